@@ -1,11 +1,12 @@
-//! conversation: one channel; a lane for each user in it.
+//! conversation: one channel, with a lane for each user in it.
 //!
-//! Supervised by: conversations (temporary: it is not restarted, the next turn makes a new one).
+//! Supervised by: conversations (temporary: it is not restarted; the next turn starts a new one).
 //! Receives: turns and cancellations from the router, results from the tasks that it started.
-//! Sends: answers, and what turns wait for, to the journal; what never began to the limiter.
+//! Sends: answers and requests for decisions to the journal; turns that never began to the limiter.
 //! A crash loses: the running tasks; the journal offers their turns again.
 //!
-//! One turn at a time in a lane, lanes side by side. The work of a turn is a monitored task, never this actor's own.
+//! A lane runs one turn at a time; lanes run concurrently. The work of a turn runs in a monitored task, never in this
+//! actor.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -30,18 +31,17 @@ use domain::notice;
 use domain::shed::Shed;
 use domain::turn::{Answer, Effort, Lane, LaneRule, Turn};
 
-/// How long a conversation without turns stays in memory. To make it anew takes a tenth of a millisecond, to keep it some ten
-/// kilobytes.
+/// The idle timeout of a conversation. Creating it again takes about 0.1 ms; keeping it takes some ten kilobytes.
 const IDLE_AFTER: Duration = Duration::from_secs(10);
 
-/// What its timer and its tasks tell it.
+/// The events from its timer and its tasks.
 pub enum ConversationEvent {
-    /// A task ended: with an answer, with something to wait for, or without either because it was cancelled. The turn counts as in
-    /// flight until the journal has that.
+    /// A task ended: with an answer, with a request for a decision, or with neither because it was cancelled. The turn
+    /// counts as in flight until the journal has the result.
     Ended(Lane, TurnId, Driven, Flight),
     /// A task panicked.
     Panicked(Lane, Box<Started>, String),
-    /// Time to see whether anybody still needs this conversation.
+    /// Time to check if this conversation is idle.
     CheckIdle,
 }
 
@@ -49,16 +49,16 @@ pub enum ConversationEvent {
 pub struct Conversation {
     /// The channel.
     pub place: Place,
-    /// Whom to ask to be forgotten.
+    /// Receives the request to stop this conversation.
     pub router: Handle<ConversationsMsg>,
-    /// What a turn needs.
+    /// The services that a turn uses.
     pub parts: Arc<TurnParts>,
 }
 
-/// What a conversation holds.
+/// The state of a conversation.
 pub struct ConversationState {
     lanes: HashMap<Lane, LaneState>,
-    /// Messages of the router that were seen.
+    /// The number of messages received from the router.
     seen: u64,
     busy_at: Instant,
     draining: bool,
@@ -94,7 +94,7 @@ impl Actor for Conversation {
             ConversationMsg::Cancel(id) => {
                 state.seen += 1;
                 if let Some(never_begun) = state.cancel(&id) {
-                    // A limiter that refuses this leaves the estimate, which ages out.
+                    // If the limiter refuses this, the estimate stays until it ages out.
                     self.parts.rate_limiter.tell(RateLimiterMsg::Cancel(never_begun));
                 }
             }
@@ -113,7 +113,7 @@ impl Actor for Conversation {
             ConversationEvent::Ended(lane, id, driven, flight) => {
                 match driven {
                     Driven::Answered(answer) => self.answer(id, *answer),
-                    // A journal that refuses this has the turn in its records and offers it again.
+                    // If the journal refuses this, it has the turn in its records and offers it again.
                     Driven::Parked(parking) => self.parts.journal.tell(JournalMsg::Park(id, parking)),
                     Driven::Over => {}
                 }
@@ -132,7 +132,8 @@ impl Actor for Conversation {
                 let idle_for = state.busy_at.elapsed();
                 let mut again = IDLE_AFTER;
                 if state.lanes.is_empty() && idle_for >= IDLE_AFTER {
-                    // A router that is down has lost all conversations, with this one; a full one is asked again at the next look.
+                    // A router that is down has lost all conversations, including this one; a full router is asked
+                    // again at the next check.
                     self.router.tell(ConversationsMsg::Idle(self.place.clone(), state.seen));
                 } else if state.lanes.is_empty() {
                     again -= idle_for;
@@ -154,24 +155,25 @@ impl Conversation {
             return;
         }
         let busy = lane.running.is_some();
-        // It had its place before it waited for a decision.
+        // The turn had its place in the lane before it was parked.
         let goes_on = offered.resumed.is_some();
         let full = !goes_on && lane.waiting.len() >= self.parts.live.now().settings.turn.lane;
         if full || (busy && !goes_on && turn.policy.lane == LaneRule::Refuse) {
             self.parts.account.tell(&Happening::WorkShed(WorkShed::of(Shed::Lane, turn)));
-            // Who may not queue waits for each answer; who may is told once in a while.
+            // A requester that may not queue gets an answer each time; a member that may queue gets one at intervals.
             if turn.policy.lane == LaneRule::Queue
                 && !turn.policy.answers_each
                 && !self.parts.busy.may_tell(&turn.person)
             {
-                // A journal that refuses this offers the turn again. The message counts, or nothing would bound how many there are.
+                // If the journal refuses this, it offers the turn again. The message counts; otherwise their number
+                // would be unbounded.
                 let settle = RateLimiterMsg::Settle { turn: Arc::clone(turn), effort: Effort::default() };
                 self.parts.rate_limiter.tell(settle);
                 self.parts.journal.tell(JournalMsg::Dropped(turn.id.clone(), Dropped::Silent(Ending::LaneFull)));
                 return;
             }
             let sentence = if full { notice::lane_full(turn.locale()) } else { notice::lane_busy(turn.locale()) };
-            // Whoever asked nothing pays for nothing.
+            // An interjection is not charged.
             let why = if turn.trigger.is_asked() { Ending::LaneFull } else { Ending::LaneBusy };
             return self.answer(turn.id.clone(), turn.apology(sentence, why));
         }
@@ -189,7 +191,7 @@ impl Conversation {
         }
     }
 
-    /// Starts the next turn of a lane, or forgets the lane.
+    /// Starts the next turn of a lane, or removes the empty lane.
     fn next(&self, ctx: &mut ActorContext<Conversation>, state: &mut ConversationState, whose: &Lane) {
         state.busy_at = Instant::now();
         let Some(lane) = state.lanes.get_mut(whose) else { return };
@@ -221,13 +223,13 @@ impl Conversation {
     }
 
     fn answer(&self, id: TurnId, answer: Answer) {
-        // A journal that refuses this has the turn in its records and offers it again.
+        // If the journal refuses this, it has the turn in its records and offers it again.
         self.parts.journal.tell(JournalMsg::Answered(id, Box::new(answer)));
     }
 }
 
 impl ConversationState {
-    /// Ends a turn, and gives it back if it had not begun.
+    /// Ends a turn, and returns it if it had not begun.
     fn cancel(&mut self, id: &TurnId) -> Option<Arc<Turn>> {
         let mut never_begun = None;
         for lane in self.lanes.values_mut() {

@@ -1,8 +1,8 @@
-//! conversations: routes a turn to its conversation.
+//! conversations: routes each turn to its conversation.
 //!
 //! Supervised by: staffai (permanent). Its children, one for each active place, are temporary.
-//! Receives: turns and cancellations from the journal, requests to be forgotten from its children.
-//! Sends: the same to its children.
+//! Receives: turns and cancellations from the journal, idle notices from its children.
+//! Sends: turns and cancellations to its children.
 //! A restart loses: the conversations below it; the journal offers their turns again.
 
 use std::collections::HashMap;
@@ -24,13 +24,13 @@ use ports::Subject;
 
 /// The behaviour and its arguments.
 pub struct Conversations {
-    /// The row that each conversation is supervised by.
+    /// The row that supervises each conversation.
     pub template: &'static Row,
-    /// What a turn needs.
+    /// The services that a turn uses.
     pub parts: Arc<TurnParts>,
 }
 
-/// What the router holds.
+/// The state of the router.
 #[derive(Default)]
 pub struct ConversationsState {
     known: HashMap<Place, Known>,
@@ -39,7 +39,7 @@ pub struct ConversationsState {
 
 struct Known {
     handle: Handle<ConversationMsg>,
-    /// Messages sent to it: a conversation may go only when it has seen them all.
+    /// The number of messages sent to it: a conversation may stop only after it has received all of them.
     sent: u64,
 }
 
@@ -63,8 +63,8 @@ impl Actor for Conversations {
             ConversationsMsg::Offer(_) => {}
             ConversationsMsg::Cancel(place, turn) => {
                 if let Some(known) = state.known.get_mut(&place) {
-                    // A conversation that is gone runs nothing that could be cancelled. A full one answers a deleted message, and the
-                    // journal passes that answer over.
+                    // A stopped conversation runs no turn that could be cancelled. If a full conversation refuses this,
+                    // it answers a deleted message, and the journal ignores that answer.
                     known.sent += u64::from(known.handle.cast(ConversationMsg::Cancel(turn)).is_ok());
                 }
             }
@@ -73,14 +73,15 @@ impl Actor for Conversations {
                     && let Some(known) = state.known.remove(&place)
                 {
                     shrink::shrink(&mut state.known);
-                    // It is gone before the next turn is routed: a place never has two conversations.
+                    // The child is stopped before the next turn is routed: a place never has two conversations.
                     ctx.stop_child(&known.handle.stats().path).await;
                 }
             }
             ConversationsMsg::Drain => {
                 state.draining = true;
                 for known in state.known.values() {
-                    // A full one goes on with its lanes until the drain is over; what is left then stays in the journal.
+                    // If a full conversation refuses this, its lanes continue until the drain is over; the remaining
+                    // turns stay in the journal.
                     known.handle.tell(ConversationMsg::Drain);
                 }
             }
@@ -97,7 +98,7 @@ impl Actor for Conversations {
 
     fn give_up(&self, _ctx: &mut ActorContext<Self>, message: ConversationsMsg, _state: &mut ConversationsState) {
         if let ConversationsMsg::Offer(offered) = message {
-            // A journal that refuses this offers the turn again.
+            // If the journal refuses this, it offers the turn again.
             self.parts.journal.tell(offered.given_up());
         }
     }
@@ -129,13 +130,13 @@ impl Conversations {
                     return Ok(());
                 }
                 Err(Refused::Full(_)) => {
-                    // A journal that refuses this offers the turn again once its own mailbox has room.
+                    // If the journal refuses this, it offers the turn again once its own mailbox has room.
                     self.parts.journal.tell(JournalMsg::Undelivered(id));
                     return Ok(());
                 }
                 Err(Refused::Down(back)) => offer = back,
             }
-            // It crashed: an idle one is not known any more.
+            // The child crashed: an idle one is already removed from the map.
             let stats = known.handle.stats();
             restarts = stats.restarts.load(Ordering::Relaxed) + 1;
             // Temporary actors have no supervisor that counts their restarts.
@@ -147,7 +148,7 @@ impl Conversations {
         let conversation =
             Conversation { place: place.clone(), router: ctx.handle().clone(), parts: Arc::clone(&self.parts) };
         ctx.start_child(ChildSpec::new(self.template, &handle, conversation, Vec::new())).await?;
-        // Its mailbox is empty. If its start failed, the journal learns that from the supervisor.
+        // Its mailbox is empty. If its start failed, the supervisor reports that to the journal.
         handle.tell(offer);
         state.known.insert(place, Known { handle, sent: 1 });
         Ok(())

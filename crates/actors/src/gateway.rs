@@ -1,10 +1,10 @@
-//! gateway: the one way in for every door.
+//! gateway: the single entry for events of all doors.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: what happened at a door, each with a receipt.
-//! Sends: accepted turns and cancellations to the journal, commands to commands, decisions to approvals, busy notices to the outbox, messages of restricted
-//! members to the sweeper.
-//! A restart loses: which turns came lately; receipts that die with it bring their events back.
+//! Receives: events of doors, each with a receipt.
+//! Sends: accepted turns and cancellations to the journal, commands to commands, decisions to approvals, busy notices
+//! to the outbox, messages of restricted members to the sweeper.
+//! A restart loses: the list of recent turns; receipts dropped in the crash cause the redelivery of their events.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -49,79 +49,79 @@ use domain::turn_event::TurnUpdate;
 use ports::vitals::Status;
 use ports::{Clock, Store, Subject};
 
-/// The most deleted messages that are looked up at a time; of further ones the facts stay.
+/// The maximum number of deleted messages under lookup at a time; the facts of further ones are kept.
 const DELETIONS_MAX: usize = 1_000;
-/// At most one line about a place in which we may not answer in this time.
+/// The interval at which a place without the permission to answer is logged at most once.
 const WARN_EVERY: Duration = Duration::from_secs(3_600);
-/// The most such places remembered. Beyond that there are no further lines.
+/// The maximum number of such places remembered. Further places are not logged.
 const WARNED_MAX: usize = 10_000;
-/// The turns that are remembered, of those that were accepted and of those that were turned away.
+/// The number of recent turns remembered, separately for accepted turns and shed turns.
 const LATELY_MAX: usize = 4_096;
-/// How many hints a person gets in [`HINTS_WITHIN`]: no limit counts them, and each is a post.
+/// The maximum number of hints for a person in [`HINTS_WITHIN`]: no quota counts them, and each is a post.
 const HINTS_MAX: u32 = 5;
-/// The time in which they are counted.
+/// The window in which hints are counted.
 const HINTS_WITHIN: Duration = Duration::from_secs(60);
-/// How often a member of a community that is not served is told so.
+/// The interval at which a member of a community that is not served gets a notice of that.
 const NOT_SERVED_EVERY: Duration = Duration::from_secs(24 * 3_600);
 
 /// The behaviour and its arguments.
 pub struct Gateway {
-    /// What this process runs with.
+    /// The running configuration of this process.
     pub live: Live,
-    /// One permit for each open turn; they outlive this actor.
+    /// One permit for each open turn; the permits outlive this actor.
     pub permits: Arc<Semaphore>,
-    /// Who takes custody.
+    /// The journal, which takes custody of turns.
     pub journal: Handle<JournalMsg>,
-    /// Who tells restricted members where they are answered.
+    /// Sends restricted members a notice of the places where they are answered.
     pub sweeper: Handle<SweeperMsg>,
-    /// Who takes decisions about calls that wait.
+    /// Receives decisions about pending calls.
     pub approvals: Handle<ApprovalsMsg>,
-    /// Who says that we are busy.
+    /// The outboxes, which post busy notices.
     pub outboxes: Outboxes,
-    /// Who was told so lately.
+    /// The members who recently received a busy notice.
     pub busy: Arc<Busy>,
-    /// Wall-clock time.
+    /// The wall clock.
     pub clock: Arc<dyn Clock>,
-    /// How the parts are: who is not well does not join in.
+    /// The health of the components: interjections require a healthy bot.
     pub board: Arc<Board>,
-    /// The same of the store.
+    /// The store, for its health.
     pub store: Arc<dyn Store>,
-    /// What is remembered of joining in.
+    /// The record of interjections.
     pub interjections: Arc<Interjections>,
-    /// Who is restricted by a record.
+    /// The members restricted by a record.
     pub restricted: Arc<Restricted>,
-    /// Who runs commands.
+    /// Runs commands.
     pub commands: Handle<CommandsMsg>,
-    /// What members told us to keep.
+    /// The facts learned from members.
     pub facts: Arc<FactKeeper>,
-    /// Where those who read along learn of turns that were not accepted.
+    /// Notifies subscribers of turns that were not accepted.
     pub events: TurnEvents,
-    /// Where what happens is told.
+    /// The account that records events.
     pub account: Account,
 }
 
-/// What the gateway holds.
+/// The state of the gateway.
 #[derive(Default)]
 pub struct GatewayState {
-    /// Looks at what deleted messages told, that are under way.
+    /// The lookups in flight of facts from deleted messages.
     deletions: Deletions,
-    /// How often other bots were answered lately.
+    /// The recent answers to other bots.
     pairs: Pairs,
-    /// How often people got a hint lately.
+    /// The recent hints to persons.
     hints: Pairs,
-    /// Who was told lately that their community is not served.
+    /// The members recently notified that their community is not served.
     not_served: Pairs,
-    /// When the log last heard that we may not answer in a place.
+    /// The time at which a missing permission to answer was last logged, by place.
     warned: HashMap<Place, Instant>,
-    /// When the log was last told that direct messages are not answered.
+    /// The time at which an unanswered direct message was last logged.
     told_of_direct: Option<Instant>,
-    /// The last turns that the journal was given.
+    /// The last turns sent to the journal.
     accepted: BoundedSet<TurnId, LATELY_MAX>,
-    /// The last turns that were turned away because too many were open.
+    /// The last turns shed because too many were open.
     shed: BoundedSet<TurnId, LATELY_MAX>,
 }
 
-/// One permit for each look at what a deleted message told.
+/// One permit for each lookup of facts from a deleted message.
 struct Deletions(Arc<Semaphore>);
 
 impl Default for Deletions {
@@ -146,7 +146,7 @@ impl Actor for Gateway {
         state: &mut GatewayState,
     ) -> Result<(), Crash> {
         match message {
-            // An approvals that refuses this drops the reply, which answers it.
+            // If approvals refuses this, it drops the reply, which answers the caller.
             GatewayMsg::Decide(click, reply) => self.approvals.tell(ApprovalsMsg::Decide(click, Some(reply))),
             GatewayMsg::Received(incoming, us, receipt) => match *incoming {
                 Incoming::Posted(posted) => self.triage(state, &posted, &us, receipt),
@@ -160,9 +160,9 @@ impl Actor for Gateway {
                     self.interjections.record_engagement(&place);
                     receipt.settle();
                 }
-                // Who runs a command sees that it was not answered, so it is handed on but never kept.
+                // The member sees that a command got no answer, so a command is passed on but never recorded.
                 Incoming::Command(command) => settle(&self.commands.cast(CommandsMsg::Run(command)), receipt),
-                // So is a decision: whoever pressed a button sees that nothing came of it.
+                // The same holds for a decision: the member who pressed the button sees that nothing happened.
                 Incoming::Decision(click) => settle(&self.approvals.cast(ApprovalsMsg::Decide(click, None)), receipt),
                 Incoming::Fired(fire) => self.fired(*fire, receipt),
                 Incoming::Typing(typing) => settle(&self.commands.cast(CommandsMsg::Suggest(typing)), receipt),
@@ -171,7 +171,7 @@ impl Actor for Gateway {
         Ok(())
     }
 
-    /// Given up, it is dropped, which returns the receipt: who handed the event on stops after some tries.
+    /// Giving up an event drops it, which returns its receipt: the sender stops after some attempts.
     fn subject(message: &GatewayMsg) -> Option<Subject> {
         match message {
             GatewayMsg::Received(incoming, ..) => incoming.subject().map(Subject::of),
@@ -190,7 +190,7 @@ impl Actor for Gateway {
 }
 
 impl Gateway {
-    /// What a message told is forgotten with it.
+    /// Deletes the facts learned from a deleted message.
     fn forget_what_it_told(&self, ctx: &mut ActorContext<Self>, state: &GatewayState, message: MessageId) {
         let Ok(room) = Arc::clone(&state.deletions.0).try_acquire_owned() else {
             tracing::debug!(event = "gateway.dropped", reason = "too many deletions", "deletion dropped");
@@ -206,7 +206,7 @@ impl Gateway {
     fn triage(&self, state: &mut GatewayState, posted: &Posted, us: &Person, receipt: Receipt) {
         let running = self.live.now();
         let Some(rules) = running.rules(&posted.place.door) else {
-            // The dropped receipt tells the door that it was not taken.
+            // The dropped receipt tells the door that the event was not accepted.
             tracing::error!(event = "gateway.dropped", reason = Reason::UnknownDoor.as_str(), door = %posted.place.door, "no rules for this door");
             return;
         };
@@ -231,7 +231,7 @@ impl Gateway {
                 self.admit_with(state, turn, text, receipt);
             }
             TriageDecision::Restricted(turn) => {
-                // A sweeper that refuses this drops the receipt, and the message comes back.
+                // If the sweeper refuses this, the receipt is dropped, and the message is redelivered.
                 if self.sweeper.cast(SweeperMsg::Spoke(Arc::new(turn))).is_ok() {
                     receipt.settle();
                 }
@@ -249,21 +249,22 @@ impl Gateway {
         }
     }
 
-    /// What fired becomes a turn at the door of its target; the operator asked for it, so triage has no say.
+    /// Turns a fired trigger into a turn at the door of its target. It skips triage, because the operator configured
+    /// it.
     fn fired(&self, fire: Fire, receipt: Receipt) {
         let running = self.live.now();
         let Some(rules) = running.rules(&fire.id.door).filter(|_| self.outboxes.has(&fire.id.door)) else {
-            // The dropped receipt tells who fired that it was not taken.
+            // The dropped receipt tells the sender that the event was not accepted.
             tracing::error!(event = "gateway.dropped", reason = Reason::UnknownDoor.as_str(), door = %fire.id.door, "no rules for this door");
             return;
         };
         let turn = fire.turn(&rules.policy);
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
-            // The dropped receipt brings it back while it is worth it.
+            // The dropped receipt causes redelivery for as long as the event is useful.
             self.account.tell(&Happening::WorkShed(WorkShed::of(Shed::Gateway, &turn)));
             return;
         };
-        // A journal that refuses this drops the receipt, and the event comes back.
+        // If the journal refuses this, the receipt is dropped, and the event is redelivered.
         self.journal.tell(JournalMsg::Accept(Box::new(Accepted {
             turn: Arc::new(turn),
             answer: None,
@@ -272,7 +273,8 @@ impl Gateway {
         })));
     }
 
-    /// A restricted member who left and came back is still restricted, and is given the role again.
+    /// Applies the restriction record: a restricted member who left and rejoined is still restricted, and gets the role
+    /// again.
     fn by_record(&self, posted: &Posted, rules: &Rules, decision: TriageDecision) -> TriageDecision {
         let Some(restriction) = &rules.restriction else { return decision };
         let (TriageDecision::Turn(turn) | TriageDecision::Hint(turn) | TriageDecision::Interjection(turn, _)) =
@@ -282,11 +284,11 @@ impl Gateway {
         };
         let exempt = turn.roles.iter().any(|role| *role == restriction.role || rules.super_roles.contains(role));
         if let Some(member) = self.restricted.stayed(posted).filter(|_| !exempt) {
-            // A sweeper that refuses this learns it with the member's next message.
+            // If the sweeper refuses this, the member's next message reports it again.
             self.sweeper.tell(SweeperMsg::Lifted(member));
         }
         let Some(member) = self.restricted.came_back(posted).filter(|_| !exempt) else { return decision };
-        // A sweeper that refuses this learns it with the member's next message.
+        // If the sweeper refuses this, the member's next message reports it again.
         self.sweeper.tell(SweeperMsg::CameBack(member));
         match decision {
             TriageDecision::Turn(turn) | TriageDecision::Hint(turn)
@@ -299,14 +301,14 @@ impl Gateway {
         }
     }
 
-    /// Accepts a turn whose answer is a sentence that needs no model.
+    /// Accepts a turn whose answer is a fixed text that needs no model.
     fn admit_with(&self, state: &mut GatewayState, turn: Turn, text: &str, receipt: Receipt) {
         let outgoing = turn.reply_with(text);
         let answer = Answer { outgoing, exchange: None, outcome: Outcome::Hinted, effort: Effort::default() };
         self.admit(state, turn, Some(answer), receipt);
     }
 
-    /// Another bot is answered so often in a while; people always.
+    /// True if the author may be answered: another bot only a limited number of times per window, people always.
     fn may_talk_with(&self, state: &mut GatewayState, posted: &Posted, turn: &Turn) -> bool {
         match posted.author.kind {
             AuthorKind::Bot | AuthorKind::Webhook => {
@@ -317,12 +319,12 @@ impl Gateway {
         }
     }
 
-    /// Whoever mentions us again and again without a word is told only so often what to do.
+    /// True if a member who mentions the bot without text may get another hint in this window.
     fn may_hint(&self, state: &mut GatewayState, turn: &Turn) -> bool {
         state.hints.admit(&turn.person, &turn.id, self.clock.now(), HINTS_MAX, HINTS_WITHIN)
     }
 
-    /// Joins in, where manners allow it. Whatever speaks against it, nobody hears of it.
+    /// Submits an interjection if its limits allow it. A suppressed interjection is silent.
     fn join_in(&self, turn: Turn, draw: Draw, receipt: Receipt) {
         let running = self.live.now();
         let settings = &running.settings;
@@ -335,7 +337,8 @@ impl Gateway {
         if let Err(silence) = self.interjections.join(&settings.interjection, &turn.place, turn.parent.as_ref(), draw) {
             return ignore(Reason::Unasked(silence), receipt);
         }
-        // A journal that refuses this drops the receipt, and the event comes back; by then it may be too late, which does no harm.
+        // If the journal refuses this, the receipt is dropped, and the event is redelivered; by then it may be too
+        // late, without harm.
         self.journal.tell(JournalMsg::Accept(Box::new(Accepted {
             turn: Arc::new(turn),
             answer: None,
@@ -345,15 +348,15 @@ impl Gateway {
     }
 
     fn admit(&self, state: &mut GatewayState, turn: Turn, answer: Option<Answer>, receipt: Receipt) {
-        // A message that is read back while it also arrives over the connection comes twice. Clients that read along ask again under the
-        // same id instead.
+        // A message that a catch-up reads while the connection also delivers it arrives twice. Clients that subscribe
+        // to events repeat a request under the same id instead.
         let copies = !self.events.streams(&turn.place.door);
         if copies && state.shed.contains(&turn.id) {
             return ignore(Reason::Repeated, receipt);
         }
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             if copies && state.accepted.contains(&turn.id) {
-                // The dropped receipt brings the copy back until the journal can compare it.
+                // The dropped receipt causes redelivery of the copy until the journal can compare it.
                 return;
             }
             state.shed.insert(&turn.id);
@@ -364,19 +367,19 @@ impl Gateway {
                 self.outboxes.of(&turn.id.door).cast(notify).is_ok()
             };
             if !tells {
-                // The notice would end it for those who read along.
+                // A posted notice would end the turn for subscribers, so the end is published only without one.
                 self.events.publish(&turn.place, &turn.id, || TurnUpdate::unanswered(Dropped::NotTaken));
             }
             receipt.settle();
             return;
         };
         state.accepted.insert(&turn.id);
-        // A journal that refuses this drops the receipt, and the event comes back.
+        // If the journal refuses this, the receipt is dropped, and the event is redelivered.
         self.journal.tell(JournalMsg::Accept(Box::new(Accepted { turn: Arc::new(turn), answer, permit, receipt })));
     }
 }
 
-/// An event is settled once its receiver has it in its mailbox; otherwise it comes back in a moment.
+/// Settles an event once its receiver has it in its mailbox; otherwise the event is redelivered shortly.
 fn settle<M>(cast: &Result<(), Refused<M>>, receipt: Receipt) {
     if cast.is_ok() {
         receipt.settle();
@@ -384,12 +387,12 @@ fn settle<M>(cast: &Result<(), Refused<M>>, receipt: Receipt) {
 }
 
 impl GatewayState {
-    /// Whether a member of a community that is not served is told so now: once in a while.
+    /// True if a member of a community that is not served may get the notice now, at most once per interval.
     fn may_tell_not_served(&mut self, turn: &Turn, now: Timestamp) -> bool {
         self.not_served.admit(&turn.person, &turn.id, now, 1, NOT_SERVED_EVERY)
     }
 
-    /// Says once in a while that we lack permissions in a place.
+    /// Logs that the bot lacks permissions in a place, at most once per interval.
     fn warn_of(&mut self, place: &Place) {
         if self.warned.len() >= WARNED_MAX {
             self.warned.retain(|_, at| at.elapsed() < WARN_EVERY);

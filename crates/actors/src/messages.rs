@@ -1,5 +1,6 @@
-//! What actors tell each other, a file for each receiver, with the plain data that travels along. Nothing in here knows an actor,
-//! so actors can write to each other without importing each other. What an actor tells itself stands beside it.
+//! The messages between actors, one file for each receiver, with the plain data they carry. This module depends on no
+//! actor, so actors can send to each other without importing each other. An actor's own events are defined beside the
+//! actor.
 
 pub mod approvals;
 pub mod clearance;

@@ -1,15 +1,15 @@
-//! `rate_limiter`: admits turns within the limits of their members, and settles what they took.
+//! `rate_limiter`: admits turns within the quotas of their members, and settles their real use.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: open turns, those that go on after a decision, ended ones and withdrawn ones from the journal; ended ones from
-//! conversations; questions of commands.
+//! Receives: open, resumed, ended and withdrawn turns from the journal; ended turns from conversations; requests from
+//! commands.
 //! Sends: admitted turns to conversations, refusals to the journal, breaches to the sweeper, reactions to the outbox.
-//! A restart loses: what it had not done yet, which is no more than what a window holds. Turns are offered again by the journal,
-//! and a reservation that is there already stays the only one; one whose end was lost stays at its estimate until it has aged
-//! out. What was learned about estimates begins anew, and a member may hear a second notice within the window.
+//! A restart loses: the steps not done yet, at most the content of one window. The journal offers their turns again,
+//! and the reservation of a turn is idempotent. If the end of a turn was lost, its reservation stays at the estimate
+//! until it ages out. The learned estimates start over, and a member may get a second notice in the window.
 //!
-//! Every step is one operation of the limiter. Where it asks no server, its answer is there at once; else a task waits
-//! for it, and further steps about the same member wait behind it, so that they keep their order.
+//! Every step is one operation of the limiter. A local limiter returns the result at once. Otherwise a task awaits it,
+//! and further steps of the same member queue behind it, which keeps their order.
 
 mod refusal;
 
@@ -44,43 +44,43 @@ use domain::limits::{
 use domain::turn::{self, Effort, HistoryScope, Turn};
 use ports::{Clock, Limiter, Store, Subject};
 
-/// How long one step may take. The store bounds itself more tightly.
+/// The timeout of one step. The store has a shorter timeout of its own.
 const STEP_WITHIN: Duration = Duration::from_secs(10);
-/// The most questions about one member that wait; further ones are dropped, which answers them. Turns are bounded by the
-/// permits of open turns.
+/// The maximum number of queued requests about one member; further requests are dropped, which answers them. The
+/// permits of open turns bound the number of turns.
 const QUESTIONS_MAX: usize = 8;
 
-/// What its tasks tell it.
+/// The events from its tasks.
 pub enum RateLimiterEvent {
-    /// The store has done the step about a member that was under way.
+    /// The store completed the current step of a member.
     Decided(Member, Decision),
-    /// It has not: for this reason.
+    /// The store failed at the step, for this reason.
     Unruled(Member, String),
 }
 
 /// The behaviour and its arguments.
 pub struct RateLimiter {
-    /// Does each step.
+    /// Performs each step.
     pub limiter: Arc<dyn Limiter>,
-    /// Begins to read what an admitted turn needs next.
+    /// Prefetches the data that an admitted turn needs next.
     pub store: Arc<dyn Store>,
-    /// Wall-clock time, for what people read.
+    /// The wall clock, for times shown to people.
     pub clock: Arc<dyn Clock>,
-    /// What this process runs with: a reload changes limits at once.
+    /// The running configuration: a reload changes limits at once.
     pub live: Live,
-    /// Who answers.
+    /// Receives admitted turns.
     pub conversations: Handle<ConversationsMsg>,
-    /// Who has custody.
+    /// The journal, which has custody of the turns.
     pub journal: Handle<JournalMsg>,
-    /// Told of real breaches: not of those by estimates alone, and of turns that somebody asked for only.
+    /// Receives confirmed breaches of requested turns. Breaches that rest on estimates are not reported.
     pub sweeper: Handle<SweeperMsg>,
-    /// Where refused members are shown that they were read, when there is no notice for them.
+    /// Shows a reaction to refused members who get no notice.
     pub outboxes: Outboxes,
-    /// Where it is written down what turns take of the limits.
+    /// Records the use of the limits by turns.
     pub account: Account,
 }
 
-/// What the limiter holds.
+/// The state of the limiter.
 #[derive(Default)]
 pub struct RateLimiterState {
     lanes: HashMap<Member, MemberQueue>,
@@ -88,20 +88,20 @@ pub struct RateLimiterState {
     notices: Notices,
 }
 
-/// The steps about one member, in order.
+/// The steps of one member, in order.
 #[derive(Default)]
 struct MemberQueue {
     under_way: Option<Job>,
     waiting: VecDeque<Job>,
 }
 
-/// One step, and what it is for.
+/// One step, with its purpose.
 enum Job {
     Admit {
         offered: Box<Offered>,
         withdrawn: bool,
     },
-    /// A part of a turn that was let through before.
+    /// A part of a turn that was admitted before.
     Count(Arc<Turn>),
     Settle(Arc<Turn>, Effort),
     Cancel(Arc<Turn>),
@@ -158,7 +158,7 @@ impl Actor for RateLimiter {
 
     fn give_up(&self, _ctx: &mut ActorContext<Self>, message: RateLimiterMsg, _state: &mut RateLimiterState) {
         if let RateLimiterMsg::Admit(offered) = message {
-            // A journal that refuses this offers the turn again.
+            // If the journal refuses this, it offers the turn again.
             self.journal.tell(offered.given_up());
         }
     }
@@ -196,7 +196,7 @@ impl RateLimiter {
         self.next(ctx, state, member);
     }
 
-    /// Begins the steps of a lane, one after the other, until one has to be waited for or none is left.
+    /// Runs the steps of a lane in order, until a step is asynchronous or the lane is empty.
     fn next(&self, ctx: &mut ActorContext<RateLimiter>, state: &mut RateLimiterState, member: &Member) {
         loop {
             let Some(lane) = state.lanes.get_mut(member).filter(|lane| lane.under_way.is_none()) else { return };
@@ -257,11 +257,12 @@ impl RateLimiter {
         Request { shares, ..Request::of_member(member.clone(), running.limits.window, step) }
     }
 
-    /// A step is done: whoever waits for it hears of it.
+    /// Completes a step and notifies its requester.
     fn decided(&self, state: &mut RateLimiterState, member: &Member, job: Job, answer: Decision) {
         match (job, answer) {
             (Job::Admit { offered, withdrawn: true }, Decision::Admitted) => {
-                // Nobody knows the turn any more. One that was offered before may have reached a model then.
+                // The turn is closed. If it was offered before, it may have reached a model, so its reservation is
+                // kept.
                 if let (false, Some(lane)) = (offered.again, state.lanes.get_mut(member)) {
                     lane.waiting.push_front(Job::Cancel(Arc::clone(&offered.turn)));
                 }
@@ -296,7 +297,7 @@ impl RateLimiter {
                     exempt: applied.exempt,
                     accounts: shares.iter().zip(&used.accounts).map(of_account).collect(),
                 };
-                // Whoever asked may have stopped waiting.
+                // The requester may have dropped the reply.
                 let _ = reply.send(standing);
             }
             (Job::Admit { offered, .. }, Decision::Done | Decision::Used(_)) => {
@@ -313,7 +314,8 @@ impl RateLimiter {
                 *withdrawn |= offered.turn.id == turn.id;
             }
         }
-        // A router that is down has lost its conversations with their turns. If a full one refuses this, the journal ignores the answer.
+        // A router that is down has lost its conversations and their turns. If a full router refuses this, the journal
+        // ignores the answer.
         self.conversations.tell(ConversationsMsg::Cancel(turn.place.clone(), turn.id.clone()));
     }
 
@@ -335,14 +337,15 @@ impl RateLimiter {
         }
     }
 
-    /// The turn was not taken. A journal that refuses this offers it again by itself.
+    /// Notifies the journal that the turn was not delivered. If the journal refuses this, it offers the turn again by
+    /// itself.
     fn undelivered(&self, turn: TurnId) {
         self.journal.tell(JournalMsg::Undelivered(turn));
     }
 }
 
 impl MemberQueue {
-    /// The turn is about to be admitted.
+    /// True if the turn is about to be admitted.
     fn admits(&self, turn: &TurnId) -> bool {
         self.under_way.iter().chain(&self.waiting).any(|job| job.admits(turn))
     }
@@ -354,8 +357,8 @@ impl Job {
     }
 }
 
-/// What of a turn the window of its member counts now, under which name, and what it took of all of this: the part that follows on a
-/// decision by itself.
+/// Returns the unit that the member's window counts for this turn, with its use: a part that follows a decision is
+/// counted separately, under its own id.
 #[must_use]
 pub fn counted(turn: &Arc<Turn>, goes_on: Option<&Parked>, effort: &Effort) -> (Arc<Turn>, Effort) {
     match goes_on.filter(|parked| parked.case.decision.is_some()) {
@@ -364,14 +367,14 @@ pub fn counted(turn: &Arc<Turn>, goes_on: Option<&Parked>, effort: &Effort) -> (
     }
 }
 
-/// The part of a turn that follows on a decision, as the window counts it.
+/// Returns the part of a turn that follows a decision, as the window counts it.
 #[must_use]
 pub fn part(turn: &Turn, parked: &Parked) -> Arc<Turn> {
     Arc::new(Turn { id: parked.part(), ..turn.clone() })
 }
 
-/// The answer to a turn is known: what it took is settled, or taken back. A limiter that is down leaves the estimate, which
-/// ages out.
+/// Settles or cancels the use of a turn whose answer is known. If the limiter is down, the estimate stays until it ages
+/// out.
 pub fn close(limiter: &Handle<RateLimiterMsg>, turn: &Arc<Turn>, goes_on: Option<&Parked>, answer: &turn::Answer) {
     let (turn, effort) = counted(turn, goes_on, &answer.effort);
     match charge(&answer.outcome, &effort) {
@@ -381,12 +384,12 @@ pub fn close(limiter: &Handle<RateLimiterMsg>, turn: &Arc<Turn>, goes_on: Option
     }
 }
 
-/// The keys that a turn reads first when it is let through.
+/// Returns the keys that a turn reads first after its admission.
 fn read_next(running: &Running, turn: &Turn) -> Vec<String> {
     let asked = turn.trigger.is_asked();
     let history = asked && turn.policy.history == HistoryScope::PersonInPlace;
     let chooses = asked && turn.policy.model.is_none() && !running.choices().is_empty();
-    // A row that cannot look for facts is told them.
+    // A row that cannot search for facts receives them in the prompt.
     let facts = history.then(|| keys::facts::fact_index(&turn.person));
     let history = history.then(|| keys::history(&turn.person, &turn.place));
     let chosen = chooses.then(|| keys::preferences(&turn.person));
@@ -398,7 +401,7 @@ fn member(turn: &Turn) -> Member {
     keys::limits::limited(&turn.person, turn.guild.as_deref())
 }
 
-/// What a turn takes of each cost; `None` where that is not known.
+/// The amount of each cost that a turn uses; `None` if it is not known.
 #[derive(Default)]
 struct Amounts {
     tokens: Option<u64>,
@@ -406,19 +409,19 @@ struct Amounts {
 }
 
 impl Amounts {
-    /// By estimate, of so many tokens.
+    /// Returns the estimate for this number of tokens.
     fn expected(running: &Running, turn: &Turn, tokens: u64) -> Self {
         Self { tokens: Some(tokens), micros: Some(running.micros_of(turn.policy.model.as_deref(), tokens)) }
     }
 
-    /// Really. Money is counted as a whole, that for the tokens of tools too.
+    /// Returns the real use. Money is counted as a whole, including the tokens of tools.
     fn taken(effort: &Effort) -> Self {
         let tokens = spent(effort);
         Self { tokens, micros: tokens.map(|_| effort.micros) }
     }
 }
 
-/// The accounts that a turn counts in, with its amounts.
+/// Returns the accounts that a turn counts against, with its amounts.
 fn shares(running: &Running, turn: &Turn, amounts: &Amounts) -> Vec<Share> {
     let payer = running.payer((&turn.person, &turn.roles), turn.guild.as_deref(), &turn.place, turn.parent.as_ref());
     let mut shares = running.shares(payer);
@@ -432,10 +435,11 @@ fn shares(running: &Running, turn: &Turn, amounts: &Amounts) -> Vec<Share> {
     shares
 }
 
-/// What a turn is expected to take, within the limits of its member. Tools are the bot's expense: they are not reserved.
+/// Returns the estimated use of a turn under the limits of its member. Tools are paid by the bot: they are not
+/// reserved.
 fn reservation(state: &RateLimiterState, running: &Running, turn: &Turn) -> Reservation {
     let Applied { limits, exempt } = running.limits_in(&turn.person, &turn.place, turn.parent.as_ref(), &turn.roles);
-    // What has no author has a budget of its own, which was asked before it became a turn.
+    // A turn without an author has a budget of its own, checked before it became a turn.
     let exempt = exempt || (turn.trigger.is_asked() && !turn.trigger.has_message());
     let tokens = state.learned.estimate(&turn.person, &turn.place, running.fixed_prompt, &turn.text);
     let lease = running.settings.turn.lease();

@@ -1,4 +1,4 @@
-//! Parts of every actor: supervisors, handles with their counts, bounded collections, pauses between tries.
+//! Runtime of all actors: supervisors, handles with counters, bounded collections, and reconnect backoff.
 
 pub(crate) mod blocking;
 pub mod bounded_set;

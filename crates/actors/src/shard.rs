@@ -1,12 +1,13 @@
-//! shard: owns one gateway connection.
+//! shard: owns one connection to the platform's gateway.
 //!
 //! Supervised by: discord (permanent).
-//! Receives: what its connection brings, and what became of the events that it handed on.
+//! Receives: the events of its connection, and the outcomes of the events that it passed on.
 //! Sends: events to the gateway, each with a receipt.
-//! A restart loses: the connection; the stored session is resumed, and the platform replays what was not safely taken.
+//! A restart loses: the connection; the stored session is resumed, and the platform replays the events that were not
+//! acknowledged.
 //!
-//! The stored sequence never passes an event that nobody durably owns. An event whose receipt dies with somebody else's mailbox
-//! is handed on again.
+//! At least once: the stored sequence never passes an event without a durable owner. If a crash of another actor drops
+//! the receipt of an event, the shard sends the event again.
 
 mod activity;
 mod catch_up;
@@ -42,121 +43,121 @@ use domain::incoming::{Incoming, Seen};
 use domain::keys;
 use ports::{Clock, Dice, Origin, PresenceUpdates, Session, Shard, ShardedSource, Store, StreamEvent, Subject};
 
-/// How long the stored session may take to be read; then a new one begins.
+/// The timeout for reading the stored session; after it a new session begins.
 const LOAD_WITHIN: Duration = Duration::from_secs(10);
-/// How often the session is written down.
+/// The interval at which the session is saved.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 
-/// What every shard needs.
+/// The services that every shard uses.
 #[derive(Clone)]
 pub struct ShardParts {
     /// The door's name in ids and keys.
     pub door: Door,
     /// The platform.
     pub source: Arc<dyn ShardedSource>,
-    /// Where the session is kept.
+    /// The store of the session.
     pub store: Arc<dyn Store>,
-    /// Wall-clock time.
+    /// The wall clock.
     pub clock: Arc<dyn Clock>,
-    /// When this process began to listen.
+    /// The time at which this process began to listen.
     pub began: Timestamp,
-    /// Jitter.
+    /// The source of jitter.
     pub dice: Arc<dyn Dice>,
-    /// What this process runs with.
+    /// The running configuration of this process.
     pub live: Live,
-    /// Where what happens is told.
+    /// The account that records events.
     pub account: Account,
-    /// How we are shown to people.
+    /// The presence that people see.
     pub presence: PresenceUpdates,
-    /// Where the shard's status is shown.
+    /// The board that shows the shard's status.
     pub board: Arc<Board>,
-    /// Who takes events.
+    /// Receives events.
     pub gateway: Handle<GatewayMsg>,
-    /// Who reads channels back.
+    /// Reads channels back.
     pub outbox: Handle<OutboxMsg>,
-    /// Who lets it identify.
+    /// Grants permission to identify.
     pub identify_queue: Handle<IdentifyQueueMsg>,
-    /// Told when the platform refuses us for good.
+    /// Notified when the platform refuses the bot permanently.
     pub exit: ExitSender,
 }
 
-/// What its connection, its timers, its tasks and its receipts tell it.
+/// The events from its connection, timers, tasks and receipts.
 pub enum ShardEvent {
     /// The stored session was read.
     Loaded(Option<Session>),
     /// Time to connect.
     Connect,
-    /// The connection brought something. Its end is the last that it brings, and the next one begins after that.
+    /// The connection delivered an event. Its end is its last event, and the next connection begins after that.
     Happened(StreamEvent),
-    /// An event is safely taken.
+    /// An event is acknowledged.
     Settled(u64),
     /// An event was lost on the way.
     Returned(u64),
-    /// Time to hand a returned event on again.
+    /// Time to send a returned event again.
     HandOn(u64),
-    /// The reading back of a guild's gap went on.
+    /// Progress of a guild's catch-up.
     CaughtUp(String, CatchUp),
-    /// What could be read about a community was read.
+    /// The data of a community was read, as far as possible.
     Learnt(String),
-    /// What an event replies to was looked up.
+    /// The message that an event replies to was looked up.
     LookedUp(u64, Option<Box<Seen>>),
-    /// Time to write the session down.
+    /// Time to save the session.
     Save,
 }
 
 /// The behaviour and its arguments.
 pub struct ShardActor {
-    /// Which shard.
+    /// The shard's identity.
     pub shard: Shard,
-    /// What it needs.
+    /// The services that it uses.
     pub parts: ShardParts,
 }
 
-/// What a shard holds.
+/// The state of a shard.
 #[derive(Default)]
 pub struct ShardState {
     session: Option<Session>,
-    /// The session is of an earlier life, and nobody knows yet whether it can go on.
+    /// True if the session is from a previous life and is not yet confirmed as resumable.
     inherited: bool,
     failures: u32,
-    /// When the present connection began or resumed the session.
+    /// The time at which the current connection began or resumed the session.
     up_since: Option<Instant>,
-    /// A connection of the present session lasted.
+    /// True if a connection of the current session lasted.
     lasted: bool,
-    /// Events handed on and not settled, by ticket.
+    /// Events sent and not settled, by ticket.
     unsettled: BTreeMap<u64, Pending>,
     next_ticket: u64,
-    /// The newest sequence seen.
+    /// The newest sequence received.
     latest: u64,
     saved: Option<(String, u64)>,
-    /// The newest settled message of each guild, not yet written down.
+    /// The newest settled message of each guild, not saved yet.
     watermarks: HashMap<String, Timestamp>,
-    /// Guilds whose gap is still being read back, each with the place in the session where it was told of; none when that was in
-    /// an earlier session. Their watermark stays, and so does the stored sequence: whoever takes the session up hears of the
-    /// gap again.
+    /// Guilds in catch-up, each with the sequence at which the session announced the gap; `None` if that was in an
+    /// earlier session. Their watermark and the stored sequence do not advance, so a process that resumes the session
+    /// receives the announcement of the gap again.
     catching_up: HashMap<String, Option<u64>>,
-    /// Those of them that wait for their turn.
+    /// The gaps that are queued.
     gaps: VecDeque<(String, Gap)>,
-    /// Further gaps of those that are being read back already: they come next.
+    /// Further gaps of guilds already in catch-up: they come next.
     further: HashMap<String, Newest>,
-    /// Where members spoke to us lately.
+    /// The places of recent member activity.
     activity: Activity,
-    /// What of that was written down before the present session began, read once.
+    /// The activity saved before the current session, read once.
     active: ActivePlaces,
-    /// How many further places may be read back in this session although nothing is known to be missed there.
+    /// The number of further places that this session may read back without a known gap.
     others_left: usize,
-    /// The gap of direct messages was begun in this life.
+    /// True if the catch-up of direct messages began in this life.
     direct_begun: bool,
-    /// Up to where their places were read back already.
+    /// The times up to which the places of guilds have been read back.
     read_up_to: HashMap<String, ReadUpTo>,
-    /// Communities of which the session told nothing.
+    /// Communities without data from the session.
     surroundings: Surroundings,
-    /// Members whose messages wait for an earlier one of theirs.
+    /// Members with messages that are queued behind an earlier one of theirs.
     lanes: Lanes,
     end: Option<DownAtEnd>,
 }
 
-/// Puts the shard down on the board when its state is dropped, also by a crash.
+/// Marks the shard as down on the board when its state is dropped, including by a crash.
 struct DownAtEnd {
     board: Arc<Board>,
     name: String,
@@ -182,7 +183,7 @@ impl Actor for ShardActor {
                 let session = stored.and_then(|text| serde_json::from_str(&text).ok());
                 if session.is_none() {
                     let noting = catch_up::note_first_listened(&parts);
-                    // Whatever the store does, somebody has to listen.
+                    // The shard starts to listen regardless of the store's result.
                     let _ = tokio::time::timeout(LOAD_WITHIN, noting).await;
                 }
                 ShardEvent::Loaded(session)
@@ -204,7 +205,8 @@ impl Actor for ShardActor {
         match message {}
     }
 
-    /// What members wrote is read again by the next life: the session resumes before it, and gaps are read back anew.
+    /// Events from members are outside events. They are redelivered in the next life: the session resumes before them,
+    /// and gaps are read again.
     fn origin(event: &ShardEvent) -> Origin {
         match event {
             ShardEvent::Happened(StreamEvent::Incoming { sequence, incoming }) => {
@@ -264,7 +266,7 @@ impl Actor for ShardActor {
             }
             ShardEvent::CaughtUp(guild, CatchUp::Unknown(newest)) => {
                 let newest = state.further.remove(&guild).unwrap_or(newest);
-                // What lies before that, back to the watermark, has yet to be read.
+                // The messages between that time and the watermark are still to be read.
                 state.read_up_to.remove(&guild);
                 let gap = Gap { again: true, ..state.gap(newest) };
                 state.gaps.push_back((guild, gap));
@@ -294,7 +296,7 @@ impl Actor for ShardActor {
 
     async fn stop(&self, _me: &mut ActorContext<ShardActor>, state: &mut ShardState) {
         if let Some(durable) = self.save(state) {
-            // A store that takes longer writes it down when it closes.
+            // If the store takes longer, it writes the session when it closes.
             let _ = tokio::time::timeout(SAVE_EVERY, durable).await;
         }
         if let Some(end) = &mut state.end {

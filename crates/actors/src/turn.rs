@@ -1,10 +1,12 @@
-//! A turn in flight: the task that finds one answer. It loads, asks, validates and saves; every wait has a deadline.
+//! A turn in flight: the task that produces one answer. It loads, calls models, validates and saves; every await has a
+//! deadline.
 //!
-//! The task borrows: the journal has custody of the turn, and the conversation that started the task reports its answer.
+//! The task does not own the turn: the journal has custody of it, and the conversation that started the task reports
+//! its answer.
 //!
-//! While the answer is being written, what can be shown of it stands in the turn's draft slot. Once some of it was shown, no
-//! model is asked again for the same thing: a fallback row is asked for the rest, and if there is none, the turn keeps the text
-//! and apologises below it. A turn whose trigger was deleted leaves its draft as it stands.
+//! While a model writes the answer, the turn's draft slot holds the part that can be shown. After some of it was shown,
+//! no model is called again for the same text: a fallback row is called for the rest, and if there is none, the turn
+//! keeps the text and adds an apology below it. If the trigger of a turn is deleted, its draft stays as it is.
 
 mod ask;
 mod asking;
@@ -73,84 +75,84 @@ use ports::{Clock, Dice, ProgressSink, Store, Write};
 
 pub use files::KIB_MAX as ATTACHMENT_KIB_MAX;
 
-/// What a turn needs of its surroundings.
+/// The services that a turn uses.
 pub struct TurnParts {
-    /// What this process runs with.
+    /// The running configuration of this process.
     pub live: Live,
-    /// Where memory is kept.
+    /// The store of conversation history.
     pub store: Arc<dyn Store>,
-    /// Wall-clock time.
+    /// The wall clock.
     pub clock: Arc<dyn Clock>,
-    /// Jitter.
+    /// The source of jitter.
     pub dice: Arc<dyn Dice>,
-    /// Who lets it ask.
+    /// Grants the leases on model calls.
     pub dispatcher: Handle<LlmDispatcherMsg>,
-    /// Who shows typing, and reads from the platform.
+    /// The outboxes, which show typing and read from the platforms.
     pub outboxes: Outboxes,
-    /// The places in which no answer could be posted now.
+    /// The places that currently accept no answer.
     pub closed: Arc<ClosedPlaces>,
-    /// Where the files that came with a question are read.
+    /// The doors, which fetch the files attached to a question.
     pub doors: Doors,
-    /// One permit for each KiB of such files in memory.
+    /// One permit for each KiB of attached files in memory.
     pub attachment_kib: Arc<Semaphore>,
-    /// Who has custody.
+    /// The journal, which has custody of the turn.
     pub journal: Handle<JournalMsg>,
     /// The facts of members.
     pub facts: Arc<FactKeeper>,
-    /// What may not be remembered any more.
+    /// The pending deletions: content that may no longer be remembered.
     pub forgotten: Arc<Forgotten>,
-    /// Who hears of turns that ended before they began.
+    /// The rate limiter, which receives turns that ended before they began.
     pub rate_limiter: Handle<RateLimiterMsg>,
     /// The turns in flight.
     pub in_flight: Arc<InFlight>,
-    /// Where the texts of calls of models are kept, if anywhere.
+    /// The optional record of the texts of model calls.
     pub timeline: Arc<Timeline>,
-    /// Who was told lately that there is too much to do.
+    /// The members who recently received a notice of overload.
     pub busy: Arc<Busy>,
-    /// What is remembered of answers that nobody asked for.
+    /// The record of interjections, the bot's unrequested answers.
     pub interjections: Arc<Interjections>,
-    /// Where those who read along learn of each step.
+    /// Publishes each step of a turn to its subscribers.
     pub events: TurnEvents,
-    /// The tools that there are now.
+    /// The tools available now.
     pub toolbox: Arc<Toolbox>,
-    /// Who called which of them lately.
+    /// The recent tool calls of each member.
     pub tool_use: Arc<ToolUse>,
-    /// Which calls approvers let run for a while.
+    /// The calls that approvers allowed for a limited time.
     pub allowances: Arc<Allowances>,
-    /// Where what happens is told.
+    /// The account that records events.
     pub account: Account,
-    /// The calls whose tools may have models asked.
+    /// The open calls whose tools may request model calls.
     pub clean_calls: Arc<OpenCalls>,
 }
 
-/// A turn on its way to its answer.
+/// A started turn without an answer.
 #[derive(Clone)]
 pub struct Started {
     /// The turn.
     pub turn: Arc<Turn>,
-    /// Some of an answer may stand in the channel already.
+    /// True if the channel may already contain some of an answer.
     pub again: bool,
-    /// Since when it waited for its lane.
+    /// The time at which it entered the queue of its lane.
     pub waited_since: Instant,
-    /// Where its draft stands.
+    /// The slot of its draft.
     pub slot: Slot,
-    /// What it has spent.
+    /// The resources it has used.
     pub tally: Tally,
-    /// What it waited for, when it goes on with that.
+    /// The parked state with its decision, if the turn resumes after one.
     pub resumed: Option<Box<Parked>>,
 }
 
-/// How the task of a turn ended.
+/// The result of the task of a turn.
 pub enum Driven {
-    /// With an answer.
+    /// An answer.
     Answered(Box<Answer>),
-    /// It waits for a decision.
+    /// The turn is parked until a decision.
     Parked(Box<Parking>),
-    /// It was cancelled, or the journal knows its end.
+    /// The turn was cancelled, or the journal has its end already.
     Over,
 }
 
-/// Finds the answer to one turn, within its deadline, or what it has to wait for.
+/// Produces the answer to one turn within its deadline, or the request for a decision that it requires.
 pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationToken) -> Driven {
     let Started { mut turn, again, waited_since, slot, tally, resumed } = started;
     let running = parts.live.now();
@@ -163,7 +165,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         return over;
     }
     if again && resumed.is_none() {
-        // What was shown of it before is not gone on with.
+        // Text shown by a previous life is not continued.
         parts.account.tell(&Happening::TurnBegunAnew(&turn));
     }
     let deadline = Deadline::new(settings.deadline, settings.longest);
@@ -171,7 +173,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     let outbox = parts.outboxes.of(&turn.place.door);
     if turn.trigger.is_asked() {
         let typing = OutboxMsg::Typing { place: turn.place.clone(), turn: turn.id.clone(), until: deadline.clone() };
-        // Typing is a courtesy: an outbox that refuses it shows none.
+        // Typing is best effort: if the outbox refuses it, no indicator is shown.
         outbox.tell(typing);
     }
     memory::choose_row(parts, &running, &mut turn).await;
@@ -190,24 +192,24 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         thought = thinking => Some(Some(thought)),
         () = deadline.passed() => Some(None),
     };
-    // Whatever was under way is dropped by now, and has told what it took.
+    // All running work is dropped at this point and has reported its use.
     let effort = tally.effort();
     let answer = match thought {
         Some(Some(Thought::Answer(answer))) => answer,
         Some(None) => tally.apology(&turn, Ending::Deadline),
         Some(Some(Thought::Wait(parking))) => {
-            // An outbox that refuses this ends the draft at the turn's deadline.
+            // If the outbox refuses this, the draft ends at the turn's deadline.
             outbox.tell(forget(&turn));
             return Driven::Parked(parking);
         }
         None => {
             spent_in_vain(parts, &turn, parked.as_deref(), &effort);
-            // The same holds here.
+            // If the outbox refuses this, the draft ends at the turn's deadline.
             outbox.tell(forget(&turn));
             return Driven::Over;
         }
     };
-    // The answer itself ends the typing as well.
+    // The answer also ends the typing indicator.
     outbox.tell(OutboxMsg::Quiet(turn.place.clone(), turn.id.clone()));
     let answer = with_draft(&turn, &slot, Answer { effort, ..answer }, parts.clock.now());
     remember_apologised(parts, &running, &turn, &answer).await;
@@ -217,12 +219,12 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     Driven::Answered(Box::new(answer))
 }
 
-/// What has been shown of this turn is not gone on with.
+/// Returns the message that ends the draft of this turn.
 fn forget(turn: &Turn) -> OutboxMsg {
     OutboxMsg::Forget(turn.place.clone(), turn.id.clone())
 }
 
-/// How a turn ends whose place takes no answer; none where it takes one.
+/// Returns the end of a turn whose place accepts no answer; `None` if the place accepts one.
 fn closed(parts: &TurnParts, tally: &Tally, turn: &Arc<Turn>) -> Option<Driven> {
     match parts.closed.access(&turn.place, turn.trigger.is_asked().then_some(&turn.person)) {
         PlaceAccess::Open => None,
@@ -234,7 +236,7 @@ fn closed(parts: &TurnParts, tally: &Tally, turn: &Arc<Turn>) -> Option<Driven> 
     }
 }
 
-/// Saves the exchange of an answer that ended with an apology after text was shown.
+/// Saves the exchange of an answer that ended with an apology after some text was shown.
 async fn remember_apologised(parts: &TurnParts, running: &Running, turn: &Arc<Turn>, answer: &Answer) {
     if let (Outcome::Apologised(_), Some(exchange)) = (&answer.outcome, &answer.exchange)
         && turn.policy.history == HistoryScope::PersonInPlace
@@ -245,7 +247,7 @@ async fn remember_apologised(parts: &TurnParts, running: &Running, turn: &Arc<Tu
     }
 }
 
-/// Counts what nobody asked for against the bounds of interjections.
+/// Counts an interjection against its limits.
 fn interjected(parts: &TurnParts, turn: &Turn, answer: &Answer) {
     let usage = answer.effort.usage;
     parts.interjections.spent(usage.prompt.saturating_add(usage.completion));
@@ -254,36 +256,36 @@ fn interjected(parts: &TurnParts, turn: &Turn, answer: &Answer) {
     }
 }
 
-/// A turn that is not answered, and not told of: its place takes no answer.
+/// Ends a turn silently because its place accepts no answer.
 fn dropped(parts: &TurnParts, turn: &Arc<Turn>) {
-    // A journal that refuses this offers the turn again. The message counts, as one that is answered does.
+    // If the journal refuses this, it offers the turn again. The message counts like an answered one.
     let settle = RateLimiterMsg::Settle { turn: Arc::clone(turn), effort: Effort::default() };
     parts.rate_limiter.tell(settle);
     parts.journal.tell(JournalMsg::Dropped(turn.id.clone(), Dropped::Silent(Ending::PlaceClosed)));
 }
 
-/// The end of a turn that cannot be worked on now.
+/// Returns the end of a turn that cannot start now.
 fn not_begun(tally: &Tally, turn: &Turn, why: Ending) -> Driven {
     Driven::Answered(Box::new(Answer { effort: tally.effort(), ..tally.apology(turn, why) }))
 }
 
-/// What a cancelled turn took is counted all the same: its end is closed already, and knows nothing of it.
+/// Settles the use of a cancelled turn: its record is closed already and does not include it.
 fn spent_in_vain(parts: &TurnParts, turn: &Arc<Turn>, goes_on: Option<&Parked>, effort: &Effort) {
     if effort.usage.total() > 0 {
         let used = ledger::writes(turn, effort, parts.clock.now());
         drop(parts.store.write(used.into_iter().map(Write::from).collect()));
     }
-    // Settled also where nothing was spent: the reservation expected a whole answer.
-    // A limiter that refuses this leaves the estimate, which ages out.
+    // Settled even if nothing was used, because the reservation expected a whole answer. If the limiter refuses this,
+    // the estimate stays until it ages out.
     let (turn, effort) = rate_limiter::counted(turn, goes_on, effort);
     parts.rate_limiter.tell(RateLimiterMsg::Settle { turn, effort });
 }
 
-/// The answer to a turn of which something may have been shown: an apology keeps that text and stands below it.
+/// Returns the answer to a turn of which some text may be shown: an apology keeps that text and follows below it.
 #[must_use]
 pub fn with_draft(turn: &Turn, slot: &Slot, answer: Answer, now: Timestamp) -> Answer {
     let mut answer = answer;
-    // What nobody has shown yet will not be shown any more.
+    // Text that is not shown yet is never shown.
     answer.effort.drafted = slot.finish();
     if let (Outcome::Apologised(_), Some(shown)) = (&answer.outcome, slot.visible()) {
         let text = draft::cut_short(&shown, &answer.outgoing.text());
@@ -298,7 +300,7 @@ fn exchange(turn: &Turn, answered: String, answered_at: Timestamp) -> Exchange {
     Exchange { person: turn.person.clone(), asked, asked_at: turn.at, answered, answered_at }
 }
 
-/// Who asks, where and when, as prompts may tell it.
+/// Returns the member, the place and the time of the question in the form for prompts.
 fn scene(turn: &Turn, now: Timestamp) -> Scene<'_> {
     Scene {
         place: &turn.place,
@@ -311,10 +313,11 @@ fn scene(turn: &Turn, now: Timestamp) -> Scene<'_> {
     }
 }
 
-/// An answer that is longer than this, in bytes, is read on a thread of its own: no task holds a core for as long as that may take.
+/// The length in bytes above which an answer is parsed on a thread of its own, so that no task blocks a core for that
+/// long.
 const LONG_ANSWER: usize = 32 * 1024;
 
-/// Tells a dialogue what happened.
+/// Feeds an event to a dialogue.
 async fn taken_in(mut dialogue: Dialogue, event: Event) -> (Dialogue, Step) {
     let bytes = |completion: &Completion| {
         completion.content.len() + completion.calls.iter().map(|call| call.arguments.len()).sum::<usize>()
@@ -331,7 +334,7 @@ async fn taken_in(mut dialogue: Dialogue, event: Event) -> (Dialogue, Step) {
     blocking(read).await
 }
 
-/// What a turn in flight works with.
+/// The context of a turn in flight.
 struct Thinking<'a> {
     parts: &'a TurnParts,
     running: &'a Running,
@@ -341,44 +344,44 @@ struct Thinking<'a> {
     tally: &'a Tally,
     deadline: &'a Deadline,
     tools: Tools,
-    /// How many clean calls it stands in; zero for the turn itself.
+    /// The nesting depth of clean calls; zero for the turn itself.
     depth: u32,
-    /// Hears what a model writes in a clean call.
+    /// Receives the text that a model writes in a clean call.
     watcher: Option<ProgressSink>,
-    /// The facts of the member as a prompt has them, read when a row is asked that cannot look for them.
+    /// The facts of the member in prompt form, read when the turn calls a row that cannot search for them.
     facts: OnceCell<Option<String>>,
 }
 
-/// What came of thinking.
+/// The result of thinking.
 #[expect(clippy::large_enum_variant, reason = "most of them are answers, and it lives for a moment")]
 enum Thought {
     Answer(Answer),
-    /// A call has to be approved first.
+    /// A call requires approval first.
     Wait(Box<Parking>),
 }
 
-/// What a dialogue is at.
+/// The next step of a dialogue.
 enum Work {
-    /// It begins.
+    /// The dialogue begins.
     Asking,
-    /// Something happened.
+    /// An event arrived.
     Told(Event),
-    /// Calls are to be run, behind those that are done.
+    /// Calls to run, after those that are done.
     Round(Vec<Planned>, Vec<Told>),
 }
 
-/// What a turn knows before it asks a model.
+/// The data of a turn before its first model call.
 struct Gathered {
-    /// What a model is shown.
+    /// The transcript for the model.
     transcript: Transcript,
-    /// The history that the answer belongs to, and when it was read.
+    /// The history that the answer extends, and the time at which it was read.
     history: (History, Moment),
-    /// The room that files take in memory, for as long as the transcript holds them.
+    /// The memory permits of the files, held as long as the transcript.
     _room: Option<OwnedSemaphorePermit>,
 }
 
 impl Thinking<'_> {
-    /// What is known to answer a question.
+    /// Gathers the data to answer a question.
     async fn asked(&self) -> Gathered {
         let Self { parts, running, turn, .. } = *self;
         if let Some(given) = &turn.given {
@@ -386,7 +389,7 @@ impl Thinking<'_> {
             let transcript = prompt::given(&prompts, &scene(turn, parts.clock.now()), given);
             return Gathered { transcript, history: (History::default(), parts.forgotten.now()), _room: None };
         }
-        // What is read of the store is asked for together.
+        // All reads of the store are issued together.
         let prompts = prompt_sections::in_force(running, &*parts.store);
         let (recalled, prompts) = tokio::join!(memory::recall(parts, running, turn), prompts);
         let files = files::read(parts, running, turn, recalled.quoted.as_ref()).await;
@@ -436,7 +439,7 @@ impl Thinking<'_> {
         self.work(dialogue, Work::Asking, history).await
     }
 
-    /// Does what the dialogue says, until there is an answer or something to wait for.
+    /// Runs the dialogue until it has an answer or a request for a decision.
     async fn work(&self, mut dialogue: Dialogue, begin: Work, history: (History, Moment)) -> Thought {
         let Self { turn, .. } = *self;
         let mut next = begin;

@@ -1,4 +1,4 @@
-//! The router and its conversations together, with turns that ask scripted models.
+//! The router and its conversations together, with turns that call scripted models.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -142,7 +142,7 @@ impl World {
             .unwrap();
     }
 
-    /// The next answer: the turn's number, how it ended, what is said.
+    /// Returns the next answer: the turn's number, its outcome, and its text.
     async fn answer(&mut self) -> (String, Outcome, String) {
         loop {
             if let JournalMsg::Answered(id, answer) = self.journal.next().await {
@@ -440,7 +440,7 @@ async fn a_turn_right_behind_the_goodbye_of_its_conversation_is_answered() {
     world.offer(turn("10", "7", "42"));
     world.answer().await;
     settle().await;
-    // Both lie in the router's mailbox at once.
+    // Both messages are in the router's mailbox at once.
     world.router.cast(ConversationsMsg::Idle(place("42"), 1)).unwrap();
     world.offer(turn("11", "7", "42"));
     let begun = Instant::now();
@@ -499,7 +499,7 @@ async fn a_drain_finishes_what_runs_and_begins_nothing() {
     assert_eq!((world.asked().len(), world.in_flight.now()), (1, 0));
 }
 
-/// Words that no draft shows, because no typed reply begins like this.
+/// Text that no draft shows, because no typed reply begins like this.
 const HIDDEN: &str = "Let me think about this for a while, aloud and in many words.";
 
 #[tokio::test(start_paused = true)]

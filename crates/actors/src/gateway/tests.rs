@@ -31,7 +31,8 @@ async fn world(permits: usize) -> World {
     world_whose_clients_read_along(permits, vec![DOOR]).await
 }
 
-/// A gateway with so many permits. At these doors clients read along; at others a message that comes again is a copy.
+/// Returns a gateway with this number of permits. At these doors clients subscribe to events; at others a repeated
+/// message is a copy.
 async fn world_whose_clients_read_along(permits: usize, doors: Vec<Door>) -> World {
     let (gateway, journal, outbox) = (at("gateway"), at("journal"), at("outbox"));
     let mut stage = Stage::new();
@@ -182,7 +183,7 @@ async fn a_client_that_was_turned_away_and_asks_again_under_the_same_id_is_taken
     world.permits.add_permits(1);
     world.receive(Incoming::Posted(mention("10", "7", "42")));
     let Some(JournalMsg::Accept(accepted)) = world.journal.now().await else { panic!("it is not taken") };
-    // What comes under its id once more is compared by the journal.
+    // The journal compares a message that is repeated under the same id.
     drop(accepted.permit);
     world.receive(Incoming::Posted(mention("10", "7", "42")));
     assert!(matches!(world.journal.now().await, Some(JournalMsg::Accept(again)) if again.turn.id == accepted.turn.id));
@@ -266,7 +267,7 @@ async fn another_bot_is_answered_so_often_in_its_window() {
     assert!(world.journal.now().await.is_some());
 }
 
-/// Something that somebody said to everybody, for which the draws were good.
+/// Returns a message to the whole channel for which the random draws allow an interjection.
 fn chatter(id: &str) -> Incoming {
     let draw = Some(Draw { consider: 0.0, deliver: 0.0 });
     let text = "the ferry is late".to_owned();

@@ -1,4 +1,4 @@
-//! What others may tell and ask approvals.
+//! Messages of the approvals actor.
 
 use crate::runtime::handle::Reply;
 use domain::gate::allowance::Allowance;
@@ -7,37 +7,37 @@ use domain::ids::{MessageId, Person};
 
 /// The messages that approvals handles.
 pub enum ApprovalsMsg {
-    /// The journal: a turn waits for this decision, and that is on record. Whoever decides is asked.
+    /// From the journal: a turn is recorded as pending this decision. The approvers are asked.
     Ask(Box<Waiting>),
-    /// The journal: a turn that waited is over without this decision. Nobody is asked any more.
+    /// From the journal: a pending turn ended without this decision. The request is withdrawn.
     Gone(Box<Waiting>),
-    /// The gateway: somebody decides. They are answered, and the journal is told what holds; whoever waits for the outcome is the
-    /// reply.
+    /// From the gateway: a member decides. The member is answered, and the journal receives the decision that holds.
+    /// The reply, if any, carries the outcome.
     Decide(Box<Click>, Option<Reply<Result<Decision, Refusal>>>),
-    /// Commands: everything that waits for a decision, the first to end first.
+    /// From commands: returns all pending decisions, the first to expire first.
     List(Reply<Vec<Gate>>),
-    /// Commands: allowances are taken back. The reply is how many there were, once that is durable.
+    /// From commands: revokes allowances. The reply is their number, sent when the revocation is durable.
     Withdraw(Withdrawal, Reply<usize>),
 }
 
-/// Which allowances are taken back.
+/// The selection of allowances to revoke.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Withdrawal {
-    /// The one of this id.
+    /// The allowance of this id.
     One {
-        /// Its id.
+        /// The id of the allowance.
         id: String,
-        /// Who takes it back.
+        /// The member who revokes it.
         by: Person,
-        /// Also where it does not concern them: they are an operator.
+        /// True for an operator, who may also revoke allowances that concern other members.
         any: bool,
     },
-    /// All that concern somebody who wishes to be forgotten.
+    /// All allowances that concern a member who asked for the deletion of their data.
     Of(Person),
 }
 
 impl Withdrawal {
-    /// Whether it takes this one back.
+    /// True if this allowance is revoked.
     #[must_use]
     pub fn takes_back(&self, allowance: &Allowance) -> bool {
         match self {
@@ -47,11 +47,11 @@ impl Withdrawal {
     }
 }
 
-/// A decision that a turn waits for.
+/// A decision that a turn is pending on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
-    /// What is asked.
+    /// The request for the decision.
     pub gate: Gate,
-    /// The message that asks, where it is known.
+    /// The message that shows the request; `None` if it is not known.
     pub posted: Option<MessageId>,
 }

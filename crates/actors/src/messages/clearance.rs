@@ -1,4 +1,5 @@
-//! Permission to post the answer of a turn: its record is accepted, so this process owned the turn at that moment.
+//! Permission to post the answer of a turn: the store accepted its record, so this process owned the turn at that
+//! moment.
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
@@ -7,26 +8,26 @@ use tokio::sync::watch;
 use domain::ownership::Range;
 use ports::Kept;
 
-/// The outcome of a write about a turn, for several who wait for it.
+/// The outcome of a write about a turn, shared by several tasks.
 pub type SharedKept = Shared<BoxFuture<'static, Kept>>;
 
-/// Permission to post an answer. The default is always given: no other process can own the turn.
+/// Permission to post an answer. The default is always granted, for turns that no other process can own.
 #[derive(Clone, Default)]
 pub struct Clearance {
-    /// The record of the answer, while its outcome may be unknown.
+    /// The write of the answer's record, while its outcome may be unknown.
     record: Option<SharedKept>,
-    /// The range of the turn, and the ranges that other processes took over.
+    /// The range of the turn, and the ranges that other processes have taken over.
     range: Option<(Range, watch::Receiver<Vec<Range>>)>,
 }
 
 impl Clearance {
-    /// That of a turn of this range whose record is on its way.
+    /// Returns the clearance of a turn of this range whose record is being written.
     pub fn new(record: SharedKept, range: Range, fenced: watch::Receiver<Vec<Range>>) -> Self {
         Self { record: Some(record), range: Some((range, fenced)) }
     }
 
-    /// Waits for the record, at most as long as the store waits for its backend. False if another process owns the turn; true also while the
-    /// store cannot tell.
+    /// Awaits the write of the record, at most for the store's backend timeout. False if another process owns the turn;
+    /// true also while the store cannot determine the owner.
     pub async fn is_given(&self) -> bool {
         let accepted = match &self.record {
             Some(record) => record.clone().await != Kept::Fenced,
@@ -35,13 +36,13 @@ impl Clearance {
         accepted && !self.is_lost()
     }
 
-    /// True if another process has taken over the turn since, as far as is known here.
+    /// True if this process knows that another process has taken over the turn.
     pub fn is_lost(&self) -> bool {
         self.range.as_ref().is_some_and(|(range, fenced)| fenced.borrow().contains(range))
     }
 }
 
-/// Lets several wait for the outcome of a write.
+/// Makes the outcome of a write available to several tasks.
 pub fn shared(kept: BoxFuture<'static, Kept>) -> SharedKept {
     kept.shared()
 }

@@ -1,11 +1,11 @@
-//! What others may tell commands.
+//! Messages of the commands actor.
 
 use domain::command::{Command, Typing};
 
 /// The messages that commands handles.
 pub enum CommandsMsg {
-    /// From the gateway: a member ran a command. A task answers it, unless it is a repetition.
+    /// From the gateway: a member ran a command. A task answers it, unless it is a duplicate.
     Run(Box<Command>),
-    /// From the gateway: a member types a command. Choices are offered, unless all tasks are taken.
+    /// From the gateway: a member types a command. A task offers choices, unless all tasks are busy.
     Suggest(Box<Typing>),
 }

@@ -1,7 +1,7 @@
-//! What others may tell the watcher of the configuration.
+//! Messages of the configuration watcher.
 
 /// The messages that the watcher handles.
 pub enum ConfigWatcherMsg {
-    /// The files are read again, changed or not (SIGHUP).
+    /// Reads the files again, changed or not (SIGHUP).
     Reload,
 }

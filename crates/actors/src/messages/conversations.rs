@@ -1,4 +1,4 @@
-//! What others may tell the router of turns.
+//! Messages of the router of turns.
 
 use std::sync::Arc;
 
@@ -11,30 +11,30 @@ use domain::turn::Turn;
 
 /// The messages that the router handles.
 pub enum ConversationsMsg {
-    /// The journal offers a turn. Idempotent by the turn's id.
+    /// From the journal: offers a turn. Idempotent by the turn's id.
     Offer(Box<Offered>),
-    /// The trigger of this turn was deleted.
+    /// Cancels a turn whose trigger was deleted.
     Cancel(Place, TurnId),
-    /// A conversation is idle; the number counts the messages that it had handled by then.
+    /// A conversation is idle. The number is the count of messages that it had handled at that time.
     Idle(Place, u64),
-    /// No new turn begins from now on.
+    /// Stops the start of new turns.
     Drain,
 }
 
-/// A turn that is offered to be answered.
+/// A turn offered for an answer.
 #[derive(Clone)]
 pub struct Offered {
     /// The turn.
     pub turn: Arc<Turn>,
-    /// Not the first offer: parts of an answer may be in the channel already.
+    /// True for any offer after the first: the channel may already contain parts of an answer.
     pub again: bool,
-    /// It waited for a decision, and goes on with it.
+    /// The parked state with its decision, if the turn resumes after one.
     pub resumed: Option<Box<Parked>>,
 }
 
 impl Offered {
-    /// What the journal is told of a turn that failed an actor on its way again and again: it gets the apology of turns that were
-    /// offered too often.
+    /// Returns the report to the journal for a turn that repeatedly failed an actor on its way. Its member gets the
+    /// same apology as for a turn that exceeded the maximum number of offers.
     pub(crate) fn given_up(&self) -> JournalMsg {
         let text = notice::apology(Apology::Internal, self.turn.locale());
         let answer = self.turn.apology(text, Ending::OffersExhausted);

@@ -1,7 +1,7 @@
-//! The deadline of a turn: it bounds what stands still, and moves on while a model writes.
+//! The deadline of a turn: a stall timeout that is extended while a model writes.
 //!
-//! Clones are the same deadline, so the reader of a stream moves it for all that wait: the turn itself, the permits, the tools, the
-//! drafts, the typing. It never moves backwards, and never past `latest`.
+//! Clones share one deadline, so the reader of a stream extends it for every user: the turn, the permits, the tools,
+//! the drafts, and the typing indicator. It never moves backwards and never past `latest`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
-/// A deadline that is moved on by what arrives.
+/// A deadline that progress extends.
 #[derive(Debug, Clone)]
 pub struct Deadline(Arc<Moving>);
 
 #[derive(Debug)]
 struct Moving {
-    /// The time that something may stand still.
+    /// The maximum time without progress.
     patience: Duration,
-    /// The moment that it is never moved past.
+    /// The upper limit of the deadline.
     latest: Instant,
     due: Mutex<Instant>,
 }
 
 impl Deadline {
-    /// A deadline that is due `patience` after the last move, and at the latest `longest` from now. A `longest` that is shorter
-    /// than `patience` counts as `patience`.
+    /// Returns a deadline that is due `patience` after the last progress, and at most `longest` from now. A `longest`
+    /// shorter than `patience` counts as `patience`.
     #[must_use]
     pub fn new(patience: Duration, longest: Duration) -> Self {
         let now = Instant::now();
@@ -32,31 +32,31 @@ impl Deadline {
         Self(Arc::new(moving))
     }
 
-    /// A deadline that nothing moves.
+    /// Returns a fixed deadline.
     #[must_use]
     pub fn fixed(at: Instant) -> Self {
         Self(Arc::new(Moving { patience: Duration::ZERO, latest: at, due: Mutex::new(at) }))
     }
 
-    /// The moment at which it is due now.
+    /// Returns the current due time.
     #[must_use]
     pub fn at(&self) -> Instant {
         *self.0.due.lock()
     }
 
-    /// The time that is left now.
+    /// Returns the remaining time.
     #[must_use]
     pub fn left(&self) -> Duration {
         self.at().saturating_duration_since(Instant::now())
     }
 
-    /// True once it has passed; what has passed is not moved any more.
+    /// True if the deadline has passed; a passed deadline is not extended any more.
     #[must_use]
     pub fn has_passed(&self) -> bool {
         self.at() <= Instant::now()
     }
 
-    /// Something arrived: what follows has all of its patience again.
+    /// Records progress: the deadline is again `patience` from now.
     pub fn move_on(&self) {
         let now = Instant::now();
         let due = &mut *self.0.due.lock();
@@ -65,7 +65,7 @@ impl Deadline {
         }
     }
 
-    /// Resolves when it has passed, however often it was moved meanwhile.
+    /// Completes when the deadline has passed, including all extensions.
     pub async fn passed(&self) {
         loop {
             let due = self.at();

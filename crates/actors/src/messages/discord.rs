@@ -1,7 +1,7 @@
-//! What others may tell the supervisor of the shards.
+//! Messages of the supervisor of the shards.
 
 /// The messages that the supervisor of the shards handles.
 pub enum DiscordMsg {
-    /// The number of shards, from the identify queue; those that run already stay.
+    /// From the identify queue: starts this number of shards. Running shards are kept.
     StartShards(u32),
 }

@@ -1,15 +1,17 @@
-//! The draft slot of a turn: the task that finds the answer overwrites it, the outbox samples it.
+//! The draft slot of a turn: the task that produces the answer overwrites it, the outbox samples it.
 //!
-//! Only the newest text is kept, so a slow place costs nothing but the steps in between. The slot also settles who was first:
-//! a text that the outbox has taken counts as shown and is never taken back, one that it has not taken can be withdrawn.
+//! Only the newest text is kept, so a slow place skips intermediate steps at no other cost. The slot also resolves the
+//! race between showing and withdrawing: text that the outbox has taken counts as shown and is never withdrawn; other
+//! text can be withdrawn.
 //!
-//! While there is no text, a status may stand in its place. It is shown like text, and is none: whatever comes replaces it.
+//! Until there is text, the slot may hold a status. It is displayed like text but is not part of the answer: any text
+//! replaces it.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// The slot of one turn. Clones are the same slot.
+/// The slot of one turn. Clones share it.
 #[derive(Clone)]
 pub struct Slot(Arc<watch::Sender<Draft>>);
 
@@ -17,9 +19,9 @@ pub struct Slot(Arc<watch::Sender<Draft>>);
 struct Draft {
     text: String,
     taken: bool,
-    /// What is shown as long as there is no text.
+    /// The status to show while there is no text.
     status: String,
-    /// The outbox has taken text or status: a message of this turn may stand in its channel.
+    /// True if the outbox has taken text or status: the channel may contain a message of this turn.
     posted: bool,
 }
 
@@ -36,7 +38,7 @@ impl Default for Slot {
 }
 
 impl Slot {
-    /// Overwrites the text; true when it is another one.
+    /// Overwrites the text; true if the text changed.
     pub fn write(&self, text: &str) -> bool {
         self.0.send_if_modified(|draft| {
             let changed = draft.text != text;
@@ -47,7 +49,7 @@ impl Slot {
         })
     }
 
-    /// Empties the slot, unless some of it was shown; then it is false and everything stays.
+    /// Empties the slot. If some of the text was shown, nothing changes and the result is false.
     #[must_use]
     pub fn withdraw(&self) -> bool {
         let mut withdrawn = true;
@@ -61,9 +63,10 @@ impl Slot {
         withdrawn
     }
 
-    /// Says what is going on while there is no text.
+    /// Sets the status to show while there is no text.
     pub fn tell(&self, status: &str) {
-        // Of what is shown the last sign is held back, as more of it may come; of a status none does.
+        // The outbox holds back the last character, as more text may follow; the newline takes that role, so the status
+        // is shown whole.
         let status = format!("{status}\n");
         self.0.send_if_modified(|draft| {
             let changed = draft.status != status;
@@ -74,7 +77,7 @@ impl Slot {
         });
     }
 
-    /// Nothing more comes. Text or status that was not shown yet will not be; true when something of this turn was posted.
+    /// Closes the slot. Text or status that is not shown yet is never shown. True if something of this turn was posted.
     #[must_use]
     pub fn finish(&self) -> bool {
         let mut posted = false;
@@ -89,23 +92,23 @@ impl Slot {
         posted
     }
 
-    /// The text, if some of it was shown.
+    /// Returns the text if some of it was shown.
     #[must_use]
     pub fn visible(&self) -> Option<String> {
         let draft = self.0.borrow();
         draft.taken.then(|| draft.text.clone())
     }
 
-    /// The text was shown otherwise than by the outbox: from now on it counts as shown.
+    /// Marks the text as shown, for text that was shown by a component other than the outbox.
     pub fn mark_shown(&self) {
         self.0.send_modify(|draft| (draft.taken, draft.posted) = (true, true));
     }
 
-    /// A view that knows what it has seen.
+    /// Returns a watcher that tracks the versions it has seen.
     #[must_use]
     pub fn watch(&self) -> Watcher {
         let mut seen = self.0.subscribe();
-        // What is there already counts as news.
+        // The existing content counts as new.
         seen.mark_changed();
         Watcher { slot: self.clone(), seen }
     }
@@ -118,25 +121,25 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// It looks at this slot.
+    /// True if this watcher observes the given slot.
     #[must_use]
     pub fn is_of(&self, slot: &Slot) -> bool {
         Arc::ptr_eq(&self.slot.0, &slot.0)
     }
 
-    /// There is text that was not taken yet.
+    /// True if there is text that the watcher has not taken yet.
     #[must_use]
     pub fn is_fresh(&self) -> bool {
-        // The sender lives in this very value, so the slot is never closed.
+        // This value owns the sender, so the slot is never closed.
         self.seen.has_changed().unwrap_or(false) && !self.seen.borrow().shown().is_empty()
     }
 
-    /// The text has at least so many Unicode scalar values.
+    /// True if the text has at least this number of Unicode scalar values.
     pub fn is_longer(&self, characters: usize) -> bool {
         characters == 0 || self.seen.borrow().shown().chars().nth(characters - 1).is_some()
     }
 
-    /// Takes the newest text: from now on it counts as shown. None when it was withdrawn meanwhile.
+    /// Takes the newest text, which counts as shown from now on. `None` if it was withdrawn.
     pub fn take(&mut self) -> Option<String> {
         self.slot.0.send_modify(|draft| {
             draft.taken |= !draft.text.is_empty();

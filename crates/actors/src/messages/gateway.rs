@@ -1,4 +1,4 @@
-//! What doors tell the gateway.
+//! Messages of the gateway, sent by doors.
 
 use crate::messages::receipt::Receipt;
 use crate::runtime::handle::Reply;
@@ -8,9 +8,9 @@ use domain::incoming::Incoming;
 
 /// The messages that the gateway handles.
 pub enum GatewayMsg {
-    /// An event of a door; the person is our own account there. The receipt is settled when the event is durably taken or needs no
-    /// owner.
+    /// An event of a door; the person is the bot's own account there. The receipt is settled when the event is durably
+    /// stored or needs no owner.
     Received(Box<Incoming>, Person, Receipt),
-    /// A door that is asked: somebody decides about a call that waits, and waits for what comes of it.
+    /// From a door with direct requests: a member decides about a pending call. The reply carries the outcome.
     Decide(Box<Click>, Reply<Result<Decision, Refusal>>),
 }

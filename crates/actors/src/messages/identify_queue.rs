@@ -1,10 +1,10 @@
-//! What shards ask the identify queue.
+//! Messages of the identify queue, sent by shards.
 
 use crate::runtime::handle::Reply;
 use ports::Shard;
 
 /// The messages that the queue handles.
 pub enum IdentifyQueueMsg {
-    /// A shard asks to identify; the reply comes when it may.
+    /// A shard requests permission to identify; the reply arrives when it is granted.
     Identify(Shard, Reply<bool>),
 }

@@ -1,4 +1,4 @@
-//! What others may tell and ask the journal.
+//! Messages of the journal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,96 +17,100 @@ use domain::turn::{Answer, Effort, Turn};
 
 /// The messages that the journal handles.
 pub enum JournalMsg {
-    /// The gateway accepted a turn. It is recorded and offered; the receipt is settled once the record is durable.
+    /// From the gateway: an accepted turn. It is recorded and offered; the receipt is settled when the record is
+    /// durable.
     Accept(Box<Accepted>),
-    /// A conversation found the answer. It is recorded and handed to the outbox.
+    /// From a conversation: the answer of a turn. It is recorded and passed to the outbox.
     Answered(TurnId, Box<Answer>),
-    /// The outbox posted an answer. The turn is closed.
+    /// From the outbox: an answer was posted. The turn is closed.
     Delivered(TurnId, Delivery),
-    /// The outbox: the platform refused this answer so often, for so long; the outbox goes on trying.
+    /// From the outbox: the platform has refused this answer this number of times over this duration; the outbox keeps
+    /// retrying.
     Refused(TurnId, u32, Duration),
-    /// The outbox will never be able to post this answer. The turn is closed.
+    /// From the outbox: this answer can never be posted. The turn is closed.
     Undeliverable(TurnId, Unposted),
     /// The trigger was deleted. The turn is closed without an answer.
     Cancel(TurnId),
     /// The turn is closed without an answer, for this reason.
     Dropped(TurnId, Dropped),
-    /// An offer was undelivered: the turn is offered again at the next check of deadlines.
+    /// An offer was not delivered: the turn is offered again at the next deadline check.
     Undelivered(TurnId),
-    /// From commands: a person's data up to this moment is deleted. Their open turns go on, but nothing is kept of them. The reply
-    /// is the number of those turns, sent once that is visible in the store.
+    /// From commands: a member's data up to this moment is deleted. The member's open turns continue, but nothing about
+    /// them is kept. The reply is the number of those turns, sent when the deletion is visible in the store.
     Forget(Person, Timestamp, Reply<usize>),
-    /// The task of a turn is about to run a tool that changes something. Answered once that is durably recorded: true when it
-    /// is, and then the turn is not handed out again.
+    /// From the task of a turn: it is about to run a tool with side effects. The reply is sent when that is durably
+    /// recorded: true if it is recorded, and then the turn is not offered again.
     Acts(TurnId, Reply<bool>),
-    /// A conversation: a call of this turn has to be approved. The turn is written down as far as it is, and what it holds is given
-    /// back; when that is durable, approvals asks.
+    /// From a conversation: a call of this turn requires approval. The journal records the state of the turn and
+    /// releases its resources; when the record is durable, approvals asks for the decision.
     Park(TurnId, Box<Parking>),
-    /// approvals: all turns that wait for a decision.
+    /// From approvals: returns all turns pending on a decision.
     Waiting(Reply<Vec<Waiting>>),
-    /// approvals: the message that asks stands there.
+    /// From approvals: the message that shows the request was posted.
     Asked(TurnId, GateId, MessageId),
-    /// approvals: it is decided. The turn goes on. True once that is on record; false when the turn does not wait for it.
+    /// From approvals: the decision about a turn. The turn resumes. The reply is true when that is recorded, and false
+    /// if the turn is not pending on this decision.
     Decided(Box<Decided>, Reply<bool>),
-    /// An actor that failed runs anew or is gone: what it may have held is offered again.
+    /// A failed actor was restarted or given up: the turns that it may have held are offered again.
     ActorRecovered(Recovered),
-    /// From now on no turn is offered; accepted ones are recorded.
+    /// Stops the offers of turns; accepted turns are still recorded.
     Drain,
-    /// How much is left to do.
+    /// Returns the amount of remaining work.
     Left(Reply<Left>),
-    /// A turn replies to the answer of this one. The reply comes when this one is closed, or at once if it is not open.
+    /// From a turn that replies to the answer of the named turn. The reply is sent when the named turn is closed, or at
+    /// once if it is not open.
     TellWhenClosed(TurnId, Reply<()>),
 }
 
-/// A turn on its way into custody.
+/// An accepted turn on its way to the journal.
 pub struct Accepted {
     /// The turn.
     pub turn: Arc<Turn>,
-    /// Its answer, when it needs no model.
+    /// Its answer, if it needs no model.
     pub answer: Option<Answer>,
-    /// Its permit of `turn.open`.
+    /// Its permit of the limit `turn.open`.
     pub permit: OwnedSemaphorePermit,
-    /// Settled when the turn is durably recorded.
+    /// Settled when the record of the turn is durable.
     pub receipt: Receipt,
 }
 
-/// A turn that is to wait for a decision.
+/// A turn to be parked until a decision.
 pub struct Parking {
-    /// What it waits for.
+    /// The decision it requires.
     pub gate: Gate,
-    /// What was said so far, as it is stored.
+    /// The dialogue so far, in its stored form.
     pub dialogue: String,
-    /// What it took so far.
+    /// The resources used so far.
     pub effort: Effort,
-    /// A tool that changes something may have run for it.
+    /// True if a tool with side effects may have run for it.
     pub acted: bool,
 }
 
-/// A decision about a turn that waits.
+/// A decision about a parked turn.
 #[derive(Debug, Clone)]
 pub struct Decided {
     /// The turn.
     pub turn: TurnId,
-    /// What it waits for.
+    /// The gate of the decision.
     pub gate: GateId,
     /// The decision.
     pub decision: Decision,
 }
 
-/// An actor that failed, after it was started again or given up.
+/// A failed actor, after it was restarted or given up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovered {
-    /// What it is.
+    /// The kind of actor.
     pub kind: ActorKind,
-    /// Which one of its kind it is.
+    /// Identifies the actor among those of its kind.
     pub scope: Scope,
 }
 
-/// How much is left to do.
+/// The amount of remaining work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Left {
-    /// Turns that are not closed.
+    /// The number of turns that are not closed.
     pub open: usize,
-    /// Those of them whose answer is known and not posted.
+    /// The number of open turns with an answer that is not posted yet.
     pub undelivered: usize,
 }

@@ -1,4 +1,4 @@
-//! What those who ask models tell the dispatcher, and what it answers.
+//! Messages of the model dispatcher, and its replies.
 
 use std::time::Duration;
 
@@ -12,78 +12,79 @@ use ports::ModelError;
 
 /// The messages that the dispatcher handles.
 pub enum LlmDispatcherMsg {
-    /// Asks for a lease on a model call. The reply comes when a permit is free, or at once where the priority does not wait.
+    /// Requests a lease on a model call. The reply arrives when a permit is free, or at once if the priority does not
+    /// queue.
     Acquire {
-        /// The row asked for; none means the default row.
+        /// The requested row; `None` means the default row.
         row: Option<String>,
-        /// Keys of the rows that may answer; empty for all.
+        /// Keys of the rows that may answer; empty means all.
         among: Vec<String>,
         /// Keys of the rows that failed for this turn.
         tried: Vec<String>,
         /// Its priority.
         priority: Priority,
-        /// The permit, or why there is none.
+        /// The lease, or the reason for its refusal.
         reply: Reply<Result<Lease, NoModel>>,
     },
-    /// The outcome of a call.
+    /// Reports the outcome of a call.
     Report(Report),
 }
 
 /// The priority of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Priority {
-    /// This person waits for it: it waits for a permit, and permits go round by person.
+    /// A member awaits the result: the request queues for a permit, and permits rotate over persons.
     Waits(Person),
-    /// No person waits for it: it takes a permit only if one is free and no request waits.
+    /// No member awaits the result: the request gets a permit only if one is free and no request is queued.
     IfFree,
-    /// It can wait: the same, and never one of the last permits.
+    /// Deferrable work: as `IfFree`, but never one of the last permits.
     Spare,
 }
 
-/// The right to make one call to one model. Dropping it gives the permit back.
+/// A lease on one call to one model. Dropping it returns the permit.
 pub struct Lease {
     /// The model.
     pub row: Row,
     pub(crate) permit: OwnedSemaphorePermit,
 }
 
-/// Why no model can be asked.
+/// The reason why no model is available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoModel {
     /// Every row failed.
     Exhausted,
-    /// The breakers of all remaining rows are open; the first of them rests for so long.
+    /// The circuit breakers of all remaining rows are open; the shortest remaining open time.
     Open(Duration),
-    /// There is no permit for a call that must not wait.
+    /// No permit is free for a call that does not queue.
     Busy,
 }
 
-/// How one call went.
+/// The outcome of one call.
 pub struct Report {
-    /// For which turn; none for a line of status.
+    /// The turn of the call; `None` for a status line.
     pub turn: Option<TurnId>,
-    /// Whose turn it is; none for the bot's own.
+    /// The member of the turn; `None` for the bot's own calls.
     pub person: Option<Person>,
-    /// Key of the row that was asked.
+    /// The key of the row.
     pub row: String,
-    /// Which try of this row it was, from one.
+    /// The number of this attempt at the row, from one.
     pub tries: u32,
-    /// Its duration.
+    /// The duration of the call.
     pub took: std::time::Duration,
-    /// Tokens that had been streamed when it failed, a lower bound; none when nothing had. A stream that flowed is no failure of the
-    /// model.
+    /// The number of tokens streamed before a failure, a lower bound; `None` if there were none. A stream that
+    /// delivered tokens does not count as a failure of the model.
     pub streamed: Option<Usage>,
-    /// Its result: the completion without its text, or the error.
+    /// The result: the completion without its text, or the error.
     pub result: Result<Summary, ModelError>,
 }
 
-/// What is logged of a completion.
+/// The logged part of a completion.
 pub struct Summary {
-    /// Why it stopped.
+    /// The finish reason.
     pub finish: String,
-    /// Its tokens.
+    /// The token usage.
     pub usage: Usage,
-    /// The number of tool calls in it.
+    /// The number of tool calls in the completion.
     pub calls: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What the actor of a tool server is told.
+//! Messages of the actor of a tool server.
 
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -7,27 +7,27 @@ use domain::tool::catalogue::Pin;
 use domain::tool::{CallError, ToolRequest, ToolResult};
 use ports::ProgressSink;
 
-/// What the actor of a tool server is told.
+/// The messages that the actor of a tool server handles.
 pub enum McpMsg {
-    /// One call of a tool. While the server is connected for the first time it waits for that. It is cancelled at the server when nobody
-    /// waits for its answer any more.
+    /// One call of a tool. During the first connection attempt the call is queued. If the caller drops the reply, the
+    /// call is cancelled at the server.
     Call(Box<ServerCall>),
-    /// `tools`: connect at once if there is no connection, and read the list of tools again.
+    /// From `tools`: connect at once if there is no connection, and read the list of tools again.
     Refresh,
-    /// `tools`: the server can be reached, so connect at once if there is no connection.
+    /// From `tools`: the server is reachable, so connect at once if there is no connection.
     Reachable,
 }
 
-/// One call on its way to a tool server.
+/// One call to a tool server.
 pub struct ServerCall {
-    /// What is asked.
+    /// The request.
     pub request: ToolRequest,
-    /// What the tool was when it was offered; none when that does not matter.
+    /// The pin of the tool at the time it was offered; `None` if changes do not matter.
     pub pin: Option<Pin>,
-    /// Told how far it is.
+    /// The receiver of progress reports.
     pub progress: Option<ProgressSink>,
-    /// Its place among the calls of this server.
+    /// The permit among the concurrent calls of this server.
     pub(crate) permit: OwnedSemaphorePermit,
-    /// What came of it.
+    /// The reply with the result.
     pub reply: Reply<Result<ToolResult, CallError>>,
 }

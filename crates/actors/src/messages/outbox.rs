@@ -1,4 +1,4 @@
-//! What others may tell and ask the outbox of a door.
+//! Messages of the outbox of a door.
 
 use std::time::Duration;
 
@@ -15,136 +15,139 @@ use domain::locale::Locale;
 use domain::outgoing::Outgoing;
 use ports::{PostError, PostRequest, PostResult};
 
-/// How long the platform surely remembers a nonce. Later tries look into the channel first.
+/// The time for which the platform reliably deduplicates by nonce. Later attempts search the channel first.
 pub const NONCE_TRUST: Duration = Duration::from_secs(60);
 
 /// The messages that the outbox handles.
 pub enum OutboxMsg {
-    /// The journal has an answer; its delivery must be reported back.
+    /// From the journal: delivers an answer and reports the delivery back.
     Deliver {
-        /// The turn, also the nonce.
+        /// The turn; its id is also the nonce.
         turn: TurnId,
-        /// What to post.
+        /// The content to post.
         outgoing: Outgoing,
-        /// When the turn began: what was posted before is no part of its answer.
+        /// The start of the turn: earlier posts are not part of its answer.
         since: Timestamp,
-        /// Look into the channel first: an earlier life may have posted some of it.
+        /// True if the outbox must search the channel first: a previous life may have posted some of the answer.
         check: bool,
-        /// Messages that are known to be answers to others, for an answer that replies to nothing.
+        /// Messages known to be answers to other turns, for an answer that replies to no message.
         others: Vec<MessageId>,
-        /// Until then the platform surely remembers the nonces of an earlier life, which tell one answer from another with the same
-        /// words; none for an answer that replies to a message.
+        /// The end of the time in which the platform reliably recognizes the nonces of a previous life, which
+        /// distinguish answers with identical text; `None` for an answer that replies to a message.
         nonce_until: Option<Instant>,
-        /// Some of it was shown while it was being written.
+        /// True if some of it was shown as a draft.
         drafted: bool,
-        /// What the platform refused of it before: how often, and since when.
+        /// Previous refusals by the platform: their number, and the time of the first.
         refused: Option<(u32, Instant)>,
-        /// What is posted in its place if the platform does not take it; none for what may stay unanswered.
+        /// The replacement to post if the platform refuses the answer; `None` if the turn may stay unanswered.
         rescue: Option<Rescue>,
-        /// Permission to post it.
+        /// The clearance to post it.
         clearance: Clearance,
     },
-    /// From the gateway: a notice that belongs to no turn. Its outcome is not reported.
+    /// From the gateway: posts a notice that belongs to no turn. Its outcome is not reported.
     Notify {
-        /// The message that it is about, also the nonce.
+        /// The message that the notice refers to; its id is also the nonce.
         about: MessageId,
-        /// Where.
+        /// The place of the notice.
         place: Place,
-        /// The sentence.
+        /// The text.
         text: String,
     },
-    /// A post that answers no message; its outcome is the reply.
+    /// Posts a message that answers no other; the reply carries the outcome.
     Post {
-        /// Its name and nonce, at most 22 characters: the same for the same post.
+        /// The name and nonce, at most 22 characters: equal for the same post.
         name: String,
-        /// What to post.
+        /// The content to post.
         outgoing: Outgoing,
-        /// Its outcome.
+        /// The reply with the outcome.
         reply: Reply<Result<Delivery, Unposted>>,
     },
-    /// A reaction to a message that nothing else answers. It is shown if that takes nothing from answers.
+    /// Adds a reaction to a message that gets no other answer. It is sent only if it takes no request budget from
+    /// answers.
     React {
         /// The message.
         about: MessageId,
-        /// Where it is.
+        /// The place of the message.
         place: Place,
         /// See [`PostRequest::React`].
         emoji: String,
     },
-    /// A turn began to think: typing is shown until it is answered, `Quiet`, or past `until`.
+    /// A turn began to think: the typing indicator is shown until its answer, `Quiet`, or `until`.
     Typing {
-        /// Where.
+        /// The place of the turn.
         place: Place,
-        /// Which turn.
+        /// The turn.
         turn: TurnId,
-        /// When it ends in any case.
+        /// The latest end of the indicator.
         until: Deadline,
     },
-    /// The answer of a turn is being streamed, and there is text to show. Repeated while it grows.
+    /// The answer of a turn is being streamed, and there is text to show. Sent again while the text grows.
     Draft(Draft),
     /// A turn stopped thinking.
     Quiet(Place, TurnId),
-    /// The turn stopped writing without an answer: its draft is no longer changed, and stands as it is.
+    /// The turn stopped writing without an answer: its draft stays as it is.
     Forget(Place, TurnId),
-    /// The turn is closed without an answer: nothing more is posted for it, and what stands of its answer is removed.
+    /// The turn is closed without an answer: nothing more is posted for it, and the shown part of its answer is
+    /// removed.
     Withdraw {
-        /// Where.
+        /// The place of the turn.
         place: Place,
         /// The turn.
         turn: TurnId,
-        /// An earlier life may have shown some of it.
+        /// True if a previous life may have shown some of the answer.
         perhaps: bool,
     },
-    /// Another process owns the turn: nothing more is posted for it, and what stands of its answer is left to that process.
+    /// Another process owns the turn: nothing more is posted for it, and the shown part of its answer is left to that
+    /// process.
     Release {
-        /// Where.
+        /// The place of the turn.
         place: Place,
         /// The turn.
         turn: TurnId,
     },
-    /// A read from the platform or a change of a role there, within its budgets. It may be tried a few times.
+    /// Reads from the platform or changes a role there, within the request budgets. It may be retried a few times.
     Read(PostRequest, Reply<Result<PostResult, PostError>>),
-    /// Commands: an answer to a command, which takes nothing from the door's budget of requests. One attempt.
+    /// From commands: answers a command, without use of the door's request budget. One attempt.
     Interact(PostRequest, Reply<Result<PostResult, PostError>>),
-    /// What we may do in this place, or anywhere at this door, may have changed.
+    /// The bot's permissions in this place may have changed; `None` means anywhere at this door.
     AccessChanged(Option<Place>),
 }
 
-/// What a member is told whose answer the platform does not take.
+/// The notice for a member whose answer the platform refuses.
 #[derive(Debug, Clone, Copy)]
 pub struct Rescue {
-    /// The moment from which on they are told.
+    /// The time from which the notice is due.
     pub at: Instant,
-    /// The language of the sentence.
+    /// The language of the notice.
     pub locale: Locale,
 }
 
-/// A turn that has text to show.
+/// A turn with text to show.
 #[derive(Clone)]
 pub struct Draft {
-    /// Which turn.
+    /// The turn.
     pub turn: TurnId,
-    /// Where it is shown.
+    /// The place of the draft.
     pub place: Place,
     /// The message that it replies to.
     pub reply_to: Option<MessageId>,
-    /// Where the text is.
+    /// The slot of the text.
     pub slot: Slot,
-    /// An earlier life may have shown some of it.
+    /// True if a previous life may have shown some of the answer.
     pub again: bool,
-    /// When the turn ends in any case.
+    /// The latest end of the turn.
     pub until: Deadline,
 }
 
 /// A posted answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// Our messages, in order.
+    /// The bot's messages, in order.
     pub posted: Vec<MessageId>,
-    /// When the first of them could be seen.
+    /// The time at which the first of them became visible.
     pub first_visible: Instant,
-    /// More than one message of ours answers the trigger.
+    /// True if more than one message of the bot answers the trigger.
     pub doubled: bool,
-    /// What of the answer the platform took.
+    /// The form of the answer that the platform accepted.
     pub form: Form,
 }

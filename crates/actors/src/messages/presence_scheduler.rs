@@ -1,7 +1,7 @@
-//! What others may tell the scheduler of the presence.
+//! Messages of the presence scheduler.
 
 /// The messages that the scheduler handles.
 pub enum PresenceMsg {
-    /// A new line is written now (`/refresh_status`).
+    /// Writes a new status line now (`/refresh_status`).
     Refresh,
 }

@@ -1,4 +1,4 @@
-//! What others may tell and ask the limiter.
+//! Messages of the rate limiter.
 
 use std::sync::Arc;
 
@@ -10,42 +10,44 @@ use domain::turn::{Effort, Turn};
 
 /// The messages that the limiter handles.
 pub enum RateLimiterMsg {
-    /// The journal offers a turn. Idempotent by the turn's id. It goes to conversations, or back as refused.
+    /// From the journal: offers a turn. Idempotent by the turn's id. The limiter passes it to conversations, or returns
+    /// it as refused.
     Admit(Box<Offered>),
-    /// A turn goes on after a decision. What it takes from here on counts by itself, under the id of this turn, which is that of the
-    /// part that follows; it is never refused. Idempotent.
+    /// A turn resumes after a decision. Its further use is counted under its own id, the id of the part that follows;
+    /// it is never refused. Idempotent.
     GoesOn(Arc<Turn>),
-    /// The answer to a turn is known, and this is what it took.
+    /// Settles the use of a turn whose answer is known.
     Settle {
         /// The turn.
         turn: Arc<Turn>,
-        /// What it took.
+        /// The resources that it used.
         effort: Effort,
     },
-    /// There will be no answer to a turn but an apology, or none at all: it costs nothing.
+    /// The turn ends with an apology or without any answer: it costs nothing.
     Cancel(Arc<Turn>),
-    /// The trigger of a turn was deleted: before its admission it costs nothing, afterwards its holder is told.
+    /// The trigger of a turn was deleted: before its admission it costs nothing; after it, the holder of the turn is
+    /// notified.
     Withdraw(Arc<Turn>),
-    /// Asks for the use and the limits of a member.
+    /// Returns the use and the limits of a member.
     Usage {
-        /// About whom.
+        /// The member and the place.
         asker: Box<Asker>,
-        /// The use and the limits.
+        /// The reply with the use and the limits.
         reply: Reply<Standing>,
     },
 }
 
-/// About whom and where a standing is asked for.
+/// The member and the place of a request for a standing.
 #[derive(Debug, Clone)]
 pub struct Asker {
     /// The member.
     pub person: Person,
-    /// The id of the community; none in a direct message.
+    /// The id of the community; `None` in a direct message.
     pub guild: Option<String>,
-    /// Ids of their roles.
+    /// The ids of the member's roles.
     pub roles: Vec<String>,
-    /// The place whose limits hold.
+    /// The place whose limits apply.
     pub place: Place,
-    /// The place above it, such as the channel of a thread; none when there is none.
+    /// The parent place, such as the channel of a thread; `None` if there is none.
     pub parent: Option<Place>,
 }

@@ -1,38 +1,38 @@
-//! Custody on the way in: a receipt travels with an event until somebody else durably owns it.
+//! Custody of incoming events: a receipt travels with an event until another actor owns the event durably.
 
-/// Proof that an event was handed on. Settling it says "safely taken"; dropping it unsettled, as a crash does with a mailbox,
-/// says "give it to me again".
+/// Proof that an event was handed over. Settling it acknowledges the event. Dropping it unsettled, as a crash does with
+/// a mailbox, requests redelivery.
 pub struct Receipt {
     owner: Option<Box<dyn FnOnce(Outcome) + Send>>,
     awaited: bool,
 }
 
-/// What became of an event.
+/// The outcome of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is durably owned, or needs no owner.
+    /// The event is durably owned, or needs no owner.
     Settled,
-    /// It was lost on the way.
+    /// The event was lost and must be redelivered.
     Returned,
 }
 
 impl Receipt {
-    /// A receipt that tells `owner` exactly once what became of its event.
+    /// Returns a receipt that calls `owner` exactly once with the outcome of its event.
     pub fn new(owner: impl FnOnce(Outcome) + Send + 'static) -> Self {
         Self { owner: Some(Box::new(owner)), awaited: false }
     }
 
-    /// The same for an event whose asker waits for custody.
+    /// Returns a receipt for an event whose sender awaits the custody.
     pub fn awaited(owner: impl FnOnce(Outcome) + Send + 'static) -> Self {
         Self { owner: Some(Box::new(owner)), awaited: true }
     }
 
-    /// Whether an asker waits for custody.
+    /// True if a sender awaits the custody.
     pub const fn is_awaited(&self) -> bool {
         self.awaited
     }
 
-    /// The event is safely taken.
+    /// Acknowledges the event.
     pub fn settle(mut self) {
         self.tell(Outcome::Settled);
     }

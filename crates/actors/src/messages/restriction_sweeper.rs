@@ -1,4 +1,4 @@
-//! What others may tell the sweeper of restrictions.
+//! Messages of the restriction sweeper.
 
 use std::sync::Arc;
 
@@ -7,17 +7,18 @@ use domain::turn::Turn;
 
 /// The messages that the sweeper handles.
 pub enum SweeperMsg {
-    /// A member broke this limit. The role is given, unless they hold it.
+    /// A member exceeded this limit. The sweeper assigns the role, unless the member holds it.
     Breached {
-        /// The turn that was refused.
+        /// The refused turn.
         turn: Arc<Turn>,
-        /// Which limit it was, as metrics name it.
+        /// The limit, by its name in metrics.
         tier: &'static str,
     },
-    /// A restricted member addressed us where they are not answered. They get a notice, at most one in its interval.
+    /// A restricted member addressed the bot where it does not answer them. The member gets a notice, at most one per
+    /// interval.
     Spoke(Arc<Turn>),
-    /// A restricted member came back without the role.
+    /// A restricted member rejoined without the role.
     CameBack(Member),
-    /// A member with a record who stayed spoke without the role: a moderator took it.
+    /// A member with a restriction record, who had not left, posted without the role: a moderator removed the role.
     Lifted(Member),
 }

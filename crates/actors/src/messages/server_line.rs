@@ -1,4 +1,4 @@
-//! The way to one tool server: its actor, and how many calls of it there may be at once.
+//! Access to one tool server: its actor, and its limit of concurrent calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,34 +16,35 @@ use domain::tool::{CallError, CallErrorKind, ServerName, ToolRequest, ToolResult
 use ports::ProgressSink;
 use ports::tools::ServerEntry;
 
-/// Calls of one server that are under way at once; more are refused. A quarter of all calls: a server that hangs leaves room for others.
+/// The maximum number of concurrent calls of one server; further calls are refused. It is a quarter of all calls, a
+/// bulkhead: a hanging server leaves capacity for others.
 pub const CALLS_MAX: usize = 16;
-/// How much longer than its deadline an answer is waited for: the server's own side ends it before.
+/// The extra time beyond the call's deadline before the caller stops: the server's side normally ends the call earlier.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The way to one tool server. Cheap to clone.
+/// Access to one tool server. Cheap to clone.
 #[derive(Clone)]
 pub struct ServerLine {
-    /// Its name.
+    /// The name of the server.
     pub name: ServerName,
-    /// Its actor.
+    /// The actor of the server.
     pub handle: Handle<McpMsg>,
-    /// Time one call may take; none leaves it to the settings.
+    /// The timeout of one call; `None` means the default of the settings.
     pub timeout: Option<Duration>,
     permits: Arc<Semaphore>,
     account: Account,
 }
 
 impl ServerLine {
-    /// The way to the server of this actor.
+    /// Returns the line to the server of this actor.
     #[must_use]
     pub fn new(entry: &ServerEntry, handle: Handle<McpMsg>, account: Account) -> Self {
         let (name, timeout) = (entry.name.clone(), entry.timeout);
         Self { name, handle, timeout, permits: Arc::new(Semaphore::new(CALLS_MAX)), account }
     }
 
-    /// One call, ended by its deadline whatever happens. A server that is away or has too much to do refuses at once; one that is
-    /// connected for the first time is waited for, and then takes the call if the tool is what its pin says. Dropping the future
+    /// Makes one call, always ended by its deadline. An unavailable or overloaded server refuses at once. During the
+    /// first connection attempt the call is queued, and then runs if the tool matches its pin. Dropping the future
     /// cancels the call.
     ///
     /// # Errors
@@ -81,7 +82,7 @@ impl ServerLine {
     }
 }
 
-/// The server is not there; nothing was sent.
+/// Returns the error for an unavailable server; nothing was sent.
 pub(crate) fn unavailable(name: &ServerName, why: &str) -> CallError {
     CallError::new(CallErrorKind::Unavailable, format!("the tool server {name} is not available: {why}"))
 }

@@ -1,4 +1,4 @@
-//! What the cache of tools is told.
+//! Messages of the tool cache.
 
 use std::sync::Arc;
 
@@ -6,21 +6,21 @@ use crate::messages::server_line::ServerLine;
 use domain::tool::{ServerName, Tool};
 use ports::tools::ServerEntry;
 
-/// What the cache of tools is told.
+/// The messages that the tool cache handles.
 pub enum ToolCacheMsg {
-    /// tools: these servers there are, and no others.
+    /// From `tools`: the complete list of servers.
     Servers(Vec<CachedServer>),
-    /// The actor of a server: this is its whole list now.
+    /// From the actor of a server: its complete list of tools.
     Listed(ServerName, Vec<Tool>),
-    /// tools: an operator accepts the tools as they are, also those that changed.
+    /// From `tools`: an operator accepts the current tools, including changed ones.
     Accept,
 }
 
 /// A server whose tools are offered.
 #[derive(Clone)]
 pub struct CachedServer {
-    /// Its entry.
+    /// The configuration entry of the server.
     pub entry: Arc<ServerEntry>,
-    /// The way to it.
+    /// The line to the server.
     pub line: ServerLine,
 }

@@ -1,15 +1,15 @@
-//! What the supervisor of tools is told.
+//! Messages of the supervisor of tools.
 
 use ports::tools::ServerEntry;
 
-/// What the supervisor of tools is told.
+/// The messages that the supervisor of tools handles.
 pub enum ToolsMsg {
-    /// `config_watcher`: other settings are in force.
+    /// From `config_watcher`: changed settings are in force.
     Configured,
-    /// `tool_cache`: it began, and knows of no servers.
+    /// From `tool_cache`: it started and has no list of servers.
     CacheBegan,
-    /// providers: these processes provide tools, and no others.
+    /// From `providers`: the complete list of processes that provide tools.
     Provided(Vec<ServerEntry>),
-    /// commands: an operator wants all lists read again, and accepts tools that changed.
+    /// From `commands`: an operator requests that all lists are read again, and accepts changed tools.
     Refresh,
 }

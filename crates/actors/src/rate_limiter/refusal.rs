@@ -1,4 +1,5 @@
-//! What follows a refusal: a line in the log, one notice within the window, and for a real breach a word to the sweeper.
+//! The response to a refusal: a log line, one notice in each window, and for a confirmed breach a report to the
+//! sweeper.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,16 +19,16 @@ use domain::notice::limit as notice;
 use domain::notice::template::Filling;
 use domain::turn::{self, Effort, Outcome, Turn};
 
-/// The most notices remembered. Beyond that nobody is told, and everything is counted.
+/// The maximum number of remembered notices. Beyond it no notice is sent, and everything is counted.
 const NOTICES_MAX: usize = 20_000;
 
-/// Who was told what lately, and because of which turn.
+/// The recent notices by member, with the turns that caused them.
 #[derive(Default)]
 pub(super) struct Notices(HashMap<(Member, bool), (Instant, TurnId)>);
 
 impl Notices {
-    /// Whether a member may be told now, to wait or that they are over the limit; if so, it counts as told for the window.
-    /// A turn that told it already, and comes again because that was lost, may.
+    /// True if a member may get a notice now, to slow down or about an exceeded limit; the notice then counts for the
+    /// window. A redelivered turn whose notice was lost may send it again.
     fn may_tell(&mut self, member: &Member, wait: bool, turn: &TurnId, window: Duration) -> bool {
         let now = Instant::now();
         if self.0.len() >= NOTICES_MAX {
@@ -44,7 +45,7 @@ impl Notices {
 }
 
 impl RateLimiter {
-    /// Turns a turn away.
+    /// Refuses a turn.
     pub(super) fn refuse(&self, notices: &mut Notices, member: &Member, turn: &Arc<Turn>, refusal: Refusal) {
         let tier = refusal.cost.as_str();
         let breach = refusal.is_breach();
@@ -59,11 +60,11 @@ impl RateLimiter {
             return self.drop_turn(turn.id.clone(), limit);
         }
         if breach {
-            // A sweeper that refuses this gives no role for this breach; the next breach is reported again.
+            // If the sweeper refuses this, it assigns no role for this breach; the next breach is reported again.
             self.sweeper.tell(SweeperMsg::Breached { turn: Arc::clone(turn), tier });
         }
         let window = self.live.now().limits.window;
-        // A program waits for an answer to each request.
+        // A program expects an answer to each request.
         let each = turn.policy.answers_each || turn.given.is_some();
         if !each && !notices.may_tell(member, !breach, &turn.id, window) {
             self.react(turn);
@@ -81,20 +82,20 @@ impl RateLimiter {
             outcome: Outcome::Refused(limit),
             effort: Effort::default(),
         };
-        // A journal that refuses this offers the turn again.
+        // If the journal refuses this, it offers the turn again.
         self.journal.tell(JournalMsg::Answered(turn.id.clone(), Box::new(answer)));
     }
 
-    /// Shows a member who was told already that this message, too, was read and is not answered.
+    /// Adds a reaction for a member who already had a notice: this message was read too, and is not answered.
     fn react(&self, turn: &Turn) {
         if let Some(emoji) = self.live.now().settings.rate_limiter.reaction.clone() {
             let react = OutboxMsg::React { about: turn.id.trigger(), place: turn.place.clone(), emoji };
-            // A reaction is a courtesy: an outbox that refuses it shows none.
+            // A reaction is best effort: if the outbox refuses it, none is shown.
             self.outboxes.of(&turn.id.door).tell(react);
         }
     }
 
-    /// When the turn would be accepted; none when it never would.
+    /// Returns the time at which the turn would be accepted; `None` if it would never be.
     fn retry_at(&self, refusal: &Refusal) -> Option<Timestamp> {
         refusal.retry_after.map(|wait| self.after(wait))
     }
@@ -123,7 +124,7 @@ impl RateLimiter {
     }
 
     fn drop_turn(&self, turn: TurnId, limit: OverLimit) {
-        // A journal that refuses this offers the turn again.
+        // If the journal refuses this, it offers the turn again.
         self.journal.tell(JournalMsg::Dropped(turn, Dropped::OverLimit(limit)));
     }
 }

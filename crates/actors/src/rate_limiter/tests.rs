@@ -57,7 +57,7 @@ impl World {
         self.limiter.cast(RateLimiterMsg::Settle { turn: Arc::new(turn.clone()), effort }).unwrap();
     }
 
-    /// The breaches that the sweeper was told of since the last look.
+    /// Returns the breaches that the sweeper received since the last call.
     async fn breaches(&mut self) -> Vec<(String, &'static str)> {
         let mut told = Vec::new();
         while let Some(message) = self.sweeper.now().await {
@@ -67,7 +67,7 @@ impl World {
         told
     }
 
-    /// The next turn that conversations are offered or told to give up.
+    /// Returns the next turn that conversations receive as an offer or a cancellation.
     async fn offered(&mut self) -> Option<String> {
         match self.conversations.now().await? {
             ConversationsMsg::Offer(offered) => Some(offered.turn.id.id.to_string()),
@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// The next refusal: the turn, what is said, and the reason.
+    /// Returns the next refusal: the turn, the text, and the reason.
     async fn refused(&mut self) -> Option<(String, String, String)> {
         match self.journal.now().await? {
             JournalMsg::Answered(id, answer) => match answer.outcome {
@@ -168,7 +168,7 @@ async fn over_the_limit_there_is_one_notice_in_a_window_and_each_breach_counts()
 async fn tokens_add_up_and_what_rests_on_estimates_is_no_breach() {
     let mut world = world(&[("TOKEN_RATE_LIMIT_COUNT", "700")]).await;
     let (first, second) = (turn("10", "7", "42"), turn("11", "7", "42"));
-    // About four hundred by estimate: the fixed prompt, the question, an answer.
+    // About 400 tokens by estimate: the fixed prompt, the question, an answer.
     world.admit(&first);
     world.admit(&second);
     assert_eq!(world.offered().await.as_deref(), Some("10"));
@@ -342,7 +342,7 @@ async fn what_tools_add_to_prompts_restricts_no_member() {
         assert_eq!(world.offered().await, Some(number.to_string()));
         let before = world.standing("7").await.tokens.0;
         assert!(before < 3_000, "an estimate has no part for tools, whatever the last prompt had: {before}");
-        // A list of tools took half a million tokens, and the question with its answer 100.
+        // A list of tools used half a million tokens, and the question with its answer 100.
         let usage = Usage { prompt: 500_060, completion: 40, ..Usage::default() };
         let effort = Effort { model: Some("main".to_owned()), usage, tool_tokens: 500_000, ..Effort::default() };
         world.limiter.cast(RateLimiterMsg::Settle { turn: Arc::new(asked), effort }).unwrap();

@@ -1,15 +1,15 @@
-//! Work in memory that takes longer than a task may hold its thread.
+//! In-memory work that takes too long for a thread of the async runtime.
 
 use std::panic::resume_unwind;
 
 use tokio::task::spawn_blocking;
 
-/// Does this work on a thread of its own. A panic of it is one of the task that waits.
+/// Runs the work on a blocking thread. A panic of the work propagates to the awaiting task.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-        // The runtime goes down, and this task with it.
+        // The runtime shuts down, and this task with it.
         Err(_) => std::future::pending().await,
     }
 }

@@ -1,14 +1,14 @@
-//! The last so many of something.
+//! A bounded set that keeps the most recent values.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::marker::PhantomData;
 
-/// Knows the last `MOST` values that it was told; the oldest is forgotten first.
+/// Holds the last `MOST` inserted values; the oldest is evicted first.
 ///
-/// Of each value it holds a digest of 64 bits under a key of its own, and no allocation: there may be a hundred thousand of
-/// them, and what lives for long among things that come and go keeps the allocator from giving memory back. That a new value
-/// has the digest of one of a hundred thousand happens once in 10^14 times, and nobody can bring it about.
+/// It stores a keyed 64-bit digest of each value and allocates nothing per value: there may be 100,000 values, and
+/// long-lived allocations among short-lived ones prevent the allocator from returning memory. A new value collides with
+/// one of 100,000 digests with probability 10^-14; the key is random per set, so a sender cannot provoke a collision.
 pub struct BoundedSet<T, const MOST: usize> {
     key: RandomState,
     known: HashSet<u64>,
@@ -23,12 +23,12 @@ impl<T, const MOST: usize> Default for BoundedSet<T, MOST> {
 }
 
 impl<T: Hash, const MOST: usize> BoundedSet<T, MOST> {
-    /// It is one of the last.
+    /// True if the value is one of the last `MOST`.
     pub fn contains(&self, value: &T) -> bool {
         self.known.contains(&self.digest(value))
     }
 
-    /// Takes note of a value; false when it is known, and then it keeps its age.
+    /// Inserts a value; returns false if it is present, and then its age does not change.
     pub fn insert(&mut self, value: &T) -> bool {
         let digest = self.digest(value);
         if !self.known.insert(digest) {

@@ -1,12 +1,13 @@
-//! Handles: addresses that are made before any actor and outlive every restart of it.
+//! Handles: actor addresses that are created before the actor and stay valid across its restarts.
 //!
-//! A handle refuses a message at once if its actor is down, or if the mailbox holds as many messages as the actor's row of the tree
-//! allows ([`Mailbox`]). It never waits and never buffers. `cast` gives the message back to a sender that decides; `tell` is for
-//! messages whose loss is mended, as the comment at the call says. Both count what is refused, by actor and reason.
+//! A handle refuses a message at once if its actor is down or if the mailbox is at its capacity ([`Mailbox`]). A handle
+//! never blocks and never buffers. `cast` returns a refused message to a sender that must decide; `tell` is for
+//! messages whose loss is repaired elsewhere, as the comment at each call states. Both count refused messages by actor
+//! and reason.
 //!
-//! A handle takes the messages that others may send. An actor's own events (timers, results of its tasks) go another way, which only
-//! its own context has, and are never refused. The counts are exact, because the guard that counts a message travels with it and is
-//! dropped with it, also when a crash throws a whole mailbox away.
+//! A handle accepts the messages that other actors may send. An actor's own events (timers, task results) go through
+//! its context and are never refused. The counts are exact: a guard counts each message, travels with it, and is
+//! dropped with it, also when a crash discards a whole mailbox.
 
 mod stats;
 
@@ -24,14 +25,14 @@ pub(crate) use self::stats::{Hung, Next};
 use crate::tree::{Mailbox, Row, Scope, WhenFull};
 use ports::Fault;
 
-/// Where an answer goes. Dropping it answers "nobody".
+/// The sender of a reply. Dropping it fails the call.
 pub type Reply<T> = oneshot::Sender<T>;
 
-/// The reason why a message was not put into a mailbox. The message comes back.
+/// The reason why a mailbox refused a message. The message is returned.
 pub enum Refused<M> {
     /// The actor is not running.
     Down(M),
-    /// The mailbox holds as many messages as its row allows.
+    /// The mailbox is at its capacity.
     Full(M),
 }
 
@@ -53,48 +54,48 @@ impl<M> fmt::Debug for Refused<M> {
     }
 }
 
-/// Why a call got no answer.
+/// The reason why a call got no reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// The actor is not running, or died with the question in its mailbox.
+    /// The actor is not running, or ended with the request in its mailbox.
     #[error("the actor is down")]
     Down,
     /// The actor's mailbox is full.
     #[error("the actor has too much to do")]
     Full,
-    /// No answer in time.
+    /// The reply did not arrive before the timeout.
     #[error("the actor did not answer in time")]
     Timeout,
 }
 
-/// What an actor's mailbox holds.
+/// An entry of an actor's mailbox.
 pub(crate) enum Envelope<M, E> {
-    /// A message of another actor, and its place in the depth count.
+    /// A message of another actor, with its slot in the depth count.
     Message(M, Slot),
-    /// An event of the actor's own timers and tasks, and its place in the depth count.
+    /// An event of the actor's own timers and tasks, with its slot in the depth count.
     Event(E, Slot),
-    /// A failure that was ordered for this actor, and its place in the depth count.
+    /// An injected fault for this actor, with its slot in the depth count.
     Fault(Fault, Slot),
-    /// The supervisor's own timer: start the child of this name again.
+    /// A timer of the supervisor: restart the child of this path.
     Revive(Arc<str>),
-    /// The supervisor's own timer: look for children whose handlers hang.
+    /// A timer of the supervisor: check for children with hanging handlers.
     Look,
 }
 
-/// One place in a mailbox, until what it holds was handled or dropped.
+/// A slot of a mailbox, held until its content is handled or dropped.
 pub(crate) struct Slot {
     stats: Arc<Stats>,
-    /// True for a message of another actor, which the capacity bounds.
+    /// True for a message of another actor, which counts against the capacity.
     bounded: bool,
 }
 
 impl Slot {
-    /// A place for an event of the actor itself, or for an ordered fault.
+    /// Returns a slot for an event of the actor itself, or for an injected fault.
     pub(crate) fn take(stats: &Arc<Stats>) -> Self {
         Self::new(stats, false)
     }
 
-    /// A place for a message of another actor; `None` if as many as the row allows are taken.
+    /// Returns a slot for a message of another actor; `None` if the mailbox is at its capacity.
     fn claim(stats: &Arc<Stats>) -> Option<Self> {
         stats.claim().then(|| Self::new(stats, true))
     }
@@ -114,9 +115,9 @@ impl Drop for Slot {
     }
 }
 
-/// One life of an actor, as its senders see it: its own events go another way.
+/// One life of an actor, as its senders see it. The actor's own events take another path.
 trait Life<M>: Send + Sync {
-    /// Gives the message back if this life is over.
+    /// Puts a message into the mailbox; returns it if this life is over.
     fn put(&self, message: M, slot: Slot) -> Result<(), M>;
 }
 
@@ -126,13 +127,13 @@ impl<M: Send + 'static, E: Send + 'static> Life<M> for Messages<M, E> {
     fn put(&self, message: M, slot: Slot) -> Result<(), M> {
         match self.0.cast(Envelope::Message(message, slot)) {
             Err(MessagingErr::SendErr(Envelope::Message(message, _))) => Err(message),
-            // A mailbox refuses nothing else, and nothing else was put.
+            // The mailbox refuses for no other reason, and no other kind of entry was put.
             Err(_) | Ok(()) => Ok(()),
         }
     }
 }
 
-/// The address of one actor, valid across its restarts. Cheap to clone. It takes the actor's messages and nothing else.
+/// The address of one actor, valid across its restarts. Cheap to clone. It accepts the actor's messages only.
 pub struct Handle<M: Send + 'static> {
     inner: Arc<Inner<M>>,
 }
@@ -149,22 +150,23 @@ impl<M: Send + 'static> Clone for Handle<M> {
 }
 
 impl<M: Send + 'static> Handle<M> {
-    /// A handle for one actor of a row below the path of its supervisor; it is down until that starts the actor.
+    /// Returns a handle for one actor of a row, below the path of its supervisor. It is down until the supervisor
+    /// starts the actor.
     #[must_use]
     pub fn new(row: &Row, above: &str, scope: Scope) -> Self {
         let inner = Inner { actor: RwLock::new(None), stats: Arc::new(Stats::new(row, above, scope)) };
         Self { inner: Arc::new(inner) }
     }
 
-    /// Puts a message into the mailbox, for a sender that has to decide about one that is refused.
+    /// Puts a message into the mailbox, for a sender that must handle a refusal.
     ///
-    /// A full mailbox whose row says [`WhenFull::Drop`] drops the message and gives `Ok`: a message that waits asks for the same.
+    /// If the mailbox is full and its row says [`WhenFull::Drop`], the message is dropped and the result is `Ok`: a
+    /// queued message already requests the same.
     ///
-    /// # Errors
-    /// The actor is not running, or its mailbox is full. The message comes back, and is counted as refused.
+    /// # Errors The actor is not running, or its mailbox is full. The message is returned and counted as refused.
     pub fn cast(&self, message: M) -> Result<(), Refused<M>> {
         let stats = &self.inner.stats;
-        // What comes back may be dropped by the caller, and its drop may cast elsewhere: no lock is held meanwhile.
+        // No lock is held here: the caller may drop a returned message, and that drop may cast to another actor.
         let actor = self.inner.actor.read().clone();
         let Some(actor) = actor else {
             stats.refused_down();
@@ -183,12 +185,13 @@ impl<M: Send + 'static> Handle<M> {
         })
     }
 
-    /// Puts a message into the mailbox. One that is refused is dropped and counted, so the comment at the call says what mends that.
+    /// Puts a message into the mailbox. A refused message is dropped and counted; the comment at the call states what
+    /// repairs the loss.
     pub fn tell(&self, message: M) {
         drop(self.cast(message));
     }
 
-    /// Asks, and waits for the answer at most `within`.
+    /// Sends a request and waits for the reply, at most for `within`.
     ///
     /// # Errors
     /// See [`CallError`].
@@ -205,31 +208,31 @@ impl<M: Send + 'static> Handle<M> {
         }
     }
 
-    /// What is counted about this actor.
+    /// Returns the statistics of this actor.
     #[must_use]
     pub fn stats(&self) -> &Arc<Stats> {
         &self.inner.stats
     }
 
-    /// The bound of its mailbox.
+    /// Returns the capacity of its mailbox.
     #[must_use]
     pub fn mailbox(&self) -> Mailbox {
         self.inner.stats.mailbox
     }
 
     pub(crate) fn connect<E: Send + 'static>(&self, actor: ractor::ActorRef<Envelope<M, E>>) {
-        // A new life asks for all that it needs to know.
+        // A new life requests all the state that it needs, so an earlier overflow no longer matters.
         self.inner.stats.forget_overflow();
         *self.inner.actor.write() = Some(Arc::new(Messages(actor)));
         self.inner.stats.enter(LifeState::Running);
     }
 }
 
-/// What a supervisor needs of a child's handle, whatever its messages are.
+/// The part of a child's handle that a supervisor needs, independent of the message type.
 pub(crate) trait Address: Send + Sync {
-    /// The actor is down from now on.
+    /// Marks the actor as down.
     fn disconnect(&self);
-    /// What is counted about it.
+    /// Returns the statistics of the actor.
     fn stats(&self) -> &Arc<Stats>;
 }
 

@@ -1,4 +1,4 @@
-//! When a connection that ended is begun again: after pauses that grow while connections do not last.
+//! Reconnect delays: exponential backoff that grows while connections are short-lived.
 
 use std::time::Duration;
 
@@ -6,28 +6,28 @@ use tokio::time::Instant;
 
 use domain::restart::Backoff;
 
-/// How long a connection must last for the pauses to start over.
+/// The minimum duration of a connection that resets the backoff.
 const LASTED: Duration = Duration::from_secs(10);
 
-/// The connections of one actor, one after the other.
+/// The successive connections of one actor.
 pub(crate) struct Reconnect {
     since: Instant,
-    /// Connections in a row that did not last.
+    /// The number of consecutive short-lived connections.
     failures: u32,
 }
 
 impl Reconnect {
-    /// The first one is begun now.
+    /// Records the start of the first connection.
     pub(crate) fn begun() -> Self {
         Self { since: Instant::now(), failures: 0 }
     }
 
-    /// One more is begun now.
+    /// Records the start of another connection.
     pub(crate) fn again(&mut self) {
         self.since = Instant::now();
     }
 
-    /// It ended: the pause before the next one, for a throw of dice.
+    /// Records the end of the connection; returns the delay before the next one, for this random roll.
     pub(crate) fn pause(&mut self, backoff: &Backoff, roll: f64) -> Duration {
         self.failures = if self.since.elapsed() >= LASTED { 1 } else { self.failures.saturating_add(1) };
         backoff.delay(self.failures, roll)

@@ -1,4 +1,5 @@
-//! Who lives: the counts of every actor of one tree, by path, for health lines, the tree page and metrics.
+//! The registry of running actors: the statistics of every actor of one tree, by path, for health lines, the tree page
+//! and metrics.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -8,39 +9,39 @@ use parking_lot::Mutex;
 
 use crate::runtime::handle::Stats;
 
-/// How many actors are looked at while nobody can enter.
+/// The number of actors read under one lock, during which no actor can be added.
 const SLICE: usize = 1_000;
 
-/// The living actors of one tree. Supervisors enter and remove their children; everybody else reads.
+/// The running actors of one tree. Supervisors add and remove their children; all other users read.
 #[derive(Default)]
 pub struct Roster {
     actors: Mutex<BTreeMap<Arc<str>, Arc<Stats>>>,
 }
 
 impl Roster {
-    /// All actors, by path.
+    /// Returns all actors, by path.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Stats>> {
         self.actors.lock().values().cloned().collect()
     }
 
-    /// The actor at this path.
+    /// Returns the actor at this path.
     #[must_use]
     pub fn find(&self, path: &str) -> Option<Arc<Stats>> {
         self.actors.lock().get(path).cloned()
     }
 
-    /// How many actors live.
+    /// Returns the number of running actors.
     pub(crate) fn many(&self) -> usize {
         self.actors.lock().len()
     }
 
-    /// What this makes of each actor, by path; at most so many.
+    /// Returns the results of `of` for the actors, by path; at most `most`.
     pub(crate) fn find_map_all<T>(&self, of: impl Fn(&Stats) -> Option<T>, most: usize) -> Vec<T> {
         self.actors.lock().values().filter_map(|stats| of(stats)).take(most).collect()
     }
 
-    /// Looks at each actor, by path, without keeping any. Between two slices of them others may enter.
+    /// Calls `look` for each actor, by path, without collecting them. Actors may be added between two slices.
     pub(crate) fn each(&self, mut look: impl FnMut(&Stats)) {
         let mut last: Option<Arc<str>> = None;
         loop {
@@ -69,11 +70,11 @@ impl Roster {
         self.actors.lock().remove(path);
     }
 
-    /// Forgets, and tells, who lived below an actor that ended.
+    /// Removes and returns the descendants of an ended actor.
     pub(crate) fn prune_below(&self, path: &str) -> Vec<Arc<Stats>> {
         let prefix = format!("{path}/");
         let mut actors = self.actors.lock();
-        // They stand side by side in the order of paths; whoever else lives is not looked at.
+        // Descendants are adjacent in the order of paths, so no other actor is visited.
         let behind = actors
             .range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded))
             .take_while(|(path, _)| path.starts_with(&prefix));

@@ -1,13 +1,14 @@
-//! Maps that were once large. They keep the room for everybody they ever held, and a crowd may have come and gone.
+//! Shrinking of maps that were once large. A map keeps the capacity of its largest size, even after most entries are
+//! removed.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Maps of fewer places are left alone.
+/// The capacity below which maps are not shrunk.
 const SMALL: usize = 1024;
 
-/// Gives most of a map's room back once it is mostly empty. Each call costs next to nothing, and each time that it does
-/// something the room is halved at least, so the work stays in proportion to what was removed.
+/// Releases most of a map's capacity if the map is mostly empty. A call without effect is cheap, and each effective
+/// call at least halves the capacity, so the total work is proportional to the number of removals.
 pub fn shrink<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
     if map.capacity() > SMALL && map.len() < map.capacity() / 4 {
         map.shrink_to(map.len() * 2);

@@ -1,21 +1,21 @@
-//! The one generic actor of the tree: it runs a behaviour, supervises its children, and does the bookkeeping for both.
+//! The generic actor of the tree: it runs a behaviour, supervises children, and keeps the records of both.
 //!
-//! A behaviour (the [`Actor`] trait) only handles messages. Around it stand the counts, the span, injected faults, the
-//! monitored tasks that die with it, and the children with their restart law. Actors are spawned in one place in the whole
-//! program, `spawn_child` below.
+//! A behaviour (the [`Actor`] trait) only handles messages. This module adds the counters, the tracing span, injected
+//! faults, monitored tasks that are aborted with the actor, and the children with their restart policy. The whole
+//! program spawns actors in one place, `spawn_child` below.
 //!
-//! *Restart intensity* is counted for each child. A restart counts when the life before it failed at its start, at an event of
-//! its own, or because it gave up its children. It does not count when the life failed while it handled what somebody outside
-//! decides: a message, or an event with [`Origin::Outside`]. Such failures back off further instead, so no sender can make a
-//! supervisor give up.
+//! *Restart intensity* is counted for each child. A restart counts if the previous life failed at its start, at an
+//! event of its own, or because it gave up its children. A restart does not count if the life failed while it handled
+//! external input: a message, or an event with [`Origin::Outside`]. Such failures lead to longer backoff instead, so no
+//! sender can make a supervisor give up.
 //!
-//! *Poison messages.* A message that is sent again when it was lost has a subject ([`Actor::subject`]), the same each time. The
-//! third failure at one subject makes it poison: from then on, for some minutes, it is handed to [`Actor::give_up`] and not to the
-//! handler. The count outlives restarts, since it stands in the actor's [`Stats`].
+//! *Poison messages.* A message that is redelivered after a loss has a subject ([`Actor::subject`]), the same each
+//! time. The third failure at one subject makes it poison: for some minutes the supervisor passes it to
+//! [`Actor::give_up`] and not to the handler. The count survives restarts because the actor's [`Stats`] hold it.
 //!
-//! *Watchdog.* Each supervisor looks at its children once a second. A handler that runs longer than its row allows is logged, and
-//! where the row says so the child is killed and restarted. A kill takes effect at the handler's next await: a handler that
-//! blocks its thread cannot be ended, and the log says so.
+//! *Watchdog.* Each supervisor checks its children once a second. It logs a handler that exceeds the time limit of its
+//! row, and if the row says so, it kills and restarts the child. A kill takes effect at the handler's next await: a
+//! handler that blocks its thread cannot be ended, and the log says so.
 
 mod children;
 mod injected;
@@ -42,26 +42,28 @@ use crate::tree::Row;
 use domain::panic;
 use ports::{Dice, Faults, Input, Origin, Subject};
 
-/// The most messages and events in a mailbox before a task that reads without end puts one more event into it.
+/// The backpressure limit of streaming tasks: such a task adds an event only while the mailbox holds fewer messages and
+/// events.
 pub(crate) const STREAMED_MAX: usize = 1_000;
 
-/// The time that such a task waits before it looks at a full mailbox again.
+/// The interval at which such a task checks a full mailbox again.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// A reason to crash: the supervisor restarts the actor by its policy. Expected failure is a value in a message instead.
+/// The reason of a crash: the supervisor restarts the actor by its policy. Expected failures are values in messages
+/// instead.
 pub type Crash = ActorProcessingErr;
 
-/// The behaviour of an actor. The value itself holds its arguments and is used again for each restart; all that changes lives
+/// The behaviour of an actor. The value holds the actor's arguments and is reused for each restart; all mutable data is
 /// in the state and is lost in a crash.
 pub trait Actor: Sized + Send + Sync + 'static {
-    /// What others may send it.
+    /// The messages that other actors may send.
     type Msg: Send + 'static;
-    /// What its own timers and tasks tell it; nobody else can.
+    /// The events of the actor's own timers and tasks; no other actor can send them.
     type Event: Send + 'static;
-    /// What it holds between messages.
+    /// The data that the actor holds between messages.
     type State: Send + 'static;
 
-    /// Makes the state. Awaits nothing; longer beginnings are tasks that report back.
+    /// Creates the state. Does not await; longer initialization runs as a task that reports back.
     ///
     /// # Errors
     /// A [`Crash`] counts as a failure of the actor.
@@ -78,7 +80,7 @@ pub trait Actor: Sized + Send + Sync + 'static {
         state: &mut Self::State,
     ) -> impl Future<Output = Result<(), Crash>> + Send;
 
-    /// Handles one event of its own.
+    /// Handles one event of the actor itself.
     ///
     /// # Errors
     /// A [`Crash`] ends this life of the actor.
@@ -89,43 +91,43 @@ pub trait Actor: Sized + Send + Sync + 'static {
         state: &mut Self::State,
     ) -> impl Future<Output = Result<(), Crash>> + Send;
 
-    /// What a message is about, if it comes again when it was lost: its sender repeats it, or the journal does.
+    /// Returns the subject of a message that is redelivered after a loss, by its sender or by the journal.
     fn subject(_message: &Self::Msg) -> Option<Subject> {
         None
     }
 
-    /// Where an event comes from.
+    /// Returns the origin of an event.
     fn origin(_event: &Self::Event) -> Origin {
         Origin::Own
     }
 
-    /// Ends a message that failed this actor again and again, without handling it. Dropping it, which is what happens unless an
-    /// actor knows better, returns receipts and answers calls. An event from outside is dropped in any case.
+    /// Ends a message at which this actor failed repeatedly, without handling it. The default drops the message, which
+    /// returns receipts and fails calls. An external event is always dropped.
     fn give_up(&self, _ctx: &mut ActorContext<Self>, _message: Self::Msg, _state: &mut Self::State) {}
 
-    /// Called once after messages were refused because the mailbox was full, as soon as at most half of it is taken. An actor that
-    /// learns something by being told once asks for it again here, as it does when it starts.
+    /// Runs once after a full mailbox refused messages, as soon as at most half of it is in use. An actor that receives
+    /// some state by messages sent once requests that state again here, as it does at its start.
     fn overflowed(&self, _ctx: &mut ActorContext<Self>, _state: &mut Self::State) {}
 
-    /// Called on an orderly stop, after the mailbox was drained and the children were stopped; never after a crash.
+    /// Runs on an orderly stop, after the mailbox is drained and the children are stopped; never after a crash.
     fn stop(&self, _me: &mut ActorContext<Self>, _state: &mut Self::State) -> impl Future<Output = ()> + Send {
         async {}
     }
 }
 
-/// What all supervisors of one tree share.
+/// The services that all supervisors of one tree share.
 pub struct Shared {
-    /// Asked before each message.
+    /// The source of injected faults, consulted before each message.
     pub faults: Arc<dyn Faults>,
-    /// Jitter of restarts.
+    /// The source of jitter for restarts.
     pub dice: Arc<dyn Dice>,
-    /// Who lives.
+    /// The registry of running actors.
     pub roster: Arc<Roster>,
-    /// Called for each actor that failed, after it runs again or is given up.
+    /// Called for each failed actor, after it runs again or is given up.
     pub recovered: Box<dyn Fn(&Stats) + Send + Sync>,
 }
 
-/// The way of an actor's own timers and tasks into its mailbox, for one life of it.
+/// The sender that an actor's own timers and tasks use to reach its mailbox, for one life of the actor.
 pub struct EventSender<A: Actor> {
     actor: ActorRef<Envelope<A::Msg, A::Event>>,
     stats: Arc<Stats>,
@@ -137,26 +139,29 @@ impl<A: Actor> Clone for EventSender<A> {
     }
 }
 
-/// The life of an actor is over: its events are handled no more.
+/// The life of the actor is over: its events are no longer handled.
 #[derive(Debug)]
 pub struct LifeOver;
 
 impl<A: Actor> EventSender<A> {
-    /// Puts an event into the mailbox, also into a full one: events are bounded by the timers and tasks that the actor started.
+    /// Puts an event into the mailbox, even if it is full: the timers and tasks of the actor bound the number of
+    /// events.
     ///
     /// # Errors
-    /// The life of the actor that made this is over; the event is dropped.
+    /// The life of the actor that created this sender is over; the event is dropped.
     pub fn send(&self, event: A::Event) -> Result<(), LifeOver> {
         self.actor.cast(Envelope::Event(event, Slot::take(&self.stats))).map_err(|_| LifeOver)
     }
 
-    /// The same for what the next life does not need: it starts its timers and tasks anew.
+    /// Puts an event into the mailbox and ignores the end of this life: the next life starts its timers and tasks
+    /// again.
     pub fn tell(&self, event: A::Event) {
         drop(self.send(event));
     }
 
-    /// The same for a task that reads without end: waits until fewer than [`STREAMED_MAX`] messages and events are in the mailbox, so
-    /// that the sender at the other end of the connection is slowed down. The watchdog bounds the wait: it ends a handler that hangs.
+    /// Puts an event of a streaming task into the mailbox. Applies backpressure: it first waits until fewer than
+    /// [`STREAMED_MAX`] messages and events are queued, which slows the peer of the connection. The watchdog bounds
+    /// this wait: it ends a hanging handler.
     ///
     /// # Errors
     /// See [`EventSender::send`].
@@ -168,7 +173,7 @@ impl<A: Actor> EventSender<A> {
     }
 }
 
-/// What an actor may do besides handling messages: reach itself, run monitored tasks, have children.
+/// The capabilities of an actor besides handling messages: sending events to itself, monitored tasks, and children.
 pub struct ActorContext<A: Actor> {
     handle: Handle<A::Msg>,
     events: EventSender<A>,
@@ -178,25 +183,25 @@ pub struct ActorContext<A: Actor> {
 }
 
 impl<A: Actor> ActorContext<A> {
-    /// Its own address, for actors that it makes.
+    /// Returns the actor's own address, for actors that it creates.
     #[must_use]
     pub fn handle(&self) -> &Handle<A::Msg> {
         &self.handle
     }
 
-    /// For tasks and receipts of its own that have more than one thing to tell.
+    /// Returns a sender for tasks and receipts of the actor that report more than one event.
     #[must_use]
     pub fn events(&self) -> EventSender<A> {
         self.events.clone()
     }
 
-    /// Its path in the tree.
+    /// Returns the actor's path in the tree.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.handle.stats().path
     }
 
-    /// Tells itself something after a while.
+    /// Sends an event to the actor itself after a delay.
     pub fn after(&mut self, delay: Duration, event: A::Event) {
         let events = self.events.clone();
         self.spawn(async move {
@@ -205,8 +210,8 @@ impl<A: Actor> ActorContext<A> {
         });
     }
 
-    /// Runs work beside the mailbox; its result comes back as an event, a panic as the event made of its text. The work
-    /// is aborted when this actor ends.
+    /// Runs a task beside the mailbox. Its result arrives as an event; a panic arrives as the event that `on_panic`
+    /// makes of its text. The task is aborted when this actor ends.
     pub fn task<F, P>(&mut self, work: F, on_panic: P)
     where
         F: Future<Output = A::Event> + Send + 'static,
@@ -222,32 +227,32 @@ impl<A: Actor> ActorContext<A> {
         });
     }
 
-    /// Runs work beside the mailbox that reports to nobody. It is aborted when this actor ends.
+    /// Runs a task beside the mailbox without a report. It is aborted when this actor ends.
     pub fn background(&mut self, work: impl Future<Output = ()> + Send + 'static) {
         self.spawn(work);
     }
 
-    /// Starts a child from a template of the tree. A child of the same name that already lives stays.
+    /// Starts a child from a template of the tree. If a child of the same name runs already, it is kept.
     ///
     /// # Errors
-    /// A [`Crash`] when children fail more often than this actor's intensity allows.
+    /// A [`Crash`] if children fail more often than this actor's restart intensity allows.
     pub async fn start_child(&mut self, spec: ChildSpec) -> Result<(), Crash> {
         self.children.add(spec).await
     }
 
-    /// Stops a child in order and forgets it, so that another of its name can be started at once. Waits for the child, at
-    /// most as long as its row allows; then it is killed.
+    /// Stops a child in order and removes it, so that another child of its name can start at once. Waits at most for
+    /// the stop timeout of the child's row, then kills the child.
     pub async fn stop_child(&mut self, path: &str) {
         self.children.remove(path).await;
     }
 
-    /// Asks for an orderly stop of this actor once the present message is handled.
+    /// Requests an orderly stop of this actor after the current message.
     #[cfg_attr(not(test), allow(dead_code, reason = "what any actor may ask of its runtime"))]
     pub fn stop_self(&mut self) {
         self.stop_self = true;
     }
 
-    /// Something is about to be handled: it is counted, unless it is poison, or a fault is injected in its place.
+    /// Records the start of a handler and counts it, unless the input is poison or a fault is injected in its place.
     async fn begin(&self, input: Input) -> Result<Next, Crash> {
         let stats = self.handle.stats();
         if stats.begin(input) == Next::GiveUp {
@@ -261,7 +266,7 @@ impl<A: Actor> ActorContext<A> {
         if let Some(fault) = self.children.shared.faults.before(self.path(), input) {
             injected::fail(fault).await?;
         }
-        // Ticks of its own timers would hide how much it has to do.
+        // The count excludes the actor's own timers: their ticks would hide its real load.
         if input.is_outside() {
             stats.handled.fetch_add(1, Ordering::Relaxed);
         }
@@ -270,12 +275,12 @@ impl<A: Actor> ActorContext<A> {
 
     fn spawn(&mut self, work: impl Future<Output = ()> + Send + 'static) {
         while self.tasks.try_join_next().is_some() {}
-        // In a box, so that a task that has ended holds next to nothing until it is joined: that may be much later.
+        // Boxed, so that a finished task holds almost no memory until it is joined, which may be much later.
         self.tasks.spawn(Box::pin(work).in_current_span());
     }
 }
 
-/// How one child is started, and by which row of the tree it is supervised.
+/// The start of one child and the row that supervises it.
 #[derive(Clone)]
 pub struct ChildSpec {
     row: &'static Row,
@@ -287,7 +292,7 @@ type Starter =
     Arc<dyn Fn(ActorCell, Arc<Shared>) -> BoxFuture<'static, Result<ActorCell, ractor::SpawnErr>> + Send + Sync>;
 
 impl ChildSpec {
-    /// A child that runs `actor` at `handle`, with its own children.
+    /// Returns the spec of a child that runs `actor` at `handle`, with its own children.
     pub fn new<A: Actor>(row: &'static Row, handle: &Handle<A::Msg>, actor: A, children: Vec<ChildSpec>) -> Self {
         let actor = Arc::new(actor);
         let address = handle.clone();
@@ -307,7 +312,7 @@ impl ChildSpec {
     }
 }
 
-/// Starts the root of a tree. The join handle ends when the root does: by order, or because it gave up.
+/// Starts the root of a tree. The join handle completes when the root ends: on request, or because it gave up.
 ///
 /// # Errors
 /// The root's own start failed.
@@ -346,7 +351,7 @@ struct Node<A: Actor> {
 }
 
 impl<A: Actor> Node<A> {
-    /// There is room again in a mailbox that was full.
+    /// Notifies the actor that a full mailbox has room again.
     fn overflowed(&self, ctx: &mut ActorContext<A>, state: &mut A::State) {
         let stats = ctx.handle.stats();
         tracing::warn!(
@@ -460,7 +465,7 @@ impl<A: Actor> ractor::Actor for Node<A> {
     async fn post_stop(&self, _myself: ActorRef<Self::Msg>, node: &mut Self::State) -> Result<(), ActorProcessingErr> {
         let NodeState { ctx, state, span } = node;
         ctx.children.stop_all().await;
-        // An ended actor's state travels on to its supervisor; its tasks must not live as long as that.
+        // The state of an ended actor travels to its supervisor; its tasks must not live that long.
         ctx.tasks.shutdown().await;
         self.actor.stop(ctx, state).instrument(span.clone()).await;
         Ok(())

@@ -1,7 +1,8 @@
-//! The places where members spoke to us within the last day. What a platform says of the newest message of a place is a hint that
-//! may lag behind, so a catch-up reads these places whatever it says; direct messages it does not tell of at all.
+//! The places with member activity for the bot within the last day. The platform's time of the newest message of a
+//! place is a hint that may be out of date, so a catch-up reads these places regardless of it. For direct messages the
+//! platform gives no hint.
 //!
-//! Each place has a key of its own in the store, which is written at most once an hour and lives for a day.
+//! Each place has its own key in the store, written at most once an hour, with a TTL of one day.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,22 +19,22 @@ use domain::keys;
 use domain::triage::{self, TriageDecision};
 use ports::Write;
 
-/// What stands for the community of direct messages.
+/// The community name that stands for direct messages.
 pub(super) const DIRECT: &str = "%direct";
-/// The most places that one shard takes note of; further ones are left to what the platform says.
+/// The maximum number of places that one shard records; for further places the platform's hint decides.
 const PLACES_MAX: usize = 5_000;
-/// How often one place is written down.
+/// The minimum interval between two writes of one place.
 const NOTED_EVERY: Duration = Duration::from_secs(60 * 60);
-/// The most keys that are read.
+/// The maximum number of keys to read.
 const LOAD_MAX: usize = 20_000;
-/// The most places of one community, or of direct messages, that are read back for their activity.
+/// The maximum number of places of one community, or of direct messages, that are read back for their activity.
 const ACTIVE_MAX: usize = 50;
-/// The most further places of one community that are read back, those with the newest messages first.
+/// The maximum number of further places of one community that are read back, those with the newest messages first.
 const OTHERS_EACH: usize = 8;
-/// The most of them in one session.
+/// The maximum number of further places in one session.
 const OTHERS_MAX: usize = 400;
 
-/// Where members spoke to us, as this life knows.
+/// The places with member activity in this life.
 #[derive(Default)]
 pub(super) struct Activity {
     noted: HashMap<Place, Timestamp>,
@@ -59,7 +60,7 @@ impl Activity {
         self.unsaved.push((keys::active::active(place, guild), at));
     }
 
-    /// What is to be written down.
+    /// Returns the pending writes.
     pub(super) fn writes(&mut self) -> impl Iterator<Item = Write> + '_ {
         let put = |(key, at): (String, Timestamp)| Write::Put {
             key,
@@ -70,12 +71,12 @@ impl Activity {
     }
 }
 
-/// The places that were written down, by community, the one of the last activity first; read once for each session.
+/// The stored places by community, the most recently active first; read once for each session.
 #[derive(Clone, Default)]
 pub(super) struct ActivePlaces(Arc<OnceCell<HashMap<String, Vec<Place>>>>);
 
 impl ActivePlaces {
-    /// Those of one community.
+    /// Returns the places of one community.
     pub(super) async fn of(&self, parts: &ShardParts, guild: &str) -> Vec<Place> {
         let all = self.0.get_or_init(async || {
             let rows = parts.store.scan(&keys::active::active_of(&parts.door), LOAD_MAX).await;
@@ -100,8 +101,9 @@ fn by_community(rows: &[(String, String)], door: &Door) -> HashMap<String, Vec<P
     places
 }
 
-/// The places of a community to be read back, each with the moment of its newest message as the platform told it: those with news
-/// since then, and those where members spoke to us; behind them so many others, the newest first.
+/// Returns the places of a community to read back, each with the platform's time of its newest message: the places with
+/// newer messages than `since`, the places with member activity, and then up to `others` further places, the newest
+/// first.
 pub(super) fn plan(newest: &Newest, active: &[Place], since: Timestamp, others: usize) -> Newest {
     let hint = |place: &Place| newest.iter().find(|(known, _)| known == place).map_or(Timestamp(0), |(_, last)| *last);
     let is_told = |(_, last): &&(Place, Timestamp)| *last >= since;
@@ -117,7 +119,7 @@ pub(super) fn plan(newest: &Newest, active: &[Place], since: Timestamp, others: 
 }
 
 impl ShardActor {
-    /// Takes note of the place of a message that we may answer.
+    /// Records the place of a message that the bot may answer.
     pub(super) fn note_activity(&self, state: &mut ShardState, posted: &Posted) {
         let running = self.parts.live.now();
         let (Some(us), Some(rules)) = (self.parts.source.us(), running.rules(&self.parts.door)) else { return };
@@ -129,7 +131,7 @@ impl ShardActor {
         }
     }
 
-    /// Reads back what was written to us directly: no session tells of these places. The first shard hears of them.
+    /// Starts the catch-up of direct messages: no session announces these places. The first shard receives them.
     pub(super) fn read_direct_back(&self, ctx: &mut ActorContext<ShardActor>, state: &mut ShardState) {
         let running = self.parts.live.now();
         let serves = running.rules(&self.parts.door).is_some_and(|rules| rules.direct_messages);
@@ -148,13 +150,13 @@ impl ShardActor {
 }
 
 impl ShardState {
-    /// A fresh session began: what is to be read back is found out anew.
+    /// Resets the catch-up for a fresh session.
     pub(super) fn session_began(&mut self) {
         self.active = ActivePlaces::default();
         self.others_left = OTHERS_MAX;
     }
 
-    /// A gap of a community with these places.
+    /// Returns the gap of a community with these places.
     pub(super) fn gap(&mut self, newest: Newest) -> Gap {
         let others = OTHERS_EACH.min(self.others_left).min(newest.len());
         self.others_left -= others;

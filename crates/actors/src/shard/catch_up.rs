@@ -1,7 +1,8 @@
-//! Reading a gap back: after a fresh session, what was posted since the stored watermark is read over the request API.
+//! Catch-up: after a fresh session, the messages posted since the stored watermark are read over the request API.
 //!
-//! The journal knows by message id what was answered, so reading too much does no harm; reading is bounded by age and count.
-//! Messages that are read tell neither their guild nor the roles of their authors; those are asked for where they may matter.
+//! The journal deduplicates by message id, so reading too many messages is harmless; age and count bound the reading.
+//! Messages from the API include neither their guild nor the roles of their authors; the roles are requested where they
+//! may matter.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,66 +21,67 @@ use domain::restriction::Member;
 use domain::triage::{self, TriageDecision};
 use ports::{HistoryRange, PostError, PostRequest, PostResult, StoreStatus, Write};
 
-/// How many communities are read back at once. Each waits for a request at a time, so answers keep their share of the budget.
+/// The maximum number of concurrent catch-ups. Each has one request in flight at a time, so answers keep their share of
+/// the budget.
 pub(super) const CATCH_UPS: usize = 4;
-/// How long the gap of one community may take to be read back.
+/// The timeout for the catch-up of one community.
 const CATCH_UP_WITHIN: Duration = Duration::from_secs(15 * 60);
-/// How long the reading of one channel may take, with its waits for budgets.
+/// The timeout for reading one channel, including the delays by request budgets.
 const READ_WITHIN: Duration = Duration::from_secs(60);
-/// How often the reading of one channel is tried.
+/// The maximum number of attempts to read one channel.
 const TRIES: u32 = 5;
-/// How long a store that is failing may take to give the watermark; then what came since this process began is read, and the
-/// rest when the store tells.
+/// The timeout for reading the watermark from a failing store. After it, the messages since the start of this process
+/// are read, and the others when the store recovers.
 const MARK_WITHIN: Duration = Duration::from_secs(60);
-/// How often it is asked again meanwhile.
+/// The interval between the attempts to read the watermark.
 const MARK_AGAIN: Duration = Duration::from_secs(1);
-/// How long the first connection waits for the note that somebody listens.
+/// The timeout for the note of first listening, which precedes the first connection.
 const NOTE_WITHIN: Duration = Duration::from_secs(2);
-/// The head start of the journal, which has to read from a recovered store what was answered before.
+/// The head start of the journal, which must first read the answered turns from a recovered store.
 const JOURNAL_FIRST: Duration = Duration::from_secs(5);
-/// The most messages that one request reads.
+/// The maximum number of messages in one request.
 const PAGE: usize = 100;
-/// The most messages of one place that are read back, whatever is configured.
+/// The maximum number of messages read back for one place, regardless of the configuration.
 const PER_PLACE_MAX: usize = 5_000;
 
-/// The places of a guild, each with the moment of its newest message as far as the platform says: that is a hint, and may lag behind.
+/// The places of a guild, each with the platform's time of its newest message: a hint that may be out of date.
 pub(super) type Newest = Vec<(Place, Timestamp)>;
 
-/// The moment of the newest message of each place that was read back.
+/// The time of the newest message of each place that was read back.
 pub(super) type ReadUpTo = HashMap<Place, Timestamp>;
 
 /// A gap to read back.
 pub(super) struct Gap {
     pub newest: Newest,
-    /// What was read back of it before.
+    /// The part that was read back before.
     pub read: ReadUpTo,
-    /// Where members spoke to us lately.
+    /// The places with recent member activity.
     pub active: ActivePlaces,
-    /// How many other places are read.
+    /// The number of other places to read.
     pub others: usize,
-    /// It was tried before, and the store did not tell where the gap begins.
+    /// True if an earlier attempt failed because the store did not return the start of the gap.
     pub again: bool,
 }
 
-/// How the reading back of a guild's gap goes on.
+/// The progress of a guild's catch-up.
 pub enum CatchUp {
     /// One place was read.
     Read {
         /// The place.
         place: Place,
-        /// The moment of its newest message.
+        /// The time of its newest message.
         up_to: Timestamp,
         /// Its messages within the gap, oldest first.
         messages: Vec<Posted>,
     },
-    /// All is read that anybody may still wait for.
+    /// All messages that may still need an answer have been read.
     Done,
-    /// The store fails, so nobody knows where the gap begins; the guild's watermark must not move until that is known.
+    /// The store fails, so the start of the gap is unknown; the guild's watermark must not advance until it is known.
     Unknown(Newest),
 }
 
 impl ShardActor {
-    /// Begins to read back the next communities, as many as may at once.
+    /// Starts queued catch-ups, up to the concurrency limit.
     pub(super) fn catch_up(&self, ctx: &mut ActorContext<ShardActor>, state: &mut ShardState) {
         while state.catching_up.len() - state.gaps.len() < CATCH_UPS
             && let Some((guild, gap)) = state.gaps.pop_front()
@@ -89,7 +91,7 @@ impl ShardActor {
             ctx.task(
                 async move {
                     let reading = read_back(&parts, &guild, gap, &events);
-                    // What cannot be read in time is older than anybody still waits for.
+                    // Messages that are not read before the timeout are too old to answer.
                     let end = tokio::time::timeout(CATCH_UP_WITHIN, reading).await.unwrap_or(CatchUp::Done);
                     ShardEvent::CaughtUp(guild, end)
                 },
@@ -99,13 +101,13 @@ impl ShardActor {
     }
 }
 
-/// Notes durably when a process first listened here, unless that is known. A process that is killed in its first moments, before
-/// a session or a watermark of it is durable, leaves at least this for the next one.
+/// Durably notes the time at which a process first listened here, unless it is known. If a process is killed in its
+/// first moments, before a session or a watermark is durable, the next process has at least this time.
 pub(super) async fn note_first_listened(parts: &ShardParts) {
     if first_listened(parts).await.is_none() {
         let (key, value) = (keys::first_listened(&parts.door), parts.began.0.to_string());
         let noted = parts.store.write(vec![Write::Put { key, value, ttl: Some(keys::WATERMARK_TTL) }]);
-        // A store that takes longer, or fails, is not waited for.
+        // A slow or failing store does not delay the connection further.
         let _ = tokio::time::timeout(NOTE_WITHIN, noted).await;
     }
 }
@@ -114,9 +116,9 @@ async fn first_listened(parts: &ShardParts) -> Option<Timestamp> {
     parts.store.get(&keys::first_listened(&parts.door)).await.and_then(|text| text.parse().ok()).map(Timestamp)
 }
 
-/// Reads back what was posted in one guild since its watermark. A guild without a watermark is new to us: what was said before
-/// anybody listened was not said to us, but what came since may have been lost with a connection that broke, or a process that
-/// was killed, before anything of it was durable.
+/// Reads the messages posted in one guild since its watermark. A guild without a watermark is new to the bot: messages
+/// from before the first listening were not for the bot. Later messages may have been lost with a broken connection or
+/// a killed process, before anything of it was durable.
 async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &EventSender<ShardActor>) -> CatchUp {
     let Gap { newest, read, again, active, others } = gap;
     let active = active.of(parts, guild).await;
@@ -127,7 +129,8 @@ async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &EventSende
     let stored = watermark(parts, &key).await;
     let now = parts.clock.now();
     let age = parts.live.now().settings.catch_up.age.min(keys::CATCH_UP_AGE_MAX);
-    // Once this process is old enough, whatever the store may say lies before all that is read back.
+    // Once the process is older than the maximum age, the stored watermark lies before everything to be read, so it
+    // does not matter.
     let unknown = stored.is_err() && now.since(parts.began) <= age;
     let stored = stored.unwrap_or(None);
     let watermark = match stored {
@@ -146,7 +149,7 @@ async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &EventSende
     }
     let since = watermark.max(Timestamp(now.0.saturating_sub(ids::millis(age))));
     let mut roles = Roles::default();
-    // Messages of one millisecond have no order here, so the watermark's own is read as well.
+    // Messages of the same millisecond have no order here, so the millisecond of the watermark is read as well.
     for (place, last) in plan(&newest, &active, since, others) {
         let known = read.get(&place).copied();
         if known.is_some_and(|known| last <= known) && !active.contains(&place) {
@@ -171,10 +174,10 @@ async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &EventSende
     if unknown { CatchUp::Unknown(newest) } else { CatchUp::Done }
 }
 
-/// The stored watermark, or none because there is none.
+/// Returns the stored watermark; `None` if there is none.
 ///
 /// # Errors
-/// The store fails and says nothing; taking that for a new guild would pass over its gap.
+/// The store fails and the watermark is unknown; treating the guild as new would skip its gap.
 async fn watermark(parts: &ShardParts, key: &str) -> Result<Option<Timestamp>, StoreFails> {
     let ready = || parts.store.status() == StoreStatus::Ready;
     let read = async || {
@@ -193,16 +196,17 @@ async fn watermark(parts: &ShardParts, key: &str) -> Result<Option<Timestamp>, S
     read().await
 }
 
-/// The store fails, and what it keeps cannot be known.
+/// The store fails, so its content is unknown.
 struct StoreFails;
 
-/// The roles of authors, each asked for once; at most one for each message that is read.
+/// The roles of authors, each requested once; at most one request for each message.
 #[derive(Default)]
 struct Roles(HashMap<Person, Vec<String>>);
 
 impl Roles {
-    /// Adds to a message that we may answer the roles of its author. Who is not there any more has none; so has who cannot be
-    /// asked about, because to be answered once too often does less harm than to be passed over.
+    /// Adds the roles of its author to a message that the bot may answer. An author who has left has no roles. If the
+    /// lookup fails, the author also counts as without roles, because one answer too many is less harmful than a
+    /// missing one.
     async fn complete(&mut self, parts: &ShardParts, posted: &mut Posted) {
         let running = parts.live.now();
         let Some(us) = parts.source.us() else { return };
@@ -223,8 +227,8 @@ impl Roles {
     }
 }
 
-/// The messages of a place since a moment, oldest first, page by page from the newest; some older ones may come along. None when it
-/// could not be read.
+/// Returns the messages of a place since a time, the oldest first, read page by page from the newest; the result may
+/// include some older ones. `None` if the place could not be read.
 async fn read_place(parts: &ShardParts, place: &Place, since: Timestamp) -> Option<Vec<Posted>> {
     let most = parts.live.now().settings.catch_up.per_channel.min(PER_PLACE_MAX);
     let mut pages: Vec<Vec<Posted>> = Vec::new();
@@ -233,7 +237,7 @@ async fn read_place(parts: &ShardParts, place: &Place, since: Timestamp) -> Opti
         let asked = PAGE.min(most - many);
         let Some(page) = read_page(parts, place, &range, asked).await else { break };
         let first = page.first().map(|oldest| (oldest.id.clone(), oldest.at));
-        // Single messages that cannot be read are missing from a page, so one that lacks a few need not be the last.
+        // Unreadable messages are missing from a page, so a page that lacks a few may not be the last.
         let last_page = page.len() * 2 < asked;
         many += page.len();
         pages.push(page);
@@ -252,7 +256,7 @@ async fn read_page(parts: &ShardParts, place: &Place, range: &HistoryRange, limi
         let ask = |reply| OutboxMsg::Read(request.clone(), reply);
         match parts.outbox.call(ask, READ_WITHIN).await {
             Ok(Ok(PostResult::Messages(messages))) => return Some(messages),
-            // A channel that we may not read has nothing for us.
+            // A channel without read permission contains nothing for the bot.
             Ok(Ok(_)) => return None,
             Ok(Err(PostError::Rejected { reason, .. })) if !reason.may_pass() => return None,
             Ok(Err(_)) | Err(_) => tokio::time::sleep(Duration::from_secs(1) * attempt).await,

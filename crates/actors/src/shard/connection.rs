@@ -1,4 +1,4 @@
-//! The connection of a shard: how it begins, what it brings, how it ends and when it is tried again.
+//! The connection of a shard: start, events, end and reconnect.
 
 use std::time::Duration;
 
@@ -14,20 +14,20 @@ use domain::ids;
 use domain::restart::Backoff;
 use ports::{AfterClose, Closed, IdentifyPermit, Session, StreamEvent, Write};
 
-/// Waits before a connection is tried again, after a first try at once. Only a session that lasted resets it.
+/// The backoff before a reconnect, after one immediate attempt. Only a session that lasted resets it.
 const RECONNECT: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(30) };
-/// How long a session must last to count as a good one: a platform that lets us in and throws us out is not asked at once.
+/// The minimum duration of a good session: if the platform ends sessions earlier, the shard does not reconnect at once.
 pub(super) const LASTED: Duration = Duration::from_secs(10);
-/// A new session is begun in the place of one that is gone after 1 to 5 seconds
-/// (<https://discord.com/developers/docs/events/gateway#resuming>): this is the least.
+/// The minimum delay before a new session replaces an invalid one; the platform requires 1 to 5 seconds
+/// (<https://discord.com/developers/docs/events/gateway#resuming>).
 const NEW_SESSION_AFTER: Duration = Duration::from_secs(1);
-/// The rest of that time, of which chance takes a part.
+/// The rest of that delay, of which a random part is added.
 const NEW_SESSION_SPREAD: Duration = Duration::from_secs(4);
-/// How long a shard waits for its turn to identify before it tries a new connection.
+/// The timeout for permission to identify, after which the shard starts a new connection.
 const IDENTIFY_WITHIN: Duration = Duration::from_secs(15 * 60);
 
 impl ShardActor {
-    /// Begins a connection, with the stored session if there is one.
+    /// Starts a connection, with the stored session if there is one.
     pub(super) fn connect(&self, ctx: &mut ActorContext<ShardActor>, state: &mut ShardState) {
         let session =
             state.session.as_ref().map(|session| Session { sequence: state.safe_sequence(), ..session.clone() });
@@ -69,7 +69,7 @@ impl ShardActor {
         })
     }
 
-    /// Takes what the connection brought.
+    /// Handles an event of the connection.
     pub(super) fn happened(&self, ctx: &mut ActorContext<ShardActor>, state: &mut ShardState, event: StreamEvent) {
         if matches!(event, StreamEvent::Ready(_) | StreamEvent::Resumed) {
             state.inherited = false;
@@ -99,7 +99,8 @@ impl ShardActor {
                 state.up_since = Some(Instant::now());
                 self.parts.board.up(PartKind::Shard, &self.name());
                 if !state.direct_begun {
-                    // A life that was killed while it read direct messages back is not told of them again.
+                    // If a previous life was killed during the catch-up of direct messages, the platform does not
+                    // announce them again.
                     self.read_direct_back(ctx, state);
                 }
             }
@@ -121,7 +122,8 @@ impl ShardActor {
                 }
             }
             StreamEvent::AccessChanged(place) => {
-                // An outbox that is down knows of no closed places when it restarts; a full one probes its closed places after a while.
+                // An outbox that is down has no closed places after its restart; a full one probes its closed places
+                // after a while.
                 self.parts.outbox.tell(OutboxMsg::AccessChanged(place));
             }
             StreamEvent::Closed(closed) => self.closed(ctx, state, &closed),
@@ -130,7 +132,7 @@ impl ShardActor {
 
     fn closed(&self, ctx: &mut ActorContext<ShardActor>, state: &mut ShardState, closed: &Closed) {
         let Closed { reason, next } = closed;
-        // Sessions live for minutes: after a longer break a new one is begun, and nothing is wrong.
+        // Sessions expire after minutes: a new session after a longer break is normal.
         let outlived = *next == AfterClose::Identify && std::mem::take(&mut state.inherited);
         if !outlived {
             self.parts.board.down(PartKind::Shard, &self.name(), reason);
@@ -162,8 +164,8 @@ impl ShardActor {
         ctx.after(delay, ShardEvent::Connect);
     }
 
-    /// How long to wait before the next connection. Failures are forgiven after a connection that lasted, and when a session is
-    /// over that lasted: what went wrong with it says nothing about the next one.
+    /// Returns the delay before the next connection. Failures are reset after a connection that lasted, and at the end
+    /// of a session that lasted: its failures are no evidence about the next one.
     fn pause(&self, state: &mut ShardState, next: AfterClose, outlived: bool) -> Duration {
         let lasted = state.up_since.take().is_some_and(|since| since.elapsed() >= LASTED);
         state.lasted |= lasted;

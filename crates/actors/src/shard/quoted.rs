@@ -1,5 +1,5 @@
-//! A reply may come without the message that it is about, and then nobody can tell whether it is a reply to us. That message is
-//! read once, and the reply waits for it.
+//! A reply may arrive without its parent message, and then it is unknown if the reply is to the bot. The parent is read
+//! once, and the reply is held until then.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use domain::ids::{MessageId, Place};
 use domain::incoming::{Incoming, Posted, Quoted, Seen};
 use ports::{PostRequest, PostResult};
 
-/// How long a reply waits. Then it goes on as it came, as a reply to somebody else.
+/// The timeout of the lookup. After it the reply continues unchanged, as a reply to another member.
 pub(super) const WITHIN: Duration = Duration::from_secs(5);
 
 impl Pending {
-    /// Where the message is that has to be seen first; none when it was seen, when it cannot matter, or was looked up before.
+    /// Returns the location of the parent to read first; `None` if it is known, irrelevant, or was looked up before.
     pub(super) fn unseen(&self) -> Option<(Place, MessageId)> {
         match &self.incoming {
             Incoming::Posted(Posted {
@@ -29,7 +29,7 @@ impl Pending {
         }
     }
 
-    /// The message was looked up; none when it could not be read.
+    /// Records the result of the lookup; `None` if the message could not be read.
     pub(super) fn saw(&mut self, told: Option<Seen>) {
         self.looked_up = true;
         if let Incoming::Posted(Posted { reply_to: Some(Quoted { seen, .. }), .. }) = &mut self.incoming {
@@ -39,7 +39,7 @@ impl Pending {
 }
 
 impl ShardActor {
-    /// Reads the message that an event is about, and says what it is.
+    /// Reads the parent message of an event and reports it.
     pub(super) fn look_up(
         &self,
         ctx: &mut ActorContext<ShardActor>,

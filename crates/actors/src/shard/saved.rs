@@ -1,4 +1,4 @@
-//! What a shard writes down: its session, and up to when each community was heard.
+//! The saved state of a shard: its session, and the watermark of each community.
 
 use futures_util::future::BoxFuture;
 
@@ -8,7 +8,7 @@ use domain::keys;
 use ports::{Session, Write};
 
 impl ShardActor {
-    /// Writes down what changed; none when nothing did.
+    /// Saves the changes; returns `None` if there are none.
     pub(super) fn save(&self, state: &mut ShardState) -> Option<BoxFuture<'static, bool>> {
         let mut writes = Vec::new();
         let safe = state.safe_sequence();
@@ -29,7 +29,8 @@ impl ShardActor {
             if catching_up.contains_key(guild) {
                 return true;
             }
-            // Never past a message that nobody durably owns; what lies behind it is written when that is settled.
+            // The watermark never passes a message without a durable owner; later messages are saved once that one is
+            // settled.
             let held = oldest.get(guild).filter(|oldest| **oldest <= *at);
             let safe = held.map_or(*at, |oldest| Timestamp(oldest.0.saturating_sub(1)));
             let key = keys::watermark(&self.parts.door, guild);

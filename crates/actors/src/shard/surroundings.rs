@@ -1,5 +1,6 @@
-//! What the beginning of a session tells of a community, and a session that another process resumes does not. It is read
-//! once, when the first message from there comes; messages of that community wait for it, in order and not for long.
+//! Community data that the start of a session includes, and that a session resumed from another process lacks. It is
+//! read once, at the first message of the community; messages of that community are held until then, in order and for a
+//! limited time.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -11,29 +12,30 @@ use crate::messages::outbox::OutboxMsg;
 use crate::runtime::supervisor::ActorContext;
 use ports::{GuildField, PostRequest};
 
-/// How long messages wait for it. Then they go on without: what is not known counts as allowed, and as the bot's own language.
+/// The timeout of the read. After it messages continue without the data: unknown permissions count as granted, and an
+/// unknown language as the bot's own.
 pub(super) const WITHIN: Duration = Duration::from_secs(5);
 
-/// Which communities are being read, and which were.
+/// The communities whose read is in progress or finished.
 #[derive(Default)]
 pub(super) struct Surroundings {
     asked: HashSet<String>,
-    /// The tickets that wait for each community that is being read.
+    /// The tickets held for each community whose read is in progress.
     waiting: HashMap<String, Vec<u64>>,
 }
 
-/// What becomes of a message from a community of which nothing is known.
+/// The treatment of a message from a community without data.
 pub(super) enum Then {
-    /// It waits, and the community shall be read.
+    /// The message is held, and the community must be read.
     Read,
-    /// It waits with the others.
+    /// The message is held with the others.
     Wait,
-    /// It goes on: reading was tried before.
+    /// The message continues: a read was tried before.
     GoOn,
 }
 
 impl Surroundings {
-    /// A message comes from a community; `known` is whether anything is known of that.
+    /// Handles the arrival of a message from a community; `known` is true if the community has data.
     pub(super) fn arrive(&mut self, community: &str, known: bool, ticket: u64) -> Then {
         if let Some(waiting) = self.waiting.get_mut(community) {
             waiting.push(ticket);
@@ -46,14 +48,14 @@ impl Surroundings {
         Then::Read
     }
 
-    /// The reading of a community ended. Gives the tickets that waited, in order.
+    /// Records the end of a read. Returns the held tickets, in order.
     pub(super) fn ended(&mut self, community: &str) -> Vec<u64> {
         self.waiting.remove(community).unwrap_or_default()
     }
 }
 
 impl ShardActor {
-    /// Has a community read, and says when that ended.
+    /// Starts the read of a community, and reports its end.
     pub(super) fn learn(&self, ctx: &mut ActorContext<ShardActor>, community: String) {
         let (parts, last) = (self.parts.clone(), community.clone());
         ctx.task(
@@ -66,7 +68,7 @@ impl ShardActor {
     }
 }
 
-/// Has everything about a community read, within [`WITHIN`]. What cannot be read stays unknown.
+/// Reads all data of a community, at most for [`WITHIN`]. Unreadable data stays unknown.
 async fn learn(parts: &ShardParts, community: &str) {
     let learn = async |aspect| {
         let request = PostRequest::FetchGuild { community: community.to_owned(), aspect };
@@ -79,6 +81,6 @@ async fn learn(parts: &ShardParts, community: &str) {
         learn(GuildField::Itself).await;
         future::join3(learn(GuildField::Places), learn(GuildField::Threads), learn(GuildField::Ourselves)).await;
     };
-    // Later than that it is of use to the messages that come then.
+    // Data that arrives after the timeout serves later messages.
     let _ = tokio::time::timeout(WITHIN, all).await;
 }

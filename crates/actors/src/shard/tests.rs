@@ -94,7 +94,7 @@ async fn world_with(store: MemoryStore, live: Live) -> World {
 }
 
 impl World {
-    /// The next event that the gateway gets, with its receipt.
+    /// Returns the next event that the gateway receives, with its receipt.
     async fn event(&mut self) -> Option<(String, Receipt)> {
         match self.gateway.now().await? {
             GatewayMsg::Decide(..) => None,

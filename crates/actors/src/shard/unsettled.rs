@@ -1,4 +1,4 @@
-//! Events that were handed on and that nobody durably owns yet.
+//! Events that were sent to the gateway and have no durable owner yet.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use domain::ids::{MessageId, Person, Place, Timestamp};
 use domain::incoming::{Incoming, Posted};
 use domain::shed::Shed;
 
-/// The most events that are handed on and not settled; further ones are dropped and counted.
+/// The maximum number of unsettled events; further events are dropped and counted.
 const UNSETTLED_MAX: usize = 10_000;
-/// How long a returned event waits before it is handed on again; after the last one it is given up. It may be what its receivers
-/// fail at, so the later waits leave others time in between (`supervisor.rs` says what a poison message is).
+/// The delays before a returned event is sent again; after the last one it is given up. The event may itself cause the
+/// failures, so the later delays leave time for other events (`supervisor.rs` defines poison messages).
 pub(super) const AGAIN_AFTER: [Duration; 5] = [
     Duration::from_millis(250),
     Duration::from_secs(1),
@@ -27,17 +27,17 @@ pub(super) const AGAIN_AFTER: [Duration; 5] = [
     Duration::from_secs(20),
 ];
 
-/// An event that was handed on.
+/// An event that was sent.
 pub(super) struct Pending {
     pub incoming: Incoming,
     pub sequence: Option<u64>,
     pub returns: usize,
-    /// The message that it replies to was looked up, with or without success.
+    /// True if the lookup of the message that it replies to ended, with or without success.
     pub looked_up: bool,
 }
 
 impl ShardActor {
-    /// Hands an event on, and remembers it until it is settled.
+    /// Sends an event, and keeps it until it is settled.
     pub(super) fn take(
         &self,
         ctx: &mut ActorContext<ShardActor>,
@@ -60,7 +60,8 @@ impl ShardActor {
         self.hand_on(ctx, state, ticket);
     }
 
-    /// Hands an event on, if it is not settled and nothing has to be known first: of its community, or of what it replies to.
+    /// Sends an event, unless it is settled or a read must finish first: of its community, or of the message it replies
+    /// to.
     pub(super) fn hand_on(&self, ctx: &mut ActorContext<ShardActor>, state: &mut ShardState, ticket: u64) {
         let Some(pending) = state.unsettled.get_mut(&ticket) else { return };
         if let Incoming::Posted(posted) = &mut pending.incoming {
@@ -84,27 +85,27 @@ impl ShardActor {
         }
         let shard = ctx.events();
         let receipt = Receipt::new(move |outcome| {
-            // A shard that went down resumes from before this event.
+            // If the shard is down, it resumes from before this event.
             shard.tell(match outcome {
                 Outcome::Settled => ShardEvent::Settled(ticket),
                 Outcome::Returned => ShardEvent::Returned(ticket),
             });
         });
         let Some(us) = self.parts.source.us() else { return drop(receipt) };
-        // A gateway that refuses this drops the receipt, and the event comes back.
+        // If the gateway refuses this, the receipt is dropped, and the event is sent again.
         self.parts.gateway.tell(GatewayMsg::Received(Box::new(pending.incoming.clone()), us, receipt));
     }
 }
 
 impl ShardState {
-    /// The newest sequence that may be stored: everything up to it is safely taken.
+    /// Returns the newest sequence that may be stored: all events up to it are settled.
     pub(super) fn safe_sequence(&self) -> u64 {
         let handed_on = self.unsettled.values().filter_map(|pending| pending.sequence);
         let oldest = handed_on.chain(self.catching_up.values().copied().flatten()).min();
         oldest.map_or(self.latest, |oldest| oldest.saturating_sub(1).min(self.latest))
     }
 
-    /// The oldest message of each community that nobody durably owns yet.
+    /// Returns the time of the oldest message without a durable owner, by community.
     pub(super) fn oldest_unsettled(&self) -> HashMap<String, Timestamp> {
         let mut oldest: HashMap<String, Timestamp> = HashMap::new();
         for pending in self.unsettled.values() {
@@ -117,7 +118,7 @@ impl ShardState {
         oldest
     }
 
-    /// An event was lost on the way: it is handed on again after a while, unless that was tried often enough.
+    /// Schedules a lost event to be sent again after a delay, unless all attempts are used.
     pub(super) fn returned(&mut self, ctx: &mut ActorContext<ShardActor>, ticket: u64, account: &Account) {
         let Some(pending) = self.unsettled.get_mut(&ticket) else { return };
         let Some(again_after) = AGAIN_AFTER.get(pending.returns) else {
@@ -130,7 +131,7 @@ impl ShardState {
         ctx.after(*again_after, ShardEvent::HandOn(ticket));
     }
 
-    /// A message was deleted: one that still waits here is nobody's question any more.
+    /// Removes a deleted message that is still held here: it needs no answer.
     fn forget(&mut self, message: &MessageId) {
         let is_it = |pending: &Pending| matches!(&pending.incoming, Incoming::Posted(posted) if posted.id == *message);
         let ticket = self.unsettled.iter().find_map(|(ticket, pending)| is_it(pending).then_some(*ticket));
@@ -139,7 +140,7 @@ impl ShardState {
         }
     }
 
-    /// An event is safely taken.
+    /// Settles an event.
     pub(super) fn settle(&mut self, ticket: u64) {
         let Some(pending) = self.unsettled.remove(&ticket) else { return };
         if let Incoming::Posted(Posted { guild, at, .. }) = pending.incoming {
@@ -149,7 +150,7 @@ impl ShardState {
     }
 }
 
-/// Where a message was said, and by whom; none for events of other kinds.
+/// Returns the place and the author of a message; `None` for events of other kinds.
 fn asked_by(incoming: &Incoming) -> Option<(&Place, &Person)> {
     match incoming {
         Incoming::Posted(posted) => Some((&posted.place, &posted.author.person)),

@@ -1,6 +1,6 @@
-//! One question to a model: a permit for each call, a few tries for each row, then the row's fallbacks, all within the turn's
-//! deadline, which each piece of an answer moves on. After text was shown there is no further try, because members would see it begin
-//! again: a fallback is asked for the rest.
+//! One question to a model: a lease for each call, limited attempts for each row, then the row's fallbacks, all within
+//! the turn's deadline, which each piece of an answer extends. After text was shown the question is not retried,
+//! because members would see the answer start over: a fallback is called for the rest.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,35 +28,36 @@ use domain::turn_event::TurnUpdate;
 use ports::tools::Progress;
 use ports::{Delta, DeltaSink, ModelError, ModelErrorKind, ProgressSink};
 
-/// The most tries of one row.
+/// The maximum number of attempts at one row.
 const TRIES: u32 = 3;
-/// Waits between tries when the provider does not say how long.
+/// The backoff between attempts if the provider names no delay.
 const RETRY: Backoff = Backoff { base: Duration::from_millis(300), cap: Duration::from_secs(4) };
-/// A provider that asks for a longer wait than this is passed over for the next row.
+/// The longest delay that a provider may request; if it is longer, the next row is used.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(20);
-/// Pause before a dispatcher that is down is asked again.
+/// The pause before a request to a dispatcher that is down is repeated.
 const DISPATCHER_AGAIN: Duration = Duration::from_millis(50);
 
-/// How often a draft is announced while it grows: an outbox that was restarted meanwhile has not heard of it.
+/// The interval at which a growing draft is announced again, for an outbox that has restarted in the meantime.
 const ANNOUNCE_EVERY: Duration = Duration::from_secs(1);
 
-/// A draft is copied into its slot when it has grown by this part of itself, so that copying costs no more than writing.
+/// A draft is copied into its slot when it has grown by this fraction of its length, so that copying costs no more than
+/// writing.
 const GROWTH: usize = 32;
-/// Or when so much time has passed since the last copy.
+/// The maximum time between two copies of a growing draft.
 const WRITE_EVERY: Duration = Duration::from_millis(50);
-/// How many characters of what a clean call wrote so far are shown.
+/// The number of characters of a clean call's text that are shown as progress.
 const WATCHED_CHARS: usize = 160;
 
 impl Thinking<'_> {
-    /// Asks until a model answers, each row with the request for it. The error is the last failure.
+    /// Calls models until one answers, with a request built for each row. The error is the last failure.
     pub(super) async fn ask(&self, dialogue: &Dialogue) -> Result<Event, Ending> {
         let Self { parts, turn, slot, deadline, .. } = *self;
         let mut tried: Vec<String> = Vec::new();
-        // Rows whose providers refused tools just now.
+        // The rows whose providers just refused tools.
         let mut without_tools: HashSet<String> = HashSet::new();
         let mut tries = 0;
         let mut last_failure = Ending::NoModel;
-        // What was shown of an answer that broke off.
+        // The shown part of an interrupted answer.
         let mut broken: Option<Begun> = None;
         loop {
             let lease = self.lease(&tried, last_failure).await?;
@@ -96,7 +97,7 @@ impl Thinking<'_> {
             };
             last_failure = Ending::Model(error.kind);
             self.tally.ask_again(error.retry_after);
-            // What stands there is not of a clean call.
+            // A clean call shows no text in the slot.
             let shown = self.depth == 0 && !slot.withdraw();
             if shown {
                 broken = self.begun(dialogue, error.kind);
@@ -104,11 +105,11 @@ impl Thinking<'_> {
                     return Err(last_failure);
                 }
             } else if error.kind == ModelErrorKind::ToolsRefused && without_tools.insert(row.key.clone()) {
-                // Not a failure of the model: the same row is asked again, for the same thing without tools.
+                // This is no failure of the model: the same row is called again without tools.
                 tries -= 1;
                 continue;
             }
-            // The row that broke off is not asked for the rest.
+            // The row whose answer was interrupted is not called for the rest.
             match pause(parts, &error, tries).filter(|_| !shown) {
                 Some(pause) if pause < deadline.left() => {
                     tokio::time::sleep(pause).await;
@@ -122,7 +123,7 @@ impl Thinking<'_> {
         }
     }
 
-    /// A permit to ask a row that was not tried. `last_failure` is the error once all were.
+    /// Returns a lease on a row that was not tried yet. `last_failure` is the error after all rows were tried.
     async fn lease(&self, tried: &[String], last_failure: Ending) -> Result<Lease, Ending> {
         let waits = self.tally.waits_for_permit();
         let leased = permit(self.parts, self.turn, tried, self.deadline).await;
@@ -139,13 +140,13 @@ impl Thinking<'_> {
         }
     }
 
-    /// What was shown of an answer that broke off, if another row can go on with it.
+    /// Returns the shown part of an interrupted answer if another row can continue it.
     fn begun(&self, dialogue: &Dialogue, kind: ModelErrorKind) -> Option<Begun> {
         let may = kind.is_about_the_model() && dialogue.may_go_on();
         self.slot.visible().filter(|_| may).and_then(|shown| Begun::of(&shown))
     }
 
-    /// One call for the rest of an answer. Where a growing message is edited, the rest is shown as it grows.
+    /// Makes one call for the rest of an answer. If the place edits a growing message, the rest is shown as it grows.
     async fn complete_rest(
         &self,
         row: &str,
@@ -177,9 +178,9 @@ impl Thinking<'_> {
         self.running.models.stream(row, request, heard).await
     }
 
-    /// One call, and what comes of it is counted. It is shown as a draft only while nothing was
-    /// shown yet: a repair replaces what stands there in one step. Those who read events are shown what follows on calls as well, since
-    /// an event says that it begins anew.
+    /// Makes one call and counts its result. The text is shown as a draft only if nothing was shown yet: a repair
+    /// replaces the shown text in one step. Subscribers of events also receive the text of later calls, because an
+    /// event announces the restart.
     async fn complete(
         &self,
         row: &str,
@@ -189,7 +190,7 @@ impl Thinking<'_> {
     ) -> Result<Completion, ModelError> {
         let unseen =
             (self.depth == 0 && self.slot.withdraw()) || (goes_on && self.parts.events.streams(&self.turn.place.door));
-        // What replies to no message is posted whole.
+        // An answer that replies to no message is posted whole.
         let may_answer = may_answer && self.turn.trigger.has_message();
         let grows = !self.turn.given.as_ref().is_some_and(|given| given.whole);
         let heard = match self.turn.policy.reply {
@@ -202,13 +203,13 @@ impl Thinking<'_> {
         self.running.models.stream(row, request, heard).await
     }
 
-    /// Shows what is going on, where nobody reads along by events, until there is text to show.
+    /// Shows a status until there is text, unless the door publishes events to a subscriber.
     pub(super) fn tell_status(&self, status: &str) {
         if !self.turn.trigger.has_message() || self.parts.events.streams(&self.turn.place.door) {
             return;
         }
         self.slot.tell(status);
-        // An outbox that refuses this is told again with the text that follows.
+        // If the outbox refuses this, the announcement of the later text replaces it.
         self.parts.outboxes.of(&self.turn.place.door).tell(OutboxMsg::Draft(self.draft()));
     }
 
@@ -219,7 +220,7 @@ impl Thinking<'_> {
         Draft { turn: id, place, reply_to: Some(turn.id.trigger()), slot, again, until }
     }
 
-    /// Reads along, and writes what can be shown into the slot.
+    /// Returns the sink that writes the visible part of the stream into the slot.
     fn reader(&self, flow: Flow) -> DeltaSink {
         if self.parts.events.streams(&self.turn.place.door) {
             return self.publisher(flow);
@@ -234,13 +235,13 @@ impl Thinking<'_> {
             let changed = growing.push(more, &slot);
             if changed.is_some() && announced.is_none_or(|at| at.elapsed() >= ANNOUNCE_EVERY) {
                 *announced = Some(Instant::now());
-                // An outbox that refuses this is told again when the text has grown.
+                // If the outbox refuses this, the announcement is repeated when the text has grown.
                 outbox.tell(OutboxMsg::Draft(draft.clone()));
             }
         })
     }
 
-    /// Reads along, and publishes what can be shown to those who read along at the door.
+    /// Returns the sink that publishes the visible part of the stream to the door's subscribers.
     fn publisher(&self, flow: Flow) -> DeltaSink {
         let (events, slot, turn) = (self.parts.events.clone(), self.slot.clone(), self.turn.clone());
         let reading = Mutex::new(Growing::of(self.turn.policy.reply));
@@ -256,7 +257,7 @@ impl Thinking<'_> {
     }
 }
 
-/// Reads along with a clean call, and tells whoever waits for it how it goes on.
+/// Returns the sink that reports the progress of a clean call to its caller.
 fn watched(row: &str, flow: Flow, watcher: ProgressSink) -> DeltaSink {
     let (row, written) = (row.to_owned(), Mutex::<String>::default());
     Arc::new(move |delta: Delta<'_>| {
@@ -272,14 +273,14 @@ fn watched(row: &str, flow: Flow, watcher: ProgressSink) -> DeltaSink {
     })
 }
 
-/// A draft that grows, and how much of it stands in its slot.
+/// A growing draft, with the length that its slot holds.
 struct Growing {
     read: Read,
     written: usize,
     written_at: Option<Instant>,
 }
 
-/// As far as it was read.
+/// The state of the parsed stream.
 enum Read {
     Typed(Partial),
     Plain(Plain),
@@ -310,7 +311,7 @@ impl Growing {
         Self { read, written: 0, written_at: None }
     }
 
-    /// Takes in what came next. Gives what was added to the text in the slot; none while that stays as it is.
+    /// Adds the next piece. Returns the text added to the slot; `None` if the slot does not change.
     fn push(&mut self, more: &str, slot: &Slot) -> Option<&str> {
         self.read.push(more);
         let visible = self.read.visible();
@@ -326,12 +327,12 @@ impl Growing {
     }
 }
 
-/// A call that is under way. What cuts it off drops it: what had been streamed by then is spent, and a call that the turn's
-/// deadline cut off is reported as well. A turn that was cancelled says nothing about the model.
+/// A call in flight. An interruption drops it: the tokens streamed so far are counted, and a call interrupted by the
+/// turn's deadline is also reported. A cancelled turn reports nothing about the model.
 struct Underway<'a> {
     thinking: &'a Thinking<'a>,
     row: &'a Row,
-    /// The request, and how many bytes of it tools added.
+    /// The request, and the number of bytes in it that tools added.
     sent: (&'a Request, usize),
     tries: u32,
     begun: Instant,
@@ -340,7 +341,7 @@ struct Underway<'a> {
 }
 
 impl Underway<'_> {
-    /// The call ended by itself.
+    /// Records that the call completed by itself.
     fn ended(mut self, result: &Result<Completion, ModelError>) {
         self.over = true;
         self.thinking.tally.modelled(self.begun.elapsed());
@@ -355,13 +356,13 @@ impl Underway<'_> {
         self.report(result.as_ref().map(Summary::from).map_err(Clone::clone), streamed);
     }
 
-    /// The prompt tokens that tools added.
+    /// Returns the number of prompt tokens that tools added.
     fn tool_tokens(&self, usage: Usage) -> u64 {
         let (request, tool_bytes) = self.sent;
         request.share(tool_bytes, usage.prompt, self.row.vision)
     }
 
-    /// Without a completion it took at least what had been streamed; none when nothing had.
+    /// Returns the minimum use of a call without a completion: the streamed tokens; `None` if there were none.
     fn cut_off(&self) -> Option<Usage> {
         let chars = self.flow.chars();
         let at_least = (chars > 0).then(|| Usage::of_streamed(self.sent.0.chars(self.row.vision), chars))?;
@@ -380,7 +381,7 @@ impl Underway<'_> {
             streamed,
             result,
         };
-        // A dispatcher that restarts forgets the counts of this row; a full one judges the row by its other reports.
+        // A restarted dispatcher has lost the counts of this row; a full one judges the row by its other reports.
         self.thinking.parts.dispatcher.tell(LlmDispatcherMsg::Report(report));
     }
 }
@@ -393,7 +394,7 @@ impl Drop for Underway<'_> {
         self.thinking.tally.modelled(self.begun.elapsed());
         let streamed = self.cut_off();
         if streamed.is_none() && !self.row.stream {
-            // What comes all at once may have been written already: the prompt at least was read.
+            // A completion that arrives in one piece may be written already: the prompt at least was processed.
             let prompt = Usage::of_streamed(self.sent.0.chars(self.row.vision), 0);
             self.thinking.tally.cut_off(self.row, prompt, self.tool_tokens(prompt));
         }
@@ -404,7 +405,7 @@ impl Drop for Underway<'_> {
     }
 }
 
-/// A permit for the next row, or why there is none; none when the deadline came first.
+/// Returns a lease on the next row, or the reason for the refusal; `None` if the deadline came first.
 async fn permit(
     parts: &TurnParts,
     turn: &Turn,
@@ -429,7 +430,7 @@ async fn permit(
     }
 }
 
-/// How long to wait before this row is tried again; none when it is not worth another try.
+/// Returns the delay before the next attempt at this row; `None` if the row should not be retried.
 fn pause(parts: &TurnParts, error: &ModelError, tries: u32) -> Option<Duration> {
     if tries >= TRIES || !error.kind.retryable() {
         return None;

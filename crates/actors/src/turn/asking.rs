@@ -1,4 +1,4 @@
-//! Which calls a person has to approve, and what lets a call through.
+//! The calls that require approval, and the authorization of a call.
 
 use tokio::time::Instant;
 
@@ -18,27 +18,27 @@ use domain::tool::round::{Planned, Ready};
 use domain::tool::turn_tools::Told;
 use domain::turn::GatePolicy;
 
-/// What came of a round.
+/// The result of a round.
 pub(super) enum Round {
-    /// What came of each call, in order.
+    /// The results of the calls, in order.
     Ran(Vec<Told>),
-    /// A call has to be approved first.
+    /// A call requires approval first.
     Ask(Asking),
 }
 
-/// What lets a call through.
+/// The authorization of a call.
 #[derive(Clone, Copy)]
 pub(super) enum Leave<'a> {
-    /// The limits and the rules.
+    /// The quotas and the rules decide.
     Rules,
-    /// Nothing: this is its end.
+    /// The call is refused with this end.
     Refused(&'a CallEnd),
-    /// The decision that its turn waited for.
+    /// The decision for which its turn was parked.
     Decision(&'a GoingOn),
 }
 
 impl Thinking<'_> {
-    /// Counts a call, or says why it has to wait.
+    /// Counts a call against the quotas. The error states when the call may be made.
     pub(super) async fn admit(&self, planned: Option<&Planned>) -> Result<(), Limited> {
         match planned {
             Some(Planned::Run(ready)) => self.admit_call(&ready.entry).await,
@@ -46,7 +46,7 @@ impl Thinking<'_> {
         }
     }
 
-    /// Counts a call of this tool, or says why it has to wait.
+    /// Counts a call of this tool against the quotas. The error states when the call may be made.
     pub(super) async fn admit_call(&self, entry: &Entry) -> Result<(), Limited> {
         let Self { parts, running, turn, .. } = *self;
         let budgets = running.call_shares(turn, &entry.name);
@@ -54,14 +54,14 @@ impl Thinking<'_> {
         parts.tool_use.admit(&running.tool_limits, budgets, &call).await
     }
 
-    /// Whether a person can be asked about this call, and has to be.
+    /// Returns the rule's decision if the call requires approval and an approver is available.
     pub(super) fn asks(&self, planned: &Planned) -> Option<Decided> {
         let Self { turn, tools, .. } = self;
         let Planned::Run(ready) = planned else { return None };
         let decided = tools.access.decide(&ready.entry, &ready.arguments);
         let approvers = tools.access.approvers(decided);
-        // Roles in rules are those of doors that know them: elsewhere nobody could decide.
-        // The requester decides where no roles are named, and a turn without a message has none.
+        // Roles in rules belong to doors that know them: at other doors no member could decide. If the rule names no
+        // roles, the requester decides, and a turn without a message has no requester.
         let someone = if approvers.is_empty() { turn.trigger.has_message() } else { tools.access.knows_ids() };
         let asks = decided.verdict == Verdict::Ask
             && turn.policy.gates == GatePolicy::Ask
@@ -70,14 +70,14 @@ impl Thinking<'_> {
         asks.then_some(decided)
     }
 
-    /// An approver let the same call run for a while.
+    /// True if an approver has allowed this call for a limited time.
     fn is_allowed(&self, ready: &Ready, approvers: &[String]) -> bool {
         let Self { parts, turn, .. } = *self;
         let asked = Asked { hash: &ready.hash, person: &turn.person, place: &turn.place, approvers };
         parts.allowances.let_run(&asked, parts.clock.now())
     }
 
-    /// Runs the call that the turn waited for, if it may.
+    /// Runs the call for which the turn was parked, if it is still permitted.
     pub(super) async fn run_decided(&self, left: &mut Vec<Planned>, going_on: &GoingOn) -> Option<Told> {
         if left.is_empty() {
             return None;
@@ -89,7 +89,7 @@ impl Thinking<'_> {
                 let ran = self.run_one(planned, began, Leave::Decision(going_on)).await;
                 self.with_pictures(ran)
             }
-            // It cannot be called any more: the tool is gone, hidden, or takes other arguments.
+            // The call is no longer possible: the tool is gone, hidden, or takes other arguments.
             planned => {
                 let end = match &going_on.parked.case.decision {
                     Some(Decision::Approved { .. }) | None => self.impossible(&planned.call().name),
@@ -102,7 +102,7 @@ impl Thinking<'_> {
         Some(told)
     }
 
-    /// Why a call that was approved cannot be made any more.
+    /// Returns the reason why an approved call is no longer possible.
     fn impossible(&self, tool: &str) -> CallEnd {
         match self.tools.set.catalogue.get(tool) {
             None => CallEnd::NotApproved(NotApproved::Gone),
@@ -111,7 +111,7 @@ impl Thinking<'_> {
         }
     }
 
-    /// Refuses the call that nobody can be asked about.
+    /// Refuses the call that cannot be presented for approval.
     pub(super) async fn refuse(&self, TooLong(asking): TooLong) -> (Vec<Told>, Vec<Planned>) {
         let Asking { mut done, mut left, .. } = asking;
         if !left.is_empty() {
@@ -121,8 +121,8 @@ impl Thinking<'_> {
         (done, left)
     }
 
-    /// The rules have the last word: what they deny now does not run, whatever was approved, and what they ask for runs with the
-    /// approval of just this call.
+    /// Applies the current rules, which override the approval: a call that they deny now does not run, and a call that
+    /// requires approval runs with the approval of exactly this call.
     pub(super) fn may_run(&self, ready: &Ready, decided: Decided, leave: Leave<'_>) -> Result<(), CallEnd> {
         let approvers = self.tools.access.approvers(decided);
         match (decided.verdict, leave) {

@@ -1,6 +1,7 @@
-//! Clean calls: a tool has a model asked on behalf of the turn, which hears nothing of the conversation. They go the way of the turn itself,
-//! so rules, limits, account and deadline are those of the turn; no word of them is shown as an answer, remembered, or asked about.
-//! Pictures that tools gave in them are posted with the answer, as those of the turn's own calls are.
+//! Clean calls: a tool requests a model call on behalf of the turn, without access to the conversation. They take the
+//! path of the turn itself, so the turn's rules, limits, account and deadline apply. Their text is never shown as an
+//! answer, remembered, or presented for approval. Pictures from tools in clean calls are posted with the answer, like
+//! those of the turn's own calls.
 
 use std::future::Future;
 use std::pin::pin;
@@ -29,20 +30,20 @@ use domain::tool::{Source, ToolKind};
 use domain::turn::{GatePolicy, HistoryScope, Outcome, Policy, ReplyContract, Turn};
 use ports::{CleanQuestion, ProgressSink};
 
-/// The most clean calls one inside the other.
+/// The maximum nesting depth of clean calls.
 const DEPTH_MAX: u32 = 2;
 
-/// What a model is told that is given tools for a task.
+/// The prompt for a model that receives tools for a task.
 const TASK: &str =
     "Do the task with the tools that you have, and answer with what came of it. Nobody can be asked back.";
 
-/// Tools of this program that have other models work.
+/// True for a tool of this program that delegates work to other models.
 fn delegates(entry: &Entry) -> bool {
     entry.tool.source == Source::BuiltIn && entry.tool.kind == ToolKind::Llm
 }
 
 impl Thinking<'_> {
-    /// Runs a call, and has models asked for its tool meanwhile.
+    /// Runs a call, and serves the model calls that its tool requests.
     pub(super) async fn serving<T>(
         &self,
         (number, within): (usize, Duration),
@@ -50,7 +51,7 @@ impl Thinking<'_> {
         call: impl Future<Output = T>,
     ) -> T {
         let mut desk = self.parts.clean_calls.open(&self.turn.id, number);
-        // The call bounds it: what a model writes in it moves nothing.
+        // The deadline of the call is fixed: text that a model writes in it does not extend it.
         let until = Deadline::fixed((Instant::now() + within).min(self.deadline.at()));
         let mut call = pin!(call);
         loop {
@@ -68,7 +69,7 @@ impl Thinking<'_> {
     }
 
     async fn give(&self, wanted: Wanted, until: Deadline, watcher: Option<ProgressSink>) {
-        // A tool that was given up hears nothing.
+        // The reply of a tool that was given up is dropped.
         match wanted {
             Wanted::Rows(reply) => drop(reply.send(self.rows().cloned().collect())),
             Wanted::Answer(question, reply) => {
@@ -77,7 +78,7 @@ impl Thinking<'_> {
         }
     }
 
-    /// The rows that the operator gives away for this, as far as whoever asked may use them.
+    /// Returns the rows that the operator provides for clean calls and that the member may use.
     fn rows(&self) -> impl Iterator<Item = &Row> {
         let settings = &self.running.settings;
         let (given, among) = (&settings.agents.models, &self.turn.policy.among);
@@ -86,14 +87,14 @@ impl Thinking<'_> {
         rows.into_iter().filter(|row| given.iter().any(|key| *key == row.key || key == "*"))
     }
 
-    /// Whether a row can be given tools at present.
+    /// True if a row currently accepts tools.
     fn takes_tools(&self, row: &str) -> bool {
         let models = &self.running.models;
         let is_off = |known: &Row| known.key == row && known.tools == ToolMode::Off;
         !models.rows().iter().any(is_off) && models.takes_tools(row)
     }
 
-    /// The answer to a question, or why there is none.
+    /// Returns the answer to a question, or the reason why there is none.
     fn clean_call(
         &self,
         question: CleanQuestion,
@@ -145,8 +146,8 @@ impl Thinking<'_> {
         asked.boxed()
     }
 
-    /// The tools of these names alone, as far as the caller may see them; none for no names. The innermost call is offered no tool that asks
-    /// a further model.
+    /// Returns the tools of these names that the caller may see; `None` if there are no names. The innermost call gets
+    /// no tool that requests further model calls.
     async fn offered_alone(&self, names: &[String], question: &str) -> Result<Option<TurnTools>, String> {
         if names.is_empty() {
             return Ok(None);
@@ -177,7 +178,7 @@ impl Thinking<'_> {
     }
 }
 
-/// The turn as it asks one row aside.
+/// Returns the turn in a form that asks one row separately.
 fn apart(turn: &Turn, row: &str, text: String) -> Turn {
     let Turn { policy, .. } = turn.clone();
     let (reply, history, gates) = (ReplyContract::Plain, HistoryScope::Given, GatePolicy::Deny);

@@ -1,4 +1,4 @@
-//! The files that came with a question, and with the message that it replies to: fetched side by side, within bounds.
+//! The files of a question and of the message it replies to: fetched concurrently, within bounds.
 
 use std::time::Duration;
 
@@ -14,24 +14,25 @@ use domain::incoming::{Attachment, Quoted};
 use domain::turn::Turn;
 use ports::FetchError;
 
-/// How many KiB of files all turns in flight may hold together. A request carries about four times that for a moment.
+/// The maximum size in KiB of the files of all turns in flight. A request briefly takes about four times the size of
+/// its files.
 pub const KIB_MAX: usize = 32 << 10;
-/// How long a turn waits for the room that its files need; after that they are only named.
+/// The timeout for the memory permits of a turn's files; after that the files are only named.
 const ROOM_WITHIN: Duration = Duration::from_secs(3);
-/// How long the files of one question may take, whatever the port allows.
+/// The timeout for fetching the files of one question, regardless of the port's own timeout.
 const FETCH_WITHIN: Duration = Duration::from_secs(15);
 
-/// What a model is shown of the files.
+/// The files as presented to a model.
 pub(super) struct Files {
-    /// Those of the question itself.
+    /// The files of the question itself.
     pub own: Enclosed,
-    /// Those of the message that it replies to.
+    /// The files of the message that it replies to.
     pub quoted: Enclosed,
-    /// The permits for the memory that they take, held as long as they are.
+    /// The memory permits of the files, held as long as the files.
     pub room: Option<OwnedSemaphorePermit>,
 }
 
-/// Reads what may be read, and names the rest.
+/// Fetches the files that are permitted, and names the others.
 pub(super) async fn read(parts: &TurnParts, running: &Running, turn: &Turn, quoted: Option<&Quoted>) -> Files {
     let seen = quoted.and_then(|quoted| quoted.seen.as_ref()).filter(|seen| !seen.ours);
     let of_quoted = seen.map(|seen| seen.attachments.as_slice()).unwrap_or_default();
@@ -60,7 +61,7 @@ const fn is_fetched(plan: Plan) -> bool {
     matches!(plan, Plan::Picture | Plan::Text)
 }
 
-/// Room for everything that is to be fetched; none when there is too little for too long.
+/// Acquires permits for all files to fetch; `None` if they are not free before the timeout.
 async fn room(parts: &TurnParts, plans: &[(&Attachment, Plan)]) -> Option<OwnedSemaphorePermit> {
     let bytes: u64 = plans.iter().filter(|(_, plan)| is_fetched(*plan)).map(|(file, _)| file.size).sum();
     let kib = u32::try_from(bytes.div_ceil(1024)).ok()?;

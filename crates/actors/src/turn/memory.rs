@@ -1,4 +1,4 @@
-//! What a turn remembers and adds to memory.
+//! The history that a turn loads, and the exchange that it adds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,36 +21,36 @@ use domain::tool::rights::Verdict;
 use domain::turn::{Exchange, HistoryScope, Policy, Turn};
 use ports::{PostRequest, PostResult, Store, Write};
 
-/// How long a quoted message may take to be fetched; after that it is called unavailable.
+/// The timeout for fetching a quoted message; after that the message counts as unavailable.
 const FETCH_WITHIN: Duration = Duration::from_secs(5);
-/// How long a turn waits for the end of the turn whose answer it replies to.
+/// The timeout for the end of the turn whose answer this turn replies to.
 const CLOSED_WITHIN: Duration = Duration::from_secs(3);
 
-/// What is known before the model is asked.
+/// The context loaded before the model is called.
 pub(super) struct Recalled {
-    /// The conversation so far, with the exchange that the trigger replies to if there is room for it.
+    /// The conversation so far, with the exchange that the trigger replies to if it fits.
     pub history: History,
     /// That exchange.
     pub referred: Vec<Entry>,
     /// The message that the trigger replies to, unless its exchange is now part of the history.
     pub quoted: Option<Quoted>,
-    /// Before what else was forgotten this was read.
+    /// The time of the read: deletions requested later are not applied to it yet.
     pub read: Moment,
 }
 
-/// The row that this person chose, unless there is nothing to choose or it is gone.
+/// Returns the row that the member chose; `None` if there is no choice or the row does not exist any more.
 async fn chosen_row(parts: &TurnParts, running: &Running, turn: &Turn) -> Option<String> {
     let allowed = running.choices();
     if allowed.is_empty() {
         return None;
     }
     let key = keys::preferences(&turn.person);
-    // Without an answer in time the default row is as good as any.
+    // If the store does not reply in time, the default row answers.
     let stored = tokio::time::timeout(FETCH_WITHIN, parts.store.get(&key)).await.ok().flatten()?;
     Preferences::parse(&stored).row(&allowed).map(|row| row.key.clone())
 }
 
-/// Notes with a turn which row answers it, where that is not the first one.
+/// Sets the row of a turn if it is not the first one.
 pub(super) async fn choose_row(parts: &TurnParts, running: &Running, turn: &mut Arc<Turn>) {
     if turn.trigger.is_asked() && turn.policy.model.is_none() {
         let chosen = chosen_row(parts, running, turn).await;
@@ -63,7 +63,7 @@ pub(super) async fn choose_row(parts: &TurnParts, running: &Running, turn: &mut 
     }
 }
 
-/// Where only some rows may answer and another one was asked for, the first of them.
+/// Returns the first permitted row if the requested row is not permitted.
 fn allowed_row(running: &Running, policy: &Policy) -> Option<String> {
     let rows = running.models.rows();
     let asked = policy.model.as_ref().or_else(|| rows.first().map(|row| &row.key));
@@ -73,15 +73,15 @@ fn allowed_row(running: &Running, policy: &Policy) -> Option<String> {
     rows.iter().find(|row| policy.among.contains(&row.key)).map(|row| row.key.clone())
 }
 
-/// Loads the conversation, and resolves what the trigger replies to: our own answer is merged with its question, somebody
-/// else's message is quoted.
+/// Loads the conversation, and resolves the message that the trigger replies to: an answer of the bot is merged with
+/// its question, a message of another author is quoted.
 pub(super) async fn recall(parts: &TurnParts, running: &Running, turn: &Turn) -> Recalled {
     let read = parts.forgotten.now();
     let mut history = match turn.policy.history {
         HistoryScope::PersonInPlace => load(parts, turn).await,
         HistoryScope::Nothing | HistoryScope::Given | HistoryScope::Forgotten => History::default(),
     };
-    // A turn that is resumed may have got as far as its memory in an earlier life.
+    // A resumed turn may have saved its exchange in a previous life.
     history.forget(&turn.asked(), turn.at);
     let referred = Vec::new();
     let Some(quoted) = &turn.quoted else { return Recalled { history, referred, quoted: None, read } };
@@ -100,23 +100,23 @@ pub(super) async fn recall(parts: &TurnParts, running: &Running, turn: &Turn) ->
     Recalled { history, referred, quoted: Some(Quoted { id: quoted.id.clone(), seen }), read }
 }
 
-/// The record of the exchange that a message of ours answered. Whoever replies very quickly sees our message before we have
-/// noted that it is posted; a draft can be replied to while it is still written.
+/// Returns the record of the exchange that a message of the bot answered. A quick reply can arrive before the journal
+/// records the post; a draft can be replied to while it is still being written.
 async fn answered(parts: &TurnParts, place: &Place, message: &MessageId, seen: &Seen) -> Option<String> {
     let key = keys::answered(message);
     if let Some(known) = parts.store.get(&key).await {
         return Some(known);
     }
-    // A message of ours that replies to nothing is one that nobody asked for.
+    // A message of the bot that replies to nothing is an interjection.
     let turn = seen.answers.as_ref().map(TurnId::of).or_else(|| parts.interjections.last(place))?;
     let ask = |reply| JournalMsg::TellWhenClosed(turn, reply);
-    // Whatever comes of the question, the store has the last word.
+    // The store is read regardless of the reply.
     let _ = parts.journal.call(ask, CLOSED_WITHIN).await;
     parts.store.get(&key).await
 }
 
-/// Adds a completed exchange to the history as it was read. It is visible at once, so that the lane's next turn sees it. What
-/// was to be forgotten meanwhile is left out.
+/// Adds a completed exchange to the history as it was read. The write is visible at once, so that the lane's next turn
+/// reads it. Content whose deletion was requested in the meantime is left out.
 pub(super) fn remember(
     parts: &TurnParts,
     running: &Running,
@@ -134,7 +134,7 @@ pub(super) fn remember(
         }
         saving.clean(turn, read, &mut history);
         history.add(exchange, settings.max_messages);
-        // Whoever's words stand in here as well must find them.
+        // A deletion by the author of quoted text must find this history.
         let quote = |person: &Person| keys::quote_of(person, &key);
         let quotes = others(turn, &history).map(|person| Write::Put { key: quote(&person), value: String::new(), ttl });
         let mut writes: Vec<Write> = quotes.collect();
@@ -153,27 +153,27 @@ pub(super) fn remember(
         key,
         ttl,
     };
-    // Nobody waits for it, and each of its reads has the deadline of the store. What is noted after it looked is noted by one who finds
-    // the history and deletes it.
+    // Runs in the background; the store bounds each of its reads. A deletion requested after this check finds the saved
+    // history and removes the content itself.
     tokio::spawn(async move {
         sent.await;
         check.run().await;
     });
 }
 
-/// The members at this door whose words were taken over from elsewhere.
+/// Returns the members at this door whose text the history quotes.
 fn others<'a>(turn: &'a Turn, history: &'a History) -> impl Iterator<Item = Person> + 'a {
     history.others().map(|id| Person::new(turn.person.door.clone(), id))
 }
 
-/// A look whether another process noted that something of what was saved is to be forgotten.
+/// A check for deletions that another process requested for the saved content.
 struct Check {
     store: Arc<dyn Store>,
     forgotten: Arc<Forgotten>,
     now: Timestamp,
     person: Person,
     place: Place,
-    /// The question that was saved, and when it was asked.
+    /// The saved question, and the time at which it was asked.
     asked: (String, Timestamp),
     others: Vec<Person>,
     read: Moment,
@@ -189,7 +189,7 @@ impl Check {
         if !wished.covers && wished.later().next().is_none() {
             return;
         }
-        // Turns that are on their way here leave it out as well.
+        // Turns in flight leave the content out as well.
         wished.later().for_each(|wish| forgotten.wish(&wish.person, wish.place.as_ref(), wish.cut));
         let Some(Ok(parsed)) = store.get(key).await.map(|stored| History::parse(&stored)) else { return };
         let mut history = parsed.history;
@@ -206,14 +206,14 @@ impl Check {
             [] => Write::Delete { key },
             _ => Write::Put { key, value: history.to_json(), ttl: self.ttl },
         };
-        // Written at once: its owner may go on talking meanwhile.
+        // Written at once, because the conversation may continue in the meantime.
         drop(store.write(vec![write]));
     }
 }
 
 impl Thinking<'_> {
-    /// The facts of the member as a block of a prompt, read once for a turn. `None` if there are none, if nothing of the turn is
-    /// remembered, or if the rules keep the tool that finds facts from the member.
+    /// Returns the member's facts as a block of a prompt, read once for a turn. `None` if there are none, if nothing of
+    /// the turn is remembered, or if the rules deny the member the tool that searches facts.
     pub(super) async fn facts(&self) -> Option<&str> {
         let Self { parts, turn, tools, .. } = self;
         let read = async {
@@ -223,7 +223,7 @@ impl Thinking<'_> {
             if !turn.trigger.is_asked() || finder.is_some_and(|entry| !may(entry)) {
                 return None;
             }
-            // Without an answer in time the question is answered without them.
+            // If the read times out, the question is answered without facts.
             let asked = OnBehalf::of(turn, None);
             let facts = parts.facts.recall(&asked, &turn.text);
             block(&tokio::time::timeout(FETCH_WITHIN, facts).await.unwrap_or_default())
@@ -232,7 +232,7 @@ impl Thinking<'_> {
     }
 }
 
-/// The conversation so far.
+/// Loads the conversation so far.
 pub(super) async fn load(parts: &TurnParts, turn: &Turn) -> History {
     let key = keys::history(&turn.person, &turn.place);
     let Some(stored) = parts.store.get(&key).await else { return History::default() };

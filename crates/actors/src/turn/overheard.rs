@@ -1,4 +1,4 @@
-//! What is being talked about in a place where nobody asked us anything.
+//! The current conversation of a place, read for an interjection.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use domain::prompt::{self, Transcript};
 use domain::restriction::Member;
 use ports::{HistoryRange, PostRequest, PostResult};
 
-/// How long reading the place may take; after that the moment is over.
+/// The timeout for reading the place; after that the interjection is dropped.
 const READ_WITHIN: Duration = Duration::from_secs(10);
-/// Messages read, so that enough of them are from people.
+/// The number of messages read, so that enough of them are written by people.
 const READ: u8 = 50;
-/// The most authors whose roles are asked for.
+/// The maximum number of authors whose roles are requested.
 const AUTHORS_MAX: usize = 10;
 
 impl Thinking<'_> {
-    /// What a model is shown to join in: the last messages of people, as they stand at this moment.
+    /// Returns the transcript for an interjection: the last messages of people at this moment.
     ///
     /// # Errors
-    /// Why there is nothing to join in.
+    /// The reason why an interjection is not possible.
     pub(super) async fn overheard(&self) -> Result<Transcript, Ending> {
         let Self { parts, running, turn, .. } = *self;
         let request = PostRequest::History { place: turn.place.clone(), range: HistoryRange::Newest, limit: READ };
@@ -48,8 +48,8 @@ impl Thinking<'_> {
         Ok(prompt::interjection(&prompts, turn.policy.reply, &scene(turn, now), &heard))
     }
 
-    /// The members among these authors who hold no ignored role. Messages that are read do not tell roles, so they are asked for, those
-    /// of the newest authors alone; whose roles cannot be known is left out.
+    /// Returns the authors who hold no ignored role. Messages from the platform do not include roles, so the roles of
+    /// the newest authors are requested; authors with unknown roles are left out.
     async fn not_ignored(&self, messages: &[Posted], ignored: &HashSet<String>) -> HashSet<Person> {
         let Self { parts, turn, .. } = *self;
         let mut asked = HashSet::new();

@@ -1,4 +1,4 @@
-//! A turn that waits for a decision: what is handed to the journal, and how it goes on.
+//! A turn parked until a decision: its record for the journal, and its resumption.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,44 +21,44 @@ use domain::tool::turn_tools::Told;
 use domain::turn::Turn;
 use ports::{PostRequest, PostResult};
 
-/// A call that has to be approved before it runs, and the rest of its round.
+/// A call that requires approval before it runs, and the rest of its round.
 pub(super) struct Asking {
-    /// What came of the calls before it.
+    /// The results of the calls before it.
     pub done: Vec<Told>,
     /// The call, and those after it.
     pub left: Vec<Planned>,
-    /// Ids of the roles whose holders decide.
+    /// The ids of the roles whose holders decide.
     pub approvers: Vec<String>,
 }
 
-/// What cannot be asked: the calls go on without.
+/// A request for approval that exceeds its size limit: the turn continues without the call.
 pub(super) struct TooLong(pub Asking);
 
-/// How long the tool of an approved call may take to be there: after a restart its server is connected first.
+/// The timeout for the tool of an approved call to become available: after a restart its server connects first.
 pub(super) const BACK_WITHIN: Duration = Duration::from_secs(20);
-/// How long the platform may take to tell the roles of whoever asked.
+/// The timeout for reading the member's roles from the platform.
 const ROLES_WITHIN: Duration = Duration::from_secs(10);
 
-/// A turn that goes on after a decision.
+/// A turn that resumes after a decision.
 pub(super) struct GoingOn {
-    /// What it waited for.
+    /// The parked state with its decision.
     pub parked: Box<Parked>,
-    /// Whether the rules are asked about the roles that the member has now.
+    /// The availability of the member's current roles, for the rules.
     pub roles: Roles,
 }
 
-/// What is known of the roles of a member whose call was approved some time after they asked.
+/// The availability of the current roles of a member whose call was approved some time after the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Roles {
-    /// They are those of now, or no rule is about any.
+    /// The roles are current, or no rule depends on roles.
     Known,
-    /// The platform did not tell them.
+    /// The platform did not return the roles.
     Unknown,
 }
 
 impl GoingOn {
-    /// Makes a turn ready to go on, if it waited: an approved call is decided about again with the roles of now, and its tool may have to be waited
-    /// for.
+    /// Prepares a turn to resume, if it was parked. The rules decide again about an approved call, with the member's
+    /// current roles, and its tool may need time to become available.
     pub async fn ready(
         parts: &TurnParts,
         running: &Running,
@@ -79,7 +79,7 @@ impl GoingOn {
     }
 }
 
-/// The roles of whoever asked as they are now, where a rule is about any; none when they are not to be had.
+/// Returns the member's current roles if a rule depends on roles; `None` if they are not available.
 async fn roles_now(parts: &TurnParts, running: &Running, turn: &Turn) -> Option<Vec<String>> {
     let Some(guild) = turn.guild.clone().filter(|_| running.tool_rules.iter().any(|rule| !rule.roles.is_empty()))
     else {
@@ -94,11 +94,11 @@ async fn roles_now(parts: &TurnParts, running: &Running, turn: &Turn) -> Option<
 }
 
 impl Thinking<'_> {
-    /// What the journal needs to let the turn wait.
+    /// Returns the record with which the journal parks the turn.
     pub(super) fn parking(&self, dialogue: &Dialogue, asking: Asking) -> Result<Parking, TooLong> {
         let made = self.gate(&asking).zip(said(dialogue, &asking, &self.tools));
         let Some((gate, dialogue)) = made else { return Err(TooLong(asking)) };
-        // Nothing more of this part is shown.
+        // No further text of this part is shown.
         let drafted = self.slot.finish();
         let mut effort = self.tally.effort();
         effort.drafted |= drafted;
@@ -128,7 +128,8 @@ impl Thinking<'_> {
         })
     }
 
-    /// What was said before the turn waited; none when it cannot be read any more.
+    /// Returns the dialogue from before the turn was parked; the error is its end if the dialogue cannot be read any
+    /// more.
     pub(super) async fn go_on(&self) -> Result<(Resumed, Gathered), Ending> {
         let Self { parts, running, turn, tools, .. } = self;
         let stored = parts.store.get(&keys::parked(&turn.id)).await.ok_or(Ending::NotResumed)?;
@@ -144,14 +145,14 @@ impl Thinking<'_> {
     }
 }
 
-/// What was said so far, within its bound.
+/// Returns the dialogue so far in its stored form; `None` if it exceeds its limit.
 fn said(dialogue: &Dialogue, asking: &Asking, tools: &Tools) -> Option<String> {
     let saved = dialogue.save(&asking.done, &asking.left, tools.calls.load(Ordering::Relaxed))?;
     serde_json::to_string(&saved).ok().filter(|text| text.len() <= PARKED_BYTES_MAX)
 }
 
 impl Tools {
-    /// Calls of this turn were made before it waited.
+    /// Adds the number of calls that the turn made before it was parked.
     fn begin_at(&self, calls: usize) {
         self.calls.fetch_add(calls, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What those who wait are shown of calls of tools: events where they read along, else a status in place of text.
+//! Progress of tool calls for members: events if the door publishes them, otherwise a status in place of text.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +15,12 @@ use domain::tool::round::Ready;
 use ports::ProgressSink;
 use ports::tools::Progress;
 
-/// The shortest time between two words about how far one call is.
+/// The minimum time between two progress reports of one call.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 impl Thinking<'_> {
-    /// Shows how far a call is: in tenths of what its source says there is to do. The words of a tool of this program are shown as they are.
+    /// Returns the sink that shows the progress of a call, in tenths of the total that its source reports. A tool of
+    /// this program may send text, which is shown unchanged.
     pub(super) fn progress(&self, ready: &Ready, number: usize) -> Option<ProgressSink> {
         if !self.turn.trigger.has_message() {
             return None;
@@ -46,7 +47,7 @@ impl Thinking<'_> {
             match message.filter(|_| ours) {
                 Some(message) => {
                     slot.tell(&format!("{words}: {message}"));
-                    // Who looks at the slot sees what is newest there.
+                    // A reader of the slot sees its newest content.
                     if !pace.is_due() {
                         return;
                     }
@@ -56,18 +57,18 @@ impl Thinking<'_> {
                     None => return,
                 },
             }
-            // An outbox that refuses this is told again with the text that follows.
+            // If the outbox refuses this, the announcement of the later text replaces it.
             outbox.tell(OutboxMsg::Draft(draft.clone()));
         }))
     }
 }
 
-/// When words about a call were told last.
+/// The time of the last progress report of a call.
 #[derive(Default)]
 struct Pace(Mutex<Option<Instant>>);
 
 impl Pace {
-    /// Whether further words may be told now.
+    /// True if the next report is due.
     fn is_due(&self) -> bool {
         let last = &mut *self.0.lock();
         let due = last.is_none_or(|at| at.elapsed() >= PROGRESS_EVERY);
@@ -78,12 +79,12 @@ impl Pace {
     }
 }
 
-/// How much of a call was told to be done.
+/// The progress of a call that was reported last.
 #[derive(Default)]
 struct Tenths(Mutex<Option<u8>>);
 
 impl Tenths {
-    /// The percentage, where it is another one than before.
+    /// Returns the percentage if it has changed.
     fn reached(&self, done: f64, total: Option<f64>) -> Option<u32> {
         let total = total.filter(|total| *total > 0.0)?;
         let now = (0..=10_u8).rev().find(|tenths| done >= total * f64::from(*tenths) / 10.0)?;

@@ -1,4 +1,5 @@
-//! What a turn has spent so far. It survives the future that the turn's deadline drops, and the task that panics.
+//! The resources that a turn has used. The tally survives the drop of the future at the turn's deadline, and a panic of
+//! the task.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,11 +18,11 @@ use domain::model::Row;
 use domain::notice::{self, Apology};
 use domain::turn::{Answer, Effort, Turn};
 
-/// The effort of one turn. Clones are the same one.
+/// The effort of one turn. Clones share it.
 #[derive(Clone, Default)]
 pub struct Tally {
     spent: Arc<Spent>,
-    /// It counts work beside the turn's own dialogue.
+    /// True if it counts work of a tool call and not of the turn's own dialogue.
     beside: bool,
 }
 
@@ -29,12 +30,12 @@ pub struct Tally {
 struct Spent {
     effort: Mutex<Effort>,
     acted: AtomicBool,
-    /// The same of an earlier part of the turn.
+    /// True if an earlier part of the turn is recorded as acting.
     acted_before: AtomicBool,
 }
 
 impl Tally {
-    /// The tally of a turn that goes on: what its earlier parts spent, and whether something may have been changed for them.
+    /// Returns the tally of a resumed turn, with the use of its earlier parts and their possible side effects.
     #[must_use]
     pub fn going_on(effort: Effort, acted_before: bool) -> Self {
         let spent = Spent {
@@ -45,34 +46,36 @@ impl Tally {
         Self { spent: Arc::new(spent), beside: false }
     }
 
-    /// The same account for work that a call of a tool does: the answer is not its, and its waits are those of the call.
+    /// Returns the same tally for work inside a tool call, which produces no answer and whose waiting time counts as
+    /// that of the call.
     pub(super) fn beside(&self) -> Self {
         Self { spent: Arc::clone(&self.spent), beside: true }
     }
 
-    /// It is on record that the turn acts: a tool that changes something may run.
+    /// Notes that the journal has recorded the turn as acting: a tool with side effects may run.
     pub(super) fn acts(&self) {
         self.spent.acted.store(true, Ordering::Relaxed);
     }
 
-    /// The same is known.
+    /// True if the journal has recorded the turn as acting.
     pub(super) fn has_acted(&self) -> bool {
         self.spent.acted.load(Ordering::Relaxed)
     }
 
-    /// Something may have been changed for this turn, now or in an earlier part of it.
+    /// True if this turn may have had side effects, now or in an earlier part.
     pub(super) fn may_have_acted(&self) -> bool {
         self.has_acted() || self.spent.acted_before.load(Ordering::Relaxed)
     }
 
-    /// The apology for a turn that ends like this. Whoever would ask again learns that it may have happened already.
+    /// Returns the apology for this end of a turn. It warns a member who would ask again that side effects may have
+    /// happened already.
     #[must_use]
     pub fn apology(&self, turn: &Turn, why: Ending) -> Answer {
         let apology = if self.may_have_acted() { Apology::MayHaveActed } else { Apology::of(why) };
         turn.apology(notice::apology(apology, turn.locale()), why)
     }
 
-    /// A call to this row gave a completion, after so long, with so many prompt tokens that tools added.
+    /// Counts a completion of this row, with its duration and the number of prompt tokens that tools added.
     pub(super) fn completed(&self, row: &Row, completion: &Completion, (took, tool_tokens): (Duration, u64)) {
         let effort = &mut *self.spent.effort.lock();
         add(effort, row, (completion.usage, tool_tokens));
@@ -84,7 +87,7 @@ impl Tally {
         effort.waited_ms += ids::millis(took);
     }
 
-    /// The turn waits for tools until the stopwatch is dropped.
+    /// Counts the time spent in tools until the stopwatch is dropped.
     pub(super) fn waits_for_tools(&self) -> Stopwatch<'_> {
         self.watch(|effort, took| {
             effort.waited_ms += took;
@@ -92,7 +95,7 @@ impl Tally {
         })
     }
 
-    /// The turn waits for a permit to ask a model until the stopwatch is dropped.
+    /// Counts the time without a permit for a model call until the stopwatch is dropped.
     pub(super) fn waits_for_permit(&self) -> Stopwatch<'_> {
         self.watch(|effort, took| effort.times.permit_ms += took)
     }
@@ -101,31 +104,33 @@ impl Tally {
         Stopwatch { tally: self, began: Instant::now(), add }
     }
 
-    /// The turn waited so long in its lane.
+    /// Sets the time that the turn spent in the queue of its lane.
     pub(super) fn queued(&self, took: Duration) {
         self.spent.effort.lock().times.lane_ms += ids::millis(took);
     }
 
-    /// The turn was with models for so long, whatever came of it.
+    /// Adds the duration of model calls, independent of their result.
     pub(super) fn modelled(&self, took: Duration) {
         if !self.beside {
             self.spent.effort.lock().times.model_ms += ids::millis(took);
         }
     }
 
-    /// A call to this row ended without one, after so much had been streamed; tools added so many of its prompt tokens.
+    /// Counts a call to this row that ended without a completion: the streamed tokens, and the prompt tokens that tools
+    /// added.
     pub(super) fn cut_off(&self, row: &Row, at_least: Usage, tool_tokens: u64) {
         add(&mut self.spent.effort.lock(), row, (at_least, tool_tokens));
     }
 
-    /// No model could answer, and the last one may be asked again after so long; none where that is not known.
+    /// Notes that no model could answer, and the time after which the last one may be called again; `None` if it is not
+    /// known.
     pub(super) fn ask_again(&self, after: Option<Duration>) {
         if !self.beside {
             self.spent.effort.lock().again_ms = after.map(ids::millis);
         }
     }
 
-    /// What was spent by now.
+    /// Returns the resources used so far.
     #[must_use]
     pub fn effort(&self) -> Effort {
         self.spent.effort.lock().clone()
@@ -138,7 +143,7 @@ fn add(effort: &mut Effort, row: &Row, (usage, tool_tokens): (Usage, u64)) {
     effort.tool_tokens = effort.tool_tokens.saturating_add(tool_tokens);
 }
 
-/// Adds the time until it is dropped, also by the turn's deadline.
+/// Adds the time until it is dropped, which includes a drop at the turn's deadline.
 pub(super) struct Stopwatch<'a> {
     tally: &'a Tally,
     began: Instant,
@@ -153,7 +158,8 @@ impl Drop for Stopwatch<'_> {
     }
 }
 
-/// How many characters of one call's answer came so far. Each piece moves the deadline of its turn on. Clones are the same count.
+/// The number of characters received of one call's answer. Each piece extends the deadline of its turn. Clones share
+/// the count.
 #[derive(Clone)]
 pub(super) struct Flow {
     chars: Arc<AtomicUsize>,
@@ -161,7 +167,7 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Nothing came yet.
+    /// Returns a flow without any characters.
     pub fn new(deadline: &Deadline) -> Self {
         Self { chars: Arc::default(), deadline: deadline.clone() }
     }

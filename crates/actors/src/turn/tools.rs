@@ -1,5 +1,5 @@
-//! The calls of tools of a turn. Each goes through the same gates in the same order: how often, who may, and then it runs. Whatever
-//! happens to a call becomes a result that the model reads; nothing of it ends the turn.
+//! The tool calls of a turn. Each call passes the same checks in the same order: quota, authorization, execution. Any
+//! outcome of a call becomes a result that the model reads; no outcome ends the turn.
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
@@ -30,18 +30,18 @@ use domain::tool::{CallError, CallErrorKind, Effect, Image, OnBehalf, ResultLimi
 use domain::turn::Turn;
 use telemetry;
 
-/// The most reading calls of one turn at a time.
+/// The maximum number of concurrent read-only calls of one turn.
 const READS_AT_ONCE: usize = 4;
-/// How long the journal may take to record that a turn acts.
+/// The timeout for the journal to record that a turn acts.
 const RECORDED_WITHIN: Duration = Duration::from_secs(5);
-/// The pause before an approved call is sent once more to a server to which nothing was sent.
+/// The pause before an approved call is retried at a server that has received nothing.
 const AWAY_PAUSE: Duration = Duration::from_millis(500);
-/// A call that would have less time than this does not begin.
+/// The minimum remaining time for a call to start.
 const SHORTEST: Duration = Duration::from_millis(20);
-/// How much longer than its deadline a call may take before its source is left alone.
+/// The extra time beyond its deadline before a call is abandoned.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// The tools that a turn began with.
+/// The tools available to a turn at its start.
 #[derive(Clone)]
 pub(super) struct Tools {
     pub(super) set: Arc<Toolset>,
@@ -50,7 +50,7 @@ pub(super) struct Tools {
     pictures: Arc<Mutex<Shown>>,
 }
 
-/// Pictures that are posted with the answer, and the room that they take in memory until then.
+/// Pictures to post with the answer, with their memory permits.
 #[derive(Default)]
 struct Shown {
     pictures: Pictures,
@@ -68,18 +68,18 @@ impl Tools {
         }
     }
 
-    /// How many calls were begun, those of clean calls included.
+    /// Returns the number of started calls, including those of clean calls.
     pub fn called(&self) -> u32 {
         u32::try_from(self.calls.load(Ordering::Relaxed)).unwrap_or(u32::MAX)
     }
 
-    /// The pictures that tools gave.
+    /// Returns the pictures from tools.
     pub fn pictures(&self) -> Vec<Part> {
         self.pictures.lock().pictures.to_parts()
     }
 }
 
-/// What came of a call, for the model and for the answer.
+/// The result of a call, for the model and for the answer.
 pub(super) struct Ran {
     pub told: Told,
     tool: Arc<str>,
@@ -87,13 +87,13 @@ pub(super) struct Ran {
 }
 
 impl Ran {
-    /// Nothing for the answer.
+    /// Returns a result that adds nothing to the answer.
     fn told(told: Told) -> Self {
         Self { told, tool: "".into(), images: Vec::new() }
     }
 }
 
-/// A call that is under way. What cuts the turn off drops it, and then it is told of all the same.
+/// A call in flight. If the turn is interrupted, the drop of this value still records the call.
 struct Underway<'a> {
     thinking: &'a Thinking<'a>,
     ready: &'a Ready,
@@ -108,7 +108,7 @@ impl Underway<'_> {
         self.tell(rule, Some(end));
     }
 
-    /// `end`: none for a call that was cut off.
+    /// Records the call. `end` is `None` for an interrupted call.
     fn tell(&self, rule: Option<usize>, end: Option<&CallEnd>) {
         let (thinking, times, now) = (self.thinking, &self.times, Instant::now());
         thinking.parts.account.tell(&Happening::ToolCalled(ToolCalled {
@@ -134,17 +134,17 @@ impl Drop for Underway<'_> {
     }
 }
 
-/// How long a call waited, and where.
+/// The times at which a call advanced.
 struct Times {
     planned: Instant,
-    /// Its place in the round came.
+    /// The time at which its position in the round was reached.
     began: Instant,
-    /// It was let to its source.
+    /// The time at which it was passed to its source.
     ran: Option<Instant>,
 }
 
 impl Thinking<'_> {
-    /// The tools that the model may be offered; none for what nobody asked for.
+    /// Returns the tools to offer to the model; `None` for interjections.
     pub(super) async fn offered_tools(&self) -> Option<TurnTools> {
         let Self { running, turn, .. } = self;
         if !turn.wants_tools() {
@@ -155,7 +155,7 @@ impl Thinking<'_> {
         TurnTools::new(self.available().await, allowance, &turn.text)
     }
 
-    /// The tools that there are, and what the caller may do.
+    /// Returns the existing tools and the caller's access to them.
     pub(super) async fn available(&self) -> Available {
         let Self { parts, running, tools, .. } = self;
         Available {
@@ -170,13 +170,14 @@ impl Thinking<'_> {
         }
     }
 
-    /// The tools that tell this caller what they reach. Read anew for each use: it is kept where it comes from.
+    /// Returns the tools whose schemas list the targets available to this caller. Computed for each use; the source
+    /// caches it.
     pub(super) async fn outlined(&self) -> Arc<[Arc<ToolSpec>]> {
         self.tools.set.outlined(&self.tools.access).await
     }
 
-    /// Runs the calls of a round that are left: what only reads side by side, each of the others alone. Results come in the order of
-    /// the calls, behind those that are `done`. A call that a person has to approve ends it.
+    /// Runs the remaining calls of a round: read-only calls concurrently, each of the others alone. Results are in the
+    /// order of the calls, after those in `done`. A call that requires approval ends the round.
     pub(super) async fn run_tools(&self, planned: Vec<Planned>, mut done: Vec<Told>) -> Round {
         let began = Instant::now();
         let _waits = self.tally.waits_for_tools();
@@ -203,7 +204,7 @@ impl Thinking<'_> {
         Round::Ran(done)
     }
 
-    /// Keeps the pictures of a result for the answer, as far as there is room.
+    /// Keeps the pictures of a result for the answer, as far as memory permits are free.
     pub(super) fn with_pictures(&self, Ran { told, tool, images }: Ran) -> Told {
         let shown = &mut *self.tools.pictures.lock();
         let mut kept = 0;
@@ -212,7 +213,7 @@ impl Thinking<'_> {
                 continue;
             }
             let kib = u32::try_from(image.bytes.len().div_ceil(1024)).unwrap_or(u32::MAX);
-            // A turn does not wait for room that others need: what has none is only named.
+            // A turn does not queue for memory that others need: a picture without a permit is only named.
             let Ok(room) = Arc::clone(&self.parts.attachment_kib).try_acquire_many_owned(kib) else { continue };
             match shown.pictures.take(&tool, image) {
                 Taken::Added => {
@@ -254,7 +255,7 @@ impl Thinking<'_> {
         Ran { told, tool: Arc::clone(name), images }
     }
 
-    /// How often, who may, and then it runs. Gives the rule that decided besides.
+    /// Applies quota and authorization, then runs the call. Also returns the rule that decided.
     async fn call(
         &self,
         ready: &Ready,
@@ -264,7 +265,7 @@ impl Thinking<'_> {
     ) -> (CallEnd, Option<usize>) {
         let Self { parts, deadline, .. } = *self;
         let entry = &ready.entry;
-        // What was asked about was counted then.
+        // A call with a decision was counted when it was presented for approval.
         if let Leave::Rules = leave
             && let Err(limited) = self.admit_call(entry).await
         {
@@ -274,10 +275,10 @@ impl Thinking<'_> {
         if let Err(end) = self.may_run(ready, decided, leave) {
             return (end, decided.rule);
         }
-        // Half of the time that is left is kept for what follows.
+        // Half of the remaining time is reserved for the later steps.
         let patience = deadline.left() / 2;
         let permit = async {
-            // What a clean call runs has the permit of the call that it is a part of.
+            // A call inside a clean call uses the permit of the enclosing call.
             let permits = parts.tool_use.permits();
             if self.depth == 0 { permits.acquire().await.map(Some) } else { Ok(None) }
         };
@@ -292,8 +293,8 @@ impl Thinking<'_> {
         (end, decided.rule)
     }
 
-    /// A turn that is taken up again after a crash must not do a second time what it did: before the first call that changes
-    /// something, and before each that was approved, it is on record that the turn acts.
+    /// Records that the turn acts, before the first call with side effects and before each approved call. A turn that
+    /// is offered again after a crash therefore does not repeat them.
     async fn may_act(&self, effect: Effect, leave: Leave<'_>) -> bool {
         let approved = matches!(leave, Leave::Decision(_));
         if (effect == Effect::Reads && !approved) || self.tally.has_acted() {
@@ -309,7 +310,7 @@ impl Thinking<'_> {
 
     async fn run(&self, ready: &Ready, number: usize, leave: Leave<'_>) -> CallEnd {
         let settings = &self.running.settings;
-        // Half of the time that is left is kept for the answer.
+        // Half of the remaining time is reserved for the answer.
         let left = self.deadline.left() / 2;
         let usual = settings.tools.timeout;
         let within = self.tools.set.timeout(&ready.entry).unwrap_or(usual).min(left);
@@ -334,7 +335,7 @@ impl Thinking<'_> {
         };
         let progress = self.progress(ready, number);
         let calling = async {
-            // After a restart the server of a call that was approved may be on its way still.
+            // After a restart the server of an approved call may still be connecting.
             let patient = Instant::now() + within.min(BACK_WITHIN);
             loop {
                 let result = self.tools.set.call(&ready.entry, &request, progress.clone()).await;
@@ -345,7 +346,7 @@ impl Thinking<'_> {
                 tokio::time::sleep(AWAY_PAUSE).await;
             }
         };
-        // Those that were given models hear too that there are none any more.
+        // A built-in tool is served even without any model, so that it receives that answer.
         let asks = ready.entry.tool.source == Source::BuiltIn;
         let calling = async {
             if asks { self.serving((number, within), progress.clone(), calling).await } else { calling.await }
@@ -359,19 +360,19 @@ impl Thinking<'_> {
         }
     }
 
-    /// A call does not become one.
+    /// Records that a requested call is not made.
     pub(super) fn not_called(&self, tool: Option<&str>, why: NotCalled<'_>) {
         self.parts.account.tell(&Happening::ToolNotCalled { turn: &self.turn.id, tool, role: self.role(), why });
     }
 
-    /// What the caller is to the bot: `super` or `member`.
+    /// Returns the caller's role: `super` or `member`.
     pub(super) fn role(&self) -> &'static str {
         let exempt = &self.running.limits.exempt;
         if self.turn.roles.iter().any(|role| exempt.contains(role)) { "super" } else { "member" }
     }
 }
 
-/// A call that does not reach its source changes nothing.
+/// Returns the effect of a call. A call that does not reach its source has no side effects.
 fn effect(planned: &Planned) -> Effect {
     match planned {
         Planned::Run(ready) => ready.entry.effect,
@@ -379,7 +380,7 @@ fn effect(planned: &Planned) -> Effect {
     }
 }
 
-/// The name of a tool, as far as it is one: what a model makes up is not written into the log.
+/// Returns the name if it is a known tool: names invented by a model are not logged.
 pub(super) fn known_name<'a>(set: &'a Toolset, name: &str) -> Option<&'a str> {
     set.catalogue.get(name).map(|entry| &*entry.name)
 }

@@ -1,4 +1,4 @@
-//! Turns whose calls have to be approved: what they wait with, and how they go on.
+//! Turns whose calls require approval: their parked state, and their resumption.
 
 use super::tools::{Bench, bench, calls, told, wish};
 use super::*;
@@ -15,7 +15,7 @@ use ports::{PostRequest, PostResult};
 const ASKS: (&str, &str) = ("STAFFAI_TOOLS__RULES", r#"[{tools = "s__changes", verdict = "ask"}]"#);
 
 impl World {
-    /// What the turn waits with, put where the journal puts it.
+    /// Stores the parking of the turn where the journal stores it, and returns it.
     async fn parks(&mut self) -> Box<Parking> {
         loop {
             if let JournalMsg::Park(id, parking) = self.journal.next().await {
@@ -25,7 +25,7 @@ impl World {
         }
     }
 
-    /// The turn goes on with this decision.
+    /// Resumes the turn with this decision.
     fn goes_on(&self, turn: Turn, parking: &Parking, decision: Decision) {
         let case = Case { gate: parking.gate.clone(), decision: Some(decision) };
         let parked = Parked { case, posted: None, effort: parking.effort.clone(), acted: parking.acted };
@@ -33,7 +33,7 @@ impl World {
         self.router.cast(ConversationsMsg::Offer(Box::new(offered))).unwrap();
     }
 
-    /// Lets the turn act, as a journal that has it on record does.
+    /// Permits the turn to act, like a journal that has recorded it.
     async fn lets_act(&mut self) {
         wish(self).await.1.send(true).unwrap();
     }
@@ -43,7 +43,7 @@ fn yes() -> Decision {
     Decision::Approved { by: None }
 }
 
-/// A turn that waits for `changes`, with what ran before it.
+/// Returns a turn pending on the approval of `changes`, with the calls that ran before it.
 async fn waits(rules: &[(&str, &str)]) -> (World, Arc<Bench>, Box<Parking>) {
     let mut world = world(rules).await;
     let bench = bench(&world);
@@ -94,7 +94,8 @@ async fn whatever_is_no_yes_is_told_to_the_model_and_runs_nothing() {
     }
 }
 
-/// Goes on with a yes, after the world has changed; what ran and what the model was told of the call.
+/// Resumes with an approval after a change of the world; returns the calls that ran and the result that the model
+/// received.
 async fn goes_on_after(change: impl FnOnce(&World, &Arc<Bench>, &mut Parking)) -> (Vec<String>, String) {
     let (mut world, bench, mut parking) = waits(&[ASKS]).await;
     change(&world, &bench, &mut parking);
@@ -134,7 +135,7 @@ async fn what_cannot_be_read_any_more_is_an_apology() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_that_was_approved_runs_before_it_is_on_record() {
-    // A tool that only reads, so that nothing but the approval asks for the record.
+    // A read-only tool, so that only the approval causes the record.
     let rule = ("STAFFAI_TOOLS__RULES", r#"[{tools = "s__reads", verdict = "ask"}]"#);
     let mut world = world(&[rule]).await;
     let bench = bench(&world);
@@ -200,13 +201,13 @@ async fn a_call_that_is_too_long_to_be_shown_is_refused() {
     assert!(bench.called.lock().is_empty() && told(&world)[0].contains("too long to be shown"));
 }
 
-/// Each call of `changes` needs a yes, and whoever has role 6 may make none.
+/// Each call of `changes` requires approval, and members with role 6 may make none.
 const RULES: (&str, &str) = (
     "STAFFAI_TOOLS__RULES",
     r#"[{tools = "s__changes", verdict = "ask"}, {tools = "s__changes", roles = [6], verdict = "deny"}]"#,
 );
 
-/// A turn that was approved goes on while they have these roles; what ran.
+/// Resumes an approved turn whose member has these roles now; returns the calls that ran.
 async fn goes_on_with(roles: Option<&[&str]>) -> (Vec<String>, String) {
     let mut world = world(&[RULES]).await;
     let bench = super::tools::bench(&world);

@@ -1,4 +1,4 @@
-//! Turns whose models call tools of a source that does what a test wants.
+//! Turns whose models call tools of a scripted source.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -17,7 +17,7 @@ use domain::tool::{Annotations, CallError, CallErrorKind, ServerName, Source, To
 use ports::tools::{Listing, ServerInfo};
 use ports::{ProgressSink, ToolServer};
 
-/// A source with a tool for each way to behave; each takes a number.
+/// A source with one tool for each behaviour; each takes a number.
 #[derive(Default)]
 pub(super) struct Bench {
     info: ServerInfo,
@@ -76,12 +76,12 @@ pub(super) fn bench(world: &World) -> Arc<Bench> {
     bench
 }
 
-/// The tools are there again, as they were.
+/// Restores the tools unchanged.
 pub(super) fn comes_back(world: &World, bench: &Arc<Bench>) {
     publish(world, bench, described(""));
 }
 
-/// Each tool says something else of itself than before.
+/// Changes the description of each tool.
 pub(super) fn changed(world: &World, bench: &Arc<Bench>) {
     publish(world, bench, described("now safer than ever"));
 }
@@ -106,14 +106,14 @@ fn publish(world: &World, bench: &Arc<Bench>, tools: Vec<Arc<Tool>>) {
     world.toolbox.publish(Toolset::new(Arc::new(catalogue), callers));
 }
 
-/// The model calls these at once, and answers afterwards.
+/// Makes the model request these calls at once, and answer afterwards.
 pub(super) fn calls(world: &World, calls: &[(&str, u32)]) {
     let call = |(name, n): &(&str, u32)| json!({"tool": format!("s__{name}"), "arguments": {"n": n}}).to_string();
     let text = calls.iter().map(call).collect::<Vec<_>>().join("\n");
     world.models.say(Say::Plain(Box::leak(text.into_boxed_str())));
 }
 
-/// What the model was told of its calls.
+/// Returns the results that the model received for its calls.
 pub(super) fn told(world: &World) -> Vec<String> {
     let asked = world.asked();
     let text = asked.iter().find(|text| text.contains("</tool_result>")).cloned().unwrap_or_default();
@@ -121,7 +121,7 @@ pub(super) fn told(world: &World) -> Vec<String> {
     text.split("</tool_result>").filter_map(inside).collect()
 }
 
-/// The next wish to act that the journal hears.
+/// Returns the next request to act that the journal receives.
 pub(super) async fn wish(world: &mut World) -> (String, Reply<bool>) {
     loop {
         if let JournalMsg::Acts(id, reply) = world.journal.next().await {
@@ -151,7 +151,7 @@ async fn what_cannot_be_recorded_does_not_run() {
     let bench = bench(&world);
     calls(&world, &[("changes", 1)]);
     world.offer(turn("10", "7", "42"));
-    // The journal is down: the wish dies with its mailbox.
+    // The journal is down: the request is dropped with its mailbox.
     assert_eq!(world.answer().await.1, Outcome::Replied);
     assert_eq!(told(&world), ["It cannot run now, because nothing can be recorded. It did not run."]);
     assert!(bench.called.lock().is_empty());

@@ -1,4 +1,4 @@
-//! What is known about one actor: counts, the state of its life, what it handles now, and which inputs failed it.
+//! Statistics of one actor: counters, lifecycle state, the input in its handler, and the inputs that made it fail.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,99 +12,99 @@ use crate::tree::{ActorKind, Mailbox, Row, Scope};
 use domain::latencies::Latencies;
 use ports::{Input, Subject};
 
-/// How often a message may fail one actor; after that it counts as poison and is not handled again. Less often than a turn is
-/// offered, so that a turn which waits beside it is not given up with it.
+/// The number of failures of one actor at one message that make the message poison: it is not handled again. It is
+/// lower than the number of offers of a turn, so that a turn queued beside the poison message is not given up with it.
 pub(crate) const POISON_AFTER: u32 = 3;
-/// How long a failure is held against a subject.
+/// The time for which a failure counts against a subject.
 const SUSPECT_FOR: Duration = Duration::from_secs(600);
-/// The most subjects remembered for one actor, the oldest forgotten first.
+/// The maximum number of subjects remembered for one actor; the oldest is evicted first.
 const SUSPECTS_MAX: usize = 64;
 
-/// The failures of one actor that are remembered, the newest.
+/// The maximum number of failures remembered for one actor; the oldest is evicted first.
 pub const FAILURES_MAX: usize = 16;
-/// Bytes of an error that are remembered; it may quote what came from outside.
+/// The number of bytes of an error text that are kept; the text may quote external input.
 const ERROR_BYTES: usize = 512;
-/// The word for an actor whose handler runs longer than its row allows.
+/// The label of an actor whose handler exceeds the time limit of its row.
 pub const HUNG: &str = "hung";
 
-/// What is counted and remembered about one actor, across its restarts.
+/// Counters and recent history of one actor, kept across its restarts.
 pub struct Stats {
     /// The path in the tree, such as `staffai/discord/shard:0`.
     pub path: Arc<str>,
-    /// What it is.
+    /// The kind of actor.
     pub kind: ActorKind,
-    /// Which one of its kind it is.
+    /// Identifies the actor among those of its kind.
     pub scope: Scope,
-    /// What metrics and health lines call it: its path, or what is common to all actors of places.
+    /// The label in metrics and health lines: the path, or one shared label for all actors of places.
     pub label: Arc<str>,
-    /// Messages handled, and events from outside; not those of its own timers and tasks.
+    /// The number of handled messages and external events; events of the actor's own timers and tasks do not count.
     pub handled: AtomicU64,
-    /// Messages, events and ordered faults in the mailbox, with the one that is being handled.
+    /// The number of messages, events and injected faults in the mailbox, including the input in the handler.
     pub depth: AtomicUsize,
-    /// The messages of other actors among them: at most as many as its row allows.
+    /// The number of those that are messages of other actors; bounded by the capacity of the row.
     pub queued: AtomicUsize,
-    /// Messages that were refused or dropped because the mailbox was full.
+    /// The number of messages refused or dropped because the mailbox was full.
     pub refused: AtomicU64,
-    /// The bound of the mailbox.
+    /// The capacity of the mailbox.
     pub mailbox: Mailbox,
-    /// Messages were refused because the mailbox was full, and the actor was not told yet.
+    /// True if the full mailbox refused messages and the actor is not notified yet.
     overflowed: AtomicBool,
-    /// Restarts.
+    /// The number of restarts.
     pub restarts: AtomicU64,
-    /// How long its row allows a handler to run.
+    /// The time limit of a handler, from the row.
     pub handles_within: Duration,
     life: Mutex<Life>,
     service: Mutex<Service>,
 }
 
-/// What an actor handles, and what failed it.
+/// The input in the handler, and the recent failures.
 #[derive(Default)]
 struct Service {
     handling: Option<Handling>,
-    /// How long handlers of inputs from outside ran since the last sample; none while none did.
+    /// The durations of handlers of external inputs since the last sample; `None` if none ran.
     latencies: Option<Box<Latencies>>,
-    /// The last failures, the oldest first, at most [`FAILURES_MAX`]; none for nearly every actor.
+    /// The last failures, the oldest first, at most [`FAILURES_MAX`]; `None` for nearly every actor.
     failures: Option<VecDeque<Failure>>,
     /// At most [`SUSPECTS_MAX`].
     suspects: Vec<Suspect>,
 }
 
-/// What an actor handles now.
+/// The input that an actor handles now.
 #[derive(Debug, Clone, Copy)]
 pub struct Handling {
-    /// What it was given.
+    /// The input.
     pub input: Input,
-    /// When its handler began.
+    /// The time at which its handler began.
     pub since: Instant,
     noticed: Noticed,
 }
 
-/// A failure of an actor and what followed.
+/// A failure of an actor and its consequences.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// When it was.
+    /// The time of the failure.
     pub at: Instant,
-    /// Why.
+    /// The error text.
     pub error: String,
-    /// How long its supervisor waited before it started the actor again.
+    /// The backoff before the supervisor restarted the actor.
     pub backoff: Option<Duration>,
-    /// How long the actor was away.
+    /// The time from the failure until the actor ran again.
     pub outage: Option<Duration>,
 }
 
-/// What a sample takes of an actor.
+/// A sample of the statistics of an actor.
 pub(crate) struct Sampled {
-    /// The state of its life.
+    /// The lifecycle state.
     pub state: LifeState,
-    /// Its handler runs longer than its row allows.
+    /// True if the handler exceeds the time limit of its row.
     pub hung: bool,
-    /// Messages that wait, without the one that is being handled.
+    /// The number of queued messages, without the one in the handler.
     pub waiting: usize,
-    /// How long its handlers ran since the sample before.
+    /// The durations of handlers since the previous sample.
     pub latencies: Option<Box<Latencies>>,
 }
 
-/// How far the watchdog is with a handler.
+/// The watchdog's progress with the current handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Noticed {
     No,
@@ -112,61 +112,61 @@ enum Noticed {
     Blocked,
 }
 
-/// A subject that failed an actor.
+/// A subject at which an actor failed.
 struct Suspect {
     subject: Subject,
     failures: u32,
     last: Instant,
 }
 
-/// What is done with the next input.
+/// The treatment of the next input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// It is handled.
+    /// Handle the input.
     Handle,
-    /// It failed this actor so often that it is not handled.
+    /// Do not handle the input: this actor failed at it too often.
     GiveUp,
 }
 
-/// What the watchdog finds about a handler, once each.
+/// A finding of the watchdog about a handler; each is reported once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hung {
-    /// It has run longer than its row allows.
+    /// The handler exceeds the time limit of its row.
     Overdue(Input, Duration),
-    /// It was killed and runs on: it does not yield.
+    /// The handler was killed and still runs: it does not yield.
     Blocked(Duration),
 }
 
-/// How an actor is.
+/// The health of an actor.
 #[derive(Debug, Clone)]
 pub struct Life {
-    /// Its state now.
+    /// The current state.
     pub state: LifeState,
-    /// Since when it is in that state.
+    /// The time at which the actor entered that state.
     pub since: Instant,
-    /// The last failure, if there was one.
+    /// The error of the last failure, if any.
     pub last_error: Option<String>,
     /// The backoff of its last restart.
     pub backoff: Option<Duration>,
-    /// How long it was away at its last restart.
+    /// The outage before its last restart.
     pub outage: Option<Duration>,
 }
 
-/// The states of an actor's life.
+/// The states of an actor's lifecycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LifeState {
-    /// Not started yet.
+    /// The actor is not started yet.
     Starting,
-    /// It handles messages.
+    /// The actor handles messages.
     Running,
-    /// It failed and waits for its restart.
+    /// The actor failed and its restart is scheduled.
     Restarting,
-    /// It ended.
+    /// The actor ended.
     Stopped,
 }
 
 impl LifeState {
-    /// The word in logs and in the tree.
+    /// Returns the word for logs and for the tree.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -178,7 +178,7 @@ impl LifeState {
     }
 }
 
-/// The counter of messages to these actors that were refused for this reason.
+/// Returns the counter of refused messages for an actor label and a reason.
 fn refusals(label: &str, reason: &'static str) -> metrics::Counter {
     metrics::counter!("staffai_mailbox_refused_total", "actor" => label.to_owned(), "reason" => reason)
 }
@@ -211,7 +211,7 @@ impl Stats {
         }
     }
 
-    /// Takes a place for a message of another actor; false if none is free.
+    /// Claims a slot for a message of another actor; returns false if none is free.
     pub(super) fn claim(&self) -> bool {
         let capacity = self.mailbox.capacity;
         let next = |queued: usize| (queued < capacity).then_some(queued + 1);
@@ -222,21 +222,21 @@ impl Stats {
         self.queued.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The counter of refusals is there from the start, so that the first one is a rise.
+    /// Registers the counter of refusals at zero, so that metrics show the first refusal as an increase.
     pub(crate) fn count_no_refusal(&self) {
         if self.mailbox != Mailbox::NONE {
             refusals(&self.label, "full").increment(0);
         }
     }
 
-    /// A message found the mailbox full.
+    /// Records that the full mailbox refused a message.
     pub(super) fn refused_full(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
         self.overflowed.store(true, Ordering::Relaxed);
         refusals(&self.label, "full").increment(1);
     }
 
-    /// A message found the actor down.
+    /// Records that a message was refused because the actor is down.
     pub(super) fn refused_down(&self) {
         refusals(&self.label, "down").increment(1);
     }
@@ -245,14 +245,14 @@ impl Stats {
         self.overflowed.store(false, Ordering::Relaxed);
     }
 
-    /// True once after messages were refused because the mailbox was full, as soon as at most half of it is taken.
+    /// True once after a full mailbox refused messages, as soon as at most half of the mailbox is in use.
     pub(crate) fn overflow_is_over(&self) -> bool {
         self.overflowed.load(Ordering::Relaxed)
             && self.queued.load(Ordering::Relaxed) <= self.mailbox.capacity / 2
             && self.overflowed.swap(false, Ordering::Relaxed)
     }
 
-    /// How the actor is.
+    /// Returns the health of the actor.
     #[must_use]
     pub fn life(&self) -> Life {
         self.life.lock().clone()
@@ -270,7 +270,7 @@ impl Stats {
         life.since = Instant::now();
     }
 
-    /// It failed, and is started again after this time.
+    /// Records a failure after which the actor restarts with this backoff.
     pub(crate) fn restarts_after(&self, backoff: Duration) {
         self.enter(LifeState::Restarting);
         self.life.lock().backoff = Some(backoff);
@@ -290,14 +290,14 @@ impl Stats {
         failures.push_back(Failure { at: Instant::now(), error: error.to_owned(), backoff: None, outage: None });
     }
 
-    /// Its last failures, the newest first.
+    /// Returns the last failures, the newest first.
     #[must_use]
     pub fn failures(&self) -> Vec<Failure> {
         let service = self.service.lock();
         service.failures.iter().flat_map(|failures| failures.iter().rev()).cloned().collect()
     }
 
-    /// Its state, and how long its handlers ran, which is counted anew from now on.
+    /// Returns the state and the durations of handlers, and resets the durations.
     pub(crate) fn sample(&self) -> Sampled {
         let state = self.life.lock().state;
         let mut service = self.service.lock();
@@ -306,19 +306,19 @@ impl Stats {
         Sampled { state, hung, waiting, latencies: service.latencies.take() }
     }
 
-    /// What it handles now, and since when; none while it waits for its next message.
+    /// Returns the input in the handler and its start time; `None` if the actor is idle.
     #[must_use]
     pub fn handling(&self) -> Option<Handling> {
         self.service.lock().handling
     }
 
-    /// Its handler has run longer than its row allows.
+    /// True if the current handler exceeds the time limit of its row.
     #[must_use]
     pub fn is_hung(&self) -> bool {
         self.handling().is_some_and(|handling| handling.since.elapsed() > self.handles_within)
     }
 
-    /// A handler begins, unless this input failed the actor too often.
+    /// Records the start of a handler, unless the actor failed too often at this input.
     pub(crate) fn begin(&self, input: Input) -> Next {
         let now = Instant::now();
         let mut service = self.service.lock();
@@ -332,7 +332,7 @@ impl Stats {
         if service.suspects.iter().any(poison) { Next::GiveUp } else { Next::Handle }
     }
 
-    /// The handler is done.
+    /// Records that the handler finished.
     pub(crate) fn done(&self) {
         let mut service = self.service.lock();
         let Some(handling) = service.handling.take() else { return };
@@ -341,13 +341,13 @@ impl Stats {
         }
     }
 
-    /// Nothing is handled any more, or what fails next is not the handler's fault.
+    /// Clears the current input: no handler runs, or the next failure is not caused by the handler.
     pub(crate) fn end(&self) {
         self.service.lock().handling = None;
     }
 
-    /// The life ended by a failure. Gives what was being handled, whose subject is suspected from now on; none when it failed
-    /// between two handlers: at its start, or for its children.
+    /// Records that the life ended by a failure. Returns the input in the handler, whose subject becomes a suspect;
+    /// `None` if the actor failed outside a handler: at its start, or because of its children.
     pub(crate) fn blame(&self) -> Option<Input> {
         let mut service = self.service.lock();
         let input = service.handling.take()?.input;
@@ -362,7 +362,8 @@ impl Stats {
         Some(input)
     }
 
-    /// What the watchdog has to say of the handler that runs now: each finding once. `grace` is the time that a killed one has.
+    /// Returns the watchdog's finding about the current handler, each finding once. `grace` is the time a killed
+    /// handler has to end.
     pub(crate) fn look(&self, grace: Duration) -> Option<Hung> {
         let mut service = self.service.lock();
         let handling = service.handling.as_mut()?;

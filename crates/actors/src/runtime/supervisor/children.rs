@@ -1,4 +1,4 @@
-//! The children of one supervisor: how they start, what follows when one ends, how they stop.
+//! The children of one supervisor: their start, the response when one ends, and their stop.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use domain::restart::{self, Exit, Intensity, RestartDecision, RestartPolicy};
 use domain::unquoted::unquoted;
 use ports::Input;
 
-/// How long a killed actor may take to be gone: it ends at its next await.
+/// The maximum time for a killed actor to end: it ends at its next await.
 pub(super) const KILL_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) struct Children {
     pub row: &'static Row,
-    /// The supervisor itself.
+    /// The statistics of the supervisor itself.
     pub own: Arc<Stats>,
     pub shared: Arc<Shared>,
     pub cell: ActorCell,
@@ -32,18 +32,18 @@ pub(super) struct Children {
     pub born: Instant,
 }
 
-/// What a supervisor tells itself after a while.
+/// A timer of a supervisor.
 pub(super) enum Timer {
-    /// The child of this path is started again.
+    /// Restart the child of this path.
     Revive(Arc<str>),
-    /// The watchdog looks at the children.
+    /// Run the watchdog over the children.
     Look,
 }
 
 pub(super) struct Child {
     pub(super) spec: ChildSpec,
     pub(super) cell: Option<ActorCell>,
-    /// Its ends; none while it has not ended yet. In a box, because there may be a hundred thousand children.
+    /// The ends of the child; `None` before the first. Boxed, because a supervisor may have 100,000 children.
     history: Option<Box<restart::History>>,
 }
 
@@ -57,7 +57,7 @@ impl Child {
     }
 }
 
-/// The children in the order of their start. There may be a hundred thousand of them, so nobody is looked for one by one.
+/// The children in the order of their start. There may be 100,000 of them, so no lookup is a linear search.
 #[derive(Default)]
 pub(super) struct Siblings {
     pub(super) all: BTreeMap<u64, Child>,
@@ -75,7 +75,7 @@ impl Siblings {
         index
     }
 
-    /// The child runs from now on.
+    /// Marks the child as running.
     fn runs(&mut self, index: u64, cell: ActorCell) {
         if let Some(child) = self.all.get_mut(&index) {
             self.by_cell.insert(cell.get_id(), index);
@@ -83,7 +83,7 @@ impl Siblings {
         }
     }
 
-    /// The child does not run any more; none when it is not known.
+    /// Marks the child as not running; returns `None` if it is not known.
     fn ended(&mut self, index: u64) -> Option<&mut Child> {
         let child = self.all.get_mut(&index)?;
         if let Some(cell) = child.cell.take() {
@@ -115,13 +115,13 @@ impl Siblings {
 }
 
 impl Children {
-    /// Starts a new child, unless one of that path lives.
+    /// Starts a new child, unless a child of that path runs.
     pub async fn add(&mut self, spec: ChildSpec) -> Result<(), Crash> {
         if self.list.named(&spec.stats().path).is_some() {
             return Ok(());
         }
         self.shared.roster.enter(Arc::clone(spec.stats()));
-        // There from the start, so that the first one is a rise.
+        // Registered at zero, so that metrics show the first restart as an increase.
         metrics::counter!("staffai_actor_restarts_total", "actor" => spec.stats().label.to_string()).increment(0);
         metrics::counter!("staffai_actor_failures_total", "actor" => spec.stats().label.to_string()).increment(0);
         metrics::counter!("staffai_actor_hung_total", "actor" => spec.stats().label.to_string()).increment(0);
@@ -144,7 +144,7 @@ impl Children {
         }
     }
 
-    /// The backoff of a failed child is over.
+    /// Restarts a failed child after its backoff.
     pub async fn revive(&mut self, path: &str) -> Result<(), Crash> {
         let waiting = self.list.named(path).filter(|(_, child)| child.cell.is_none());
         let Some((index, child)) = waiting else { return Ok(()) };
@@ -153,7 +153,7 @@ impl Children {
         metrics::counter!("staffai_actor_restarts_total", "actor" => stats.label.to_string()).increment(1);
         tracing::warn!(event = "actor.restarted", actor = path, restarts, "actor restarted");
         self.spawn(index).await?;
-        // A start that failed is told of later, when one has worked.
+        // A failed start is reported later, when a start succeeds.
         if self.list.named(path).is_some_and(|(_, child)| child.cell.is_some()) {
             (self.shared.recovered)(&stats);
         }
@@ -175,7 +175,7 @@ impl Children {
         }
     }
 
-    /// The law of restarts, for a child that ended in order (no failure) or not.
+    /// Applies the restart policy to a child that ended in order (no failure) or by a failure.
     async fn ended(&mut self, index: u64, failure: Option<String>) -> Result<(), Crash> {
         let Some(child) = self.list.ended(index) else { return Ok(()) };
         child.spec.address.disconnect();
@@ -226,9 +226,9 @@ impl Children {
                 );
                 self.stop_all().await;
                 let error = format!("{path} failed more often than {} allows", self.own.path);
-                // What it handles meanwhile is not to blame.
+                // The current input of the supervisor did not cause this failure.
                 self.own.end();
-                // Above the root there is nobody who would take note of this.
+                // The root has no supervisor that would record this failure.
                 self.own.failed(&error);
                 self.own.enter(LifeState::Stopped);
                 Err(error.into())
@@ -236,7 +236,7 @@ impl Children {
         }
     }
 
-    /// Stops all children in the reverse of their start order, each within its deadline.
+    /// Stops all children in the reverse order of their start, each within its stop timeout.
     pub async fn stop_all(&mut self) {
         while let Some(child) = self.list.pop() {
             self.stop(child).await;
@@ -270,7 +270,7 @@ impl Children {
         tracing::info!(event = "actor.stopped", actor = %path, reason, "actor stopped");
     }
 
-    /// Whoever lived below an actor that ended without stopping its children died with it.
+    /// Marks the descendants of an actor that terminated without stopping its children as stopped.
     fn mark_descendants_stopped(&self, path: &str) {
         for stats in self.shared.roster.prune_below(path) {
             stats.enter(LifeState::Stopped);

@@ -1,4 +1,4 @@
-//! Failure on purpose: what an actor does in place of handling something, and the way of ordered faults into its mailbox.
+//! Fault injection: the action that replaces a handler, and the delivery of injected faults to the mailbox.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use super::{Crash, LOOK_AGAIN, STREAMED_MAX};
 use crate::runtime::handle::{Envelope, Slot, Stats};
 use ports::Fault;
 
-/// Does what the fault says.
+/// Performs the fault.
 pub(super) async fn fail(fault: Fault) -> Result<(), Crash> {
     match fault {
         Fault::Panic => panic!("injected panic"),
@@ -23,7 +23,7 @@ pub(super) async fn fail(fault: Fault) -> Result<(), Crash> {
     }
 }
 
-/// Puts what is ordered for an actor into its mailbox, until this life of it ends.
+/// Puts the faults injected for an actor into its mailbox, until this life of the actor ends.
 pub(super) async fn follow<M, E>(actor: ActorRef<Envelope<M, E>>, stats: Arc<Stats>, mut ordered: mpsc::Receiver<Fault>)
 where
     Envelope<M, E>: Message,

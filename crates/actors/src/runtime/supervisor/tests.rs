@@ -1,4 +1,4 @@
-//! The law of supervision, met by real actors on paused time.
+//! Supervision, tested with real actors on paused time.
 
 mod escalation;
 mod mailbox;
@@ -18,16 +18,16 @@ use crate::tree::{ActorKind, OnHang};
 use domain::restart::{Backoff, Intensity, Restart};
 use ports::Fault;
 
-/// What a worker is told to do.
+/// A command for a worker.
 enum Do {
     Panic(&'static str),
     Fail(&'static str),
     Hang,
     /// Fails at an event of its own.
     Own(&'static str),
-    /// Fails at an event from outside.
+    /// Fails at an external event.
     Outside(&'static str),
-    /// Fails, each time it comes again.
+    /// Fails at each redelivery.
     Poison(&'static str),
     Leave,
     Lives(Reply<usize>),
@@ -37,11 +37,11 @@ enum Do {
     Start(ChildSpec),
     Drop(&'static str),
     Note(String),
-    /// Starts a task that sends so many events as fast as it can.
+    /// Starts a task that sends this number of events as fast as it can.
     Reads(usize),
 }
 
-/// What a worker tells itself.
+/// An event of a worker.
 enum Happened {
     Noted(String),
     Breaks(Origin, &'static str),
@@ -64,7 +64,7 @@ impl Notes {
 struct Worker {
     notes: Notes,
     lives: AtomicUsize,
-    /// Starts that fail, from the first on.
+    /// The number of starts that fail, from the first on.
     broken_starts: AtomicUsize,
 }
 
@@ -179,7 +179,7 @@ async fn lives(handle: &Handle<Do>) -> Result<usize, CallError> {
     handle.call(Do::Lives, Duration::from_secs(1)).await
 }
 
-/// Two workers, `a` and `b`, below a root of this intensity.
+/// Starts two workers, `a` and `b`, below a root of this intensity.
 async fn two(intensity: Intensity) -> (Handle<Do>, Handle<Do>, Notes, crate::testing::Tree) {
     let (notes, a, b) = (Notes::default(), at("a"), at("b"));
     let mut stage = Stage::new();

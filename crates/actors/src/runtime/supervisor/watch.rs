@@ -1,4 +1,4 @@
-//! The watchdog: a supervisor looks at its children, and takes note of handlers that run longer than their rows allow.
+//! The watchdog: a supervisor checks its children for handlers that exceed the time limits of their rows.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use super::children::{Children, KILL_WITHIN, Timer};
 use crate::runtime::handle::{Hung, Stats};
 use crate::tree::OnHang;
 
-/// How often a supervisor looks.
+/// The interval between two checks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// The most children that one look takes in, which is far below a millisecond of work; the next one goes on behind them.
+/// The maximum number of children in one check, far below a millisecond of work; the next check continues after them.
 const LOOK_MAX: usize = 1_000;
 
-/// Where the watchdog of one supervisor is.
+/// The position of one supervisor's watchdog.
 #[derive(Default)]
 pub(super) struct Watch {
-    /// Its timer runs.
+    /// True if its timer runs.
     runs: bool,
-    /// The child that the next look begins with.
+    /// The child at which the next check begins.
     next: u64,
 }
 
 impl Watch {
-    /// There are children from now on.
+    /// Starts the timer, because the supervisor has children.
     pub fn begin(&mut self, timer: &(dyn Fn(Duration, Timer) + Send + Sync)) {
         if !std::mem::replace(&mut self.runs, true) {
             timer(LOOK_EVERY, Timer::Look);
@@ -32,7 +32,8 @@ impl Watch {
 }
 
 impl Children {
-    /// Looks at the next children. A supervisor without any stops looking until it has one.
+    /// Checks the next children. The timer stops if the supervisor has no children, and starts again with the first
+    /// one.
     pub fn look(&mut self) {
         let mut seen = 0;
         for (index, child) in self.list.all.range(self.watch.next..).take(LOOK_MAX) {
@@ -62,7 +63,7 @@ fn act(hung: Hung, stats: &Stats, on_hang: OnHang, cell: &ActorCell) {
             );
             metrics::counter!("staffai_actor_hung_total", "actor" => stats.label.to_string()).increment(1);
             if on_hang == OnHang::Restart {
-                // It ends at its next await; its end comes back as a failure.
+                // The kill takes effect at the child's next await; its end arrives as a failure.
                 cell.kill();
             }
         }

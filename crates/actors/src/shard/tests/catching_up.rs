@@ -1,4 +1,4 @@
-//! What a gap held is read back.
+//! Catch-up reads the messages of a gap.
 
 use super::*;
 
@@ -86,7 +86,7 @@ async fn a_fresh_install_replays_nothing_and_begins_its_watermark() {
 #[tokio::test(start_paused = true)]
 async fn what_a_process_missed_that_was_killed_in_its_first_moments_is_read_back() {
     let store = MemoryStore::new();
-    // All that is durable of it is that it listened.
+    // The only durable record of that process is the time at which it began to listen.
     store.put("staffai:watermark:discord".to_owned(), (BEGINNING.0 - 60_000).to_string());
     let mut world = world(store).await;
     missed(&world, "10", 90);
@@ -148,7 +148,7 @@ async fn while_a_gap_is_read_back_the_stored_session_stays_before_it() {
     assert_eq!(sequence(&world), 3);
 }
 
-/// What the platform tells of these places is long ago.
+/// Makes the platform report an old time for the newest messages of these places.
 fn stale(connection: &Connection, places: std::ops::Range<u32>) {
     let newest = places.map(|id| (place(&id.to_string()), Timestamp(u64::from(id)))).collect();
     connection.events.send(StreamEvent::Places { sequence: 2, guild: "5".into(), newest }).unwrap();

@@ -1,8 +1,8 @@
-//! Replies that come without the message that they are about.
+//! Replies that arrive without their parent message.
 
 use super::*;
 
-/// Somebody replies to this message, which did not come along, where we may answer or not.
+/// A member replies to this message, which is not included, in a place where the bot may answer or may not.
 fn reply_to(connection: &Connection, to: &str, may_answer: bool) {
     let mut posted = mention("10", "7", "42");
     posted.mentions_us = false;
@@ -12,7 +12,7 @@ fn reply_to(connection: &Connection, to: &str, may_answer: bool) {
     connection.events.send(StreamEvent::Incoming { sequence: 2, incoming }).unwrap();
 }
 
-/// Whether the message that it is about was known to be ours when it was handed on.
+/// Returns if the parent message was identified as the bot's own when the reply was sent on.
 async fn handed_on(world: &mut World) -> Option<bool> {
     let Some(GatewayMsg::Received(incoming, _, receipt)) = world.gateway.now().await else { panic!("nothing came") };
     receipt.settle();

@@ -1,4 +1,4 @@
-//! What a resumed session does not tell is read over the request API.
+//! Data that a resumed session lacks is read over the request API.
 
 use super::*;
 

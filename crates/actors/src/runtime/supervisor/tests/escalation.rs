@@ -1,4 +1,4 @@
-//! What counts against the restart intensity, what does not, and what follows.
+//! The failures that count against the restart intensity, those that do not, and the consequences.
 
 use super::*;
 

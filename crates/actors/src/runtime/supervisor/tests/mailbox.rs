@@ -1,9 +1,9 @@
-//! Mailboxes keep to the bound of their row.
+//! Mailboxes respect the capacity of their row.
 
 use super::*;
 use crate::tree::{Mailbox, Name, ROOT, Scope, WhenFull};
 
-/// A worker with a mailbox for so many messages, and its notes. It is killed when it hangs.
+/// Returns a worker with a mailbox of this capacity, and its notes. The watchdog kills it when it hangs.
 async fn bounded(capacity: usize, when_full: WhenFull) -> (Handle<Do>, Notes, crate::testing::Tree) {
     let mailbox = Mailbox { capacity, when_full };
     let row = row(Row { name: Name::Fixed("a"), mailbox, on_hang: OnHang::Restart, ..LEAF });
@@ -16,7 +16,7 @@ async fn bounded(capacity: usize, when_full: WhenFull) -> (Handle<Do>, Notes, cr
     (a, notes, tree)
 }
 
-/// The messages in the mailbox, and how many were refused because it was full.
+/// Returns the number of messages in the mailbox, and the number refused because it was full.
 fn counts(handle: &Handle<Do>) -> (usize, u64) {
     let stats = handle.stats();
     (stats.queued.load(Ordering::Relaxed), stats.refused.load(Ordering::Relaxed))

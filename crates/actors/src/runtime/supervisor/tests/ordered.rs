@@ -1,11 +1,11 @@
-//! Faults that are ordered while an actor runs.
+//! Faults injected while an actor runs.
 
 use super::*;
 
 const A: &str = "staffai/a";
 const DELAY: Duration = Duration::from_millis(1);
 
-/// An actor that takes orders, and who orders.
+/// Returns an actor that accepts injected faults, and their source.
 async fn one() -> (Handle<Do>, Arc<ports::testing::ScriptedFaults>, crate::testing::Tree) {
     let a = at("a");
     let mut stage = Stage::new();

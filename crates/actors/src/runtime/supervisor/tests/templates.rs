@@ -1,4 +1,4 @@
-//! Children that are started and stopped while the program runs.
+//! Children started and stopped while the program runs.
 
 use super::*;
 

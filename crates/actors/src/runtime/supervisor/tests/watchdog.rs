@@ -1,4 +1,4 @@
-//! Handlers that hang.
+//! Hanging handlers.
 
 use super::*;
 
