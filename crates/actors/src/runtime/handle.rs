@@ -163,7 +163,8 @@ impl<M: Send + 'static> Handle<M> {
     /// If the mailbox is full and its row says [`WhenFull::Drop`], the message is dropped and the result is `Ok`: a
     /// queued message already requests the same.
     ///
-    /// # Errors The actor is not running, or its mailbox is full. The message is returned and counted as refused.
+    /// # Errors
+    /// The actor is not running, or its mailbox is full. The message is returned and counted as refused.
     pub fn cast(&self, message: M) -> Result<(), Refused<M>> {
         let stats = &self.inner.stats;
         // No lock is held here: the caller may drop a returned message, and that drop may cast to another actor.
