@@ -1,7 +1,9 @@
-//! A door as data: one record says all that the actors must know of a way in and out. No actor asks which door it is.
+//! A door as data: one record describes an inbound and outbound channel to the actors. No actor branches on the
+//! identity of a door.
 //!
-//! What the operator decided about a door (who is answered, the policy of a turn, the scope of limits) is read again with the
-//! settings, so it stands in [`crate::services::running::DoorRules`]; what a door can show is told by its poster.
+//! The operator's decisions about a door (its audience, the policy of a turn, the scope of limits) are reloaded with
+//! the settings, so they are in [`crate::services::running::DoorRules`]. The poster reports the capabilities of a
+//! door.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,40 +12,40 @@ use crate::services::running::Running;
 use domain::ids::Door;
 use ports::{Attachments, EventSource, FetchError, Poster, ShardedSource};
 
-/// One way in and out.
+/// One door: an inbound and outbound channel.
 #[derive(Clone)]
 pub struct DoorRecord {
     /// Its name in ids, keys, labels and logs.
     pub door: Door,
-    /// Where its events come from.
+    /// The source of its events.
     pub source: Source,
     /// Performs its requests.
     pub poster: Arc<dyn Poster>,
-    /// Reads the files that came with its messages.
+    /// Reads the files attached to its messages.
     pub attachments: Arc<dyn Attachments>,
-    /// How often its requests may go out.
+    /// The rate limit of its requests.
     pub pacing: Pacing,
-    /// Its platform is told which commands there are.
+    /// True if commands are registered with its platform.
     pub registers_commands: bool,
 }
 
-/// Where the events of a door come from. Each ends at the gateway, with a receipt.
+/// The source of a door's events. Each source delivers to the gateway, with a receipt.
 #[derive(Clone)]
 pub enum Source {
-    /// Edges hand them to the [`Intake`](ports::Intake): the door has no connection of its own.
+    /// Edges hand events to the [`Intake`](ports::Intake): the door has no connection of its own.
     Requests,
     /// One connection, kept by the actor `source:<door>`.
     Connection(Arc<dyn EventSource>),
-    /// Connections by shards, kept by the branch `discord`. At most one door of a process has them.
+    /// Connections by shards, kept by the branch `discord`. At most one door of a process has shards.
     Shards(Arc<dyn ShardedSource>),
 }
 
-/// How often the requests of a door may go out.
+/// The rate limit of a door's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pacing {
-    /// Requests a second; 0 keeps no budget but what the platform says.
+    /// Requests per second; 0 applies only the platform's own limits.
     pub requests_per_second: u32,
-    /// Refused requests in ten minutes after which nothing goes out for a while; 0 for any number.
+    /// The number of refused requests in ten minutes that pauses all requests for a while; 0 for no limit.
     pub refusals: u32,
 }
 
@@ -51,19 +53,19 @@ pub struct Pacing {
 #[derive(Clone)]
 pub struct Doors(Arc<[DoorRecord]>);
 
-/// Why a set of doors cannot be started.
+/// The reason why a set of doors cannot start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadDoors {
     /// Two records have the same name.
     #[error("the door '{0}' is there twice")]
     Twice(Door),
-    /// A name would break keys and paths.
+    /// A name contains characters that break keys and paths.
     #[error("the door '{0}' needs a name of lower case letters, digits, - and _")]
     Name(Door),
-    /// The settings decide nothing about it.
+    /// The settings have no rules for a door.
     #[error("there are no rules for the door '{0}'")]
     NoRules(Door),
-    /// Something names a door that is not there.
+    /// A reference names a door that does not exist.
     #[error("there is no door '{0}'")]
     Unknown(Door),
     /// Two doors have shards.
@@ -72,10 +74,10 @@ pub enum BadDoors {
 }
 
 impl Doors {
-    /// The doors of these records.
+    /// Builds the doors from these records.
     ///
     /// # Errors
-    /// See [`BadDoors`].
+    /// Returns [`BadDoors`] if names collide or are invalid, or if two doors have shards.
     pub fn new(records: Vec<DoorRecord>) -> Result<Self, BadDoors> {
         let usable = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
         let mut seen = HashSet::new();
@@ -96,7 +98,7 @@ impl Doors {
         Ok(Self(records.into()))
     }
 
-    /// The settings decide about each of them, and `home` is one of them.
+    /// Checks that the settings have rules for each door, and that `home` is one of the doors.
     ///
     /// # Errors
     /// See [`BadDoors`].
@@ -110,27 +112,27 @@ impl Doors {
         }
     }
 
-    /// The record of a door.
+    /// Returns the record of a door.
     #[must_use]
     pub fn get(&self, door: &Door) -> Option<&DoorRecord> {
         self.iter().find(|record| record.door == *door)
     }
 
-    /// All records.
+    /// Iterates over all records.
     pub fn iter(&self) -> impl Iterator<Item = &DoorRecord> {
         self.0.iter()
     }
 
-    /// The names of the doors that this holds of.
+    /// The names of the doors for which the predicate is true.
     #[must_use]
     pub fn names(&self, which: impl Fn(&DoorRecord) -> bool) -> Vec<Door> {
         self.iter().filter(|record| which(record)).map(|record| record.door.clone()).collect()
     }
 
-    /// Reads a file that came with a message of a door.
+    /// Reads a file attached to a message of a door.
     ///
     /// # Errors
-    /// See [`FetchError`]; a door that is not there has no files.
+    /// See [`FetchError`]; an unknown door has no files.
     pub async fn fetch(&self, door: &Door, url: &str, most: usize) -> Result<Vec<u8>, FetchError> {
         match self.get(door) {
             Some(record) => record.attachments.fetch(url, most).await,
@@ -140,7 +142,7 @@ impl Doors {
 }
 
 impl DoorRecord {
-    /// The source of its shards; none when it has none.
+    /// Returns the source of the sharded door, if there is one.
     pub(super) fn shards(&self) -> Option<&Arc<dyn ShardedSource>> {
         match &self.source {
             Source::Shards(source) => Some(source),

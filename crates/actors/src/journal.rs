@@ -1,31 +1,35 @@
-//! journal: the durable record of every accepted turn, and the lease on it.
+//! journal: the write-ahead log of accepted turns, and the lease on each turn.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: accepted turns from the gateway, answers from conversations and the limiter, wishes to be forgotten from
-//! commands, deliveries from the outbox, news of restarts.
-//! Sends: open turns to the limiter, and what became of them; known answers to the outbox; what turns wait for to approvals,
-//! and turns that go on after a decision to conversations.
-//! A restart loses: nothing that was durable. It reads its records again and hands out every open turn anew.
+//! Receives: accepted turns from the gateway, answers from conversations and the limiter, requests to forget from
+//! commands, deliveries from the outbox, reports of restarts.
+//! Sends: open turns and their outcomes to the limiter; recorded answers to the outbox; pending decisions to
+//! approvals; turns that continue after a decision to conversations.
+//! A restart loses: nothing durable. The journal loads its records and offers every open turn again.
 //!
-//! What it guarantees, and by what:
+//! Guarantees and their mechanisms:
 //!
-//! - *Write-ahead.* A turn is acknowledged to where it came from (its receipt is settled) only after the record "open" is
-//!   durable. Until then the sender keeps the event and sends it again. An answer is recorded before it is handed to the outbox.
-//! - *At least once.* The journal owns a turn from its record until it is closed; everybody else holds it on a lease. The lease
-//!   ends when an actor that may hold the turn fails, when a hand-over was refused, and when the process starts: the turn is
-//!   then offered again (`offering.rs`). After `OFFERS_MAX` offers, or when a turn outlived every deadline, the
-//!   journal answers it itself with an apology, so each turn that somebody asked for ends visibly.
-//! - *Idempotent by the turn's id.* The id is that of the message that triggered the turn, and it is the key of the record. A
-//!   second accept, answer or delivery of one turn changes nothing; closed turns are remembered for longer than any replay.
-//! - *Exactly-once effect.* Deliveries are at least once, posts are not doubled: the outbox derives the platform's nonce from the
-//!   id, and looks into the channel first whenever something of the turn may be visible there (`check`).
-//! - *At most once* for what nobody asked for (interjections): it is neither taken up again nor offered a second time.
-//! - *One owner.* Every record is written under the fencing token of this process. Once another process owns a turn, the store refuses the
-//!   writes of this one, which drops the turn and posts nothing for it (`fencing.rs`).
-//! - *Atomic end.* The record "closed", the counters of the ledger and the index of the answer are one write of the store.
+//! - *Write-ahead.* A turn is acknowledged to its source (its receipt is settled) only after the record "open" is
+//!   durable. Until then the source keeps the event and redelivers it. An answer is recorded before it is handed to
+//!   the outbox.
+//! - *At least once.* The journal owns a turn from its record until the turn is closed; other actors hold it on a
+//!   lease. The lease ends when an actor that may hold the turn fails, when a hand-over is refused, and when the
+//!   process starts. The journal then offers the turn again (`offering.rs`). After `OFFERS_MAX` offers, or after every
+//!   deadline has passed, the journal answers the turn itself with an apology, so each requested turn ends visibly.
+//! - *Idempotent by turn id.* The id is that of the message that triggered the turn, and it is the key of the record.
+//!   A second accept, answer or delivery of a turn has no effect. Closed turns are remembered for longer than any
+//!   replay.
+//! - *Exactly-once effect.* Deliveries are at-least-once, and posts are not duplicated: the outbox derives the
+//!   platform's nonce from the id, and reads the channel first if part of the turn may be visible there (`check`).
+//! - *At most once* for unrequested turns (interjections): they are neither recovered nor offered a second time.
+//! - *One owner.* Every record is written under the fencing token of this process. Once another process owns a turn,
+//!   the store rejects the writes of this process, which drops the turn and posts nothing for it (`fencing.rs`).
+//! - *Atomic end.* The record "closed", the counters of the ledger and the index of the answer are one write to the
+//!   store.
 //!
-//! Writes are visible at once and durable later. The store commits what came meanwhile together (*group commit*), and nothing in
-//! here waits for it: a task settles the receipt when the commit is done. So a turn costs no wait, and a burst few commits.
+//! Writes are visible immediately and durable later. The store commits concurrent writes together (*group commit*),
+//! and the journal never blocks on a commit: a task settles the receipt when the commit is done. So a turn costs no
+//! wait, and a burst costs few commits.
 
 mod earlier;
 mod ending;
@@ -64,96 +68,97 @@ use domain::shed::Shed;
 use domain::turn::OpenTurn;
 use ports::{Adopted, Clock, Kept, Pace, Store, StoreStatus, Subject, Turns};
 
-/// The most messages that wait until the records are read. What is dropped beyond that comes back or is found out: receipts
-/// return their events, answers are asked for again, and posts are seen in their channel.
+/// The most messages queued until the records are loaded. Later messages are dropped and recovered by other means:
+/// receipts return their events, answers are requested again, and posts are found in their channel.
 const EARLY_MAX: usize = 20_000;
-/// The most finished turns remembered in memory, the oldest forgotten first.
+/// The most closed turns remembered in memory; the oldest is evicted first.
 const CLOSED_MAX: usize = 100_000;
-/// How often deadlines are looked at.
+/// The interval of deadline checks.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// What its timer and its task tell it.
+/// Events from the journal's own timer and tasks.
 pub enum JournalEvent {
-    /// The records of an earlier life were read.
+    /// The stored records were loaded.
     Loaded(Vec<Adopted>),
-    /// They could not be read. Without them open turns would be forgotten and answered ones answered again.
+    /// The stored records could not be loaded. Without them, open turns would be lost and answered turns answered
+    /// again.
     Unreadable(String),
-    /// A turn that waits for a decision was written down.
+    /// A parked turn was recorded.
     Parked(ParkedNow),
-    /// Another process took over some of its turns.
+    /// Another process took over some turns of this process.
     Fenced,
-    /// Time to look at deadlines.
+    /// Deadlines are due for a check.
     Sweep,
 }
 
 /// The behaviour and its arguments.
 pub struct Journal {
-    /// Keeps the records.
+    /// The store of the records.
     pub turns: Arc<dyn Turns>,
-    /// Says whether the backend of the records answers.
+    /// Reports if the backend of the records responds.
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
-    /// What this process runs with.
+    /// The settings in use.
     pub live: Live,
-    /// Who lets turns through to those who find answers.
+    /// Admits turns to the actors that produce answers.
     pub rate_limiter: Handle<RateLimiterMsg>,
-    /// Who asks for the decisions that turns wait for.
+    /// Requests the decisions that turns are parked for.
     pub approvals: Handle<ApprovalsMsg>,
-    /// Who takes turns that go on after one.
+    /// Receives turns that continue after a decision.
     pub conversations: Handle<ConversationsMsg>,
-    /// Who posts answers.
+    /// Post answers.
     pub outboxes: Outboxes,
-    /// What may not be remembered any more.
+    /// The members and messages that must not be remembered.
     pub forgotten: Arc<Forgotten>,
-    /// Where what happens is told.
+    /// Receives the events of turns.
     pub account: Account,
-    /// The streams of those who read along.
+    /// The event streams of clients.
     pub events: TurnEvents,
-    /// The turns that somebody works on, also while the journal itself is started again.
+    /// The turns that tasks work on; survives a restart of the journal.
     pub in_flight: Arc<InFlight>,
 }
 
-/// What the journal holds.
+/// The state of the journal.
 pub struct JournalState {
-    /// Turns that are not closed; their number is bounded by the permits of `turn.open` and by what earlier lives left.
+    /// Turns that are not closed. The permits of `turn.open` and the recovered turns bound their number.
     open: HashMap<TurnId, Entry>,
-    /// Turns that are.
+    /// Turns that are closed.
     closed: BoundedSet<TurnId, CLOSED_MAX>,
-    /// Answers that reply to nothing, to tell them from each other.
+    /// Answers that are not replies, kept to distinguish them from each other.
     alone: Alone,
     phase: Phase,
     records: Records,
 }
 
-/// How far a life of the journal is.
+/// The phase of the journal since its start.
 enum Phase {
-    /// The records of earlier lives are being read. What comes before they are known waits in the order of its coming.
+    /// The stored records are being loaded. Messages are queued in order of arrival.
     Loading {
         /// At most [`EARLY_MAX`] messages.
         early: Vec<JournalMsg>,
     },
     /// Turns are recorded, offered and delivered.
     Serving,
-    /// Turns are recorded, and known answers delivered; a turn without an answer is left to the next life.
+    /// Turns are recorded, and recorded answers delivered. Turns without an answer remain for the next start.
     Draining,
 }
 
-/// Whether the records of earlier lives are known.
+/// The completeness of the loaded records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Records {
-    /// All that there are, or the reading of all is under way.
+    /// All records are loaded, or a load of all records is in progress.
     Whole,
-    /// The store was degraded when they were read: there may be more, which are read when it has recovered.
+    /// The store was degraded during the load. The journal loads the remaining records when the store has recovered.
     Partial,
 }
 
 impl Phase {
-    /// Keeps a message that came too early; gives it back when it can be handled now.
+    /// Queues a message that arrived during the load; returns it if it can be handled now.
     fn defer(&mut self, message: JournalMsg, account: &Account) -> Option<JournalMsg> {
         let Self::Loading { early } = self else { return Some(message) };
         match message {
-            // All that is open is offered anyway once the records are known.
+            // All open turns are offered after the load in any case.
             JournalMsg::ActorRecovered(_) => {}
             message if early.len() < EARLY_MAX || matches!(message, JournalMsg::Drain) => early.push(message),
             _ => {
@@ -164,7 +169,7 @@ impl Phase {
         None
     }
 
-    /// The records are known. Gives what came before; a drain among it holds from here on, also for what was read.
+    /// Ends the load. Returns the queued messages; a drain among them also applies to the loaded turns.
     fn loaded(&mut self) -> Vec<JournalMsg> {
         let Self::Loading { early } = self else { return Vec::new() };
         let early = std::mem::take(early);
@@ -173,7 +178,7 @@ impl Phase {
         early
     }
 
-    /// Whether turns without an answer are handed out.
+    /// True if turns without an answer are offered.
     const fn offers(&self) -> bool {
         matches!(self, Self::Serving)
     }
@@ -213,7 +218,8 @@ impl Actor for Journal {
         subject(message)
     }
 
-    /// An answer or a delivery may be among what was refused: what no task works on is offered again.
+    /// The refused messages may include an answer or a delivery, so every turn without a running task is offered
+    /// again.
     fn overflowed(&self, _ctx: &mut ActorContext<Self>, state: &mut JournalState) {
         self.offer_idle(state);
     }
@@ -257,7 +263,7 @@ impl Actor for Journal {
     }
 }
 
-/// A turn comes again until it is closed, in each step that brings it nearer to its end.
+/// The subject of messages that are repeated until their turn is closed.
 fn subject(message: &JournalMsg) -> Option<Subject> {
     match message {
         JournalMsg::Accept(accepted) => Some(Subject::of(&("accept", &accepted.turn.id))),
@@ -265,7 +271,7 @@ fn subject(message: &JournalMsg) -> Option<Subject> {
         JournalMsg::Delivered(id, _) | JournalMsg::Undeliverable(id, _) | JournalMsg::Dropped(id, _) => {
             Some(Subject::of(&("ended", id)))
         }
-        // What acted is not handed out again, so this comes no second time.
+        // A turn that acted is not offered again, so this message is not repeated.
         JournalMsg::Acts(..)
         | JournalMsg::Park(..)
         | JournalMsg::Waiting(_)
@@ -310,7 +316,7 @@ impl Journal {
             JournalMsg::Acts(id, reply) => self.acts(ctx, state, &id, reply),
             JournalMsg::Park(id, parking) => self.park(ctx, state, &id, *parking),
             JournalMsg::Waiting(reply) => {
-                // Whoever asked may have stopped waiting.
+                // The caller may have stopped waiting.
                 let _ = reply.send(state.waiting());
             }
             JournalMsg::Asked(id, gate, message) => self.asked(state, &id, &gate, message),
@@ -319,10 +325,10 @@ impl Journal {
             JournalMsg::Drain => state.phase = Phase::Draining,
             JournalMsg::Left(reply) => {
                 let undelivered = state.open.values().filter(|entry| entry.is_undelivered()).count();
-                // Whoever asked may have stopped waiting.
+                // The caller may have stopped waiting.
                 let _ = reply.send(Left { open: state.open.len(), undelivered });
             }
-            // Of a turn that is not open the question is dropped here, which answers it.
+            // If the turn is not open, the reply is dropped here, which answers the caller.
             JournalMsg::TellWhenClosed(id, reply) => {
                 if let Some(entry) = state.open.get_mut(&id) {
                     entry.waiting.push(reply);
@@ -331,14 +337,15 @@ impl Journal {
         }
     }
 
-    /// Of a turn that is not open, or answered already, nothing may run: the question is dropped, which answers it.
+    /// Records that a turn acts. If the turn is not open, or is already answered, no tool may run: the reply is
+    /// dropped, which answers the caller.
     fn acts(&self, ctx: &mut ActorContext<Journal>, state: &mut JournalState, id: &TurnId, reply: Reply<bool>) {
         let open = |entry: &&mut Entry| matches!(entry.stage, Stage::Open { .. });
         let Some(entry) = state.open.get_mut(id).filter(open) else { return };
         entry.acted = true;
         let kept = self.turns.update(&open_turn(entry), Pace::Now);
         ctx.background(async move {
-            // Whoever asked may have stopped waiting.
+            // The caller may have stopped waiting.
             let _ = reply.send(kept.await.is_durable());
         });
     }
@@ -371,8 +378,9 @@ impl Journal {
     }
 }
 
-/// Keeps the event of a turn that another process owns from being settled or given back: the stored position of its connection stays
-/// before it, so the new owner reads it back if it has not received it. Bounded by the events that its source keeps unsettled.
+/// Prevents the event of a turn that another process owns from being settled or returned. The stored position of its
+/// connection stays before the event, so the new owner reads the event again if it did not receive it. The events that
+/// a source keeps unsettled bound these tasks.
 async fn hold(receipt: Receipt) {
     let _held = receipt;
     std::future::pending::<()>().await;

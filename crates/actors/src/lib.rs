@@ -1,9 +1,9 @@
-//! The supervision tree and its actors. Read `tree.rs` first, then follow a message: shard, gateway, journal, `rate_limiter`,
-//! conversations, conversation, turn, outbox.
+//! The supervision tree and its actors. Read `tree.rs` first, then follow a message: shard, gateway, journal,
+//! `rate_limiter`, conversations, conversation, turn, outbox.
 //!
-//! Modules of this level are the rows of the tree, and `turn`, the task that finds one answer. `runtime` starts, watches and
-//! addresses actors. `services` is state that several actors share and that outlives each of them. `account` is where
-//! actors tell what happens, and `observation` keeps it for operators: no decision depends on it.
+//! The modules of this level are the rows of the tree, and `turn`, the task that produces one answer. `runtime`
+//! starts, supervises and addresses actors. `services` is state that several actors share and that survives their
+//! restarts. Actors report events to `account`, and `observation` keeps them for operators: no decision depends on it.
 
 pub mod account;
 pub mod messages;
@@ -13,7 +13,7 @@ pub mod services;
 pub mod tree;
 pub mod wiring;
 
-// The way in.
+// Inbound.
 pub mod discord;
 pub mod door;
 pub mod gateway;
@@ -23,7 +23,7 @@ pub mod shard;
 pub mod source;
 pub mod timers;
 
-// A turn, from custody to its answer.
+// A turn, from acceptance to its answer.
 pub mod conversation;
 pub mod conversations;
 mod desk;

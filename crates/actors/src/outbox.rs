@@ -1,26 +1,27 @@
-//! outbox: the only way out for messages of one door.
+//! outbox: the only sender of messages through one door.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: answers from the journal, notices from the gateway, typing and drafts from turns, reads from turns and shards,
-//! answers to commands from commands, reactions from the limiter.
-//! Sends: deliveries (or the reason why there will be none) to the journal.
-//! A restart loses: the queues and what is known of drafts; the journal offers every answer again, turns that go on writing
-//! announce their drafts again, and both are looked for in the channel first. Budgets live outside and survive.
+//! Receives: answers from the journal, notices from the gateway, typing and drafts from turns, reads from turns and
+//! shards, answers to commands from commands, reactions from the limiter.
+//! Sends: deliveries, or the reason for a failed delivery, to the journal.
+//! A restart loses: the queues and the state of drafts. The journal offers every answer again, and running turns
+//! announce their drafts again; the outbox looks for both in the channel before it posts. Budgets live outside of the
+//! actor and survive.
 //!
-//! Each place has two queues, one for posts and one for edits, and at most one courier for each: a monitored task that carries the
-//! answer at the head. So posts keep their order within a place, an answer that finishes a draft by edit waits for no post and no
-//! post waits for it, a slow place delays no other one, and nothing here ever waits for the network.
+//! Each place has two queues, one for posts and one for edits, and at most one courier for each queue: a monitored
+//! task that delivers the answer at the head. So posts keep their order within a place, posts and edits do not delay
+//! each other, a slow place delays no other place, and the outbox itself never waits for the network.
 //!
-//! A turn whose answer is being written has a draft slot. The outbox samples the slots, a place at most once a second and only
-//! while no answer waits there, place after place as long as the budget leaves room for answers. First words are held until they
-//! are worth a message, so that a short answer is one post. The first draft is a message with the nonce of the answer's first
-//! piece, later ones edit it or begin a further message with the nonce of its piece, and the answer itself edits them all: it
-//! waits for the draft that is still on its way, and for no pace. A draft whose post got no answer, or that an earlier life
-//! posted, is looked for before anything else is posted. When a trigger is deleted, or its answer stopped, what stands of the answer is
-//! removed.
+//! A turn whose answer is being written has a draft slot. The outbox samples the slots place by place while the budget
+//! leaves room for answers: each place at most once a second, and only while no answer is queued there. The first
+//! words are held back until they justify a message, so that a short answer is one post. The first draft is a message
+//! with the nonce of the answer's first piece. Later drafts edit it, or begin a further message with the nonce of its
+//! piece. The answer edits all of these messages; it waits for a draft in flight, but not for the pace. If the post of
+//! a draft got no response, or an earlier process posted it, the outbox looks for that draft before it posts anything
+//! else. If the trigger is deleted or the answer is stopped, the posted part of the answer is removed.
 //!
-//! A place that the platform reports as gone or forbidden is closed for some seconds: what waits there waits, and the next answer
-//! probes it. A rejection without a known reason closes nothing and is tried again. See [`ClosedPlaces`].
+//! A place that the platform reports as gone or forbidden is closed for some seconds: its answers stay queued, and the
+//! next answer probes it. A rejection without a known reason closes nothing and is retried. See [`ClosedPlaces`].
 
 mod attempt;
 mod beside;
@@ -76,36 +77,36 @@ use domain::shed::Shed;
 use domain::turn_event::{NoAnswer, TurnUpdate};
 use ports::{Dice, Origin, PostError, PostRequest, PostResult, Poster, Renderer, Subject};
 
-/// The most notices that wait at once; further ones are dropped and counted. Answers are bounded by the permits of turns.
+/// The most queued notices; further ones are dropped and counted. The permits of turns bound the answers.
 const NOTICES_MAX: usize = 1000;
-/// The most posts that answer nobody which wait at once; further ones are refused.
+/// The most queued posts that answer no message; further ones are refused.
 const POSTS_MAX: usize = 100;
-/// How often typing is shown again; the platform shows it for ten seconds.
+/// The interval of typing indicators; the platform shows one for ten seconds.
 const TYPING_EVERY: Duration = Duration::from_secs(8);
-/// The shortest pause between two looks for turns that think long enough for typing to be shown.
+/// The shortest pause between two checks for turns that have been running long enough for a typing indicator.
 const TYPING_LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How often drafts are looked at; each place is changed less often.
+/// The sampling interval of drafts; each place changes less often.
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
-/// The most answered turns remembered, to pass over drafts that come late: more than can be open at once by default.
+/// The most answered turns remembered, to ignore late drafts. By default, fewer turns than this can be open at once.
 const ANSWERED_MAX: usize = 4_000;
 
-/// What its timers and its couriers tell it.
+/// Events from the outbox's own timers and couriers.
 pub enum OutboxEvent {
-    /// A courier is done with the job at the head of its place's queue.
+    /// A courier finished the job at the head of its place's queue.
     CourierReturned(Place, Box<job::Returned>),
-    /// Time to try what goes on beside the queues of a place.
+    /// The answers beside the queues of a place are due for a sweep.
     Sweep(Place),
-    /// Time for a closed place to be probed.
+    /// A closed place is due for a probe.
     Probe(Place),
-    /// A courier is done with a draft.
+    /// A courier finished a draft.
     Drew(drawing::Drew),
-    /// Time to look at drafts.
+    /// Drafts are due for sampling.
     Sample,
-    /// A turn may think long enough now for typing to be shown.
+    /// A turn may have been running long enough for a typing indicator.
     TypingDue,
-    /// Time to show typing again.
+    /// Typing indicators are due for a refresh.
     ShowTyping,
-    /// A courtesy may not be shown in this place before then.
+    /// A courtesy is muted in this place until this time.
     Muted(Place, Courtesy, Instant),
 }
 
@@ -113,54 +114,54 @@ pub enum OutboxEvent {
 pub struct Outbox {
     /// The door.
     pub door: Door,
-    /// Where readiness looks.
+    /// The board that readiness reads.
     pub board: Arc<Board>,
     /// The door's platform.
     pub poster: Arc<dyn Poster>,
-    /// The door's budgets; they outlive this actor.
+    /// The door's budgets; they survive a restart of this actor.
     pub pacer: Arc<Mutex<Pacer>>,
-    /// The places that are closed now; they outlive this actor.
+    /// The closed places; they survive a restart of this actor.
     pub closed: Arc<ClosedPlaces>,
-    /// What this process runs with.
+    /// The settings in use.
     pub live: Live,
     /// Jitter of retries.
     pub dice: Arc<dyn Dice>,
-    /// Draws formulas for doors that take pictures.
+    /// Draws formulas for doors that accept pictures.
     pub renderer: Arc<dyn Renderer>,
-    /// Who wants to know.
+    /// Receives the deliveries.
     pub journal: Handle<JournalMsg>,
-    /// Where those who read along learn of notices.
+    /// Carries notices to the clients of event streams.
     pub events: TurnEvents,
-    /// Where what happens is told.
+    /// Receives the events of posts.
     pub account: Account,
 }
 
-/// What the outbox holds.
+/// The state of the outbox.
 #[derive(Default)]
 pub struct OutboxState {
     lanes: HashMap<Place, PlaceQueue>,
     notices: usize,
-    /// Who waits for posts that answer nobody.
+    /// The callers that wait for posts that answer no message.
     posts: HashMap<String, Reply<Result<Delivery, Unposted>>>,
     drafts: Drafts,
-    /// The timer of samples runs.
+    /// True if the sampling timer is running.
     sampling: bool,
     typing: HashMap<Place, Thinking>,
-    /// The timer of [`OutboxEvent::TypingDue`] runs.
+    /// True if the timer of [`OutboxEvent::TypingDue`] is running.
     typing_due: bool,
-    /// Places that refused a courtesy, or have shown it often enough: it is not shown there until then.
+    /// The time until which a courtesy is muted in a place, because the place refused it or reached its limit.
     mute: HashMap<(Place, Courtesy), Instant>,
-    /// Turns whose answer came: nothing is drafted for them any more.
+    /// Turns whose answer arrived: they get no more drafts.
     answered: Answered,
-    /// Turns that were closed without an answer: what comes of them late is removed.
+    /// Turns closed without an answer: late posts of them are removed.
     withdrawn: Answered,
-    /// Turns that another process owns: what comes of them late is left as it is.
+    /// Turns that another process owns: late posts of them stay.
     released: Answered,
-    /// What was posted that replies to nothing.
+    /// Posts that are not replies.
     alone: Alone,
-    /// Places whose answers are refused, as far as readiness names them.
+    /// Places whose answers are refused, up to the number that readiness names.
     refusing: HashSet<Place>,
-    /// An answer is refused, and none was taken at this door since.
+    /// True if an answer is refused and this door has accepted none since.
     refuses_all: bool,
 }
 
@@ -174,7 +175,7 @@ impl Actor for Outbox {
 
     fn start(&self, ctx: &mut ActorContext<Outbox>) -> Result<OutboxState, Crash> {
         ctx.after(TYPING_EVERY, OutboxEvent::ShowTyping);
-        // What an earlier life said of its posts is found out again.
+        // The state of posts reported by an earlier run is stale, and is determined again.
         self.board.forget(PartKind::Posts, &self.posts());
         self.board.forget_within(PartKind::Place, self.door.as_str());
         Ok(OutboxState::default())
@@ -227,7 +228,7 @@ impl Actor for Outbox {
                 self.show(ctx, state, Courtesy::Reaction, place, request);
             }
             OutboxMsg::Typing { place, turn, until } => self.thinks(ctx, state, place, turn, until),
-            // Nothing may be drawn over an answer.
+            // A draft must not overwrite an answer.
             OutboxMsg::Draft(draft)
                 if [&state.answered, &state.withdrawn, &state.released]
                     .iter()
@@ -289,7 +290,7 @@ impl Actor for Outbox {
 
     fn give_up(&self, _ctx: &mut ActorContext<Self>, message: OutboxMsg, _state: &mut OutboxState) {
         if let OutboxMsg::Deliver { turn, .. } = message {
-            // A journal that refuses this offers the answer again.
+            // If the journal refuses this, it offers the answer again.
             self.journal.tell(JournalMsg::Undeliverable(turn, Unposted::Poison));
         }
     }
@@ -365,7 +366,7 @@ impl Outbox {
         reply: Reply<Result<Delivery, Unposted>>,
     ) {
         if state.posts.len() >= POSTS_MAX {
-            // Whoever asked may have stopped waiting.
+            // The caller may have stopped waiting.
             let _ = reply.send(Err(Unposted::Busy));
             return;
         }
@@ -389,7 +390,7 @@ impl Outbox {
     ) {
         let mut courier = self.courier(SharedPace::default());
         ctx.background(async move {
-            // Whoever asked may have stopped waiting.
+            // The caller may have stopped waiting.
             let _ = reply.send(courier.attempt(&request).await);
         });
     }
@@ -397,14 +398,14 @@ impl Outbox {
     fn read(&self, ctx: &mut ActorContext<Outbox>, request: PostRequest, reply: Reply<Result<PostResult, PostError>>) {
         let mut courier = self.courier(SharedPace::default());
         ctx.background(async move {
-            // The reader may have stopped waiting.
+            // The caller may have stopped waiting.
             let _ = reply.send(courier.read(&request).await);
         });
     }
 }
 
 impl OutboxState {
-    /// Forgets places where nothing waits and nothing has to be remembered, and drafts that nobody ended.
+    /// Removes the state of idle places, and drafts that never ended.
     fn tidy(&mut self, now: Instant) {
         self.drafts.expire(now);
         self.lanes.retain(|_, queue| !queue.is_idle(now));

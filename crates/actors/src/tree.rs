@@ -1,8 +1,8 @@
-//! The supervision tree as data. Read this first: who exists, who watches whom, and what happens when one fails.
+//! The supervision tree as data: the actors, their supervisors, and the reaction to each failure. Start reading here.
 //!
-//! Start order is the order of the rows, stop order its reverse. A row is one actor or a template: one actor for each door,
-//! place or number. Paths, handles, metric labels and what is recovered after a failure are taken from the rows.
-//! `wiring.rs` turns each row into running actors.
+//! Start order is the order of the rows; stop order is the reverse. A row is one actor or a template: one actor per
+//! door, place, server or number. Paths, handles, metric labels and the recovery after a failure are derived from the
+//! rows. `wiring.rs` turns each row into running actors.
 
 mod mailbox;
 
@@ -21,41 +21,43 @@ pub const ROOT: &str = "staffai";
 
 /// One actor, or one kind of actor, of the tree.
 pub struct Row {
-    /// What it is, for the wiring.
+    /// The kind, read by the wiring.
     pub kind: ActorKind,
     /// Its name among its siblings.
     pub name: Name,
-    /// What it is for, in one line.
+    /// Its purpose in one line.
     pub role: &'static str,
-    /// When it is started again.
+    /// The restart policy.
     pub restart: Restart,
-    /// How long it waits before it is started again.
+    /// The delay before a restart.
     pub backoff: Backoff,
-    /// How often each of its children may fail, other than at what somebody outside wrote, before it gives up itself.
+    /// The most failures of each of its children in a period before this supervisor gives up itself. Failures caused
+    /// by external input do not count.
     pub intensity: Intensity,
-    /// How long one of its handlers may run. Handlers wait for nothing but the stop of a child, so one that runs longer hangs.
+    /// The longest run of one handler. A handler waits for nothing but the stop of a child, so a longer run means that
+    /// it hangs.
     pub handles_within: Duration,
-    /// What its supervisor does about a handler that hangs.
+    /// The supervisor's reaction to a handler that hangs.
     pub on_hang: OnHang,
-    /// How long its orderly stop may take before it is killed.
+    /// The longest orderly stop, after which the actor is killed.
     pub stop_within: Duration,
-    /// The messages of other actors that may wait for it, and what becomes of one more.
+    /// The capacity for messages of other actors, and the overflow policy.
     pub mailbox: Mailbox,
-    /// Whom it supervises, in start order.
+    /// The supervised rows, in start order.
     pub children: &'static [Row],
 }
 
-/// What a supervisor does about a child whose handler runs longer than its row allows. It is logged in any case.
+/// A supervisor's reaction to a child whose handler runs longer than its row allows. The event is always logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnHang {
-    /// Nothing else.
+    /// No further reaction.
     Log,
-    /// Kills the child, which counts as a failure, and starts it again.
+    /// Kills the child, counts a failure, and restarts it.
     Restart,
 }
 
 impl OnHang {
-    /// The word in logs and in the tree's table.
+    /// Returns the word for logs and for the table of the tree.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -65,16 +67,16 @@ impl OnHang {
     }
 }
 
-/// How the actors of a row are named among their siblings.
+/// The naming of a row's actors among their siblings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Name {
-    /// There is one, and this is its name.
+    /// One actor with this name.
     Fixed(&'static str),
-    /// There is one for each of these, named `prefix:id`.
+    /// One actor per instance, named `prefix:id`.
     Template {
-        /// What stands before the colon.
+        /// The text before the colon.
         prefix: &'static str,
-        /// What there is an actor for each of.
+        /// The kind of instance.
         of: Instances,
     },
 }
@@ -88,16 +90,16 @@ impl fmt::Display for Name {
     }
 }
 
-/// What a template has one actor for each of.
+/// The kinds of instances of a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Instances {
-    /// A door of this process. They are known before the tree starts, and their actors start with it.
+    /// A door of this process. Doors are known before the tree starts, and their actors start with it.
     Door,
     /// A place. Its actor starts and stops while the program runs.
     Place,
     /// A tool server. Its actor starts and stops while the program runs.
     Server,
-    /// A number, counted from zero. How many there are is known while the program runs.
+    /// A number, counted from zero. The count is known only while the program runs.
     Number,
 }
 
@@ -112,18 +114,18 @@ impl Instances {
     }
 }
 
-/// Which one of its row an actor is.
+/// The identity of an actor within its row.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// The only one.
+    /// The only actor of the row.
     One,
-    /// That of a door.
+    /// The actor of a door.
     Door(Door),
-    /// That of a place.
+    /// The actor of a place.
     Place(Place),
-    /// That of a tool server.
+    /// The actor of a tool server.
     Server(ServerName),
-    /// The one of this number.
+    /// The actor with this number.
     Number(u32),
 }
 
@@ -158,22 +160,23 @@ pub enum ActorKind {
     Shard,
 }
 
-/// At once after a first failure, then with full jitter up to five seconds.
+/// Restarts immediately after a first failure, then by exponential backoff with full jitter up to five seconds.
 const QUICK: Backoff = Backoff { base: Duration::from_millis(20), cap: Duration::from_secs(5) };
 
-/// Deep in the tree failures are kept local for longer than at its root, so that intensities do not multiply.
+/// Branches tolerate more failures than the root, so that failures stay local and intensities do not multiply.
 const BRANCH: Intensity = Intensity { restarts: 10, period: Duration::from_secs(60) };
 
-/// A supervisor waits for its children when it stops, so it has longer than any one of them.
+/// A supervisor stops its children first, so its limit is longer than that of any child.
 const BRANCH_STOPS: Duration = Duration::from_secs(5);
 
-/// How long a handler may run. The longest know no wait: they read the records of an earlier life, or the answer of a platform.
+/// The longest run of a handler. The longest handlers read stored records or a platform's response, and they do not
+/// wait.
 const HANDLES_WITHIN: Duration = Duration::from_secs(5);
 
-/// A handler of a branch may wait for the stop of one child, and for its kill after that.
+/// A handler of a branch may wait for the stop of one child, and then for its kill.
 const BRANCH_HANDLES_WITHIN: Duration = Duration::from_secs(10);
 
-/// A leaf has no children whose failures could be counted.
+/// A leaf has no children, so it counts no failures.
 const LEAF: Intensity = Intensity { restarts: 0, period: Duration::from_secs(60) };
 
 const fn leaf(kind: ActorKind, name: &'static str, role: &'static str) -> Row {
@@ -197,7 +200,7 @@ const fn template(kind: ActorKind, prefix: &'static str, of: Instances, role: &'
     Row { name: Name::Template { prefix, of }, ..leaf(kind, prefix, role) }
 }
 
-/// The tree.
+/// The supervision tree.
 pub static TREE: Row = Row {
     kind: ActorKind::Root,
     name: Name::Fixed(ROOT),
@@ -206,7 +209,7 @@ pub static TREE: Row = Row {
     backoff: QUICK,
     intensity: Intensity { restarts: 5, period: Duration::from_secs(60) },
     handles_within: BRANCH_HANDLES_WITHIN,
-    // Nobody is above the root, and it handles nothing but the ends of its children.
+    // The root has no supervisor, and handles only the ends of its children.
     on_hang: OnHang::Log,
     stop_within: Duration::from_secs(10),
     mailbox: Mailbox::NONE,
@@ -339,12 +342,12 @@ pub static TREE: Row = Row {
 };
 
 impl Row {
-    /// The same row with this mailbox.
+    /// Returns the same row with this mailbox.
     const fn with(self, mailbox: Mailbox) -> Self {
         Self { mailbox, ..self }
     }
 
-    /// The row of a kind below (or at) this one.
+    /// Returns the row of a kind at or below this row.
     #[must_use]
     pub fn find(&'static self, kind: ActorKind) -> Option<&'static Row> {
         if self.kind == kind {
@@ -353,7 +356,7 @@ impl Row {
         self.children.iter().find_map(|child| child.find(kind))
     }
 
-    /// The row of a kind below (or at) this one, and the path of what supervises its actors; empty for the root.
+    /// Returns the row of a kind at or below this row, and the path of its supervisor (empty for the root).
     #[must_use]
     pub fn locate(&'static self, kind: ActorKind) -> Option<(&'static Row, String)> {
         if self.kind == kind {
@@ -364,7 +367,7 @@ impl Row {
         Some((row, if above.is_empty() { name.to_string() } else { format!("{name}/{above}") }))
     }
 
-    /// The path of one actor of this row below the path of its supervisor.
+    /// Returns the path of one actor of this row below the path of its supervisor.
     #[must_use]
     pub fn path(&self, above: &str, scope: &Scope) -> String {
         let name = match (self.name, scope) {
@@ -378,8 +381,8 @@ impl Row {
         if above.is_empty() { name } else { format!("{above}/{name}") }
     }
 
-    /// What metrics and health lines call an actor of this row: its path, or, because nothing bounds how many places there are,
-    /// what all actors of places have in common.
+    /// Returns the name of this row's actors in metrics and health lines: the path, or, for places, one shared name
+    /// because the number of places is unbounded.
     #[must_use]
     pub fn label(&self, above: &str, scope: &Scope) -> String {
         match scope {
@@ -398,7 +401,7 @@ impl Row {
     }
 }
 
-/// The tree as text for a terminal.
+/// Returns the tree as text for a terminal.
 #[must_use]
 pub fn text() -> String {
     let mut lines = Vec::new();
@@ -411,7 +414,7 @@ pub fn text() -> String {
     text
 }
 
-/// The tree as the block that stands in `actors.md`.
+/// Returns the tree as the block in `actors.md`.
 #[must_use]
 pub fn markdown() -> String {
     let mut lines = Vec::new();

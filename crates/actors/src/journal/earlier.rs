@@ -1,4 +1,4 @@
-//! What an earlier life left: its records are read, and its open turns are taken up.
+//! Recovery at start: loads the stored records and takes up the open turns.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use domain::turn::{ClosedTurn, Custody, Lasts, OpenTurn, Turn};
 use domain::unquoted::unquoted;
 use ports::Adopted;
 
-/// How long reading them may take; then the journal fails and its supervisor decides.
+/// The longest load of the records; after that the journal fails and its supervisor decides.
 const LOAD_WITHIN: Duration = Duration::from_secs(60);
 
 impl Journal {
-    /// Reads the records in a task that reports back.
+    /// Loads the records in a task that reports back.
     pub(super) fn read_records(&self, ctx: &mut ActorContext<Journal>) {
         let turns = Arc::clone(&self.turns);
         ctx.task(
@@ -35,7 +35,7 @@ impl Journal {
         );
     }
 
-    /// Takes up what an earlier life left open; what is known already stays as it is.
+    /// Takes up the open turns among the records; turns that are already in memory stay unchanged.
     pub(super) fn load(&self, state: &mut JournalState, records: Vec<Adopted>) {
         let mut resumed: Vec<TurnId> = Vec::new();
         for Adopted { key, id, record } in records {
@@ -59,7 +59,7 @@ impl Journal {
                     self.account.tell(&Happening::TurnResumed(&turn.id, how));
                     let id = turn.id.clone();
                     if acted && answer.is_none() && self.in_flight.has(&id) {
-                        // Only this actor was started again: whoever works on it still does, and will tell the answer.
+                        // Only the journal restarted: the task still works on the turn and will report the answer.
                         self.taken(&turn, None, false);
                         state.open.insert(id, Entry::of_earlier_life(turn, None, acted));
                         continue;
@@ -104,24 +104,25 @@ impl Journal {
         }
     }
 
-    /// Writes an answer down anew, where another process may own its turn meanwhile: it is posted once that is accepted.
+    /// Records an answer again if another process may own its turn; the answer is posted once the store accepts the
+    /// record.
     fn take_over(&self, entry: &mut Entry) {
         if self.turns.is_shared() && entry.answer().is_some() {
             self.record_answer(entry);
         }
     }
 
-    /// Whoever asked this read along, and does no more.
+    /// True if the client of this turn read the stream and has disconnected.
     fn is_unread(&self, turn: &Turn) -> bool {
         turn.policy.lasts == Lasts::WhileRead && !self.events.has(&turn.place)
     }
 
-    /// Takes up a turn that waits for a decision, or goes on with one. Gives its id when there is something to do about it now.
+    /// Takes up a turn that is parked, or continues after a decision. Returns its id if there is work to do now.
     fn take_up_waiting(&self, state: &mut JournalState, entry: Entry) -> Option<TurnId> {
         let id = entry.turn.id.clone();
         self.taken(&entry.turn, None, false);
         if entry.acted && self.in_flight.has(&id) {
-            // Only this actor was started again: whoever works on it still does, and will tell the answer.
+            // Only the journal restarted: the task still works on the turn and will report the answer.
             state.open.insert(id, entry);
             return None;
         }
@@ -133,13 +134,14 @@ impl Journal {
             return None;
         }
         if let Some(waiting) = state.open.get(&id).and_then(Entry::waits_for) {
-            // An approvals that knows it passes it over; one that refuses this asks the journal for all turns that wait.
+            // If approvals has the gate, it ignores this message. If approvals refuses the message, it asks the
+            // journal for all parked turns later.
             self.approvals.tell(ApprovalsMsg::Ask(Box::new(waiting)));
         }
         if !waits {
             self.account.tell(&Happening::TurnResumed(&id, Resumed::Earlier { answered: false }));
         }
-        // What waits goes on when approvals, which asks for all of it, knows the decision.
+        // A parked turn continues when approvals, which asks for all parked turns, has the decision.
         (!waits).then_some(id)
     }
 }

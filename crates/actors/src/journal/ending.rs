@@ -1,4 +1,4 @@
-//! How turns end: answered and posted, or without an answer.
+//! The ends of turns: answered and posted, or without an answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,8 @@ use domain::notice::{self, Apology};
 use domain::turn::{Answer, ClosedTurn, Effort, Outcome, Turn};
 use ports::{Pace, Write};
 
-/// Why this turn ends in silence although its answer is known: nobody waits for what nobody asked for, so its failure is not told.
+/// Returns the reason if this turn ends silently although it has an answer. The failure of an unrequested turn is not
+/// reported.
 fn silent(turn: &Turn, answer: &Answer) -> Option<Dropped> {
     match answer.outcome {
         Outcome::Apologised(why) if !turn.trigger.is_asked() => Some(Dropped::Silent(why)),
@@ -32,7 +33,7 @@ fn silent(turn: &Turn, answer: &Answer) -> Option<Dropped> {
     }
 }
 
-/// The answer to a turn that nothing better can be done for.
+/// Returns the last-resort answer to a turn: an apology.
 pub(super) fn gave_up(entry: &Entry) -> Answer {
     if entry.may_have_acted() {
         return may_have_acted(&entry.turn);
@@ -41,7 +42,7 @@ pub(super) fn gave_up(entry: &Entry) -> Answer {
 }
 
 impl Journal {
-    /// A turn is in custody from here on, perhaps with its answer.
+    /// Reports that the journal owns a turn from now on, with its answer if there is one.
     pub(super) fn taken(&self, turn: &Turn, answer: Option<&Answer>, fresh: bool) {
         self.account.tell(&Happening::TurnTaken { turn, fresh });
         if let Some(answer) = answer {
@@ -49,7 +50,7 @@ impl Journal {
         }
     }
 
-    /// The answer is known: it is written down and handed to the outbox. A second one is passed over.
+    /// Records an answer and hands it to the outbox. A second answer is ignored.
     pub(super) fn answered(&self, state: &mut JournalState, id: &TurnId, mut answer: Answer) {
         let Some(entry) = state.open.get_mut(id) else { return };
         if entry.answer().is_some() {
@@ -57,10 +58,10 @@ impl Journal {
         }
         self.gone(entry);
         if let Some(parked) = entry.parked.as_ref().filter(|_| answer.effort == Effort::default()) {
-            // Whoever answers for it does not know what it took before it waited.
+            // The sender of the answer lacks the effort spent before the turn was parked.
             answer.effort = parked.effort.clone();
         }
-        // What it took is known, and the person may ask again as soon as they see the answer.
+        // The cost is final, and the member may ask again as soon as the answer is visible.
         rate_limiter::close(&self.rate_limiter, &entry.turn, entry.parked.as_deref(), &answer);
         let charged = charge(&answer.outcome, &answer.effort);
         self.account.tell(&Happening::TurnCharged(id, charged, spent(&answer.effort)));
@@ -76,7 +77,7 @@ impl Journal {
             return self.withdraw(state, id, why);
         }
         if is_empty {
-            // Whoever reads along was told of it, and there is nothing to post.
+            // The client received the answer as events, and there is nothing to post.
             let (posted, first_visible) = (Vec::new(), Instant::now());
             return self.delivered(state, id, &Delivery { posted, first_visible, doubled: false, form: Form::Whole });
         }
@@ -84,13 +85,15 @@ impl Journal {
         self.offer(state, id);
     }
 
-    /// Writes the answer of a turn down. It is posted once the record is accepted, where another process may own the turn.
+    /// Records the answer of a turn. If another process may own the turn, the answer is posted after the store accepts
+    /// the record.
     pub(super) fn record_answer(&self, entry: &mut Entry) {
         let kept = clearance::shared(self.turns.answered(&open_turn(entry)));
         entry.clearance = self.clearance(&entry.turn, kept);
     }
 
-    /// The platform refuses the answer, and the outbox goes on: so often, for so long. It is written down when that doubled.
+    /// Stores the number of refusals of an answer and their duration, while the outbox retries. A record is written
+    /// when the number has doubled.
     pub(super) fn refused(&self, state: &mut JournalState, id: &TurnId, many: u32, since: Duration) {
         let Some(entry) = state.open.get_mut(id).filter(|entry| entry.answer().is_some()) else { return };
         let since = Timestamp(self.clock.now().0.saturating_sub(ids::millis(since)));
@@ -101,7 +104,7 @@ impl Journal {
         }
     }
 
-    /// The answer was posted, or what the platform took in its place.
+    /// Closes a turn whose answer, or its substitute, was posted.
     pub(super) fn delivered(&self, state: &mut JournalState, id: &TurnId, delivery: &Delivery) {
         let Some(mut entry) = state.open.remove(id) else { return };
         if !delivery.form.answers()
@@ -127,7 +130,7 @@ impl Journal {
         self.close(state, &entry, delivery.posted.clone(), writes, None);
     }
 
-    /// The answer will never be posted. One that no outbox bears gives way to an apology.
+    /// Ends a turn whose answer will never be posted. An answer that crashes the outbox is replaced by an apology.
     pub(super) fn undeliverable(&self, state: &mut JournalState, id: &TurnId, reason: &Unposted) {
         if let Some(entry) = state.open.get_mut(id)
             && *reason == Unposted::Poison
@@ -146,7 +149,7 @@ impl Journal {
         self.close(state, &entry, Vec::new(), Vec::new(), None);
     }
 
-    /// Handling this message failed the journal again and again. Its turn ends, in the simplest way that is left.
+    /// Ends the turn of a message whose handling crashed the journal repeatedly, in the simplest possible way.
     pub(super) fn give_up_on(&self, state: &mut JournalState, message: JournalMsg) {
         match message {
             JournalMsg::Answered(id, _) => {
@@ -166,13 +169,13 @@ impl Journal {
                     self.close(state, &entry, Vec::new(), Vec::new(), None);
                 }
             }
-            // The dropped receipt returns the event to where it came from, and the rest comes once.
+            // The dropped receipt returns the event to its source; the other messages are not repeated.
             _ => {}
         }
     }
 
-    /// Closes a turn; those who read along are told why it has no answer. What the turn used is counted in the same write that closes
-    /// it, so that neither is ever there without the other.
+    /// Closes a turn and reports the reason to clients if it has no answer. The usage of the turn is counted in the
+    /// same atomic write.
     pub(super) fn close(
         &self,
         state: &mut JournalState,
@@ -198,19 +201,19 @@ impl Journal {
         drop(self.turns.close(&entry.turn, ClosedTurn { posted, alone }, writes));
     }
 
-    /// Ends a turn without an answer, and tells those who may hold it.
+    /// Ends a turn without an answer, and notifies the actors that may hold it.
     pub(super) fn withdraw(&self, state: &mut JournalState, id: &TurnId, why: Dropped) {
         let Some(Entry { turn, visible, parked, .. }) = self.drop_turn(state, id, why) else { return };
         let shown = visible == Visible::Perhaps || parked.is_some();
         let (place, perhaps) = (turn.place.clone(), shown && turn.trigger.has_message());
-        // A limiter or an outbox that is down holds nothing of it. If a full outbox refuses this, the platform refuses the reply to the
-        // deleted message, and the outbox drops it.
+        // A limiter or outbox that is down holds nothing of the turn. If a full outbox refuses this, the platform
+        // rejects the reply to the deleted message, and the outbox drops the answer.
         self.outboxes.of(&id.door).tell(OutboxMsg::Withdraw { place, turn: id.clone(), perhaps });
         self.rate_limiter.tell(RateLimiterMsg::Withdraw(turn));
     }
 
-    /// Ends what an earlier life began and nobody asked for: it might have been said already. What it took is counted, and nothing
-    /// of its words is kept.
+    /// Ends a recovered turn that was not requested, because its answer may be posted already. Its usage is counted,
+    /// and none of its text is kept.
     pub(super) fn abandon(&self, state: &mut JournalState, turn: Arc<Turn>, answer: Option<Answer>) {
         if let Some(answer) = &answer {
             rate_limiter::close(&self.rate_limiter, &turn, None, answer);

@@ -1,4 +1,4 @@
-//! Open turns: what is known of each, their order, and how they are written down.
+//! Open turns: the state of each, their order, and their records.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,38 +18,38 @@ use domain::turn::{Answer, OpenTurn, Turn};
 pub(super) struct Entry {
     pub turn: Arc<Turn>,
     pub stage: Stage,
-    /// When this life of the journal took it.
+    /// The time at which this journal took the turn since its start.
     pub taken: Instant,
-    /// When its work began, or went on after a decision.
+    /// The time at which its work began, or continued after a decision.
     pub since: Instant,
-    /// What it waits for, or goes on with.
+    /// The decision that it is parked for, or continues with.
     pub parked: Option<Box<Parked>>,
-    /// Something of the answer may be visible in the channel: an earlier life, an outbox that crashed, or a delivery that was
-    /// handed out may have posted it. The next delivery looks first.
+    /// The visibility of the answer. An earlier process, a crashed outbox or a pending delivery may have posted part
+    /// of it; the next delivery then reads the channel first.
     pub visible: Visible,
-    /// A tool that changes something may have run for it: it is not handed out a second time.
+    /// True if a tool with side effects may have run for it. Such a turn is not offered a second time.
     pub acted: bool,
-    /// What the platform refused of its answer so far.
+    /// The platform's refusals of its answer so far.
     pub refused: Option<Refusals>,
-    /// The record of its answer, or of taking it up with one, is accepted when this is given.
+    /// Granted once the store has accepted the record of its answer, or of its recovery with an answer.
     pub clearance: Clearance,
-    /// The last hand-over was refused, because its receiver was down or full: it is repeated with the next sweep.
+    /// The result of the last hand-over. If the receiver was down or full, the next sweep repeats it.
     pub hand_over: HandOver,
-    /// Those that wait for its end. They are answered by being dropped with this entry, after everything about its end was
-    /// written; bounded by the turns that reply to its answer.
+    /// The callers that wait for its end. Dropping this entry answers them, after all records of its end are written.
+    /// The turns that reply to its answer bound their number.
     pub waiting: Vec<Reply<()>>,
-    /// Its place among all open turns; those of earlier lives, and those that waited for a decision, have none.
+    /// Its permit among all open turns. Recovered turns, and turns that were parked, have none.
     permit: Option<OwnedSemaphorePermit>,
 }
 
-/// What of an answer can be seen in its place.
+/// The visibility of an answer in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Visible {
     Nothing,
     Perhaps,
 }
 
-/// What became of handing a turn to the actor that has to do its next step.
+/// The result of handing a turn to the actor for its next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HandOver {
     Taken,
@@ -62,55 +62,55 @@ impl HandOver {
     }
 }
 
-/// How far a turn is.
+/// The stage of a turn.
 #[expect(clippy::large_enum_variant, reason = "most of them end as answered ones, and there are few at a time")]
 pub(super) enum Stage {
-    /// It has no answer yet.
+    /// The turn has no answer yet.
     Open {
-        /// How often it was handed out.
+        /// The number of offers.
         offers: u32,
     },
-    /// It waits for the decision of a person, and holds nothing meanwhile.
+    /// The turn is parked for a member's decision, and holds no resources.
     Parked,
-    /// Its answer is known, and recorded.
+    /// The answer is recorded.
     Answered {
         /// The answer.
         answer: Answer,
-        /// When it became known to this life of the journal.
+        /// The time at which this journal received it.
         since: Instant,
     },
 }
 
 impl Entry {
-    /// One that was accepted now.
+    /// Creates the entry of a turn accepted now.
     pub(super) fn new(turn: Arc<Turn>, answer: Option<Answer>, permit: OwnedSemaphorePermit) -> Self {
         Self { permit: Some(permit), ..Self::taken(turn, answer) }
     }
 
-    /// One that an earlier life accepted and may have answered.
+    /// Creates the entry of a recovered turn, with its answer if there is one.
     pub(super) fn of_earlier_life(turn: Arc<Turn>, answer: Option<Answer>, acted: bool) -> Self {
         Self { visible: Visible::Perhaps, acted, ..Self::taken(turn, answer) }
     }
 
-    /// The same of one that waits for a decision, or was about to go on with one.
+    /// Creates the entry of a recovered turn that is parked, or was about to continue.
     pub(super) fn that_waits(turn: Arc<Turn>, acted: bool, parked: Box<Parked>) -> Self {
         let entry = Self::of_earlier_life(turn, None, acted);
         let stage = if parked.case.decision.is_none() { Stage::Parked } else { Stage::Open { offers: 0 } };
         Self { stage, parked: Some(parked), ..entry }
     }
 
-    /// What it waits for.
+    /// Returns the pending decision of a parked turn.
     pub(super) fn waits_for(&self) -> Option<Waiting> {
         let parked = self.parked.as_ref().filter(|_| matches!(self.stage, Stage::Parked))?;
         Some(Waiting { gate: parked.case.gate.clone(), posted: parked.posted.clone() })
     }
 
-    /// A tool that changes something may have run for it, now or before it waited.
+    /// True if a tool with side effects may have run for it, now or before it was parked.
     pub(super) fn may_have_acted(&self) -> bool {
         self.acted || self.parked.as_ref().is_some_and(|parked| parked.acted)
     }
 
-    /// It takes no place among the open turns while it waits.
+    /// Releases the permit while the turn is parked.
     pub(super) fn give_back_permit(&mut self) {
         self.permit = None;
     }
@@ -137,7 +137,7 @@ impl Entry {
         }
     }
 
-    /// Its answer, once it is known.
+    /// Returns its answer, if recorded.
     pub(super) const fn answer(&self) -> Option<&Answer> {
         match &self.stage {
             Stage::Open { .. } | Stage::Parked => None,
@@ -145,12 +145,13 @@ impl Entry {
         }
     }
 
-    /// Its answer is known and about to be posted. One that the platform refuses again and again is left to the next life.
+    /// True if its answer is about to be posted. An answer that the platform keeps refusing remains for the next
+    /// start.
     pub(super) fn is_undelivered(&self) -> bool {
         self.answer().is_some() && self.refused.is_none_or(|refused| refused.many < BESIDE_AFTER)
     }
 
-    /// When its answer became known; when it was taken, while there is none.
+    /// Returns the time at which its answer arrived, or, without an answer, the time at which the turn was taken.
     pub(super) const fn answered_at(&self) -> Instant {
         match self.stage {
             Stage::Open { .. } | Stage::Parked => self.taken,
@@ -158,20 +159,20 @@ impl Entry {
         }
     }
 
-    /// How long its answer is known; how long the turn is, while there is none.
+    /// Returns the age of its answer, or, without an answer, the age of the turn.
     pub(super) fn posting_for(&self) -> Duration {
         self.answered_at().elapsed()
     }
 }
 
-/// In the order in which the questions were asked: lanes and places keep the order in which turns reach them.
+/// Returns the ids in the order of the questions, because lanes and places keep the order in which turns arrive.
 pub(super) fn oldest_first<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<TurnId> {
     let mut turns: Vec<&Turn> = entries.map(|entry| &*entry.turn).collect();
     turns.sort_by(|one, other| (one.at, &one.id).cmp(&(other.at, &other.id)));
     turns.into_iter().map(|turn| turn.id.clone()).collect()
 }
 
-/// An open turn as it is recorded.
+/// Returns the record of an open turn.
 pub(super) fn open_turn(entry: &Entry) -> OpenTurn {
     let answer = entry.answer().cloned();
     let parked = entry.parked.clone().filter(|_| answer.is_none());

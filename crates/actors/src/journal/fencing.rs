@@ -1,7 +1,7 @@
-//! Turns that another process took over: this one drops them, and posts nothing for them.
+//! Fencing: drops the turns that another process took over, and posts nothing for them.
 //!
-//! The store refuses the writes of an owner that another one followed, and says which ranges are lost (`ports::OwnedStore`). Nothing of such
-//! a turn is closed, settled or removed here: record, reservation and messages belong to the new owner.
+//! The store rejects the writes of a superseded owner, and reports the lost ranges (`ports::OwnedStore`). The journal
+//! closes, settles or removes nothing of such a turn: record, reservation and messages belong to the new owner.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Journal {
         });
     }
 
-    /// Drops the turns of all ranges that are lost.
+    /// Drops the turns of all lost ranges.
     pub(super) fn fenced(&self, state: &mut JournalState) {
         for id in oldest_first(state.open.values().filter(|entry| self.is_fenced(&entry.turn))) {
             self.drop_fenced(state, &id);
@@ -46,13 +46,13 @@ impl Journal {
         let Some(Entry { turn, .. }) = state.open.remove(id) else { return };
         self.account.tell(&Happening::TurnFenced(&turn));
         self.account.tell(&Happening::TurnClosed(&turn, Some(Dropped::Fenced)));
-        // An actor that refuses this holds nothing of the turn.
+        // If the outbox refuses this, it holds nothing of the turn.
         let release = OutboxMsg::Release { place: turn.place.clone(), turn: id.clone() };
         self.outboxes.of(&id.door).tell(release);
         self.rate_limiter.tell(RateLimiterMsg::Withdraw(turn));
     }
 
-    /// The clearance of the answer of this turn; `record` is its record on the way to the store.
+    /// Returns the clearance of this turn's answer; `record` is the pending write of its record.
     pub(super) fn clearance(&self, turn: &Arc<Turn>, record: SharedKept) -> Clearance {
         match self.turns.range_of(turn).filter(|_| self.turns.is_shared()) {
             Some(range) => Clearance::new(record, range, self.turns.fenced()),

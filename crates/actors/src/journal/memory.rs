@@ -1,4 +1,4 @@
-//! What the journal keeps for memory's sake, and how it lets go of it.
+//! The data that the journal keeps for the memory of conversations, and its removal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use domain::keys;
 use domain::turn::{Answer, HistoryScope, Turn};
 use ports::Write;
 
-/// What lets a reply to these messages of ours find the exchange behind them, and its person find them all. Nothing when that
-/// person wishes to be forgotten. Lives for `ttl`; zero stands for a bound of its own.
+/// Returns the index writes that map our messages to their exchange, and the member to their exchanges. Returns none
+/// if the member asked to be forgotten. Entries expire after `ttl`; zero selects the default bound.
 pub(super) fn index(entry: &Entry, saving: &Saving<'_>, posted: &[MessageId], ttl: Duration) -> Vec<Write> {
     let Some(exchange) = entry.answer().and_then(|answer| answer.exchange.as_ref()) else { return Vec::new() };
     let unwanted = entry.turn.policy.history == HistoryScope::Forgotten || saving.covers(&entry.turn);
@@ -26,8 +26,8 @@ pub(super) fn index(entry: &Entry, saving: &Saving<'_>, posted: &[MessageId], tt
     posted.iter().flat_map(both).collect()
 }
 
-/// From here on nothing is kept of what this person asked up to `cut`, also when another life answers it. Gives the turns that are
-/// concerned, whose records have to be written.
+/// Keeps nothing that this member asked up to `cut`, also after a restart. Returns the affected turns, whose records
+/// must be written.
 pub(super) fn forget(state: &mut JournalState, person: &Person, cut: Timestamp) -> Vec<TurnId> {
     let concerned = |entry: &&mut Entry| entry.turn.person == *person && entry.turn.at <= cut;
     let forgotten = state.open.values_mut().filter(concerned).map(|entry| {
@@ -40,10 +40,10 @@ pub(super) fn forget(state: &mut JournalState, person: &Person, cut: Timestamp) 
     forgotten.collect()
 }
 
-/// An answer as it is kept for this turn.
+/// Returns an answer in the form stored for this turn.
 pub(super) fn keep(turn: &Turn, answer: Answer) -> Answer {
     match turn.policy.history {
-        // What was given has a place of its own, in which nothing is replied to.
+        // A given history is stored separately, and nothing in it is replied to.
         HistoryScope::Forgotten | HistoryScope::Given => Answer { exchange: None, ..answer },
         HistoryScope::PersonInPlace | HistoryScope::Nothing => answer,
     }

@@ -1,4 +1,4 @@
-//! The lease of a turn: who is handed it, and when it is handed out again.
+//! The lease of a turn: its holder, and the conditions for a new offer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,28 +21,28 @@ use domain::notice::{self, Apology};
 use domain::outgoing::{Outgoing, Spent};
 use domain::turn::{Answer, Turn};
 
-/// How often a turn is offered before it is answered with an apology: a turn that crashes its conversation must not do
-/// so for ever.
+/// The most offers of a turn before it is answered with an apology. This stops a turn that crashes its conversation
+/// every time.
 pub(super) const OFFERS_MAX: u32 = 4;
-/// How long after its own deadline a turn that nobody finished is answered with an apology.
+/// The time after its own deadline at which an unfinished turn is answered with an apology.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// How long before the deadline of a turn its member is told that the platform does not take the answer.
+/// The time before the deadline of a turn at which the member is told that the platform refuses the answer.
 const RESCUE_BEFORE: Duration = Duration::from_secs(10);
 
-/// The answer to a turn that was cut off after a tool that changes something may have run for it.
+/// Returns the answer to a turn that was interrupted after a tool with side effects may have run.
 pub(super) fn may_have_acted(turn: &Turn) -> Answer {
     turn.apology(notice::apology(Apology::MayHaveActed, turn.locale()), Ending::MayHaveActed)
 }
 
 impl Journal {
-    /// Hands a turn that is not closed to the actor that has to do the next step: the limiter finds its answer, the outbox posts
-    /// it. What that actor got already it passes over.
+    /// Offers an open turn to the actor for its next step: the limiter, which leads to an answer, or the outbox, which
+    /// posts it. An actor that already holds the turn ignores the offer.
     pub(super) fn offer(&self, state: &mut JournalState, id: &TurnId) {
         let Some(entry) = state.open.get_mut(id) else { return };
         let (turn, again) = (&entry.turn, entry.visible == Visible::Perhaps);
         match &mut entry.stage {
-            // Its decision hands it out.
+            // The decision triggers the offer.
             Stage::Parked => {}
             Stage::Open { .. } if !state.phase.offers() => {}
             Stage::Open { offers }
@@ -58,10 +58,10 @@ impl Journal {
                 let answer = gave_up(entry);
                 self.answered(state, id, answer);
             }
-            // It was let through when it was asked.
+            // The limiter admitted the turn before it was parked.
             Stage::Open { offers } if entry.parked.is_some() => {
                 if let Some(parked) = entry.parked.as_deref() {
-                    // A limiter that refuses this counts nothing of this part.
+                    // If the limiter refuses this, it does not count this part.
                     self.rate_limiter.tell(RateLimiterMsg::GoesOn(rate_limiter::part(turn, parked)));
                 }
                 let offered = Offered { turn: turn.clone(), again, resumed: entry.parked.clone() };
@@ -69,8 +69,8 @@ impl Journal {
                 entry.hand_over = HandOver::of(&self.conversations.cast(offer));
                 *offers += u32::from(entry.hand_over == HandOver::Taken);
             }
-            // A neighbour that is down gets the turn when its supervisor reports it back, or, if it has yet to start for the
-            // first time, with the next sweep.
+            // A neighbour that is down gets the turn when its supervisor reports the restart, or, before its first
+            // start, at the next sweep.
             Stage::Open { offers } => {
                 let offered = Offered { turn: turn.clone(), again: again || *offers > 0, resumed: None };
                 entry.hand_over = HandOver::of(&self.rate_limiter.cast(RateLimiterMsg::Admit(Box::new(offered))));
@@ -86,12 +86,12 @@ impl Journal {
                 let spent = || Spent { model: answer.effort.model.clone(), tokens: answer.effort.usage.total() };
                 let spent = streams.then(|| Arc::new(spent()));
                 let outgoing = Outgoing { apology: !answer.outcome.answers(), spent, ..answer.outgoing.clone() };
-                // Readers of events are shown drafts there, and never in the channel.
+                // Clients of an event stream see drafts there, and never in the channel.
                 let drafted = drafted && !streams;
                 entry.visible = Visible::Perhaps;
                 let since = turn.at;
-                // What replies to nothing is told from others in the channel by its words alone, which two turns may share. Nothing of
-                // it was posted before the turn began.
+                // Only its text distinguishes a post that is not a reply, and two turns may share the text. None of it
+                // was posted before the turn began.
                 let remembered = NONCE_TRUST.saturating_sub(self.clock.now().since(since));
                 let nonce_until = outgoing.reply_to.is_none().then(|| Instant::now() + remembered);
                 let refused = entry.refused.map(|refused| self.refused_before(refused));
@@ -115,7 +115,8 @@ impl Journal {
         }
     }
 
-    /// What is told of this turn in place of its answer, in good time before its deadline.
+    /// Returns the notice that replaces this turn's answer if the platform refuses it until shortly before the
+    /// deadline.
     fn rescue(&self, turn: &Turn) -> Rescue {
         let deadline = self.live.now().settings.turn.deadline;
         let early = deadline.saturating_sub(RESCUE_BEFORE.min(deadline / 4));
@@ -123,14 +124,14 @@ impl Journal {
         Rescue { at: Instant::now() + left, locale: turn.locale() }
     }
 
-    /// The refusals that its record tells of, on the clock of this process.
+    /// Returns the recorded refusals, with their start on the clock of this process.
     fn refused_before(&self, Refusals { many, since }: Refusals) -> (u32, Instant) {
         let now = Instant::now();
         (many, now.checked_sub(self.clock.now().since(since)).unwrap_or(now))
     }
 
-    /// What the failed actor may have held is offered again: to an outbox the answers of its door, to those who find answers
-    /// the turns that have none. An actor that still holds a turn ignores a second offer.
+    /// Offers again the turns that the failed actor may have held: an outbox gets the answers of its door, the other
+    /// actors the turns without an answer. An actor that still holds a turn ignores a second offer.
     pub(super) fn offer_again(&self, state: &mut JournalState, recovered: &Recovered) {
         let concerns = |turn: &Turn| match &recovered.scope {
             Scope::One | Scope::Number(_) | Scope::Server(_) => true,
@@ -163,11 +164,11 @@ impl Journal {
             | ActorKind::Shard => return,
         };
         if answered {
-            // Drafts of turns without an answer may stand in their channels, and the new outbox does not know of them.
+            // Drafts of unanswered turns may be visible in their channels, and the new outbox has no record of them.
             let drafted = state.open.values_mut().filter(|entry| concerns(&entry.turn));
             drafted.for_each(|entry| entry.visible = Visible::Perhaps);
         }
-        // The limiter let a turn that acts go long ago: whoever works on it still does.
+        // The limiter released an acting turn earlier: the conversation still works on it.
         let elsewhere = |entry: &Entry| entry.acted && recovered.kind == ActorKind::RateLimiter;
         let waits = |entry: &Entry| matches!(entry.stage, Stage::Parked);
         let concerned = |entry: &&Entry| {
@@ -179,7 +180,8 @@ impl Journal {
         }
     }
 
-    /// Offers every turn again on which no task works and which waits for no decision. An actor that holds a turn ignores that.
+    /// Offers every turn again that has no running task and no pending decision. An actor that holds a turn ignores
+    /// the offer.
     pub(super) fn offer_idle(&self, state: &mut JournalState) {
         let idle = |entry: &&Entry| !matches!(entry.stage, Stage::Parked) && !self.in_flight.has(&entry.turn.id);
         for id in oldest_first(state.open.values().filter(idle)) {
@@ -188,14 +190,14 @@ impl Journal {
         }
     }
 
-    /// Offers again what nobody was there for. The backstop: a turn that nobody finished within every bound is answered with an apology.
+    /// Repeats refused offers. As a backstop, a turn that is unfinished after every bound is answered with an apology.
     pub(super) fn sweep(&self, state: &mut JournalState) {
         for id in oldest_first(state.open.values().filter(|entry| entry.hand_over == HandOver::Refused)) {
             self.offer(state, &id);
         }
         let turn = &self.live.now().settings.turn;
         let bound = turn.queue + turn.deadline + GRACE;
-        // A turn whose model writes is in flight and in time, which `turn.longest` bounds.
+        // A turn whose model is writing is in flight and on time; `turn.longest` bounds it.
         let late = |entry: &&Entry| {
             matches!(entry.stage, Stage::Open { .. })
                 && entry.since.elapsed() > bound

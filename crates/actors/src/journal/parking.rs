@@ -1,9 +1,10 @@
-//! Turns that wait for the decision of a person: they hold nothing but their record, and go on once.
+//! Parked turns: turns that are paused for a member's decision. They hold nothing but their record, and continue once.
 //!
-//! The record says what a turn waits for; what was said so far stands beside it, in the same write. A decision is put on record with
-//! the turn and hands it out again, straight to its lane: it was within the limits when it was asked. A turn that waits has not
-//! acted: what its earlier calls did is part of what was said. So a life that ends between the decision and the call goes on, and
-//! one that ends after the call was let to run apologises.
+//! The record contains the pending decision; the same write stores the messages so far beside it. A decision is
+//! recorded with the turn, and the turn is then offered directly to its lane, because the limiter admitted it earlier.
+//! A parked turn counts as not acted, because the effects of its earlier calls are part of the stored messages. So if
+//! the process ends between the decision and the call, the turn continues after the restart; if it ends after the call
+//! was allowed to run, the turn is answered with an apology.
 
 use std::time::Duration;
 
@@ -27,19 +28,19 @@ use domain::notice;
 use domain::turn::Answer;
 use ports::{Kept, Pace, Write};
 
-/// How long after its end a gate that approvals left undecided is closed by the journal itself.
+/// The time after its expiry at which the journal itself closes a gate that approvals left undecided.
 const OVERDUE: Duration = Duration::from_secs(60);
 
-/// What became of parking a turn.
+/// The result of parking a turn.
 pub struct ParkedNow {
     turn: TurnId,
     gate: GateId,
-    /// There is room for one more question.
+    /// True if there is room for one more pending decision.
     asks: bool,
 }
 
 impl Journal {
-    /// Writes a turn down that waits, and gives back what it holds.
+    /// Records a turn as parked, and releases the resources it holds.
     pub(super) fn park(
         &self,
         ctx: &mut ActorContext<Journal>,
@@ -53,7 +54,7 @@ impl Journal {
             return;
         };
         self.account.tell(&Happening::TurnParked(&gate));
-        // What it took so far is known. A limiter that refuses this leaves the estimate, which ages out.
+        // The cost so far is final. If the limiter refuses this, its estimate remains and expires.
         let (counted, took) = rate_limiter::counted(&entry.turn, entry.parked.as_deref(), &effort);
         self.rate_limiter.tell(RateLimiterMsg::Settle { turn: counted, effort: took });
         if effort.drafted {
@@ -61,7 +62,7 @@ impl Journal {
         }
         let turn = id.clone();
         let gate_id = gate.id.clone();
-        // What was done for it is part of what was said.
+        // The effects so far are part of the stored messages.
         entry.acted = false;
         entry.parked = Some(Box::new(Parked { case: Case::open(gate), posted: None, effort, acted }));
         entry.stage = Stage::Parked;
@@ -70,8 +71,9 @@ impl Journal {
         let (there, back) = ((turn.clone(), gate_id.clone()), (turn, gate_id));
         ctx.task(
             async move {
-                // While the store fails, memory holds it. A life that ends before that is mended begins the turn anew, and its gate
-                // is unknown then: a call runs only behind a durable record of its own.
+                // While the store fails, only memory holds the parked turn. If the process ends before the store
+                // recovers, the turn restarts from the beginning and its gate is unknown: a call runs only behind a
+                // durable record of its own.
                 kept.await;
                 JournalEvent::Parked(ParkedNow { turn: there.0, gate: there.1, asks: has_room })
             },
@@ -79,7 +81,8 @@ impl Journal {
         );
     }
 
-    /// A turn that waits is written down. One that there is no room for goes on at once, and the model is told.
+    /// Asks for the decision of a recorded turn. If there is no room for it, the turn continues immediately, and the
+    /// model is told.
     pub(super) fn parked(&self, ctx: &mut ActorContext<Journal>, state: &mut JournalState, parked: ParkedNow) {
         let ParkedNow { turn, gate, asks } = parked;
         if !asks {
@@ -88,12 +91,12 @@ impl Journal {
         }
         let waiting = state.open.get(&turn).and_then(Entry::waits_for);
         if let Some(waiting) = waiting.filter(|waiting| waiting.gate.id == gate) {
-            // An approvals that refuses this asks the journal for all turns that wait, when it restarts or has room.
+            // If approvals refuses this, it asks the journal for all parked turns when it restarts or has room.
             self.approvals.tell(ApprovalsMsg::Ask(Box::new(waiting)));
         }
     }
 
-    /// Puts a decision on record, and hands the turn out again.
+    /// Records a decision, and offers the turn again.
     pub(super) fn decided(
         &self,
         ctx: &mut ActorContext<Journal>,
@@ -104,7 +107,7 @@ impl Journal {
         let Decided { turn: id, gate, decision } = decided;
         let waits = |entry: &&mut Entry| entry.waits_for().is_some_and(|waiting| waiting.gate.id == gate);
         let Some(entry) = state.open.get_mut(&id).filter(waits) else {
-            // Whoever asked may have stopped waiting.
+            // The caller may have stopped waiting.
             let _ = reply.map(|reply| reply.send(false));
             return;
         };
@@ -119,13 +122,13 @@ impl Journal {
         self.account.tell(&Happening::TurnResumed(&id, Resumed::Decided));
         ctx.background(async move {
             let decided = kept.await != Kept::Fenced;
-            // Whoever asked may have stopped waiting.
+            // The caller may have stopped waiting.
             let _ = reply.map(|reply| reply.send(decided));
         });
         self.offer(state, &id);
     }
 
-    /// The message that asks stands there.
+    /// Records the message that shows the request.
     pub(super) fn asked(&self, state: &mut JournalState, id: &TurnId, gate: &GateId, message: MessageId) {
         let Some(entry) = state.open.get_mut(id) else { return };
         if let Some(parked) = entry.parked.as_mut().filter(|parked| parked.case.gate.id == *gate) {
@@ -134,7 +137,7 @@ impl Journal {
         }
     }
 
-    /// The turns of this person that wait are over: what they wait with is wiped.
+    /// Ends the parked turns of this member: their stored messages are deleted.
     pub(super) fn drop_waiting(&self, state: &mut JournalState, person: &Person, forgotten: &[TurnId]) {
         for id in forgotten {
             let Some(entry) = state.open.get(id).filter(|entry| entry.waits_for().is_some()) else { continue };
@@ -146,7 +149,7 @@ impl Journal {
         }
     }
 
-    /// Gates that are long over although nobody closed them.
+    /// Closes gates that expired long ago without a decision.
     pub(super) fn close_overdue(&self, ctx: &mut ActorContext<Journal>, state: &mut JournalState) {
         let now = self.clock.now();
         let overdue = |gate: &Gate| now.since(gate.expires_at) > OVERDUE;
@@ -157,7 +160,7 @@ impl Journal {
         }
     }
 
-    /// A turn is over: nobody is asked about it any more, and nothing is kept of what it waited with.
+    /// Withdraws the request of an ended turn, and deletes its stored messages.
     pub(super) fn unpark(&self, entry: &Entry, writes: &mut Vec<Write>) {
         if entry.parked.is_some() {
             writes.push(Write::Delete { key: keys::parked(&entry.turn.id) });
@@ -165,16 +168,16 @@ impl Journal {
         self.gone(entry);
     }
 
-    /// Nobody is asked any more what this turn waits for, if it does.
+    /// Withdraws the pending request of this turn, if there is one.
     pub(super) fn gone(&self, entry: &Entry) {
         if let Some(waiting) = entry.waits_for() {
             self.account.tell(&Happening::TurnDecided(&waiting.gate, &Decision::Withdrawn));
-            // An approvals that refuses this learns that the gate is over from the journal's answer to a decision.
+            // If approvals refuses this, it learns of the end from the journal's reply to a decision.
             self.approvals.tell(ApprovalsMsg::Gone(Box::new(waiting)));
         }
     }
 
-    /// The answer to a turn that an earlier life left waiting, or about to go on, when that is not worth it any more.
+    /// Returns the answer to a recovered turn that was parked, or about to continue, if it is now too old to continue.
     pub(super) fn too_late(&self, entry: &Entry) -> Option<Answer> {
         let parked = entry.parked.as_ref()?;
         let late = self.clock.now().since(parked.case.gate.expires_at) > self.live.now().settings.catch_up.age;
@@ -184,13 +187,13 @@ impl Journal {
 }
 
 impl JournalState {
-    /// All decisions that are waited for, the oldest turn first.
+    /// Returns all pending decisions, the oldest turn first.
     pub(super) fn waiting(&self) -> Vec<Waiting> {
         let ids = oldest_first(self.open.values().filter(|entry| entry.waits_for().is_some()));
         ids.iter().filter_map(|id| self.open[id].waits_for()).collect()
     }
 
-    /// Whether one more question of this person finds room.
+    /// True if there is room for one more pending decision of this member.
     fn has_room(&self, person: &Person) -> bool {
         let waiting = || self.open.values().filter(|entry| entry.waits_for().is_some());
         waiting().count() < OPEN_MAX && waiting().filter(|entry| entry.turn.person == *person).count() < OWN_MAX

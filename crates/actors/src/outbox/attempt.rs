@@ -1,4 +1,5 @@
-//! One request of a courier: at its slot within the budgets, tried again where that may help, and what is learned from the answer.
+//! One request of a courier: sent at its slot within the budgets, retried where that can help, with the limits learned
+//! from the response.
 
 use std::time::Duration;
 
@@ -16,32 +17,33 @@ use domain::rejection::Rejection;
 use domain::restart::Backoff;
 use ports::{PostError, PostReply, PostRequest, PostResult};
 
-/// Waits between tries of one request.
+/// The delays between tries of one request.
 const RETRY: Backoff = Backoff { base: Duration::from_millis(250), cap: Duration::from_secs(10) };
 /// The most tries of a read.
 const READ_TRIES: u32 = 3;
 
-/// The most tries of a request that the platform rejects without a reason: with their waits they take some ten seconds.
+/// The most tries of a request that the platform rejects without a reason; with their delays they take about ten
+/// seconds.
 const REJECTED_TRIES: u32 = 6;
 
-/// Why a request is not tried again.
+/// The reason why a request is not retried.
 pub(super) enum PostFailure {
-    /// The place is known to be gone or closed to us: everything else for it is rejected as well.
+    /// The place is gone or forbidden: every other request for it is rejected as well.
     Place(Rejection, String),
     /// Only this request is refused.
     Request(Unposted),
-    /// The cards or files of this request are refused; words may be taken.
+    /// The cards or files of this request are refused; plain text may be accepted.
     Extras(Unposted),
-    /// The message that it answers was deleted before any of it was posted.
+    /// The trigger was deleted before any of the answer was posted.
     TriggerGone,
-    /// The platform refused it for now, and the answers behind it wait no longer.
+    /// The platform refused the request for now, and the answers behind it stop waiting.
     Refused(Unposted),
-    /// Nothing failed: the edits are done, and the rest is to be posted in its turn.
+    /// No failure: the edits are done, and the rest is posted in its turn.
     Begun,
 }
 
 impl Courier {
-    /// One read with a few tries.
+    /// Performs one read with a few tries.
     pub(super) async fn read(&mut self, request: &PostRequest) -> Result<PostResult, PostError> {
         let mut attempt = 0;
         loop {
@@ -58,7 +60,7 @@ impl Courier {
         }
     }
 
-    /// One attempt, at its slot.
+    /// Performs one attempt, at its slot.
     pub(super) async fn perform(&mut self, request: &PostRequest) -> Result<PostResult, PostError> {
         let flight = match Track::of(request) {
             Some(track) => Some(Flight::reserve(&self.pace, track).await),
@@ -68,7 +70,7 @@ impl Courier {
         self.send(request, flight).await
     }
 
-    /// One attempt right now, with everything learned from the answer.
+    /// Performs one attempt immediately, and learns the limits from the response.
     pub(super) async fn attempt(&mut self, request: &PostRequest) -> Result<PostResult, PostError> {
         let flight = Track::of(request).map(|track| Flight::begin(&self.pace, track));
         self.send(request, flight).await
@@ -94,7 +96,7 @@ impl Courier {
                 Ok(result)
             }
             Err(error) => {
-                // It counts also without an answer that says so.
+                // The request counts against the bucket even if the response does not report it.
                 if let Some(track) = track {
                     self.pace.lock().spend(track);
                 }
@@ -110,7 +112,7 @@ impl Courier {
         }
     }
 
-    /// Waits before the next try of a post, or says why there is none.
+    /// Sleeps before the next try of a post, or returns the reason why there is none.
     pub(super) async fn wait_or_refuse(
         &mut self,
         error: PostError,
@@ -142,7 +144,7 @@ impl Courier {
         Ok(())
     }
 
-    /// Counts a refusal. The second one is the line of the log that says why an answer is late.
+    /// Counts a refusal. The second refusal is logged as the reason for a late answer.
     fn count_refusal(&mut self, error: &PostError) {
         self.tries.refused = self.tries.refused.saturating_add(1);
         let since = *self.tries.since.get_or_insert_with(Instant::now);
@@ -156,7 +158,7 @@ impl Courier {
         }
     }
 
-    /// The wait before the next round of an answer with so many refusals.
+    /// Returns the delay before the next round of an answer with this number of refusals.
     pub(super) fn pause_of_round(refused: u32, roll: f64) -> Duration {
         RETRY.base + RETRY.delay(refused, roll)
     }
@@ -169,11 +171,11 @@ impl Courier {
     }
 }
 
-/// What a rejection means for the piece that was to be shown; none when the same request is worth another try.
+/// Returns the consequence of a rejection for the rejected piece, or `None` if the same request is worth another try.
 fn failure(reason: Rejection, words: &str, piece: &Piece, attempt: u32) -> Option<PostFailure> {
     let rejected = || Unposted::Rejected(reason, words.to_owned());
     match reason {
-        // A place may take words and refuse links, pictures or files.
+        // A place may accept text and refuse links, pictures or files.
         Rejection::Content | Rejection::Forbidden | Rejection::Unexplained if !piece.is_plain() => {
             Some(PostFailure::Extras(rejected()))
         }

@@ -1,8 +1,10 @@
-//! Answers that their platform refuses again and again: they go on beside the queues of their place, so that no other answer waits.
+//! Answers that the platform keeps refusing: they move beside the queues of their place, so that they delay no other
+//! answer.
 //!
-//! One courier at a time sweeps over them in the order of their coming, with one round of tries for each, and pauses after a sweep. If
-//! two answers in a row are refused and none is taken between them, the place is stuck: that is an outage rather than a bad answer.
-//! Then the queues wait, so that the order holds, and the sweep includes their first answer. The first answer that is taken ends that.
+//! One courier at a time sweeps over them in order of arrival, with one round of tries for each, and pauses after a
+//! sweep. If two answers in a row are refused and none is accepted between them, the place is stuck: that is an outage
+//! rather than a bad answer. Then the queues stop, so that the order holds, and the sweep includes their first answer.
+//! The first accepted answer ends the outage.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,40 +23,41 @@ use domain::delivery::BESIDE_AFTER;
 use domain::ending::Unposted;
 use domain::ids::Place;
 
-/// The most answers of one place that go on beside its queues. Beyond that the queues wait as well.
+/// The most answers of one place beside its queues. Beyond that the queues stop as well.
 const BESIDE_MAX: usize = 16;
-/// The refusals that others wait for while an answer goes on beside them: a second bad answer is rarer than an outage.
+/// The refusals after which other answers pass while an answer is already beside the queues: a second bad answer is
+/// rarer than an outage.
 const SUSPICIOUS: u32 = 2;
 /// The most places that readiness names.
 const PLACES_NAMED: usize = 20;
 
-/// What goes on beside the queues of a place.
+/// The answers beside the queues of a place.
 #[derive(Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact that stands by itself")]
 pub(super) struct Beside {
-    /// Those that wait for the next sweep, the oldest first.
+    /// The answers for the next sweep, the oldest first.
     tried: VecDeque<Job>,
-    /// Those that the sweep has yet to come to.
+    /// The answers that are left in the current sweep.
     untried: VecDeque<Job>,
-    /// The one that a courier is out with.
+    /// The answer that a courier carries.
     out: Option<Task>,
-    /// The timer of the next sweep runs.
+    /// True if the timer of the next sweep is running.
     timed: bool,
-    /// Nothing was taken here since the last refusal of another answer: the queues wait.
+    /// True if another answer was refused and none has been accepted here since: the queues stop.
     pub stuck: bool,
-    /// An answer was taken in this sweep.
+    /// True if an answer was accepted in this sweep.
     taken: bool,
-    /// The sweep has come to the first answer of the queues.
+    /// True if the sweep has reached the first answer of the queues.
     past_queues: bool,
 }
 
 impl Beside {
-    /// Nothing goes on beside the queues.
+    /// True if no answer is beside the queues.
     pub(super) fn is_empty(&self) -> bool {
         self.tried.is_empty() && self.untried.is_empty() && self.out.is_none()
     }
 
-    /// The refusals after which an answer of the queues lets the others pass.
+    /// Returns the number of refusals after which an answer of the queues lets others pass.
     pub(super) fn patience(&self) -> u32 {
         if self.is_empty() { BESIDE_AFTER } else { SUSPICIOUS }
     }
@@ -64,24 +67,24 @@ impl Beside {
         self.out.as_ref() == Some(task) || jobs.any(|job| job.task == *task)
     }
 
-    /// One more, the youngest.
+    /// Adds the youngest answer.
     pub(super) fn add(&mut self, job: Job) {
         self.tried.push_back(job);
     }
 
-    /// All that wait.
+    /// Removes all answers that no courier carries.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Job> + '_ {
         self.untried.drain(..).chain(self.tried.drain(..))
     }
 
-    /// Takes some of them out. A courier that is out with one goes on.
+    /// Removes the matching answers. A courier in flight continues.
     pub(super) fn take(&mut self, is_it: impl Fn(&Task) -> bool) -> VecDeque<Job> {
         let mut taken = job::take_out(&mut self.untried, &is_it);
         taken.extend(job::take_out(&mut self.tried, &is_it));
         taken
     }
 
-    /// The courier of the sweep is back.
+    /// Records that the courier of the sweep returned.
     pub(super) fn returned(&mut self) {
         self.out = None;
     }
@@ -92,7 +95,7 @@ impl Beside {
 }
 
 impl Outbox {
-    /// The platform refused an answer for now: it goes on beside the others.
+    /// Moves an answer that the platform refused for now beside the queues.
     pub(super) fn refused(
         &self,
         ctx: &mut ActorContext<Outbox>,
@@ -106,7 +109,7 @@ impl Outbox {
             return self.report(state, job.task, Err(reason));
         }
         if let Task::Turn(turn) = &job.task {
-            // A journal that refuses this offers the answer again.
+            // If the journal refuses this, it offers the answer again.
             self.journal.tell(JournalMsg::Refused(turn.clone(), job.tries.refused, job.tries.refused_for()));
         }
         self.refuses(state, place, &reason.to_string());
@@ -124,7 +127,7 @@ impl Outbox {
         Self::sweep_after(ctx, state, place, pause);
     }
 
-    /// Begins a sweep after a pause, or in time for the next apology; not while one is under way or about to begin.
+    /// Schedules a sweep after a pause, or earlier for the next apology. No effect if a sweep is running or scheduled.
     pub(super) fn sweep_after(ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place, pause: Duration) {
         let Some(queue) = state.lanes.get_mut(place) else { return };
         let beside = &mut queue.beside;
@@ -152,7 +155,7 @@ impl Outbox {
         self.send_couriers(ctx, state, place);
     }
 
-    /// Sends a courier with the next one of the sweep, or ends it.
+    /// Sends a courier with the next answer of the sweep, or ends the sweep.
     pub(super) fn sweep_on(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place) {
         let Some(queue) = state.lanes.get_mut(place) else { return self.settled(state, place) };
         let next = queue.beside.untried.pop_front().or_else(|| {
@@ -174,13 +177,13 @@ impl Outbox {
         Self::sweep_after(ctx, state, place, Courier::pause_of_round(refused, self.dice.roll()));
     }
 
-    // === What readiness says of it ===
+    // === Readiness ===
 
-    /// An answer was taken in a place.
+    /// Records that an answer was accepted in a place.
     pub(super) fn taken(&self, state: &mut OutboxState, place: &Place) {
         if let Some(queue) = state.lanes.get_mut(place) {
             queue.beside.taken = true;
-            // The sweep in progress ends it in order.
+            // The current sweep ends the outage in order.
             queue.beside.stuck &= queue.beside.out.is_some() || !queue.beside.untried.is_empty();
         }
         if std::mem::replace(&mut state.refuses_all, false) {
@@ -188,7 +191,7 @@ impl Outbox {
         }
     }
 
-    /// An answer goes on beside the others of its place; nothing was taken at the door since.
+    /// Reports that an answer moved beside the queues of its place, with none accepted at the door since.
     fn refuses(&self, state: &mut OutboxState, place: &Place, reason: &str) {
         if state.refusing.len() < PLACES_NAMED {
             state.refusing.insert(place.clone());
@@ -200,7 +203,7 @@ impl Outbox {
         self.board.down(PartKind::Posts, &self.posts(), reason);
     }
 
-    /// Nothing goes on beside the others of a place any more.
+    /// Reports that no answer is beside the queues of a place any more.
     fn settled(&self, state: &mut OutboxState, place: &Place) {
         if state.refusing.remove(place) {
             self.board.forget(PartKind::Place, &place.to_string());
@@ -210,7 +213,7 @@ impl Outbox {
         }
     }
 
-    /// The name of the part that stands for all posts of the door.
+    /// Returns the name of the part that represents all posts of the door.
     pub(super) fn posts(&self) -> String {
         format!("{}:posts", self.door)
     }

@@ -1,5 +1,5 @@
-//! Places that are known to be gone or closed to us. Who would ask a model for an answer looks here first. It outlives the actors,
-//! and its entries outlive nothing: each holds for some seconds.
+//! Places that are gone or forbidden. Callers check here before they request an answer from a model. The object
+//! survives restarts of the actors; each entry expires after some seconds.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -9,38 +9,38 @@ use tokio::time::Instant;
 
 use domain::ids::{Person, Place};
 
-/// The most places that are remembered; further ones count as open, and the platform says so itself.
+/// The most places remembered. Further ones count as open, and the platform rejects their posts.
 const PLACES_MAX: usize = 10_000;
-/// The most persons remembered for one place as having a notice there; further ones get none.
+/// The most members with a queued notice remembered per place; further ones get no notice.
 const PERSONS_MAX: usize = 1_000;
 
-/// A place that is closed again so long after it was closed before is closed anew.
+/// The time after the end of a closure at which a new closure starts fresh, with new notices.
 const ANEW_AFTER: Duration = Duration::from_secs(60);
 
-/// The places that are closed now.
+/// The closed places.
 #[derive(Default)]
 pub struct ClosedPlaces(Mutex<HashMap<Place, Closed>>);
 
 struct Closed {
     until: Instant,
-    /// For whom a notice waits, until the place is known to be open.
+    /// The members with a queued notice, until the place is open again.
     noticed: HashSet<Person>,
 }
 
-/// Whether something can be said in a place.
+/// The state of access to a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlaceAccess {
-    /// As far as is known.
+    /// The place is open, as far as is known.
     Open,
-    /// Not now. This person gets a notice when it can be said.
+    /// The place is closed. This member gets a notice once it is open.
     Notice,
-    /// Not now, and a notice for this person waits already.
+    /// The place is closed, and a notice for this member is already queued.
     Silent,
 }
 
 impl ClosedPlaces {
-    /// Whether something can be said in a place to a person, who asked for it or, without one, to all there. A notice that is
-    /// promised counts as waiting from then on.
+    /// Returns the access to a place for a member who asked, or, without a member, for a general post. A returned
+    /// [`PlaceAccess::Notice`] counts as queued from then on.
     pub fn access(&self, place: &Place, person: Option<&Person>) -> PlaceAccess {
         let mut places = self.0.lock();
         let Some(closed) = places.get_mut(place).filter(|closed| closed.until > Instant::now()) else {
@@ -51,7 +51,7 @@ impl ClosedPlaces {
         if first { PlaceAccess::Notice } else { PlaceAccess::Silent }
     }
 
-    /// The platform closed this place to us; it is left alone until then.
+    /// Closes a place until this time; nothing is posted there meanwhile.
     pub(super) fn close(&self, place: &Place, until: Instant) {
         let mut places = self.0.lock();
         if places.len() >= PLACES_MAX {
@@ -68,7 +68,7 @@ impl ClosedPlaces {
         }
     }
 
-    /// The place is open, or nothing is known of it any more.
+    /// Opens a place, or removes its state.
     pub(super) fn open(&self, place: &Place) {
         self.0.lock().remove(place);
     }

@@ -1,5 +1,5 @@
-//! A courier: the task that posts one answer, piece by piece, within the platform's budgets and without ever posting twice. An
-//! answer whose draft stands in the channel already is finished by edit.
+//! A courier: the task that posts one answer, piece by piece, within the platform's budgets and without duplicates. An
+//! answer whose draft is already in the channel is finished by edits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,44 +26,44 @@ use domain::outgoing::{Capabilities, File, Outgoing, Part, Piece};
 use domain::rejection::Rejection;
 use ports::{Dice, PostError, PostRequest, PostResult, Poster, Renderer};
 
-/// How long an answer is tried before it is given up, counted from its first refusal, or else from its first try.
+/// The time after which an answer is given up, counted from its first refusal, or else from its first try.
 pub(super) const GIVE_UP_AFTER: Duration = Duration::from_secs(600);
 
-/// The patience with an answer that goes on beside those of its place: one try of each request in a round.
+/// The patience with an answer beside the queues: one try of each request in a round.
 pub(super) const BESIDE: u32 = 1;
 
-/// Posts one answer, or reads something, within the budgets.
+/// Posts one answer, or performs reads, within the budgets.
 pub(super) struct Courier {
     pub poster: Arc<dyn Poster>,
     pub pacer: Arc<Mutex<Pacer>>,
     pub dice: Arc<dyn Dice>,
     pub renderer: Arc<dyn Renderer>,
     pub pace: SharedPace,
-    /// What this process runs with.
+    /// The settings in use.
     pub live: Live,
-    /// What it carries; none for reads and drafts.
+    /// The task it carries; none for reads and drafts.
     pub task: Option<Task>,
-    /// What was tried of it so far.
+    /// The tries of the task so far.
     pub tries: Tries,
-    /// The refusals that the answers behind it wait for; none when nothing is counted.
+    /// The number of refusals after which the answers behind it pass; none if refusals are not counted.
     pub patience: Option<u32>,
     /// Permission to post, checked before each request.
     pub clearance: Clearance,
 }
 
-/// How far an answer has come.
+/// The progress of a delivery.
 struct Progress {
     found: Found,
-    /// There may be messages of a draft that could not be found.
+    /// True if messages of a draft may exist that could not be found.
     doubtful: bool,
     first_visible: Option<Instant>,
-    /// Its whole form has cards or files.
+    /// True if its whole form has cards or files.
     has_extras: bool,
-    /// The channel was looked at in this round.
+    /// True if the channel was read in this round.
     looked: bool,
 }
 
-/// What became of an edit.
+/// The result of an edit.
 enum Edited {
     Done,
     /// The message was removed.
@@ -71,8 +71,8 @@ enum Edited {
 }
 
 impl Courier {
-    /// Posts an answer, or the best form of it that the platform takes. One that was sent for edits alone comes back when the rest of
-    /// it is to be posted in its turn.
+    /// Posts an answer, or its best form that the platform accepts. An answer sent for edits alone returns when the
+    /// rest is to be posted in its turn.
     pub(super) async fn deliver(mut self, mut job: Job, track: Option<Track>) -> Returned {
         let begun = Instant::now();
         self.task = Some(job.task.clone());
@@ -119,7 +119,8 @@ impl Courier {
         Returned { job, track, end }
     }
 
-    /// Tries the forms of an answer, from the best to the least that is due. Gives the one that the platform took.
+    /// Tries the forms of an answer, from the best to the least that is due. Returns the form that the platform
+    /// accepted.
     async fn round(&mut self, job: &Job, track: Track, progress: &mut Progress) -> Result<Form, PostFailure> {
         let until = self.tries.begun.unwrap_or_else(Instant::now) + GIVE_UP_AFTER;
         let mut form = self.tries.best;
@@ -165,7 +166,7 @@ impl Courier {
         if form == Form::Whole {
             progress.has_extras = pieces.iter().any(|piece| !piece.is_plain());
         }
-        // While the platform remembers the nonces they decide: words may be those of another answer.
+        // While the platform remembers the nonces, they detect duplicates. Text alone may match another answer.
         let check = job.check && job.nonce_until.is_none_or(|until| until <= Instant::now());
         if progress.found.pieces.is_empty() && !progress.looked && (check || progress.doubtful) {
             progress.found = self.find(&job.outgoing.place, job.anchor(), &pieces, until).await?;
@@ -179,7 +180,7 @@ impl Courier {
         Ok(())
     }
 
-    /// What each post of this form carries.
+    /// Returns the content of each post of this form.
     async fn pieces(&self, job: &Job, form: Form) -> Vec<Piece> {
         let door = self.poster.capabilities();
         let words = Capabilities::text_only(door.text_limit);
@@ -198,7 +199,7 @@ impl Courier {
         }
     }
 
-    /// Reacts to the question in one try: no text was taken.
+    /// Reacts to the question in one try, because no text was accepted.
     async fn react(&mut self, job: &Job) -> Result<(), PostFailure> {
         let reaction = self.live.now().settings.rate_limiter.reaction.clone();
         let (Some(message), Some(emoji)) = (job.outgoing.reply_to.clone(), reaction) else {
@@ -214,15 +215,16 @@ impl Courier {
         }
     }
 
-    /// Whether the message that an answer is for was deleted, which nobody told us while we were away.
+    /// True if the trigger was deleted without a report, for example while the bot was offline.
     async fn trigger_is_gone(&mut self, job: &Job) -> bool {
         let (Task::Turn(_), Some(trigger)) = (&job.task, &job.outgoing.reply_to) else { return false };
         let request = PostRequest::Fetch { place: job.outgoing.place.clone(), message: trigger.clone() };
-        // Whatever else the platform says, the answer is worth a try.
+        // On any other response of the platform, the answer is worth a try.
         self.read(&request).await.is_err_and(|error| error.is_message_gone())
     }
 
-    /// The parts with their formulas drawn, where the door takes pictures. What cannot be drawn stays as it is.
+    /// Returns the parts with their formulas drawn, if the door accepts pictures. A formula that cannot be drawn stays
+    /// text.
     async fn pictured(&self, parts: &[Part], door: &Capabilities) -> Vec<Part> {
         let mut pictured = Vec::with_capacity(parts.len());
         let mut room = door.files;
@@ -245,15 +247,15 @@ impl Courier {
                 Some(File { description: formula.to_owned(), ..file })
             }
             Err(reason) => {
-                // What cannot be drawn is named in the formula's own words.
+                // The log names the reason that the renderer returned.
                 tracing::info!(event = "outbox.no_picture", reason = reason.label(), text = %reason, "a formula is shown as text");
                 None
             }
         }
     }
 
-    /// Brings each piece into the channel: what stands there already is finished by edit, the rest is posted. A courier for edits
-    /// stops before the first post.
+    /// Brings each piece into the channel: existing messages are finished by edits, the rest is posted. A courier for
+    /// edits stops before the first post.
     async fn bring(
         &mut self,
         job: &Job,
@@ -285,7 +287,7 @@ impl Courier {
             let again = progress.found.pieces.get(index).is_some();
             let message = self.create(job, pieces, (index, again), until).await?;
             if progress.doubtful && index < DRAFT_MESSAGES_MAX {
-                // The nonce may have brought back a draft that could not be found.
+                // The nonce may have returned a draft that could not be found.
                 self.edit(job, &message, piece, until).await?;
             }
             progress.first_visible.get_or_insert_with(Instant::now);
@@ -294,7 +296,8 @@ impl Courier {
         if missing && track == Track::Edits { Err(PostFailure::Begun) } else { Ok(()) }
     }
 
-    /// Removes what a draft showed beyond the end of the answer. It is tried once: the answer itself stands there.
+    /// Removes the messages of a draft beyond the end of the answer, in one try, because the answer itself is
+    /// complete.
     async fn remove_rest(&mut self, place: &Place, found: &mut Found, pieces: usize) {
         for shown in found.pieces.drain(pieces.min(found.pieces.len())..) {
             let request = PostRequest::Delete { place: place.clone(), message: shown.message };
@@ -304,7 +307,7 @@ impl Courier {
         }
     }
 
-    /// Posts the piece of this index; `again` when a message of it was removed.
+    /// Posts the piece of this index; `again` if a message of it was removed.
     async fn create(
         &mut self,
         job: &Job,
@@ -322,7 +325,7 @@ impl Courier {
             if self.tries.unsure.is_some_and(|at| at.elapsed() > NONCE_TRUST) {
                 let (place, anchor) = (&job.outgoing.place, job.anchor());
                 if matches!(anchor, Anchor::Nothing) {
-                    // A plain message of no turn cannot be told from others of ours.
+                    // A plain message of no turn cannot be distinguished from our other messages.
                     return Err(PostFailure::Request(Unposted::Uncertain));
                 }
                 let found = self.find(place, anchor, pieces, until).await?;
@@ -344,7 +347,7 @@ impl Courier {
             }
             let rejected = matches!(error, PostError::Rejected { .. });
             match self.wait_or_refuse(error, piece, attempt, until).await {
-                // It may be the reply alone that is rejected.
+                // The platform may reject only the reply reference.
                 Err(PostFailure::Request(_)) if rejected && drop_reply(&mut request) => {}
                 outcome => outcome?,
             }
@@ -352,7 +355,7 @@ impl Courier {
         unreachable!("tries end by a result or by the deadline")
     }
 
-    /// Whether a message of ours stands in its place, as far as the platform tells.
+    /// True if our message exists in its place, as far as the platform reports.
     async fn stands(&mut self, place: &Place, message: &MessageId) -> bool {
         let request = PostRequest::Fetch { place: place.clone(), message: message.clone() };
         match self.perform(&request).await {
@@ -379,7 +382,7 @@ impl Courier {
                 Err(error) if error.is_message_gone() => return Ok(Edited::Gone),
                 Err(error) => error,
             };
-            // Some answers for a message that is gone do not say so.
+            // Some responses for a removed message do not name that reason.
             let doubtful =
                 matches!(&error, PostError::Rejected { reason: Rejection::Unexplained | Rejection::Content, .. });
             if doubtful && !self.stands(&job.outgoing.place, message).await {
@@ -387,7 +390,7 @@ impl Courier {
             }
             let rejected = matches!(error, PostError::Rejected { .. });
             match self.wait_or_refuse(error, piece, attempt, until).await {
-                // It may no longer be edited: what stands there has to do.
+                // The message may no longer be editable: its present content has to do.
                 Err(PostFailure::Request(_)) if rejected && piece.is_plain() => break,
                 outcome => outcome?,
             }
@@ -396,7 +399,7 @@ impl Courier {
     }
 }
 
-/// Makes a reply a plain message; false when it was one.
+/// Turns a reply into a plain message; false if it was one already.
 fn drop_reply(request: &mut PostRequest) -> bool {
     let PostRequest::Create { reply_to, .. } = request else { return false };
     reply_to.take().is_some()

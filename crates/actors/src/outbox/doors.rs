@@ -1,4 +1,4 @@
-//! Which outbox belongs to which door.
+//! The outboxes by door.
 
 use std::sync::Arc;
 
@@ -11,26 +11,26 @@ use domain::ids::Door;
 #[derive(Clone)]
 pub struct Outboxes {
     known: Arc<[(Door, Handle<OutboxMsg>)]>,
-    /// No actor ever runs there.
+    /// An address without an actor.
     none: Handle<OutboxMsg>,
 }
 
 impl Outboxes {
-    /// The outboxes of these doors.
+    /// Returns the outboxes of these doors.
     #[must_use]
     pub fn new(known: Vec<(Door, Handle<OutboxMsg>)>) -> Self {
         let row: &Row = TREE.find(ActorKind::Outbox).unwrap_or(&TREE);
         Self { known: known.into(), none: Handle::new(row, ROOT, Scope::Door(Door::new("unknown"))) }
     }
 
-    /// The outbox of a door. A door that is not there has an address that is down for ever, so nothing is ever posted
-    /// elsewhere in its place.
+    /// Returns the outbox of a door. An unknown door gets an address without an actor, so its posts never go to
+    /// another door.
     #[must_use]
     pub fn of(&self, door: &Door) -> &Handle<OutboxMsg> {
         self.known.iter().find(|(known, _)| known == door).map_or(&self.none, |(_, outbox)| outbox)
     }
 
-    /// Whether the door is there.
+    /// True if the door exists.
     #[must_use]
     pub fn has(&self, door: &Door) -> bool {
         self.known.iter().any(|(known, _)| known == door)

@@ -1,33 +1,35 @@
-//! The bound of a mailbox: the messages of other actors that may wait for an actor, and what becomes of one more.
+//! The bound of a mailbox: its capacity for messages of other actors, and its overflow policy.
 //!
-//! Each constant says what bounds its senders. A mailbox on the path of a turn has room for every turn that may be open by default
-//! (`turn.open`, 2,000), several times where a turn sends several messages. So it is full only if its actor stands still, or if the
-//! operator lets more turns be open. What is refused then comes again: its sender repeats it, or its receipt returns it.
+//! Each constant documents the bound of its senders. A mailbox on the path of a turn has room for every turn that may
+//! be open by default (`turn.open`, 2,000), multiplied where a turn sends several messages. It fills up only if its
+//! actor is stuck, or if the operator raises the number of open turns. Refused messages come back: the sender retries,
+//! or the receipt returns the event.
 //!
-//! An actor's own events (timers, ends of its tasks) are not refused: they are bounded by the timers and tasks that it started.
+//! An actor's own events (timers, ends of its tasks) are never refused: the timers and tasks that it started bound
+//! them.
 
 use std::fmt;
 
 /// The bound of a mailbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mailbox {
-    /// The most messages of other actors in it, with the one that is being handled.
+    /// The most messages of other actors, including the message in progress.
     pub capacity: usize,
-    /// The fate of one more.
+    /// The overflow policy.
     pub when_full: WhenFull,
 }
 
-/// The fate of a message for which a mailbox has no room. It is counted in any case.
+/// The overflow policy of a mailbox. Each overflow is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhenFull {
-    /// The sender gets it back and decides: repeat it later, tell the member, or drop the receipt that travels with it.
+    /// The sender gets the message back and decides: retry later, tell the member, or drop the receipt inside it.
     Refuse,
-    /// It is dropped, because a message that waits already asks for the same.
+    /// The message is dropped, because a queued message already asks for the same.
     Drop,
 }
 
 impl WhenFull {
-    /// The word in the tree's table.
+    /// Returns the word for the table of the tree.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -38,7 +40,7 @@ impl WhenFull {
 }
 
 impl Mailbox {
-    /// The mailbox of an actor that takes no messages: the type of its messages has no values.
+    /// The mailbox of an actor without messages: its message type has no values.
     pub const NONE: Self = Self::refusing(0);
 
     const fn refusing(capacity: usize) -> Self {
@@ -55,52 +57,55 @@ impl fmt::Display for Mailbox {
     }
 }
 
-/// One that is being handled and one that waits: the latter does all that further ones ask for, since they carry no data.
+/// One message in progress and one queued. Signals carry no data, so the queued one stands for all later ones.
 pub(super) const SIGNAL: Mailbox = Mailbox { capacity: 2, when_full: WhenFull::Drop };
 
-/// An open turn sends about four messages one after the other (accepted, acts, answered, delivered) and holds a permit of `turn.open`
-/// until it is closed. Turns of earlier lives hold none, but are handed out by the journal itself.
+/// An open turn sends about four messages in sequence (accepted, acts, answered, delivered) and holds a permit of
+/// `turn.open` until it is closed. Recovered turns hold no permit, but the journal itself offers them.
 pub(super) const JOURNAL: Mailbox = Mailbox::refusing(20_000);
 
-/// An open turn sends typing, a draft that is announced again while it grows, the end of both, and its answer. Notices
-/// (`NOTICES_MAX`, 1,000), requests of commands and reads of shards come beside them.
+/// An open turn sends typing, a draft with repeated updates, the end of both, and its answer. Notices (`NOTICES_MAX`,
+/// 1,000), requests of commands and reads of shards are added to these.
 pub(super) const OUTBOX: Mailbox = Mailbox::refusing(10_000);
 
-/// An open turn asks to be let through and is settled. A journal that took up more turns than this offers the rest at its next sweep.
+/// An open turn requests admission and is settled. If the journal recovers more turns than this, it offers the rest at
+/// its next sweep.
 pub(super) const RATE_LIMITER: Mailbox = Mailbox::refusing(10_000);
 
-/// As many messages as the sweeper keeps while its records are being read (`EARLY_MAX`).
+/// The sweeper keeps as many messages while it loads its records (`EARLY_MAX`).
 pub(super) const RESTRICTION_SWEEPER: Mailbox = Mailbox::refusing(1_000);
 
-/// Files change and providers announce themselves at most every few seconds, and a handler that hangs is killed after ten.
+/// Files change and providers announce themselves at most every few seconds, and a handler that hangs is killed after
+/// ten seconds.
 pub(super) const TOOLS: Mailbox = Mailbox::refusing(100);
 
-/// Each tool server tells of its list when it is connected and when the list changes: at most 200 providers and the configured servers.
+/// Each tool server reports its list when it connects and when the list changes. There are at most 200 providers plus
+/// the configured servers.
 pub(super) const TOOL_CACHE: Mailbox = Mailbox::refusing(1_000);
 
-/// Gates that may be open at once (`OPEN_MAX`), asked and ended, and what members press meanwhile.
+/// Requests and ends of the approvals that may be open at once (`OPEN_MAX`), and button presses of members.
 pub(super) const APPROVALS: Mailbox = Mailbox::refusing(1_000);
 
-/// Calls of one server hold a place each (`CALLS_MAX`, 16); `tools` sends signals beside them.
+/// Each call of a server holds one of `CALLS_MAX` (16) places; `tools` adds signals.
 pub(super) const MCP: Mailbox = Mailbox::refusing(64);
 
-/// An open turn waits for one permit at a time and reports one call.
+/// An open turn requests one permit at a time and reports one call.
 pub(super) const LLM_DISPATCHER: Mailbox = Mailbox::refusing(10_000);
 
-/// An open turn is offered, and may be cancelled.
+/// An open turn is offered once at a time, and may be cancelled.
 pub(super) const CONVERSATIONS: Mailbox = Mailbox::refusing(10_000);
 
 /// All turns that may be open by default, in one place.
 pub(super) const CONVERSATION: Mailbox = Mailbox::refusing(2_000);
 
-/// 64 commands run at once and further ones wait; what is refused, the shard hands on again.
+/// 64 commands run at once and more are queued. The shard hands refused commands on again.
 pub(super) const COMMANDS: Mailbox = Mailbox::refusing(1_000);
 
-/// As many events as one shard holds unsettled (`UNSETTLED_MAX`). What is refused, the shard hands on again.
+/// As many events as one shard holds unsettled (`UNSETTLED_MAX`). The shard hands refused events on again.
 pub(super) const GATEWAY: Mailbox = Mailbox::refusing(10_000);
 
-/// The identify queue tells the number of shards once in each of its lives.
+/// The identify queue reports the number of shards once per start.
 pub(super) const DISCORD: Mailbox = Mailbox::refusing(16);
 
-/// Each shard asks once and waits; the largest bots have some thousand shards over all processes.
+/// Each shard sends one request and waits. The largest bots have some thousand shards over all processes.
 pub(super) const IDENTIFY_QUEUE: Mailbox = Mailbox::refusing(1_000);

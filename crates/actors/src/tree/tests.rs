@@ -27,7 +27,7 @@ fn paths_come_from_the_rows() {
 
 #[test]
 fn actors_of_one_kind_have_one_supervisor() {
-    // Samples, labels and folds of pages gather actors by their kind alone.
+    // Samples, labels and page sections group actors by kind alone.
     fn kinds(row: &'static Row) -> Vec<ActorKind> {
         std::iter::once(row.kind).chain(row.children.iter().flat_map(kinds)).collect()
     }
