@@ -1,4 +1,5 @@
-//! The account of what happens: actors tell it once, and each reader makes of it what it is for.
+//! The account of events: actors report each event once, and every reader derives its own output (log lines, metrics,
+//! audit).
 
 mod log;
 mod meters;
@@ -10,19 +11,19 @@ use self::meters::Meters;
 use domain::happening::Happening;
 use ports::Observer;
 
-/// The place where what happens is told. Clones are the same account.
+/// The account to which actors report events. Clones share the same readers.
 #[derive(Clone)]
 pub struct Account(Arc<[Arc<dyn Observer>]>);
 
 impl Account {
-    /// An account with these readers beside the log and the metrics, which every account has.
+    /// An account with these readers, in addition to the log and the metrics, which every account has.
     #[must_use]
     pub fn new(readers: impl IntoIterator<Item = Arc<dyn Observer>>) -> Self {
         let own: [Arc<dyn Observer>; 2] = [Arc::new(LogLines), Arc::new(Meters::default())];
         Self(own.into_iter().chain(readers).collect())
     }
 
-    /// Tells every reader, in the caller's own task.
+    /// Passes the event to every reader, in the caller's task.
     pub fn tell(&self, happening: &Happening<'_>) {
         for reader in &*self.0 {
             reader.observe(happening);

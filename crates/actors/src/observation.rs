@@ -1,5 +1,5 @@
-//! Readers of the account of what happens: time lines of turns, the audit of tools, the events of clients. Beside them: parts and
-//! their states, samples.
+//! Readers of the account of events: time lines of turns, the tool audit, the event streams of clients. Also the states
+//! of parts, and samples.
 
 pub mod audit;
 pub mod board;

@@ -1,4 +1,4 @@
-//! State and functions that several actors share. What is kept here outlives a crash of each of them.
+//! Shared state and functions of several actors. This state outlives a crash of any of them.
 
 pub(crate) mod allowances;
 pub(crate) mod alone;

@@ -1,4 +1,5 @@
-//! Renders happenings as lines of the log. Each event has its name in `telemetry::events`, and its level, fields and sentence here.
+//! Renders events as log lines. The name of each event is in `telemetry::events`; its level, fields and message are
+//! here.
 
 mod calls;
 mod gates;
@@ -7,7 +8,7 @@ mod turns;
 use domain::happening::Happening;
 use ports::Observer;
 
-/// The reader that writes the lines.
+/// The reader that writes the log lines.
 pub(super) struct LogLines;
 
 impl Observer for LogLines {

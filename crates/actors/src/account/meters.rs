@@ -1,4 +1,4 @@
-//! Renders happenings as metrics. Each has its name, kind and meaning in `telemetry::metrics`.
+//! Renders events as metrics. The name, kind and description of each metric are in `telemetry::metrics`.
 
 mod models;
 
@@ -15,10 +15,10 @@ use domain::turn::{Outcome, Turn};
 use ports::Observer;
 use telemetry::metrics as names;
 
-/// Rows of models whose handles are kept; a changed configuration can bring new rows.
+/// The maximum number of model rows whose metric handles are cached; a changed configuration can add rows.
 const ROWS: usize = 64;
 
-/// The reader that counts and measures.
+/// The reader that updates counters and histograms.
 #[derive(Default)]
 pub(super) struct Meters {
     rows: Mutex<HashMap<String, RowMeter>>,

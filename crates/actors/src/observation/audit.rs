@@ -1,5 +1,5 @@
-//! The audit of tools, kept in the store for a time that is a setting. A reader of the account of what happens: it lives outside the
-//! actors, and a crash of one loses nothing of it.
+//! The tool audit, stored for a configurable retention period. It is a reader of the account of events and lives
+//! outside the actors, so a crash of an actor loses no line.
 
 mod lines;
 
@@ -17,7 +17,7 @@ use domain::ids::Timestamp;
 use domain::keys;
 use ports::{AuditLog, Clock, Store, Write};
 
-/// The most lines that are read at once: those of some more days than any are kept by default.
+/// The maximum number of lines of one read: more than the default retention period holds.
 const READ_MAX: usize = 200_000;
 
 /// Writes and reads the audit.
@@ -29,12 +29,12 @@ pub struct Audit {
     today: Mutex<Today>,
 }
 
-/// How many lines one day has, as far as this process knows.
+/// The number of lines of the current day that this process has seen.
 #[derive(Default)]
 struct Today {
     day: u64,
     lines: u64,
-    /// It was said that no more are kept.
+    /// True if the log already reports that the day is full.
     said: bool,
 }
 
@@ -45,7 +45,7 @@ impl Audit {
         Self { store, clock, live, forgotten, today: Mutex::default() }
     }
 
-    /// Learns how many lines earlier lives and other processes wrote today.
+    /// Reads the number of lines that earlier processes and other processes wrote today.
     pub(crate) async fn load(&self) {
         let day = day(self.clock.now());
         let stored = self.store.get(&keys::audit_count(day)).await;
@@ -58,7 +58,7 @@ impl Audit {
         }
     }
 
-    /// Keeps a line. `asked` is when what it belongs to was asked: who wished to be forgotten since leaves no line.
+    /// Stores a line. `asked` is the time of the request; the line is dropped if the member was forgotten after it.
     fn note(&self, mut line: AuditLine, asked: Timestamp) {
         let settings = &self.live.now().settings;
         let ttl = settings.tools.audit;
@@ -72,7 +72,7 @@ impl Audit {
         if saving.covers_person(&line.person, asked) {
             return;
         }
-        // Plain data with string keys always serialises.
+        // Plain data with string keys always serializes.
         let value = serde_json::to_string(&line).unwrap_or_default();
         let key = keys::audit(&line.person, line.at, &line.suffix());
         let count =
@@ -80,7 +80,7 @@ impl Audit {
         drop(self.store.write(vec![Write::Put { key, value, ttl: Some(ttl) }, count]));
     }
 
-    /// Counts a line, if its day has room for it.
+    /// Counts a line. Returns false if the quota of its day is used up.
     fn has_room(&self, line: &AuditLine) -> bool {
         let mut today = self.today.lock();
         let day = day(line.at);
@@ -110,7 +110,7 @@ impl AuditLog for Audit {
     }
 }
 
-/// The lines of a store that are wanted, the oldest first, each one JSON object.
+/// Returns the lines that match the filter, oldest first, each as one JSON object.
 pub async fn lines(store: &dyn Store, wanted: &Wanted) -> Vec<String> {
     let (stored, wanted) = (store.scan(keys::AUDIT_PREFIX, READ_MAX).await, wanted.clone());
     blocking(move || {
@@ -125,7 +125,7 @@ pub async fn lines(store: &dyn Store, wanted: &Wanted) -> Vec<String> {
     .await
 }
 
-/// The lines of a store that are wanted, in any order, as `of` sums them up.
+/// Returns the lines that match the filter, in any order, mapped by `of`.
 pub(crate) async fn read<T: Send + 'static>(
     store: &dyn Store,
     wanted: &Wanted,
@@ -139,7 +139,7 @@ pub(crate) async fn read<T: Send + 'static>(
     .await
 }
 
-/// The day of a moment, counted from 1970.
+/// The day of a timestamp, counted from 1970.
 const fn day(at: Timestamp) -> u64 {
     const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
     at.0 / DAY_MS

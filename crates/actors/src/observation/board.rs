@@ -1,12 +1,12 @@
-//! How the parts of the program are that are not actors: doors, shards, the store, models. Written by who knows, read by
-//! readiness.
+//! The states of the parts that are not actors: doors, shards, the store, models. Each part's owner writes its state;
+//! readiness reads it.
 
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// The status of each part, by kind and name.
+/// The state of each part, by kind and name.
 pub struct Board {
     parts: Mutex<BTreeMap<(PartKind, String), PartState>>,
     phase: Mutex<Phase>,
@@ -15,10 +15,10 @@ pub struct Board {
 /// The name of the store.
 pub const STORE: &str = "store";
 
-/// What kind of part it is.
+/// The kind of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PartKind {
-    /// A way in and out.
+    /// A channel through which messages enter and answers leave.
     Door,
     /// One gateway connection.
     Shard,
@@ -28,14 +28,14 @@ pub enum PartKind {
     Model,
     /// A tool server.
     McpServer,
-    /// A place whose posts its platform refuses again and again.
+    /// A place whose posts the platform rejects repeatedly.
     Place,
-    /// The posts of a door, while its platform takes none.
+    /// The posts of a door, while its platform accepts none.
     Posts,
 }
 
 impl PartKind {
-    /// The word in the readiness body.
+    /// The label in the readiness body.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -49,27 +49,27 @@ impl PartKind {
     }
 }
 
-/// How a part is.
+/// The state of a part.
 #[derive(Debug, Clone)]
 pub struct PartState {
-    /// It does its work.
+    /// True if the part works.
     pub up: bool,
-    /// It did its work at least once.
+    /// True if the part has worked at least once.
     pub began: bool,
-    /// Since when.
+    /// The time of the last change of state.
     pub since: Instant,
-    /// How often it came back.
+    /// The number of recoveries.
     pub restarts: u64,
-    /// Why it was down last.
+    /// The reason of the last failure.
     pub last_error: Option<String>,
 }
 
 /// The phase of the whole process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// It serves, or is about to.
+    /// The process serves, or is about to.
     Serving,
-    /// It finishes what it has begun.
+    /// The process finishes the work in progress and accepts no more.
     Draining,
 }
 
@@ -80,29 +80,29 @@ impl Default for Board {
 }
 
 impl Board {
-    /// A part begins; it does not do its work yet.
+    /// Records that a part starts; it does not work yet.
     pub fn starting(&self, kind: PartKind, name: &str) {
         self.change(kind, name, false, None);
     }
 
-    /// A part does its work.
+    /// Records that a part works.
     pub fn up(&self, kind: PartKind, name: &str) {
         self.change(kind, name, true, None);
     }
 
-    /// A part does not do its work, for this reason.
+    /// Records that a part does not work, with the reason.
     pub fn down(&self, kind: PartKind, name: &str, reason: &str) {
         self.change(kind, name, false, Some(reason));
     }
 
-    /// A door's platform does not answer, for this reason. Shards that are connected keep it open all the same.
+    /// Records that the platform of a door does not respond, with the reason. Connected shards keep the door open.
     pub fn unreached(&self, door: &str, reason: &str) {
         let mut parts = self.parts.lock();
         let open = parts.get(&(PartKind::Door, door.to_owned())).is_some_and(|state| state.up);
         set(&mut parts, (PartKind::Door, door), open, Some(reason));
     }
 
-    /// A part that nobody has told anything of is taken to do its work.
+    /// Adds a part as working if the board does not have it yet.
     pub fn meet(&self, kind: PartKind, name: &str) {
         let mut parts = self.parts.lock();
         if !parts.contains_key(&(kind, name.to_owned())) {
@@ -110,24 +110,24 @@ impl Board {
         }
     }
 
-    /// A part is not there any more.
+    /// Removes a part.
     pub fn forget(&self, kind: PartKind, name: &str) {
         self.parts.lock().remove(&(kind, name.to_owned()));
     }
 
-    /// The parts of one door are not there any more: those whose names begin with it.
+    /// Removes the parts of one door: those whose names begin with the door's name.
     pub fn forget_within(&self, kind: PartKind, door: &str) {
         let of_door = |name: &str| name.split_once(':').is_some_and(|(of, _)| of == door);
         self.parts.lock().retain(|(known, name), _| *known != kind || !of_door(name));
     }
 
-    /// All parts.
+    /// Returns all parts.
     #[must_use]
     pub fn parts(&self) -> Vec<(PartKind, String, PartState)> {
         self.parts.lock().iter().map(|((kind, name), state)| (*kind, name.clone(), state.clone())).collect()
     }
 
-    /// From now on the process finishes what it has begun.
+    /// Enters the draining phase: the process finishes the work in progress.
     pub fn drain(&self) {
         *self.phase.lock() = Phase::Draining;
     }
@@ -141,7 +141,7 @@ impl Board {
     fn change(&self, kind: PartKind, name: &str, up: bool, reason: Option<&str>) {
         let mut parts = self.parts.lock();
         set(&mut parts, (kind, name), up, reason);
-        // A door is open while one of its shards is connected.
+        // A door is open while at least one of its shards is connected.
         if kind == PartKind::Shard
             && let Some((door, _)) = name.split_once(':')
         {

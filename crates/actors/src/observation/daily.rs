@@ -1,5 +1,5 @@
-//! Use by day, read from the ledger and the audit of tools. One reading at a time, and the last one serves for a while, so that pages
-//! that look often cost no more than one.
+//! Use by day, read from the usage ledger and the tool audit. One read runs at a time, and its result is cached
+//! briefly, so that pages that poll share one read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,15 +16,15 @@ use domain::ids::{Door, Timestamp};
 use domain::ledger::days;
 use ports::{Clock, Store, UseByDay};
 
-/// How long a reading serves.
+/// The TTL of a cached read.
 const SERVES: Duration = Duration::from_secs(10);
 /// Milliseconds of a day.
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
-/// A report that was read: of so many days, at that moment.
+/// A cached report: its number of days, the time of the read, and the use by day.
 type Reading = Option<(usize, Instant, Vec<DayUse>)>;
 
-/// Reads the use of days.
+/// Reads the use by day.
 pub struct DailyUse {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -57,7 +57,7 @@ impl UseByDay for DailyUse {
     }
 }
 
-/// The use of the last days, today first. Each read is bounded by the store.
+/// Returns the use of the last days, today first. The store bounds each read.
 pub(crate) async fn read(store: &dyn Store, many: usize, now: Timestamp, home: &Door) -> Vec<DayUse> {
     let first = Timestamp(now.0.saturating_sub(DAY_MS * (many.saturating_sub(1)) as u64));
     let first_ms = first.0 - first.0 % DAY_MS;

@@ -1,8 +1,8 @@
-//! The last turns and samples in the store, so that they outlive the process that saw them, also one that was killed.
+//! The last turns and samples, persisted in the store, so that they survive a restart or a kill of the process.
 //!
-//! Turns that ended and samples are kept in chunks: a ring of keys for each, which the next life goes on with. The chunk that is being
-//! filled is written again with each flush, so a kill loses what happened since the last one. A process that stops as it should says so;
-//! one that did not was killed.
+//! Ended turns and samples are stored in chunks, in one ring of keys each, which the next process continues. Each flush
+//! rewrites the chunk in progress, so a kill loses only events since the last flush. A regular stop is recorded; a
+//! process without that record was killed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,66 +21,66 @@ use ports::{Store, Write};
 
 /// Turns of one chunk.
 const TURNS_OF_A_CHUNK: usize = 10;
-/// Chunks of turns; together they hold as many as a process remembers.
+/// Chunks of turns; together they hold as many turns as a process keeps in memory.
 const TURN_CHUNKS: u64 = (TURNS / TURNS_OF_A_CHUNK) as u64;
-/// Samples of one chunk: it is written this often, or with the turns that ended.
+/// Samples of one chunk. A chunk is written after this many samples, or earlier when a turn ends.
 const SAMPLES_OF_A_CHUNK: usize = 5;
 /// Chunks of samples; together they hold ten minutes.
 const SAMPLE_CHUNKS: u64 = 60;
-/// Breaks that are remembered, the newest.
+/// The maximum number of breaks that are kept, newest first.
 const BREAKS: usize = 16;
-/// How long all of it lives after it was written.
+/// The TTL of all these records.
 pub const KEPT_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A sample as it is kept: when, and the counts of the whole.
+/// A stored sample: its time, and the counts of the whole process.
 pub type KeptSample = (u64, Figures);
 
-/// The past of one program at one place.
+/// The past of one instance of the program.
 pub struct Past {
     store: Arc<dyn Store>,
-    /// Tells programs on one store apart.
+    /// The identifier that separates programs on one store.
     instance: String,
     book: Mutex<Book>,
 }
 
-/// What is written, and what an earlier life wrote.
+/// The data to write, and the data of earlier processes.
 #[derive(Default)]
 struct Book {
     life: Life,
-    /// The chunks that are being filled.
+    /// The chunks in progress.
     turns: Vec<TurnTimes>,
     samples: Vec<KeptSample>,
-    /// What was read of earlier lives, the newest turn first.
+    /// The turns read from earlier processes, newest first.
     earlier: Vec<TurnTimes>,
-    /// What earlier lives left was read. Nothing is written until then.
+    /// True once the records of earlier processes are read. Nothing is written before that.
     known: bool,
-    /// Turns of this life that ended since the last flush.
+    /// True if a turn ended since the last flush.
     ended: bool,
 }
 
-/// The record of the lives of a program.
+/// The life-cycle record of a program.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct Life {
-    /// When it was written last.
+    /// The time of the last write.
     seen: u64,
-    /// The program stopped as it should.
+    /// True if the program stopped regularly.
     stopped: bool,
-    /// The numbers of the chunks that are being filled.
+    /// The numbers of the chunks in progress.
     turns: u64,
     samples: u64,
-    /// The ends of earlier lives.
+    /// The ends of earlier processes.
     breaks: VecDeque<Break>,
 }
 
 impl Past {
-    /// Nothing is read and nothing is written yet.
+    /// Creates an empty past; it reads and writes nothing yet.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, instance: String) -> Self {
         Self { store, instance, book: Mutex::default() }
     }
 
-    /// Reads what earlier lives left, once; gives their samples, the oldest first.
+    /// Reads the records of earlier processes, once. Returns their samples, oldest first.
     pub async fn recall(&self, now: Timestamp) -> Vec<KeptSample> {
         if self.book.lock().known {
             return Vec::new();
@@ -108,11 +108,11 @@ impl Past {
     }
 
     async fn read<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
-        // What another version wrote in another form is no loss: it is replaced.
+        // A record in the format of another version is ignored and replaced.
         serde_json::from_str(&self.store.get(key).await?).ok()
     }
 
-    /// Keeps turns that ended and a sample; writes them when that is due.
+    /// Stores ended turns and a sample; writes them when a flush is due.
     pub fn keep(&self, ended: Vec<TurnTimes>, sample: KeptSample) {
         let book = &mut *self.book.lock();
         book.samples.push(sample);
@@ -120,7 +120,7 @@ impl Past {
         book.turns.extend(ended);
         let due = book.ended || book.samples.len() >= SAMPLES_OF_A_CHUNK;
         if !book.known {
-            // What comes before the reading is over is bounded as a chunk is.
+            // Until the records are read, the buffers are bounded like one chunk.
             let over = book.samples.len().saturating_sub(SAMPLES_OF_A_CHUNK);
             book.samples.drain(..over);
             let over = book.turns.len().saturating_sub(TURNS);
@@ -157,7 +157,7 @@ impl Past {
         writes
     }
 
-    /// The program stops as it should.
+    /// Records a regular stop of the program.
     pub fn stops(&self, ended: Vec<TurnTimes>, at: Timestamp) {
         let book = &mut *self.book.lock();
         if !book.known {
@@ -171,19 +171,19 @@ impl Past {
         drop(self.store.write(writes));
     }
 
-    /// The turns of earlier lives, the newest first.
+    /// Returns the turns of earlier processes, newest first.
     pub fn turns(&self, now: Timestamp) -> Vec<TurnTimes> {
         let book = self.book.lock();
         let aged = |turn: &TurnTimes| TurnTimes { age_ms: ids::millis(now.since(turn.at)), ..turn.clone() };
         book.earlier.iter().map(aged).collect()
     }
 
-    /// The ends of earlier lives, the oldest first.
+    /// Returns the ends of earlier processes, oldest first.
     pub fn breaks(&self) -> Vec<Break> {
         self.book.lock().life.breaks.iter().copied().collect()
     }
 
-    /// A member wished to be forgotten: no turn of earlier lives is told any more, and none that was written is kept.
+    /// Deletes all turns of earlier processes from memory and from the store, because a member asked to be forgotten.
     pub fn forget(&self) {
         let book = &mut *self.book.lock();
         book.earlier.clear();
@@ -194,14 +194,14 @@ impl Past {
 }
 
 impl Life {
-    /// The life of this process, which goes on behind chunks of the one before.
+    /// The life of this process, which continues after the chunks of the previous one.
     fn goes_on(mut self, now: Timestamp) -> Self {
         let kind = if self.stopped { BreakKind::Stopped } else { BreakKind::Killed };
         self.breaks.push_back(Break { from: Timestamp(self.seen), to: now, kind });
         while self.breaks.len() > BREAKS {
             self.breaks.pop_front();
         }
-        // Chunks that were being filled stay as they are.
+        // Chunks in progress of the previous process stay unchanged.
         Self { seen: now.0, stopped: false, turns: self.turns + 1, samples: self.samples + 1, breaks: self.breaks }
     }
 }

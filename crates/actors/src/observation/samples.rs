@@ -1,7 +1,8 @@
-//! The last ten minutes of the tree, sampled at equal distances: a ring of fixed size, read by the pages.
+//! The last ten minutes of the tree, sampled at equal intervals: a ring buffer of fixed size, read by the pages.
 //!
-//! A sample costs one look at each actor. What it keeps does not grow with them: an actor has a row of its own while few of its
-//! kind live, all others of a kind share one. Conversations always share one, since nothing bounds their number.
+//! A sample reads the statistics of each actor once. Its size does not grow with the number of actors: an actor has its
+//! own row while few actors of its kind exist; all others of a kind share one row. Conversations always share one row,
+//! because their number is unbounded.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -17,31 +18,31 @@ use domain::ids::{self, Timestamp};
 use domain::latencies::Latencies;
 use ports::samples::{self, Figures, Row, Sample};
 
-/// The distance of two samples.
+/// The interval between two samples.
 pub const EVERY: Duration = Duration::from_secs(2);
-/// The most samples that are kept: ten minutes of them.
+/// The maximum number of samples: ten minutes.
 pub const KEPT: usize = 300;
-/// The most samples of one answer: whoever wants more asks again.
+/// The maximum number of samples in one response; clients request further samples separately.
 const TOLD: usize = 60;
-/// Actors of one kind that have rows of their own, the first by path.
+/// The maximum number of actors of one kind with their own rows, first by path.
 const NAMED_OF_A_KIND: usize = 16;
-/// Actors of all kinds that have rows of their own.
+/// The maximum number of actors of all kinds with their own rows.
 const NAMED: usize = 96;
 
-/// The ring. What it counts of the whole outlives the process elsewhere; its rows are lost with it.
+/// The ring of samples. [`super::past`] persists its totals; its rows are lost with the process.
 #[derive(Default)]
 pub struct Samples {
     ring: Mutex<VecDeque<Arc<Taken>>>,
 }
 
-/// One sample as it is kept.
+/// One stored sample.
 struct Taken {
     at: Timestamp,
     figures: Figures,
     rows: Box<[Kept]>,
 }
 
-/// One row as it is kept.
+/// One stored row.
 struct Kept {
     path: Arc<str>,
     state: &'static str,
@@ -53,7 +54,7 @@ struct Kept {
     handled: u64,
 }
 
-/// One row as it is measured.
+/// One measured row.
 struct Measured {
     path: Arc<str>,
     state: &'static str,
@@ -68,22 +69,23 @@ struct Measured {
 #[derive(Default)]
 struct Family {
     named: usize,
-    /// The index of the row of those that have none of their own.
+    /// The index of the shared row of actors without their own row.
     others: Option<usize>,
 }
 
 impl Samples {
-    /// Takes a sample, and drops the oldest one when there are more than [`KEPT`]. How long handlers ran is counted anew from then on.
+    /// Takes a sample, and drops the oldest one if there are more than [`KEPT`]. Resets the measured handler times.
     pub fn take(&self, roster: &Roster, figures: Figures, at: Timestamp) {
         let (mut rows, mut families, mut named) = (Vec::new(), HashMap::new(), 0);
         roster.each(|stats| measure(stats, (&mut rows, &mut families, &mut named)));
         rows.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         let mut ring = self.ring.lock();
         let last = ring.back().cloned();
-        // A wall clock that was set back must not hide what comes from those who ask for what is newer.
+        // Timestamps stay increasing if the wall clock is set back, so that clients that request newer samples get
+        // them.
         let at = last.as_ref().map_or(at, |last| Timestamp(at.0.max(last.at.0 + 1)));
         let before = last.as_ref().map_or(&[][..], |taken| &taken.rows);
-        // A path is the same text as in the sample before, and takes no more room.
+        // A path shares its text with the previous sample, so it uses no further memory.
         let known = |path: Arc<str>| {
             let found = before.binary_search_by(|kept| kept.path.cmp(&path)).ok();
             found.map_or(path, |index| Arc::clone(&before[index].path))
@@ -95,7 +97,8 @@ impl Samples {
         ring.push_back(Arc::new(Taken { at, figures, rows }));
     }
 
-    /// Puts samples of an earlier life before all others, as far as there is room and they are no older than the ring reaches.
+    /// Inserts samples of an earlier process before all others, as long as the ring has room and they are within its
+    /// time range.
     pub fn put_before(&self, earlier: impl DoubleEndedIterator<Item = (Timestamp, Figures)>, now: Timestamp) {
         let mut ring = self.ring.lock();
         let reach = ids::millis(EVERY) * KEPT as u64;
@@ -110,7 +113,7 @@ impl Samples {
         }
     }
 
-    /// The samples after this moment, the oldest ones of them when they are many.
+    /// Returns the samples after this moment, starting with the oldest, up to the response limit.
     #[must_use]
     pub fn after(&self, moment: Timestamp) -> samples::Samples {
         let (newer, more) = {
@@ -157,12 +160,12 @@ fn measure(stats: &Stats, (rows, families, named): (&mut Vec<Measured>, &mut Has
     let row = &mut rows[index];
     let sampled = stats.sample();
     let state = if sampled.hung { HUNG } else { sampled.state.as_str() };
-    // Of several the one that does not run is told.
+    // If several actors share the row, it shows the state of one that is not running.
     if row.count == 0 || (row.state == LifeState::Running.as_str() && state != row.state) {
         row.state = state;
     }
     row.count += 1;
-    // Ops is always at its own sample.
+    // The ops actor is always busy with its own sample.
     row.mailbox += sampled.waiting as u64;
     row.restarts += stats.restarts.load(Ordering::Relaxed);
     row.handled += stats.handled.load(Ordering::Relaxed);
@@ -174,7 +177,7 @@ fn measure(stats: &Stats, (rows, families, named): (&mut Vec<Measured>, &mut Has
     }
 }
 
-/// The path of those of a kind that have no row of their own: `above/kind:*`.
+/// The path of the shared row of a kind: `above/kind:*`.
 fn others(path: &str) -> Arc<str> {
     let name = path.rfind('/').map_or(0, |slash| slash + 1);
     let kind = path[name..].find(':').map_or(path.len(), |colon| name + colon);
@@ -205,7 +208,7 @@ impl Measured {
 
 impl Kept {
     fn shown(&self, actor: usize) -> Row {
-        // No handler takes no time at all.
+        // Zero microseconds means that no handler ran.
         let some = |micros: u32| (micros > 0).then_some(u64::from(micros));
         Row {
             actor,

@@ -1,6 +1,7 @@
-//! The time lines of the last turns: when each was accepted, started, asked of a model, answered and posted. A reader of the account
-//! of what happens, read by the pages. It holds moments, labels, counts and the ids of message, place and member; no name, and no text
-//! unless the operator allows it. The ids of a turn are dropped when a member wishes to be forgotten.
+//! The time lines of the last turns: the moments of acceptance, start, model call, answer and post. A reader of the
+//! account of events; the pages read it. It holds moments, labels, counts and the ids of message, place and member. It
+//! holds no names, and text only if the operator allows it. The ids of a turn are dropped when a member asks to be
+//! forgotten.
 
 mod noting;
 mod transcripts;
@@ -23,20 +24,20 @@ use domain::turn::{Times, Turn};
 use ports::samples::{Counters, Figures};
 use ports::vitals::{Counted, Limit, Spend, Step, StepCost, Today, TurnTimes, Turns};
 
-/// The turns that are remembered, the newest.
+/// The maximum number of turns, newest first.
 pub const TURNS: usize = 200;
-/// The steps of one turn that are remembered, the first.
+/// The maximum number of steps of one turn; later steps are dropped.
 const STEPS: usize = 32;
-/// Model rows whose spending is summed apart; a changed configuration can bring new ones.
+/// The maximum number of model rows with separate totals; a changed configuration can add rows.
 const ROWS: usize = 64;
 
-/// How long ago a turn may have ended whose first words count for a sample.
+/// The maximum age of an ended turn whose time to first words counts for a sample.
 const RECENT: Duration = Duration::from_secs(60);
 
 /// The record of the last turns. Texts are lost with the process.
 #[derive(Default)]
 pub struct Timeline {
-    /// What models were asked and answered, where that may be told; then the number of its message is told with a turn as well.
+    /// The prompts and answers of models, if the operator allows texts. Turns then also show the id of their message.
     transcripts: Option<Transcripts>,
     book: Mutex<Book>,
     limits: Mutex<Vec<(&'static str, usize, Arc<Semaphore>)>>,
@@ -45,12 +46,12 @@ pub struct Timeline {
 
 #[derive(Default)]
 struct Book {
-    /// How many turns were forgotten: the number of the first that is remembered.
+    /// The number of turns dropped so far, which is the number of the first turn in the record.
     forgotten: u64,
     turns: VecDeque<Line>,
     numbers: HashMap<TurnId, u64>,
     spent: Vec<Spend>,
-    /// Turns up to this number are told by their moments alone: a member wished to be forgotten after they were accepted.
+    /// Turns up to this number show only their moments, because a member asked to be forgotten after their acceptance.
     forgotten_through: u64,
 }
 
@@ -60,7 +61,7 @@ struct Line {
     person: Person,
     trigger: &'static str,
     accepted: Instant,
-    /// The same on the wall clock, as the first reader of this line was told: later ones are told the same.
+    /// The same moment on the wall clock, fixed at the first read, so that all readers get the same value.
     at: OnceCell<Timestamp>,
     started: Option<Instant>,
     answered: Option<Instant>,
@@ -71,7 +72,7 @@ struct Line {
     counted: Option<Counted>,
     effort: Option<(Times, Option<String>)>,
     steps: Vec<Mark>,
-    /// It ended, and was handed to those who keep it.
+    /// True if the ended turn was handed to [`super::past`].
     kept: bool,
 }
 
@@ -85,25 +86,25 @@ struct Mark {
 }
 
 impl Timeline {
-    /// An empty record, which may tell with each turn which message it answers, and what models were asked and answered for it.
+    /// An empty record that also shows the message id of each turn and the prompts and answers of its model calls.
     #[must_use]
     pub fn showing_texts(excerpt: Excerpt) -> Self {
         Self { transcripts: Some(Transcripts::new(excerpt)), ..Self::default() }
     }
 
-    /// Makes so many permits, and shows how many of them are in use. To be called once for each name.
+    /// Creates a semaphore with this many permits and reports how many are in use. Call it once for each name.
     pub fn limit(&self, name: &'static str, max: usize) -> Arc<Semaphore> {
         let permits = Arc::new(Semaphore::new(max));
         self.limits.lock().push((name, max, Arc::clone(&permits)));
         permits
     }
 
-    /// What the usage ledger says of today.
+    /// Sets today's totals from the usage ledger.
     pub fn summed(&self, today: Today) {
         *self.today.lock() = Some(today);
     }
 
-    /// A turn came into custody.
+    /// Records that the journal accepted a turn.
     fn accepted(&self, turn: &Turn) {
         let mut book = self.book.lock();
         if book.numbers.contains_key(&turn.id) {
@@ -137,7 +138,7 @@ impl Timeline {
         });
     }
 
-    /// Everything, the newest turn first. `now` is the wall clock's time of this moment.
+    /// Returns the whole record, newest turn first. `now` is the current wall-clock time.
     #[must_use]
     pub fn turns(&self, now: Timestamp) -> Turns {
         let book = self.book.lock();
@@ -161,7 +162,8 @@ impl Timeline {
         Turns { accepted, newest: turns, spent, today: self.today.lock().clone(), limits: limits.collect() }
     }
 
-    /// The turns that ended and were not given before, the oldest first. A turn from before a member's wish to be forgotten is never given.
+    /// Returns the ended turns that were not returned before, oldest first. Turns accepted before a request to be
+    /// forgotten are never returned.
     pub(crate) fn ended_anew(&self, now: Timestamp) -> Vec<TurnTimes> {
         let book = &mut *self.book.lock();
         let (forgotten, through) = (book.forgotten, book.forgotten_through);
@@ -175,7 +177,7 @@ impl Timeline {
         ended
     }
 
-    /// What is counted for a sample, but for the counters of metrics.
+    /// Returns the figures of a sample, except the counters of metrics.
     pub(crate) fn figures(&self) -> Figures {
         let book = self.book.lock();
         let spent = |of: fn(&Spend) -> u64| book.spent.iter().map(of).sum();
@@ -222,7 +224,8 @@ impl Line {
         self.reason = reason.map(str::to_owned);
     }
 
-    /// The time to its first visible words in milliseconds, if it ended in the last minute after it asked for anything.
+    /// The time to the first visible words in milliseconds, if the turn ended in the last minute after it made a
+    /// request.
     fn first_words(&self) -> Option<u64> {
         let ended = self.ended.filter(|ended| ended.elapsed() <= RECENT && !self.steps.is_empty())?;
         Some(ids::millis(self.visible.unwrap_or(ended).saturating_duration_since(self.accepted)))

@@ -1,8 +1,8 @@
-//! The events of turns, kept once for all who read along: a bounded log for each place of a door that has readers.
+//! The events of turns, stored once for all readers: a bounded log for each place of a door that has readers.
 //!
-//! Actors publish, readers follow at their own pace and never block a publisher: the log drops its oldest events, and a reader
-//! that is behind them is told so. Consecutive drafts that no reader was given yet are joined: a place without readers holds
-//! one event for a whole draft, and a slow reader gets larger pieces instead of more of them.
+//! Actors publish; readers follow at their own pace and never block a publisher. A full log drops its oldest events,
+//! and a reader behind them is notified. Consecutive unread drafts are merged: a place without readers holds one event
+//! for a whole draft, and a slow reader gets fewer, larger pieces.
 
 mod updates;
 
@@ -18,30 +18,30 @@ use domain::ids::{Door, Place, TurnId};
 use domain::turn_event::{TurnEvent, TurnUpdate};
 use ports::{Batch, Clock, TurnEventLog};
 
-/// The most streams at once; the one that was quiet for longest makes room.
+/// The maximum number of streams; the longest idle stream is evicted first.
 const STREAMS_MAX: usize = 1_024;
-/// The most events kept of a stream.
+/// The maximum number of events in a stream.
 const EVENTS_MAX: usize = 1_000;
-/// The most bytes of content kept of a stream.
+/// The maximum bytes of content in a stream.
 const BYTES_MAX: usize = 256 * 1024;
-/// The events that are kept whatever their size: an answer and the end of its turn.
+/// The minimum number of events kept regardless of their size: an answer and the end of its turn.
 const KEPT_MIN: usize = 2;
-/// The most events of one read.
+/// The maximum number of events in one read.
 const READ_MAX: usize = 64;
-/// How long a quiet stream is kept.
+/// The idle time after which a stream is dropped.
 const QUIET_FOR: Duration = Duration::from_secs(3_600);
-/// Numbers of a stream for each millisecond of wall-clock time: a later life begins above all numbers of an earlier one
-/// unless that wrote more than this on average.
+/// Event numbers of a stream for each millisecond of wall-clock time. A later process starts above all numbers of an
+/// earlier one, unless the earlier one exceeded this average rate.
 const NUMBERS_A_MS: u64 = 1_000;
 
-/// Where actors publish what happens to turns. Clones are the same log; the default one keeps nothing.
+/// The log to which actors publish the events of turns. Clones share the log; the default log keeps nothing.
 #[derive(Clone, Default)]
 pub struct TurnEvents(Option<Arc<Log>>);
 
 struct Log {
-    /// Doors whose places have streams.
+    /// The doors whose places have streams.
     doors: Vec<Door>,
-    /// Those of them where a stream begins with its reader and not with what happens.
+    /// The doors among them where a stream starts with its first reader, not with the first event.
     on_request: Vec<Door>,
     clock: Arc<dyn Clock>,
     streams: Mutex<HashMap<Place, Stream>>,
@@ -51,9 +51,9 @@ struct Stream {
     events: VecDeque<Arc<TurnEvent>>,
     /// The content of all events, in bytes.
     bytes: usize,
-    /// The number before the first event that is kept.
+    /// The number before the oldest event in the log.
     dropped: u64,
-    /// The highest number that any reader was given.
+    /// The highest number returned to any reader.
     read: u64,
     newest: watch::Sender<u64>,
     touched: Instant,
@@ -66,27 +66,27 @@ impl TurnEvents {
         Self::with_requested(doors, Vec::new(), clock)
     }
 
-    /// The same, and of the turns at further doors, in whose places nothing is kept until somebody begins to read.
+    /// The same log, plus further doors whose places store no events until a reader starts to read.
     #[must_use]
     pub fn with_requested(mut doors: Vec<Door>, on_request: Vec<Door>, clock: Arc<dyn Clock>) -> Self {
         doors.extend(on_request.iter().cloned());
         Self(Some(Arc::new(Log { doors, on_request, clock, streams: Mutex::default() })))
     }
 
-    /// Whether places of this door have readers.
+    /// True if places of this door can have readers.
     #[must_use]
     pub fn streams(&self, door: &Door) -> bool {
         self.0.as_ref().is_some_and(|log| log.doors.contains(door))
     }
 
-    /// Whether a place has a stream.
+    /// True if a place has a stream.
     #[must_use]
     pub fn has(&self, place: &Place) -> bool {
         self.0.as_ref().is_some_and(|log| log.streams.lock().contains_key(place))
     }
 
-    /// Appends to the stream of a place, and begins it where there is none. Costs next to nothing for doors without readers:
-    /// `update` is not asked then.
+    /// Appends to the stream of a place and creates the stream if there is none. Nearly free for doors without readers:
+    /// `update` is not called then.
     pub fn publish(&self, place: &Place, turn: &TurnId, update: impl FnOnce() -> TurnUpdate) {
         let Some(log) = self.0.as_ref().filter(|log| log.doors.contains(&place.door)) else { return };
         if log.on_request.contains(&place.door) && !self.has(place) {
@@ -115,7 +115,7 @@ impl TurnEventLog for TurnEvents {
 }
 
 impl Log {
-    /// Does something with the stream of a place, which begins with it.
+    /// Calls `act` with the stream of a place, which is created if there is none.
     fn with(&self, place: &Place, act: impl FnOnce(&mut Stream)) {
         let mut streams = self.streams.lock();
         if !streams.contains_key(place) {
@@ -157,8 +157,8 @@ impl Stream {
         self.newest.send_replace(number);
     }
 
-    /// Appends a draft to one of the same turn that nobody has read; gives back what cannot be joined. A turn that was accepted and
-    /// has not gone on since is not accepted again.
+    /// Merges a draft into an unread draft of the same turn; returns an update that cannot be merged. A second
+    /// acceptance of a turn without further progress is dropped.
     fn join(&mut self, turn: &TurnId, update: TurnUpdate) -> Option<TurnUpdate> {
         if update == TurnUpdate::Accepted {
             let again = self.events.back().is_some_and(|last| last.turn == *turn && last.update == update);
@@ -177,7 +177,7 @@ impl Stream {
 
     fn read(&mut self, after: u64) -> Batch {
         let newest = *self.newest.borrow();
-        // A number that was never given is from another life, as one is that lies before this one.
+        // An unknown number comes from another process, as does a number from before this process.
         let missed = (after != 0 && (after < self.dropped || after > newest)).then_some(self.dropped);
         let from = after.max(self.dropped) - self.dropped;
         let from = if missed.is_some() { 0 } else { usize::try_from(from).unwrap_or(usize::MAX) };

@@ -1,4 +1,4 @@
-//! How the whole program is, read from the roster and the board for whoever asks.
+//! The health of the whole program, read from the roster and the board on request.
 
 mod actor;
 
@@ -29,25 +29,25 @@ use ports::{Clock, Store, StoreStatus, TurnLog, Vitals};
 
 /// The vital signs of one tree.
 pub struct TreeVitals {
-    /// Who lives.
+    /// The living actors.
     pub roster: Arc<Roster>,
-    /// How the parts are that are not actors.
+    /// The states of the parts that are not actors.
     pub board: Arc<Board>,
-    /// When the last turns did what.
+    /// The time lines of the last turns.
     pub timeline: Arc<Timeline>,
     /// The store.
     pub store: Arc<dyn Store>,
-    /// How the tool servers are.
+    /// The states of the tool servers.
     pub tooling: Arc<RwLock<Tooling>>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
-    /// What runs.
+    /// The running configuration.
     pub live: Live,
-    /// The last minutes.
+    /// The samples of the last minutes.
     pub samples: Arc<Samples>,
-    /// What outlives the process of turns and samples.
+    /// The turns and samples that outlive the process.
     pub past: Arc<Past>,
-    /// Counters of the metrics.
+    /// Reads the counters of the metrics.
     pub counters: Box<dyn Fn() -> Counters + Send + Sync>,
     /// The last lines of the log.
     pub logged: Arc<dyn TurnLog>,
@@ -128,7 +128,7 @@ impl Vitals for TreeVitals {
     }
 
     fn memory(&self) -> Option<u64> {
-        // Held in memory by the kernel: reading it waits for nothing.
+        // The kernel holds this file in memory, so the read does not block.
         let status = std::fs::read_to_string("/proc/self/status").ok()?;
         let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix("kB")?;
         kilobytes.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
@@ -136,7 +136,7 @@ impl Vitals for TreeVitals {
 
     fn cpu(&self) -> Option<Duration> {
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-        // The name in parentheses may hold anything; user and system time are the 14th and 15th field of all.
+        // The name in parentheses can hold any characters; user time and system time are fields 14 and 15.
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
         let (user, system) = (fields.next()?.parse::<u64>().ok()?, fields.next()?.parse::<u64>().ok()?);
         Some(Duration::from_millis((user + system) * MS_PER_TICK))
@@ -147,12 +147,12 @@ impl Vitals for TreeVitals {
     }
 }
 
-/// How long an actor may wait for its restart before readiness names it.
+/// The maximum duration of a restart before readiness names the actor.
 const RESTARTS_WITHIN: Duration = Duration::from_secs(3);
-/// The most actors that readiness names.
+/// The maximum number of actors that readiness names.
 const UNWELL_MAX: usize = 20;
 
-/// The actors that do not work now.
+/// Returns the actors that do not work now.
 fn unwell(roster: &Roster) -> Vec<UnwellActor> {
     let state_of = |stats: &Stats| {
         let life = stats.life();
@@ -171,24 +171,25 @@ fn unwell(roster: &Roster) -> Vec<UnwellActor> {
     roster.find_map_all(state_of, UNWELL_MAX)
 }
 
-/// Linux counts the time of processes in hundredths of a second, on every machine of today.
+/// Linux reports process times in hundredths of a second on all current machines.
 const MS_PER_TICK: u64 = 10;
 
-/// A part of the program as it is now.
+/// The current state of a part of the program.
 pub struct PartNow {
     kind: PartKind,
     name: String,
     state: PartState,
-    /// The bot serves without it: its failure leaves the status of the whole as it is.
+    /// True if the bot works without it: its failure does not change the overall status.
     optional: bool,
 }
 
-/// The state of the parts, and what follows for the whole, as far as that does not depend on the tree. The whole is degraded by the
-/// store, by a door or one of its connections, and by a door of which every model row that may answer is down; by nothing else.
+/// Returns the states of the parts and the overall status, as far as it does not depend on the tree. Only three causes
+/// degrade it: the store, a door or one of its connections, and a door whose permitted model rows are all down.
 #[must_use]
 pub fn condition(board: &Board, store: &dyn Store, running: &Running) -> (Status, Vec<PartNow>) {
     match store.status() {
-        // Settings that break promises are as bad as a store that is away: it answers, and what it keeps cannot be relied on.
+        // Store settings that break durability promises count as a failed store: it answers, but its data is not
+        // reliable.
         StoreStatus::Ready => match store.keeping().breaks {
             Some(reason) => board.down(PartKind::Store, STORE, &reason),
             None => board.up(PartKind::Store, STORE),
@@ -197,11 +198,11 @@ pub fn condition(board: &Board, store: &dyn Store, running: &Running) -> (Status
     }
     let rows = running.models.rows();
     for row in rows {
-        // A row that a reload brought is well until somebody who asked it says otherwise.
+        // A row added by a reload counts as working until a call fails.
         board.meet(PartKind::Model, &row.key);
     }
     let mut parts = board.parts();
-    // A row that a reload took away is nobody's trouble any more.
+    // A row removed by a reload no longer counts.
     parts.retain(|(kind, name, _)| *kind != PartKind::Model || rows.iter().any(|row| row.key == *name));
     let shards: Vec<&PartState> =
         parts.iter().filter(|(kind, ..)| *kind == PartKind::Shard).map(|(.., state)| state).collect();
@@ -256,7 +257,7 @@ impl TreeVitals {
     }
 }
 
-/// The tree of these actors; of one kind below one supervisor so many have a row of their own.
+/// The tree of these actors. `of_a_kind` is the maximum number of rows of one kind below one supervisor.
 fn tree_of(actors: &[Arc<Stats>], of_a_kind: usize) -> TreeNode {
     let mut children: HashMap<&str, Vec<&Stats>> = HashMap::new();
     for stats in actors {
@@ -270,10 +271,10 @@ fn tree_of(actors: &[Arc<Stats>], of_a_kind: usize) -> TreeNode {
     node(ROOT, root, &children, of_a_kind)
 }
 
-/// An actor with all below it; each actor is looked at once.
+/// An actor with all its descendants. Each actor is visited once.
 fn node(path: &str, stats: Option<&Stats>, children: &HashMap<&str, Vec<&Stats>>, of_a_kind: usize) -> TreeNode {
     let mut below = Vec::new();
-    // There are a few kinds below one supervisor.
+    // A supervisor has only a few kinds of children.
     let mut kinds: Vec<(ActorKind, usize, Option<TreeNode>)> = Vec::new();
     for child in children.get(path).into_iter().flatten() {
         let at = kinds.iter().position(|(kind, ..)| *kind == child.kind).unwrap_or_else(|| {
@@ -292,7 +293,7 @@ fn node(path: &str, stats: Option<&Stats>, children: &HashMap<&str, Vec<&Stats>>
     TreeNode { children: below, ..row(path, stats) }
 }
 
-/// One more actor that a row stands for. Of several that do not run it tells of the last.
+/// Adds an actor to a shared row. The row shows the last actor that is not running, if there is one.
 fn add_to(rest: &mut Option<TreeNode>, above: &str, stats: &Stats) {
     let rest = rest.get_or_insert_with(|| {
         let name = stats.path.rsplit('/').next().unwrap_or_default();
@@ -321,7 +322,7 @@ fn state_of(stats: &Stats, state: LifeState) -> &'static str {
     if stats.is_hung() { HUNG } else { state.as_str() }
 }
 
-/// An actor without those below it.
+/// An actor without its descendants.
 fn row(path: &str, stats: Option<&Stats>) -> TreeNode {
     let life = stats.map(Stats::life);
     let state = life.as_ref().map_or(LifeState::Starting, |life| life.state);
@@ -344,7 +345,7 @@ fn row(path: &str, stats: Option<&Stats>) -> TreeNode {
     }
 }
 
-/// The start order of the top level; below it actors stand in the order of their paths.
+/// The start order of the top level; lower levels are ordered by path.
 fn place_in_tree(kind: ActorKind) -> usize {
     TREE.children.iter().position(|row| row.kind == kind).unwrap_or(usize::MAX)
 }
@@ -367,7 +368,7 @@ mod tests {
         branch.into_iter().chain(leaves).collect()
     }
 
-    /// Nanoseconds that this thread ran, which are the same on a busy machine.
+    /// Nanoseconds of CPU time of this thread, which do not depend on the load of the machine.
     fn thread_time() -> u64 {
         let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
         text.split_whitespace().next().and_then(|ran| ran.parse().ok()).unwrap_or(0)
@@ -387,7 +388,8 @@ mod tests {
             (0..5).map(|_| once()).min().unwrap_or_default()
         };
         let (few, many) = (best(1_000), best(20_000));
-        // The kernel counts by ticks, so that little is no time at all. Twenty times as many may take twenty times as long, and somewhat more for sorting; looking at all for each takes 400 times.
+        // The kernel counts in ticks, so short times can read as zero. Twenty times the actors may take twenty times as
+        // long, plus the sorting; visiting all actors for each actor takes 400 times as long.
         assert!(many <= few.max(1_500_000) * 100, "{few} ns for 1,000, {many} ns for 20,000");
     }
 
@@ -410,7 +412,7 @@ mod tests {
         assert_eq!((rest.many, rest.handled, rest.state.as_str()), (Some(19_940), 3 * 19_940, "running"));
         let written = serde_json::to_vec(&tree).unwrap();
         assert!(written.len() < 64 * 1024, "{} bytes", written.len());
-        // Of those without a row, the ones that do not work are told of.
+        // Of the actors without a row, those that are not running are shown.
         let last = actors.iter().find(|stats| *stats.path == *all[19_999].path).unwrap();
         last.failed("no");
         last.enter(LifeState::Restarting);
@@ -444,7 +446,7 @@ mod tests {
     #[tokio::test]
     async fn an_optional_part_never_changes_the_status_and_the_last_model_of_a_door_does() {
         let (board, store) = (Board::default(), MemoryStore::new());
-        // The first falls back to the second.
+        // The first row falls back to the second.
         let running = live(&[], Arc::new(ScriptedModels::new(&["main", "spare"]))).now();
         let condition = || {
             let (status, parts) = condition(&board, &store, &running);

@@ -1,5 +1,6 @@
-//! Which calls approvers let run for a while. Lives outside the actors: turns look at it, approvals keeps it. Until that has read what
-//! an earlier life knew, nothing is allowed, and people are asked.
+//! The standing allowances: calls that approvers let run without a question for a limited time. The set lives outside
+//! the actors: turns read it, approvals writes it. It is empty until approvals has read the records of an earlier
+//! process, so until then each call needs a decision.
 
 use parking_lot::RwLock;
 
@@ -11,13 +12,14 @@ use domain::ids::Timestamp;
 pub struct Allowances(RwLock<Vec<Allowance>>);
 
 impl Allowances {
-    /// Whether one of them lets this call run now.
+    /// True if one of the allowances lets this call run now.
     #[must_use]
     pub fn let_run(&self, asked: &Asked<'_>, now: Timestamp) -> bool {
         self.0.read().iter().any(|allowance| allowance.lets_run(asked, now))
     }
 
-    /// One more. Those that are over make room, and then the one that ends first, which is given back.
+    /// Adds an allowance and drops expired ones. If the set is full, the allowance that expires first is evicted and
+    /// returned.
     pub fn add(&self, allowance: Allowance, now: Timestamp) -> Option<Allowance> {
         let mut all = self.0.write();
         all.retain(|known| known.until > now && known.id != allowance.id);
@@ -28,13 +30,13 @@ impl Allowances {
         gone
     }
 
-    /// Those that hold now.
+    /// Returns the allowances that are valid now.
     #[must_use]
     pub fn now(&self, now: Timestamp) -> Vec<Allowance> {
         self.0.read().iter().filter(|allowance| allowance.until > now).cloned().collect()
     }
 
-    /// Takes back those of which this holds, and gives them.
+    /// Removes and returns the matching allowances.
     pub fn withdraw(&self, which: impl Fn(&Allowance) -> bool) -> Vec<Allowance> {
         let mut all = self.0.write();
         let (gone, kept) = all.drain(..).partition(|allowance| which(allowance));

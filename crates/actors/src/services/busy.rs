@@ -1,5 +1,5 @@
-//! Who was told lately that there is too much to do. Shared by everybody who turns questions away, so that one person hears it
-//! once in a while and not from each of them. It outlives the actors: a crash must not bring the notices back.
+//! Limits busy notices to one per person and period. All actors that reject questions share it. It outlives the actors,
+//! so a crash does not repeat the notices.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,17 +9,18 @@ use tokio::time::Instant;
 
 use domain::ids::Person;
 
-/// At most one busy notice for each person in this time.
+/// The minimum time between two busy notices to one person.
 pub const BUSY_NOTICE_EVERY: Duration = Duration::from_secs(60);
-/// The most people remembered as having had one. Beyond that nobody is told, and everything is counted.
+/// The maximum number of persons in the record. If it is full, no further notices are sent; rejections are still
+/// counted.
 pub const BUSY_NOTICES_MAX: usize = 10_000;
 
-/// Who was told lately.
+/// The persons with a recent notice.
 #[derive(Default)]
 pub struct Busy(Mutex<HashMap<Person, Instant>>);
 
 impl Busy {
-    /// Whether this person may be told now; if so, it counts as told.
+    /// True if this person can get a notice now; it is then recorded as sent.
     #[must_use]
     pub fn may_tell(&self, person: &Person) -> bool {
         let now = Instant::now();

@@ -1,4 +1,4 @@
-//! Where a tool that has a model asked meets the task of the turn that called it: only the task knows the rights, the account and the
+//! Connects a tool that calls a model to the task of its turn: only the task has the permissions, the account and the
 //! deadline of the turn.
 
 use std::collections::HashMap;
@@ -13,22 +13,22 @@ use domain::model::Row;
 use domain::tool::OnBehalf;
 use ports::{CleanCalls, CleanQuestion};
 
-/// What a tool wants of the task of its turn.
+/// A request of a tool to the task of its turn.
 pub enum Wanted {
-    /// The rows that may be asked.
+    /// Requests the rows that may be used.
     Rows(oneshot::Sender<Vec<Row>>),
-    /// The answer to a question.
+    /// Requests the answer to a question.
     Answer(CleanQuestion, oneshot::Sender<Result<String, String>>),
 }
 
-/// One call of a tool: the turn, and the number of the call in it.
+/// One call of a tool: the turn, and the number of the call in the turn.
 type Call = (TurnId, usize);
 
-/// The calls under way whose tools may have models asked; no more than calls of tools run at a time.
+/// The running calls whose tools may call models; bounded by the limit of concurrent tool calls.
 #[derive(Default)]
 pub struct OpenCalls(Mutex<HashMap<Call, mpsc::Sender<Wanted>>>);
 
-/// The end of a call at which its turn hears what the tool wants. Dropping it closes the call.
+/// The receiving end of the requests of one call. Dropping it closes the call.
 pub struct Desk {
     calls: Arc<OpenCalls>,
     call: Call,
@@ -36,7 +36,7 @@ pub struct Desk {
 }
 
 impl OpenCalls {
-    /// From now on the tool of this call is heard.
+    /// Opens the channel for the requests of this call.
     #[must_use]
     pub fn open(self: &Arc<Self>, turn: &TurnId, number: usize) -> Desk {
         let (sender, wanted) = mpsc::channel(1);
@@ -55,7 +55,7 @@ impl OpenCalls {
 }
 
 impl Desk {
-    /// What the tool wants next; none when it wants nothing more.
+    /// Returns the next request of the tool; `None` if there are no more.
     pub async fn next(&mut self) -> Option<Wanted> {
         self.wanted.recv().await
     }

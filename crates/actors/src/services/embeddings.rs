@@ -1,5 +1,6 @@
-//! Vectors for programs, within the limits of who asks and on their account in the ledger. No turn: nothing is remembered, and nothing
-//! is owed to anybody after a crash; what was reserved then stays counted until it has aged out of its window. Who goes away is counted.
+//! Embeddings for programs, within the limits of the caller and charged to the caller in the ledger. There is no turn:
+//! no record is kept and nothing is retried after a crash; a reservation then counts until it leaves its window. A
+//! request is charged even if the caller disconnects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,27 +21,27 @@ use domain::limits::{Decision, Request, Reservation, Step};
 use domain::turn::Effort;
 use ports::{Clock, EmbeddingAsk, Limiter, Metering, ModelError, NotEmbedded, Store};
 
-/// The most inputs of one call: so many of the longest vectors, each number in full, are well below what an answer may hold.
+/// The maximum number of inputs of one call: the longest vectors in full precision stay well below the response limit.
 const AT_ONCE: usize = 16;
-/// The most numbers of a request.
+/// The maximum number of vector components in a request.
 const NUMBERS_MAX: usize = 2_000_000;
-/// The longest that a request may take.
+/// The timeout of a request.
 const WITHIN: Duration = Duration::from_secs(300);
-/// How long a call waits for its permit.
+/// The timeout of a permit.
 const PERMIT_WITHIN: Duration = Duration::from_secs(20);
 
-/// Makes vectors by the rows in force. Clones are the same.
+/// Computes embeddings with the configured rows. Clones share their state.
 #[derive(Clone)]
 pub struct Meter {
-    /// What this process runs with.
+    /// The running configuration.
     pub live: Live,
     /// Reserves and settles the tokens.
     pub limiter: Arc<dyn Limiter>,
-    /// Keeps the ledger.
+    /// Stores the ledger.
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
-    /// Gives permits for calls of models.
+    /// Grants permits for model calls.
     pub dispatcher: Handle<LlmDispatcherMsg>,
 }
 
@@ -56,7 +57,7 @@ impl Metering for Meter {
             Decision::Refused(refusal) => return Err(NotEmbedded::OverLimit(refusal.retry_after)),
             Decision::Done | Decision::Used(_) => return Err(NotEmbedded::NotCounted),
         }
-        // Who asked may go away; what was made for them is counted all the same.
+        // The caller may disconnect; the work is charged all the same.
         let meter = self.clone();
         let counted = tokio::spawn(async move { meter.counted(turn, &ask).await });
         counted.await.unwrap_or(Err(NotEmbedded::NotCounted))
@@ -77,7 +78,7 @@ impl Metering for Meter {
 }
 
 impl Meter {
-    /// Makes the vectors, and counts what they took whatever came of it.
+    /// Computes the embeddings and charges the tokens, also after a failure.
     async fn counted(&self, turn: TurnId, ask: &EmbeddingAsk) -> Result<Embeddings, NotEmbedded> {
         let EmbeddingAsk { person, row, request, .. } = ask;
         let mut made = Embeddings::default();
@@ -114,7 +115,8 @@ impl Meter {
         Ok(())
     }
 
-    /// The right to one call. How it goes is not reported: it says nothing about the row's own model.
+    /// Acquires the permit for one call. Its result is not reported, because it does not concern the chat model of the
+    /// row.
     async fn permit(&self, person: &Person, row: &str) -> Result<Lease, NotEmbedded> {
         let (among, priority) = (vec![row.to_owned()], Priority::Waits(person.clone()));
         let row = Some(row.to_owned());
@@ -123,7 +125,7 @@ impl Meter {
         lease.ok().and_then(Result::ok).ok_or(NotEmbedded::NotCounted)
     }
 
-    /// What is allowed to a person at their door.
+    /// The limits of a person at their door.
     fn limits(&self, person: &Person) -> Applied {
         let place = Place::new(person.door.clone(), person.id.clone());
         self.live.now().limits_in(person, &place, None, &[])
@@ -138,7 +140,7 @@ impl Meter {
         let mut effort = Effort { model: Some(row.to_owned()), usage: made.usage, ..Effort::default() };
         ledger::charge(&mut effort, self.live.now().embeddings_price(row), made.usage);
         let writes = ledger::of_member(person, Some(person.door.as_str()), Tally::of(&effort), self.clock.now());
-        // Where the store is degraded, memory holds it.
+        // If the store is degraded, the writes are held in memory.
         self.store.write(writes.into_iter().map(Into::into).collect()).await;
     }
 }

@@ -1,10 +1,10 @@
-//! Facts of members in the store: kept, found, forgotten, within their bounds. Lives outside the actors, because turns and commands
-//! both work with it and no crash may change what it knows.
+//! The facts about members in the store: adding, searching and deleting them within their bounds. It lives outside the
+//! actors, because turns and commands share it and a crash must not change its state.
 //!
-//! Each fact is a record of its own, so two processes that keep facts of one member at the same moment keep both. What facts there are
-//! is named by one record for each member ([`FactIndex`]), so that a search reads nothing else of the store, however much that holds.
-//! That record is read and written again: of two processes that do so at the same moment one can lose the name that the other one added.
-//! Who added a name looks whether it is there, at once and once more some time later ([`FactKeeper::settle`]).
+//! Each fact is its own record, so two processes that add facts of one member at the same moment keep both. One index
+//! record for each member ([`FactIndex`]) lists the facts, so a search reads no other part of the store, regardless of
+//! its size. The index is updated by read-modify-write, so one of two concurrent processes can lose the entry of the
+//! other. After adding an entry, a process verifies it at once and once more later ([`FactKeeper::settle`]).
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -28,24 +28,24 @@ use domain::keys;
 use domain::tool::OnBehalf;
 use ports::{Clock, Facts, Store, StoreStatus, Write};
 
-/// Members whose lists are changed side by side; those of one member are changed one after the other.
+/// The number of locks for changes: changes of one member are serialized, those of different members run concurrently.
 const SIDE_BY_SIDE: usize = 64;
-/// How often a name is added that another process took out meanwhile.
+/// The maximum number of retries to add an entry that another process overwrote.
 const TRIES: usize = 3;
-/// How long after it was added a name is looked for once more: longer than any write of another process is under way.
+/// The delay before an entry is verified again: longer than any write of another process takes.
 const SETTLES_AFTER: Duration = Duration::from_secs(30);
-/// The most names that are looked for once more; the oldest is dropped first.
+/// The maximum number of entries to verify again; the oldest is dropped first.
 const UNSETTLED_MAX: usize = 10_000;
 
-/// Deleted messages that are remembered, the oldest forgotten first.
+/// The maximum number of deleted messages in the record; the oldest is evicted first.
 const DELETIONS_MAX: usize = 10_000;
-/// The most records of one member that are looked at.
+/// The maximum number of records read for one member.
 const LOOK_MAX: usize = 10_000;
 
-/// The bounds as the settings have them at that moment.
+/// Returns the bounds from the current settings.
 type BoundsNow = Box<dyn Fn() -> Bounds + Send + Sync>;
 
-/// Keeps the facts of members.
+/// Stores the facts about members.
 pub struct FactKeeper {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -53,7 +53,7 @@ pub struct FactKeeper {
     forgotten: Arc<Forgotten>,
     changing: Vec<tokio::sync::Mutex<()>>,
     unsettled: Mutex<VecDeque<(Instant, Person, Named)>>,
-    /// Messages that were deleted lately: one may be gone before what it asked for is done.
+    /// The recently deleted messages: a message can be deleted before its request is complete.
     deletions: Mutex<BoundedSet<MessageId, DELETIONS_MAX>>,
 }
 
@@ -70,12 +70,12 @@ impl FactKeeper {
         Self { store, clock, bounds: Box::new(bounds), forgotten, changing, unsettled, deletions }
     }
 
-    /// What may not be remembered any more, here and in conversations.
+    /// The record of forget requests, for facts and conversations.
     pub fn forgotten(&self) -> Arc<Forgotten> {
         Arc::clone(&self.forgotten)
     }
 
-    /// All facts of a person that are alive, wherever they were told, the one told last first.
+    /// Returns all facts of a person that have not expired, from all places, newest first.
     pub(crate) async fn all(&self, person: &Person) -> Vec<Fact> {
         let index = self.index(person).await;
         let mut facts = self.read(person, index.all().iter()).await;
@@ -83,8 +83,8 @@ impl FactKeeper {
         facts
     }
 
-    /// The facts of the asking member that may be found there, for a prompt: those that fit the question first, then the newest. Empty
-    /// when no facts are kept, or the store does not answer.
+    /// Returns the facts of the asking member that are visible in the place, for a prompt: first those that match the
+    /// question, then the newest. Empty if facts are disabled or the store does not respond.
     pub(crate) async fn recall(&self, asked: &OnBehalf, question: &str) -> Vec<Fact> {
         if !asked.keeps || (self.bounds)().facts == 0 {
             return Vec::new();
@@ -99,18 +99,20 @@ impl FactKeeper {
         first
     }
 
-    /// Forgets a fact of a person, wherever it was told. None when there is no such fact, else whether that is durable.
+    /// Deletes a fact of a person from any place. `None` if there is no such fact, else true if the deletion is
+    /// durable.
     pub(crate) async fn forget_any(&self, person: &Person, id: &FactId) -> Option<bool> {
         self.remove(person, id, |_| true).await
     }
 
-    /// The facts of a person as they are stored, those included that no list names; what cannot be read is none.
+    /// Returns the facts of a person from the store, including those missing from the index; unreadable records are
+    /// skipped.
     pub(crate) async fn stored(&self, person: &Person) -> Vec<Fact> {
         let stored = self.store.scan(&keys::facts::facts_of(person), LOOK_MAX).await;
         stored.iter().filter_map(|(_, stored)| serde_json::from_str(stored).ok()).collect()
     }
 
-    /// Takes everything away that a person told up to then, or whatever there is of theirs. Whether that is durable.
+    /// Deletes all facts of a person told up to `cut`, or all facts. Returns true if the deletion is durable.
     pub(crate) async fn wipe(&self, person: &Person, cut: Option<Timestamp>) -> bool {
         let _changing = self.change(person).await;
         let over = |told: Timestamp| cut.is_none_or(|cut| told <= cut);
@@ -122,12 +124,12 @@ impl FactKeeper {
                     left.push(fact.id);
                     continue;
                 }
-                // All that a message told is as old as it is.
+                // All facts from one message have its timestamp.
                 Ok(fact) => {
                     writes.push(Write::Delete { key: keys::facts::facts_by(&fact.message) });
                     writes.push(self.count(fact.told, -1));
                 }
-                // Nobody can read it, and it may be theirs.
+                // The record is unreadable and may belong to the person.
                 Err(_) => {}
             }
             writes.push(Write::Delete { key });
@@ -141,7 +143,8 @@ impl FactKeeper {
         writes.is_empty() || self.store.commit(writes).await
     }
 
-    /// Looks once more for the names of facts that were kept some time before `now`, and adds those again that another process lost.
+    /// Verifies the index entries of facts added some time before `now`, and adds entries again that another process
+    /// overwrote.
     pub async fn settle(&self, now: Instant) {
         let due: Vec<_> = {
             let mut unsettled = self.unsettled.lock();
@@ -170,7 +173,7 @@ impl FactKeeper {
         unsettled.push_back((Instant::now() + SETTLES_AFTER, person, named));
     }
 
-    /// Waits until nobody else in this process changes what this member has.
+    /// Acquires the lock for changes of this member's facts in this process.
     async fn change(&self, person: &Person) -> MutexGuard<'_, ()> {
         let mut hasher = DefaultHasher::new();
         person.hash(&mut hasher);
@@ -178,7 +181,7 @@ impl FactKeeper {
         self.changing[at].lock().await
     }
 
-    /// Whether the store shows everything: what is written without seeing the rest would replace it.
+    /// True if the store returns all data. Otherwise a write would replace data that was not read.
     fn is_sound(&self) -> bool {
         self.store.status() == StoreStatus::Ready
     }
@@ -190,7 +193,7 @@ impl FactKeeper {
         index
     }
 
-    /// The facts of these names that are there, in this order.
+    /// Returns the existing facts of these entries, in the same order.
     async fn read(&self, person: &Person, named: impl Iterator<Item = &Named>) -> Vec<Fact> {
         let read = named.map(|named| async move {
             let stored = self.store.get(&keys::facts::fact(person, &named.id)).await?;
@@ -201,7 +204,7 @@ impl FactKeeper {
         read.filter(|fact| !bounds.is_over(fact.told, now)).collect()
     }
 
-    /// The list as it is to be written.
+    /// The write of the index.
     fn written(&self, person: &Person, index: &FactIndex) -> Write {
         let key = keys::facts::fact_index(person);
         match index.all() {
@@ -215,7 +218,7 @@ impl FactKeeper {
         Write::Add { key: keys::facts::facts_told(step(told)), by: Counter::from(by), ttl }
     }
 
-    /// About how many facts of all members there are: at least those that are alive.
+    /// The approximate number of facts of all members: at least those that have not expired.
     async fn total(&self, bounds: &Bounds) -> u64 {
         let now = self.clock.now();
         let oldest = Timestamp(now.0.saturating_sub(ids::millis(bounds.ttl)));
@@ -227,7 +230,8 @@ impl FactKeeper {
         u64::try_from(sum).unwrap_or(0)
     }
 
-    /// Forgets what a message told, unless it was told again by a later one: who reads the place from now on cannot read it any more.
+    /// Deletes the facts from a message, unless a later message told them again: new readers of the place cannot read
+    /// that message.
     pub async fn deleted(&self, message: &MessageId) {
         self.deletions.lock().insert(message);
         let Some(told) = self.told_by(message).await else { return };
@@ -241,19 +245,19 @@ impl FactKeeper {
         serde_json::from_str(&stored).ok()
     }
 
-    /// The record of what a message told, with one fact more.
+    /// The write of the message's fact list, with one fact added.
     async fn tells(&self, person: &Person, fact: &Fact, bounds: &Bounds) -> Write {
         let told = self.told_by(&fact.message).await;
         let mut told = told.unwrap_or_else(|| ToldBy { person: person.clone(), facts: Vec::new() });
         if !told.facts.contains(&fact.id) && told.facts.len() < FACTS_MAX {
             told.facts.push(fact.id.clone());
         }
-        // Plain data always serialises.
+        // Plain data always serializes.
         let value = serde_json::to_string(&told).unwrap_or_default();
         Write::Put { key: keys::facts::facts_by(&fact.message), value, ttl: Some(bounds.ttl) }
     }
 
-    /// The record of what a message told, without this fact.
+    /// The write of the message's fact list, without this fact.
     async fn tells_no_more(&self, fact: &Fact) -> Write {
         let key = keys::facts::facts_by(&fact.message);
         let told = self.told_by(&fact.message).await.map(|mut told| {
@@ -269,7 +273,7 @@ impl FactKeeper {
         }
     }
 
-    /// Adds a fact to the list of its member, and writes both.
+    /// Adds a fact to the index of its member, and writes both.
     async fn add(&self, person: &Person, fact: &Fact, bounds: &Bounds) -> Result<bool, NotKept> {
         let mut index = self.index(person).await;
         if !self.is_sound() {
@@ -279,7 +283,7 @@ impl FactKeeper {
         let before = stored.and_then(|stored| serde_json::from_str::<Fact>(&stored).ok());
         if before.is_none() {
             if index.all().len() >= bounds.facts {
-                // What was taken out elsewhere may still be named.
+                // The index can list facts that another process deleted.
                 let there = self.read(person, index.all().iter()).await;
                 index.keep(|id| there.iter().any(|fact| fact.id == *id));
             }
@@ -291,7 +295,7 @@ impl FactKeeper {
             }
         }
         index.put(Named::from(fact));
-        // Plain data always serialises.
+        // Plain data always serializes.
         let value = serde_json::to_string(fact).unwrap_or_default();
         let put = Write::Put { key: keys::facts::fact(person, &fact.id), value, ttl: Some(bounds.ttl) };
         let mut writes = vec![put, self.written(person, &index), self.count(fact.told, 1)];
@@ -303,7 +307,7 @@ impl FactKeeper {
         }
         writes.push(self.tells(person, fact, bounds).await);
         let durable = {
-            // Whoever forgets or deletes says so first and looks then: what begins to be written here is seen.
+            // Deletions are recorded before the records are searched, so a write that starts here is seen.
             let (saving, deletions) = (self.forgotten.saving(), self.deletions.lock());
             if saving.covers_person(person, fact.told) {
                 return Err(NotKept::Forgotten);
@@ -316,7 +320,7 @@ impl FactKeeper {
         if durable.await { Ok(before.is_some()) } else { Err(NotKept::Away) }
     }
 
-    /// Takes a fact out, if it `may` go. None when there is no such fact, else whether that is durable.
+    /// Deletes a fact if `may` permits it. `None` if there is no such fact, else true if the deletion is durable.
     async fn remove(&self, person: &Person, id: &FactId, may: impl Fn(&Fact) -> bool) -> Option<bool> {
         let _changing = self.change(person).await;
         let stored = self.store.get(&keys::facts::fact(person, id)).await?;
@@ -362,7 +366,7 @@ impl Facts for FactKeeper {
         if !self.is_sound() {
             return Err(NotKept::Away);
         }
-        // The record of the fact has the last word about where it was told.
+        // The record of the fact decides in which place it was told.
         facts.retain(|fact| here.finds(&fact.place));
         Ok(Found { facts: best(&facts, query, FOUND_MAX).await, all: facts.len() })
     }
@@ -377,18 +381,18 @@ impl Facts for FactKeeper {
     }
 }
 
-/// The facts that fit these words best, the best one first; without words those told last.
+/// Returns the facts that match these words best, best first; without words the newest.
 pub(crate) async fn best(facts: &[Fact], query: &str, most: usize) -> Vec<Fact> {
     let mut search = Search::new(query);
     for fact in facts {
         search.look(fact);
-        // Others go on meanwhile.
+        // Yields to other tasks.
         tokio::task::yield_now().await;
     }
     search.best(most).into_iter().map(|at| facts[at].clone()).collect()
 }
 
-/// In which of the steps a fact is counted that was told then.
+/// The time step in which a fact of this timestamp is counted.
 fn step(told: Timestamp) -> u64 {
     told.0 / ids::millis(keys::facts::FACTS_TOLD_STEP)
 }

@@ -1,11 +1,12 @@
-//! What members asked to be forgotten, for as long as something of it may still be on its way into memory.
+//! The requests of members to be forgotten, kept as long as a turn in progress can still save affected data.
 //!
-//! A turn that is being answered holds what it recalled, and saves it when it ends. Whoever saves holds this record meanwhile,
-//! and leaves out what was to be forgotten; whoever forgets notes it here first and deletes then. So nothing comes back.
+//! A turn holds the memory that it read and saves it at its end. A save holds the lock of this record and removes the
+//! data to forget; a forget request is recorded here first and deletes afterwards. So no deleted data is saved again.
 //!
-//! Other processes on the same store learn of a wish from a record there ([`Wished`]): a turn reads it when it saves, while its answer
-//! is on its way, and takes out again what was to be forgotten. A wish that comes in the very moment of that read can still be
-//! missed, so the process that forgot cleans again once no turn from before can be left (`commands/cleaning.rs`).
+//! Other processes on the same store learn of a request from a record there ([`Wished`]): a turn reads it when it
+//! saves, while its answer is being posted, and removes the data to forget. A request at the very moment of that read
+//! can be missed, so the process that handled it cleans up again once no earlier turn can be left
+//! (`commands/cleaning.rs`).
 
 use std::collections::{HashMap, VecDeque};
 
@@ -23,71 +24,72 @@ use domain::keys;
 use domain::turn::Turn;
 use ports::{Store, Write};
 
-/// The most wishes remembered, the oldest forgotten first. Each matters for as long as a turn may take.
+/// The maximum number of requests in the record; the oldest is evicted first. A request is relevant for at most the
+/// duration of a turn.
 const WISHES_MAX: usize = 10_000;
 
-/// The record of wishes. All of it is lost with the process, and so is every turn that was on its way.
+/// The record of forget requests. It is lost with the process, as is every turn in progress.
 #[derive(Default)]
 pub struct Forgotten(Mutex<Wishes>);
 
-/// The record, held: nobody forgets or saves meanwhile.
+/// The locked record: no forget request and no other save proceeds meanwhile.
 pub struct Saving<'a>(MutexGuard<'a, Wishes>);
 
-/// A place in the order of wishes, and when that was.
+/// A position in the order of requests, and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment(u64, Instant);
 
-/// How long after the last deadline of a turn something of it may still be written.
+/// The time after the last deadline of a turn in which its data can still be written.
 const GRACE: Duration = Duration::from_secs(60);
-/// How far the clocks of two processes may differ for a wish to count as later than what a turn read.
+/// The maximum clock difference between two processes for a request to count as later than the read of a turn.
 const SKEW: Duration = Duration::from_secs(2);
 
-/// A wish as it stands in the store.
+/// A forget request as stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wished {
-    /// Whose.
+    /// The person to forget.
     pub person: Person,
-    /// The place of the one conversation; none means everything.
+    /// The place of a single conversation; `None` covers all data.
     pub place: Option<Place>,
-    /// Everything up to then is to be forgotten.
+    /// Data up to this moment is to be forgotten.
     pub cut: Timestamp,
-    /// When it was noted.
+    /// The time when the request was recorded.
     pub noted: Timestamp,
 }
 
 impl Wished {
-    /// The record, which lives for some time longer than any turn that may hold what it is about.
+    /// The write of the record. Its TTL exceeds the duration of any turn that can hold affected data.
     pub(crate) fn record(&self, running: &Running) -> Write {
         let key = keys::forgotten(&self.person, self.place.as_ref());
         let ttl = Some(Self::holds_for(running) * 2);
-        // Plain data with string keys always serialises.
+        // Plain data with string keys always serializes.
         Write::Put { key, value: serde_json::to_string(self).unwrap_or_default(), ttl }
     }
 
-    /// How long after it was noted a turn from before may still save something.
+    /// The time after the request in which an earlier turn can still save data.
     pub(crate) fn holds_for(running: &Running) -> Duration {
         running.settings.turn.lease() + GRACE
     }
 }
 
-/// Whether the store says that nothing may be kept of what this person asked then.
+/// True if a stored request forbids keeping data from this person's question at that time.
 pub(crate) async fn is_forgotten(store: &dyn Store, person: &Person, asked: Timestamp) -> bool {
     let stored = store.get(&keys::forgotten(person, None)).await;
     let wished = stored.and_then(|stored| serde_json::from_str::<Wished>(&stored).ok());
     wished.is_some_and(|wished| asked <= wished.cut)
 }
 
-/// What the store says that a turn may not save.
+/// The stored requests that restrict the save of a turn.
 pub(crate) struct StoredWishes {
-    /// Nothing may be kept of what was asked.
+    /// True if nothing from the question may be kept.
     pub covers: bool,
     own: Vec<Wished>,
     others: Vec<Wished>,
 }
 
 impl StoredWishes {
-    /// Reads the wishes that concern what a person asked in a place at a moment, and the history that was read for it at `read`, in which
-    /// stand words of others.
+    /// Reads the requests that concern a person's question in a place at a moment, and the history read for it at
+    /// `read`, which contains text of other members.
     pub(crate) async fn of(
         store: &dyn Store,
         now: Timestamp,
@@ -111,12 +113,12 @@ impl StoredWishes {
         }
     }
 
-    /// The wishes that came after the history was read.
+    /// The requests made after the history was read.
     pub(crate) fn later(&self) -> impl Iterator<Item = &Wished> {
         self.own.iter().chain(&self.others)
     }
 
-    /// Takes out what is to be forgotten.
+    /// Removes the data to forget.
     pub(crate) fn clean(&self, history: &mut History) {
         if let Some(cut) = self.own.iter().map(|wish| wish.cut).max() {
             history.forget_until(cut);
@@ -136,15 +138,15 @@ struct Wishes {
 
 #[derive(Clone, Copy)]
 struct Wish {
-    /// Everything up to then is to be forgotten.
+    /// Data up to this moment is to be forgotten.
     cut: Timestamp,
-    /// What was read before this moment may hold some of it.
+    /// Data read before this moment can contain data to forget.
     number: u64,
 }
 
 impl Forgotten {
-    /// Everything about this person, or only the conversation in one place, up to this moment is to be forgotten. To be said
-    /// before anything is deleted, and again after it: what is read in between may be the old state.
+    /// Records that all data of this person, or only the conversation in one place, up to this moment is to be
+    /// forgotten. Call it before the deletion and again after it, because reads in between can return the old state.
     pub fn wish(&self, person: &Person, place: Option<&Place>, cut: Timestamp) {
         let mut wishes = self.0.lock();
         wishes.count += 1;
@@ -160,13 +162,13 @@ impl Forgotten {
         }
     }
 
-    /// The present moment in the order of wishes; to be taken before memory is read.
+    /// The current position in the order of requests; take it before memory is read.
     #[must_use]
     pub fn now(&self) -> Moment {
         Moment(self.0.lock().count, Instant::now())
     }
 
-    /// Holds the record while something is saved. Nobody else gets at it meanwhile, whoever holds it included.
+    /// Locks the record during a save. The lock is not reentrant.
     #[must_use]
     pub fn saving(&self) -> Saving<'_> {
         Saving(self.0.lock())
@@ -174,19 +176,19 @@ impl Forgotten {
 }
 
 impl Saving<'_> {
-    /// Nothing may be kept of this turn: it was asked before its person wished to be forgotten.
+    /// True if nothing of this turn may be kept: its person asked to be forgotten after the question.
     #[must_use]
     pub fn covers(&self, turn: &Turn) -> bool {
         self.wishes(&turn.person, &turn.place).any(|wish| turn.at <= wish.cut)
     }
 
-    /// Nothing may be kept of what this person asked then: they wished everything to be forgotten later.
+    /// True if nothing from this person's question at that time may be kept: they asked to be forgotten later.
     #[must_use]
     pub fn covers_person(&self, person: &Person, asked: Timestamp) -> bool {
         self.0.known.get(&(person.clone(), None)).is_some_and(|wish| asked <= wish.cut)
     }
 
-    /// Takes out of a history, read for this turn at `read`, what is to be forgotten.
+    /// Removes the data to forget from a history that was read for this turn at `read`.
     pub fn clean(&self, turn: &Turn, read: Moment, history: &mut History) {
         if self.0.count <= read.0 {
             return;

@@ -1,4 +1,4 @@
-//! Which turns are in flight.
+//! The turns in flight.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,33 +9,33 @@ use parking_lot::Mutex;
 use crate::messages::deadline::Deadline;
 use domain::ids::TurnId;
 
-/// The turns that are in flight in this process. Lives outside the actors: it knows them whoever is started again.
+/// The turns in flight in this process. It lives outside the actors, so it survives their restarts.
 #[derive(Default)]
 pub struct InFlight(Mutex<HashMap<TurnId, Flying>>);
 
-/// What is known of a turn in flight.
+/// The state of a turn in flight.
 #[derive(Default)]
 struct Flying {
-    /// Those who work on it.
+    /// The number of guards of this turn.
     many: usize,
-    /// When it is due, once it has begun.
+    /// The deadline of the turn, once it has started.
     deadline: Option<Deadline>,
 }
 
 impl InFlight {
-    /// How many there are now.
+    /// Returns the number of turns in flight.
     #[must_use]
     pub fn now(&self) -> usize {
         self.0.lock().values().map(|flying| flying.many).sum()
     }
 
-    /// Somebody works on this turn now, or has its answer and is about to hand it on.
+    /// True if an actor works on this turn now, or holds its answer for hand-over.
     #[must_use]
     pub fn has(&self, turn: &TurnId) -> bool {
         self.0.lock().contains_key(turn)
     }
 
-    /// A turn in flight has this deadline.
+    /// Sets the deadline of a turn in flight.
     pub fn due(&self, turn: &TurnId, deadline: &Deadline) {
         if let Some(flying) = self.0.lock().get_mut(turn) {
             flying.deadline = Some(deadline.clone());
@@ -48,7 +48,7 @@ impl InFlight {
         self.0.lock().get(turn).and_then(|flying| flying.deadline.as_ref()).is_some_and(|due| !due.has_passed())
     }
 
-    /// One more, for as long as the guard lives.
+    /// Counts the turn as in flight while the guard lives.
     #[must_use]
     pub fn enter(self: &Arc<Self>, turn: &TurnId) -> Flight {
         self.0.lock().entry(turn.clone()).or_default().many += 1;

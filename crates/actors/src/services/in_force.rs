@@ -1,4 +1,4 @@
-//! What is in force, for edges that serve programs.
+//! The configuration in force, for edges that serve programs.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use domain::api_key::ApiKey;
 use domain::webhook::Webhook;
 use ports::{Clock, Keys, Models, ModelsInForce, Webhooks};
 
-/// Asks what runs now, each time anew.
+/// Reads the running configuration on each request.
 pub struct InForce {
-    /// What this process runs with.
+    /// The running configuration.
     pub live: Live,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,

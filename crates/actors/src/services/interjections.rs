@@ -1,5 +1,5 @@
-//! What is remembered of joining in without being asked: where, how often, how it was taken, what it cost. It outlives the actors
-//! that ask it: a crash must not make us talk more. Bounded by `domain/manners.rs`.
+//! The record of interjections: their places, frequency, reactions and cost. It outlives the actors, so a crash does
+//! not increase the number of interjections. Bounded by `domain/manners.rs`.
 
 use std::collections::HashMap;
 
@@ -10,11 +10,11 @@ use domain::ids::{Place, TurnId};
 use domain::manners::{Draw, Manners, PLACES_MAX, Rules, SuppressionReason};
 use settings::community::Interjection;
 
-/// The memory of it.
+/// The record of interjections.
 pub struct Interjections {
     origin: Instant,
     manners: Mutex<Manners>,
-    /// The last turn in each place that nobody asked for; at most [`PLACES_MAX`].
+    /// The last interjection turn in each place; at most [`PLACES_MAX`].
     last: Mutex<HashMap<Place, TurnId>>,
 }
 
@@ -25,7 +25,10 @@ impl Default for Interjections {
 }
 
 impl Interjections {
-    /// Whether to join in at this place now. If so, its rest begins.
+    /// Permits an interjection in this place now, and starts the place's rest period.
+    ///
+    /// # Errors
+    /// The reason if it is not permitted.
     ///
     /// # Errors
     /// Why not.
@@ -48,30 +51,30 @@ impl Interjections {
         self.manners.lock().join(&rules, (place, parent), draw, self.origin.elapsed())
     }
 
-    /// Something is about to be said there.
+    /// Records that an interjection is about to be posted.
     pub fn said(&self, place: &Place, turn: &TurnId) {
         self.manners.lock().said(place, self.origin.elapsed());
         let mut last = self.last.lock();
         if last.len() >= PLACES_MAX && !last.contains_key(place) {
-            // Only whoever replies within the same moment misses what is forgotten here.
+            // The only loss is a reply to an interjection within the same moment.
             last.clear();
         }
         last.insert(place.clone(), turn.clone());
     }
 
-    /// The turn that was last said there. Its message replies to nothing, so nothing else leads from the one to the other
-    /// before its post is reported.
+    /// Returns the last interjection turn in the place. Its message is not a reply, so there is no other link from
+    /// message to turn until its post is reported.
     #[must_use]
     pub fn last(&self, place: &Place) -> Option<TurnId> {
         self.last.lock().get(place).cloned()
     }
 
-    /// Somebody there reacted to us or spoke to us.
+    /// Records that a member there reacted to the bot or addressed it.
     pub fn record_engagement(&self, place: &Place) {
         self.manners.lock().record_engagement(place, self.origin.elapsed());
     }
 
-    /// Joining in took so many tokens.
+    /// Records the tokens that an interjection used.
     pub fn spent(&self, tokens: u64) {
         self.manners.lock().spent(tokens, self.origin.elapsed());
     }

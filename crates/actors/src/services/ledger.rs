@@ -1,4 +1,4 @@
-//! How the usage ledger is read from the store. It is written by the journal, with the record that closes a turn.
+//! Reads the usage ledger from the store. The journal writes it, with the record that closes a turn.
 
 use std::collections::HashMap;
 
@@ -10,13 +10,13 @@ use domain::keys;
 use domain::ledger::{self, Overview, Sums};
 use ports::Store;
 
-/// How many counters are read at the same time.
+/// The maximum number of concurrent counter reads.
 const AT_ONCE: usize = 16;
 
-/// The most counters that one overview reads.
+/// The maximum number of counters that one overview reads.
 const ROWS_MOST: usize = 200_000;
 
-/// What a member used in a community. Each read is bounded by the store.
+/// Returns the use of a member in a community. The store bounds each read.
 pub async fn sums(store: &dyn Store, person: &Person, guild: Option<&str>, now: Timestamp) -> Sums {
     let keys = ledger::keys_of_sums(person, guild, now);
     let reads = keys.into_iter().map(|key| async move {
@@ -27,8 +27,8 @@ pub async fn sums(store: &dyn Store, person: &Person, guild: Option<&str>, now: 
     ledger::sums(person, guild, now, |key| found.get(key).cloned().flatten())
 }
 
-/// What everybody used on these days; `door` is the one whose members the Python bot counted. Each read is bounded by the
-/// store.
+/// Returns the use of all members on these days; `door` is the door whose members the Python bot counted. The store
+/// bounds each read.
 pub async fn overview(store: &dyn Store, days: &[Date], door: &Door) -> Overview {
     let mut rows = store.scan(keys::ledger::DAILY_PREFIX, ROWS_MOST).await;
     for day in days {

@@ -1,5 +1,5 @@
-//! The sections of prompts and what was changed of them at run time. What is stored stands over the files, in every process on the
-//! same store and from the next turn on.
+//! The sections of prompts and their changes at run time. Stored changes take precedence over the files, in every
+//! process on the same store, from the next turn on.
 
 use std::sync::Arc;
 
@@ -16,17 +16,17 @@ use ports::{Clock, PromptSections, Store, StoreStatus, Write};
 
 /// Reads and changes sections.
 pub struct SectionKeeper {
-    /// What this process runs with.
+    /// The running configuration.
     pub live: Live,
-    /// Where changes are kept.
+    /// The store of the changes.
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
-    /// One change at a time.
+    /// Serializes changes.
     pub changing: Mutex<()>,
 }
 
-/// The prompts of a turn that begins now.
+/// Returns the prompts of a turn that starts now.
 pub(crate) async fn in_force(running: &Running, store: &dyn Store) -> Prompts {
     let prompts = &running.prompts;
     if prompts.sections.is_empty() {
@@ -40,16 +40,17 @@ async fn edits(store: &dyn Store) -> Edits {
     stored.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 
-/// Why nothing is read or changed while what is stored is not known for sure.
+/// The error if the stored state cannot be determined; nothing is read or changed then.
 const AWAY: &str = "the store does not answer now; nothing was changed";
-/// Why sections are changed in their files alone.
+/// The error if sections are changed only in their files.
 const FIXED: &str =
     "prompts.editable is off, so sections are changed in their files alone; an operator can switch it on";
-/// Why what is not for everybody is not shown or changed.
+/// The error if a caller who is not an operator reads or changes a restricted section.
 const NOT_THEIRS: &str = "the system prompt is for operators alone";
 
 impl SectionKeeper {
-    /// The versions of a section. None known is not taken for none: the store has to be well before and after the look.
+    /// Returns the versions of a section. The store must be healthy before and after the read, so that a failed read
+    /// does not count as no versions.
     async fn versions(&self, name: &str) -> Result<Versions, String> {
         let stored = self.store.get(&keys::prompt_versions(name)).await;
         if self.store.status() != StoreStatus::Ready {
@@ -119,11 +120,11 @@ impl PromptSections for SectionKeeper {
         let Some(section) = all.iter_mut().find(|section| section.name == name) else { return Err(AWAY.to_owned()) };
         let number = section.versions.change(file, change, asked.person.clone(), self.clock.now())?;
         let versions = section.versions.clone();
-        // What is in force is made of all versions, so it heals by itself.
+        // The sections in force are derived from all versions, so the record heals by itself.
         let text = |section: &Section| Some((section.name.clone(), section.versions.0.last()?.text.as_deref()?.into()));
         let edits = Edits(all.iter().filter_map(text).collect());
         running.prompts.edited(&edits).check()?;
-        // Plain data with text keys always serialises.
+        // Plain data with text keys always serializes.
         let put = |key: String, value: String| Write::Put { key, value, ttl: None };
         let writes = vec![
             put(keys::prompt_versions(name), serde_json::to_string(&versions).unwrap_or_default()),

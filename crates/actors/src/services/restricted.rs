@@ -1,5 +1,5 @@
-//! Who is restricted by a record, since when. It is written by the sweeper and read by the gateway: a member who leaves and comes back
-//! has lost the role, but not the record.
+//! The members with a restriction record, and its start. The sweeper writes it, the gateway reads it. A member who
+//! leaves and rejoins loses the role, but not the record.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,31 +10,31 @@ use domain::ids::Timestamp;
 use domain::incoming::Posted;
 use domain::restriction::Member;
 
-/// How long after a role was given messages may still come that were written without it.
+/// The time after the role was assigned in which messages from before the assignment can still arrive.
 const SEEN_WITHIN: Duration = Duration::from_secs(60);
 
-/// The members with a record, each with the moment since which they are restricted.
+/// The members with a record, each with the start of the restriction.
 #[derive(Default)]
 pub struct Restricted(RwLock<HashMap<Member, Timestamp>>);
 
 impl Restricted {
-    /// Replaces all that is known.
+    /// Replaces all records.
     pub fn replace(&self, since: HashMap<Member, Timestamp>) {
         *self.0.write() = since;
     }
 
-    /// A restriction began.
+    /// Records the start of a restriction.
     pub fn begin(&self, member: Member, since: Timestamp) {
         self.0.write().insert(member, since);
     }
 
-    /// A restriction ended.
+    /// Records the end of a restriction.
     pub fn end(&self, member: &Member) {
         self.0.write().remove(member);
     }
 
-    /// The member who wrote this, if they have a record, never left since it was made, and it is long enough ago for their role to
-    /// be seen.
+    /// Returns the author if they have a record, have not left since its start, and the role is old enough to be
+    /// visible on the message.
     pub fn stayed(&self, posted: &Posted) -> Option<Member> {
         let known = self.0.read();
         let joined = posted.author.joined.filter(|_| !known.is_empty())?;
@@ -43,7 +43,7 @@ impl Restricted {
         known.get(&member).is_some_and(stayed).then_some(member)
     }
 
-    /// The member who wrote this, if they are restricted and joined again since then.
+    /// Returns the author if they are restricted and rejoined since then.
     pub fn came_back(&self, posted: &Posted) -> Option<Member> {
         let known = self.0.read();
         let joined = posted.author.joined.filter(|_| !known.is_empty())?;

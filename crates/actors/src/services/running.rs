@@ -1,4 +1,4 @@
-//! What this process runs with. A turn keeps the one it began with.
+//! The running configuration of this process. A turn keeps the configuration with which it started.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,96 +28,96 @@ use ports::Models;
 use ports::tools::ServerEntries;
 use settings::Settings;
 
-/// Settings and the files that belong to them, read and checked together.
+/// The settings and the files that belong to them, read and checked together.
 pub struct Running {
     /// The settings.
     pub settings: Settings,
     /// The prompts.
     pub prompts: Prompts,
-    /// The form of a typed reply, compiled once.
+    /// The schema of a typed reply, compiled once.
     pub schema: Arc<Schema>,
-    /// What the operator decided about each door, made of the settings.
+    /// The rules of each door, derived from the settings.
     pub doors: BTreeMap<Door, DoorRules>,
-    /// What is allowed to whom, made of the settings.
+    /// The limits by member, role and channel, derived from the settings.
     pub limits: limits::rules::Rules,
-    /// Further limits in accounts of their own, made of the settings.
+    /// Further limits with their own accounts, derived from the settings.
     pub budgets: Vec<Budget>,
-    /// Who may use which tool, made of the settings.
+    /// The permissions for tools, derived from the settings.
     pub tool_rules: Arc<[Rule]>,
-    /// How often tools may be called, made of the settings.
+    /// The limits of tool calls, derived from the settings.
     pub tool_limits: ToolLimits,
-    /// The tokens that every prompt has, about.
+    /// The approximate number of tokens that every prompt contains.
     pub fixed_prompt: u64,
     /// The models.
     pub models: Arc<dyn Models>,
-    /// The keys of programs: those that were set, and those of the file.
+    /// The keys of programs: those from the settings and those from the key file.
     pub keys: Arc<KeyRing>,
-    /// What starts a turn without a message.
+    /// The triggers that start a turn without a message.
     pub triggers: Triggers,
     /// The tool servers.
     pub servers: Arc<ServerEntries>,
-    /// What is odd about it and does not stop the program, each a sentence with its fix.
+    /// Warnings that do not prevent a start, each a sentence with its fix.
     pub notes: Vec<String>,
-    /// Names this content: the same content has the same version.
+    /// The version, derived from the content: equal content has an equal version.
     pub version: String,
 }
 
-/// What starts a turn without a message.
+/// The triggers that start a turn without a message.
 #[derive(Debug, Clone, Default)]
 pub struct Triggers {
     /// Timers, in the order of the settings.
     pub timers: Vec<Arc<Timer>>,
-    /// Webhooks by their names.
+    /// Webhooks by name.
     pub hooks: BTreeMap<String, Arc<Webhook>>,
 }
 
-/// What the operator decided about one door.
+/// The operator's rules for one door.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DoorRules {
-    /// Who is answered, and the policy of each turn.
+    /// The rules for answering messages, and the policy of each turn.
     pub triage: Rules,
-    /// Which of the limits hold there.
+    /// The limits that apply there.
     pub limits: LimitScope,
 }
 
-/// Which of the limits hold at a door.
+/// The limits that apply at a door.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitScope {
-    /// All: the roles and channels that the limits name are those of this door.
+    /// All limits: the roles and channels in the limits belong to this door.
     Community,
-    /// The limits of every member; those of roles and channels name ids of another door.
+    /// Only the limits of every member; roles and channels in the limits are ids of another door.
     Base,
-    /// The same, where the key of a program says nothing else: its name is the id of the person.
+    /// As `Base`, unless the key of a program has its own limits: the key's name is the id of the person.
     Keys,
 }
 
 impl Running {
-    /// Whether ids in the settings are those of this door.
+    /// True if ids in the settings are ids of this door.
     #[must_use]
     pub fn knows_ids(&self, door: &Door) -> bool {
         self.doors.get(door).is_some_and(|rules| rules.limits == LimitScope::Community)
     }
 
-    /// Who is answered at a door, and how; none when the settings know nothing of it.
+    /// Returns the rules of a door; `None` if the settings have none for it.
     #[must_use]
     pub fn rules(&self, door: &Door) -> Option<&Rules> {
         self.doors.get(door).map(|rules| &rules.triage)
     }
 
-    /// The operators of the bot at a door; none where no ids of operators are known.
+    /// Returns the operators of the bot at a door; `None` if no ids of operators apply there.
     #[must_use]
     pub fn operators(&self, door: &Door) -> Option<Operators<'_>> {
         self.rules(door).filter(|_| self.knows_ids(door)).map(Rules::operators)
     }
 
-    /// What is known of a caller with these roles at a door.
+    /// Returns the standing of a caller with these roles at a door.
     #[must_use]
     pub fn standing(&self, door: &Door, person: &Person, roles: &[String]) -> Standing {
         let operators = self.operators(door);
         Standing { known: operators.is_some(), operator: operators.is_some_and(|all| all.include_one(person, roles)) }
     }
 
-    /// What is allowed to a person with these roles in a place. A door of which nothing is known has the base limits.
+    /// Returns the limits of a person with these roles in a place. A door without rules has the base limits.
     #[must_use]
     pub fn limits_in(&self, person: &Person, place: &Place, parent: Option<&Place>, roles: &[String]) -> Applied {
         let base = || self.limits.of(&[], "", None);
@@ -125,20 +125,20 @@ impl Running {
             Some(LimitScope::Community) => self.limits.of(roles, &place.id, parent.map(|parent| parent.id.as_str())),
             Some(LimitScope::Keys) => {
                 let limits = self.keys.limits_of(&person.id).unwrap_or_else(|| self.usual_of_keys());
-                // Without keys this machine alone may ask.
+                // Without keys, only programs on this machine may connect.
                 Applied { limits, exempt: self.keys.is_unused() }
             }
             Some(LimitScope::Base) | None => base(),
         }
     }
 
-    /// The accounts that a message of a person counts in, without amounts.
+    /// Returns the accounts that a message of a person counts in, without amounts.
     #[must_use]
     pub fn shares(&self, payer: Payer<'_>) -> Vec<Share> {
         if self.budgets.is_empty() { Vec::new() } else { budget::of_turn(&self.budgets, payer) }
     }
 
-    /// The accounts of `rate_limiter.limits` that a call of a tool counts in; none for a person whom no limit refuses.
+    /// Returns the accounts of `rate_limiter.limits` that a tool call counts in; empty for a person exempt from limits.
     #[must_use]
     pub fn call_shares(&self, turn: &Turn, tool: &str) -> Vec<Share> {
         let exempt = || self.limits_in(&turn.person, &turn.place, turn.parent.as_ref(), &turn.roles).exempt;
@@ -153,7 +153,7 @@ impl Running {
         )
     }
 
-    /// Who pays, with what the settings know of their door.
+    /// Returns the payer, with the settings of their door.
     #[must_use]
     pub fn payer<'a>(
         &self,
@@ -167,27 +167,28 @@ impl Running {
         Payer { person, guild, roles, place, parent, known, is_key: keys && !self.keys.is_unused() }
     }
 
-    /// The cost of so many tokens that go into the model row of a turn, in millionths of a dollar; zero without a price.
+    /// Returns the cost of this many input tokens for the model row of a turn, in millionths of a dollar; zero without
+    /// a price.
     #[must_use]
     pub fn micros_of(&self, row: Option<&str>, tokens: u64) -> u64 {
         let price = self.candidates(row, &[]).next().and_then(|row| row.price);
         price.map_or(0, |price| price.micros(Usage { prompt: tokens, ..Usage::default() }))
     }
 
-    /// What a key may use that says nothing of its own.
+    /// The limits of a key without its own limits.
     fn usual_of_keys(&self) -> Limits {
         let http = &self.settings.http;
         KeyLimits { messages: http.key_requests, tokens: http.key_tokens }.into()
     }
 
-    /// The model rows that members may choose from; empty when there is nothing to choose.
+    /// Returns the model rows that members may choose from; empty if there is no choice.
     #[must_use]
     pub fn choices(&self) -> Vec<&Row> {
         let rows = self.models.rows();
         if rows.len() < 2 { Vec::new() } else { preferences::allowed(rows, &self.settings.members.models) }
     }
 
-    /// The most history messages that the prompt for this row (none: the default row) may hold.
+    /// Returns the maximum number of history messages in the prompt for this row (`None`: the default row).
     #[must_use]
     pub fn history_most(&self, row: Option<&str>) -> usize {
         let rows = self.models.rows();
@@ -195,8 +196,8 @@ impl Running {
         row.and_then(|row| row.max_context).unwrap_or(usize::MAX)
     }
 
-    /// The rows that may answer, in the order in which they are asked: this one (none: the default row), then its fallbacks. Of
-    /// these, only rows `among` those named there, if any are.
+    /// Returns the rows that may answer, in the order of the attempts: this row (`None`: the default row), then its
+    /// fallbacks. If `among` is not empty, only rows named there.
     pub fn candidates<'a>(&'a self, row: Option<&str>, among: &'a [String]) -> impl Iterator<Item = &'a Row> {
         let rows = self.models.rows();
         let find = move |key: &str| rows.iter().find(|row| row.key == key);
@@ -205,13 +206,13 @@ impl Running {
         first.into_iter().chain(fallbacks).filter(move |row| among.is_empty() || among.contains(&row.key))
     }
 
-    /// Whether a row that may be asked (this one, none: the default row, or one of its fallbacks) sees pictures.
+    /// True if this row (`None`: the default row) or one of its fallbacks supports images.
     #[must_use]
     pub fn somebody_sees(&self, row: Option<&str>) -> bool {
         self.candidates(row, &[]).any(|row| row.vision)
     }
 
-    /// Whether it makes a difference to anybody which roles they hold.
+    /// True if any rule depends on the roles of members.
     #[must_use]
     pub fn roles_matter(&self) -> bool {
         let matter = |rules: &Rules| {
@@ -220,19 +221,19 @@ impl Running {
         !self.limits.roles.is_empty() || self.doors.values().any(|rules| matter(&rules.triage))
     }
 
-    /// The prices of a row, when it has any.
+    /// Returns the prices of a row; `None` if it has none.
     #[must_use]
     pub fn price(&self, row: &str) -> Option<Price> {
         self.models.rows().iter().find(|known| known.key == row)?.price
     }
 
-    /// The price of the embeddings of a row, when it has one.
+    /// Returns the price of the embeddings of a row; `None` if it has none.
     #[must_use]
     pub fn embeddings_price(&self, row: &str) -> Option<Price> {
         self.models.rows().iter().find(|known| known.key == row)?.embeddings_price.map(Price::of_input)
     }
 
-    /// Settings that differ from those of the start and are only read there.
+    /// Returns the names of changed settings that only take effect at a start.
     #[must_use]
     pub fn fixed_at_start(&self, before: &Self) -> Vec<&'static str> {
         let (new, old) = (&self.settings, &before.settings);
@@ -277,7 +278,7 @@ impl Running {
     }
 }
 
-/// Whether secrets changed, which have no equality of their own.
+/// True if secrets changed; they do not implement equality.
 fn differ<'a>(
     new: impl IntoIterator<Item = &'a SecretString>,
     old: impl IntoIterator<Item = &'a SecretString>,
@@ -286,8 +287,8 @@ fn differ<'a>(
     new.into_iter().map(shown).ne(old.into_iter().map(shown))
 }
 
-/// What runs now. Cheap to clone; everybody who holds one sees a reload. Whoever needs several settings that belong together
-/// takes [`Live::now`] once.
+/// The running configuration. Cheap to clone; all clones see a reload. A caller that needs several consistent settings
+/// calls [`Live::now`] once.
 #[derive(Clone)]
 pub struct Live(Arc<LiveInner>);
 
@@ -297,42 +298,42 @@ struct LiveInner {
 }
 
 impl Live {
-    /// Begins with what was read at start.
+    /// Starts with the configuration read at start.
     #[must_use]
     pub fn new(running: Running) -> Self {
         Self(Arc::new(LiveInner { now: RwLock::new(Arc::new(running)), rejected: Mutex::new(None) }))
     }
 
-    /// What runs now.
+    /// Returns the running configuration.
     #[must_use]
     pub fn now(&self) -> Arc<Running> {
         Arc::clone(&self.0.now.read())
     }
 
-    /// Why the files as they are now do not run; none when they do.
+    /// Returns the reason for the rejection of the current files; `None` if they are accepted.
     #[must_use]
     pub fn rejected(&self) -> Option<String> {
         self.0.rejected.lock().clone()
     }
 
-    /// From now on this runs. Turns in flight keep what they began with.
+    /// Replaces the configuration. Turns in flight keep the configuration with which they started.
     pub(crate) fn replace(&self, running: Running) {
         *self.0.now.write() = Arc::new(running);
         *self.0.rejected.lock() = None;
     }
 
-    /// The files are wrong; what runs goes on.
+    /// Records that the files are invalid; the running configuration stays in force.
     pub(crate) fn reject(&self, reason: String) {
         *self.0.rejected.lock() = Some(reason);
     }
 }
 
-/// Why the process must end by itself.
+/// The reason for an exit that the process itself initiates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exit {
-    /// A needed service refused us for good, for this reason.
+    /// A required service rejected the process permanently, for this reason.
     Refused(String),
 }
 
-/// Where an actor says that the process must end.
+/// The channel on which an actor requests the exit of the process.
 pub type ExitSender = Arc<tokio::sync::watch::Sender<Option<Exit>>>;

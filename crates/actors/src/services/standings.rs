@@ -1,4 +1,4 @@
-//! How members stand against their limits and what they used, for edges that serve programs.
+//! The use and the remaining limits of members, for edges that serve programs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use domain::ids::{Person, Place};
 use domain::overview::Usage;
 use ports::{Clock, Store, UsageOf};
 
-/// How long the limiter may take to say how somebody stands.
+/// The timeout of a request to the limiter.
 const LIMITER_WITHIN: Duration = Duration::from_secs(5);
 
-/// Asks the store and the limiter.
+/// Reads the use from the store and the limits from the limiter.
 pub struct Standings {
-    /// Where use is counted.
+    /// The store with the usage counters.
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
-    /// Who knows how members stand.
+    /// The limiter.
     pub rate_limiter: Handle<RateLimiterMsg>,
 }
 

@@ -1,5 +1,5 @@
-//! Admits calls of tools, and remembers which were used lately, for the choice of tools. Quotas are accounts of the limiter, so no
-//! crash resets them; permits and the last uses are in memory, outside of the actors.
+//! Admits tool calls and counts recent use for the choice of tools. Quotas are accounts of the limiter, so no crash
+//! resets them; permits and recent use are in memory, outside the actors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,15 +14,15 @@ use domain::tool::catalogue::Entry;
 use domain::tool::limits::{Limited, ToolLimits};
 use ports::Limiter;
 
-/// The most calls of tools at a time, of all turns together.
+/// The maximum number of concurrent tool calls of all turns.
 pub const CALLS_AT_ONCE: usize = 64;
-/// The most tools whose use is remembered.
+/// The maximum number of tools with a use count.
 const USED_MAX: usize = 128;
 
-/// How often tools were called lately, by their names.
+/// The recent use counts of tools, by name.
 type Used = Arc<[(Arc<str>, u32)]>;
 
-/// The calls of late.
+/// The permits, and the recent calls.
 pub struct ToolUse {
     limiter: Arc<dyn Limiter>,
     /// The number of the next call.
@@ -34,31 +34,31 @@ pub struct ToolUse {
 /// One call, before it runs.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
-    /// Who asked for it.
+    /// The person who requested it.
     pub person: &'a Person,
     /// The tool.
     pub entry: &'a Entry,
     /// The turn that makes it.
     pub turn: &'a TurnId,
-    /// The present moment.
+    /// The current time.
     pub now: Timestamp,
 }
 
 impl ToolUse {
-    /// Nothing was called yet; `limiter` has the quotas.
+    /// Starts without calls; `limiter` holds the quotas.
     #[must_use]
     pub fn new(limiter: Arc<dyn Limiter>) -> Self {
         let (used, permits) = (RwLock::new(Arc::from([])), Semaphore::new(CALLS_AT_ONCE));
         Self { limiter, numbers: AtomicU64::new(0), used, permits }
     }
 
-    /// Counts a call in all its accounts, or says why it has to wait. `turn` is the turn that makes the call.
+    /// Counts a call in all its accounts, or returns the limit that it exceeds. `turn` is the turn that makes the call.
     ///
     /// # Errors
     /// See [`Limited`].
     pub async fn admit(&self, limits: &ToolLimits, budgets: Vec<Share>, call: &Call<'_>) -> Result<(), Limited> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        // Unlike any other call: of this turn, of another process, of another life.
+        // Unique among all calls of the turn, of all processes, and across restarts.
         let id = TurnId::new(call.turn.door.clone(), format!("{}#{:x}-{number}", call.turn.id, call.now.0));
         let step = limits.step(call.person, call.entry, budgets, id);
         if let Some(request) = &step.request
@@ -74,7 +74,7 @@ impl ToolUse {
         Ok(())
     }
 
-    /// Remembers the use of a tool.
+    /// Counts the use of a tool.
     fn count(&self, entry: &Entry) {
         let mut used = self.used.write();
         let mut counts = used.to_vec();
@@ -82,7 +82,7 @@ impl ToolUse {
             Some((_, times)) => *times = times.saturating_add(1),
             None => {
                 if counts.len() == USED_MAX {
-                    // What is used now and then gives way to what is new.
+                    // All counts decay, so that new tools displace rarely used ones.
                     for (_, times) in &mut counts {
                         *times /= 2;
                     }
@@ -95,13 +95,13 @@ impl ToolUse {
         *used = counts.into();
     }
 
-    /// How often tools were called lately, by their names.
+    /// Returns the recent use counts of tools, by name.
     #[must_use]
     pub fn used(&self) -> Used {
         Arc::clone(&self.used.read())
     }
 
-    /// The permits for calls.
+    /// Returns the permits for calls.
     #[must_use]
     pub const fn permits(&self) -> &Semaphore {
         &self.permits

@@ -1,5 +1,5 @@
-//! The tools that there are now, as turns use them: one immutable snapshot, replaced as a whole when a source changes. A turn keeps
-//! the snapshot that it began with, so what its model was offered is what its calls are checked against.
+//! The available tools: one immutable snapshot, replaced as a whole when a source changes. A turn keeps the snapshot
+//! with which it started, so its calls are checked against the tools that its model was offered.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,54 +22,54 @@ use domain::tool::view::View;
 use domain::tool::{CallError, CallErrorKind, Source, ToolKind, ToolRequest, ToolResult};
 use ports::{ProgressSink, ToolServer};
 
-/// How long after the start of a process its turns wait for the stored lists of its servers.
+/// The maximum time after process start for which turns wait for the stored tool lists of the servers.
 const LISTS_WITHIN: Duration = Duration::from_secs(1);
 
-/// The current snapshot. Lives outside the actors: it outlives their restarts.
+/// The current snapshot. It lives outside the actors and outlives their restarts.
 #[derive(Default)]
 pub struct Toolbox {
     now: watch::Sender<Arc<Toolset>>,
-    /// The lists of servers are in it, as they were known last.
+    /// True once the snapshot contains the last known lists of the servers.
     listed: watch::Sender<bool>,
-    /// Until when they are waited for; none when there are none.
+    /// The end of the wait for these lists; `None` if there are no servers.
     patience: Option<Instant>,
 }
 
 impl Toolbox {
-    /// What a process begins with. `servers`: the lists of some are about to be read from the store.
+    /// Creates the first snapshot of a process. `servers`: stored lists of servers are about to be read.
     #[must_use]
     pub fn beginning_with(tools: Toolset, servers: bool) -> Self {
         let patience = servers.then(|| Instant::now() + LISTS_WITHIN);
         Self { now: watch::Sender::new(Arc::new(tools)), listed: watch::Sender::default(), patience }
     }
 
-    /// The tools as they are now.
+    /// Returns the current tools.
     #[must_use]
     pub fn now(&self) -> Arc<Toolset> {
         Arc::clone(&self.now.borrow())
     }
 
-    /// The tools for a turn that begins now. In the first moment of a process the stored lists of its servers are waited for: with
-    /// them a turn knows the tools of a server before that is connected.
+    /// Returns the tools for a turn that starts now. Just after process start, it waits for the stored lists of the
+    /// servers, so that a turn has the tools of a server before its connection is up.
     pub async fn listed(&self) -> Arc<Toolset> {
         if let Some(until) = self.patience.filter(|until| *until > Instant::now()) {
             let mut listed = self.listed.subscribe();
-            // What is not read by then is left out of this turn.
+            // Lists that are not read by then are left out of this turn.
             let _ = timeout_at(until, listed.wait_for(|listed| *listed)).await;
         }
         self.now()
     }
 
-    /// Replaces the snapshot. What runs goes on with the one that it has.
+    /// Replaces the snapshot. Running turns keep theirs.
     pub fn publish(&self, tools: Toolset) {
         self.now.send_replace(Arc::new(tools));
         self.listed.send_replace(true);
     }
 
-    /// Waits until there is a tool of this name in calls. The caller bounds the wait.
+    /// Completes once a tool of this name is available. The caller bounds the wait.
     pub async fn offers(&self, tool: &str) {
         let mut snapshots = self.now.subscribe();
-        // The sender lives as long as this borrows it.
+        // The sender lives as long as this borrow.
         let _ = snapshots.wait_for(|tools| tools.catalogue.get(tool).is_some()).await;
     }
 }
@@ -77,40 +77,39 @@ impl Toolbox {
 /// One snapshot.
 #[derive(Default)]
 pub struct Toolset {
-    /// All tools by the names that models call them by.
+    /// All tools by the names that models use.
     pub catalogue: Arc<Catalogue>,
-    /// Finds tools by words.
+    /// The index for a search by words.
     pub index: Arc<Index>,
-    /// The way to each source.
+    /// The caller for each source.
     callers: HashMap<Source, Caller>,
-    /// What is seen by callers from whom nothing is hidden.
+    /// The view of callers without hidden tools.
     everything: Arc<View>,
-    /// Places of tools of this program that reach databases.
+    /// The positions of built-in tools that reach databases.
     reaching: Vec<u32>,
-    /// What other callers see, by the patterns that hide tools from them.
+    /// The views of other callers, by the patterns that hide tools.
     views: Mutex<HashMap<Arc<[Hidden]>, Place>>,
 }
 
-/// Where the view of callers of one kind is kept, and made once.
+/// The cell of one kind of caller's view, computed once.
 type Place = Arc<OnceCell<Arc<View>>>;
 
-/// The most kinds of callers whose views are kept; rules that tell more of them apart have views made anew.
+/// The maximum number of cached views; further kinds of callers get a new view on each request.
 const VIEWS_MAX: usize = 64;
-/// The most names and patterns that a task compares with each other before others have their turn; more are compared on a thread of
-/// their own.
+/// The maximum number of name and pattern comparisons on a task before it yields; more run on a blocking thread.
 const MATCHES_AT_ONCE: usize = 10_000;
 
-/// The way to the tools of one source.
+/// The route to the tools of one source.
 #[derive(Clone)]
 pub enum Caller {
-    /// It is at hand.
+    /// A direct call in this process.
     Direct(Arc<dyn ToolServer>),
     /// Through the actor of its server.
     Server(ServerLine),
 }
 
 impl Toolset {
-    /// A snapshot of this catalogue.
+    /// Creates a snapshot of this catalogue.
     #[must_use]
     pub fn new(catalogue: Arc<Catalogue>, callers: HashMap<Source, Caller>) -> Self {
         let index = Arc::new(Index::new(&catalogue));
@@ -120,7 +119,7 @@ impl Toolset {
         Self { catalogue, index, callers, everything, reaching, views: Mutex::default() }
     }
 
-    /// What a caller sees of the tools. It is made once for all callers of the same kind.
+    /// Returns the tools visible to a caller, computed once for all callers of the same kind.
     pub async fn view(&self, access: &Access) -> Arc<View> {
         let hides = access.hides();
         if hides.is_empty() {
@@ -137,8 +136,8 @@ impl Toolset {
         Arc::clone(place.get_or_init(|| made).await)
     }
 
-    /// The tools of this program that reach databases, each as the model of this caller is told of it. A database that cannot be read
-    /// is known by the names of its tables.
+    /// Returns the built-in tools that reach databases, each with the description for this caller's model. A database
+    /// that cannot be read is described by its table names.
     pub async fn outlined(&self, access: &Arc<Access>) -> Arc<[Arc<ToolSpec>]> {
         let seen = self.reaching.iter().map(|place| &self.catalogue.entries()[*place as usize]);
         let outlines = seen.filter(|entry| access.sees(entry)).map(|entry| async move {
@@ -152,13 +151,13 @@ impl Toolset {
             return Arc::from([]);
         }
         let access = Arc::clone(access);
-        // There may be many columns and many rules.
+        // There can be many columns and many rules.
         let told =
             move || outlines.iter().map(|(entry, outline)| Arc::new(outlined(entry, outline, &access))).collect();
         blocking(told).await
     }
 
-    /// Where the view of callers is kept from whom these patterns hide tools.
+    /// Returns the cell for the view of callers with these hidden patterns.
     fn place_of(&self, hides: &Arc<[Hidden]>) -> Place {
         let mut views = self.views.lock();
         if views.len() >= VIEWS_MAX && !views.contains_key(hides) {
@@ -168,7 +167,7 @@ impl Toolset {
         Arc::clone(views.entry(Arc::clone(hides)).or_default())
     }
 
-    /// Time one call of a tool may take, where its source has a time of its own.
+    /// Returns the timeout of one call of a tool, if its source has its own.
     #[must_use]
     pub fn timeout(&self, entry: &Entry) -> Option<Duration> {
         match self.callers.get(&entry.tool.source)? {
@@ -177,7 +176,7 @@ impl Toolset {
         }
     }
 
-    /// One call at the source of the tool, ended by its deadline whatever the source does. Dropping the future cancels it.
+    /// Runs one call at the source of the tool; the deadline ends it in any case. Dropping the future cancels the call.
     ///
     /// # Errors
     /// See [`CallError`].
@@ -212,7 +211,7 @@ mod tests {
         Toolset::new(Arc::new(catalogue), HashMap::new())
     }
 
-    /// A caller from whom tools of so many patterns are hidden.
+    /// A caller from whom this many patterns hide tools.
     fn access(patterns: usize) -> Access {
         let deny = |number| Rule::everywhere(&format!("s__*{number}x*"), Verdict::Deny);
         Access::of_a_member((0..patterns).map(deny).collect())

@@ -1,4 +1,4 @@
-//! The tools that somebody may use, for edges that serve programs.
+//! The tools that a person may use, for edges that serve programs.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use domain::tool::access::Access;
 use domain::tool::usable::{UsableTool, usable};
 use ports::ToolsOf;
 
-/// Asks what runs now, each time anew.
+/// Reads the running configuration on each request.
 pub struct UsableTools {
-    /// What this process runs with.
+    /// The running configuration.
     pub live: Live,
-    /// The tools that there are now.
+    /// The available tools.
     pub toolbox: Arc<Toolbox>,
 }
 
@@ -33,7 +33,7 @@ impl ToolsOf for UsableTools {
         let access = Arc::new(Access::new(rules, person.clone(), Vec::new(), (place.clone(), None), standing));
         let set = self.toolbox.listed().await;
         let outlined = set.outlined(&access).await;
-        // There may be thousands of them.
+        // There can be thousands of tools.
         blocking(move || usable(&set.catalogue, &access, &outlined)).await
     }
 }

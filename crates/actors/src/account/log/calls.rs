@@ -1,4 +1,4 @@
-//! Lines about calls of models and tools.
+//! Log lines about calls of models and tools.
 
 use tracing::field::display;
 
@@ -95,10 +95,10 @@ pub(super) fn tool_called(call: &ToolCalled<'_>) {
         effect = entry.effect.as_str(),
         role = call.role,
         args_sha256 = call.call.hash.0,
-        // As `staffai tools` counts them.
+        // The same rule name as in `staffai tools`.
         rule = call.rule,
         outcome = call.outcome(),
-        // The words of a server may hold what a member wrote.
+        // The text of a server can contain text of a member.
         text = call.end.and_then(CallEnd::reason),
         queue_ms = millis(call.queued),
         wait_ms = millis(call.waited),

@@ -1,4 +1,4 @@
-//! Lines about questions, decisions and allowances.
+//! Log lines about questions, decisions and allowances.
 
 use domain::gate::allowance::Allowance;
 use domain::gate::{Choice, Decision, Gate, GateId, Refusal};

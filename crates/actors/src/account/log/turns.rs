@@ -1,4 +1,4 @@
-//! Lines about turns.
+//! Log lines about turns.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use domain::shed::Shed;
 use domain::turn::{Answer, Outcome, Times, Turn};
 use telemetry::events as names;
 
-/// The sentence about a turn that gets no answer.
+/// The message for a turn that ends without an answer.
 pub(super) const UNANSWERED: &str = "the turn ends without an answer";
 
 pub(super) fn accepted(turn: &Turn) {
@@ -42,7 +42,7 @@ pub(super) fn panicked(turn: &TurnId, panic: &str) {
     tracing::error!(event = names::TURN_PANICKED, turn = %turn, panic, "the task of a turn panicked");
 }
 
-/// A turn that something was posted for: as answered, as failed and answered with an apology, or as refused.
+/// A turn with a post: answered, failed with an apology, or refused.
 pub(super) fn posted(posted: &TurnPosted<'_>) {
     let Some(answer) = posted.answer else { return };
     match &answer.outcome {
@@ -73,7 +73,7 @@ fn replied(posted: &TurnPosted<'_>, answer: &Answer, outcome: &str, reason: Opti
     let Times { lane_ms, permit_ms, model_ms, tools_ms } = answer.effort.times;
     let exchange = answer.exchange.as_ref();
     let words = exchange.map(|exchange| exchange.answered.split_whitespace().count());
-    // Content: it reaches the log only where the operator allows it.
+    // Content reaches the log only if the operator enables it.
     let (prompt, content) = (exchange.map(|said| said.asked.as_str()), exchange.map(|said| said.answered.as_str()));
     tracing::info!(
         event = names::TURN_REPLIED, turn = %turn.id, door = %turn.id.door, place = %turn.place, member = %turn.person,
@@ -85,7 +85,7 @@ fn replied(posted: &TurnPosted<'_>, answer: &Answer, outcome: &str, reason: Opti
     );
 }
 
-/// A turn without an answer. `ended`: the label of its outcome and its duration, where the turn ends with this.
+/// A turn without an answer. `ended`: the label of its outcome and its duration, if the turn ends with this event.
 pub(super) fn refused(turn: &Turn, ended: Option<(&str, Duration)>, reason: &str, words: &str) {
     let (outcome, took) = ended.unzip();
     tracing::info!(
@@ -112,7 +112,8 @@ pub(super) fn shed(shed: &WorkShed<'_>) {
         (Shed::Outbox, _) => "too many notices wait; one was dropped",
         (Shed::Shard, Bound::Tries) => "an event came back too often; it was dropped",
         (Shed::Shard, _) => "too many unsettled events; one was dropped",
-        // The model is told of each; spans and lines are counted, and one line tells of many.
+        // The model is notified of each shed tool; lost spans and log lines are counted and reported in one summary
+        // line.
         (Shed::Tools | Shed::Traces | Shed::Log, _) => return,
     };
     let WorkShed { at, turn, place, member, bound } = *shed;

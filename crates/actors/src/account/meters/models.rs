@@ -1,12 +1,12 @@
-//! Measures the calls of one row. The handles are looked up once: a turn makes a call, and each look-up of labels costs
-//! more than all that is counted under them.
+//! Records the calls of one model row. The metric handles are looked up once, because a label look-up costs more than
+//! all updates of one call.
 
 use metrics::Histogram;
 
 use domain::happening::ModelCalled;
 use telemetry::metrics as names;
 
-/// The handles of one row.
+/// The metric handles of one row.
 pub(super) struct RowMeter {
     input: Histogram,
     output: Histogram,
@@ -18,7 +18,7 @@ impl RowMeter {
         Self { input: tokens(row, "input"), output: tokens(row, "output"), succeeded: took(row, None) }
     }
 
-    /// Counts a call: its duration, and its tokens as far as they are known.
+    /// Records a call: its duration, and its tokens if they are known.
     #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
     pub(super) fn called(&self, call: &ModelCalled<'_>) {
         if let Some(usage) = call.usage() {

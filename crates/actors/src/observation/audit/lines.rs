@@ -1,4 +1,4 @@
-//! Renders happenings as lines of the audit.
+//! Renders events of the account as audit lines.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ impl Observer for Audit {
             Happening::GateAsked { gate, .. } => self.note(asked(gate), gate.asked_at),
             Happening::GateDecided { gate, decision, choice, at } => self.note(decided(gate, decision, choice, at), at),
             Happening::CallAllowed { gate, allowance, at } => self.note(allowed(gate, allowance, at), at),
-            // A member who is forgotten leaves no line.
+            // A forgotten member gets no audit line.
             Happening::AllowanceWithdrawn { allowance, by, forgotten: false, at } => {
                 self.note(withdrawn(allowance, by, at), at);
             }
@@ -67,7 +67,7 @@ fn line(gate: &Gate, event: AuditEvent, person: &Person, at: Timestamp) -> Audit
     }
 }
 
-/// A later life that asks again writes the same line.
+/// A restarted process that asks again writes the same line.
 fn asked(gate: &Gate) -> AuditLine {
     let (gate_id, approvers) = (gate.id.clone(), gate.approvers.clone());
     let event = AuditEvent::Asked { gate: gate_id, approvers, expires_at: gate.expires_at };

@@ -1,4 +1,4 @@
-//! Renders happenings as moments of turns.
+//! Records events of the account as moments of turns.
 
 use tokio::time::Instant;
 
@@ -48,7 +48,7 @@ impl Observer for Timeline {
 }
 
 impl Timeline {
-    /// The limits of its member are asked for this.
+    /// Records that the turn requested a reservation from the limits of its member.
     pub(super) fn reserved(&self, turn: &TurnId, asked: &Reservation) {
         let Reservation { tokens: expected, limits, exempt, .. } = *asked;
         let of = (limits.messages, limits.tokens);
@@ -58,7 +58,7 @@ impl Timeline {
         });
     }
 
-    /// The use that it counts is known: so many tokens where that is known, or nothing at all.
+    /// Records the charge of the turn: its tokens if they are known, or nothing.
     pub(super) fn charged(&self, turn: &TurnId, charge: Charge, tokens: Option<u64>) {
         self.with(turn, |line, _| {
             let Some(counted) = &mut line.counted else { return };
@@ -69,14 +69,14 @@ impl Timeline {
         });
     }
 
-    /// Its lane let it begin.
+    /// Records that the lane of the turn let it start.
     pub(super) fn started(&self, turn: &TurnId) {
         self.with(turn, |line, now| {
             line.started.get_or_insert(now);
         });
     }
 
-    /// It asks a model, runs a tool, or waits for a decision: `kind` is `model`, `tool` or `gate`.
+    /// Records that the turn calls a model, runs a tool, or waits for a decision: `kind` is `model`, `tool` or `gate`.
     pub(super) fn asked(&self, turn: &TurnId, kind: &'static str, name: &str) {
         self.with(turn, |line, now| {
             if line.steps.len() < STEPS {
@@ -85,7 +85,7 @@ impl Timeline {
         });
     }
 
-    /// The step that it asked for last under this name has come, or failed.
+    /// Records that the turn's last step of this name returned or failed.
     pub(super) fn returned(&self, turn: &TurnId, name: &str, failed: Option<&str>) {
         self.ended(turn, name, (failed, None));
     }
@@ -103,7 +103,7 @@ impl Timeline {
         });
     }
 
-    /// A call to a model has ended; its tokens are added to what was spent.
+    /// Records the end of a model call; its tokens are added to the totals.
     pub(super) fn called(&self, call: &ModelCalled<'_>) {
         if let Some(turn) = call.turn {
             let cost = call.result.ok().map(|completed| StepCost {
@@ -137,7 +137,7 @@ impl Timeline {
         }
     }
 
-    /// Its answer is known, and what it took.
+    /// Records that the answer is complete, and its cost.
     pub(super) fn answered(&self, turn: &TurnId, effort: &Effort) {
         self.with(turn, |line, now| {
             line.answered.get_or_insert(now);
@@ -145,7 +145,7 @@ impl Timeline {
         });
     }
 
-    /// Its answer is in the channel, its first part since `visible`.
+    /// Records that the answer is in the channel; its first part is visible since `visible`.
     pub(super) fn posted(&self, turn: &TurnId, outcome: &Outcome, visible: Instant) {
         self.with(turn, |line, now| {
             line.visible = Some(visible);
@@ -158,12 +158,12 @@ impl Timeline {
         });
     }
 
-    /// It ended without an answer: `outcome` is `failed`, `cancelled` or `dropped`.
+    /// Records an end without an answer: `outcome` is `failed`, `cancelled` or `dropped`.
     pub(super) fn closed(&self, turn: &TurnId, outcome: &'static str, reason: &str) {
         self.with(turn, |line, now| line.end(now, outcome, Some(reason)));
     }
 
-    /// The first words of its answer can be seen, which is still being written.
+    /// Records that the first words of the answer are visible while the rest is being written.
     pub(super) fn seen(&self, turn: &TurnId) {
         self.with(turn, |line, now| {
             line.visible.get_or_insert(now);

@@ -1,5 +1,5 @@
-//! What models were asked and what they answered, for the newest turns of the last minutes. They are kept where the operator allows texts
-//! on pages, and nowhere else than in memory.
+//! The prompts and answers of models, for the newest turns of the last minutes. They are kept only if the operator
+//! allows texts on pages, and only in memory.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,35 +13,35 @@ use domain::ids::TurnId;
 use ports::ModelError;
 use ports::turn_detail::{ModelCall, PromptPart, TextAccess};
 
-/// The turns whose texts are kept, the newest.
+/// The maximum number of turns with texts, newest first.
 const TURNS: usize = 40;
-/// How long a text is kept. Another process on the same store that forgets a member does not reach this one.
+/// The TTL of a text. A forget request handled by another process on the same store does not reach this process.
 pub(crate) const KEPT: Duration = Duration::from_secs(600);
-/// The calls of one turn that are kept, the first.
+/// The maximum number of calls of one turn with texts; later calls are dropped.
 const CALLS: usize = 6;
 /// Bytes of one part of a prompt.
 const PART_BYTES: usize = 2 * 1024;
 /// Bytes of the name of a tool, which a model wrote.
 const NAME_BYTES: usize = 256;
-/// Bytes of one prompt beside its first part: the last parts that fit in.
+/// Bytes of one prompt in addition to its first part: the last parts that fit.
 const PROMPT_BYTES: usize = 6 * 1024;
 /// Bytes of one answer.
 const ANSWER_BYTES: usize = 4 * 1024;
 
-/// The beginning of a text without secrets, at most so many bytes of it.
+/// Returns the beginning of a text with secrets removed, at most the given number of bytes.
 pub type Excerpt = Box<dyn Fn(&str, usize) -> String + Send + Sync>;
 
-/// What is known of the texts of one turn.
+/// The texts of one turn.
 pub struct Texts {
     /// The turn.
     pub turn: TurnId,
-    /// Whether texts may be seen.
+    /// States if the texts may be shown.
     pub access: TextAccess,
-    /// Its calls of models.
+    /// The model calls of the turn.
     pub calls: Vec<ModelCall>,
 }
 
-/// A call whose texts are kept.
+/// The number of a call with stored texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallNumber(u64);
 
@@ -53,7 +53,7 @@ pub(super) struct Transcripts {
 
 #[derive(Default)]
 struct Turns {
-    /// The calls that were kept so far.
+    /// The number of calls stored so far.
     calls: u64,
     newest: VecDeque<(TurnId, Vec<Kept>)>,
 }
@@ -65,25 +65,25 @@ struct Kept {
 }
 
 impl Timeline {
-    /// A model is asked this. It is kept where texts may be seen; what it gives belongs to the answer.
+    /// Stores the prompt of a model call, if texts may be shown. Returns the number to pass with the answer.
     pub fn prompted(&self, turn: &TurnId, row: &str, request: &Request) -> Option<CallNumber> {
         let transcripts = self.transcripts.as_ref()?;
         let call = transcripts.call(row, request);
-        // Held until it is written down, so that nothing is kept of a turn from before a wish to be forgotten.
+        // The lock is held until the text is stored, so that no text of a turn from before a forget request is stored.
         let book = self.book.lock();
         let number = book.numbers.get(turn)?;
         if *number >= book.forgotten_through { transcripts.asked(turn, call) } else { None }
     }
 
-    /// A model answered this call, or failed.
+    /// Records that a model answered this call, or that the call failed.
     pub fn completed(&self, turn: &TurnId, call: Option<CallNumber>, result: &Result<Completion, ModelError>) {
         if let (Some(transcripts), Some(call)) = (&self.transcripts, call) {
             transcripts.answered(turn, call, result);
         }
     }
 
-    /// A member wished to be forgotten: no text of a turn that was accepted by now is told any more, since the prompts of others
-    /// may hold their words.
+    /// Hides all texts of turns accepted so far, because a member asked to be forgotten and prompts of other members
+    /// can contain that member's words.
     pub fn forget_texts(&self) {
         let mut book = self.book.lock();
         book.forgotten_through = book.forgotten + book.turns.len() as u64;
@@ -92,7 +92,7 @@ impl Timeline {
         }
     }
 
-    /// Drops the texts that are too old.
+    /// Drops the texts whose TTL has passed.
     pub(crate) fn age_texts(&self) {
         if let Some(transcripts) = &self.transcripts {
             transcripts.turns.lock().newest.retain_mut(|(_, calls)| {
@@ -102,7 +102,7 @@ impl Timeline {
         }
     }
 
-    /// The texts of the turn of this number; none when it is not remembered.
+    /// Returns the texts of the turn of this number; `None` if the turn is not in the record.
     pub(crate) fn texts(&self, number: u64) -> Option<Texts> {
         let book = self.book.lock();
         let at = usize::try_from(number.checked_sub(book.forgotten + 1)?).ok()?;
@@ -161,14 +161,14 @@ impl Transcripts {
         }
     }
 
-    /// The calls of a turn, in their order.
+    /// The calls of a turn, in order.
     fn of(&self, turn: &TurnId) -> Vec<ModelCall> {
         let turns = self.turns.lock();
         let calls = turns.newest.iter().rev().find(|(id, _)| id == turn).map(|(_, calls)| calls);
         calls.into_iter().flatten().map(|kept| kept.call.clone()).collect()
     }
 
-    /// The first part, and of the others the last ones that fit in.
+    /// The first part, and as many of the last parts as fit.
     fn prompt(&self, items: &[Item]) -> Vec<PromptPart> {
         let part = |item: &Item| {
             let text = (self.excerpt)(&item.content, PART_BYTES);

@@ -1,4 +1,4 @@
-//! Renders happenings as events of clients.
+//! Renders events of the account as events for clients.
 
 use super::TurnEvents;
 use domain::gate::{Decision, Gate};
@@ -20,7 +20,7 @@ impl Observer for TurnEvents {
             Happening::TurnDecided(gate, decision) => self.gate(gate, Some(decision)),
             Happening::GateShown(gate) => self.gate(gate, None),
             Happening::ToolBegan { turn, number, tool, arguments } => self.append(turn, || {
-                // Plain data with string keys always serialises.
+                // Plain data with string keys always serializes.
                 let arguments = serde_json::to_string(arguments).unwrap_or_default();
                 update(tool, number, ToolState::Running, &arguments)
             }),

@@ -1,4 +1,4 @@
-//! One actor in detail: its row of the tree, what it does now, and its last failures.
+//! The details of one actor: its row of the tree, its current work, and its last failures.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::tree::{ActorKind, Row, TREE};
 use domain::ids::{self, Timestamp};
 use ports::vitals::{ActorDetail, ActorFailure, ActorRow};
 
-/// What is known of an actor. `now` is the wall clock's time of this moment.
+/// Returns the details of an actor. `now` is the current wall-clock time.
 pub(super) fn detail(stats: &Stats, now: Timestamp) -> ActorDetail {
     let life = stats.life();
     let handling = stats.handling().map(|handling| handling.since.elapsed());
