@@ -1,7 +1,8 @@
-//! The record of a turn as the journal stores it: the turn's state, with its owner and the version of the record.
+//! The record of a turn as the journal stores it: the state of the turn, its owner and the version of the record
+//! format.
 //!
-//! A record is read by the version of this program before and after the one that wrote it: fields are added, never renamed or removed, and
-//! unknown ones are passed over. Version 1 had neither `version` nor `owner`.
+//! Records stay readable one program version back and one forward: new versions add fields, never rename or remove
+//! them, and ignore unknown ones. Version 1 had neither `version` nor `owner`.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +10,7 @@ use crate::ids::Door;
 use crate::ownership::{Range, Term};
 use crate::turn::{Custody, Lasts, Turn};
 
-/// The version of the records that this program writes.
+/// The version of the record format that this program writes.
 pub const RECORD_VERSION: u32 = 2;
 
 const fn first_version() -> u32 {
@@ -19,10 +20,10 @@ const fn first_version() -> u32 {
 /// One record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// The version of its form.
+    /// The version of the record format.
     #[serde(default = "first_version")]
     pub version: u32,
-    /// The process that wrote it last; none in version 1, and for turns that have no owner.
+    /// The process that wrote the record last; none in version 1, and for turns without an owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Term>,
     /// The state of the turn.
@@ -31,14 +32,14 @@ pub struct Record {
 }
 
 impl Record {
-    /// A record of the present version.
+    /// Builds a record of the current version.
     #[must_use]
     pub const fn new(owner: Option<Term>, custody: Custody) -> Self {
         Self { version: RECORD_VERSION, owner, custody }
     }
 
-    /// True if a process that owns these ranges may take up this turn of the door: the ranges contain the range of its owner. A
-    /// record without an owner belongs to each owner of turns of its door.
+    /// True if a process that owns these ranges may resume this turn of the door: one of the ranges contains the
+    /// owner's range. Any owner of turns of the door may resume a record without an owner.
     #[must_use]
     pub fn is_within(&self, door: &Door, owned: &[Range]) -> bool {
         match &self.owner {
@@ -48,8 +49,8 @@ impl Record {
     }
 }
 
-/// True if a turn has one owner at a time. A turn that lasts only while it is read has none: its reader is connected to one process,
-/// and no other process ever answers it.
+/// True if the turn has one owner at a time. A turn that lives only as long as its reader's connection has none: that
+/// connection belongs to one process, so no other process can answer the turn.
 #[must_use]
 pub fn has_owner(turn: &Turn) -> bool {
     turn.policy.lasts != Lasts::WhileRead

@@ -1,8 +1,8 @@
-//! Everything that happens in the program, told once by the actor to which it happens. Log lines, metrics, spans, time lines, the audit and
-//! the events of clients are renderings of these values.
+//! Events of the program. The actor at which an event happens reports it once. Log lines, metrics, spans, timelines,
+//! the audit log and client events are renderings of these values.
 //!
-//! A happening borrows all that it says: telling it costs no allocation that no reader asks for. Labels and sentences belong to
-//! the renderings.
+//! An event borrows its data, so reporting it allocates nothing unless a rendering needs it. Labels and sentences
+//! belong to the renderings.
 
 use std::time::Duration;
 
@@ -20,42 +20,42 @@ use crate::tool::called::CallEnd;
 use crate::tool::round::Ready;
 use crate::turn::{Answer, Turn};
 
-/// One thing that happened.
+/// One event.
 #[derive(Debug, Clone, Copy)]
 pub enum Happening<'a> {
-    /// The journal has custody of a turn.
+    /// The journal accepted custody of a turn.
     TurnTaken {
         /// The turn.
         turn: &'a Turn,
-        /// It came now; otherwise an earlier life of the journal accepted it.
+        /// True if the turn is new; false if the journal accepted it before a restart.
         fresh: bool,
     },
-    /// A turn waits in its lane.
+    /// A turn is queued in its lane.
     TurnQueued {
         /// The turn.
         turn: &'a Turn,
-        /// Turns before it in the lane, the running one included; at least 1.
+        /// The number of turns before it in the lane, the running one included; at least 1.
         ahead: usize,
     },
-    /// The limits of the turn's member are asked for this.
+    /// The limiter receives a reservation for the turn's member.
     TurnReserved(&'a TurnId, &'a Reservation),
-    /// The lane let the turn begin.
+    /// The lane started the turn.
     TurnStarted(&'a TurnId),
-    /// The turn is worked on from its beginning once more.
+    /// The turn starts over from its beginning.
     TurnBegunAnew(&'a Turn),
-    /// The turn waits for the decision of a person.
+    /// The turn is suspended until a person decides.
     TurnParked(&'a Gate),
-    /// A decision, or the end of waiting for one, is on record with the turn.
+    /// A decision, or the timeout of the question, is recorded with the turn.
     TurnDecided(&'a Gate, &'a Decision),
-    /// The turn was taken up again.
+    /// The turn was resumed.
     TurnResumed(&'a TurnId, Resumed),
-    /// What the turn counts for its member is known: so many tokens where that is known.
+    /// The charge of the turn is settled, with its tokens if they are known.
     TurnCharged(&'a TurnId, Charge, Option<u64>),
     /// The answer of the turn is known.
     TurnAnswered(&'a Turn, &'a Answer),
-    /// The first words of an answer can be seen while it is still being written.
+    /// The first words of an answer are visible while the rest is still being written.
     AnswerSeen(&'a TurnId),
-    /// Something was posted for the turn, and the turn ended with it.
+    /// An answer or notice was posted for the turn, and the turn ended.
     TurnPosted(TurnPosted<'a>),
     /// The turn ended without an answer.
     TurnDropped {
@@ -63,7 +63,7 @@ pub enum Happening<'a> {
         turn: &'a Turn,
         /// The reason.
         why: Dropped,
-        /// The time since it was accepted.
+        /// The time since the turn was accepted.
         took: Duration,
     },
     /// The answer of the turn cannot be posted.
@@ -72,53 +72,53 @@ pub enum Happening<'a> {
         turn: &'a Turn,
         /// The reason.
         reason: &'a Unposted,
-        /// The time since it was accepted.
+        /// The time since the turn was accepted.
         took: Duration,
-        /// The time since its answer was known.
+        /// The time since the answer was known.
         posting: Duration,
     },
-    /// The end of the turn failed the journal too often; the turn was closed without looking at it again.
+    /// Ending the turn crashed the journal too often; the journal closed the turn without processing it again.
     TurnGivenUp(&'a TurnId),
-    /// Another process owns the turn: this one drops it and posts nothing for it.
+    /// Another process owns the turn: this process drops it and posts nothing for it.
     TurnFenced(&'a Turn),
-    /// Nothing more follows on the turn; with the reason if it has no answer.
+    /// The turn is closed and nothing more follows, with the reason if it has no answer.
     TurnClosed(&'a Turn, Option<Dropped>),
     /// The task of the turn panicked.
     TurnPanicked(&'a TurnId, &'a str),
-    /// A restricted member spoke where no restricted member is answered.
+    /// A restricted member wrote in a place where restricted members get no answer.
     RestrictedSpoke(&'a Turn),
-    /// Work was turned away because too much was going on.
+    /// Work was rejected by load shedding.
     WorkShed(WorkShed<'a>),
-    /// A turn is over a limit.
+    /// A turn exceeds a limit.
     LimitRefused(&'a TurnId, &'a Refusal),
 
-    /// A row of models is asked for the turn.
+    /// A model row receives a request of the turn.
     ModelAsked(&'a TurnId, &'a str),
-    /// A call of a model ended.
+    /// A model call ended.
     ModelCalled(ModelCalled<'a>),
-    /// The next row is asked, because those before it failed.
+    /// The next model row is tried, because the rows before it failed.
     ModelFellBack {
         /// The turn.
         turn: &'a TurnId,
-        /// The row that is asked now.
+        /// The row that is tried now.
         row: &'a str,
         /// The rows that failed, in order.
         after: &'a [String],
     },
-    /// This row is asked for the rest of an answer that broke off.
+    /// This row receives the request for the rest of an interrupted answer.
     AnswerContinued(&'a TurnId, &'a str),
-    /// A reply needed so many repairs to fit its contract.
+    /// A reply needed this number of repairs to satisfy its contract.
     ReplyRepaired(&'a TurnId, u32),
-    /// The provider of a row refuses every turn alike, in these words.
+    /// The provider of a row rejects every request; the second value is the provider's message.
     RowRefused(&'a str, &'a str),
-    /// The provider of a row takes its calls again.
+    /// The provider of a row accepts requests again.
     RowAccepted(&'a str),
-    /// The breaker of a row opened, for this reason.
+    /// The circuit breaker of a row opened, for this reason.
     BreakerOpened(&'a str, &'a str),
-    /// The breaker of a row closed.
+    /// The circuit breaker of a row closed.
     BreakerClosed(&'a str),
 
-    /// A call of a tool began.
+    /// A tool call began.
     ToolBegan {
         /// The turn.
         turn: &'a Turn,
@@ -126,10 +126,10 @@ pub enum Happening<'a> {
         number: usize,
         /// The name of the tool.
         tool: &'a str,
-        /// Its arguments.
+        /// The arguments of the call.
         arguments: &'a Map<String, Value>,
     },
-    /// A call of a tool tells how far it is.
+    /// A tool call reports progress.
     ToolProgressed {
         /// The turn.
         turn: &'a Turn,
@@ -137,16 +137,16 @@ pub enum Happening<'a> {
         number: usize,
         /// The name of the tool.
         tool: &'a str,
-        /// The progress, in words.
+        /// The progress message.
         words: &'a str,
     },
-    /// A call of a tool ended, or was not let through.
+    /// A tool call ended or was rejected.
     ToolCalled(ToolCalled<'a>),
-    /// A call of a tool was answered without being one.
+    /// A tool call was answered without reaching the tool.
     ToolNotCalled {
         /// The turn.
         turn: &'a TurnId,
-        /// The name of the tool, if there is one of that name.
+        /// The name of the tool, if the tool exists.
         tool: Option<&'a str>,
         /// The caller's role.
         role: &'static str,
@@ -154,29 +154,29 @@ pub enum Happening<'a> {
         why: NotCalled<'a>,
     },
 
-    /// A person is asked about a call; `again` if an earlier life asked already.
+    /// A person receives a request to approve a call.
     GateAsked {
         /// The question.
         gate: &'a Gate,
-        /// An earlier life posted it.
+        /// True if the question was posted before a restart.
         again: bool,
     },
-    /// Clients that read along are shown the question.
+    /// Clients that follow the conversation receive the question.
     GateShown(&'a Gate),
-    /// A question is decided.
+    /// A question was decided.
     GateDecided {
         /// The question.
         gate: &'a Gate,
         /// The decision.
         decision: &'a Decision,
-        /// The button that was pressed; none if the clock decided.
+        /// The button that was pressed; none if the timeout decided.
         choice: Option<Choice>,
-        /// The moment.
+        /// The time of the decision.
         at: Timestamp,
     },
-    /// A click decides nothing.
+    /// A click was rejected and decides nothing.
     GateRefused {
-        /// The question that was named.
+        /// The question that the click names.
         gate: &'a GateId,
         /// The reason.
         why: crate::gate::Refusal,
@@ -185,87 +185,87 @@ pub enum Happening<'a> {
         /// The place of the click.
         place: Option<&'a Place>,
     },
-    /// The same call runs for a while without a question.
+    /// An allowance was granted: the same call runs without approval for a while.
     CallAllowed {
-        /// The question with which it was allowed.
+        /// The question whose answer granted it.
         gate: &'a Gate,
         /// The allowance.
         allowance: &'a Allowance,
-        /// The moment.
+        /// The time of the grant.
         at: Timestamp,
     },
-    /// An allowance was taken back.
+    /// An allowance was withdrawn.
     AllowanceWithdrawn {
         /// The allowance.
         allowance: &'a Allowance,
-        /// The person who took it back.
+        /// The person who withdrew it.
         by: &'a Person,
-        /// The person is being forgotten with all that is kept of them.
+        /// True if it was withdrawn because all data about the person is being erased.
         forgotten: bool,
-        /// The moment.
+        /// The time of the withdrawal.
         at: Timestamp,
     },
-    /// So many questions are open.
+    /// The number of open questions.
     GatesOpen(usize),
 }
 
-/// Why a turn goes on.
+/// The reason for resuming a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resumed {
-    /// An earlier life of the journal left it; `answered` if its answer was known.
+    /// The turn was accepted before a restart.
     Earlier {
-        /// Its answer was known.
+        /// True if its answer was known.
         answered: bool,
     },
-    /// The actor that worked on it was restarted.
+    /// The actor that held the turn was restarted.
     OfferedAgain,
-    /// The question that it waited for is decided.
+    /// The question that suspended the turn is decided.
     Decided,
 }
 
-/// The end of a turn that something was posted for.
+/// The end of a turn for which an answer or notice was posted.
 #[derive(Debug, Clone, Copy)]
 pub struct TurnPosted<'a> {
     /// The turn.
     pub turn: &'a Turn,
-    /// The posted answer; none where the journal does not know it.
+    /// The posted answer; none if the journal does not have it.
     pub answer: Option<&'a Answer>,
-    /// The trigger was found answered twice.
+    /// True if the trigger has two answers.
     pub doubled: bool,
     /// The time since the turn was accepted.
     pub took: Duration,
-    /// The time since its first part can be seen.
+    /// The time since the first part became visible.
     pub visible_for: Duration,
-    /// The time since its answer was known.
+    /// The time since the answer was known.
     pub posting: Duration,
     /// The number of messages.
     pub parts: usize,
 }
 
-/// Work that was turned away.
+/// Work rejected by load shedding.
 #[derive(Debug, Clone, Copy)]
 pub struct WorkShed<'a> {
-    /// Where.
+    /// The component that rejected it.
     pub at: Shed,
-    /// The turn, where the work was one.
+    /// The turn; none if the work was not a turn.
     pub turn: Option<&'a TurnId>,
-    /// Where it was asked for.
+    /// The place of the request.
     pub place: Option<&'a Place>,
-    /// The person who asked.
+    /// The member who made the request.
     pub member: Option<&'a Person>,
-    /// The bound that was met, or why nothing more is tried.
+    /// The exhausted bound.
     pub bound: Bound,
 }
 
 impl<'a> WorkShed<'a> {
-    /// A turn that was turned away because there were too many.
+    /// Builds the event for a turn that was rejected because too many turns are in progress.
     #[must_use]
     pub const fn of(at: Shed, turn: &'a Turn) -> Self {
         let (place, member) = (Some(&turn.place), Some(&turn.person));
         Self { at, turn: Some(&turn.id), place, member, bound: Bound::Number }
     }
 
-    /// Something else that was turned away, said by this member in this place where that is known.
+    /// Builds the event for other rejected work, with its place and member if they are known.
     #[must_use]
     pub const fn beside(at: Shed, bound: Bound, said: Option<(&'a Place, &'a Person)>) -> Self {
         match said {
@@ -275,60 +275,60 @@ impl<'a> WorkShed<'a> {
     }
 }
 
-/// The resource that is exhausted when work is turned away.
+/// The resource whose exhaustion caused the rejection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
-    /// The number of things that are under way or wait.
+    /// The number of items in progress or queued.
     Number,
-    /// The number of tries.
+    /// The number of attempts.
     Tries,
-    /// The number of clicks that are being answered.
+    /// The number of clicks being processed.
     Clicks,
 }
 
-/// A call of a model that ended.
+/// A model call that ended.
 #[derive(Debug, Clone, Copy)]
 pub struct ModelCalled<'a> {
-    /// The turn; none for a line of status.
+    /// The turn; none for a call that writes a status line.
     pub turn: Option<&'a TurnId>,
     /// The key of the row.
     pub row: &'a str,
-    /// The number of the try of this row, from one.
+    /// The number of the attempt at this row, from 1.
     pub tries: u32,
     /// The duration.
     pub took: Duration,
     /// The result.
     pub result: Result<Completed<'a>, ModelFailed<'a>>,
-    /// Dollars, if the row has prices.
+    /// The cost in dollars; none if the row has no prices.
     pub cost: Option<f64>,
 }
 
-/// The facts about a completion.
+/// A summary of a completion.
 #[derive(Debug, Clone, Copy)]
 pub struct Completed<'a> {
-    /// Why it stopped.
+    /// The finish reason.
     pub finish: &'a str,
-    /// The number of tool calls in it.
+    /// The number of tool calls in the completion.
     pub calls: usize,
-    /// Its tokens.
+    /// The token usage.
     pub usage: Usage,
 }
 
-/// The facts about a call of a model that failed.
+/// A summary of a failed model call.
 #[derive(Debug, Clone, Copy)]
 pub struct ModelFailed<'a> {
     /// The label of the kind of failure.
     pub kind: &'static str,
-    /// The reason, without the provider's words.
+    /// The reason, without text from the provider.
     pub reason: &'a str,
-    /// The provider's words, which may quote the request; none if the reason says it all.
+    /// The provider's message, which may quote the request; none if the reason is complete.
     pub quoted: Option<&'a str>,
-    /// The tokens that had been streamed, a lower bound; none if there were none.
+    /// The tokens streamed before the failure, a lower bound; none if nothing was streamed.
     pub streamed: Option<Usage>,
 }
 
 impl ModelCalled<'_> {
-    /// The tokens that are known to be used.
+    /// Returns the token usage as far as it is known.
     #[must_use]
     pub fn usage(&self) -> Option<Usage> {
         match self.result {
@@ -337,14 +337,14 @@ impl ModelCalled<'_> {
         }
     }
 
-    /// The label of its failure.
+    /// Returns the label of the failure; none if the call succeeded.
     #[must_use]
     pub fn error(&self) -> Option<&'static str> {
         self.result.err().map(|failed| failed.kind)
     }
 }
 
-/// A call of a tool that ended, or was not let through.
+/// A tool call that ended or was rejected.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolCalled<'a> {
     /// The turn.
@@ -355,49 +355,49 @@ pub struct ToolCalled<'a> {
     pub call: &'a Ready,
     /// The caller's role.
     pub role: &'static str,
-    /// The number of the rule that decided, from one; none if no rule did.
+    /// The number of the rule that decided, from 1; none if no rule matched.
     pub rule: Option<usize>,
-    /// Its end; none if the call was cut off with its turn.
+    /// The end of the call; none if the call was cancelled together with its turn.
     pub end: Option<&'a CallEnd>,
-    /// The time that it waited behind other calls of its round.
+    /// The time spent queued behind other calls of its round.
     pub queued: Duration,
-    /// The time that it waited for permits and records.
+    /// The time spent on permits and records.
     pub waited: Duration,
-    /// The time that its source had it; none if the call did not reach its source.
+    /// The time spent in the tool source; none if the call did not reach it.
     pub ran: Option<Duration>,
-    /// The time from its place in the round to its end.
+    /// The time from the call's position in the round to its end.
     pub took: Duration,
 }
 
 impl ToolCalled<'_> {
-    /// The label of its outcome.
+    /// Returns the label of the outcome.
     #[must_use]
     pub fn outcome(&self) -> &'static str {
         self.end.map_or(CallEnd::CANCELLED, CallEnd::as_str)
     }
 
-    /// The label of its failure.
+    /// Returns the label of the failure; none if the call succeeded.
     #[must_use]
     pub fn error(&self) -> Option<&'static str> {
         Some(self.outcome()).filter(|outcome| *outcome != CallEnd::OK)
     }
 }
 
-/// Why a call of a tool did not become one.
+/// The reason why a tool call did not reach the tool.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum NotCalled<'a> {
-    /// It does not fit the tool, or there is no such tool.
+    /// The call does not match the tool's schema, or the tool does not exist.
     Invalid,
-    /// The turn answered it by itself.
+    /// The turn answered the call itself.
     Answered,
     /// The turn has no calls left.
     Spent,
-    /// It waited for a decision, and cannot be made any more.
+    /// The call was suspended for a decision and is no longer possible.
     Impossible(&'a CallEnd),
 }
 
 impl NotCalled<'_> {
-    /// The label of its outcome.
+    /// Returns the label of the outcome.
     #[must_use]
     pub const fn outcome(&self) -> &'static str {
         match self {

@@ -1,10 +1,12 @@
-//! Limits on what may be asked for, each in a sliding window: the messages and model tokens of a member, and accounts of members,
-//! roles, channels, keys, tools and communities beside them (`account.rs`).
+//! Rate limits with sliding windows: the messages and model tokens of each member, and accounts of members, roles,
+//! channels, keys, tools and communities (`account.rs`).
 //!
-//! Tokens are reserved by estimate before a model is asked, and settled with what it really took. A refusal writes nothing. The
-//! law itself is `window_log.rs`, for the entries of one window; `crates/store/src/redis/limits.lua` is the same law as one step of a server,
-//! and tests hold the two against each other. An entry made at `at` counts up to, and not at, `at + window`: so no span of the
-//! window's length ever holds more than the limit, and the moment told for the next try is exact to the millisecond.
+//! - *Reserve, then settle.* Tokens are reserved by estimate before the model call and settled with the actual use.
+//! - *No effect of a refusal.* A refused request writes nothing.
+//! - *Exact windows.* An entry made at `at` counts until `at + window`, exclusive. No span of the window's length ever
+//!   exceeds the limit, and the reported retry time is exact to the millisecond.
+//! - *One algorithm.* `window_log.rs` implements it for the entries of one window; `crates/store/src/redis/limits.lua`
+//!   implements it as one atomic step of the server. Tests compare the two.
 
 pub mod window_log;
 
@@ -29,33 +31,35 @@ use std::time::Duration;
 use self::account::{Scope, Share};
 use super::ids::{Timestamp, TurnId};
 
-/// The most entries of one member. A limit of more messages counts as this many; whoever is exempt has the newest counted.
+/// The maximum number of entries of one member. A higher message limit counts as this. Of an exempt member, only the
+/// newest entries count.
 pub const ENTRIES_MAX: usize = 1_000;
 
-/// The most tokens of one entry: a larger figure is nonsense, and counts as this.
+/// The maximum number of tokens of one entry. Larger values are invalid and count as this.
 pub const TOKENS_MAX: u64 = 1_000_000_000_000;
 
-/// The most tokens that the estimate of one turn counts as, of a limit of so many: just over a half. So whoever has used less
-/// than the other half is never held up by an estimate of a single message, and no two turns whose estimates were cut are
-/// under way at once: a window is exceeded by what one message took beyond its estimate, and no more.
+/// Returns the maximum number of tokens that one estimate may reserve of a limit: just over half of it. So an estimate
+/// never refuses a single message of a member who has used less than the other half, and two turns with capped
+/// estimates never run at the same time. A window is exceeded at most by the amount one message uses beyond its
+/// estimate.
 #[must_use]
 pub const fn estimate_max(limit: u64) -> u64 {
     let most = limit / 2 + 1;
     if most < limit { most } else { limit }
 }
 
-/// Whose entries stand together: one person in one community. Made by [`super::keys::limits::limited`].
+/// The key of a member's entries: one person in one community. Built by [`super::keys::limits::limited`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Member(Arc<str>);
 
 impl Member {
-    /// A member by the part of the keys that names them.
+    /// Builds a member from the key part that names them.
     #[must_use]
     pub fn new(part: impl Into<Arc<str>>) -> Self {
         Self(part.into())
     }
 
-    /// The part of the keys that names them.
+    /// Returns the key part that names the member.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -68,129 +72,132 @@ impl fmt::Display for Member {
     }
 }
 
-/// How much is allowed within the window.
+/// The limits of one window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Messages; zero allows none.
+    /// The number of messages; zero allows none.
     pub messages: u32,
-    /// Model tokens; zero allows none.
+    /// The number of model tokens; zero allows none.
     pub tokens: u64,
 }
 
-/// One atomic step. It may be repeated: the turn's id is the key.
+/// One atomic step. It is idempotent by the turn's id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// The member whose messages and tokens are counted; `None` counts in accounts alone.
+    /// The member whose messages and tokens are counted; `None` counts in accounts only.
     pub member: Option<Member>,
     /// The length of the member's window.
     pub window: Duration,
-    /// What to do.
+    /// The operation.
     pub step: Step,
-    /// The accounts that the step is about beside the member's window; at most [`account::SHARES_MAX`].
+    /// The further accounts of the step; at most [`account::SHARES_MAX`].
     pub shares: Vec<Share>,
 }
 
 impl Request {
-    /// A step about the window of a member alone.
+    /// Builds a step on a member's window only.
     #[must_use]
     pub const fn of_member(member: Member, window: Duration, step: Step) -> Self {
         Self { member: Some(member), window, step, shares: Vec::new() }
     }
 
-    /// A step about accounts alone.
+    /// Builds a step on accounts only.
     #[must_use]
     pub const fn of_shares(shares: Vec<Share>, step: Step) -> Self {
         Self { member: None, window: Duration::ZERO, step, shares }
     }
 }
 
-/// What to do with the entries of a member.
+/// An operation on the entries of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// A turn wants to be answered.
+    /// Reserves the estimate of a turn.
     Reserve(Reservation),
-    /// A turn has ended. Its tokens replace the estimate; none leaves the estimate, which is never taken for use in a breach.
+    /// Settles an ended turn: the actual tokens replace the estimate. `None` keeps the estimate, which never counts as
+    /// use in a breach.
     Settle(TurnId, Option<u64>),
-    /// A turn has ended before a model was asked: it counts as if it had never been.
+    /// Cancels a turn that ended before a model call: the turn no longer counts.
     Cancel(TurnId),
-    /// Somebody wants to know how much is used.
+    /// Reads the current use.
     Read(Limits),
 }
 
-/// A turn that wants to be answered.
+/// The reservation of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reservation {
     /// The turn.
     pub turn: TurnId,
-    /// The tokens that it will take, by estimate; counted as at most [`estimate_max`] of the limit, so that a small one lets
-    /// a single message through.
+    /// The estimated tokens. At most [`estimate_max`] of the limit are counted, so that a small limit admits a single
+    /// message.
     pub tokens: u64,
-    /// How long it may take until it is settled; afterwards nobody will, and it stays at its estimate until it has aged out.
+    /// The lease: the maximum time until the turn is settled. After that it is never settled, and its estimate counts
+    /// until it ages out.
     pub lease: Duration,
-    /// What is allowed.
+    /// The limits that apply.
     pub limits: Limits,
-    /// It is counted and never refused.
+    /// True if the turn is counted but never refused.
     pub exempt: bool,
 }
 
-/// The decision about a step.
+/// The result of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// The turn is counted, as of now or from an earlier time.
+    /// The turn is counted, by this step or an earlier one.
     Admitted,
-    /// The turn is over a limit; nothing was written.
+    /// The turn exceeds a limit; nothing was written.
     Refused(Refusal),
-    /// It is done, or there was nothing to do.
+    /// The step is done, or had no effect.
     Done,
-    /// What was asked for.
+    /// The current use.
     Used(Used),
 }
 
-/// Why a turn is refused, and for how long. Of several accounts without room, the first is told, the member's window before all.
+/// The reason for a refusal and the time until a retry succeeds. If several accounts are full, the first is reported,
+/// the member's window before all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
-    /// The cost whose limit it is over; of a member's messages and tokens, the tokens, if these are used up.
+    /// The cost whose limit is exceeded. Of a member's messages and tokens, the tokens if they are used up.
     pub cost: Cost,
-    /// The time after which the same turn is accepted, if nothing else happens; none when the limit allows nothing at all.
+    /// The time after which the same turn is accepted if nothing else happens; none if the limit allows nothing.
     pub retry_after: Option<Duration>,
-    /// What it rests on.
+    /// The basis of the refusal.
     pub basis: Basis,
-    /// The account without room; `None` for the member's window.
+    /// The full account; `None` for the member's window.
     pub account: Option<FullAccount>,
 }
 
-/// The account of a step that has no room.
+/// A full account of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FullAccount {
-    /// Its place among the shares of the step.
+    /// Its index among the shares of the step.
     pub place: usize,
     /// Its scope.
     pub scope: Scope,
 }
 
 impl Refusal {
-    /// Returns true if the member broke a limit of their own window by their own use. An account without room is no breach.
+    /// True if the member exceeded a limit of their own window by their own use. A full account is not a breach.
     #[must_use]
     pub const fn is_breach(&self) -> bool {
         self.account.is_none() && self.basis.is_breach()
     }
 }
 
-/// What a refusal rests on. Only use is a breach: estimates may be those of other members' turns, and make one wait.
+/// The basis of a refusal. Only actual use is a breach; estimates may belong to turns of other members, and only delay
+/// a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// On what the member has used, and on nothing else: the messages are all sent, or the tokens of settled turns are all
-    /// that is allowed.
+    /// The member's actual use: all messages are sent, or the tokens of settled turns reach the limit.
     Use,
-    /// Turns that have ended leave less than this one is expected to take.
+    /// Ended turns leave fewer tokens than this turn is expected to use.
     Remainder,
-    /// Turns that have not ended are expected to take what is left; once they are settled there may be room.
+    /// Open turns are expected to use the remaining tokens; there may be room once they are settled.
     OpenTurns,
 }
 
 impl Basis {
-    /// For a turn of so many tokens by estimate: whether all messages are sent, and the tokens of settled turns, held against
-    /// the limit on tokens.
+    /// Returns the basis for a turn with this token estimate, from the settled tokens and the token limit.
+    /// `all_messages` is true if all messages are sent.
     const fn of(all_messages: bool, settled: u64, tokens: u64, limit: u64) -> Self {
         if all_messages || settled >= limit {
             Self::Use
@@ -201,37 +208,37 @@ impl Basis {
         }
     }
 
-    /// The member broke a limit.
+    /// True if the member exceeded a limit.
     #[must_use]
     pub const fn is_breach(self) -> bool {
         matches!(self, Self::Use)
     }
 }
 
-/// What a limit counts. The name is a word of configuration and keys, and the label `tier` of logs and metrics.
+/// A cost that a limit counts. Its name appears in configuration and keys, and as the label `tier` of logs and metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cost {
-    /// Messages that are answered.
+    /// Answered messages.
     Messages,
     /// Model tokens.
     Tokens,
     /// Money, in millionths of a dollar.
     Dollars,
-    /// Calls of tools.
+    /// Tool calls.
     Calls,
 }
 
 impl Cost {
-    /// All of them.
+    /// All costs.
     pub const ALL: [Self; 4] = [Self::Messages, Self::Tokens, Self::Dollars, Self::Calls];
 
-    /// Returns true if each turn takes a known number, so that no estimate is involved.
+    /// True if each turn costs a known number, without an estimate.
     #[must_use]
     pub const fn is_counted(self) -> bool {
         matches!(self, Self::Messages | Self::Calls)
     }
 
-    /// The label in logs and metrics.
+    /// Returns the label in logs and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -243,57 +250,57 @@ impl Cost {
     }
 }
 
-/// What has been used.
+/// The current use of a member's window and of the accounts of the step.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Used {
     /// Messages.
     pub messages: u32,
-    /// Tokens, estimates of turns that have not ended included.
+    /// Tokens, the estimates of open turns included.
     pub tokens: u64,
-    /// The time after which a message of one token is accepted; none when it would be now, or never.
+    /// The time after which a message of one token is accepted; none if that is now or never.
     pub wait: Option<Duration>,
-    /// The same of each account of the step, in order.
+    /// The use of each account of the step, in order.
     pub accounts: Vec<AccountUse>,
 }
 
-/// What has been used of one account.
+/// The current use of one account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AccountUse {
-    /// The amount, estimates of turns that have not ended included.
+    /// The amount, the estimates of open turns included.
     pub used: u64,
-    /// The time after which one more is accepted; `None` when it would be now, or never.
+    /// The time after which one more unit is accepted; `None` if that is now or never.
     pub wait: Option<Duration>,
 }
 
-/// How a member stands, for people.
+/// The current use of a member, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
-    /// Messages used, and how many are allowed.
+    /// Messages used, and the limit.
     pub messages: (u32, u32),
-    /// Tokens used, and how many are allowed.
+    /// Tokens used, and the limit.
     pub tokens: (u64, u64),
-    /// When the next message will be accepted; none when it would be now, or never.
+    /// The time at which the next message is accepted; none if that is now or never.
     pub frees_at: Option<Timestamp>,
     /// The length of the window.
     pub window: Duration,
-    /// They are counted and never refused.
+    /// True if the member is counted but never refused.
     pub exempt: bool,
-    /// The accounts that their messages count in beside that.
+    /// The further accounts in which the member's messages count.
     pub accounts: Vec<AccountStanding>,
 }
 
-/// How one account stands, for people.
+/// The current use of one account, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountStanding {
-    /// Whose use it sums up.
+    /// The scope whose use it sums up.
     pub scope: Scope,
-    /// Of what; dollars are millionths.
+    /// The cost; dollars are in millionths.
     pub cost: Cost,
-    /// How much is used, and how much is allowed.
+    /// The amount used, and the limit.
     pub used: (u64, u64),
     /// The length of the window.
     pub window: Duration,
-    /// When more will be accepted; `None` when it would be now, or never.
+    /// The time at which more is accepted; `None` if that is now or never.
     pub frees_at: Option<Timestamp>,
 }
 

@@ -1,9 +1,9 @@
-//! Ownership of turns: the ranges of turns that a process owns, and the fencing token under which it writes about them.
+//! Ownership of turns: the ranges of turns that a process owns, and the fencing token under which it writes.
 //!
-//! A store hands out a new token with each change of owner and remembers the newest one of each range. It refuses a write under an older
-//! token, so a process that was replaced without noticing it cannot change a turn any more.
-//! Source: Martin Kleppmann, <https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html>, "Making the lock safe with
-//! fencing".
+//! The store issues a new token with each change of owner and keeps the newest token of each range. It rejects writes
+//! under an older token, so a process that was replaced without noticing can no longer change a turn.
+//! Source: Martin Kleppmann, <https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html>, "Making the
+//! lock safe with fencing".
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,31 +12,31 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::ids::Door;
 
-/// The turns that have one owner at a time. A process owns at most one range of each door.
+/// A range of turns with one owner at a time. A process owns at most one range of each door.
 ///
-/// Tokens of two ranges are not comparable, also where the ranges overlap: a store that splits a door into shards has to end the term of
-/// the whole door first.
+/// Tokens of two ranges are not comparable, even if the ranges overlap: a store that splits a door into shards must
+/// first end the term of the whole door.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Range {
     /// All turns of a door.
     Door(Door),
-    /// The turns that come through some connections of a door.
+    /// The turns of some connections of a door.
     Shards(Door, Shards),
 }
 
-/// A part of the connections of a door.
+/// A subset of the connections of a door.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shards {
-    /// The number of the first one.
+    /// The number of the first connection.
     pub first: u32,
-    /// The number of the last one; not below the first.
+    /// The number of the last connection; at least `first`.
     pub last: u32,
-    /// The number of connections of the door; above the last.
+    /// The number of connections of the door; greater than `last`.
     pub of: u32,
 }
 
 impl Range {
-    /// The door of its turns.
+    /// Returns the door of the range.
     #[must_use]
     pub const fn door(&self) -> &Door {
         match self {
@@ -44,7 +44,8 @@ impl Range {
         }
     }
 
-    /// True if each turn of the other range is in this one. Shards of a door with another number of connections are not comparable.
+    /// True if this range contains every turn of the other range. Shards with different numbers of connections are not
+    /// comparable.
     #[must_use]
     pub fn contains(&self, other: &Self) -> bool {
         self.door() == other.door()
@@ -67,7 +68,7 @@ impl fmt::Display for Range {
     }
 }
 
-/// The text is no range: a door such as `discord`, or shards of one such as `discord/0-3/16`.
+/// The text is not a range. Valid texts name a door such as `discord`, or shards of one such as `discord/0-3/16`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is no range of turns")]
 pub struct BadRange(String);
@@ -100,22 +101,22 @@ impl<'de> Deserialize<'de> for Range {
     }
 }
 
-/// The number of an ownership of a range: each owner has a higher one than the owner before.
+/// The fencing token of one term of ownership. Each owner of a range has a higher token than the previous owner.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FencingToken(pub u64);
 
 impl FencingToken {
-    /// The token of a process that wrote before it had taken one, because its store was away.
+    /// The token of a process that writes before it has acquired one, because its store is unavailable.
     pub const NONE: Self = Self(0);
 
-    /// The token of the next owner.
+    /// Returns the token of the next owner.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
 
-    /// Reads the newest token of a range as it is stored. A missing or damaged value counts as [`Self::NONE`].
+    /// Parses the newest token of a range as stored. A missing or damaged value counts as [`Self::NONE`].
     #[must_use]
     pub fn stored(text: Option<&str>) -> Self {
         text.and_then(|text| text.parse().ok()).map_or(Self::NONE, Self)
@@ -128,12 +129,12 @@ impl fmt::Display for FencingToken {
     }
 }
 
-/// The ownership of one range by one process.
+/// The term of one process as the owner of a range.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Term {
-    /// The turns that are owned.
+    /// The range of turns owned.
     pub range: Range,
-    /// The number of this ownership.
+    /// The fencing token of the term.
     pub token: FencingToken,
 }
 

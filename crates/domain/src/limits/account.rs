@@ -1,7 +1,7 @@
-//! Accounts: what a step counts in, beside the window of the member.
+//! Accounts: the further counters of a step, beside the member's window.
 //!
-//! An account sums up one cost of one scope within one sliding window: the dollars of a channel in a day, the calls of a tool by
-//! one member in an hour. A step names several accounts, and is admitted when all of them have room.
+//! An account sums up one cost of one scope in one sliding window: the dollars of a channel per day, or one member's
+//! calls of a tool per hour. A step may name several accounts. It is admitted only if all of them have room.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,19 +13,20 @@ use super::{
 use crate::ids::{self, Timestamp, TurnId};
 use crate::keys;
 
-/// Entries from which those that no turn can change any more are joined. An account may see thousands of turns in a day.
+/// The number of entries from which final entries are merged. An account may see thousands of turns a day.
 pub const JOINED_FROM: usize = 128;
 
-/// Joined entries in one window: entries that began in the same part of it become one, which counts from its latest moment.
+/// The number of merged entries per window: entries that began in the same part of the window become one, which counts
+/// from the latest time among them.
 const PARTS: u64 = 64;
 
-/// The pause after which a turn is tried again whose account has no place for a further open turn.
+/// The retry delay of a turn whose account is at its maximum of open turns.
 const FULL: Duration = Duration::from_secs(1);
 
-/// The most accounts that one step names.
+/// The maximum number of accounts of one step.
 pub const SHARES_MAX: usize = 32;
 
-/// Whose use an account sums up. The name is a word of configuration, logs and keys.
+/// The scope whose use an account sums up. Its name appears in configuration, logs and keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
     /// One member of a community.
@@ -34,19 +35,19 @@ pub enum Scope {
     Role,
     /// A channel, its threads included.
     Channel,
-    /// A key of a program.
+    /// A program's key.
     Key,
-    /// A tool, or all tools whose names fit one pattern.
+    /// A tool, or all tools whose names match one pattern.
     Tool,
     /// A whole community.
     Guild,
 }
 
 impl Scope {
-    /// All of them.
+    /// All scopes.
     pub const ALL: [Self; 6] = [Self::Member, Self::Role, Self::Channel, Self::Key, Self::Tool, Self::Guild];
 
-    /// The word in configuration, logs and keys.
+    /// Returns the word in configuration, logs and keys.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -69,34 +70,35 @@ impl std::str::FromStr for Scope {
     }
 }
 
-/// What one account sums up.
+/// The identity of one account.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Account {
-    /// Whose use.
+    /// The scope.
     pub scope: Scope,
-    /// Of what.
+    /// The cost.
     pub cost: Cost,
     /// The length of the sliding window.
     pub window: Duration,
-    /// The community, as keys write it. The accounts of one step are of one community.
+    /// The community, as written in keys. All accounts of one step belong to one community.
     pub community: Arc<str>,
-    /// Who or what of that scope, as keys write it, and after it what else tells accounts of one scope apart.
+    /// The id of the member, role, channel, key, tool or community, as written in keys, followed by any further
+    /// discriminator of accounts of one scope.
     pub id: Arc<str>,
 }
 
-/// An account that a step counts in, with its limit.
+/// An account in which a step counts, with its limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
     /// The account.
     pub account: Account,
-    /// How much is allowed within its window; zero allows nothing.
+    /// The maximum amount per window; zero allows nothing.
     pub limit: u64,
-    /// How much the turn takes: by estimate when it reserves, really when it settles; `None` leaves the estimate.
+    /// The amount of the turn: an estimate on reserve, the actual amount on settle; `None` keeps the estimate.
     pub amount: Option<u64>,
 }
 
 impl Share {
-    /// The amount that a reservation counts as: an estimate is cut as that of the member's tokens is.
+    /// Returns the amount that a reservation counts as. An estimate is capped in the same way as the member's tokens.
     #[must_use]
     pub fn reserved(&self, exempt: bool) -> u64 {
         let amount = self.amount.unwrap_or_default().min(TOKENS_MAX);
@@ -105,7 +107,8 @@ impl Share {
 }
 
 impl WindowLog {
-    /// Returns why an account has no room for a share; `None` when it has, or counts the turn already. The caller sets the place.
+    /// Returns the refusal of a full account; `None` if it has room or already counts the turn. The caller sets the
+    /// account's index.
     pub fn share_refusal(&mut self, now: Timestamp, share: &Share, turn: &str) -> Option<Refusal> {
         let Account { scope, cost, window, .. } = share.account;
         self.refresh(now, window);
@@ -124,7 +127,7 @@ impl WindowLog {
         Some(Refusal { cost, basis, account, ..refusal })
     }
 
-    /// Returns how much of an account is used, and the wait for one more of it.
+    /// Returns the use of an account and the time until it has room for one more unit.
     #[must_use]
     pub fn used_of_share(mut self, now: Timestamp, share: &Share) -> AccountUse {
         let one = Share { amount: Some(1), ..share.clone() };
@@ -132,7 +135,7 @@ impl WindowLog {
         AccountUse { used: self.used(None).tokens, wait }
     }
 
-    /// Counts the share of a turn; false when it is counted already.
+    /// Counts the share of a turn. Returns false if it is already counted.
     pub fn reserve_share(&mut self, now: Timestamp, share: &Share, ask: &Reservation) -> bool {
         let turn = keys::limits::limit_turn(&ask.turn);
         self.refresh(now, share.account.window);
@@ -151,20 +154,20 @@ impl WindowLog {
         true
     }
 
-    /// Settles the share of a turn; false when it was settled or cancelled before, or has aged out.
+    /// Settles the share of a turn. Returns false if it was settled or cancelled before, or has aged out.
     pub fn settle_share(&mut self, now: Timestamp, share: &Share, turn: &TurnId) -> bool {
         self.refresh(now, share.account.window);
         self.settle(turn, share.amount)
     }
 
-    /// Cancels the share of a turn; false when it was settled or cancelled before, or has aged out.
+    /// Cancels the share of a turn. Returns false if it was settled or cancelled before, or has aged out.
     pub fn cancel_share(&mut self, now: Timestamp, share: &Share, turn: &TurnId) -> bool {
         self.refresh(now, share.account.window);
         self.cancel(turn)
     }
 
-    /// Joins entries that no turn is expected to change any more, so that any number of turns fits into one account. What is joined counts
-    /// from its latest moment: longer than it has to, and never shorter.
+    /// Merges entries that are final, so that any number of turns fits into one account. Merged entries count from
+    /// their latest time: longer than necessary, never shorter.
     fn join(&mut self, now: Timestamp, window: Duration) {
         if self.entries().len() < JOINED_FROM {
             return;

@@ -1,4 +1,4 @@
-//! Rows of further limits: which accounts a turn or a call of a tool counts in.
+//! Budget rows of the operator: the accounts in which a turn or a tool call counts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,56 +11,57 @@ use crate::ids::{Person, Place};
 use crate::keys;
 use crate::wildcard::matches;
 
-/// Bytes of the hash that tells accounts with different filters apart.
+/// The number of hash bytes that distinguish accounts with different filters.
 const FILTER_BYTES: usize = 4;
 
-/// One limit that the operator set. An empty filter matches everything.
+/// One limit set by the operator. An empty filter matches everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Budget {
-    /// Whose use is summed up.
+    /// The scope whose use is summed up.
     pub scope: Scope,
-    /// Of what.
+    /// The cost.
     pub cost: Cost,
-    /// How much is allowed within the window: dollars are millionths.
+    /// The maximum amount per window; dollars are in millionths.
     pub limit: u64,
     /// The length of the sliding window, in whole seconds.
     pub window: Duration,
-    /// Ids of roles, one of which the caller has. Of a role's scope: the roles that have an account.
+    /// Ids of roles; the caller must hold one of them. If the scope is the role: the roles that have an account.
     pub roles: Vec<String>,
-    /// Ids of channels; a thread is in its channel.
+    /// Ids of channels; a thread belongs to its channel.
     pub channels: Vec<String>,
-    /// Names of keys of programs.
+    /// Names of programs' keys.
     pub keys: Vec<String>,
-    /// Patterns of names of tools; only for calls.
+    /// Patterns of tool names; only for calls.
     pub tools: Vec<String>,
 }
 
-/// Who pays for a turn or a call, and where.
+/// The payer of a turn or a call, with the place of the request.
 #[derive(Debug, Clone, Copy)]
 pub struct Payer<'a> {
-    /// Who asked.
+    /// The person who made the request.
     pub person: &'a Person,
     /// The community.
     pub guild: Option<&'a str>,
-    /// Ids of their roles.
+    /// The ids of the person's roles.
     pub roles: &'a [String],
-    /// Where they asked.
+    /// The place of the request.
     pub place: &'a Place,
-    /// The place above it.
+    /// The parent place.
     pub parent: Option<&'a Place>,
-    /// Ids in rows are those of this door. At another door no caller has a role or is in a channel that a row names.
+    /// True if the ids in rows belong to this door. At another door, a caller has no role and is in no channel that a
+    /// row names.
     pub known: bool,
-    /// The person is a key of a program.
+    /// True if the person is a program's key.
     pub is_key: bool,
 }
 
-/// The accounts that a turn counts in: all but those of calls. Amounts are not set.
+/// Returns the accounts in which a turn counts: all except accounts of calls. Amounts are not set.
 #[must_use]
 pub fn of_turn(budgets: &[Budget], payer: Payer<'_>) -> Vec<Share> {
     shares(budgets.iter().filter(|budget| budget.cost != Cost::Calls), payer, "")
 }
 
-/// The accounts that a call of a tool counts in, each with one call.
+/// Returns the accounts in which a tool call counts, each with one call.
 #[must_use]
 pub fn of_call(budgets: &[Budget], payer: Payer<'_>, tool: &str) -> Vec<Share> {
     let mut shares = shares(budgets.iter().filter(|budget| budget.cost == Cost::Calls), payer, tool);
@@ -70,7 +71,8 @@ pub fn of_call(budgets: &[Budget], payer: Payer<'_>, tool: &str) -> Vec<Share> {
     shares
 }
 
-/// Of rows about one account those that name a role of the caller go before the others; among these the most generous holds.
+/// Returns one share for each account. Among rows of one account, rows that name a role of the caller take precedence;
+/// among these, the most generous row applies.
 fn shares<'a>(budgets: impl Iterator<Item = &'a Budget>, payer: Payer<'_>, tool: &str) -> Vec<Share> {
     let mut found: Vec<(bool, Share)> = Vec::new();
     for budget in budgets.filter(|budget| budget.holds_for(payer, tool)) {
@@ -97,7 +99,7 @@ impl Budget {
             && (self.tools.is_empty() || self.tools.iter().any(|pattern| matches(pattern, tool)))
     }
 
-    /// Who or what of the scope pays.
+    /// Returns the ids of the payers in this scope.
     fn ids(&self, payer: Payer<'_>, tool: &str) -> Vec<String> {
         match self.scope {
             Scope::Member => vec![payer.person.id.to_string()],
@@ -110,7 +112,8 @@ impl Budget {
         }
     }
 
-    /// The account of this id. What a row counts is a part of it; whom a row is for (its roles) is not.
+    /// Returns the account of this id. The row's filters are part of its identity, except for the roles that the row
+    /// applies to.
     fn account(&self, payer: Payer<'_>, id: &str) -> Account {
         let (channels, keys) = (&self.channels, &self.keys);
         let id = if channels.is_empty() && keys.is_empty() && self.tools.is_empty() {

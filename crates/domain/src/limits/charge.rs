@@ -1,22 +1,22 @@
-//! What an ended turn costs the member who asked.
+//! The charge of an ended turn to the member who made the request.
 
 use crate::effort::{Effort, Outcome};
 use crate::ending::Ending;
 
-/// What becomes of a turn's reservation.
+/// The handling of a turn's reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Charge {
-    /// It is settled with what was spent.
+    /// The reservation is settled with the actual use.
     Settle,
-    /// It is taken back.
+    /// The reservation is cancelled.
     Cancel,
-    /// There is none.
+    /// There is no reservation.
     Nothing,
 }
 
-/// What a turn that ended with this answer costs. An apology for a fault of ours costs nothing, unless tokens were spent or
-/// something was shown: otherwise whoever finds a way to make us fail would ask for nothing. A member with more questions
-/// waiting than we keep pays for the message and for no tokens.
+/// Returns the charge of a turn with this outcome. An apology for an internal failure is free unless tokens were used
+/// or part of an answer was visible; otherwise a member who can cause failures would pay nothing. A member whose
+/// question queue is full pays for the message but for no tokens.
 #[must_use]
 pub fn charge(outcome: &Outcome, effort: &Effort) -> Charge {
     match outcome {
@@ -27,7 +27,8 @@ pub fn charge(outcome: &Outcome, effort: &Effort) -> Charge {
     }
 }
 
-/// The tokens that the member used, without those that tools added to prompts; none when a model was asked and its use is not known.
+/// Returns the tokens that the member used, without those that tools added to prompts; none if a model was called and
+/// its use is unknown.
 #[must_use]
 pub fn spent(effort: &Effort) -> Option<u64> {
     let asked = effort.model.is_some() || effort.drafted;

@@ -1,10 +1,12 @@
-//! What a turn will take, before a model was asked: learned from what turns took. All of it is approximate on purpose; what a
-//! turn really took is settled afterwards.
+//! Estimates of a turn's tokens before the model call, learned from the actual use of earlier turns. Estimates are
+//! approximate by design; the actual use is settled afterwards.
 //!
-//! The length of an answer is learned for each member, else for each place, else for all. What a member did counts once where
-//! others are estimated by it, and the longest is always left out: so no single member makes another one's estimate longer.
-//!
-//! An estimate is at most twice the mean of what such turns really took. So a member who asks short questions is not refused by
+//! - *Source of the length.* The typical length of an answer is learned for each member, else for each place, else over
+//!   all.
+//! - *Isolation of members.* One member counts once in the estimates of others, and the longest answers are always
+//!   excluded: so no single member raises another member's estimate.
+//! - *Upper bound.* An estimate is at most twice the mean actual use of such turns. So one long answer or one turn with
+//!   tool calls does not cause refusals of a member's short questions.
 //! estimates that one long answer, or one question that called tools, left behind.
 
 use std::collections::HashMap;
@@ -15,39 +17,40 @@ use std::num::NonZeroU32;
 
 use crate::ids::{Person, Place};
 
-/// Characters that make a token, about.
+/// The approximate number of characters per token.
 pub const CHARS_A_TOKEN: u64 = 4;
 
-/// The tokens of an answer while too few were seen.
+/// The tokens assumed for an answer until there are enough samples.
 const OUTPUT_AT_FIRST: u64 = 300;
 
-/// So many answers of a member, or of different members, make a habit.
+/// The minimum number of samples: answers of a member, or of different members.
 const OUTPUTS_FEW: usize = 4;
 
-/// The last answers of one member that are remembered, and of so many different members in one place.
+/// The number of recent answers kept for one member, and of different members kept for one place.
 const OUTPUTS_NARROW: usize = 16;
 
-/// The last answers of so many different members are remembered of all.
+/// The number of recent answers of different members kept over all.
 const OUTPUTS_ALL: usize = 64;
 
-/// One of so many of the longest answers is taken for an exception, and at least one is.
+/// The share of the longest answers that are excluded as outliers is one in this number, and at least one answer.
 const EXCEPTION_OF: usize = 20;
 
-/// Sizes of answers that are told apart: two for each doubling.
+/// The number of size classes of answers: two for each power of two.
 const SIZES: usize = 64;
 
-/// The last prompts of a conversation that are remembered. A turn that calls tools has several prompts, which are summed; the
-/// smallest of these is near the length of one.
+/// The number of recent prompts kept for a conversation. The prompts of a turn with tool calls are summed up; the
+/// smallest kept value is close to the length of one prompt.
 const PROMPTS: usize = 4;
 
-/// Conversations, members and places in each of two generations. The older one goes when the younger one is full.
+/// The maximum numbers of conversations, members and places in each of two generations. When the younger generation is
+/// full, the older is evicted.
 const CONVERSATIONS: usize = 8_192;
 const MEMBERS: usize = 8_192;
 const PLACES: usize = 1_024;
 
-/// What was learned of turns.
+/// The statistics learned from turns.
 pub struct Learned {
-    /// The last prompts of each conversation.
+    /// The recent prompts of each conversation.
     prompts: Generations<Prompts>,
     members: Generations<Lengths>,
     places: Generations<Lengths>,
@@ -66,7 +69,7 @@ impl Default for Learned {
 }
 
 impl Learned {
-    /// A turn of a conversation has ended: it had a prompt of so many tokens and an answer of so many.
+    /// Records an ended turn of a conversation, with the tokens of its prompt and of its answer.
     pub fn learn(&mut self, person: &Person, place: &Place, prompt: u64, output: u64) {
         let member = number(person);
         let sizes = Sizes { by: None, output: size(output), whole: size(prompt.saturating_add(output)) };
@@ -77,9 +80,9 @@ impl Learned {
         self.all.add(by, OUTPUTS_ALL);
     }
 
-    /// The tokens that a turn of a conversation will take: the smallest of its last prompts or at least the fixed part of every
-    /// prompt, tools included, plus the question and the length of an answer. At most twice what turns took on average, or that
-    /// average and the question, where it is long.
+    /// Returns the estimated tokens of a turn: the smallest recent prompt, but at least the fixed part of every prompt
+    /// (tools included), plus the question and the typical answer length. The estimate is at most twice the mean use of
+    /// turns, or that mean plus the question if the question is long.
     #[must_use]
     pub fn estimate(&self, person: &Person, place: &Place, fixed: u64, question: &str) -> u64 {
         let before = self.prompts.get(number((person, place))).map_or(0, Prompts::smallest);
@@ -92,7 +95,7 @@ impl Learned {
         }
     }
 
-    /// What is known of the member, else of the place, else of all.
+    /// Returns the statistic of the member, else of the place, else over all.
     fn of(&self, person: &Person, place: &Place, what: fn(&Lengths) -> Option<u64>) -> Option<u64> {
         let member = self.members.get(number(person)).and_then(what);
         let known = member.or_else(|| self.places.get(number(place)).and_then(what));
@@ -100,7 +103,7 @@ impl Learned {
     }
 }
 
-/// The last prompts of a conversation, each one more than its tokens.
+/// The recent prompts of a conversation, each stored as its tokens plus one.
 #[derive(Default)]
 struct Prompts([Option<NonZeroU32>; PROMPTS]);
 
@@ -115,7 +118,7 @@ impl Prompts {
     }
 }
 
-/// The sizes of one answer and of all that its turn took, with the member whose it was where several are learned from.
+/// The size classes of one answer and of its whole turn, with the member if the sample list covers several members.
 #[derive(Clone, Copy)]
 struct Sizes {
     by: Option<NonZeroU32>,
@@ -123,12 +126,12 @@ struct Sizes {
     whole: u8,
 }
 
-/// The sizes of the last turns, the oldest first.
+/// The size classes of the recent turns, oldest first.
 #[derive(Default)]
 struct Lengths(Vec<Sizes>);
 
 impl Lengths {
-    /// Of a member only the last one is kept.
+    /// Adds a sample. Only the latest sample of each member is kept.
     fn add(&mut self, sizes: Sizes, most: usize) {
         let before = self.0.iter().position(|known| sizes.by.is_some() && known.by == sizes.by);
         if let Some(before) = before.or_else(|| (self.0.len() >= most).then_some(0)) {
@@ -137,7 +140,7 @@ impl Lengths {
         self.0.push(sizes);
     }
 
-    /// All but the exceptions, the smallest first; none while too few were seen.
+    /// Returns the samples without the outliers, in ascending order; none if there are too few samples.
     fn usual(&self, of: fn(&Sizes) -> u8) -> Option<Vec<u8>> {
         if self.0.len() < OUTPUTS_FEW {
             return None;
@@ -149,12 +152,12 @@ impl Lengths {
         Some(sizes)
     }
 
-    /// The largest answer that is no exception.
+    /// Returns the largest answer that is not an outlier.
     fn usual_output(&self) -> Option<u64> {
         self.usual(|sizes| sizes.output)?.last().map(|size| most(*size))
     }
 
-    /// The mean of what turns took, without exceptions, and never above what they really took.
+    /// Returns the mean use of turns without outliers, never above the actual mean.
     fn mean_whole(&self) -> Option<u64> {
         let sizes = self.usual(|sizes| sizes.whole)?;
         let sum: u128 = sizes.iter().map(|size| u128::from(least(*size))).sum();
@@ -162,7 +165,7 @@ impl Lengths {
     }
 }
 
-/// What was seen last, by a number, bounded. What is not seen for two generations is forgotten.
+/// A bounded cache by number, with two generations. Entries unused for two generations are evicted.
 struct Generations<T> {
     young: HashMap<u64, T>,
     old: HashMap<u64, T>,
@@ -192,19 +195,20 @@ impl<T: Default> Generations<T> {
     }
 }
 
-/// A number for a member, a place or both. Two with the same one would share an estimate, which harms nobody.
+/// Returns the hash of a member, a place or both. Two with the same hash share an estimate, which is harmless.
 fn number(named: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     named.hash(&mut hasher);
     hasher.finish()
 }
 
-/// The same in less room.
+/// Returns the hash, shortened to 32 bits.
 fn short(number: u64) -> NonZeroU32 {
     NonZeroU32::MIN.saturating_add((number >> 33) as u32)
 }
 
-/// Sizes 0 and 1 are for none and one; then each doubling has a lower and an upper half.
+/// Returns the size class. Classes 0 and 1 stand for 0 and 1 tokens; then each power of two has a lower and an upper
+/// half.
 fn size(tokens: u64) -> u8 {
     if tokens < 2 {
         return u8::from(tokens == 1);
@@ -215,7 +219,7 @@ fn size(tokens: u64) -> u8 {
     u8::try_from(size).unwrap_or(u8::MAX)
 }
 
-/// The smallest number of a size.
+/// Returns the smallest number in a size class.
 fn least(size: u8) -> u64 {
     match size {
         0 | 1 => u64::from(size),
@@ -223,7 +227,7 @@ fn least(size: u8) -> u64 {
     }
 }
 
-/// The largest number of a size.
+/// Returns the largest number in a size class.
 fn most(size: u8) -> u64 {
     match size {
         0 | 1 => u64::from(size),
@@ -299,7 +303,7 @@ mod tests {
     }
 
     proptest! {
-        /// The promise about short questions, over every order of short, long and tool-calling turns.
+        /// Tests the bound for short questions over every order of short, long and tool-calling turns.
         #[test]
         fn a_short_question_is_estimated_at_no_more_than_twice_what_turns_took(
             turns in vec((100_u64..20_000, 1_u64..6, 0_u64..8_000), OUTPUTS_FEW..40),

@@ -1,6 +1,6 @@
-//! How entries are written down: the two lists of the Python bot, whose members begin `timestamp` and `timestamp:tokens`. The
-//! turn follows, and while it is not settled, the moment up to which it may be; the first moment there is stands for a turn that
-//! ended with its estimate. Moments are seconds with three decimals.
+//! The stored form of entries: the two lists of the Python bot, whose items begin with `timestamp` and
+//! `timestamp:tokens`. The turn follows, and the end of its lease while the turn is open; the smallest possible time
+//! marks a turn that ended with its estimate. Times are seconds with three decimals.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,17 +11,18 @@ use super::window_log::{Entry, EntryState, WindowLog};
 use super::{ENTRIES_MAX, TOKENS_MAX};
 use crate::ids::Timestamp;
 
-/// Numbers from here on are milliseconds, smaller ones seconds: the year 5138 in seconds, a day of 1973 in milliseconds.
+/// Numbers from here on are milliseconds, smaller ones seconds: the year 5138 in seconds, a day of 1973 in
+/// milliseconds.
 const MILLISECONDS_FROM: f64 = 1e11;
 
-/// Later moments are nonsense: the end of the year 9999.
+/// The latest valid time: the end of the year 9999.
 const LATEST_MILLIS: f64 = 253_402_300_799_999.0;
 
-/// Stands in place of a lease for a turn that ended with its estimate. Versions before this one take it for a lease that is
-/// over, which counts the same.
+/// Marks a turn that ended with its estimate, in place of a lease. Earlier versions read it as an expired lease, which
+/// counts the same.
 const ESTIMATED: Timestamp = Timestamp(0);
 
-/// An entry as a member of the list of tokens.
+/// An entry as an item of the token list.
 struct Tokens<'a>(&'a Entry);
 
 impl fmt::Display for Tokens<'_> {
@@ -44,7 +45,8 @@ impl Serialize for Tokens<'_> {
     }
 }
 
-/// The entries that both lists tell of, the newest [`ENTRIES_MAX`] of each list. What cannot be read is left out.
+/// Returns the entries that appear in both lists, the newest [`ENTRIES_MAX`] of each list. Unreadable items are
+/// skipped.
 #[must_use]
 pub fn read<T: AsRef<str>, U: AsRef<str>>(messages: &[T], tokens: &[U]) -> WindowLog {
     let newest = tokens.len().saturating_sub(ENTRIES_MAX);
@@ -55,7 +57,7 @@ pub fn read<T: AsRef<str>, U: AsRef<str>>(messages: &[T], tokens: &[U]) -> Windo
         let mut fields = member.as_ref().splitn(3, ':');
         let Some(at) = fields.next().and_then(read_moment) else { continue };
         let turn = fields.next().filter(|turn| !turn.is_empty());
-        // Both lists are written together, so what belongs together mostly stands at the same place.
+        // Both lists are written together, so matching items are usually at the same index.
         let same = |entry: &Entry| turn.is_some() && entry.turn.as_deref() == turn;
         let known = entries[..spent].get(index).is_some_and(same).then_some(index);
         match known.or_else(|| entries[..spent].iter().position(same)) {
@@ -72,22 +74,22 @@ pub fn read<T: AsRef<str>, U: AsRef<str>>(messages: &[T], tokens: &[U]) -> Windo
     WindowLog::of(entries)
 }
 
-/// The entries as one text, for a store that keeps text: the list of tokens, which tells all there is of ours.
+/// Returns the entries as one text, for a store that keeps text: the token list, which contains all data of our
+/// entries.
 #[must_use]
 pub fn to_json(log: &WindowLog) -> String {
     let members: Vec<Tokens> = log.entries().iter().map(Tokens).collect();
-    // A list of strings always serialises.
     serde_json::to_string(&members).unwrap_or_default()
 }
 
-/// The entries of such a text about a member, each a message; `None` when it is no such text.
+/// Parses the entries of a member from such a text, each a message; `None` if the text is malformed.
 #[must_use]
 pub fn from_json(text: &str) -> Option<WindowLog> {
     let log = account_from_json(text)?;
     Some(WindowLog::of(log.entries().iter().map(|entry| Entry { message: true, ..entry.clone() }).collect()))
 }
 
-/// The entries of such a text about an account; `None` when it is no such text.
+/// Parses the entries of an account from such a text; `None` if the text is malformed.
 #[must_use]
 pub fn account_from_json(text: &str) -> Option<WindowLog> {
     let members: Vec<String> = serde_json::from_str(text).ok()?;
@@ -109,7 +111,7 @@ fn read_tokens(member: &str) -> Option<Entry> {
     Some(Entry { at, tokens: whole(tokens).min(TOKENS_MAX), turn, message: false, state })
 }
 
-/// A moment in seconds.
+/// A time in seconds.
 struct Moment(Timestamp);
 
 impl fmt::Display for Moment {
@@ -133,7 +135,7 @@ fn whole(number: f64) -> u64 {
 mod tests {
     use super::*;
 
-    /// A member of the list of messages.
+    /// Returns the entry as an item of the message list.
     fn message(entry: &Entry) -> String {
         match &entry.turn {
             Some(turn) => format!("{}:{turn}", Moment(entry.at)),

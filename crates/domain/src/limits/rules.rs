@@ -1,38 +1,38 @@
-//! Which limits hold for whom.
+//! The operator's rules: the limits that apply to each member and place.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use super::Limits;
 
-/// What the operator allows.
+/// The rules set by the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// What holds where nothing else does.
+    /// The default limits.
     pub base: Limits,
-    /// What holds for the holders of a role, by its id.
+    /// The limits of holders of a role, by role id.
     pub roles: Vec<(String, Limits)>,
-    /// What holds in a channel and its threads, by its id.
+    /// The limits of a channel and its threads, by channel id.
     pub channels: Vec<(String, Limits)>,
-    /// Ids of the roles whose holders are counted and never refused.
+    /// The ids of the roles whose holders are counted but never refused.
     pub exempt: HashSet<String>,
     /// The length of the window of both limits.
     pub window: Duration,
 }
 
-/// What holds for one member in one place.
+/// The rules that apply to one member in one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Applied {
-    /// How much is allowed.
+    /// The limits.
     pub limits: Limits,
-    /// They are counted and never refused.
+    /// True if the member is counted but never refused.
     pub exempt: bool,
 }
 
 impl Rules {
-    /// What holds for somebody with these roles, in a place with this id below one with that id. Roles go before channels and
-    /// channels before what holds in general. Of several roles the most generous wins, for each limit by itself; a thread has
-    /// the limits of its channel unless it has its own.
+    /// Returns the rules for a member with these roles in this place below this parent. Limits of roles take precedence
+    /// over limits of channels, and those over the default. Of several roles, the most generous value applies, for each
+    /// limit separately. A thread has the limits of its channel unless it has its own.
     #[must_use]
     pub fn of(&self, roles: &[String], place: &str, parent: Option<&str>) -> Applied {
         let exempt = roles.iter().any(|role| self.exempt.contains(role));

@@ -1,4 +1,4 @@
-//! The law of the window, on the entries of one member. The moment is an argument.
+//! The sliding-window algorithm on the entries of one member. The current time is an argument.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,40 +9,40 @@ use super::{
 use crate::ids::{self, Timestamp, TurnId};
 use crate::keys;
 
-/// What one member did within the window, oldest first.
+/// The entries of one member in the window, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WindowLog {
     entries: Vec<Entry>,
 }
 
-/// One thing that counts.
+/// One entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// When it began to count.
+    /// The time from which it counts.
     pub at: Timestamp,
-    /// The tokens that it took, or is expected to take.
+    /// The tokens used, or their estimate.
     pub tokens: u64,
-    /// The turn that it belongs to, as keys write it; none for what another program wrote.
+    /// The turn of the entry, as written in keys; none for entries of another program.
     pub turn: Option<Arc<str>>,
-    /// It counts as a message; all of ours do.
+    /// True if it counts as a message; all our entries do.
     pub message: bool,
-    /// What its tokens rest on.
+    /// The basis of its tokens.
     pub state: EntryState,
 }
 
-/// What the tokens of an entry rest on.
+/// The basis of an entry's tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryState {
-    /// An estimate; the turn may be settled or cancelled. Up to this moment it is expected to be.
+    /// An estimate. The turn is expected to be settled or cancelled by this time.
     Open(Timestamp),
-    /// An estimate for good: the turn ended and nobody knows what it took.
+    /// A final estimate: the turn ended and its actual use is unknown.
     Estimated,
-    /// What the turn took.
+    /// The actual use.
     Settled,
 }
 
 impl EntryState {
-    /// The turn may still be settled or cancelled.
+    /// True if the turn may still be settled or cancelled.
     #[must_use]
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Open(_))
@@ -50,26 +50,26 @@ impl EntryState {
 }
 
 impl WindowLog {
-    /// A log of these entries, in any order.
+    /// Builds a log of these entries, in any order.
     #[must_use]
     pub fn of(mut entries: Vec<Entry>) -> Self {
         entries.sort_by_key(|entry| entry.at);
         Self { entries }
     }
 
-    /// The entries, oldest first.
+    /// Returns the entries, oldest first.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// Nothing in it counts any more.
+    /// True if no entry counts any more.
     #[must_use]
     pub fn is_over(&self, now: Timestamp, window: Duration) -> bool {
         self.entries.iter().all(|entry| aged(entry, now, window))
     }
 
-    /// Does one step; true with it when an entry came, changed or went by it.
+    /// Performs one step. The flag is true if the step added, changed or removed an entry.
     pub fn step(&mut self, now: Timestamp, request: &Request) -> (Decision, bool) {
         let window = request.window;
         self.refresh(now, window);
@@ -84,19 +84,20 @@ impl WindowLog {
         }
     }
 
-    /// How much is in it, beside the time after which a message of one token is accepted.
+    /// Returns the current use, with the given time until a message of one token is accepted.
     #[must_use]
     pub fn used(&self, wait: Option<Duration>) -> Used {
         Used { messages: self.messages(), tokens: self.tokens(), wait, accounts: Vec::new() }
     }
 
-    /// The entry of a turn.
+    /// Returns the entry of a turn.
     #[must_use]
     pub fn entry(&self, turn: &str) -> Option<&Entry> {
         self.position(turn).map(|at| &self.entries[at])
     }
 
-    /// Takes over what another place knows of a turn: none when it was cancelled there. What is settled stays settled.
+    /// Merges the state of a turn from another copy of the log; `None` if it was cancelled there. A settled entry stays
+    /// settled.
     pub fn merge(&mut self, turn: &str, known: Option<&Entry>) {
         match (self.position(turn), known) {
             (Some(at), None) => drop(self.entries.remove(at)),
@@ -113,8 +114,8 @@ impl WindowLog {
         }
     }
 
-    /// Drops what has aged out. What lies ahead of the clock, because that was set back, counts from now: nobody is let in
-    /// early, and nobody waits longer than the window.
+    /// Removes entries that have aged out. Entries in the future, after the clock was set back, count from now: so no
+    /// turn is admitted early, and none is refused for longer than the window.
     pub(super) fn refresh(&mut self, now: Timestamp, window: Duration) {
         if self.entries.last().is_some_and(|newest| newest.at > now) {
             self.entries.iter_mut().for_each(|entry| entry.at = entry.at.min(now));
@@ -137,7 +138,7 @@ impl WindowLog {
         }
         let lease = Timestamp(now.0.saturating_add(ids::millis(ask.lease)));
         if self.entries.is_empty() {
-            // Most members are heard of once within a window, and there may be fifty thousand of them.
+            // Most members have one entry per window, and there may be fifty thousand members.
             self.entries.shrink_to(1);
             self.entries.reserve_exact(1);
         }
@@ -170,7 +171,7 @@ impl WindowLog {
         open.map(|at| self.entries.remove(at)).is_some()
     }
 
-    /// Why one message more of so many tokens does not fit; none when it does.
+    /// Returns the refusal of one further message with this number of tokens; none if it fits.
     pub(super) fn refusal(&self, now: Timestamp, window: Duration, tokens: u64, limits: Limits) -> Option<Refusal> {
         let allowed = (limits.messages as usize).min(ENTRIES_MAX);
         let held = self.entries.iter().filter(|entry| entry.message).count();
@@ -201,7 +202,7 @@ impl WindowLog {
     }
 
     fn position(&self, turn: &str) -> Option<usize> {
-        // The newest are asked for most.
+        // Recent turns are looked up most often.
         self.entries.iter().rposition(|entry| entry.turn.as_deref() == Some(turn))
     }
 
