@@ -1,4 +1,4 @@
-//! A typed reply: read out of whatever a model wrote, checked against the schema, and turned into neutral parts.
+//! A typed reply: parsed from a model's answer, checked against the schema, and converted to neutral parts.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub mod salvage;
 
 pub use parts::to_parts;
 
-/// The longest model answer that is read, in bytes.
+/// The longest model answer that is parsed, in bytes.
 pub const MAX_CONTENT_BYTES: usize = 256 * 1024;
 
 /// The deepest nesting of arrays and objects that is accepted.
@@ -26,43 +26,43 @@ pub const MAX_DEPTH: usize = 16;
 /// The longest text of a validation error, in Unicode scalar values.
 pub const MAX_ERROR_CHARS: usize = 400;
 
-/// How many faults one validation error names.
+/// The maximum number of faults in one validation error.
 const MAX_FAULTS: usize = 3;
 
-/// How often JSON that was written as text inside JSON is opened.
+/// The maximum number of times that JSON inside a JSON string is decoded.
 const MAX_UNWRAPS: usize = 2;
 
-/// What a model answered, in our own terms.
+/// A model's answer in the bot's own types.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
-    /// How it wants to be shown.
+    /// The kind, which decides the presentation.
     pub kind: ReplyKind,
-    /// What the person reads.
+    /// The text for the person.
     pub response: String,
-    /// What belongs to the kind: an address, a formula, a program. Empty when unused.
+    /// The data of the kind: an address, a formula or a program. Empty if unused.
     pub data: String,
 }
 
-/// How a reply wants to be shown.
+/// The kind of a reply, which decides its presentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplyKind {
-    /// Nothing but text.
+    /// Text only.
     Text,
     /// A link.
     Url,
-    /// A moving picture by its address.
+    /// An animated picture, given by its address.
     Gif,
     /// A formula.
     Latex,
     /// A program.
     Code,
-    /// What a program printed.
+    /// The output of a program.
     Output,
 }
 
 impl ReplyKind {
-    /// The kind of this name; an unknown name is shown as text.
+    /// Returns the kind of this name. An unknown name gives [`ReplyKind::Text`].
     #[must_use]
     pub fn of(name: &str) -> Self {
         match name {
@@ -77,33 +77,33 @@ impl ReplyKind {
 }
 
 impl Reply {
-    /// A reply of nothing but text.
+    /// Creates a text-only reply.
     pub fn text(response: impl Into<String>) -> Self {
         Self { kind: ReplyKind::Text, response: response.into(), data: String::new() }
     }
 }
 
-/// Why an answer is not a reply. The text tells the model what to mend.
+/// The reason why an answer is not a valid reply. The text tells the model what to correct.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    /// There is nothing in it.
+    /// It is empty.
     #[error("the answer is empty")]
     Empty,
     /// It is longer than [`MAX_CONTENT_BYTES`].
     #[error("the answer is too long")]
     TooLong,
-    /// There is no JSON object in it.
+    /// It contains no JSON object.
     #[error("the answer is not one json object: {0}")]
     NotJson(String),
     /// It is nested deeper than [`MAX_DEPTH`].
     #[error("the answer is nested too deeply")]
     TooDeep,
-    /// It is JSON, but the schema refuses it.
+    /// It is JSON, but violates the schema.
     #[error("{0}")]
     Refused(String),
 }
 
-/// The form that replies must have, compiled once.
+/// The schema of replies, compiled once.
 #[derive(Debug)]
 pub struct Schema {
     form: Arc<AnswerForm>,
@@ -111,10 +111,10 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Compiles a whole `response_format` document.
+    /// Compiles a complete `response_format` document.
     ///
     /// # Errors
-    /// A text that names the place in the document and what to do there.
+    /// Returns a text with the position in the document and the correction to make there.
     pub fn compile(document: &Value) -> Result<Self, String> {
         if document.get("type").and_then(Value::as_str) != Some("json_schema") {
             return Err("/type: must be \"json_schema\"".to_owned());
@@ -144,16 +144,16 @@ impl Schema {
         Ok(Self { form: Arc::new(form), validator })
     }
 
-    /// The form as a request asks for it.
+    /// Returns the form for a model request.
     #[must_use]
     pub fn form(&self) -> Arc<AnswerForm> {
         Arc::clone(&self.form)
     }
 
-    /// Reads a reply out of an answer, through code fences, thoughts, surrounding prose and doubly encoded JSON.
+    /// Parses a reply from an answer. Handles code fences, thoughts, surrounding prose and doubly encoded JSON.
     ///
     /// # Errors
-    /// [`Invalid`] says what the model has to mend.
+    /// Returns [`Invalid`] with the correction for the model to make.
     pub fn read(&self, content: &str) -> Result<Reply, Invalid> {
         if content.len() > MAX_CONTENT_BYTES {
             return Err(Invalid::TooLong);
@@ -162,11 +162,11 @@ impl Schema {
             return Err(Invalid::Empty);
         }
         let mut first_error = None;
-        // The text as it is goes first: marks of thoughts and fences inside a good answer belong to the answer.
+        // The unchanged text comes first: thought marks and fences inside a valid answer are part of the answer.
         for candidate in candidates(content) {
             match self.read_json(&candidate) {
                 Ok(reply) => return Ok(reply),
-                // A fault in real JSON tells the model more than a failure to find JSON.
+                // A schema fault in valid JSON is more useful to the model than a parse error.
                 Err(error) if matches!(first_error, None | Some(Invalid::NotJson(_))) => first_error = Some(error),
                 Err(_) => {}
             }
@@ -191,11 +191,11 @@ impl Schema {
         let kind = ReplyKind::of(field("type"));
         let response = salvage::without_leading_thoughts(field("response")).trim();
         let data = match value.get("data") {
-            // A schema of one's own may have an object here.
+            // A custom schema may define an object here.
             Some(object @ (Value::Object(_) | Value::Array(_))) => object.to_string(),
             _ => field("data").trim().to_owned(),
         };
-        // Some models wrap the whole reply into its own text once more.
+        // Some models encode the whole reply once more inside its own text.
         if response.starts_with('{')
             && let Ok(inner) = self.read_json(response)
         {
@@ -227,15 +227,15 @@ impl Schema {
     }
 }
 
-/// The places where a reply may hide, the likeliest first.
+/// Returns the substrings that may be the reply, the most probable first.
 fn candidates(content: &str) -> Vec<String> {
     let whole = content.trim();
     let spoken = salvage::without_thoughts(whole);
     let spoken = spoken.trim();
     let mut found = vec![whole.to_owned()];
-    // A draft inside a thought never wins, but a fence around everything may hold words about thoughts.
+    // A draft inside a thought must never win, but a fence around everything may contain text about thoughts.
     found.extend(salvage::whole_fence(whole).map(str::to_owned));
-    // What an answer begins with was shown while it grew, so it goes before whatever follows.
+    // The leading object was shown while the answer streamed, so it precedes any later object.
     found.extend(salvage::leading_object(whole).map(str::to_owned));
     found.push(spoken.to_owned());
     found.extend(salvage::fenced(spoken).map(str::to_owned));
@@ -253,13 +253,13 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// The text as it is shown: JSON never stands bare.
+/// Returns the text for display: bare JSON goes into a code fence.
 fn words(text: &str) -> String {
     let json = matches!(serde_json::from_str::<Value>(text), Ok(Value::Object(_) | Value::Array(_)));
     if json { fence("json", text) } else { text.to_owned() }
 }
 
-/// The first `most` scalar values of a text.
+/// Returns the first `most` scalar values of a text.
 fn capped(text: &str, most: usize) -> String {
     text.chars().take(most).collect()
 }

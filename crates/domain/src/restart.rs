@@ -1,28 +1,29 @@
-//! The law of supervision: who is started again, after how long, and when a supervisor gives up. Time and chance are arguments.
+//! The restart policy of supervision: which children restart, after which delay, and when a supervisor gives up. Time
+//! and randomness are arguments.
 //!
-//! Intensity measures whether restarts help. A life that fails at its start, at an event of its own or because of its children
-//! would fail the same way again, so it counts. One that fails while it handles what somebody outside wrote (a *poison message*)
-//! says nothing about the actor: its restarts wait longer instead of being counted, or anybody could end the process.
+//! Intensity measures whether restarts help. A failure at the start, at an internal event or caused by children would
+//! recur, so it counts. A failure while handling external input (a *poison message*) says nothing about the actor's
+//! health. Such restarts get a longer backoff and are not counted; otherwise any sender could terminate the process.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The most failures that a history remembers. An intensity that allows as many or more never escalates.
+/// The maximum number of failures in a history. An intensity at or above this number never escalates.
 pub const MAX_REMEMBERED: u32 = 1_024;
 
-/// Who is started again.
+/// The restart type of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Restart {
-    /// Always.
+    /// Restarted after every exit.
     Permanent,
-    /// After a failure, not after a normal end.
+    /// Restarted after a failure, not after a normal exit.
     Transient,
-    /// Never.
+    /// Never restarted.
     Temporary,
 }
 
 impl Restart {
-    /// The name in the tree's picture.
+    /// Returns the name shown in the supervision tree.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -33,54 +34,56 @@ impl Restart {
     }
 }
 
-/// The highest bound of the waits after failures at poison messages, unless the actor's own is higher.
+/// The cap of the backoff after failures at poison messages, unless the child's own cap is higher.
 pub const POISON_CAP: Duration = Duration::from_secs(30);
 
-/// How a child ended.
+/// The exit of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It was done.
+    /// It finished.
     Normal,
     /// It panicked, returned an error, or could not start.
     Failure,
-    /// The same while it handled what somebody outside wrote.
+    /// The same, while it handled external input.
     Poison,
 }
 
-/// How many counted restarts of one child within which time are borne. One more, and the supervisor itself fails.
+/// The restart intensity: the maximum number of counted restarts of one child within a period. At the next one, the
+/// supervisor itself fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intensity {
-    /// Restarts that are borne; zero bears none.
+    /// The maximum number of restarts; zero allows none.
     pub restarts: u32,
-    /// The time within which they are counted.
+    /// The length of the sliding window.
     pub period: Duration,
 }
 
-/// How long a restart waits: a random time up to a bound that doubles from `base` to `cap`.
+/// The exponential backoff with full jitter of restarts: a random delay up to a bound that doubles from `base` to
+/// `cap`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
-    /// The bound of the first wait; zero restarts at once, every time.
+    /// The bound of the first delay; zero restarts immediately, every time.
     pub base: Duration,
     /// The highest bound.
     pub cap: Duration,
 }
 
 impl Backoff {
-    /// The wait before restart number `attempt`, counted from zero; `roll` is in `[0, 1)` and draws it evenly from zero to the
-    /// bound (full jitter), so that many children that fell together do not rise together.
+    /// Returns the delay before restart number `attempt`, counted from zero. `roll` in `[0, 1)` selects it uniformly
+    /// between zero and the bound (full jitter), so that children that failed together do not restart together.
     #[must_use]
     pub fn delay(&self, attempt: u32, roll: f64) -> Duration {
         let roll = if roll.is_finite() { roll.clamp(0.0, 1.0) } else { 0.0 };
         self.bound(attempt).mul_f64(roll)
     }
 
-    /// The same for failures that are not counted: the bound doubles on to [`POISON_CAP`].
+    /// Returns the backoff for uncounted failures: its bound doubles up to [`POISON_CAP`].
     #[must_use]
     pub fn patient(self) -> Self {
         Self { cap: self.cap.max(POISON_CAP), ..self }
     }
 
-    /// The longest that [`Self::delay`] can be.
+    /// Returns the longest possible [`Self::delay`].
     #[must_use]
     pub fn bound(&self, attempt: u32) -> Duration {
         let factor = 2_u32.checked_pow(attempt).unwrap_or(u32::MAX);
@@ -88,41 +91,41 @@ impl Backoff {
     }
 }
 
-/// What holds for one child.
+/// The restart policy of one child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestartPolicy {
-    /// Whether it is started again.
+    /// The restart type.
     pub restart: Restart,
-    /// How many restarts are borne.
+    /// The maximum restart intensity.
     pub intensity: Intensity,
-    /// How long they wait.
+    /// The backoff of restarts.
     pub backoff: Backoff,
 }
 
-/// What a supervisor does about a child that ended.
+/// The supervisor's decision about a child that exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartDecision {
-    /// Starts it again after this time.
+    /// Restarts it after this delay.
     RestartAfter(Duration),
-    /// Fails itself: restarting does not help.
+    /// The supervisor itself fails, because restarts do not help.
     Escalate,
-    /// Lets it be.
+    /// The child is not restarted.
     Leave,
 }
 
-/// The ends of one child.
+/// The exit history of one child.
 #[derive(Debug, Clone, Default)]
 pub struct History {
-    /// When the counted restarts were decided, oldest first; at most [`MAX_REMEMBERED`].
+    /// The times of the counted restarts, oldest first; at most [`MAX_REMEMBERED`].
     restarts: VecDeque<Duration>,
-    /// Restarts in a row without a calm period between them.
+    /// The number of consecutive restarts without a calm period between them.
     attempt: u32,
-    /// When the last restart was due.
+    /// The time when the last restart was due.
     due: Option<Duration>,
 }
 
 impl History {
-    /// Takes note of an end at `now` (time since some fixed origin, never going back) and judges it.
+    /// Records an exit at `now` (monotonic time since a fixed origin) and returns the decision.
     pub fn record(&mut self, policy: &RestartPolicy, exit: Exit, now: Duration, roll: f64) -> RestartDecision {
         match (policy.restart, exit) {
             (Restart::Temporary, _) | (Restart::Transient, Exit::Normal) => return RestartDecision::Leave,
@@ -131,7 +134,7 @@ impl History {
         if exit != Exit::Poison && self.exceeds(policy.intensity, now) {
             return RestartDecision::Escalate;
         }
-        // The time that it spent waiting for its restart is no calm.
+        // The restart delay does not count as calm.
         let calm = self.due.is_none_or(|due| now.saturating_sub(due) > policy.intensity.period);
         self.attempt = if calm { 0 } else { self.attempt.saturating_add(1) };
         let backoff = if exit == Exit::Poison { policy.backoff.patient() } else { policy.backoff };
@@ -140,7 +143,7 @@ impl History {
         RestartDecision::RestartAfter(delay)
     }
 
-    /// Counts a restart, and says whether it is one too many.
+    /// Counts a restart. Returns true if it exceeds the intensity.
     fn exceeds(&mut self, intensity: Intensity, now: Duration) -> bool {
         let Intensity { restarts, period } = intensity;
         while self.restarts.front().is_some_and(|at| now.saturating_sub(*at) > period) {

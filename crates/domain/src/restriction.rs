@@ -1,31 +1,32 @@
-//! Restrictions: who is confined to one channel, until when, and which role has to be given or taken next.
+//! Restrictions: the members confined to one channel, the end of each confinement, and the next role change.
 //!
-//! Restricted is who holds the role, and who has a record and joined the community after it was made: platforms forget the roles of
-//! members who leave. A record says until when, and only roles with a record are ever taken: what a moderator gave stays, and what a
-//! moderator took from a member who stayed is not given again. A record is written before the role is given, so a crash between the two leaves too little, never a
-//! restriction without an end.
+//! A member is restricted if they hold the role, or if they have a record and joined the community after it was made,
+//! because platforms drop the roles of members who leave. A record contains the end of the restriction, and the bot
+//! removes only roles with a record. So a role given by a moderator stays, and a role that a moderator removed from a
+//! present member is not given again. The record is written before the role is given, so a crash between the two leaves
+//! a record without a role, never a restriction without an end.
 
 use super::ids::{Person, Place, Timestamp};
 
 pub mod book;
 
-/// What an operator decided about restrictions.
+/// The rules of restrictions, from the operator's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     /// The role that marks a restricted member.
     pub role: String,
-    /// The only channel in which they are answered; none means nowhere.
+    /// The only channel in which restricted members are answered; `None` means nowhere.
     pub channel: Option<String>,
 }
 
 impl Rules {
-    /// Whether somebody with these roles is not answered in this place.
+    /// True if a member with these roles is not answered in this place.
     #[must_use]
     pub fn confine(&self, roles: &[String], place: &Place, parent: Option<&Place>) -> bool {
         roles.contains(&self.role) && !self.answers_in(place, parent)
     }
 
-    /// Whether restricted members are answered in this place. Threads belong to their channel.
+    /// True if restricted members are answered in this place. Threads belong to their channel.
     #[must_use]
     pub fn answers_in(&self, place: &Place, parent: Option<&Place>) -> bool {
         let there = |place: &Place| self.channel.as_deref() == Some(place.id.as_str());
@@ -42,18 +43,19 @@ pub struct Member {
     pub person: Person,
 }
 
-/// A role that a member gets or loses.
+/// A role to give to or remove from a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Appointment {
-    /// Who.
+    /// The member.
     pub member: Member,
     /// The role's id.
     pub role: String,
-    /// What the platform's own audit log says of it.
+    /// The reason shown in the platform's audit log.
     pub reason: String,
 }
 
-/// Until when, as the record says it: seconds since the Unix epoch, with or without a fraction. None for anything else.
+/// Parses the end of a restriction from its record: seconds since the Unix epoch, with an optional fraction. Returns
+/// `None` for anything else.
 #[must_use]
 pub fn parse_until(text: &str) -> Option<Timestamp> {
     let seconds: f64 = text.trim().parse().ok()?;
@@ -62,7 +64,8 @@ pub fn parse_until(text: &str) -> Option<Timestamp> {
     sane.then_some(Timestamp((seconds * 1000.0) as u64))
 }
 
-/// The same as it is written: whole seconds, so that what is read back is not later than what was said.
+/// Formats the end of a restriction in whole seconds, rounded down, so that the stored time is not later than the
+/// announced time.
 #[must_use]
 pub fn format_until(until: Timestamp) -> String {
     (until.0 / 1000).to_string()

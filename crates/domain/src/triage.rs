@@ -1,4 +1,4 @@
-//! Who is answered. One pure decision for every message that a door shows us.
+//! Triage: one pure decision for each message from a door: answer it, give a hint, join in unasked, or ignore it.
 
 use std::collections::HashSet;
 
@@ -10,37 +10,38 @@ use super::manners::{Draw, SuppressionReason};
 use super::restriction;
 use super::turn::{HistoryScope, LaneRule, Policy, Trigger, Turn};
 
-/// What a door's operator decided about who is answered.
+/// The rules of a door, from its operator's configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rules {
-    /// Names that address us besides a mention: whole words, in any case.
+    /// Names that address the bot without a mention: whole words, in any case.
     pub aliases: Vec<String>,
     /// Ids of roles whose holders are never answered.
     pub ignored_roles: HashSet<String>,
-    /// Ids of bots and webhooks that are heard like members.
+    /// Ids of bots and webhooks that are treated like members.
     pub allowed_bots: HashSet<String>,
-    /// Direct messages are answered.
+    /// True if direct messages are answered.
     pub direct_messages: bool,
-    /// Ids of the communities that are served; empty serves all.
+    /// Ids of the communities that are served. An empty set serves all.
     pub communities: HashSet<String>,
-    /// Ids of accounts that operate the bot, besides holders of super roles.
+    /// Ids of the operators' accounts. Holders of super roles are operators as well.
     pub operators: HashSet<String>,
-    /// Ids of roles whose holders are bound by no limit and no restriction.
+    /// Ids of roles whose holders are exempt from limits and restrictions.
     pub super_roles: HashSet<String>,
-    /// How members are restricted; none restricts nobody.
+    /// The rules of restrictions. `None` disables them.
     pub restriction: Option<restriction::Rules>,
-    /// What the door wants of each answer.
+    /// The answer policy of the door.
     pub policy: Policy,
 }
 
 impl Rules {
-    /// Whether this community is served; direct conversations always are.
+    /// True if this community is served. Direct conversations always are.
     #[must_use]
     pub fn serves(&self, community: Option<&str>) -> bool {
         community.is_none_or(|community| self.communities.is_empty() || self.communities.contains(community))
     }
 
-    /// Whether breaking a limit with this turn restricts its author: a member of a community with roles who is not restricted yet.
+    /// True if a breach of a limit by this turn restricts its author: a member of a community who holds neither a super
+    /// role nor the restriction role.
     #[must_use]
     pub fn restricts(&self, turn: &Turn) -> bool {
         let Some(restriction) = &self.restriction else { return false };
@@ -48,69 +49,69 @@ impl Rules {
         turn.guild.is_some() && !turn.roles.iter().any(spared)
     }
 
-    /// Who operates the bot.
+    /// Returns the operators of the bot.
     #[must_use]
     pub fn operators(&self) -> Operators<'_> {
         Operators { super_roles: &self.super_roles, accounts: &self.operators }
     }
 }
 
-/// What becomes of a message.
+/// The decision about one message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TriageDecision {
-    /// It is answered by a model.
+    /// A model answers it.
     Turn(Turn),
-    /// We were addressed without a question: a short hint answers, no model is asked.
+    /// It addresses the bot without a question. A short hint answers it; no model is called.
     Hint(Turn),
-    /// Nobody addressed us; with these draws we may join in.
+    /// It does not address the bot. The bot may join in, depending on these draws.
     Interjection(Turn, Draw),
-    /// A restricted member addressed us where they are not answered.
+    /// A restricted member addresses the bot in a place where restricted members are not answered.
     Restricted(Turn),
-    /// A member of a community that is not served addressed us.
+    /// A member of a community that is not served addresses the bot.
     NotServed(Turn),
-    /// It is not for us.
+    /// It is ignored.
     Ignore(Reason),
 }
 
-/// Why a message is not for us. The name is a log and metric label.
+/// The reason to ignore a message. The name is a log and metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// We wrote it.
+    /// The bot wrote it.
     Own,
-    /// A bot wrote it that is not on the list.
+    /// A bot that is not on the list wrote it.
     Bot,
-    /// A webhook wrote it that is not on the list.
+    /// A webhook that is not on the list wrote it.
     Webhook,
     /// The platform wrote it.
     System,
     /// Its author holds an ignored role.
     IgnoredRole,
-    /// It is a direct message, and those are not answered.
+    /// It is a direct message, and those are disabled.
     DirectMessage,
-    /// Nobody addressed us.
+    /// It does not address the bot.
     NotAddressed,
-    /// Another bot was answered often enough in its window.
+    /// The answers to another bot reached their limit in its window.
     PairWindow,
-    /// Its author mentioned us without a word, and got enough hints lately.
+    /// Its author mentioned the bot without any words, and the recent hints to this author reached their limit.
     HintedEnough,
-    /// Nobody addressed us, and its author is restricted.
+    /// It does not address the bot, and its author is restricted.
     Restricted,
-    /// Nobody addressed us, and we are not well or have enough to do.
+    /// It does not address the bot, and the bot is degraded or busy.
     Unwell,
-    /// Nobody addressed us, and manners speak against joining in.
+    /// It does not address the bot, and the rules of manners forbid joining in.
     Unasked(SuppressionReason),
-    /// We may not answer there.
+    /// The bot has no permission to answer there.
     NoPermission,
-    /// Its community is not served, and its author knows or did not address us.
+    /// Its community is not served, and its author was told so before or did not address the bot.
     NotServed,
-    /// It came through a door without rules.
+    /// Its door has no rules.
     UnknownDoor,
-    /// It came before, and was turned away because too many turns were open.
+    /// It arrived before and was shed because too many turns were open.
     Repeated,
 }
 
 impl Reason {
-    /// The label in logs and metrics.
+    /// Returns the label for logs and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -134,7 +135,7 @@ impl Reason {
     }
 }
 
-/// Decides about one message; `us` is our own account at the door it came through.
+/// Decides about one message. `us` is the bot's account at the door of the message.
 #[must_use]
 pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> TriageDecision {
     if let Some(reason) = refusal(posted, rules, us) {
@@ -189,7 +190,7 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> TriageDecision {
     }
 }
 
-/// What the door wants of an answer, with what this message asks for.
+/// Returns the door's answer policy, refined by the choices of this message.
 fn policy(posted: &Posted, door: &Policy) -> Policy {
     let (given, wanted) = (posted.given.as_ref(), &posted.models);
     let model = given.and_then(|given| given.model.clone()).or_else(|| wanted.row.clone());
@@ -199,7 +200,7 @@ fn policy(posted: &Posted, door: &Policy) -> Policy {
     Policy { tools: door.tools && posted.tools, model, among, profile, lineage, ..door.clone() }
 }
 
-/// Whether the author is restricted and this is not the place where they are answered.
+/// True if the author is restricted and this is not a place where restricted members are answered.
 fn is_confined(posted: &Posted, rules: &Rules) -> bool {
     let roles = &posted.author.roles;
     let exempt = roles.iter().any(|role| rules.super_roles.contains(role));
@@ -207,15 +208,15 @@ fn is_confined(posted: &Posted, rules: &Rules) -> bool {
     !exempt && rules.restriction.as_ref().is_some_and(confined)
 }
 
-/// A message of a person among others, for which somebody drew, may be answered by chance.
+/// Returns [`Trigger::Interjection`] for a member's text in a community that carries draws.
 fn unasked(posted: &Posted) -> Option<Trigger> {
     let among_others = posted.guild.is_some() && posted.author.kind == AuthorKind::Member;
     let talk = among_others && posted.draw.is_some() && !posted.text.trim().is_empty();
     talk.then_some(Trigger::Interjection)
 }
 
-/// Nothing is remembered of it, one at a time is enough in a place, and what its message replied to is not its business.
-/// Restricted members are not talked to unasked, also where they are answered.
+/// Builds an interjection: without history, without the quoted message, and refused if its lane is busy. The messages
+/// of restricted members never get an interjection, in any place.
 fn interjection(turn: Turn, draw: Draw, rules: &Rules) -> TriageDecision {
     if rules.restriction.as_ref().is_some_and(|restriction| turn.roles.contains(&restriction.role)) {
         return TriageDecision::Ignore(Reason::Restricted);
@@ -224,7 +225,7 @@ fn interjection(turn: Turn, draw: Draw, rules: &Rules) -> TriageDecision {
     TriageDecision::Interjection(Turn { quoted: None, policy, ..turn }, draw)
 }
 
-/// Why this author or place is never answered, whatever the message says.
+/// Returns the reason why this author or place is never answered, independent of the text.
 fn refusal(posted: &Posted, rules: &Rules, us: &Person) -> Option<Reason> {
     let author = &posted.author;
     let listed = rules.allowed_bots.contains(author.person.id.as_str());
@@ -242,7 +243,7 @@ fn refusal(posted: &Posted, rules: &Rules, us: &Person) -> Option<Reason> {
     (posted.guild.is_none() && !rules.direct_messages).then_some(Reason::DirectMessage)
 }
 
-/// Why we answer: the first that holds.
+/// Returns the trigger of the answer: the first that applies.
 fn trigger(posted: &Posted, rules: &Rules) -> Option<Trigger> {
     let answers_us = posted.reply_to.as_ref().and_then(|quoted| quoted.seen.as_ref()).is_some_and(|seen| seen.ours);
     if answers_us {
@@ -256,7 +257,7 @@ fn trigger(posted: &Posted, rules: &Rules) -> Option<Trigger> {
     }
 }
 
-/// Whether one of our names stands in the text as a whole word. Addresses and platform markup do not count.
+/// True if one of the bot's names is in the text as a whole word. Addresses and platform markup do not count.
 fn names_us(text: &str, aliases: &[String]) -> bool {
     if aliases.is_empty() {
         return false;
@@ -283,14 +284,15 @@ fn has_word(text: &str, word: &str) -> bool {
         })
 }
 
-/// Whether nothing is left of the text but one of our names and punctuation.
+/// True if the text holds only white space, or one of the bot's names with punctuation around it.
 fn says_nothing(text: &str, aliases: &[String]) -> bool {
     let bare = text.trim_matches(|c: char| c.is_whitespace() || c.is_ascii_punctuation()).to_lowercase();
     let has_content = text.chars().any(|c| !c.is_whitespace());
     !has_content || (!bare.is_empty() && aliases.iter().any(|alias| alias.trim().to_lowercase() == bare))
 }
 
-/// The text for the model: mentions of us removed and white space folded, code blocks left as they are.
+/// Returns the text for the model: without mentions of the bot and with folded white space. Closed code blocks are
+/// unchanged.
 fn fold(text: &str, our_id: &str) -> String {
     const FENCE: &str = "```";
     let plain = format!("<@{our_id}>");
@@ -312,7 +314,7 @@ fn fold(text: &str, our_id: &str) -> String {
     folded.trim().to_owned()
 }
 
-/// Folds runs of blanks to one and runs of empty lines to one, but keeps the indentation of lines.
+/// Folds each run of blanks to one blank and each run of empty lines to one empty line. Keeps the indentation of lines.
 fn fold_prose(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
     let mut line_breaks = 0;
@@ -335,7 +337,7 @@ fn fold_prose(text: &str) -> String {
             folded.push(c);
         }
     }
-    // What stands before a code block or after it must not stick to it.
+    // A trailing separator stays, so that the text does not join an adjacent code block.
     if line_breaks > 0 {
         folded.push('\n');
     } else if !blanks.is_empty() {

@@ -1,4 +1,4 @@
-//! A turn: one message that we owe an answer, as plain data that can be stored and taken up again.
+//! A turn: one message to answer, as plain data that can be stored and resumed.
 
 use std::sync::Arc;
 
@@ -18,59 +18,60 @@ use super::outgoing::{Outgoing, Part};
 pub use super::policy::{GatePolicy, HistoryScope, LaneRule, Lasts, Policy, ReplyContract, Trigger};
 use super::quoted::Quoted;
 
-/// One accepted trigger and everything needed to answer it, also after a restart.
+/// One accepted trigger and all data needed to answer it, also after a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
-    /// The key for dedupe and nonce.
+    /// The id, which is the key for deduplication and for the platform's nonce.
     pub id: TurnId,
-    /// Where it was asked and will be answered.
+    /// The place of the question and of the answer.
     pub place: Place,
-    /// The place above it, whose settings it inherits.
+    /// The parent place, whose settings the place inherits.
     pub parent: Option<Place>,
-    /// The community, when there is one.
+    /// The community; `None` in direct conversations.
     pub guild: Option<String>,
-    /// Who asked.
+    /// The person who asked.
     pub person: Person,
-    /// The name others see.
+    /// The display name of the person.
     pub name: String,
-    /// Ids of their roles.
+    /// Ids of the person's roles.
     #[serde(default)]
     pub roles: Vec<String>,
-    /// Why we answer.
+    /// The reason for an answer.
     pub trigger: Trigger,
-    /// What was asked: mentions of us removed, white space folded, nothing hidden in it, none of our own notes.
+    /// The question, without mentions of the bot, hidden characters or the bot's own notes, and with folded white
+    /// space.
     pub text: String,
     /// The message that it replies to.
     pub quoted: Option<Quoted>,
-    /// The files that came with it.
+    /// The attached files.
     #[serde(default)]
     pub attachments: Vec<Attachment>,
-    /// The platform's tag of the language that its place or its author prefers.
+    /// The platform's language tag, as set for the place or the author.
     #[serde(default)]
     pub locale: Option<String>,
-    /// When it was asked.
+    /// The time of the question.
     pub at: Timestamp,
-    /// What the door wants of the answer.
+    /// The answer policy of the door.
     pub policy: Policy,
-    /// The conversation that came with it, in place of what is remembered.
+    /// The conversation supplied with the request, which replaces the stored history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<Given>,
 }
 
 impl Turn {
-    /// Whether its model is told of tools: never where nobody asked.
+    /// True if the model gets tools: the policy allows them and the turn is not an interjection.
     #[must_use]
     pub const fn wants_tools(&self) -> bool {
         self.trigger.is_asked() && self.policy.tools
     }
 
-    /// True if an operator asked, by what its door says of operators. What has no author is asked by none of them.
+    /// True if an operator asked, according to the door's operators. Always false for triggers without a message.
     #[must_use]
     pub fn is_of_operator(&self, operators: Option<Operators<'_>>) -> bool {
         self.trigger.has_message() && operators.is_some_and(|all| all.include_one(&self.person, &self.roles))
     }
 
-    /// The answer that says why there is no better one.
+    /// Returns an apology with this sentence and this reason.
     #[must_use]
     pub fn apology(&self, sentence: &str, why: Ending) -> Answer {
         Answer {
@@ -81,19 +82,20 @@ impl Turn {
         }
     }
 
-    /// The language of what the bot says by itself about this turn.
+    /// Returns the language of the bot's own messages about this turn.
     #[must_use]
     pub fn locale(&self) -> Locale {
         Locale::of(self.locale.as_deref())
     }
 
-    /// What was asked, as it is remembered: the words and the names of files, never what is in them.
+    /// Returns the question as history stores it: the text and the names of files, never their content.
     #[must_use]
     pub fn asked(&self) -> String {
         attachment::remembered(&self.text, &self.attachments)
     }
 
-    /// A text reply to this turn's trigger; a plain message when that is no message that somebody asked with.
+    /// Returns a text reply to the message that triggered this turn. For triggers without a message, it is a plain
+    /// post.
     #[must_use]
     pub fn reply_with(&self, text: &str) -> Outgoing {
         let text = text.to_owned();
@@ -101,44 +103,45 @@ impl Turn {
         Outgoing { place: self.place.clone(), reply_to, parts: vec![Part::Text { text }], apology: false, spent: None }
     }
 
-    /// Whose turns this one waits for.
+    /// Returns the lane of this turn.
     #[must_use]
     pub fn lane(&self) -> Lane {
         if self.trigger.is_asked() { Lane::Of(self.person.clone()) } else { Lane::Unasked }
     }
 }
 
-/// Whose turns wait for each other in one place.
+/// A lane: within one place, the turns of one lane run one after another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Lane {
-    /// Those of one person.
+    /// The turns of one person.
     Of(Person),
-    /// Those that nobody asked for: no question ever waits for them.
+    /// Interjections. Questions never queue behind them.
     Unasked,
 }
 
-/// An answer on its way out: what is posted, and the exchange that it completes.
+/// An answer to deliver: the post, and the exchange to remember.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// What is posted.
+    /// The post.
     pub outgoing: Outgoing,
-    /// What it adds to memory; none for hints and apologies.
+    /// The exchange to add to the history; `None` for hints and apologies.
     pub exchange: Option<Exchange>,
-    /// How the turn ended.
+    /// The outcome of the turn.
     pub outcome: Outcome,
-    /// What it took to find it.
+    /// The effort spent on it.
     #[serde(default)]
     pub effort: Effort,
 }
 
-/// Where a turn stands, as the journal stores it.
+/// The state of a turn, as the journal stores it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 #[expect(clippy::large_enum_variant, reason = "it lives only while a record is written or read")]
 pub enum Custody {
     /// Accepted and not answered yet.
     Open(OpenTurn),
-    /// Answered, cancelled, or given up; kept for a while so that the same message never triggers twice.
+    /// Answered, cancelled or given up. The record is kept for a while, so that the same message does not trigger a
+    /// second turn.
     Closed(ClosedTurn),
 }
 
@@ -147,33 +150,33 @@ pub enum Custody {
 pub struct OpenTurn {
     /// The turn.
     pub turn: Arc<Turn>,
-    /// The answer, once it is known and while it is being posted.
+    /// The answer, from the time it is known until it is posted.
     pub answer: Option<Answer>,
-    /// A tool that changes something may have run for it: it must not be begun anew.
+    /// True if a tool with side effects may have run. Such a turn must not start from the beginning again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub acted: bool,
-    /// A call of it waits for the decision of a person, or goes on with one.
+    /// The tool call that awaits the decision of a person, or that continues with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parked: Option<Box<Parked>>,
-    /// What the platform refused of the answer so far.
+    /// The parts of the answer that the platform refused so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<Refusals>,
 }
 
 impl OpenTurn {
-    /// A turn that was accepted, perhaps with its answer.
+    /// Creates an accepted turn, with its answer if it is known.
     #[must_use]
     pub const fn new(turn: Arc<Turn>, answer: Option<Answer>) -> Self {
         Self { turn, answer, acted: false, parked: None, refused: None }
     }
 }
 
-/// A turn that is over.
+/// A closed turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClosedTurn {
-    /// Our messages that answer it.
+    /// The ids of the bot's messages that answer it.
     pub posted: Vec<MessageId>,
-    /// They reply to nothing.
+    /// True if these messages are not replies.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub alone: bool,
 }

@@ -1,8 +1,8 @@
-//! What happens to a turn, as its clients see it: one ordered stream of numbered events for each place.
+//! The events of turns for clients: one ordered stream of numbered events per place.
 //!
-//! A turn begins with [`TurnUpdate::Accepted`] and ends with [`TurnUpdate::Done`]. Between them the order is that in which
-//! things happened. The whole answer is in one event, so a reader that missed drafts is whole again with it. A turn that is
-//! taken up again, by another life of an actor or of the process, is accepted again and its draft begins anew.
+//! A turn begins with [`TurnUpdate::Accepted`] and ends with [`TurnUpdate::Done`]; the events between them are in order
+//! of occurrence. One event carries the whole answer, so a reader that missed drafts still gets all of it. When a turn
+//! is resumed after a restart of an actor or of the process, it is accepted again and its draft starts over.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,106 +18,106 @@ use super::outgoing::Part;
 /// One event of a place's stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnEvent {
-    /// Its number: above 0, rising by one within one life of the process, and above every number of an earlier life. At
-    /// most 2^53, so that every client can hold it exactly.
+    /// The number: above 0, increasing by one within one run of the process, and above every number of earlier runs. At
+    /// most 2^53, so that every client can represent it exactly.
     pub number: u64,
-    /// The turn that it is about, or the command: it is named after its message as well.
+    /// The id of the turn or of the command. A command, too, is named after its message.
     pub turn: TurnId,
-    /// What happened.
+    /// The update.
     pub update: TurnUpdate,
 }
 
-/// The most that is shown of a call of a tool, in Unicode scalar values.
+/// The longest preview of a tool call, in Unicode scalar values.
 pub const PREVIEW_MAX: usize = 2_000;
 
-/// What happened to a turn.
+/// An update of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TurnUpdate {
-    /// The journal has custody of it. It comes again when the turn is worked on from its beginning once more.
+    /// The journal has custody of the turn. Repeated when work on the turn starts over.
     Accepted,
-    /// It waits for its lane.
+    /// The turn is queued in its lane.
     Queued {
-        /// Turns before it in the lane, the running one included; at least 1.
+        /// The number of turns before it in the lane, including the running one; at least 1.
         ahead: usize,
     },
     /// The answer grew.
     Draft {
-        /// The text that follows on the draft so far.
+        /// The text to append to the draft.
         text: String,
-        /// The draft begins here: what was shown of an earlier one is replaced.
+        /// True if the draft starts over: this text replaces the earlier draft.
         anew: bool,
     },
-    /// A call of a tool changed its state.
+    /// A tool call changed its state.
     Tool {
         /// The call's id, unique in its turn.
         call: String,
         /// The tool's name.
         name: String,
-        /// How the call is.
+        /// The state of the call.
         state: ToolState,
-        /// What is shown of it, at most [`PREVIEW_MAX`] characters: its arguments when it begins, how far it is while it runs, and what
-        /// came of it when it ended.
+        /// The preview, at most [`PREVIEW_MAX`] characters: the arguments at the start, the progress while the call
+        /// runs, and the result at the end.
         text: Option<String>,
     },
-    /// A call waits for the approval of a person, or waits no longer.
+    /// A tool call awaits approval, or its approval request ended.
     Gate {
-        /// The gate's id: what a decision names.
+        /// The gate's id, which decisions refer to.
         id: String,
-        /// What is asked, in the words of a member's language.
+        /// The question to the approver, in a language of the members.
         question: String,
-        /// The exact arguments, as people are shown them.
+        /// The exact arguments, as shown to people.
         arguments: String,
-        /// When an undecided gate counts as refused.
+        /// The time after which an undecided gate counts as refused.
         expires_at: Timestamp,
-        /// What was decided; none while it is open.
+        /// The decision; `None` while the gate is open.
         decision: Option<GateDecision>,
     },
     /// The whole answer.
     Final {
         /// Its parts, in order.
         parts: Arc<[Part]>,
-        /// What it took to find it.
+        /// The effort spent on it.
         effort: Effort,
     },
-    /// A word that there will be no answer, or no better one. Text that was drafted stands before it.
+    /// A notice that there is no answer, or no better one. Text drafted before it stays valid.
     Apology {
         /// Its parts, in order.
         parts: Arc<[Part]>,
-        /// Why.
+        /// The reason.
         why: NoAnswer,
-        /// The time after which asking again may help; none where that is not known.
+        /// The time after which a retry may succeed; `None` if unknown.
         again: Option<Duration>,
     },
-    /// Nothing more follows on this turn. Without an answer before it, there is none.
+    /// The end of the turn's events. If no answer came before it, the turn has none.
     Done {
-        /// Why the turn ended without an answer. What was drafted, or given as an answer, before it does not stand any more. None
-        /// behind an answer or an apology that stands.
+        /// The reason why the turn ended without an answer; earlier drafts and answers of the turn are then void.
+        /// `None` if the answer or apology before it is valid.
         unanswered: Option<Dropped>,
     },
 }
 
-/// Why there is no answer, or no better one.
+/// The reason why there is no answer, or no better one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoAnswer {
-    /// This limit refused it.
+    /// A limit refused it.
     OverLimit(OverLimit),
-    /// The turn ended like this.
+    /// The turn ended for this reason.
     Ended(Ending),
-    /// It was never taken: there is too much to do, or its asker is not served.
+    /// The turn was never accepted: the bot is overloaded, or the author is not served.
     NotTaken,
 }
 
 impl TurnUpdate {
-    /// The end of a turn behind its answer.
+    /// The end of a turn after its answer.
     pub const DONE: Self = Self::Done { unanswered: None };
 
-    /// The end of a turn that has no answer.
+    /// Returns the end of a turn without an answer.
     #[must_use]
     pub const fn unanswered(why: Dropped) -> Self {
         Self::Done { unanswered: Some(why) }
     }
 
-    /// What those who read along are told of an answer.
+    /// Returns the update that tells clients about an answer.
     #[must_use]
     pub fn answer(parts: Arc<[Part]>, outcome: &Outcome, effort: &Effort) -> Self {
         match outcome {
@@ -131,20 +131,20 @@ impl TurnUpdate {
     }
 }
 
-/// How a call of a tool is.
+/// The state of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolState {
     /// It runs.
     Running,
-    /// It gave a result.
+    /// It returned a result.
     Succeeded,
-    /// It failed, was refused or took too long.
+    /// It failed, was refused or timed out.
     Failed,
 }
 
 impl TurnUpdate {
-    /// The memory that its content takes, in bytes, about.
+    /// Returns the approximate size of its content in memory, in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         match self {

@@ -1,4 +1,4 @@
-//! Sections of prompts as operators and models see and change them.
+//! The views and edits of prompt sections for operators and models.
 
 use serde::{Deserialize, Serialize};
 
@@ -45,15 +45,15 @@ impl Operation {
     }
 }
 
-/// Separates the exact words from their replacement in a typed line.
+/// The separator of the exact words and their replacement in a typed line.
 const BECOMES: &str = " => ";
 
-/// How a change is typed.
+/// The syntax of a typed change.
 pub const USAGE: &str =
     "a change is append TEXT, prepend TEXT, replace OLD => NEW, delete WORDS, overwrite TEXT or roll_back NUMBER";
 
 impl Edit {
-    /// The change of a typed line, such as `append Be brief.`; `None` if the line is no change.
+    /// Parses a typed line, such as `append Be brief.`; `None` if the line is not a change.
     #[must_use]
     pub fn typed(line: &str) -> Option<Self> {
         let (word, text) = line.trim().split_once(char::is_whitespace)?;
@@ -71,10 +71,10 @@ impl Edit {
         Some(edit)
     }
 
-    /// The change.
+    /// Validates the edit and returns its change.
     ///
     /// # Errors
-    /// Why it is none, in words for the caller.
+    /// Returns the reason why it is invalid, in words for the caller.
     pub fn change(self) -> Result<Change, &'static str> {
         match self.operation {
             Operation::Append => Ok(Change::Append(self.text)),
@@ -88,14 +88,14 @@ impl Edit {
     }
 }
 
-/// The section of this name, or of this number in the list.
+/// Returns the section with this name, or with this number in the list.
 #[must_use]
 pub fn find<'a>(all: &'a [Section], wanted: &str) -> Option<&'a Section> {
     let at = || all.get(wanted.parse::<usize>().ok()?.checked_sub(1)?);
     all.iter().find(|section| section.name == wanted).or_else(at)
 }
 
-/// All sections, a line each.
+/// Lists all sections, one per line.
 #[must_use]
 pub fn list(all: &[Section]) -> String {
     let line = |(number, section): (usize, &Section)| {
@@ -106,7 +106,7 @@ pub fn list(all: &[Section]) -> String {
     (1..).zip(all).map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A section with its text and its versions.
+/// Formats a section with its text and its versions.
 #[must_use]
 pub fn whole(section: &Section) -> String {
     let Section { name, text, versions, .. } = section;
@@ -120,7 +120,7 @@ pub fn whole(section: &Section) -> String {
     lines.join("\n")
 }
 
-/// A moment to the minute, in UTC; empty for one that no calendar has.
+/// Formats a time to the minute, in UTC; empty if it is out of the calendar's range.
 #[must_use]
 pub fn minute(at: Timestamp) -> String {
     let at = i64::try_from(at.0).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());

@@ -1,4 +1,4 @@
-//! Place-holders in prompts. Braces that name none of them stay as they are: prompts show examples of JSON.
+//! The placeholders of prompts. Braces around other text are unchanged, because prompts contain examples of JSON.
 
 use jiff::tz::TimeZone;
 
@@ -6,34 +6,34 @@ use super::{MAX_NAME_CHARS, Prompts};
 use crate::clean::clean;
 use crate::ids::{Place, Timestamp};
 
-/// Who asks, where and when.
+/// The person, place and time of a question.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
-    /// Where it is asked.
+    /// The place of the question.
     pub place: &'a Place,
-    /// The place above it; none also when it is unknown.
+    /// The parent place; `None` also if it is unknown.
     pub parent: Option<&'a Place>,
-    /// The community's id, when there is one.
+    /// The community's id; `None` in direct conversations.
     pub guild: Option<&'a str>,
     /// The id of the person.
     pub person: &'a str,
-    /// The name others see.
+    /// The display name of the person.
     pub name: &'a str,
-    /// When it is asked.
+    /// The time of the question.
     pub now: Timestamp,
-    /// The profile that was asked for.
+    /// The requested profile.
     pub profile: Option<&'a str>,
 }
 
 impl<'a> Scene<'a> {
-    /// No person asks: for a preview of the prompt of a place.
+    /// Returns a scene without a person, for a preview of a place's prompt.
     #[must_use]
     pub const fn nobody(place: &'a Place) -> Self {
         Self { place, parent: None, guild: None, person: "0", name: "nobody", now: Timestamp(0), profile: None }
     }
 }
 
-/// What a place-holder stands for.
+/// The meaning of a placeholder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holder {
     BotName,
@@ -46,7 +46,7 @@ enum Holder {
     Time,
 }
 
-/// All place-holders by their name, as the operator's guide lists them.
+/// All placeholders by name, as the operator's guide lists them.
 const HOLDERS: [(&str, Holder); 8] = [
     ("bot_name", Holder::BotName),
     ("words", Holder::Words),
@@ -59,7 +59,7 @@ const HOLDERS: [(&str, Holder); 8] = [
 ];
 
 impl Holder {
-    /// The same for every question of one configuration.
+    /// True if the value is equal for every question of one configuration.
     const fn is_stable(self) -> bool {
         matches!(self, Self::BotName | Self::Words)
     }
@@ -78,7 +78,7 @@ impl Holder {
     }
 }
 
-/// The text with its place-holders replaced, in one pass: what stands for one is not looked at again.
+/// Replaces the placeholders of a text in one pass; placeholders inside the inserted values are not replaced.
 pub(super) fn fill(text: &str, prompts: &Prompts, scene: &Scene<'_>) -> String {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
@@ -99,17 +99,18 @@ pub(super) fn fill(text: &str, prompts: &Prompts, scene: &Scene<'_>) -> String {
     filled
 }
 
-/// Whether the text says the same to everybody at any time.
+/// True if the text is equal for all persons at all times.
 pub(super) fn is_stable(text: &str) -> bool {
     text.split('{').skip(1).filter_map(holder).all(|(holder, _)| holder.is_stable())
 }
 
-/// The place-holder that begins behind a brace, and what follows it.
+/// Returns the placeholder that begins after a brace, and the text after it.
 fn holder(after: &str) -> Option<(Holder, &str)> {
     HOLDERS.into_iter().find_map(|(name, holder)| Some((holder, after.strip_prefix(name)?.strip_prefix('}')?)))
 }
 
-/// A name that members choose themselves becomes a part of our instructions: one line, no brackets, no quotation marks.
+/// Cleans a display name for use in the instructions: one line, without brackets and quotation marks, because members
+/// choose it.
 fn name(name: &str) -> String {
     let plain = clean(name, MAX_NAME_CHARS).replace(|c: char| c.is_control() || "[]{}<>\"`".contains(c), " ");
     plain.split_whitespace().collect::<Vec<_>>().join(" ")

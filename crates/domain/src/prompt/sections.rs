@@ -1,4 +1,5 @@
-//! The prompt tree: prompts that are made of sections, each a file of its own, and what operators changed of them at run time.
+//! The prompt tree: prompts composed of sections, each in its own file, and the changes that operators make at run
+//! time.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,21 +11,22 @@ use super::Prompts;
 use crate::clean::clean;
 use crate::ids::{Person, Timestamp};
 
-/// The texts of sections by their names.
+/// The texts of sections by name.
 pub type Sections = BTreeMap<String, Arc<str>>;
 
-/// The most bytes of a section that was changed at run time.
+/// The maximum size of a section that was changed at run time, in bytes.
 pub const SECTION_MAX: usize = 8 * 1024;
-/// The most versions of a section that are kept, the oldest forgotten first.
+/// The maximum number of stored versions of a section; the oldest is dropped first.
 pub const VERSIONS_MAX: usize = 20;
 /// The longest prompt with all of its sections, in bytes.
 pub const WHOLE_MAX: usize = 256 * 1024;
-/// How a place for a section begins in a text.
+/// The start mark of an include directive.
 const OPEN: &str = "{{include ";
-/// How it ends.
+/// The end mark of an include directive.
 const CLOSE: &str = "}}";
 
-/// The places for sections in a text: what stands before each, and the name of the section; at last the rest.
+/// Parses the include directives of a text: for each, the text before it and the name of the section; then the
+/// remaining text.
 fn places(mut text: &str) -> (Vec<(&str, &str)>, &str) {
     let mut found = Vec::new();
     while let Some((before, behind)) = text.split_once(OPEN) {
@@ -35,13 +37,14 @@ fn places(mut text: &str) -> (Vec<(&str, &str)>, &str) {
     (found, text)
 }
 
-/// Whether sections are included in a text. Such a section is not changed at run time, but those that it includes are.
+/// True if a text includes sections. Such a section cannot be changed at run time, but the sections that it includes
+/// can.
 #[must_use]
 pub fn includes(text: &str) -> bool {
     !places(text).0.is_empty()
 }
 
-/// The text with its sections; it was checked before.
+/// Returns the text with its sections inserted. The text must have passed [`check`].
 #[must_use]
 pub fn expand<'a>(text: &'a str, sections: &Sections) -> Cow<'a, str> {
     if sections.is_empty() || !text.contains(OPEN) {
@@ -56,7 +59,7 @@ fn put<'a>(text: &'a str, sections: &'a Sections, seen: &mut BTreeSet<&'a str>, 
     let (found, rest) = places(text);
     for (before, name) in found {
         whole.push_str(before);
-        // Each section stands once in a prompt, so this ends.
+        // Each section occurs once in a prompt, so the recursion ends.
         if let Some(section) = sections.get(name).filter(|_| seen.insert(name)) {
             put(section.trim(), sections, seen, whole);
         }
@@ -64,10 +67,10 @@ fn put<'a>(text: &'a str, sections: &'a Sections, seen: &mut BTreeSet<&'a str>, 
     whole.push_str(rest);
 }
 
-/// Whether all sections of a text are there, each once and none within itself.
+/// Checks that all sections of a text exist, that each occurs once and that none includes itself.
 ///
 /// # Errors
-/// What is wrong and how it is mended.
+/// Returns the mistake and its correction.
 pub fn check(text: &str, sections: &Sections) -> Result<(), String> {
     let mut seen = BTreeSet::new();
     walk(text, sections, &mut Vec::new(), &mut seen)?;
@@ -106,17 +109,18 @@ fn walk<'a>(
 }
 
 impl Prompts {
-    /// Whether the sections of all prompts are there, each once, and no prompt is too long with them.
+    /// Checks that the sections of all prompts exist and occur once each, and that no prompt exceeds [`WHOLE_MAX`] with
+    /// them.
     ///
     /// # Errors
-    /// What is wrong and how it is mended.
+    /// Returns the mistake and its correction.
     pub fn check(&self) -> Result<(), String> {
         let own = self.channels.values().chain(self.doors.values()).chain(self.profiles.values());
         let own = own.flat_map(|own| [&own.personality, &own.interjection]).flatten();
         [&self.personality, &self.interjection].into_iter().chain(own).try_for_each(|text| check(text, &self.sections))
     }
 
-    /// The same with what operators changed of sections that are there.
+    /// Returns the prompts with the operators' changes of existing sections applied.
     #[must_use]
     pub fn edited(&self, edits: &Edits) -> Self {
         let mut sections = (*self.sections).clone();
@@ -129,7 +133,7 @@ impl Prompts {
     }
 }
 
-/// The sections that stand over their files, as the store has them.
+/// The changed sections, which override their files, as the store has them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Edits(pub Sections);
@@ -137,22 +141,22 @@ pub struct Edits(pub Sections);
 /// A change of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// These lines stand at its end.
+    /// Appends these lines.
     Append(String),
-    /// These lines stand at its beginning.
+    /// Prepends these lines.
     Prepend(String),
-    /// The first of these exact words give way to others.
+    /// Replaces the first occurrence of these exact words.
     Replace(String, String),
-    /// All lines go that hold these words.
+    /// Deletes all lines that contain these words.
     Delete(String),
-    /// It says this and nothing else.
+    /// Replaces the whole text.
     Overwrite(String),
-    /// It is again what it was in this version; 0 is its file.
+    /// Restores this version; 0 is the file.
     RollBack(u32),
 }
 
 impl Change {
-    /// The word for it in the list of versions.
+    /// Returns its word in the list of versions.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -169,39 +173,39 @@ impl Change {
 /// One version of a section.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version {
-    /// Its number; the file is 0.
+    /// The number; the file is 0.
     pub number: u32,
-    /// What it says; none says what the file says.
+    /// The text; `None` for the text of the file.
     pub text: Option<String>,
-    /// How it came about.
+    /// The kind of the change.
     pub change: String,
-    /// Who asked for it.
+    /// The person who requested it.
     pub by: Person,
-    /// When.
+    /// The time of the change.
     pub at: Timestamp,
 }
 
-/// The versions of a section that are kept, the newest last.
+/// The stored versions of a section, the newest last.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Versions(pub Vec<Version>);
 
 impl Versions {
-    /// The number of the version in force.
+    /// Returns the number of the version in force.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.0.last().map_or(0, |version| version.number)
     }
 
-    /// What the section says, by what its file says.
+    /// Returns the text of the section. `file` is the text of its file.
     #[must_use]
     pub fn text<'a>(&'a self, file: &'a str) -> &'a str {
         self.0.last().and_then(|version| version.text.as_deref()).unwrap_or(file)
     }
 
-    /// Adds a version.
+    /// Adds a version and returns its number.
     ///
     /// # Errors
-    /// Why nothing changed, in words for who asked.
+    /// Returns the reason why nothing changed, in words for the person who requested it.
     pub fn change(&mut self, file: &str, change: &Change, by: Person, at: Timestamp) -> Result<u32, String> {
         let text = match change {
             Change::RollBack(0) => None,
@@ -250,16 +254,16 @@ fn changed(text: &str, change: &Change) -> Result<String, String> {
     Ok(changed)
 }
 
-/// A section, as it is told of.
+/// A section, as reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
     /// Its name.
     pub name: String,
-    /// What it says.
+    /// The text.
     pub text: String,
-    /// It includes others and is not changed at run time.
+    /// True if it includes others and so cannot be changed at run time.
     pub container: bool,
-    /// Its versions that are kept.
+    /// Its stored versions.
     pub versions: Versions,
 }
 

@@ -23,7 +23,7 @@ fn place(id: &str) -> Place {
     Place::new(DOOR, id)
 }
 
-/// Ann asks in a channel, at half past one in the night of a Friday.
+/// Returns a scene: Ann asks in a channel on a Friday at 01:30.
 fn scene<'a>(place: &'a Place, parent: Option<&'a Place>) -> Scene<'a> {
     Scene {
         place,

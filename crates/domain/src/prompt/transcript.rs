@@ -1,18 +1,20 @@
-//! What a model is shown of a conversation, and which of it may be left out.
+//! The transcript for a model, and the part of it that may be left out.
 
 use crate::completion::Item;
 
-/// The messages of one question: our instructions first, the question last.
+/// The messages of one question: the instructions first, the question last.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Transcript {
     /// All messages.
     pub items: Vec<Item>,
-    /// Places of those that are only remembered, in order: the question does not refer to them.
+    /// The indexes of messages that come from the history only, in ascending order: the question does not refer to
+    /// them.
     pub remembered: Vec<usize>,
 }
 
 impl Transcript {
-    /// The messages with no more than so many of those that are only remembered, the newest; and whether any was left out.
+    /// Returns the messages with at most `most` of those that come from the history only, the newest, and true if any
+    /// message was left out.
     #[must_use]
     pub fn brief(&self, most: usize) -> (Vec<Item>, bool) {
         let left_out = &self.remembered[..self.remembered.len().saturating_sub(most)];
@@ -20,7 +22,8 @@ impl Transcript {
         (kept.map(|(_, item)| item.clone()).collect(), !left_out.is_empty())
     }
 
-    /// Leaves out the older half of what stands between our instructions and the question; false when there is nothing.
+    /// Removes the older half of the messages between the instructions and the question. Returns false if there are
+    /// none.
     pub fn shorten(&mut self) -> bool {
         let between = self.items.len().saturating_sub(2);
         if between == 0 {
@@ -35,7 +38,7 @@ impl Transcript {
 }
 
 impl From<Vec<Item>> for Transcript {
-    /// Nothing of it may be left out.
+    /// Builds a transcript of which no message may be left out.
     fn from(items: Vec<Item>) -> Self {
         Self { items, remembered: Vec::new() }
     }

@@ -1,4 +1,4 @@
-//! The neutral parts of a reply: what its words and its data become. Data that does not suit its kind degrades to text.
+//! The conversion of a reply's text and data to neutral parts. Data that does not fit its kind is shown as text.
 
 use serde_json::{Map, Value};
 
@@ -7,27 +7,27 @@ use crate::code;
 use crate::outgoing::{Card, Part};
 use crate::split::is_blank;
 
-/// The edge of a card with a link.
+/// The border colour of a card with a link.
 const LINK_COLOUR: u32 = 0x34_98_db;
-/// The edge of a card with a moving picture.
+/// The border colour of a card with a picture.
 const PICTURE_COLOUR: u32 = 0x9b_59_b6;
 
-/// The longest address that is made a link, in bytes.
+/// The longest address that becomes a link, in bytes.
 const MAX_LINK: usize = 2_000;
 
-/// How addresses of pictures end.
+/// The file name endings of pictures.
 const PICTURES: [&str; 6] = [".gif", ".png", ".jpg", ".jpeg", ".webp", ".avif"];
 
-/// What formulas are wrapped in.
+/// The delimiters of formulas.
 const DELIMITERS: [(&str, &str); 4] = [("$$", "$$"), ("\\[", "\\]"), ("\\(", "\\)"), ("$", "$")];
 
-/// The neutral parts of a reply, the words first. Never empty for a reply that was read.
+/// Returns the neutral parts of a reply, the text first. Never empty for a reply that was parsed.
 #[must_use]
 pub fn to_parts(reply: &Reply) -> Vec<Part> {
     let response = reply.response.trim();
     let data = reply.data.trim();
     let shown = match reply.kind {
-        // Some models write the formula where the words belong.
+        // Some models write the formula into the text field.
         ReplyKind::Latex if is_blank(data) => undelimited(response).map(formula).into_iter().collect(),
         _ if is_blank(data) => Vec::new(),
         ReplyKind::Text => Vec::new(),
@@ -47,7 +47,7 @@ pub fn to_parts(reply: &Reply) -> Vec<Part> {
     parts
 }
 
-/// The words, unless what is shown besides says the same. Data that does not suit its kind still is all that was answered.
+/// Returns the text, or nothing if the other parts repeat it. Data that does not fit its kind replaces a blank text.
 fn words_beside(response: &str, data: &str, shown: &[Part]) -> String {
     match shown {
         [] if is_blank(response) => super::words(data),
@@ -57,12 +57,12 @@ fn words_beside(response: &str, data: &str, shown: &[Part]) -> String {
     }
 }
 
-/// The words hold this very code in a block of their own.
+/// True if the text contains this code in a code block.
 fn stands_in_a_block(response: &str, code: &str) -> bool {
     response.contains("```") && response.contains(code)
 }
 
-/// The address, when it is one that people can follow.
+/// Returns the address if it is a valid web link.
 fn link(data: &str) -> Option<String> {
     let data = text_in(data, &["url", "link", "src", "content"]);
     let data = data.strip_prefix('<').and_then(|data| data.strip_suffix('>')).unwrap_or(&data);
@@ -72,14 +72,14 @@ fn link(data: &str) -> Option<String> {
     (web && data.len() <= MAX_LINK && host(rest).is_some() && !data.contains(odd)).then(|| data.to_owned())
 }
 
-/// The host of an address without its scheme. What stands before an `@` only looks like one.
+/// Returns the host of an address without its scheme. Credentials before an `@` are not part of the host.
 fn host(rest: &str) -> Option<&str> {
     let authority = rest.split(['/', '?', '#']).next()?;
     let host = authority.rsplit('@').next()?.split(':').next()?;
     host.contains(|c: char| c.is_alphanumeric()).then_some(host)
 }
 
-/// An address without its scheme is shown as it is.
+/// Returns an address without a scheme as text.
 fn bare_address(data: &str) -> Option<Part> {
     let plain = data.contains('.') && !data.contains(|c: char| c.is_whitespace() || c == ':' || c == '{');
     plain.then(|| Part::Text { text: data.to_owned() })
@@ -92,7 +92,7 @@ fn link_card(url: String) -> Part {
 }
 
 fn picture_card(url: String) -> Part {
-    // An address that does not look like a picture may be the page of one: then its link is worth more than a broken picture.
+    // An address without a picture's ending may be a web page; then a link is more useful than a broken picture.
     let page = !is_picture(&url);
     let title = host(url.split_once("://").map_or("", |(_, rest)| rest)).map(str::to_owned);
     Part::Card(Card {
@@ -119,7 +119,7 @@ fn formula_in(data: &str) -> String {
     undelimited(bare).unwrap_or(bare.trim()).to_owned()
 }
 
-/// What stands inside the delimiters of one formula; none when the text is anything else.
+/// Returns the content of a single delimited formula; `None` for any other text.
 fn undelimited(text: &str) -> Option<&str> {
     let text = text.trim();
     let inside = |(open, close): &(&str, &str)| {
@@ -129,13 +129,13 @@ fn undelimited(text: &str) -> Option<&str> {
     DELIMITERS.iter().find_map(inside)
 }
 
-/// The first of these fields when the data is a JSON object, else the data itself.
+/// Returns the first of these fields if the data is a JSON object, else the data itself.
 fn text_in(data: &str, names: &[&str]) -> String {
     let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(data) else { return data.to_owned() };
     names.iter().find_map(|name| field(&fields, name)).unwrap_or_else(|| data.to_owned())
 }
 
-/// A field as text; blank ones count as missing.
+/// Returns a field as text. Blank fields count as missing.
 fn field(fields: &Map<String, Value>, name: &str) -> Option<String> {
     let text = match fields.get(name)? {
         Value::String(text) => text.trim_start_matches(['\r', '\n']).trim_end().to_owned(),
@@ -146,7 +146,7 @@ fn field(fields: &Map<String, Value>, name: &str) -> Option<String> {
     (!is_blank(&text)).then_some(text)
 }
 
-/// A program and what it printed, from plain text or from the JSON form with `language`, `content` and `output`.
+/// Returns a program and its output, from plain text or from the JSON form with `language`, `content` and `output`.
 fn program(kind: ReplyKind, data: &str) -> Vec<Part> {
     let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(data) else {
         return vec![one(kind, None, data)];
@@ -154,18 +154,18 @@ fn program(kind: ReplyKind, data: &str) -> Vec<Part> {
     let language = field(&fields, "language");
     let content = field(&fields, "content").or_else(|| field(&fields, "code"));
     let output = field(&fields, "output").map(|output| one(ReplyKind::Output, None, &output));
-    // Beside its output, what is called content is the program.
+    // With an output or a language present, the content is the program.
     let kind = if output.is_some() || language.is_some() { ReplyKind::Code } else { kind };
     let content = content.map(|content| one(kind, language, &content));
     let parts: Vec<Part> = content.into_iter().chain(output).collect();
     if parts.is_empty() {
-        // Some other object is data that the person asked to see.
+        // Any other object is data that the person requested.
         return vec![one(ReplyKind::Code, Some("json".to_owned()), data)];
     }
     parts
 }
 
-/// One block. Only programs have a language, told or found by its signs.
+/// Returns one code block. Only programs have a language, given or guessed from the text.
 fn one(kind: ReplyKind, language: Option<String>, text: &str) -> Part {
     let (brought, text) = code::unfenced(text).unwrap_or(("", text));
     if kind == ReplyKind::Output {

@@ -1,4 +1,4 @@
-//! What can be saved of an answer that kept to no form: thoughts, tool calls and raw JSON taken out, and only words left.
+//! The recovery of readable text from an answer in no valid form: removes thoughts, tool calls and raw JSON.
 
 use std::ops::Range;
 
@@ -6,15 +6,15 @@ use serde_json::Value;
 
 use crate::split::is_blank;
 
-/// The longest text that is shown of an answer without form, in Unicode scalar values.
+/// The longest text shown of an answer without a valid form, in Unicode scalar values.
 pub const MAX_PLAIN_CHARS: usize = 16_000;
 
-/// The most objects that are looked at in one answer.
+/// The maximum number of objects examined in one answer.
 const MAX_OBJECTS: usize = 32;
 
 const FENCE: &str = "```";
 
-/// Marks around a model's thoughts, as the families that think aloud write them.
+/// The marks around thoughts, for each family of reasoning models.
 pub const THOUGHTS: [(&str, &str); 6] = [
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
@@ -24,7 +24,7 @@ pub const THOUGHTS: [(&str, &str); 6] = [
     ("◁think▷", "◁/think▷"),
 ];
 
-/// Elements in which models write tool calls and their results; `<ns:name …>` counts as `<name …>`.
+/// The elements of tool calls and their results; `<ns:name …>` counts as `<name …>`.
 const TOOL_ELEMENTS: [&str; 13] = [
     "tool_call",
     "tool_calls",
@@ -41,11 +41,11 @@ const TOOL_ELEMENTS: [&str; 13] = [
     "invoke",
 ];
 
-/// Marks after which nothing is meant for people.
+/// Marks after which all text is internal to the model.
 const TOOL_TAILS: [&str; 5] = ["[tool_calls]", "<|python_tag|>", "<|tool_call", "<｜tool", "functools["];
 
-/// The readable words of an answer: the last resort when no reply could be read. Never raw JSON, tool syntax or thoughts;
-/// none when nothing is left.
+/// Returns the readable text of an answer: the last resort if no reply could be parsed. Never contains raw JSON, tool
+/// syntax or thoughts. `None` if no text remains.
 #[must_use]
 pub fn plain_text(content: &str) -> Option<String> {
     let content: String = content.chars().take(MAX_PLAIN_CHARS).collect();
@@ -62,7 +62,7 @@ pub fn plain_text(content: &str) -> Option<String> {
     visible(&without_objects(&without_tools(spoken)))
 }
 
-/// The words of an answer that needs no form: only the thoughts are taken out; none when nothing is left.
+/// Returns the text of an answer that needs no form: only the thoughts are removed. `None` if no text remains.
 #[must_use]
 pub fn spoken(content: &str) -> Option<String> {
     let words = without_thoughts(&final_channel(content)?);
@@ -70,7 +70,8 @@ pub fn spoken(content: &str) -> Option<String> {
     (!is_blank(words)).then(|| words.to_owned())
 }
 
-/// The text without its thoughts. A thought that is never closed takes the rest; one that was never opened takes the beginning.
+/// Returns the text without thoughts. A thought without an end mark extends to the end of the text; an end mark without
+/// a start mark removes everything before it.
 #[must_use]
 pub fn without_thoughts(text: &str) -> String {
     let mut text = text.to_owned();
@@ -80,7 +81,7 @@ pub fn without_thoughts(text: &str) -> String {
     text
 }
 
-/// The text without thoughts that it begins with; marks further in may be what the text is about.
+/// Returns the text without leading thoughts. Later marks may be part of the subject.
 #[must_use]
 pub fn without_leading_thoughts(text: &str) -> &str {
     let mut rest = text.trim_start();
@@ -93,8 +94,8 @@ pub fn without_leading_thoughts(text: &str) -> &str {
     rest
 }
 
-/// The object that an answer begins with, behind thoughts and an opening fence, as far as braces and strings tell. None where
-/// marks of thoughts are nested or quoted: nobody knows then where a thought ends.
+/// Returns the JSON object at the start of an answer, after thoughts and an opening fence, found by braces and strings.
+/// `None` if thought marks are nested or quoted, because the end of the thought is then ambiguous.
 #[must_use]
 pub fn leading_object(text: &str) -> Option<&str> {
     let rest = past_thoughts(text)?;
@@ -117,18 +118,18 @@ fn past_thoughts(text: &str) -> Option<&str> {
     Some(rest)
 }
 
-/// What stands inside a code fence that is the whole text.
+/// Returns the content of a code fence that encloses the whole text.
 #[must_use]
 pub fn whole_fence(text: &str) -> Option<&str> {
     let inner = text.trim().strip_prefix(FENCE)?.strip_suffix(FENCE)?;
     Some(after_language(inner).trim())
 }
 
-/// What stands inside the first code fence; one that is never closed counts.
+/// Returns the content of the first code fence, also if the fence is not closed.
 #[must_use]
 pub fn fenced(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once(FENCE)?;
-    // The reply's own text may hold fences: the last one is the end.
+    // The reply's own text may contain fences, so the last fence is the end.
     let inner = rest.rfind(FENCE).map_or(rest, |end| &rest[..end]);
     Some(after_language(inner).trim())
 }
@@ -138,7 +139,7 @@ fn after_language(inner: &str) -> &str {
     &inner[word..]
 }
 
-/// The outermost balanced JSON objects in a text, as far as braces and strings tell.
+/// Returns the outermost balanced JSON objects in a text, found by braces and strings.
 pub fn objects(text: &str) -> impl Iterator<Item = &str> {
     object_ranges(text).into_iter().map(|range| &text[range])
 }
@@ -153,14 +154,14 @@ fn object_ranges(text: &str) -> Vec<Range<usize>> {
             ranges.push(start..start + length);
             from = start + length;
         } else {
-            // It never ends: whatever begins inside it is not one of the outermost objects.
+            // It has no end, so later objects are not outermost.
             break;
         }
     }
     ranges
 }
 
-/// The length of the object that the text begins with.
+/// Returns the length of the object at the start of the text.
 fn object_length(text: &str) -> Option<usize> {
     if !text.starts_with('{') {
         return None;
@@ -186,7 +187,8 @@ fn object_length(text: &str) -> Option<usize> {
     None
 }
 
-/// The last word of a model that speaks in channels; none when it only thought. Other models' text is returned as it is.
+/// Returns the final message of a model that writes in channels; `None` if it wrote only thoughts. Returns other
+/// models' text without control tokens.
 fn final_channel(text: &str) -> Option<String> {
     const CHANNEL: &str = "<|channel|>";
     const MESSAGE: &str = "<|message|>";
@@ -205,7 +207,7 @@ fn without_control_tokens(text: &str) -> String {
     let mut rest = text;
     while let Some(start) = rest.find("<|") {
         let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        // Looked for no further than a name can be long.
+        // The search is bounded by the longest name.
         let window = &rest.as_bytes()[start + 2..rest.len().min(start + 2 + LONGEST + 2)];
         let end = window.windows(2).position(|pair| pair == b"|>");
         let name = end.map(|end| &rest[start + 2..start + 2 + end]);
@@ -236,7 +238,7 @@ fn without_marked(text: &str, open: &str, close: &str) -> String {
         at = start + length;
         match (opens, depth) {
             (true, _) => depth += 1,
-            // Never opened: the template had opened it before the answer began.
+            // No start mark: the chat template opened the thought before the answer began.
             (false, 0) => kept.clear(),
             (false, _) => depth -= 1,
         }
@@ -247,14 +249,14 @@ fn without_marked(text: &str, open: &str, close: &str) -> String {
     kept
 }
 
-/// The next opening or closing mark at or after `from`: its place, its length, and whether it opens.
+/// Returns the next opening or closing mark at or after `from`: its position, its length, and true if it opens.
 fn next_mark(text: &str, open: &str, close: &str, mut from: usize) -> Option<(usize, usize, bool)> {
     while let Some(found) = text[from..].find(['<', '[', '◁']) {
         let start = from + found;
         let rest = &text[start..];
         let quoted = |mark: &str| text[..start].ends_with('`') && rest[mark.len()..].starts_with('`');
         for (mark, opens) in [(open, true), (close, false)] {
-            // Quoted as code, as in `<think>`, it is what the text is about.
+            // A mark quoted as code, as in `<think>`, is part of the subject.
             if starts_with_ignoring_case(rest, mark) && !quoted(mark) {
                 return Some((start, mark.len(), opens));
             }
@@ -264,7 +266,7 @@ fn next_mark(text: &str, open: &str, close: &str, mut from: usize) -> Option<(us
     None
 }
 
-/// Removes tool calls: elements, and everything after a mark that begins a call.
+/// Removes tool calls: elements, and all text after a mark that begins a call.
 fn without_tools(text: &str) -> String {
     let mut kept = text.to_owned();
     for mark in TOOL_TAILS {
@@ -286,7 +288,7 @@ fn without_tools(text: &str) -> String {
     spoken
 }
 
-/// The next opening or stray closing tag of a tool element: where it begins, where its name ends, the name.
+/// Returns the next opening or stray closing tag of a tool element: its start, the end of its name, and the name.
 fn next_tool_element(text: &str, mut from: usize) -> Option<(usize, usize, &'static str)> {
     loop {
         let start = from + text.get(from..)?.find('<')?;
@@ -303,7 +305,7 @@ fn next_tool_element(text: &str, mut from: usize) -> Option<(usize, usize, &'sta
     }
 }
 
-/// Where the closing tag of this element ends, whatever its namespace.
+/// Returns the end of this element's closing tag, in any namespace.
 fn find_closing(text: &str, name: &str, from: usize) -> Option<usize> {
     let mut at = from;
     while let Some(start) = text[at..].find("</").map(|start| at + start) {
@@ -318,7 +320,7 @@ fn find_closing(text: &str, name: &str, from: usize) -> Option<usize> {
     None
 }
 
-/// The text of the `response` field, also when the JSON around it is broken or cut off.
+/// Returns the text of the `response` field, also from broken or truncated JSON.
 fn response_field(text: &str) -> Option<String> {
     let whole = whole_fence(text).unwrap_or(text);
     if let Ok(value) = serde_json::from_str::<Value>(whole) {
@@ -328,7 +330,7 @@ fn response_field(text: &str) -> Option<String> {
             _ => None,
         };
     }
-    // Only inside an object: prose may speak of the word.
+    // The search starts inside an object, because prose may mention the word.
     let mut from = text.find('{')?;
     while let Some(key) = find_ignoring_case(text, "\"response\"", from) {
         from = key + "\"response\"".len();
@@ -341,7 +343,7 @@ fn response_field(text: &str) -> Option<String> {
     None
 }
 
-/// Decodes a JSON string's inside up to its end, or up to where the text was cut off.
+/// Decodes the content of a JSON string up to its end or up to the truncation.
 fn cut_string(text: &str) -> String {
     let mut end = text.len();
     let mut escaped = false;
@@ -356,9 +358,9 @@ fn cut_string(text: &str) -> String {
             _ => {}
         }
     }
-    // Bare line breaks are not allowed in JSON, but models write them.
+    // Raw line breaks are invalid in JSON, but models write them.
     let raw = text[..end].replace('\n', "\\n").replace('\r', "").replace('\t', "\\t");
-    // A cut may fall into an escape, which is six characters long at most, twelve as a pair.
+    // A truncation may split an escape, which has at most six characters, or twelve as a pair.
     let cuts = raw.char_indices().rev().map(|(at, _)| at).take(12);
     std::iter::once(raw.len())
         .chain(cuts)
@@ -366,19 +368,19 @@ fn cut_string(text: &str) -> String {
         .unwrap_or_default()
 }
 
-/// Whether a text is JSON, or tries to be.
+/// True if a text is JSON or looks like JSON.
 fn is_json_like(text: &str) -> bool {
     let text = text.trim();
     let opens = |bracket: char| text.strip_prefix(bracket).map(str::trim_start);
     let object = opens('{').is_some_and(|rest| rest.is_empty() || rest.starts_with(['"', '\'', '}']));
     let array = opens('[').is_some_and(|rest| rest.is_empty() || rest.starts_with(['{', '"']));
     let value = matches!(serde_json::from_str::<Value>(text), Ok(Value::Object(_) | Value::Array(_) | Value::Null));
-    // An object that ends in the middle is followed by words; those are looked at separately.
+    // Words may follow an object that ends early; they are examined separately.
     let ends = || object_length(text).is_none_or(|length| text[length..].trim().is_empty());
     value || array || (object && ends())
 }
 
-/// Removes JSON objects from prose. Those in a code fence stay: the person may have asked for an example.
+/// Removes JSON objects from prose. Objects in a code fence stay, because the person may have requested an example.
 fn without_objects(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     for (index, piece) in text.split(FENCE).enumerate() {
@@ -397,18 +399,18 @@ fn without_objects(text: &str) -> String {
             }
         }
         let rest = &piece[at..];
-        // An object that was cut off takes the rest.
+        // A truncated object extends to the end of the text.
         let cut = cut_off_object(rest).unwrap_or(rest.len());
         kept.push_str(&rest[..cut]);
     }
     kept
 }
 
-/// Where the first object begins that the text is cut off in: it looks like JSON, and its last bracket is the end of the text or
-/// missing.
+/// Returns the start of the first truncated object: it looks like JSON, and its closing brace is missing or at the end
+/// of the text.
 fn cut_off_object(text: &str) -> Option<usize> {
     let end = text.trim_end().len();
-    // Where each object that ends before the end of the text does so; one pass for all of them.
+    // The starts of the objects that end before the end of the text, found in one pass.
     let mut open: Vec<usize> = Vec::new();
     let mut ended: Vec<usize> = Vec::new();
     let (mut in_string, mut escaped) = (false, false);
@@ -436,7 +438,7 @@ fn cut_off_object(text: &str) -> Option<usize> {
     begins.find(|at| ended.binary_search(at).is_err() && looks_like_json(*at))
 }
 
-/// Whether a text is a tool call and nothing else: its JSON, or a code block that says so.
+/// True if a text is only a tool call: its JSON, or a code block in a tool call language.
 #[must_use]
 pub fn is_call(text: &str) -> bool {
     let text = text.trim();
@@ -454,20 +456,20 @@ pub fn is_call(text: &str) -> bool {
             && (has("arguments") || has("parameters") || has("args") || has("input")))
 }
 
-/// Whether the language of a code block, which its inside begins with, is that of tool calls.
+/// True if the content of a code block begins with a tool call language.
 fn is_tool_block(inner: &str) -> bool {
     let language = &inner[..inner.len() - after_language(inner).len()];
     TOOL_ELEMENTS.iter().any(|name| name.eq_ignore_ascii_case(language))
 }
 
-/// The words that are left, unless they are only the punctuation around what was taken out.
+/// Returns the remaining text, or `None` if only punctuation remains.
 fn visible(text: &str) -> Option<String> {
     let words = text.trim();
     let speaks = |c: char| c.is_alphanumeric() || "!?".contains(c) || !c.is_ascii();
     (!is_blank(words) && words.chars().any(speaks)).then(|| words.to_owned())
 }
 
-/// Where `needle` (lower case) stands in `text` at or after `from`, ASCII letters in any case.
+/// Returns the position of `needle` (lower case) in `text` at or after `from`, ignoring ASCII case.
 fn find_ignoring_case(text: &str, needle: &str, from: usize) -> Option<usize> {
     let (text, needle) = (text.as_bytes(), needle.as_bytes());
     let window = text.get(from..)?.windows(needle.len()).position(|window| window.eq_ignore_ascii_case(needle))?;

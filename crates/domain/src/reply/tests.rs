@@ -234,7 +234,7 @@ fn only_words_are_left_of_answers_without_form() {
     check("```\n```", None);
 }
 
-/// Answers made of everything that goes wrong, in any order.
+/// Generates answers from invalid fragments in any order.
 fn broken_answer() -> impl Strategy<Value = String> {
     let pieces = [
         "<think>",
@@ -294,7 +294,7 @@ proptest! {
     }
 }
 
-/// Answers that take the longest to make sense of.
+/// Generates the answers that take the longest to parse.
 fn nasty(size: usize) -> Vec<String> {
     let of = |piece: &str| piece.repeat(size / piece.len());
     let half = |piece: &str| piece.repeat(size / piece.len() / 2);

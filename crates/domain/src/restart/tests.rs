@@ -12,7 +12,7 @@ const LAW: RestartPolicy = RestartPolicy {
     backoff: Backoff { base: seconds(1), cap: seconds(5) },
 };
 
-/// The verdicts on failures at these seconds, with the longest jitter.
+/// Returns the decisions for failures at these seconds, with the longest jitter.
 fn judge(policy: &RestartPolicy, times: &[u64]) -> Vec<RestartDecision> {
     let mut history = History::default();
     times.iter().map(|at| history.record(policy, Exit::Failure, seconds(*at), 1.0)).collect()

@@ -1,4 +1,4 @@
-//! The book of restrictions: what is in force, and what has to be done next, as one process knows it.
+//! The book of restrictions: the restrictions in force and the due role changes, as known to one process.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -6,66 +6,66 @@ use std::time::Duration;
 use super::Member;
 use crate::ids::{self, Timestamp};
 
-/// How long after a breach further ones of the same member change nothing: their messages may have been written before the
-/// role was seen.
+/// The time after a breach during which further breaches of the same member have no effect: their messages may have
+/// been written before the role was visible.
 const SETTLES_WITHIN: Duration = Duration::from_secs(60);
 
-/// What is in force and what is next. A community has one action at a time: its roles have one budget, and what is refused once
-/// is refused to all.
+/// The restrictions in force and the due role changes. Each community has at most one action under way: its roles share
+/// one rate limit, and a refusal of one applies to all.
 #[derive(Debug, Default)]
 pub struct Restrictions {
     entries: HashMap<Member, Entry>,
-    /// When something has to be done about whom; those with a action under way are not in it.
+    /// The due role changes in order of time, except those of members with an action under way.
     next: BTreeSet<(Timestamp, Member)>,
-    /// Communities with a action under way.
+    /// Communities with an action under way.
     busy: HashSet<String>,
-    /// Who was crossed out since records were last taken over.
+    /// Members whose restriction ended since records were last taken over.
     ended: HashSet<Member>,
 }
 
 /// One restriction.
 #[derive(Debug, Clone)]
 struct Entry {
-    /// When it ends; none when it has no record because only moderators end it.
+    /// The end; `None` without a record, because only moderators end such a restriction.
     until: Option<Timestamp>,
-    /// The role was given.
+    /// True if the role was given.
     given: bool,
-    /// When it was begun; the beginning of time for what was read.
+    /// The start; zero for restrictions that were read from records.
     made: Timestamp,
-    /// Not tried before this.
+    /// The earliest time of the next attempt.
     not_before: Timestamp,
-    /// The name of the member, where it is known.
+    /// The member's name, if known.
     name: Option<String>,
-    /// Which limit was broken, where it is known.
+    /// The broken limit; `"unknown"` for restrictions that were read from records.
     tier: &'static str,
-    /// The role was given before, and lost when the member left.
+    /// True if the role was given before and lost when the member left.
     again: bool,
 }
 
-/// What has to be done about a member.
+/// A role change of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoleChange {
     /// The role is given.
     Give,
-    /// The role is taken.
+    /// The role is removed.
     Take,
 }
 
-/// A restriction as it is told.
+/// A restriction, as reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestrictionNotice {
-    /// When it ends.
+    /// The end; `None` if only moderators end it.
     pub until: Option<Timestamp>,
-    /// The name of the member, where it is known.
+    /// The member's name, if known.
     pub name: Option<String>,
-    /// Which limit was broken, where it is known.
+    /// The broken limit; `"unknown"` for restrictions that were read from records.
     pub tier: &'static str,
-    /// The role is given once more to a member who left and came back.
+    /// True if the role is given again to a member who left and came back.
     pub again: bool,
 }
 
 impl Entry {
-    /// When something has to be done.
+    /// Returns the time of the next role change; `None` if there is none.
     fn due(&self) -> Option<Timestamp> {
         let after = |at: Timestamp| at.max(self.not_before);
         if self.given { self.until.map(after) } else { Some(self.not_before) }
@@ -73,8 +73,8 @@ impl Entry {
 }
 
 impl Restrictions {
-    /// A member broke a limit. True when a restriction begins with it; its record has to be written before anything else.
-    /// `duration` zero restricts without an end.
+    /// Records that a member broke a limit. Returns true if a restriction begins; the caller must write its record
+    /// before any other step. A `duration` of zero means no end.
     pub fn breached(
         &mut self,
         member: &Member,
@@ -92,8 +92,9 @@ impl Restrictions {
         true
     }
 
-    /// Takes over the records that were read, `begun` being the moment when that began. `unsure` are members whose role may not
-    /// have been given yet. When the records are `complete`, what is missing was ended by somebody else.
+    /// Takes over the records that were read, where `begun` is the time at which the read began. `unsure` are members
+    /// whose role may not have been given yet. If the records are `complete`, restrictions without a record were ended
+    /// by another party and are removed.
     pub fn take_over(
         &mut self,
         records: &HashMap<Member, Timestamp>,
@@ -140,14 +141,14 @@ impl Restrictions {
         }
     }
 
-    /// A restricted member came back without the role. True when it has to be given once more.
+    /// Records that a restricted member came back without the role. Returns true if the role must be given again.
     pub fn came_back(&mut self, member: &Member, now: Timestamp) -> bool {
         let Some(entry) = self.entries.get(member).filter(|entry| entry.given).cloned() else { return false };
         self.put(member.clone(), Entry { given: false, again: true, not_before: now, ..entry });
         true
     }
 
-    /// The same for a restriction without an end, which is not in the book any more once its role was given.
+    /// Does the same for a restriction without an end, which leaves the book once its role is given.
     pub fn begins_again(&mut self, member: &Member, now: Timestamp) -> bool {
         if self.entries.contains_key(member) {
             return false;
@@ -158,7 +159,8 @@ impl Restrictions {
         true
     }
 
-    /// The member is not there to be given the role. The restriction stays for the case that they come back.
+    /// Records that the role could not be given because the member is absent. A restriction with an end stays, in case
+    /// the member comes back.
     pub fn away(&mut self, member: &Member) {
         self.busy.remove(&member.guild);
         match self.entries.get(member).cloned() {
@@ -167,7 +169,8 @@ impl Restrictions {
         }
     }
 
-    /// Who is restricted, and since when; of what an earlier life made that is reckoned from `duration`.
+    /// Returns the restricted members and the start of each restriction. For those read from records, the start is the
+    /// end minus `duration`.
     pub fn since(&self, duration: Duration) -> impl Iterator<Item = (&Member, Timestamp)> {
         let since = move |entry: &Entry| match entry.until {
             Some(until) if entry.made == Timestamp(0) => Timestamp(until.0.saturating_sub(ids::millis(duration))),
@@ -176,7 +179,7 @@ impl Restrictions {
         self.entries.iter().map(move |(member, entry)| (member, since(entry)))
     }
 
-    /// The next thing to be done now, which is under way from then on.
+    /// Starts and returns the next due role change; its action is under way from then on.
     pub fn begin(&mut self, now: Timestamp) -> Option<(Member, RoleChange)> {
         let due = self.next.iter().take_while(|(at, _)| *at <= now);
         let found = due.map(|(_, member)| member).find(|member| !self.busy.contains(&member.guild))?.clone();
@@ -190,7 +193,7 @@ impl Restrictions {
         Some((found, change))
     }
 
-    /// It was done. The restriction as it is now, or as it was.
+    /// Records that the action succeeded. Returns the restriction as it is, or was before it ended.
     pub fn done(&mut self, member: &Member, change: RoleChange) -> Option<RestrictionNotice> {
         self.busy.remove(&member.guild);
         let told = self.told(member)?;
@@ -208,7 +211,8 @@ impl Restrictions {
         Some(told)
     }
 
-    /// It could not be done; it is tried again after a while. When the whole community refused it, so are all its others.
+    /// Records that the action failed; it is retried after `again_after`. If the refusal applies to the `whole`
+    /// community, the delay applies to all its restrictions.
     pub fn failed(&mut self, member: &Member, now: Timestamp, again_after: Duration, whole: bool) {
         self.busy.remove(&member.guild);
         let not_before = Timestamp(now.0.saturating_add(ids::millis(again_after)));
@@ -221,26 +225,26 @@ impl Restrictions {
         }
     }
 
-    /// What is known of a member's restriction.
+    /// Returns the known data of a member's restriction.
     #[must_use]
     pub fn told(&self, member: &Member) -> Option<RestrictionNotice> {
         let Entry { until, name, tier, again, .. } = self.entries.get(member)?;
         Some(RestrictionNotice { until: *until, name: name.clone(), tier, again: *again })
     }
 
-    /// How many are in force.
+    /// Returns the number of restrictions in force.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// None are in force.
+    /// True if no restriction is in force.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// How many actions are under way.
+    /// Returns the number of actions under way.
     #[must_use]
     pub fn under_way(&self) -> usize {
         self.busy.len()
