@@ -7,7 +7,6 @@
 //!   excluded: so no single member raises another member's estimate.
 //! - *Upper bound.* An estimate is at most twice the mean actual use of such turns. So one long answer or one turn with
 //!   tool calls does not cause refusals of a member's short questions.
-//! estimates that one long answer, or one question that called tools, left behind.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
