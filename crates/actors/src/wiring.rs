@@ -1,5 +1,5 @@
-//! From rows to running actors, in two steps: first all handles are made, then each row of the tree is turned into a child that
-//! knows its neighbours by handle. Nobody looks a name up while the program runs.
+//! Builds running actors from the rows in two steps: all handles are created first, then each row of the tree becomes
+//! a child that holds its neighbours' handles. There is no lookup by name at run time.
 
 mod doors;
 mod handles;
@@ -52,72 +52,72 @@ use ports::{
     Clock, Dice, Faults, Limiter, Listener, Observer, Renderer, Store, ToolProviders, ToolServers, Turns, Vitals,
 };
 
-/// Everything that the tree is built from.
+/// The parts from which the tree is built.
 pub struct Parts {
-    /// What this process runs with.
+    /// The settings in use.
     pub live: Live,
-    /// The files behind it.
+    /// The files behind the settings.
     pub files: Arc<dyn Files>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
-    /// Chance.
+    /// The source of randomness.
     pub dice: Arc<dyn Dice>,
-    /// Injected failure; none in production.
+    /// Injected failures; none in production.
     pub faults: Arc<dyn Faults>,
     /// The store.
     pub store: Arc<dyn Store>,
-    /// Counts what members, places and programs use.
+    /// Counts the usage of members, places and programs.
     pub limiter: Arc<dyn Limiter>,
-    /// The journal's records in it.
+    /// The journal's records in the store.
     pub turns: Arc<dyn Turns>,
     /// All doors.
     pub doors: Doors,
-    /// The door whose ids stand in the settings: where reports go, and where we are shown with a status.
+    /// The door whose ids are in the settings: reports go there, and the bot's status is shown there.
     pub home: Door,
     /// Draws formulas.
     pub renderer: Arc<dyn Renderer>,
-    /// The addresses of the actors, made before the edges that speak to them.
+    /// The addresses of the actors, created before the edges that send to them.
     pub handles: Handles,
     /// Serves the pages.
     pub listener: Arc<dyn Listener>,
-    /// Serve the same at further addresses.
+    /// Serve the same pages at further addresses.
     pub listeners: Vec<Arc<dyn Listener>>,
-    /// How everything is, as the listener tells it.
+    /// The vital signs reported by the listener.
     pub vitals: Arc<dyn Vitals>,
-    /// Who lives; the listener reads it.
+    /// The running actors; the listener reads it.
     pub roster: Arc<Roster>,
-    /// How the parts are; the listener reads it.
+    /// The state of the parts; the listener reads it.
     pub board: Arc<Board>,
-    /// How the tool servers are, for the commands about them; the listener reads it.
+    /// The state of the tool servers, for their commands; the listener reads it.
     pub tooling: Arc<RwLock<Tooling>>,
-    /// When the last turns did what; the listener reads it.
+    /// The times of the last turns; the listener reads it.
     pub timeline: Arc<Timeline>,
-    /// What happens to turns; edges with clients that read along read it.
+    /// The events of turns, for edges with event streams.
     pub events: TurnEvents,
-    /// The tools that there are now.
+    /// The available tools.
     pub toolbox: Arc<Toolbox>,
-    /// What this program offers itself.
+    /// The built-in tools.
     pub built_in: BuiltIn,
-    /// What members told us to keep.
+    /// The facts that members asked the bot to keep.
     pub facts: Arc<FactKeeper>,
-    /// What was called for whom, and who decided about it.
+    /// The record of tool calls: the member of each, and the approver.
     pub audit: Arc<Audit>,
-    /// Further readers of what happens.
+    /// Further readers of events.
     pub observers: Vec<Arc<dyn Observer>>,
     /// Connects to tool servers.
     pub servers: Arc<dyn ToolServers>,
-    /// Where processes that provide tools are heard; none where no such place is configured.
+    /// The announcements of processes that provide tools; none if not configured.
     pub providers: Option<Arc<dyn ToolProviders>>,
-    /// Told when the process must end.
+    /// Requests the end of the process.
     pub exit: ExitSender,
 }
 
-/// How a drain ended.
+/// The result of a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drained {
-    /// All that was begun is answered and posted.
+    /// True if every started turn was answered and posted.
     pub finished: bool,
-    /// Turns that stay in the journal for the next start; none when the journal did not say.
+    /// The turns that remain in the journal for the next start; none if the journal did not respond.
     pub left: Option<usize>,
 }
 
@@ -131,10 +131,11 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Starts everything.
+    /// Starts the tree.
     ///
     /// # Errors
-    /// The settings know nothing of a door, or an actor's first start failed so often that the root gave up.
+    /// Fails if the settings have no rules for a door, or if an actor's first start fails so often that the root gives
+    /// up.
     pub async fn start(parts: Parts) -> Result<Self, Crash> {
         parts.doors.check(&parts.live.now(), &parts.home)?;
         let handles = parts.handles.clone();
@@ -157,14 +158,14 @@ impl Tree {
         Ok(Self { handles, in_flight, board, root, ended })
     }
 
-    /// Waits until the root ends: only when it gave up.
+    /// Waits until the root ends, which happens only if it gives up.
     pub async fn gave_up(&mut self) {
-        // A join error means that the root is gone as well.
+        // A join error also means that the root has ended.
         let _ = (&mut self.ended).await;
     }
 
-    /// Takes nothing new, and waits until what is in flight is answered and posted, at most `within`. Whatever is left then
-    /// stays in the journal, as does what came meanwhile.
+    /// Accepts no new turns, and waits until the turns in flight are answered and posted, at most `within`. The
+    /// remaining turns, and those that arrive meanwhile, stay in the journal.
     pub async fn drain(&self, within: Duration) -> Drained {
         let deadline = Instant::now() + within;
         let mut drained = Drained { finished: false, left: None };
@@ -184,7 +185,7 @@ impl Tree {
         drained
     }
 
-    /// Reads the configuration again, as when a file changed.
+    /// Returns a function that reloads the configuration, as after a change of a file.
     pub fn reload(&self) -> impl Fn() + Send + use<> {
         let watcher = self.handles.config_watcher.clone();
         move || {
@@ -193,12 +194,13 @@ impl Tree {
         }
     }
 
-    /// Stops all actors in the reverse of their start order, within the root's deadline; who is left then is killed.
+    /// Stops all actors in the reverse of their start order, within the root's deadline. Actors that are still running
+    /// then are killed.
     pub async fn stop(self) {
         self.stop_within(TREE.stop_within).await;
     }
 
-    /// The same within a shorter time.
+    /// Stops all actors within a shorter time.
     pub async fn stop_within(self, within: Duration) {
         if self.root.drain_and_wait(Some(within.min(TREE.stop_within))).await.is_err() {
             self.root.kill();
@@ -207,7 +209,7 @@ impl Tree {
     }
 }
 
-/// The root does nothing but supervise.
+/// The root, which only supervises.
 struct Root;
 
 impl Actor for Root {
@@ -228,7 +230,7 @@ impl Actor for Root {
     }
 }
 
-/// What the actors are made of: the parts, their handles, and what outlives single actors.
+/// The input of the actors: the parts, their handles, and the state that survives restarts of single actors.
 struct Wiring {
     parts: Parts,
     handles: Handles,
@@ -274,13 +276,13 @@ impl Wiring {
         Self { parts, handles, turn_parts, open_turns, model_permits, presence, restricted }
     }
 
-    /// The children of a row that it has from the start.
+    /// Returns the initial children of a row.
     fn children(&self, row: &'static Row) -> Vec<ChildSpec> {
         row.children.iter().flat_map(|row| self.initial(row)).collect()
     }
 
-    /// The actors of a row that run from the start, each with its own children: one, or of a template those instances that are
-    /// known by then.
+    /// Returns the initial actors of a row, each with its own children: one, or, for a template, the instances known
+    /// at that time.
     fn initial(&self, row: &'static Row) -> Vec<ChildSpec> {
         let below = self.children(row);
         let Handles {
@@ -339,7 +341,7 @@ impl Wiring {
             ActorKind::Timers => ChildSpec::new(row, timers, self.timers(), below),
             ActorKind::ConfigWatcher => ChildSpec::new(row, config_watcher, self.config_watcher(), below),
             ActorKind::Gateway => ChildSpec::new(row, gateway, self.gateway(), below),
-            // The branch is there for a door that has shards.
+            // The branch exists only for a door with shards.
             ActorKind::Discord => match self.discord(row) {
                 Some(actor) => ChildSpec::new(row, discord, actor, below),
                 None => return Vec::new(),
@@ -348,7 +350,7 @@ impl Wiring {
                 Some(actor) => ChildSpec::new(row, identify_queue, actor, below),
                 None => return Vec::new(),
             },
-            // Their supervisors start them when they know of which there shall be one.
+            // Their supervisors start the instances when they are known.
             ActorKind::Conversation | ActorKind::Mcp | ActorKind::Shard => return Vec::new(),
         };
         vec![only]
@@ -490,7 +492,7 @@ impl Wiring {
     }
 }
 
-/// The template below a row; the row itself where there is none, which the tree's tests rule out.
+/// Returns the template below a row. Without one it returns the row itself, which the tests of the tree rule out.
 fn template(row: &'static Row) -> &'static Row {
     row.children.iter().find(|child| matches!(child.name, Name::Template { .. })).unwrap_or(row)
 }

@@ -119,7 +119,7 @@ impl World {
         self.journal.cast(JournalMsg::Accept(Box::new(accepted))).unwrap();
     }
 
-    /// The next turn that is offered or withdrawn; what ended is passed over.
+    /// Returns the next turn that is offered or withdrawn; ended turns are skipped.
     async fn offered(&mut self) -> Option<String> {
         loop {
             match self.rate_limiter.now().await? {
@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    /// What becomes of the reservation of the turn that ended last.
+    /// Returns the outcome of the reservation of the turn that ended last.
     async fn charged(&mut self) -> Option<String> {
         let mut charged = None;
         while let Some(message) = self.rate_limiter.now().await {
@@ -145,7 +145,7 @@ impl World {
         charged
     }
 
-    /// The next delivery: turn, text, and whether the channel is looked at first.
+    /// Returns the next delivery: turn, text, and true if the channel is read first.
     async fn delivery(&mut self) -> Option<(String, String, bool)> {
         match self.outbox.now().await? {
             OutboxMsg::Deliver { turn, outgoing, check, .. } => Some((turn.id.into(), outgoing.text(), check)),
@@ -168,7 +168,7 @@ impl World {
         self.journal.cast(JournalMsg::Delivered(turn_id(id), delivery)).unwrap();
     }
 
-    /// What readers of this channel were told since the start.
+    /// Returns the events sent to clients of this channel since the start.
     fn events(&self) -> Vec<(String, TurnUpdate)> {
         let batch = self.events.read(&place("42"), 0).unwrap();
         batch.events.iter().map(|event| (event.turn.id.to_string(), event.update.clone())).collect()
@@ -268,7 +268,7 @@ async fn what_a_turn_used_is_counted_once_with_the_record_that_closes_it() {
     }
     world.journal.cast(JournalMsg::Undeliverable(question.id, Unposted::Nothing)).unwrap();
     settle().await;
-    // One line says who was answered where, and where the time went.
+    // One line names the member, the place, and the duration of each step.
     let [line] = &log.of("turn.replied")[..] else { panic!("{:?}", log.of("turn.replied")) };
     let texts: Vec<_> = ["place", "member", "model"].iter().map(|name| line[*name].as_str()).collect();
     assert_eq!(texts, ["discord:42", "discord:7", "main"]);
@@ -385,7 +385,7 @@ async fn a_crash_forgets_nothing() {
 async fn what_comes_before_the_records_are_read_waits_for_them() {
     let (asked, deleted) = (turn("10", "7", "42"), turn("11", "7", "42"));
     let mut world = world(with(vec![open(&asked, None), open(&deleted, None)])).await;
-    // The probes have not let the journal read yet: these lie in its mailbox behind nothing.
+    // The probes have blocked the load so far, so these messages are the first in the mailbox.
     world.answered(&asked, "found by a task that outlived the crash");
     world.journal.cast(JournalMsg::Cancel(turn_id("11"))).unwrap();
     settle().await;

@@ -247,7 +247,7 @@ impl Courier {
                 Some(File { description: formula.to_owned(), ..file })
             }
             Err(reason) => {
-                // The log names the reason that the renderer returned.
+                // The reason quotes the part of the formula that cannot be drawn.
                 tracing::info!(event = "outbox.no_picture", reason = reason.label(), text = %reason, "a formula is shown as text");
                 None
             }

@@ -1,4 +1,4 @@
-//! What is shown beside answers and never at their cost: one attempt each, and only while the budget leaves room.
+//! Requests with lower priority than answers: one attempt each, and only while the budget has room.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +14,16 @@ use domain::ids::Place;
 use domain::rejection::Rejection;
 use ports::{PostError, PostRequest};
 
-/// How many of a second's requests courtesies leave free for answers.
+/// The requests per second that courtesies leave free for answers.
 pub(super) const SPARES: u32 = 20;
-/// How long no reaction is tried in a place that refused one: it takes a permission of its own, which few give within minutes.
+/// The time without reactions in a place that refused one. Reactions require a separate permission, which is rarely
+/// granted within minutes.
 const NO_REACTION_FOR: Duration = Duration::from_secs(600);
 
-/// A kind of request that nobody misses.
+/// A kind of request that may be skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Courtesy {
-    /// That we are typing.
+    /// A typing indicator.
     Typing,
     /// A reaction to a message.
     Reaction,
@@ -38,7 +39,7 @@ impl Courtesy {
 }
 
 impl Outbox {
-    /// Shows it once, if the place lets us and that takes nothing from answers.
+    /// Sends a courtesy in one attempt, if it is not muted in the place and the budget has room.
     pub(super) fn show(
         &self,
         ctx: &mut ActorContext<Outbox>,
@@ -69,11 +70,11 @@ impl Outbox {
                     pacer.lock().limited(now, retry_after, global);
                     Some(retry_after)
                 }
-                // It is worth no second try.
+                // The request is not worth a second try.
                 Err(PostError::Transient(_) | PostError::Unsure(_)) => None,
             };
             if let Some(pause) = pause {
-                // An outbox that begins anew learns it again.
+                // A restarted outbox learns the mute again.
                 events.tell(OutboxEvent::Muted(key.0, courtesy, now + pause.min(WAIT_MAX)));
             }
         });

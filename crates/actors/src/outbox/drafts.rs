@@ -1,7 +1,8 @@
-//! The drafts of a door: which turns have text to show, and what the channel shows of it.
+//! The drafts of a door: the turns with text to show, and the part of it that the channel shows.
 //!
-//! Places take their turns in a ring, and so do the turns in a place; a place that came to nothing because the budget was used
-//! up is the first next time. A place without drafts stays until the ring comes to it, so that the end of one draft looks at no other.
+//! Places take turns in a ring, and so do the turns within a place. A place that was skipped because the budget was
+//! used up goes first the next time. A place without drafts stays in the ring until its next turn, so that the end of
+//! one draft costs no search.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -15,12 +16,12 @@ use crate::messages::outbox::Draft;
 use domain::ids::{MessageId, Place, TurnId};
 use settings::community::Streaming;
 
-/// What the outbox knows of all drafts.
+/// The state of all drafts.
 #[derive(Default)]
 pub(super) struct Drafts {
     places: HashMap<Place, VecDeque<Entry>>,
     ring: VecDeque<Place>,
-    /// The budget ended before the ring did: places wait for their turn.
+    /// True if the budget was used up before the end of the ring: places are waiting for their turn.
     short: bool,
 }
 
@@ -29,40 +30,40 @@ struct Entry {
     reply_to: Option<MessageId>,
     watcher: Watcher,
     drawn: Drawn,
-    /// When it first had text.
+    /// The time of its first text.
     since: Instant,
-    /// When nothing can come any more, whatever happened to the turn.
+    /// The time after which the draft expires, regardless of the outcome of the turn.
     until: Deadline,
 }
 
-/// What a channel shows of one turn.
+/// The messages of one turn in its channel.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Drawn {
-    /// Its messages that are known, in order.
+    /// Its known messages, in order.
     pub shown: Vec<Shown>,
-    /// There may be a further message that is not known: its answer was lost, or an earlier life of the outbox posted it.
+    /// True if a further, unknown message may exist: its response was lost, or an earlier process posted it.
     pub doubtful: bool,
-    /// When the first could first be seen.
+    /// The earliest time at which the first message may have been visible.
     pub first_visible: Option<Instant>,
-    /// The platform rejected it: only the answer itself is tried again.
+    /// True if the platform rejected the draft: only the answer itself is tried again.
     pub over: bool,
-    /// The channel does not show all of the text yet that was taken for it.
+    /// True if the channel does not show all of the sampled text yet.
     pub behind: bool,
 }
 
 impl Drawn {
-    /// A draft of which nothing is remembered.
+    /// Returns the state of a draft about which nothing is known.
     pub(super) fn forgotten() -> Self {
         Self { doubtful: true, ..Self::default() }
     }
 
-    /// The same after a request with an unknown end.
+    /// Returns the state after a request with an unknown outcome.
     pub(super) fn unknown(mut self) -> Self {
         self.shown.iter_mut().for_each(|shown| shown.text.clear());
         Self { doubtful: true, ..self }
     }
 
-    /// The queue that its next request belongs to.
+    /// Returns the queue of its next request.
     const fn track(&self) -> Track {
         if self.shown.is_empty() { Track::Posts } else { Track::Edits }
     }
@@ -79,21 +80,21 @@ pub(super) struct Step {
     pub track: Track,
 }
 
-/// What a place has room for, and when a draft is worth its first message.
+/// The capacity of a place for drafts, and the conditions for a first message.
 #[derive(Clone, Copy)]
 pub(super) struct Room<'a> {
     pub now: Instant,
-    /// The queue of posts is free.
+    /// True if the queue of posts is free.
     pub posts: bool,
-    /// The queue of edits is free.
+    /// True if the queue of edits is free.
     pub edits: bool,
-    /// Enough time has gone by since the last change in this place.
+    /// True if enough time has passed since the last change in this place.
     pub redraw: bool,
     pub hold: &'a Streaming,
 }
 
 impl Drafts {
-    /// Takes note of a turn with text. One that is known only gets its new slot, if it has one.
+    /// Registers a turn with text. A registered turn only gets its new slot, if there is one.
     pub(super) fn note(&mut self, draft: Draft) {
         let Draft { turn, place, reply_to, slot, again, until } = draft;
         let entries = self.places.entry(place.clone()).or_insert_with(|| {
@@ -115,17 +116,17 @@ impl Drafts {
         }
     }
 
-    /// There are none.
+    /// True if there are no drafts.
     pub(super) fn is_empty(&self) -> bool {
         self.places.values().all(VecDeque::is_empty)
     }
 
-    /// How many places may have drafts: a round of the ring.
+    /// Returns the number of places in the ring.
     pub(super) fn places(&self) -> usize {
         self.ring.len()
     }
 
-    /// The place whose turn it is; it goes to the end of the ring.
+    /// Returns the next place, and moves it to the end of the ring.
     pub(super) fn next_place(&mut self) -> Option<Place> {
         while let Some(place) = self.ring.pop_front() {
             if self.places.get(&place).is_some_and(|entries| !entries.is_empty()) {
@@ -137,28 +138,28 @@ impl Drafts {
         None
     }
 
-    /// The place that came last is the first again: the budget had nothing left for it.
+    /// Moves the last place back to the front, because the budget had no room for it.
     pub(super) fn put_back(&mut self) {
         self.ring.rotate_right(usize::from(!self.ring.is_empty()));
         self.short = true;
     }
 
-    /// A round begins, whatever the one before came to.
+    /// Begins a round, regardless of the previous one.
     pub(super) const fn begin_round(&mut self) {
         self.short = false;
     }
 
-    /// The last round ended before all places had their turn: what is new waits as well.
+    /// True if the last round ended before all places had their turn: new drafts wait as well.
     pub(super) const fn is_short(&self) -> bool {
         self.short
     }
 
-    /// Whether a place has something to show that it has room for.
+    /// True if a place has a draft to show and room for it.
     pub(super) fn is_due(&self, place: &Place, room: Room<'_>) -> bool {
         self.places.get(place).is_some_and(|entries| entries.iter().any(|entry| entry.is_due(room)))
     }
 
-    /// The next thing that a place has to show; its turn goes to the end of the line.
+    /// Takes the next draft to show in a place, and moves its turn to the end of the line.
     pub(super) fn take_step(&mut self, place: &Place, room: Room<'_>) -> Option<Step> {
         let entries = self.places.get_mut(place)?;
         let index = entries.iter().position(|entry| entry.is_due(room))?;
@@ -170,7 +171,7 @@ impl Drafts {
         Some(Step { turn, place: place.clone(), reply_to, text: text?, drawn, track })
     }
 
-    /// What became of a step. A turn that is answered or forgotten meanwhile is not concerned.
+    /// Stores the result of a step. No effect if the turn was answered or removed meanwhile.
     pub(super) fn drew(&mut self, place: &Place, turn: &TurnId, drawn: Drawn) {
         let entry = self.places.get_mut(place).and_then(|entries| entries.iter_mut().find(|entry| entry.turn == *turn));
         if let Some(entry) = entry {
@@ -178,20 +179,20 @@ impl Drafts {
         }
     }
 
-    /// Messages of this turn are known to stand in the channel.
+    /// True if messages of this turn are known to be in the channel.
     pub(super) fn is_shown(&self, place: &Place, turn: &TurnId) -> bool {
         let entries = self.places.get(place).into_iter().flatten();
         entries.filter(|entry| entry.turn == *turn).any(|entry| !entry.drawn.shown.is_empty())
     }
 
-    /// Ends the drafts of a turn: what its channel shows.
+    /// Ends the drafts of a turn, and returns the state of its messages.
     pub(super) fn remove(&mut self, place: &Place, turn: &TurnId) -> Option<Drawn> {
         let entries = self.places.get_mut(place)?;
         let index = entries.iter().position(|entry| entry.turn == *turn)?;
         entries.remove(index).map(|entry| entry.drawn)
     }
 
-    /// Drops what did not end in its time.
+    /// Removes expired drafts.
     pub(super) fn expire(&mut self, now: Instant) {
         for entries in self.places.values_mut() {
             entries.retain(|entry| entry.until.at() > now);

@@ -1,5 +1,6 @@
-//! How drafts are shown. The outbox samples their slots and sends a courier with each change, which makes one attempt: the next
-//! sample is a better second try than the same text once more. A draft that is full goes on in a further message.
+//! Posting of drafts. The outbox samples the draft slots and sends a courier with each change. The courier makes one
+//! attempt, because the next sample is better than a retry of the same text. A full draft continues in a further
+//! message.
 
 use tokio::time::Instant;
 
@@ -18,12 +19,12 @@ use domain::outgoing::Piece;
 use domain::rejection::Rejection;
 use ports::{PostError, PostRequest, PostResult};
 
-/// How many of a second's requests drafts leave free for answers.
+/// The requests per second that drafts leave free for answers.
 pub(super) const DRAFT_SPARES: u32 = 10;
 /// The fewest Unicode scalar values for which a draft begins a further message.
 const FURTHER_MIN: usize = 80;
 
-/// How a courier comes back from a draft.
+/// The return of a courier with a draft.
 pub struct Drew {
     pub(super) place: Place,
     pub(super) turn: TurnId,
@@ -31,16 +32,16 @@ pub struct Drew {
     pub(super) drawn: Drawn,
 }
 
-/// What a draft changes next.
+/// The next change of a draft.
 enum Change {
-    /// The message of this index.
+    /// An edit of the message of this index.
     Edit(usize, MessageId),
-    /// There is none of this index yet.
+    /// A new message of this index.
     Create(usize),
 }
 
 impl Outbox {
-    /// Sends couriers with drafts, place after place, as long as the budget leaves room for answers.
+    /// Sends couriers with drafts, place by place, while the budget leaves room for answers.
     pub(super) fn sample(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState) {
         state.drafts.begin_round();
         for _ in 0..state.drafts.places() {
@@ -52,15 +53,15 @@ impl Outbox {
         }
     }
 
-    /// Sends a courier with the draft of a place in which something changed, unless other places wait for the budget.
+    /// Sends a courier with the draft of a changed place, unless other places are waiting for the budget.
     pub(super) fn sample_changed(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place) {
         if !state.drafts.is_short() {
-            // Without room in the budget it is shown in its turn.
+            // Without room in the budget, the draft is shown in its turn.
             self.sample_place(ctx, state, place);
         }
     }
 
-    /// False when it has something to show and the budget leaves no room for that.
+    /// Returns false if the place has a draft to show and the budget has no room for it.
     fn sample_place(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place) -> bool {
         let now = Instant::now();
         let running = self.live.now();
@@ -88,7 +89,7 @@ impl Outbox {
         let Drew { place, turn, track, drawn } = drew;
         let withdrawn = self.drew_withdrawn(ctx, state, (&place, &turn), &drawn);
         if !drawn.shown.is_empty() && !withdrawn {
-            // Who can read along needs no sign that we are typing.
+            // A visible draft replaces the typing indicator.
             state.quiet(&place, &turn);
             self.account.tell(&Happening::AnswerSeen(&turn));
         }
@@ -102,8 +103,8 @@ impl Outbox {
 }
 
 impl Courier {
-    /// Shows what there is of an unfinished answer: by messages of its own at first, by edits of those later. The slot is for that
-    /// one request.
+    /// Shows the present text of an unfinished answer, first by new messages, later by edits. The slot is for this one
+    /// request.
     pub(super) async fn draw(mut self, step: Step, mut slot: Slot) -> Drew {
         let Step { turn, place, reply_to, text, mut drawn, track } = step;
         let pieces = draft::draft(&text, self.poster.capabilities().text_limit);
@@ -112,7 +113,7 @@ impl Courier {
                 drawn.behind = true;
                 return Drew { place, turn, track, drawn };
             }
-            // Looking may have taken longer than a slot lasts.
+            // The search may have taken longer than a slot lasts.
             slot = Slot::take(&self.pacer).await;
         }
         if let Some(change) = next_change(&drawn, &pieces) {
@@ -136,7 +137,7 @@ impl Courier {
                 let piece = Piece::text(&pieces[index]);
                 (index, PostRequest::Edit { place: place.clone(), message, piece })
             }
-            // A further message leaves the last requests of the bucket to answers, as the first one did.
+            // A further message leaves the last requests of the bucket to answers, like the first message.
             Change::Create(index) if index > 0 && !self.pace.lock().may_draft(Track::Posts, now) => return,
             Change::Create(index) => {
                 let reply_to = reply_to.filter(|_| index == 0);
@@ -155,29 +156,29 @@ impl Courier {
             (Ok(PostResult::Message(_)), Some(shown)) => shown.text.clone_from(&pieces[index]),
             (Ok(PostResult::Message(message)), None) => {
                 drawn.first_visible.get_or_insert(now);
-                // The nonce may have brought back an older draft.
+                // The nonce may have returned an older draft.
                 let text = if drawn.doubtful { String::new() } else { pieces[index].clone() };
                 drawn.shown.push(Shown::draft(message, text));
                 drawn.doubtful = false;
             }
-            // It was removed on purpose: only the whole answer comes again.
+            // The message was removed on purpose: only the complete answer is posted again.
             (Err(PostError::Rejected { reason: Rejection::MessageGone, .. }), Some(shown)) => shown.gone = true,
             (Err(PostError::Rejected { .. }), _) => drawn.over = true,
             (Err(PostError::Limited { retry_after, .. }), _) => {
-                // The answer itself would meet the same limit.
+                // The answer would hit the same limit.
                 if let Some(track) = Track::of(&request) {
                     self.pace.lock().empty(track, retry_after, now);
                 }
             }
-            // The message stands as it is.
+            // The message is unchanged.
             (Err(PostError::Transient(_)), _) => {}
             (Ok(_) | Err(PostError::Unsure(_)), Some(shown)) => shown.text.clear(),
             (Ok(_) | Err(PostError::Unsure(_)), None) => drawn.doubtful = true,
         }
     }
 
-    /// Looks for messages of a draft that are not known; false when the channel cannot be read. What is not there may be posted:
-    /// if it comes to light all the same, the platform knows its nonce.
+    /// Searches for unknown messages of a draft; returns false if the channel cannot be read. Missing messages may be
+    /// posted: if such a message exists after all, the platform recognises its nonce.
     async fn look_for(&mut self, place: &Place, turn: &TurnId, pieces: &[String], drawn: &mut Drawn) -> bool {
         self.pace.lock().changed(Instant::now());
         let pieces: Vec<Piece> = pieces.iter().map(Piece::text).collect();
@@ -193,7 +194,7 @@ impl Courier {
     }
 }
 
-/// The first message that does not show its part of the text.
+/// Returns the first message that does not show its part of the text.
 fn next_change(drawn: &Drawn, pieces: &[String]) -> Option<Change> {
     let change = |(index, text): (usize, &String)| match drawn.shown.get(index) {
         Some(shown) if shown.gone || shown.text == *text => None,

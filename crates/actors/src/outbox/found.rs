@@ -1,4 +1,5 @@
-//! What the channel shows of an answer already: posted by an earlier life, or by a request whose answer was lost.
+//! The part of an answer that is already in the channel: posted by an earlier process, or by a request whose response
+//! was lost.
 
 use std::time::Duration;
 
@@ -11,74 +12,75 @@ use domain::incoming::{AuthorKind, Posted};
 use domain::outgoing::Piece;
 use ports::{HistoryRange, PostRequest, PostResult};
 
-/// The most pages of a channel that are searched for an answer of an earlier life.
+/// The most pages of a channel searched for an answer of an earlier process.
 const SEARCH_PAGES: u32 = 5;
-/// Messages a page.
+/// Messages per page.
 const PAGE: u8 = 100;
-/// The fewest bytes by which a further message of a draft is recognised as the beginning of a piece. Shorter ones are left to
-/// their nonce.
+/// The fewest bytes by which a further message of a draft is recognised as the beginning of a piece. Shorter messages
+/// are recognised only by their nonce.
 const BEGINNING_MIN: usize = 40;
-/// What closes a code block that a draft was in the middle of.
+/// The endings that close the open code block of a draft.
 const CLOSINGS: [&str; 2] = ["\n```", "```"];
 
-/// How far the clocks of a platform and ours may be apart.
+/// The largest clock difference between a platform and this process.
 const CLOCKS_APART: Duration = Duration::from_secs(5);
 
-/// What tells the messages of an answer from others of ours.
+/// The feature that distinguishes the messages of an answer from our other messages.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Anchor<'a> {
-    /// The first of them replies to this message.
+    /// The first message replies to this message.
     Trigger(&'a MessageId),
-    /// They reply to nothing: the first has the words of the first piece, was posted since then, and is none of these, which answer others.
+    /// No reply: the first message has the text of the first piece, was posted after this time, and is not in this
+    /// list of answers to others.
     Words(Timestamp, &'a [MessageId]),
-    /// Nothing does.
+    /// There is no such feature.
     Nothing,
 }
 
-/// What there is of an answer.
+/// The messages of an answer that exist.
 #[derive(Default)]
 pub(super) struct Found {
     /// The pieces, in order.
     pub pieces: Vec<Shown>,
-    /// More than one message of ours replies to the trigger.
+    /// True if more than one message of ours replies to the trigger.
     pub doubled: bool,
 }
 
-/// A piece that stands in the channel.
+/// A piece in the channel.
 #[derive(Debug, Clone)]
 pub(super) struct Shown {
     /// Its message.
     pub message: MessageId,
-    /// The text that it surely shows; empty when that is not known.
+    /// The text that it certainly shows; empty if unknown.
     pub text: String,
-    /// Its cards and files stand there too. A piece of a draft has none.
+    /// True if its cards and files are there too. A piece of a draft has none.
     pub whole: bool,
-    /// There are files, which may be those of another answer.
+    /// True if it has files, which may be those of another answer.
     pub files: bool,
-    /// The message was removed: the piece has to be posted anew.
+    /// True if the message was removed: the piece must be posted again.
     pub gone: bool,
 }
 
 impl Shown {
-    /// A message of a draft with this text.
+    /// Returns a message of a draft with this text.
     pub(super) fn draft(message: MessageId, text: String) -> Self {
         Self { message, text, whole: false, files: false, gone: false }
     }
 
-    /// A message with this whole piece.
+    /// Returns a message with this complete piece.
     pub(super) fn whole(message: MessageId, piece: &Piece) -> Self {
         Self { message, text: piece.text.clone(), whole: true, files: !piece.files.is_empty(), gone: false }
     }
 
-    /// Nothing of this piece is missing.
+    /// True if the message shows the complete piece.
     pub(super) fn shows(&self, piece: &Piece) -> bool {
         !self.gone && self.text == piece.text && (self.whole || (piece.is_plain() && !self.files))
     }
 }
 
 impl Courier {
-    /// Finds what an earlier life already posted of this answer: the reply to the trigger, then the following pieces by text.
-    /// An outage is waited for like that of a post: giving up here would lose the answer.
+    /// Finds the posted part of this answer: the reply to the trigger, then the following pieces by text. An outage
+    /// delays the search as it delays a post: giving up here would lose the answer.
     pub(super) async fn find(
         &mut self,
         place: &Place,
@@ -130,7 +132,7 @@ impl Courier {
 }
 
 impl Found {
-    /// Takes note of what a piece shows now.
+    /// Stores the present content of a piece.
     pub(super) fn note(&mut self, index: usize, shown: Shown) {
         match self.pieces.get_mut(index) {
             Some(known) => *known = shown,
@@ -150,14 +152,14 @@ impl Found {
             Anchor::Nothing => false,
         };
         let replies = ours.iter().filter(|posted| answers(posted)).count();
-        // Messages that are alike without a trigger may be answers to different ones.
+        // Without a trigger, identical messages may be answers to different turns.
         let doubled = replies > 1 && matches!(anchor, Anchor::Trigger(_));
         let mut found = Self { pieces: Vec::new(), doubled };
         let mut rest = ours.into_iter().skip_while(|posted| !answers(posted));
         let Some(first) = rest.next() else { return found };
         let files = !first.attachments.is_empty();
         found.pieces.push(Shown { files, ..Shown::draft(first.id, first.text) });
-        // Only first pieces reply to something, so an answer to another message is never taken for ours.
+        // Only first pieces are replies, so an answer to another message never matches.
         let further: Vec<Posted> = rest.filter(|posted| posted.reply_to.is_none() && !of_others(posted)).collect();
         let mut further = further.as_slice();
         for piece in pieces.iter().skip(1) {
@@ -180,12 +182,12 @@ fn edge(posted: &Posted) -> (Timestamp, MessageId) {
     (posted.at, posted.id.clone())
 }
 
-/// Whether a message was surely posted before a turn began.
+/// True if a message was certainly posted before a turn began.
 fn is_before(posted: Timestamp, since: Timestamp) -> bool {
     since.since(posted) > CLOCKS_APART
 }
 
-/// Whether a message shows a draft of this piece: its beginning, with a code block closed that goes on there.
+/// True if a message shows a draft of this piece: its beginning, possibly with its open code block closed.
 fn is_beginning(text: &str, piece: &str) -> bool {
     let open = CLOSINGS.iter().find_map(|closing| text.strip_suffix(closing)).unwrap_or(text);
     open.len() >= BEGINNING_MIN && (piece.starts_with(text) || piece.starts_with(open))

@@ -1,4 +1,4 @@
-//! What waits in the queue of a place, and what comes of it.
+//! The jobs in the queues of a place, and their results.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,62 +17,63 @@ use domain::outgoing::{Outgoing, Part};
 use domain::rejection::Rejection;
 use ports::Subject;
 
-/// One answer on its way.
+/// One answer to be delivered.
 #[derive(Clone)]
 pub(super) struct Job {
     pub task: Task,
     pub outgoing: Outgoing,
-    /// When its turn began; none for what belongs to no turn.
+    /// The time at which its turn began; none for a job without a turn.
     pub since: Option<Timestamp>,
-    /// Look into the channel before anything is posted.
+    /// True if the channel must be read before anything is posted.
     pub check: bool,
-    /// Messages that are known to be answers to others.
+    /// Messages that are known to answer others.
     pub others: Vec<MessageId>,
-    /// Until then the platform surely remembers the nonces of an earlier try; none where its messages reply to something.
+    /// The time until which the platform certainly remembers the nonces of an earlier try; none if its messages are
+    /// replies.
     pub nonce_until: Option<Instant>,
-    /// What the channel shows of it already, as far as that is known.
+    /// The known state of its draft in the channel.
     pub drawn: Option<Drawn>,
-    /// Every message of it that stands there is finished; the rest is to be posted.
+    /// True if each of its existing messages is finished, and only the rest is to be posted.
     pub edited: bool,
-    /// A courier panicked with it.
+    /// True if a courier panicked with it.
     pub panicked: bool,
-    /// What was tried of it so far.
+    /// The tries so far.
     pub tries: Tries,
-    /// What is told in its place if the platform does not take it.
+    /// The notice that replaces it if the platform refuses it.
     pub rescue: Option<Rescue>,
     /// Permission to post it.
     pub clearance: Clearance,
 }
 
-/// What was tried of an answer so far.
+/// The tries of an answer so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tries {
-    /// When its first courier left, or an earlier life of the process met the first refusal.
+    /// The time at which its first courier left, or an earlier process met the first refusal.
     pub begun: Option<Instant>,
-    /// The refusals that may pass.
+    /// The number of temporary refusals.
     pub refused: u32,
-    /// When the first of them came.
+    /// The time of the first of them.
     pub since: Option<Instant>,
-    /// When a post first got no answer that says whether it stands; none once that is known.
+    /// The time of the first post with an unknown outcome; none once the outcome is known.
     pub unsure: Option<Instant>,
-    /// The best form that is not refused for good.
+    /// The best form that is not refused permanently.
     pub best: Form,
 }
 
 impl Tries {
-    /// Those of an answer that was refused before: how often, and since when.
+    /// Restores the tries of an answer from the number of its refusals and the time of the first.
     pub(super) fn before((refused, since): (u32, Instant)) -> Self {
         Self { begun: Some(since), refused, since: Some(since), ..Self::default() }
     }
 
-    /// The time since the first refusal.
+    /// Returns the time since the first refusal.
     pub(super) fn refused_for(&self) -> Duration {
         self.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 }
 
 impl Job {
-    /// A job that no courier has begun.
+    /// Creates a job without tries.
     pub(super) fn new(task: Task, outgoing: Outgoing) -> Self {
         Self {
             task,
@@ -90,7 +91,7 @@ impl Job {
         }
     }
 
-    /// What tells its messages from others in their place.
+    /// Returns the feature that distinguishes its messages from others in their place.
     pub(super) fn anchor(&self) -> Anchor<'_> {
         match (&self.outgoing.reply_to, self.since) {
             (Some(trigger), _) => Anchor::Trigger(trigger),
@@ -99,9 +100,9 @@ impl Job {
         }
     }
 
-    /// What stands of its delivery. `has_extras` when its whole form has cards or files.
+    /// Returns the standing of its delivery; `has_extras` if its whole form has cards or files.
     pub(super) fn standing(&self, tries: &Tries, has_extras: bool) -> Standing {
-        // What has buttons asks for a decision about all that it shows: it stands there whole or not at all.
+        // A post with buttons is never reduced: the approver must see the whole request.
         let asks = self.outgoing.parts.iter().any(|part| matches!(part, Part::Buttons { .. }));
         Standing {
             refused: tries.refused,
@@ -113,38 +114,38 @@ impl Job {
         }
     }
 
-    /// The answers of its place do not wait for it.
+    /// True if the answers of its place pass it.
     pub(super) fn goes_beside(&self) -> bool {
         lets_pass(self.tries.refused, self.tries.refused_for(), BESIDE_AFTER)
     }
 
-    /// Messages of it are known to stand in the channel, so it begins with edits, which wait for no other answer.
+    /// True if it has known messages in the channel. It then begins with edits, which wait for no other answer.
     pub(super) fn begins_with_edits(&self) -> bool {
         !self.edited && self.drawn.as_ref().is_some_and(|drawn| !drawn.shown.is_empty())
     }
 }
 
-/// Takes some jobs out of a queue; the others keep their order.
+/// Removes the matching jobs from a queue; the others keep their order.
 pub(super) fn take_out(jobs: &mut VecDeque<Job>, is_it: impl Fn(&Task) -> bool) -> VecDeque<Job> {
     let (taken, kept) = std::mem::take(jobs).into_iter().partition(|job| is_it(&job.task));
     *jobs = kept;
     taken
 }
 
-/// What a job is for; also its nonce.
+/// The purpose of a job; also the source of its nonce.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Task {
     Turn(TurnId),
-    /// Not an answer yet: what there is of it is shown.
+    /// A draft: the present text of an unfinished answer.
     Draft(TurnId),
     Notice(MessageId),
-    /// Something that answers no message, by its name.
+    /// A named post that answers no message.
     Post(String),
 }
 
 impl Task {
-    /// The trigger's own id and the number of the piece: unique for the bot, and within 25 characters. A platform gives the first
-    /// message back for a nonce that it knows, so a piece whose message was removed needs another one.
+    /// Returns the trigger's id with the number of the piece: unique for the bot, at most 25 characters. A platform
+    /// returns the first message for a known nonce, so a piece whose message was removed needs another nonce.
     pub(super) fn nonce(&self, piece: usize, again: bool) -> String {
         let end = if again { "r" } else { "" };
         match self {
@@ -155,7 +156,8 @@ impl Task {
     }
 }
 
-/// What a delivery is about. The size of its first part tells an answer from the apology that takes its place.
+/// Returns the subject of a delivery. The size of its first part distinguishes an answer from the apology that
+/// replaces it.
 pub(super) fn subject(task: &Task, outgoing: &Outgoing) -> Subject {
     let size = match outgoing.parts.first() {
         Some(Part::Text { text }) => text.len(),
@@ -164,36 +166,37 @@ pub(super) fn subject(task: &Task, outgoing: &Outgoing) -> Subject {
     Subject::of(&(task, outgoing.parts.len(), size))
 }
 
-/// How a courier comes back.
+/// The return of a courier.
 pub struct Returned {
     pub(super) job: Job,
-    /// The queue that sent it; none for one that goes on beside them.
+    /// The queue that sent it; none for a job beside the queues.
     pub(super) track: Option<Track>,
     pub(super) end: End,
 }
 
-/// What became of a job.
+/// The result of a job.
 pub(super) enum End {
-    /// All of it stands in the channel.
+    /// The complete answer is in the channel.
     Posted(Delivery),
     /// Another process owns its turn.
     Fenced,
-    /// Every message that stands there is finished; the job knows them, and the rest is still to be posted.
+    /// Each existing message is finished and listed in the job; the rest is still to be posted.
     Begun,
-    /// The message that it answers was deleted, and nothing of it was posted.
+    /// The trigger was deleted, and none of the answer was posted.
     TriggerGone,
     /// The platform refused it for now, for this reason.
     Refused(Unposted),
     /// It cannot be posted, for this reason.
     Failed(Unposted),
-    /// The place is closed to us, in the platform's words; the job knows what was posted before.
+    /// The place is closed, with the platform's message; the job lists the messages posted before.
     Closed(Rejection, String),
-    /// The courier panicked, with these words.
+    /// The courier panicked, with this message.
     Panicked(String),
 }
 
 impl Returned {
-    /// A courier panicked. What it had posted by then is not known, so the one further try looks into the channel first.
+    /// Returns the result of a panicked courier. Its posts are unknown, so the only further try reads the channel
+    /// first.
     pub(super) fn panicked(job: Job, track: Option<Track>, panic: String) -> Self {
         let drawn = job.drawn.map(|drawn| Drawn { shown: Vec::new(), doubtful: true, ..drawn });
         Self { job: Job { check: true, drawn, edited: false, ..job }, track, end: End::Panicked(panic) }

@@ -1,4 +1,4 @@
-//! How fast a place may go. All couriers of a place share what is known of it.
+//! The rate limits of a place, shared by all of its couriers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use ports::{Bucket, PostRequest};
 
 /// The longest wait that a platform may impose on one request.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(600);
-/// The shortest time between two edits of drafts in one place. The edit that finishes an answer waits for none of them.
+/// The shortest time between two draft edits in one place. The edit that finishes an answer ignores it.
 const DRAFT_EVERY: Duration = Duration::from_secs(1);
-/// How many requests of a place's bucket drafts leave for answers.
+/// The requests of a place's bucket that drafts leave for answers.
 const DRAFTS_LEAVE: u32 = 1;
 
-/// A kind of request that a platform counts in a bucket of its own for each place.
+/// A kind of request that a platform counts in a separate bucket per place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Track {
     /// New messages. Their order matters.
     Posts,
-    /// Changes of messages whose place in the channel is settled.
+    /// Edits of messages, whose order in the channel is fixed.
     Edits,
 }
 
 impl Track {
-    /// The bucket that a request counts in; none for reads and removals, which have their own.
+    /// Returns the bucket of a request; none for reads and removals, which have their own buckets.
     pub(super) const fn of(request: &PostRequest) -> Option<Self> {
         match request {
             PostRequest::Create { .. } => Some(Self::Posts),
@@ -34,7 +34,7 @@ impl Track {
         }
     }
 
-    /// The other one.
+    /// Returns the other kind.
     pub(super) const fn other(self) -> Self {
         match self {
             Self::Posts => Self::Edits,
@@ -43,37 +43,37 @@ impl Track {
     }
 }
 
-/// What a place allows, as far as it is known.
+/// The known limits of a place.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     posts: Side,
     edits: Side,
-    /// When anything was last edited, or a draft shown.
+    /// The time of the last edit or draft.
     changed_at: Option<Instant>,
 }
 
-/// What is known of the bucket of one kind of request.
+/// The known state of the bucket of one kind of request.
 #[derive(Debug, Default)]
 struct Side {
     /// The platform's name for the bucket.
     id: Option<String>,
-    /// Requests left, and until when that holds; none when it is not known.
+    /// The remaining requests, and the time until which the number is valid; none if unknown.
     left: Option<(u32, Instant)>,
-    /// Requests on their way, which an answer may not have counted yet.
+    /// The requests in flight, which the last response may not have counted.
     flying: u32,
 }
 
-/// What the couriers of one place share.
+/// The limits shared by the couriers of one place.
 pub(super) type SharedPace = Arc<Mutex<Pace>>;
 
-/// A request on its way. It counts until it is dropped.
+/// A request in flight. It counts until it is dropped.
 pub(super) struct Flight {
     pace: SharedPace,
     track: Track,
 }
 
 impl Flight {
-    /// A request of this kind leaves as soon as its bucket has room.
+    /// Registers a request of this kind as soon as its bucket has room.
     pub(super) async fn reserve(pace: &SharedPace, track: Track) -> Self {
         loop {
             let now = Instant::now();
@@ -92,7 +92,7 @@ impl Flight {
         }
     }
 
-    /// A request of this kind leaves.
+    /// Registers a request of this kind immediately.
     pub(super) fn begin(pace: &SharedPace, track: Track) -> Self {
         pace.lock().side_mut(track).flying += 1;
         Self { pace: Arc::clone(pace), track }
@@ -108,33 +108,33 @@ impl Drop for Flight {
 }
 
 impl Pace {
-    /// Nothing of it matters any more.
+    /// True if the state has expired.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         let over = |side: &Side| side.left.is_none_or(|(_, until)| until <= now);
         over(&self.posts) && over(&self.edits) && self.may_redraw(now)
     }
 
-    /// A draft may take a request of this bucket.
+    /// True if a draft may use a request of this bucket.
     pub(super) fn may_draft(&self, track: Track, now: Instant) -> bool {
         self.left(track).is_none_or(|(left, until)| left > DRAFTS_LEAVE || until <= now)
     }
 
-    /// Nothing of this kind may go before then: the bucket is empty.
+    /// Returns the time until which the bucket of this kind is empty.
     pub(super) fn empty_until(&self, track: Track) -> Option<Instant> {
         self.left(track).filter(|(left, _)| *left == 0).map(|(_, until)| until)
     }
 
-    /// Enough time has gone by since the last change for a draft to be changed.
+    /// True if enough time has passed since the last change for the next draft edit.
     pub(super) fn may_redraw(&self, now: Instant) -> bool {
         self.changed_at.is_none_or(|at| at + DRAFT_EVERY <= now)
     }
 
-    /// Something was edited, or a draft shown.
+    /// Records an edit or a draft.
     pub(super) fn changed(&mut self, now: Instant) {
         self.changed_at = Some(now);
     }
 
-    /// Takes note of what an answer said of its bucket. As long as the other kind has not told its own, it counts as the same.
+    /// Stores the bucket state of a response. Until the other kind reports its own bucket, both count as one.
     pub(super) fn learn(&mut self, track: Track, bucket: Option<&Bucket>, now: Instant) {
         let left = bucket.map(|bucket| (bucket.remaining, now + bucket.reset_after.min(WAIT_MAX)));
         let id = bucket.and_then(|bucket| bucket.id.clone());
@@ -146,7 +146,7 @@ impl Pace {
         (side.left, side.id) = (left, id);
     }
 
-    /// A request without a word about its bucket counts in it all the same.
+    /// Counts a request whose response did not report its bucket.
     pub(super) fn spend(&mut self, track: Track) {
         let tracks = if self.is_shared() { vec![track, track.other()] } else { vec![track] };
         for track in tracks {
@@ -156,19 +156,19 @@ impl Pace {
         }
     }
 
-    /// The bucket is empty for so long.
+    /// Marks the bucket as empty for this long.
     pub(super) fn empty(&mut self, track: Track, wait: Duration, now: Instant) {
         self.side_mut(track).left = Some((0, now + wait.min(WAIT_MAX)));
     }
 
-    /// Requests left, less those on their way.
+    /// Returns the remaining requests, less those in flight.
     fn left(&self, track: Track) -> Option<(u32, Instant)> {
         let other = if self.is_shared() { self.side(track.other()).flying } else { 0 };
         let side = self.side(track);
         side.left.map(|(left, until)| (left.saturating_sub(side.flying + other), until))
     }
 
-    /// Posts and edits are counted in one bucket, or the platform named one bucket so far.
+    /// True if posts and edits share one bucket, or if the platform has named only one bucket so far.
     fn is_shared(&self) -> bool {
         match (&self.posts.id, &self.edits.id) {
             (Some(posts), Some(edits)) => posts == edits,

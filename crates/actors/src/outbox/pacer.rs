@@ -1,5 +1,5 @@
-//! The budgets of a door, kept before the platform has to speak of them. They live outside of the outbox: a crash that reset them
-//! could get us banned.
+//! The budgets of a door, enforced before the platform enforces its limits. They live outside of the outbox, because a
+//! crash that reset them could lead to a ban.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,30 +11,30 @@ use super::pace::WAIT_MAX;
 use domain::budget::{InvalidBudget, RequestBudget, Ticket};
 use domain::rejection::Rejection;
 
-/// Requests a second, and refused requests in ten minutes.
+/// The budgets of requests per second, and of refused requests in ten minutes.
 pub struct Pacer {
     origin: Instant,
     budget: RequestBudget,
     invalid: InvalidBudget,
-    /// Whoever holds it is the next to go; those who wait for it come in the order in which they asked.
+    /// The lock of the next request; callers acquire it in order of arrival.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// A request that may go now. Dropping it says that it was answered, or that there will be no answer.
+/// A request that may be sent now. Dropping it marks the request as answered or abandoned.
 pub(super) struct Slot {
     pacer: Arc<Mutex<Pacer>>,
     ticket: Ticket,
 }
 
 impl Pacer {
-    /// Budgets of `per_second` requests (0: only what the platform says) and `invalid` refusals in ten minutes.
+    /// Creates budgets of `per_second` requests (0: only the platform's limits) and `invalid` refusals in ten minutes.
     #[must_use]
     pub fn new(per_second: u32, invalid: u32) -> Self {
         let (budget, invalid) = (RequestBudget::new(per_second), InvalidBudget::new(invalid));
         Self { origin: Instant::now(), budget, invalid, turn: Arc::default() }
     }
 
-    /// The platform rejected a request.
+    /// Counts a rejected request.
     pub(super) fn rejected(&mut self, now: Instant, reason: Rejection) {
         if reason.counts_against_us() {
             self.invalid(now);
@@ -43,13 +43,13 @@ impl Pacer {
 
     fn invalid(&mut self, now: Instant) {
         self.invalid.invalid(now - self.origin);
-        // As a block, so that those who wait for its end do not all go at once then.
+        // A block releases the callers one after the other when it ends, rather than all at once.
         if let Some(until) = self.invalid.hold(now - self.origin) {
             self.budget.block_until(until);
         }
     }
 
-    /// The platform said that there were too many requests.
+    /// Applies a rate limit reported by the platform.
     pub(super) fn limited(&mut self, now: Instant, retry_after: Duration, global: bool) {
         self.invalid(now);
         if global {
@@ -57,15 +57,15 @@ impl Pacer {
         }
     }
 
-    /// When to ask again, or a ticket.
+    /// Returns a ticket, or the time of the next attempt.
     fn take(&mut self, now: Instant) -> Result<Ticket, Instant> {
         self.budget.take(now - self.origin).map_err(|at| self.origin + at)
     }
 }
 
 impl Slot {
-    /// Waits until a request may go, first come, first served. The wait ends with the budget's window or with a block of the
-    /// platform's, which is bounded by [`WAIT_MAX`] and by the window of refusals.
+    /// Waits until a request may be sent, first come, first served. The wait ends with the budget's window or with a
+    /// block of the platform, bounded by [`WAIT_MAX`] and by the window of refusals.
     pub(super) async fn take(pacer: &Arc<Mutex<Pacer>>) -> Self {
         let turn = Arc::clone(&pacer.lock().turn);
         let _next = turn.lock().await;
@@ -78,7 +78,8 @@ impl Slot {
         }
     }
 
-    /// For an unimportant request: only if it may go right now and leaves `spare` requests for others.
+    /// Takes a slot for a low-priority request, only if it may be sent immediately and leaves `spare` requests for
+    /// others.
     pub(super) fn try_take(pacer: &Arc<Mutex<Pacer>>, spare: u32) -> Option<Self> {
         let mut budgets = pacer.lock();
         let now = Instant::now() - budgets.origin;

@@ -1,7 +1,7 @@
-//! The queues of a place: what waits to be posted or edited there, the couriers that are out, and what they come back with.
+//! The queues of a place: the pending posts and edits, the couriers in flight, and their results.
 //!
-//! Posts wait for each other, since their order is what people read. An answer whose messages stand in the channel begins with
-//! edits in a queue of their own: platforms count them in another bucket, and no post waits for one.
+//! Posts wait for each other, because members read them in order. An answer with messages in the channel begins with
+//! edits in a separate queue: platforms count edits in another bucket, and no post waits for an edit.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,41 +20,42 @@ use domain::ending::Unposted;
 use domain::ids::{Place, TurnId};
 use domain::rejection::Rejection;
 
-/// How long a place that is closed to us is left alone before the next answer probes it.
+/// The pause of a closed place before the next answer probes it.
 pub(super) const CLOSED_FOR: Duration = Duration::from_secs(5);
-/// How often a forbidden place is tried before everything that waits there fails. A place that is gone is not tried again.
+/// The number of probes of a forbidden place after which all of its queued answers fail. A place that is gone is not
+/// probed.
 pub(super) const PROBES_MAX: u32 = 3;
 
 #[derive(Default)]
 pub(super) struct PlaceQueue {
     pub posts: Line,
     pub edits: Line,
-    /// What goes on beside them, because the platform refuses it.
+    /// The answers beside the queues, which the platform refuses.
     pub beside: Beside,
-    /// What the place allows.
+    /// The limits of the place.
     pub pace: SharedPace,
-    /// The platform closed the place to us, and no answer was taken there since.
+    /// Set if the platform closed the place and no answer has been accepted there since.
     pub closed: Option<Closed>,
 }
 
-/// What waits for one kind of request.
+/// The queue of one kind of request.
 #[derive(Default)]
 pub(super) struct Line {
     pub jobs: VecDeque<Job>,
-    /// What a courier is out with.
+    /// The task that a courier carries.
     pub out: Option<Task>,
 }
 
-/// A place that is closed to us.
+/// The state of a closed place.
 pub(super) struct Closed {
-    /// Until when nothing is tried; the next answer after it is a probe.
+    /// The end of the pause; the next answer after it is a probe.
     pub until: Instant,
-    /// How often it was found closed.
+    /// The number of times it was found closed.
     pub refusals: u32,
 }
 
 impl PlaceQueue {
-    /// The queue of this kind.
+    /// Returns the queue of this kind.
     pub(super) fn line(&mut self, track: Track) -> &mut Line {
         match track {
             Track::Posts => &mut self.posts,
@@ -62,7 +63,7 @@ impl PlaceQueue {
         }
     }
 
-    /// No answer is on its way or waits in this queue, and the place lets drafts through.
+    /// True if no answer is queued or in flight here, and the place permits drafts.
     pub(super) fn is_free(&mut self, track: Track, now: Instant) -> bool {
         let (open, stuck) = (self.closed.is_none(), self.beside.stuck);
         let may = self.pace.lock().may_draft(track, now);
@@ -70,7 +71,7 @@ impl PlaceQueue {
         open && may && !stuck && line.out.is_none() && line.jobs.is_empty()
     }
 
-    /// A courier may leave from this queue. A closed place is probed by one alone.
+    /// True if a courier may leave from this queue. Only one courier probes a closed place.
     fn may_send(&mut self, track: Track, now: Instant) -> bool {
         let probe = match &self.closed {
             None => true,
@@ -80,7 +81,7 @@ impl PlaceQueue {
         probe && !self.beside.stuck && self.line(track).out.is_none()
     }
 
-    /// Nothing waits here, and nothing has to be remembered.
+    /// True if the place has no jobs and no state to keep.
     pub(super) fn is_idle(&self, now: Instant) -> bool {
         let lines = [&self.posts, &self.edits];
         let closed = self.closed.as_ref().is_some_and(|closed| closed.until > now);
@@ -88,7 +89,7 @@ impl PlaceQueue {
         idle && !closed && self.pace.lock().is_over(now)
     }
 
-    /// Takes out what waits here of this turn. A courier that is out with it goes on.
+    /// Removes the jobs of this turn. A courier in flight continues.
     pub(super) fn take(&mut self, turn: &TurnId) -> Vec<Job> {
         let is_it = |task: &Task| matches!(task, Task::Turn(waiting) if waiting == turn);
         let mut taken = Vec::new();
@@ -110,13 +111,13 @@ impl Outbox {
     pub(super) fn enqueue(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place, job: Job) {
         let queue = state.lanes.entry(place.clone()).or_default();
         if queue.holds(&job.task) {
-            // It is on its way.
+            // The answer is already in flight.
         } else if job.goes_beside() {
-            // An earlier life met the refusals.
+            // An earlier process met the refusals.
             queue.beside.add(job);
             Self::sweep_after(ctx, state, place, Duration::ZERO);
         } else {
-            // An edit of its draft that is under way comes before the edit that finishes it.
+            // A draft edit in flight precedes the edit that finishes the draft.
             let begun = matches!(&job.task, Task::Turn(turn) if state.drafts.is_shown(place, turn));
             let track = if begun { Track::Edits } else { Track::Posts };
             queue.line(track).jobs.push_back(job);
@@ -124,7 +125,7 @@ impl Outbox {
         self.send_couriers(ctx, state, place);
     }
 
-    /// Sends couriers with the heads of a place's queues, unless they are out.
+    /// Sends couriers with the heads of a place's queues, unless they are in flight.
     pub(super) fn send_couriers(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place) {
         for track in [Track::Edits, Track::Posts] {
             self.send_courier(ctx, state, place, track);
@@ -143,7 +144,7 @@ impl Outbox {
                 job.drawn = state.drafts.remove(place, turn).or(job.drawn);
                 if job.check && job.outgoing.reply_to.is_none() {
                     job.others.extend(state.alone.of_others(turn));
-                    // It may have been on its way before.
+                    // The job may have been in flight before.
                     job.others.sort_unstable();
                     job.others.dedup();
                 }
@@ -160,7 +161,7 @@ impl Outbox {
         }
     }
 
-    /// Sends a courier with an answer, from this queue or beside all of them.
+    /// Sends a courier with an answer, from this queue or beside all queues.
     pub(super) fn send(
         ctx: &mut ActorContext<Outbox>,
         place: &Place,
@@ -212,11 +213,11 @@ impl Outbox {
             End::TriggerGone => {
                 self.opened(state, place);
                 if let Task::Turn(turn) = job.task {
-                    // A journal that refuses this delivers it again, and this is found out again.
+                    // If the journal refuses this, it delivers the answer again, and the result repeats.
                     self.journal.tell(JournalMsg::Cancel(turn));
                 }
             }
-            // The journal hears of it from the store.
+            // The store reports this to the journal.
             End::Fenced => {}
             End::Begun => queue.posts.jobs.push_front(job),
             End::Failed(reason) => {
@@ -239,7 +240,7 @@ impl Outbox {
         }
     }
 
-    /// The platform closed a place to us. What waits there waits for some seconds, and fails when that did not help.
+    /// Closes a place. Its queued answers wait for some seconds, and fail if that does not help.
     fn closed_again(
         &self,
         ctx: &mut ActorContext<Outbox>,
@@ -265,14 +266,14 @@ impl Outbox {
         ctx.after(CLOSED_FOR, OutboxEvent::Probe(place.clone()));
     }
 
-    /// A place is not closed any more, as far as is known.
+    /// Marks a place as open, as far as is known.
     fn opened(&self, state: &mut OutboxState, place: &Place) {
         if state.lanes.get_mut(place).is_some_and(|queue| queue.closed.take().is_some()) {
             self.closed.open(place);
         }
     }
 
-    /// What we may do in a place, or anywhere, may have changed: nothing counts as closed there any more.
+    /// Removes all closures, because our permissions in a place or everywhere may have changed.
     pub(super) fn access_changed(
         &self,
         ctx: &mut ActorContext<Outbox>,
@@ -291,7 +292,7 @@ impl Outbox {
     }
 
     pub(super) fn report(&self, state: &mut OutboxState, task: Task, result: Result<Delivery, Unposted>) {
-        // A journal that refuses this offers the answer again, and the channel is looked at before anything is posted.
+        // If the journal refuses this, it offers the answer again, and the channel is read before any post.
         match (task, result) {
             (Task::Turn(turn), Ok(delivery)) => self.journal.tell(JournalMsg::Delivered(turn, delivery)),
             (Task::Turn(turn), Err(reason)) => self.journal.tell(JournalMsg::Undeliverable(turn, reason)),
@@ -301,7 +302,7 @@ impl Outbox {
                     let _ = reply.send(result);
                 }
             }
-            // The journal knows of no drafts.
+            // The journal does not track drafts.
             (Task::Draft(_), _) => {}
             (Task::Notice(_), Ok(_)) => state.notices = state.notices.saturating_sub(1),
             (Task::Notice(about), Err(reason)) => {

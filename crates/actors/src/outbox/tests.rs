@@ -40,7 +40,7 @@ async fn world_of(pacer: Pacer) -> World {
     world_with(pacer, "0").await
 }
 
-/// A world that shows typing after this time.
+/// Creates a world that shows typing after this time.
 async fn world_with(pacer: Pacer, after: &str) -> World {
     let (outbox, journal) = (at("outbox:discord"), at("journal"));
     let (poster, pacer) = (Arc::new(ScriptedPoster::new()), Arc::new(Mutex::new(pacer)));
@@ -96,7 +96,7 @@ impl World {
             .unwrap();
     }
 
-    /// What the journal is told next: the turn, and the number of messages or the reason.
+    /// Returns the next message to the journal: the turn, and the number of messages or the reason.
     async fn told(&mut self) -> (String, Result<usize, String>) {
         let mut told = self.journal.next().await;
         while matches!(told, JournalMsg::Refused(..)) {
@@ -113,7 +113,7 @@ impl World {
         self.poster.count(|request| matches!(request, PostRequest::Typing { .. }))
     }
 
-    /// The messages that were reacted to.
+    /// Returns the messages with a reaction.
     fn reactions(&self) -> Vec<String> {
         let requests = self.poster.requests.lock();
         let reacted = |(_, request): &(Instant, PostRequest)| match request {
@@ -136,7 +136,7 @@ fn rejected(reason: Rejection) -> Go {
     Go::Fail(PostError::Rejected { reason, message: "no".into() })
 }
 
-// === Posts that answer nobody ===
+// === Posts that answer no message ===
 
 #[tokio::test(start_paused = true)]
 async fn a_post_that_answers_nobody_waits_its_turn_is_tried_again_and_reported() {
@@ -164,7 +164,7 @@ async fn a_post_that_answers_nobody_waits_its_turn_is_tried_again_and_reported()
 #[tokio::test(start_paused = true)]
 async fn answers_that_reply_to_nothing_and_have_the_same_words_are_told_apart() {
     let mut world = world().await;
-    // Another life offers each again: the first stands there, and says nothing of the second.
+    // A new outbox gets each answer again: the first is in the channel, and does not count as the second.
     for id in ["10", "11", "11", "10"] {
         let turn = turn(id, "7", "42");
         let outgoing = Outgoing { reply_to: None, ..turn.reply_with("The build is red.") };
@@ -208,26 +208,26 @@ async fn answers_to_different_fires_with_the_same_words_are_looked_for_by_what_i
             clearance: crate::messages::clearance::Clearance::default(),
         }
     };
-    // An earlier life posted the first one, and knows so; the second was not posted.
+    // An earlier process posted the first answer and recorded it; the second was not posted.
     world.outbox.cast(deliver("10", Vec::new())).unwrap();
     let JournalMsg::Delivered(_, first) = world.journal.next().await else { panic!("it is posted") };
     world.outbox.cast(deliver("11", Vec::new())).unwrap();
     let JournalMsg::Delivered(_, second) = world.journal.next().await else { panic!("it is posted") };
     assert_ne!(first.posted, second.posted, "what this outbox posted for another one is none of its");
     assert_eq!(world.poster.ours(&place("42")), ["The build is red."; 2]);
-    // The same one is found again, and so is one whose other is known to the journal alone.
+    // The same answer is found again, and so is an answer whose counterpart only the journal has recorded.
     world.outbox.cast(deliver("11", first.posted.clone())).unwrap();
     let JournalMsg::Delivered(_, again) = world.journal.next().await else { panic!("it is found") };
     assert_eq!(again.posted, second.posted);
     assert_eq!(world.poster.ours(&place("42")).len(), 2);
 }
 
-// === Questions that are gone ===
+// === Deleted questions ===
 
 #[tokio::test(start_paused = true)]
 async fn a_repeated_delivery_is_cancelled_when_its_question_was_deleted() {
     let mut world = world().await;
-    // What stands in the channel is read, then the question itself.
+    // The outbox reads the channel, then the question itself.
     world.poster.read_goes(Go::Leaves(5, Duration::from_secs(1)));
     world.poster.read_goes(rejected(Rejection::MessageGone));
     world.deliver_as("10", "42", "an answer to nobody", true);
@@ -454,7 +454,7 @@ async fn a_crash_takes_the_couriers_with_it_and_the_budgets_survive() {
     assert!(begun.elapsed() >= Duration::from_secs(20), "the block outlived the crash");
 }
 
-// === Looking first ===
+// === Reading the channel first ===
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_of_an_earlier_life_is_finished_by_edit_and_never_posted_again() {

@@ -1,4 +1,4 @@
-//! Who is shown to be typing, and where.
+//! Typing indicators: the running turns of each place, and the visible indicators.
 
 use std::collections::HashMap;
 
@@ -11,35 +11,36 @@ use crate::runtime::supervisor::ActorContext;
 use domain::ids::{Place, TurnId};
 use ports::PostRequest;
 
-/// The turns that think in a place, and whether that is shown there.
+/// The running turns of a place, and the visibility of its typing indicator.
 #[derive(Default)]
 pub(super) struct Thinking {
     turns: HashMap<TurnId, Thought>,
     shown: bool,
 }
 
-/// One turn that thinks.
+/// One running turn.
 struct Thought {
-    /// It thinks long enough for typing to be shown.
+    /// The time from which a typing indicator is due.
     due: Instant,
-    /// It is not believed to think any more.
+    /// The time after which the turn no longer counts as running.
     until: Deadline,
 }
 
 impl Thinking {
-    /// A turn thinks long enough.
+    /// True if a turn has been running long enough.
     fn is_due(&self, now: Instant) -> bool {
         self.turns.values().any(|thought| thought.due <= now)
     }
 
-    /// Takes note that typing is shown from now on; true when a turn wants it and it was not shown.
+    /// Marks the typing indicator as visible; true if a turn needs it and it was not visible.
     fn begins(&mut self, now: Instant) -> bool {
         !self.shown && self.is_due(now) && !std::mem::replace(&mut self.shown, true)
     }
 }
 
 impl Outbox {
-    /// A turn begins to think. That is shown once it took `turn.typing_after`: a quick answer costs no request.
+    /// Registers a running turn. The typing indicator appears after `turn.typing_after`, so a quick answer costs no
+    /// request.
     pub(super) fn thinks(
         &self,
         ctx: &mut ActorContext<Outbox>,
@@ -58,7 +59,7 @@ impl Outbox {
         }
     }
 
-    /// Shows typing where a turn thinks long enough by now.
+    /// Shows typing in the places where a turn has been running long enough.
     pub(super) fn typing_due(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState) {
         let now = Instant::now();
         let begin = |(place, thinking): (&Place, &mut Thinking)| thinking.begins(now).then(|| place.clone());
@@ -75,7 +76,7 @@ impl Outbox {
         }
     }
 
-    /// Shows typing once, if the place lets us and that takes nothing from answers.
+    /// Shows typing once, if it is not muted in the place and the budget has room.
     pub(super) fn show_typing(&self, ctx: &mut ActorContext<Outbox>, state: &OutboxState, place: Place) {
         let request = PostRequest::Typing { place: place.clone() };
         self.show(ctx, state, Courtesy::Typing, place, request);
@@ -83,7 +84,7 @@ impl Outbox {
 }
 
 impl OutboxState {
-    /// A turn thinks no more.
+    /// Removes a turn that no longer needs the typing indicator.
     pub(super) fn quiet(&mut self, place: &Place, turn: &TurnId) {
         if let Some(thinking) = self.typing.get_mut(place) {
             thinking.turns.remove(turn);
@@ -93,7 +94,7 @@ impl OutboxState {
         }
     }
 
-    /// The places where a turn still thinks, and long enough.
+    /// Returns the places where a turn is still running, and has been for long enough.
     pub(super) fn still_typing(&mut self, now: Instant) -> Vec<Place> {
         for thinking in self.typing.values_mut() {
             thinking.turns.retain(|_, thought| thought.until.at() > now);

@@ -1,6 +1,7 @@
-//! Answers that are not wanted any more, because their question was deleted or the answer stopped: what stands of them is removed.
+//! Withdrawn answers: their question was deleted or the answer stopped, so their posted messages are removed.
 //!
-//! It is removed by single requests with a few tries each. What a courier brings back later goes the same way.
+//! Each message is removed by a single request with a few tries. Messages that a courier reports later are removed in
+//! the same way.
 
 use std::time::Duration;
 
@@ -16,16 +17,16 @@ use domain::ids::{MessageId, Place, TurnId};
 use domain::outgoing::Piece;
 use ports::{PostError, PostRequest};
 
-/// How often the removal of one message is tried.
+/// The most tries to remove one message.
 const TRIES: u32 = 5;
-/// How long messages are looked for that are not known.
+/// The timeout of the search for unknown messages.
 const LOOK_WITHIN: Duration = Duration::from_secs(30);
 
-/// What may stand of an answer.
+/// The messages of an answer that may exist.
 #[derive(Default)]
 struct Remains {
     messages: Vec<MessageId>,
-    /// There may be more.
+    /// True if further, unknown messages may exist.
     perhaps: bool,
 }
 
@@ -39,7 +40,8 @@ impl Remains {
 }
 
 impl Outbox {
-    /// Nothing more is posted for this turn, and what stands of its answer is removed. An earlier life may have shown some of it.
+    /// Stops all posts of this turn, and removes the posted messages of its answer. An earlier process may have posted
+    /// some of them.
     pub(super) fn withdrawn(
         &self,
         ctx: &mut ActorContext<Outbox>,
@@ -60,7 +62,7 @@ impl Outbox {
         self.remove(ctx, place, turn, remains);
     }
 
-    /// Nothing more is posted for this turn, which another process owns; what stands of its answer is that process's to finish.
+    /// Stops all posts of this turn, which another process owns; the posted messages are left for that process.
     pub(super) fn release(state: &mut OutboxState, place: &Place, turn: &TurnId) {
         state.quiet(place, turn);
         state.released.insert(turn);
@@ -70,7 +72,7 @@ impl Outbox {
         }
     }
 
-    /// A courier brought something back of a turn that is not wanted any more. Gives it back when it is wanted.
+    /// Handles the return of a courier for a withdrawn or released turn. Returns it unchanged if the turn is neither.
     pub(super) fn unless_withdrawn(
         &self,
         ctx: &mut ActorContext<Outbox>,
@@ -96,7 +98,7 @@ impl Outbox {
         None
     }
 
-    /// A draft of a turn that is not wanted any more was shown. True if it was.
+    /// Handles a draft shown for a withdrawn or released turn. True if the turn is either.
     pub(super) fn drew_withdrawn(
         &self,
         ctx: &mut ActorContext<Outbox>,

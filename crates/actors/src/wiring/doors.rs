@@ -1,4 +1,4 @@
-//! The actors of a door, made of its record.
+//! The actors of a door, built from its record.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Wiring {
         }
     }
 
-    /// The actor that keeps the connection of a door, if it has one connection.
+    /// Returns the actor that keeps the connection of a door, if the door has exactly one.
     pub(super) fn source(&self, row: &'static Row, record: &DoorRecord) -> Option<ChildSpec> {
         let Source::Connection(source) = &record.source else { return None };
         let actor = SourceActor {
@@ -53,7 +53,7 @@ impl Wiring {
         Some(ChildSpec::new(row, &Handle::new(row, ROOT, Scope::Door(record.door.clone())), actor, Vec::new()))
     }
 
-    /// An actor for each further address.
+    /// Returns one actor for each further address.
     pub(super) fn listeners(&self, row: &'static Row) -> Vec<ChildSpec> {
         let listening = |(number, listener): (u32, &Arc<dyn Listener>)| {
             let actor = Listening { listener: Arc::clone(listener) };
@@ -62,7 +62,7 @@ impl Wiring {
         (0..).zip(&self.parts.listeners).map(listening).collect()
     }
 
-    /// The door that has shards, and their source.
+    /// Returns the door with shards, and its source.
     fn sharded(&self) -> Option<(&Door, &Arc<dyn ShardedSource>)> {
         self.parts.doors.iter().find_map(|record| Some((&record.door, record.shards()?)))
     }

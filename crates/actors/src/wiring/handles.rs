@@ -22,7 +22,7 @@ use crate::outbox::Outboxes;
 use crate::runtime::handle::{Handle, Refused};
 use crate::tree::{ActorKind, Scope, TREE};
 
-/// The addresses of all actors that are not made while the program runs.
+/// The addresses of all actors except those that are created at run time.
 #[derive(Clone)]
 pub struct Handles {
     pub(super) root: Handle<Infallible>,
@@ -48,7 +48,7 @@ pub struct Handles {
 }
 
 impl Handles {
-    /// Addresses of actors that do not run yet, with an outbox for each door.
+    /// Creates the addresses of actors that do not run yet, with an outbox for each door.
     #[must_use]
     pub fn new(doors: &Doors) -> Self {
         let outboxes = doors.names(|_| true).into_iter().map(|door| {
@@ -79,27 +79,28 @@ impl Handles {
         }
     }
 
-    /// Who knows how members stand against their limits.
+    /// Returns the address for the usage of members against their limits.
     #[must_use]
     pub fn rate_limiter(&self) -> Handle<RateLimiterMsg> {
         self.rate_limiter.clone()
     }
 
-    /// Where those ask for a permit who call models beside turns.
+    /// Returns the address that issues permits for model calls outside of turns.
     #[must_use]
     pub fn dispatcher(&self) -> Handle<LlmDispatcherMsg> {
         self.llm_dispatcher.clone()
     }
 
-    /// Tells those that hold turns to begin no more; false if one of them is full and has to be told again. Idempotent.
+    /// Tells the actors that hold turns to begin no more; false if a mailbox is full and the call must be repeated.
+    /// Idempotent.
     pub(super) fn drain(&self) -> bool {
-        // An actor that is down holds nothing to be drained.
+        // An actor that is down has nothing to drain.
         let journal = self.journal.cast(JournalMsg::Drain);
         let conversations = self.conversations.cast(ConversationsMsg::Drain);
         !matches!(journal, Err(Refused::Full(_))) && !matches!(conversations, Err(Refused::Full(_)))
     }
 
-    /// The way in for doors that are asked.
+    /// Returns the intake for doors without a connection of their own.
     #[must_use]
     pub fn intake(&self) -> GatewayIntake {
         GatewayIntake { gateway: self.gateway.clone() }
@@ -110,9 +111,9 @@ fn one<M: Send + 'static>(kind: ActorKind) -> Handle<M> {
     of(kind, Scope::One)
 }
 
-/// The address of one actor of this kind, below supervisors that are the only ones of theirs.
+/// Returns the address of one actor of this kind, if each supervisor above it is the only one of its row.
 fn of<M: Send + 'static>(kind: ActorKind, scope: Scope) -> Handle<M> {
-    // Every kind has a row: a test holds it.
+    // Every kind has a row: a test checks it.
     let (row, above) = TREE.locate(kind).unwrap_or((&TREE, String::new()));
     Handle::new(row, &above, scope)
 }

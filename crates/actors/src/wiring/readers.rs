@@ -1,4 +1,4 @@
-//! The readers of what happens. A further one is a file that implements `Observer`, and a place in this list or in
+//! The readers of events. To add a reader, write a file that implements `Observer`, and add it to this list or to
 //! [`Parts::observers`].
 
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::Parts;
 use crate::account::Account;
 use ports::Observer;
 
-/// The account with all its readers.
+/// Returns the account with all its readers.
 pub(super) fn account(parts: &Parts) -> Account {
     let own: [Arc<dyn Observer>; 3] =
         [Arc::clone(&parts.timeline) as _, Arc::clone(&parts.audit) as _, Arc::new(parts.events.clone())];

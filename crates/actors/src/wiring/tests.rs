@@ -1,4 +1,5 @@
-//! The whole tree on ports in memory: a question comes in as an event and goes out as a post, whoever fails on the way.
+//! The complete tree on in-memory ports: a question arrives as an event and leaves as a post, regardless of which
+//! actor fails.
 
 mod failures;
 mod flood;
@@ -43,13 +44,13 @@ impl Files for Still {
     }
 }
 
-/// What several lives of one process share.
+/// The state that several lives of one process share.
 struct Outside {
     poster: Arc<ScriptedPoster>,
     store: Arc<MemoryStore>,
-    /// What people said, in the order of the platform's session; the first is number two.
+    /// The messages of members, in the order of the platform's session; the first has sequence number two.
     said: Mutex<Vec<Posted>>,
-    /// What others say is for us: each is another member, in another place than that of the question.
+    /// True if messages of others address the bot: each is from another member, in another place than the question.
     others_ask: bool,
 }
 
@@ -59,7 +60,7 @@ impl Outside {
         Self { poster, store, said: Mutex::default(), others_ask: false }
     }
 
-    /// What we said in the channel of the question.
+    /// Returns our messages in the channel of the question.
     fn answers(&self) -> Vec<String> {
         self.poster.ours(&place("42"))
     }
@@ -130,7 +131,7 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
         home: DOOR,
         listener: Arc::new(ScriptedListener::default()),
         observers: Vec::new(),
-        // Its address is taken at first.
+        // Its address is in use at first.
         listeners: vec![Arc::new(ScriptedListener { failures: AtomicUsize::new(1), ..ScriptedListener::default() })],
         vitals: Arc::new(NoVitals),
         roster: Arc::clone(&roster),
@@ -156,7 +157,7 @@ impl World {
     }
 }
 
-/// The platform begins a session, unless one goes on.
+/// The platform begins a session, unless one continues.
 fn greet(connection: &Connection) {
     if connection.session.is_none() {
         let session = Session { id: "s".into(), sequence: 1, resume_url: None, service: None, total: 1 };
@@ -169,7 +170,7 @@ fn ask(connection: &Connection, sequence: u64, id: &str) {
     connection.events.send(StreamEvent::Incoming { sequence, incoming }).unwrap();
 }
 
-/// The paths of a row's actors that run from the start.
+/// Returns the paths of a row's initial actors.
 fn from_start(row: &'static Row, above: &str) -> Vec<String> {
     let of = |scope: Scope| row.path(above, &scope);
     match row.name {
@@ -181,7 +182,7 @@ fn from_start(row: &'static Row, above: &str) -> Vec<String> {
     }
 }
 
-/// Whoever supervises is there when those below it are, and goes after them.
+/// A supervisor starts after its children and stops after them.
 fn starts(row: &'static Row, above: &str, found: &mut Vec<String>) {
     for path in from_start(row, above) {
         row.children.iter().for_each(|child| starts(child, &path, found));

@@ -1,4 +1,4 @@
-//! A turn for which a tool that changes something may have run is not begun anew.
+//! A turn that may have run a tool with side effects is not started again.
 
 use super::*;
 use crate::testing::LONG;
@@ -7,7 +7,7 @@ fn doubtful() -> String {
     notice::apology(Apology::MayHaveActed, Locale::English).to_owned()
 }
 
-/// Asks the journal on behalf of a turn, in a task.
+/// Asks the journal for permission to act on behalf of a turn, in a task.
 fn acts(world: &World, id: &str) -> tokio::task::JoinHandle<Option<bool>> {
     let (journal, id) = (world.journal.clone(), turn_id(id));
     tokio::spawn(async move { journal.call(|reply| JournalMsg::Acts(id, reply), LONG).await.ok() })

@@ -35,7 +35,7 @@ async fn the_turns_of_a_range_that_is_lost_are_dropped_without_an_answer() {
     assert_eq!(withdrawn.map(Option::unwrap), ["10", "11", "cancel 10", "cancel 11"]);
     assert!(world.events().contains(&("10".to_owned(), TurnUpdate::unanswered(Dropped::Fenced))));
 
-    // What comes of them later changes nothing, and is not posted.
+    // Later messages about them change nothing and are not posted.
     world.answered(&thinking, "late");
     world.delivered("11");
     settle().await;

@@ -1,5 +1,5 @@
-//! Records that the version before this one wrote are taken up. `records.jsonl` holds one of each kind, as that version wrote
-//! them: a key and a value in each line.
+//! The journal takes up records of the previous version. `records.jsonl` contains one of each kind in the format of
+//! that version: one key and value per line.
 
 use std::collections::BTreeMap;
 

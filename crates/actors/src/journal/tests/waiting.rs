@@ -1,4 +1,4 @@
-//! Turns that wait for the decision of a person.
+//! Parked turns: turns that are paused for a member's decision.
 
 use super::*;
 use crate::messages::approvals::Waiting;
@@ -42,7 +42,7 @@ impl World {
         gate
     }
 
-    /// What approvals is told next.
+    /// Returns the next message to approvals.
     async fn told_to_ask(&mut self) -> Option<String> {
         match self.approvals.now().await? {
             ApprovalsMsg::Ask(waiting) => Some(format!("ask {}", waiting.gate.turn.id)),
@@ -56,7 +56,7 @@ impl World {
         self.journal.call(|reply| JournalMsg::Decided(Box::new(decided), reply), LONG).await.ok()
     }
 
-    /// The next turn that goes on, with the decision that it goes on with.
+    /// Returns the next turn that continues, with its decision.
     async fn goes_on(&mut self) -> Option<(String, Option<Decision>)> {
         match self.conversations.now().await? {
             ConversationsMsg::Offer(offered) => {
@@ -66,7 +66,7 @@ impl World {
         }
     }
 
-    /// The part of a turn that begins to count.
+    /// Returns the next part of a turn that begins to count.
     async fn counted(&mut self) -> Option<String> {
         loop {
             if let RateLimiterMsg::GoesOn(turn) = self.rate_limiter.now().await? {
@@ -75,12 +75,12 @@ impl World {
         }
     }
 
-    /// What is written down of what was said in a turn.
+    /// Returns the stored messages of a turn.
     fn said(&self, turn: &Turn) -> Option<String> {
         self.store.entries.lock().get(&keys::parked(&turn.id)).cloned()
     }
 
-    /// Another life of the journal.
+    /// Restarts the journal.
     async fn restarts(&mut self) {
         settle().await;
         self.faults.inject("staffai/journal", Fault::Panic);
@@ -88,7 +88,7 @@ impl World {
         settle().await;
     }
 
-    /// The same, whatever it asks.
+    /// Restarts the journal, and discards its messages to approvals.
     async fn restart(&mut self) {
         self.restarts().await;
         while self.approvals.now().await.is_some() {}
@@ -114,7 +114,7 @@ async fn a_turn_that_waits_gives_back_what_it_holds_and_goes_on_once_with_the_de
     assert_eq!(world.charged().await.as_deref(), Some("settle 10 7"), "what it took so far is settled");
     assert_eq!(world.permits.available_permits(), 100, "it takes no place among the open turns");
     assert!(world.said(&ten).is_some());
-    // Nothing but its decision hands it out.
+    // Only its decision triggers an offer.
     world.recovered(ActorKind::Conversations, Scope::One);
     assert_eq!((world.offered().await, world.goes_on().await), (None, None));
     assert_eq!(world.decide(&gate, yes()).await, Some(true));
@@ -147,7 +147,7 @@ async fn a_restart_changes_nothing_before_and_after_the_decision() {
     world.restart().await;
     assert_eq!(world.goes_on().await, Some(("10".to_owned(), Some(yes()))), "it had not acted, so it goes on");
     assert_eq!(world.waiting().await, []);
-    // Once the call was let to run, another life tells the truth instead.
+    // After the call was allowed to run, a restarted journal reports that it may have acted.
     let id = ten.id.clone();
     assert_eq!(world.journal.call(|reply| JournalMsg::Acts(id, reply), LONG).await, Ok(true));
     world.restart().await;

@@ -9,7 +9,7 @@ use domain::ownership::Range;
 use ports::Kept;
 use ports::testing::DOOR;
 
-/// A record on its way, and who decides about it.
+/// A pending record, and the sender of its result.
 struct Record {
     outcome: Option<oneshot::Sender<Kept>>,
     fenced: watch::Sender<Vec<Range>>,

@@ -1,4 +1,4 @@
-//! Places that are closed to us, and requests that are rejected once.
+//! Closed places, and requests that are rejected once.
 
 use super::*;
 use crate::outbox::PlaceAccess;

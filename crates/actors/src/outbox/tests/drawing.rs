@@ -38,13 +38,13 @@ impl World {
             .unwrap();
     }
 
-    /// The texts of our messages in place 42.
+    /// Returns the texts of our messages in place 42.
     fn shown(&self) -> Vec<String> {
         self.poster.ours(&place("42"))
     }
 }
 
-/// A draft of "first words of an answer" as it is drawn: the last letter waits, because more may join it.
+/// The posted draft of "first words of an answer": the last letter is held back, because more may join it.
 const DRAWN: &str = "first words of an answe";
 
 /// Words that fill messages of a hundred characters.
@@ -139,7 +139,7 @@ async fn every_message_of_a_draft_is_found_after_a_crash() {
     world.faults.inject("staffai/outbox:discord", Fault::Error);
     world.deliver("99", "43", "gone");
     tokio::time::sleep(Duration::from_secs(10)).await;
-    // The turn goes on writing, and announces its draft again.
+    // The turn continues to write, and announces its draft again.
     slot.write(&words(0, 25));
     let (turn, until) = (turn_id("10"), Deadline::fixed(Instant::now() + Duration::from_secs(100)));
     let reply_to = Some(turn.trigger());
@@ -147,7 +147,7 @@ async fn every_message_of_a_draft_is_found_after_a_crash() {
     world.outbox.cast(OutboxMsg::Draft(draft)).unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!((world.shown().len(), world.creates()), (2, 2));
-    // The whole answer of a process that began anew finds them as well.
+    // The complete answer of a restarted process finds them as well.
     world.deliver_as("10", "42", &words(0, 30), true);
     assert_eq!(world.told().await.1, Ok(3));
     assert_eq!(world.shown().join(" "), words(0, 30));
@@ -191,7 +191,7 @@ async fn what_stands_of_an_answer_is_removed_with_its_question() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(world.shown(), [""; 0]);
 
-    // The draft is on its way meanwhile.
+    // The draft is in flight meanwhile.
     world.poster.slow(place("42"), Duration::from_secs(2));
     world.writes("11", "first words of another");
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -199,7 +199,7 @@ async fn what_stands_of_an_answer_is_removed_with_its_question() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!((world.shown(), world.creates()), (Vec::new(), 2));
 
-    // The answer is on its way meanwhile.
+    // The answer is in flight meanwhile.
     world.deliver("12", "42", "a whole answer");
     tokio::time::sleep(Duration::from_secs(1)).await;
     world.outbox.cast(forget("12", false)).unwrap();
@@ -207,7 +207,7 @@ async fn what_stands_of_an_answer_is_removed_with_its_question() {
     assert_eq!((world.shown(), world.creates()), (Vec::new(), 3));
     assert!(world.journal.within(Duration::from_secs(1)).await.is_none(), "its turn is closed");
 
-    // An earlier life showed it.
+    // An earlier process posted it.
     world.poster.earlier("9500", &place("42"), &message("13"), "first words of an earlier life");
     world.poster.earlier("9501", &place("42"), &message("14"), "an answer to another");
     world.outbox.cast(forget("13", true)).unwrap();
@@ -226,7 +226,7 @@ async fn a_draft_that_is_gone_without_a_word_about_it_is_posted_anew() {
         world.finishes("10", "first words of an answer and the last");
         assert_eq!(world.told().await.1, Ok(1));
         assert_eq!(world.shown(), ["first words of an answer and the last"], "{reason}");
-        // One that stands there and may not be changed has to do.
+        // An existing message that can no longer be edited has to do.
         let mut world = self::world().await;
         world.writes("11", "first words of an answer");
         tokio::time::sleep(Duration::from_millis(400)).await;

@@ -3,7 +3,7 @@
 use super::*;
 use domain::outgoing::{Capabilities, Card, Piece};
 
-/// A world whose platform shows cards and takes files.
+/// Creates a world whose platform accepts cards and files.
 async fn rich_world() -> World {
     let world = world().await;
     *world.poster.shows.lock() = Capabilities { text_limit: 100, cards: 10, files: 10, file_bytes: 10_000, buttons: 5 };
@@ -34,7 +34,7 @@ impl World {
             .unwrap();
     }
 
-    /// What each of our messages carries, in order: its text, and the names of its files.
+    /// Returns the content of each of our messages in order: its text, and the names of its files.
     fn carried(&self) -> Vec<(String, Vec<String>)> {
         let names = |piece: &Piece| piece.files.iter().map(|file| file.name.clone()).collect();
         let messages = self.poster.messages.lock();
@@ -95,7 +95,7 @@ async fn a_restart_between_two_messages_posts_the_rest_once_with_its_file() {
     assert_eq!((second.creates(), second.edits()), (1, 0));
     assert_eq!(second.carried(), all[1..]);
 
-    // All of it is there: the second message was posted with its file or not at all.
+    // The answer is complete: the second message was posted with its file or not at all.
     let mut third = rich_world().await;
     third.poster.earlier("500", &place("42"), &message("10"), &all[0].0);
     third.poster.earlier("501", &place("42"), &message("10"), &all[1].0);
@@ -119,7 +119,7 @@ async fn what_a_place_refuses_to_show_is_told_in_words() {
     world.deliver_parts("20", vec![Part::Card(card)], false);
     assert_eq!(world.told().await.1, Ok(1));
     assert_eq!(world.carried().pop(), Some(whole("https://example.com", &[])));
-    // Where words are refused as well, the place is closed as always.
+    // If plain text is refused as well, the place is closed as usual.
     for _ in 0..2 * PROBES_MAX {
         world.poster.post_goes(rejected(Rejection::Forbidden));
     }

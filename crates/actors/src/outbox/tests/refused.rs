@@ -1,4 +1,4 @@
-//! Answers that the platform refuses again and again.
+//! Answers that the platform keeps refusing.
 
 use super::*;
 use crate::messages::outbox::Rescue;
@@ -6,7 +6,7 @@ use domain::delivery::Form;
 use domain::locale::Locale;
 use domain::outgoing::{Button, ButtonStyle, Capabilities, Card, Piece};
 
-/// What becomes of a request.
+/// True if a request is refused.
 type Rule = fn(&PostRequest) -> bool;
 
 fn piece(request: &PostRequest) -> Option<&Piece> {
@@ -29,7 +29,7 @@ fn shows_a_sign(request: &PostRequest) -> bool {
 }
 
 impl World {
-    /// Requests of this kind get a 5xx from now on.
+    /// Matching requests get a 5xx response from now on.
     fn refuses(&self, rule: Rule) {
         *self.poster.refuses.lock() = Some(rule);
     }
@@ -38,7 +38,7 @@ impl World {
         *self.poster.refuses.lock() = None;
     }
 
-    /// An answer to a member who is told after this time that it was not taken.
+    /// Delivers an answer to a member who is told after this time that the platform refused it.
     fn deliver_to_member(&self, id: &str, parts: Vec<Part>, told_after: Duration, refused: Option<(u32, Instant)>) {
         let turn = turn(id, "7", "42");
         let outgoing = Outgoing { parts, ..turn.reply_with("") };
@@ -63,7 +63,7 @@ impl World {
         self.deliver_to_member("10", vec![text("poison")], Duration::from_secs(told_after), None);
     }
 
-    /// The next turn that ended, and in which form; the refusals that were told before it.
+    /// Returns the next turn that ended, its form, and the refusals reported before.
     async fn ended(&mut self) -> (String, Option<Form>, Vec<u32>) {
         let mut refusals = Vec::new();
         loop {
@@ -136,7 +136,7 @@ async fn the_words_of_an_answer_come_when_its_file_is_always_refused() {
     assert_eq!(form, Some(Form::Words));
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert_eq!(world.poster.ours(&place("42")), ["look\n\na boat"]);
-    // What asks for a decision stands there whole or not at all.
+    // A post that asks for a decision is never reduced.
     let button = Button { name: "yes".to_owned(), label: "Yes".to_owned(), style: ButtonStyle::Good };
     let parts = vec![text("may I?"), card, Part::Buttons { buttons: vec![button] }];
     let outgoing = Outgoing { place: place("43"), reply_to: None, parts, apology: false, spent: None };
@@ -217,7 +217,7 @@ async fn what_is_refused_for_good_is_apologised_for_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_post_of_which_the_answer_was_lost_is_not_doubled_by_words_or_an_apology() {
     let mut world = world().await;
-    // It stands there, and every answer says that it does not.
+    // The message exists, and every response claims that it does not.
     for _ in 0..200 {
         world.poster.post_goes(Go::LoseAnswer);
     }

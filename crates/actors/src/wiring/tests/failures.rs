@@ -1,4 +1,4 @@
-//! Each actor of the tree breaks, once and for ever. The rows of the tree are walked, so a new actor is among them by itself.
+//! Each actor of the tree fails, once and permanently. The test walks the rows of the tree, so it includes new actors.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,11 +18,11 @@ use ports::{Fault, Input, Subject};
 pub(super) struct Breaks {
     path: String,
     fault: Fault,
-    /// Events of its own alone break it.
+    /// True if only the actor's own events break it.
     own: bool,
-    /// How many of its next messages and events break it.
+    /// The number of its next messages and events that break it.
     left: AtomicUsize,
-    /// How many did.
+    /// The number of failures so far.
     met: AtomicUsize,
 }
 
@@ -31,7 +31,7 @@ impl Breaks {
         Arc::new(Self { path: path.to_owned(), fault, own: false, left: AtomicUsize::new(0), met: AtomicUsize::new(0) })
     }
 
-    /// It breaks at every event of its own, for ever.
+    /// Breaks the actor at each of its own events, permanently.
     fn at_its_own(path: &str, fault: Fault) -> Arc<Self> {
         let (left, met) = (AtomicUsize::new(usize::MAX), AtomicUsize::new(0));
         Arc::new(Self { path: path.to_owned(), fault, own: true, left, met })
@@ -68,11 +68,11 @@ impl Faults for Breaks {
     }
 }
 
-/// Breaks an actor at one message, each time that it comes again, and at the first of those that come once.
+/// Breaks an actor at one message on each repetition, and at the first of the messages that are not repeated.
 struct Poison {
     path: String,
     chosen: Mutex<Option<Subject>>,
-    /// How many of those that come once break it still.
+    /// The number of further unrepeated messages that break it.
     left: AtomicUsize,
     met: AtomicUsize,
 }
@@ -96,26 +96,26 @@ impl Faults for Poison {
     }
 }
 
-/// When an actor breaks.
+/// The moment at which an actor fails.
 #[derive(Debug, Clone, Copy)]
 enum Moment {
     /// At the first message of its first life.
     Start,
-    /// At the first message after a question came.
+    /// At the first message after a question arrived.
     Question,
-    /// At the first message while the model thinks.
+    /// At the first message while the model is running.
     Thinking,
 }
 
-/// How often somebody says something that is not for us: whoever is on its way has something to do.
+/// The interval of messages that do not address the bot; they keep the actors on their path active.
 const CHATTER_EVERY: Duration = Duration::from_secs(3);
 
-/// The platform: it replays to each connection what its session has not got past, and brings what is said from then on.
+/// The platform: it replays the unacknowledged events of its session to each connection, and then sends new ones.
 async fn platform(connections: &mut Connections, outside: &Outside) {
     let Outside { said, others_ask, .. } = outside;
     let tell = |connection: &Connection, number: u64, posted: &Posted| {
         let event = StreamEvent::Incoming { sequence: number, incoming: Box::new(Incoming::Posted(posted.clone())) };
-        // Whoever went down hears it on the next connection.
+        // A process that is down receives the event on its next connection.
         let _ = connection.events.send(event);
     };
     let mut present = None;
@@ -147,7 +147,7 @@ async fn platform(connections: &mut Connections, outside: &Outside) {
 }
 
 impl World {
-    /// Time passes with the platform at work; true when the tree gave up.
+    /// Advances time while the platform runs; true if the tree gave up.
     pub(super) async fn passes(&mut self, time: Duration, outside: &Outside) -> bool {
         let Self { tree, connections, .. } = self;
         tokio::select! {
@@ -160,7 +160,7 @@ impl World {
 }
 
 impl Outside {
-    /// Somebody asked something.
+    /// Creates a platform on which a member asked a question.
     pub(super) fn asked() -> Self {
         let outside = Self::new();
         outside.said.lock().push(mention("10", "7", "42"));
@@ -168,12 +168,12 @@ impl Outside {
     }
 }
 
-/// The names of this row and all below it.
+/// Returns the names of this row and of all rows below it.
 fn names(row: &'static Row) -> Vec<String> {
     [row.name.to_string()].into_iter().chain(row.children.iter().flat_map(names)).collect()
 }
 
-/// Every actor but the root, with its row, while a question is being answered.
+/// Returns every actor except the root, with its row, while a question is being answered.
 async fn every_actor() -> Vec<(&'static Row, String)> {
     let outside = Outside::asked();
     let mut world = life(&outside, Arc::new(NoFaults)).await;
@@ -187,7 +187,8 @@ async fn every_actor() -> Vec<(&'static Row, String)> {
     found
 }
 
-/// The actor at this path breaks once. Gives how often it did, because it may have nothing to do at that moment.
+/// Breaks the actor at this path once. Returns the number of failures, which is zero if the actor is idle at that
+/// moment.
 async fn breaks_once(row: &'static Row, path: &str, fault: Fault, moment: Moment) -> usize {
     let told = format!("{path} {fault:?} {moment:?}");
     let (log, outside, breaks) = (Log::capture(), Outside::asked(), Breaks::new(path, fault));
@@ -276,7 +277,7 @@ async fn whoever_breaks_for_ever_at_its_own_events_takes_only_those_above_along_
     assert!(escalated >= 8, "{escalated}: those whose timers and tasks always fail are above all");
 }
 
-/// A member types a command; the number tells one from another.
+/// Returns a command of a member; the number distinguishes commands.
 pub(super) fn typing(number: u32) -> Typing {
     Typing {
         callback: Callback {
@@ -298,12 +299,12 @@ pub(super) fn typing(number: u32) -> Typing {
 }
 
 impl World {
-    /// What members and operators cause beside questions, once a second.
+    /// Sends the inputs of members and operators other than questions, once a second.
     fn speaking(&self) -> JoinHandle<()> {
         let handles = self.handles.clone();
         tokio::spawn(async move {
             for number in 0_u32.. {
-                // Whoever is down hears the next one.
+                // An actor that is down receives the next one.
                 handles.presence_scheduler.tell(PresenceMsg::Refresh);
                 handles.config_watcher.tell(ConfigWatcherMsg::Reload);
                 handles.tools.tell(ToolsMsg::Refresh);
@@ -333,7 +334,8 @@ async fn poison_ends_neither_the_process_nor_the_service_of_others_whoever_it_br
         speaking.abort();
         assert!(log.of("actor.escalated").is_empty(), "{path}");
         let met = poison.met.load(Ordering::SeqCst);
-        // No shard identifies here, nobody is asked or is at the other door, and the rest has no messages.
+        // No shard identifies here, the intake is not used or belongs to the other door, and the other actors have no
+        // messages.
         let without_messages = matches!(
             row.kind,
             ActorKind::Ops
@@ -358,7 +360,7 @@ async fn poison_ends_neither_the_process_nor_the_service_of_others_whoever_it_br
         let said = outside.said.lock().len() - 1;
         let answered = outside.poster.ours(&place("43")).len();
         println!("{path}: failed {met} times, answered {answered} of {said} others");
-        // One of them may be the poison itself, and the last ones were not handed on again yet.
+        // One message may be the poison itself, and the last ones may not have been forwarded again yet.
         assert!(answered + 12 >= said, "{path}: {answered} of {said}");
         world.tree.stop().await;
     }

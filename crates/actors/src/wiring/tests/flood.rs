@@ -1,5 +1,6 @@
-//! Each actor of the tree is sent far more than its mailbox has room for, while its handler is held. The rows of the tree are walked,
-//! so a new actor is among them by itself. `cargo test -p staffai-actors flood -- --nocapture` prints what each refused.
+//! Overflow of each mailbox: each actor receives far more messages than its mailbox holds while its handler is
+//! blocked. The test walks the rows of the tree, so it includes new actors. `cargo test -p staffai-actors flood --
+//! --nocapture` prints the refusals of each actor.
 
 use std::convert::Infallible;
 use std::sync::atomic::Ordering;
@@ -29,23 +30,23 @@ use domain::restriction::Member;
 use domain::tool::ServerName;
 use ports::{Fault, Shard};
 
-/// The time for which the handler of a flooded actor is held: less than its row allows.
+/// The time for which the handler of a flooded actor is blocked: less than its row allows.
 const HOLD: Duration = Duration::from_secs(4);
-/// The messages that an actor is sent, in multiples of its capacity.
+/// The number of messages sent, in multiples of the capacity.
 const TIMES: usize = 3;
 
-/// No row for an actor that takes no messages: the compiler knows that there can be none.
+/// Returns no row for an actor without messages: the compiler checks that its message type has no values.
 fn takes_none<A: Actor<Msg = Infallible>>(kind: ActorKind) -> Option<String> {
     assert_eq!((TREE.find(kind).unwrap().mailbox, size_of::<A::Msg>()), (Mailbox::NONE, 0), "{kind:?}");
     None
 }
 
-/// A life whose actors serve, one of whose paths is held at the next message.
+/// A running tree in which one actor is blocked at its next message.
 struct Held {
     world: World,
     breaks: Arc<Breaks>,
     stats: Arc<Stats>,
-    /// The flood, as a row of the table.
+    /// The result of the flood, as a row of the table.
     line: String,
 }
 
@@ -70,12 +71,12 @@ impl Held {
         self.stats.refused.load(Ordering::Relaxed)
     }
 
-    /// Sends one message, at which the handler is held, and then many more than there is room for.
+    /// Sends one message that blocks the handler, and then many more than the mailbox holds.
     async fn flood<M: Send + 'static>(&mut self, handle: &Handle<M>, message: impl Fn() -> M) {
         let Mailbox { capacity, when_full } = handle.mailbox();
         handle.cast(message()).unwrap();
         settle().await;
-        // What other actors send it counts as well.
+        // Messages of other actors count as well.
         let waiting = self.queued();
         assert!(waiting >= 1 && self.refused() == 0, "{}", self.stats.path);
         let (sent, mut given_back) = (capacity * TIMES, 0);
@@ -92,7 +93,7 @@ impl Held {
         self.check::<M>(sent + 1, refused);
     }
 
-    /// The mailbox is as full as it may be, and all that came beyond that is counted.
+    /// The mailbox is full up to its capacity, and each further message is counted.
     fn check<M>(&mut self, sent: usize, refused: usize) {
         let capacity = self.stats.mailbox.capacity;
         assert_eq!((self.queued(), self.refused()), (capacity, refused as u64), "{}", self.stats.path);
@@ -100,7 +101,7 @@ impl Held {
         self.line = format!("{:46} {capacity:>8} {sent:>8} {refused:>8} {bytes:>10}", self.stats.path);
     }
 
-    /// The handler goes on: what was taken is handled, and the actor serves as before.
+    /// The handler continues: it handles the queued messages, and the actor serves as before.
     async fn serves_again(self) -> String {
         let handled = self.stats.handled.load(Ordering::Relaxed);
         tokio::time::sleep(HOLD * 2).await;
@@ -121,7 +122,7 @@ impl Held {
     }
 }
 
-/// Floods an actor with messages to its own handle.
+/// Floods an actor through its own handle.
 async fn direct<M: Send + 'static>(handle: impl Fn(&Handles) -> Handle<M>, message: impl Fn() -> M) -> Option<String> {
     let world = life(&Outside::new(), Arc::new(NoFaults)).await;
     let path = handle(&world.handles).stats().path.to_string();
@@ -132,7 +133,8 @@ async fn direct<M: Send + 'static>(handle: impl Fn(&Handles) -> Handle<M>, messa
     Some(held.serves_again().await)
 }
 
-/// Floods an actor whose handle only its supervisor has with what that hands on, in rounds that the supervisor has room for.
+/// Floods an actor whose handle only its supervisor has, through the messages that the supervisor forwards, in rounds
+/// that fit its mailbox.
 async fn through<M, N: Send + 'static>(
     path: &str,
     above: impl Fn(&Handles) -> Handle<N>,
@@ -159,7 +161,7 @@ fn unread<T>() -> crate::runtime::handle::Reply<T> {
     tokio::sync::oneshot::channel().0
 }
 
-/// The row of the table for this kind; none if it takes no messages.
+/// Returns the row of the table for this kind; none if it takes no messages.
 async fn flooded(kind: ActorKind) -> Option<String> {
     match kind {
         ActorKind::Root => takes_none::<Root>(kind),

@@ -1,5 +1,5 @@
-//! Whole lives of the program while everything around it fails at random, by seed: models, posts, the store, connections, actors,
-//! the process itself. When the failures stop, every question has been answered, and none twice.
+//! Complete lives of the program under random failures by seed: models, posts, the store, connections, actors, the
+//! process itself. When the failures stop, every question has been answered exactly once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,17 +10,17 @@ use domain::incoming::AuthorKind;
 use ports::testing::{Go, Say};
 use ports::{AfterClose, Closed, Fault, Input, ModelErrorKind, PostError};
 
-/// The seeds that are told; one that fails once belongs here for good.
+/// The seeds of the simulation. Add each seed that once failed, and keep it.
 const SEEDS: std::ops::Range<u64> = 0..24;
 const QUESTIONS: u64 = 30;
 const MEMBERS: u64 = 10;
 const PLACES: u64 = 4;
 /// The most actors that break in one life, below the intensity of the root.
 const BREAKS: usize = 4;
-/// How long everything goes well in the end: longer than any wait of a turn.
+/// The final period without failures: longer than any wait of a turn.
 const CALM: Duration = Duration::from_secs(600);
 
-/// Chance that comes from a seed (`SplitMix64`).
+/// Seeded randomness (`SplitMix64`).
 struct Chance(Mutex<u64>);
 
 impl Chance {
@@ -38,7 +38,7 @@ impl Chance {
     }
 }
 
-/// Breaks any actor now and then, a few times.
+/// Breaks random actors a few times.
 struct AtRandom {
     chance: Arc<Chance>,
     left: AtomicUsize,
@@ -54,14 +54,14 @@ impl Faults for AtRandom {
     }
 }
 
-/// What a session brings, in its order; the first is number two.
+/// The events of a session, in order; the first has sequence number two.
 enum Told {
     Said(Box<Posted>),
-    /// The community and its places, as a fresh session is told of them.
+    /// The community and its places, as a new session reports them.
     Places,
 }
 
-/// A platform and its people, over all lives of the program.
+/// A platform and its members, over all lives of the program.
 struct Story {
     chance: Arc<Chance>,
     outside: Outside,
@@ -85,7 +85,7 @@ impl Story {
         Timestamp(BEGINNING.0 + ids::millis(self.begun.elapsed()))
     }
 
-    /// Time passes; whoever connects is greeted and told what it missed.
+    /// Advances time; new connections are greeted and get the events that they missed.
     async fn passes(&mut self, time: Duration) {
         let until = Instant::now() + time;
         while let Ok(connection) = tokio::time::timeout_at(until, self.world.connections.ever()).await {
@@ -117,11 +117,11 @@ impl Story {
                 StreamEvent::Places { sequence, guild: "5".to_owned(), newest: newest.collect() }
             }
         };
-        // Whoever went down hears it on the next connection.
+        // A process that is down receives the event on its next connection.
         let _ = connection.events.send(event);
     }
 
-    /// A member asks something.
+    /// A member asks a question.
     fn asks(&mut self) {
         let number = self.outside.said.lock().len() as u64;
         if number >= QUESTIONS {
@@ -163,7 +163,7 @@ impl Story {
         });
     }
 
-    /// The process is killed, and its container starts it again.
+    /// The process is killed, and its container restarts it.
     async fn is_killed(&mut self) {
         self.world.tree.root.kill();
         self.line = None;
@@ -194,7 +194,7 @@ impl Story {
         self.passes(CALM).await;
     }
 
-    /// Our messages that answer this question.
+    /// Returns our messages that answer this question.
     fn answers(&self, id: &str) -> Vec<String> {
         let question = message(id);
         let messages = self.outside.poster.messages.lock();

@@ -1,5 +1,5 @@
-//! A third door, made of a record and rules alone, as another platform would bring it: its own source, poster, capabilities
-//! and policy. No file of another door knows of it.
+//! A third door, built only from a record and rules, as for another platform: its own source, poster, capabilities and
+//! policy. No file of another door mentions it.
 
 use std::collections::VecDeque;
 
@@ -21,20 +21,20 @@ use ports::{
 };
 
 pub(super) const CLUB: Door = Door::new("club");
-/// How long a connection to the club lasts.
+/// The duration of a connection to the club.
 const LASTS: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// The platform: what was said and not accepted yet, and all messages of ours.
+/// The platform: messages that are not accepted yet, and all of our messages.
 #[derive(Default)]
 pub(super) struct Club {
     said: Mutex<VecDeque<Posted>>,
     posted: Mutex<Vec<(String, Posted)>>,
-    /// How long a post takes.
+    /// The duration of a post.
     takes: Mutex<Duration>,
 }
 
-/// What it is made of.
+/// Returns the record of the door.
 pub(super) fn record(club: &Arc<Club>) -> DoorRecord {
     DoorRecord {
         door: CLUB,
@@ -46,7 +46,7 @@ pub(super) fn record(club: &Arc<Club>) -> DoorRecord {
     }
 }
 
-/// What its operator decided: plain words, nothing is remembered.
+/// Returns the operator's rules: plain text, no memory.
 pub(super) fn rules() -> DoorRules {
     let policy = Policy { reply: ReplyContract::Plain, history: HistoryScope::Nothing, ..Policy::default() };
     let triage = triage::Rules { direct_messages: true, policy, ..triage::Rules::default() };
@@ -147,7 +147,7 @@ async fn world(variables: &[(&str, &str)], faults: Arc<dyn Faults>) -> (World, O
     (world, outside, club)
 }
 
-/// What clients at the table were told, without its content.
+/// Returns the events sent to clients at the table, without their content.
 fn told(world: &World) -> Vec<&'static str> {
     let name = |update: &TurnUpdate| match update {
         TurnUpdate::Accepted => "accepted",

@@ -1,4 +1,4 @@
-//! Two processes on one store: what a member wishes to be forgotten in one of them is forgotten in both.
+//! Two processes on one store: data that a member deletes in one process is deleted in both.
 
 use super::*;
 use crate::messages::commands::CommandsMsg;
@@ -8,7 +8,7 @@ use domain::ids::Timestamp;
 use domain::keys;
 use ports::Write;
 
-/// A member asks to be forgotten, a second after everything else was said.
+/// A member requests deletion, one second after the last message.
 fn forget(world: &World, name: &str) {
     let command = Command {
         callback: Callback {
@@ -80,7 +80,7 @@ async fn what_is_written_back_all_the_same_is_taken_out_when_no_turn_from_before
         tokio::time::sleep(Duration::from_secs(10)).await;
         let key = keys::history(&person("7"), &place("42"));
         drop(outside.store.write(vec![Write::Put { key, value: old, ttl: None }]));
-        // The process that forgot is gone, and another one takes its place.
+        // The process that handled the deletion has ended, and another one takes its place.
         let two = if restarts {
             two.tree.stop().await;
             life(&outside, Arc::new(NoFaults)).await
