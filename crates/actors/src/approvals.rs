@@ -1,14 +1,15 @@
-//! approvals: asks people about calls of tools that wait for a decision.
+//! approvals: asks people for decisions about tool calls.
 //!
 //! Supervised by: tools (permanent).
-//! Receives: what turns wait for, and that they wait no more, from the journal; decisions from the gateway; questions of commands.
-//! Sends: decisions to the journal; questions, and words to those who decide, to the outbox.
-//! A restart loses: nothing. What is waited for is in the journal's records, and is asked there at the start; standing allowances are
-//! in the store. Whoever pressed a button just then presses it again.
+//! Receives: pending gates and their withdrawals from the journal; decisions from the gateway; queries of commands.
+//! Sends: decisions to the journal; questions, and responses to approvers, to the outbox.
+//! A restart loses: nothing. Pending gates are in the journal's records and are read from it at the start; standing
+//! allowances are in the store. A click at that very moment must be repeated.
 //!
-//! A gate is decided here, by the law of `domain/gate.rs`, and counts once the journal has it on record. The message that asks has the
-//! gate's id as its nonce, so asking again posts nothing twice. A click is answered to whoever clicked alone: first that an answer
-//! comes, which the platform takes once, so a click that arrives twice decides once.
+//! This actor decides a gate by the rules of `domain/gate.rs`; the decision takes effect once the journal has recorded
+//! it. The question's message uses the gate's id as its nonce, so asking again is idempotent. Responses to a click are
+//! visible only to the member who clicked. The actor first defers the response; the platform accepts one deferral for
+//! each click, so a click that arrives twice decides once.
 
 mod clicks;
 mod messages;
@@ -33,99 +34,100 @@ use domain::ids::{MessageId, Timestamp};
 use domain::keys;
 use ports::{Clock, Origin, Store, Write};
 
-/// How often ends are looked at, and what was not asked yet is asked again.
+/// The interval at which expired gates are closed and unposted questions are retried.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long the journal may take to put a decision on record, or to tell what is waited for.
+/// The timeout of a request to the journal to record a decision or list the pending gates.
 const RECORDED_WITHIN: Duration = Duration::from_secs(10);
-/// The most clicks that are answered at once; whoever clicks beyond that is told by the platform that nothing came.
+/// The maximum number of concurrent click responses; the platform reports further clicks as failed.
 const CLICKS_MAX: usize = 64;
-/// Clicks remembered, so that none is taken twice; the oldest are forgotten first.
+/// The maximum number of remembered clicks, for deduplication; the oldest is evicted first.
 const SEEN_MAX: usize = 4_096;
 
-/// What its timer and its tasks tell it.
+/// Events from its timer and its tasks.
 pub enum ApprovalsEvent {
-    /// What is waited for, and what is allowed, as an earlier life left it; none when it could not be read.
+    /// The pending gates and allowances of an earlier process; `None` if they could not be read.
     Loaded(Option<Vec<Waiting>>, Vec<Allowance>),
-    /// Time to look at ends.
+    /// The time to check for expired gates.
     Look,
-    /// The message that asks stands there, or why it does not.
+    /// The question is posted, or the reason why not.
     Posted(GateId, Result<MessageId, Unasked>),
-    /// Somebody who decides was told that an answer comes; none when they could not be.
+    /// The response to a click is deferred; `None` if the deferral failed.
     Claimed(Option<Box<Clicked>>),
-    /// The journal has a decision on record, or does not wait for it; none when it gave no answer.
+    /// The journal recorded a decision (true) or does not have the gate pending (false); `None` if it did not answer.
     Recorded(Box<Recorded>, Option<bool>),
-    /// Somebody was answered.
+    /// A response to a click was sent.
     Answered,
 }
 
-/// Why a message that asks does not stand there.
+/// The reason why a question is not posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unasked {
-    /// It is worth another try.
+    /// The failure is temporary: retry.
     Again,
-    /// It cannot be posted.
+    /// The question cannot be posted.
     Never,
 }
 
-/// A decision on its way to its record.
+/// A decision that the journal is recording.
 pub struct Recorded {
     gate: GateId,
     decision: Decision,
-    /// Who made it; none for the clock.
+    /// The click that made the decision; `None` for an expiry.
     click: Option<Clicked>,
-    /// When it was made.
+    /// The time of the decision.
     at: Timestamp,
 }
 
-/// The behaviour and its arguments.
+/// The behavior and its arguments.
 pub struct Approvals {
-    /// Where standing allowances are kept.
+    /// The store of standing allowances.
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
-    /// Who has custody of the turns that wait.
+    /// The journal, which owns the turns with pending gates.
     pub journal: Handle<JournalMsg>,
-    /// What carries questions and answers.
+    /// The outboxes for questions and responses.
     pub ways: Ways,
-    /// Which calls run without a question for a while.
+    /// The standing allowances.
     pub allowances: Arc<Allowances>,
-    /// Where questions and decisions were noted today.
+    /// The audit, which has today's questions and decisions.
     pub audit: Arc<Audit>,
 }
 
-/// What approvals holds.
+/// The state of approvals.
 pub struct ApprovalsState {
     open: HashMap<GateId, Open>,
     seen: BoundedSet<MessageId, SEEN_MAX>,
-    /// Clicks that are being answered.
+    /// The number of click responses in progress.
     clicks: usize,
-    /// What an earlier life left is known.
+    /// True once the state of an earlier process is loaded.
     loaded: bool,
-    /// It is being read.
+    /// True while it is being loaded.
     loading: bool,
-    /// What was taken back before it was known.
+    /// The withdrawals made before it was loaded.
     withdrawn: Vec<Withdrawal>,
-    /// Gates that were closed while their questions were on their way: what stands there in the end. At most [`OPEN_MAX`].
+    /// The gates that were closed while their questions were being posted, with the final text to show. At most
+    /// [`OPEN_MAX`].
     closed: HashMap<GateId, (Gate, Decision)>,
 }
 
-/// A gate that is not closed.
+/// A pending gate.
 struct Open {
     case: Case,
     asking: AskState,
-    /// A decision is on its way to its record.
+    /// True while the journal records a decision.
     recording: bool,
 }
 
 impl Open {
-    /// One that nobody decided yet; the message that asks, where it is known.
+    /// Creates an undecided gate, with the message of the question if it is known.
     fn new(gate: Gate, posted: Option<MessageId>) -> Self {
         let asking = posted.map_or(AskState::Due, |message| AskState::Asked(Some(message)));
         Self { case: Case::open(gate), asking, recording: false }
     }
 }
 
-/// How far the question is.
+/// The state of the question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum AskState {
     /// It is to be posted.
@@ -167,7 +169,7 @@ impl Actor for Approvals {
             ApprovalsMsg::List(reply) => {
                 let mut gates: Vec<Gate> = state.open.values().map(|open| open.case.gate.clone()).collect();
                 gates.sort_by(|one, other| (one.expires_at, &one.id).cmp(&(other.expires_at, &other.id)));
-                // Whoever asked may have stopped waiting.
+                // The caller may have stopped waiting.
                 let _ = reply.send(gates);
             }
             ApprovalsMsg::Withdraw(which, reply) => {
@@ -181,7 +183,7 @@ impl Actor for Approvals {
         Ok(())
     }
 
-    /// A turn that waits may be among what was refused: the journal is asked for all of them at the next look.
+    /// A pending gate can be among the refused messages: the next check requests all of them from the journal.
     fn overflowed(&self, _ctx: &mut ActorContext<Self>, state: &mut ApprovalsState) {
         state.loaded = false;
     }
@@ -237,7 +239,7 @@ impl Actor for Approvals {
 }
 
 impl Approvals {
-    /// Reads what an earlier life left.
+    /// Loads the state of an earlier process.
     fn load(&self, ctx: &mut ActorContext<Approvals>) {
         let (journal, store, audit) = (self.journal.clone(), Arc::clone(&self.store), Arc::clone(&self.audit));
         ctx.task(
@@ -253,7 +255,7 @@ impl Approvals {
         );
     }
 
-    /// A turn waits for this. What is known already stays as it is.
+    /// Adds a pending gate of a turn. A known gate stays unchanged.
     fn take(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState, waiting: Waiting) {
         let Waiting { gate, posted } = waiting;
         if state.open.contains_key(&gate.id) || state.open.len() >= OPEN_MAX * 2 {
@@ -266,7 +268,7 @@ impl Approvals {
         self.look_at(ctx, state, &id);
     }
 
-    /// A turn waits no more.
+    /// Removes the gate of a turn that no longer needs it.
     fn gone(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState, waiting: Waiting) {
         let Waiting { gate, posted } = waiting;
         let open = state.open.remove(&gate.id);
@@ -275,7 +277,7 @@ impl Approvals {
         self.close(ctx, state, open, posted, Decision::Withdrawn);
     }
 
-    /// Shows in the place of a question what became of it, now or once it stands there.
+    /// Replaces a question by its outcome, now or once the question is posted.
     fn close(
         &self,
         ctx: &mut ActorContext<Approvals>,
@@ -306,7 +308,7 @@ impl Approvals {
         }
     }
 
-    /// Asks what is to be asked, and closes what nobody decided in time.
+    /// Posts a due question, and closes an expired gate.
     fn look_at(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState, id: &GateId) {
         let Some(open) = state.open.get_mut(id).filter(|open| !open.recording) else { return };
         if let Some(decision) = open.case.expire(self.clock.now()) {
@@ -317,7 +319,7 @@ impl Approvals {
         }
     }
 
-    /// Puts a decision on record; it counts from then on.
+    /// Has the journal record a decision, which takes effect from then on.
     fn record(&self, ctx: &mut ActorContext<Approvals>, open: &mut Open, decision: Decision, click: Option<Clicked>) {
         open.recording = true;
         let (turn, gate) = (open.case.gate.turn.clone(), open.case.gate.id.clone());
@@ -336,7 +338,7 @@ impl Approvals {
         );
     }
 
-    /// A decision is on record, or is none.
+    /// Handles the journal's response to a decision.
     fn recorded(
         &self,
         ctx: &mut ActorContext<Approvals>,
@@ -346,7 +348,7 @@ impl Approvals {
     ) {
         let Recorded { gate: id, decision, click, at } = recorded;
         let (Some(known), true) = (known, state.open.contains_key(&id)) else {
-            // It is as open as before: whoever decided is told to do it again, and the clock looks again.
+            // The gate stays open: the approver is asked to repeat the decision, and the next check handles an expiry.
             if let Some(open) = state.open.get_mut(&id) {
                 (open.recording, open.case.decision) = (false, None);
             }
@@ -371,12 +373,12 @@ impl Approvals {
         self.confirm(ctx, clicked, decision);
     }
 
-    /// The same call runs for a while without a question.
+    /// Adds an allowance, so that the same call runs without a question for a limited time.
     fn allow(&self, gate: &Gate, allowance: Allowance) {
         let at = self.clock.now();
         self.ways.account.tell(&Happening::CallAllowed { gate, allowance: &allowance, at });
         let key = keys::allowance(&allowance.id);
-        // Plain data with string keys always serialises.
+        // Plain data with string keys always serializes.
         let value = serde_json::to_string(&allowance).unwrap_or_default();
         let gone = self.allowances.add(allowance, self.clock.now());
         let gone = gone.map(|gone| Write::Delete { key: keys::allowance(&gone.id) });
@@ -384,7 +386,7 @@ impl Approvals {
         drop(self.store.write(std::iter::once(kept).chain(gone).collect()));
     }
 
-    /// Takes allowances back: from here on the calls need a yes again.
+    /// Withdraws allowances: from here on these calls require approval again.
     fn withdraw(&self, ctx: &mut ActorContext<Approvals>, which: &Withdrawal, reply: Reply<usize>) {
         let gone = self.allowances.withdraw(|allowance| which.takes_back(allowance));
         for allowance in &gone {
@@ -396,12 +398,12 @@ impl Approvals {
         let durable = self.store.commit(Self::forget(&gone));
         ctx.background(async move {
             durable.await;
-            // Whoever asked may have stopped waiting.
+            // The caller may have stopped waiting.
             let _ = reply.send(many);
         });
     }
 
-    /// No later life reads these any more.
+    /// The writes that delete these allowances from the store.
     fn forget(gone: &[Allowance]) -> Vec<Write> {
         gone.iter().map(|gone| Write::Delete { key: keys::allowance(&gone.id) }).collect()
     }

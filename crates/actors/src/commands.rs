@@ -1,13 +1,14 @@
-//! commands: what members run beside talking.
+//! commands: runs the slash commands of members.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: commands and what is being typed of them, from the gateway.
-//! Sends: answers to the outbox, wishes to be forgotten to the journal, questions to the limiter, reloads to `config_watcher`,
-//! the wish for another status line to `presence_scheduler`, `Refresh` to tools.
-//! A restart loses: the commands that run. The platform tells their members that there was no answer, and they run them again.
+//! Receives: commands and autocomplete requests from the gateway.
+//! Sends: answers to the outbox, forget requests to the journal, queries to the limiter, reloads to `config_watcher`,
+//! status line refreshes to `presence_scheduler`, `Refresh` to tools.
+//! A restart loses: the running commands. The platform reports a missing answer to their members, who run them again.
 //!
-//! Each command is a monitored task. The first thing it does is to say that an answer will come: the platform takes that word
-//! once, so it is also what keeps a command that arrives twice from being run twice. Without it nothing is done.
+//! Each command runs in a monitored task. The task first defers the response on the platform. The platform accepts one
+//! deferral for each command, so the deferral is also the claim that makes commands idempotent: a second delivery of a
+//! command fails to claim it. Without a claim, nothing is executed.
 
 mod approvals;
 mod cleaning;
@@ -56,77 +57,77 @@ use domain::tool::server::Tooling;
 use domain::triage::Rules;
 use ports::{Clock, Origin, PostError, PostRequest, PostResult, Store, Vitals};
 
-/// Commands that run at once.
+/// The maximum number of concurrent commands.
 const RUNNING_MAX: usize = 64;
-/// Commands of one person that run at once.
+/// The maximum number of concurrent commands of one person.
 const OWN_MAX: usize = 3;
-/// Short answers on their way at once: choices for somebody who types, and refusals. Further ones are dropped.
+/// The maximum number of concurrent short responses: autocomplete choices and refusals. Further ones are dropped.
 const ASIDE_MAX: usize = 64;
-/// Commands remembered, so that none is run twice; the oldest are forgotten first.
+/// The maximum number of remembered commands, for deduplication; the oldest is evicted first.
 const SEEN_MAX: usize = 4_096;
-/// How long a command may take.
+/// The timeout of a command.
 const WITHIN: Duration = Duration::from_secs(30);
-/// How long choices for somebody who types are worth anything.
+/// The timeout of autocomplete choices.
 const SUGGEST_WITHIN: Duration = Duration::from_secs(2);
-/// The first look at what is offered: connecting comes first.
+/// The delay of the first registration, so that the connection comes first.
 const REGISTER_AFTER: Duration = Duration::from_millis(250);
-/// How often the settings are looked at for a change of what is offered.
+/// The interval at which the settings are checked for changed commands.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// How long one try to offer the commands may take.
+/// The timeout of one attempt to register the commands.
 const REGISTER_WITHIN: Duration = Duration::from_secs(60);
-/// Waits between such tries.
+/// The backoff between these attempts.
 const REGISTER_AGAIN: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(300) };
 
-/// How a command ended.
+/// The end of a command.
 pub struct Ending {
     outcome: &'static str,
     took: Duration,
 }
 
-/// What commands work with.
+/// The dependencies of commands.
 pub struct CommandParts {
-    /// What this process runs with.
+    /// The running configuration.
     pub live: Live,
-    /// The door whose members have rows of the ledger without a door.
+    /// The door whose members have ledger rows without a door.
     pub home: Door,
-    /// Where memory is kept.
+    /// The store of memory.
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
-    /// How everything is.
+    /// The health of the whole program.
     pub vitals: Arc<dyn Vitals>,
-    /// The doors whose platforms are told which commands there are.
+    /// The doors whose platforms need a registration of the commands.
     pub registers: Vec<Door>,
-    /// What carries answers.
+    /// The outboxes for answers.
     pub ways: Ways,
-    /// Who has custody of open turns.
+    /// The journal, which owns open turns.
     pub journal: Handle<JournalMsg>,
-    /// Who knows how members stand against their limits.
+    /// The limiter.
     pub rate_limiter: Handle<RateLimiterMsg>,
-    /// Who reads changed files.
+    /// The watcher of configuration files.
     pub config_watcher: Handle<ConfigWatcherMsg>,
-    /// Who has the status line written.
+    /// The scheduler of the status line.
     pub presence_scheduler: Handle<PresenceMsg>,
-    /// What may not be remembered any more.
+    /// The record of forget requests.
     pub forgotten: Arc<Forgotten>,
-    /// What members told us to keep.
+    /// The facts about members.
     pub facts: Arc<FactKeeper>,
-    /// How many turns are in flight.
+    /// The turns in flight.
     pub in_flight: Arc<InFlight>,
-    /// The tool servers and how they are.
+    /// The tool servers and their states.
     pub tooling: Arc<RwLock<Tooling>>,
-    /// The tools that there are now.
+    /// The available tools.
     pub toolbox: Arc<Toolbox>,
-    /// Who reads lists of tools again.
+    /// The supervisor of tool servers.
     pub tools: Handle<ToolsMsg>,
-    /// Who knows what waits for a decision.
+    /// The actor that holds pending decisions.
     pub approvals: Handle<ApprovalsMsg>,
-    /// Which calls approvers let run for a while.
+    /// The standing allowances.
     pub allowances: Arc<Allowances>,
 }
 
 impl CommandParts {
-    /// What there is to be served: built-in tools, tool servers, whatever state they are in, and calls that a rule asks about.
+    /// The available features: built-in tools, tool servers in any state, and calls that a rule asks about.
     fn served(&self) -> Served {
         let servers = !self.tooling.read().servers.is_empty();
         let asks = self.live.now().tool_rules.iter().any(|rule| rule.verdict == Verdict::Ask);
@@ -134,44 +135,44 @@ impl CommandParts {
         Served { tools, questions: servers || asks }
     }
 
-    /// Where a command is answered.
+    /// The desk that answers a command.
     fn desk<'a>(&'a self, command: &'a Command) -> Desk<'a> {
         Desk::new(&self.ways, &command.callback, &command.place)
     }
 }
 
-/// What its timer and its tasks tell it.
+/// Events from its timer and its tasks.
 pub enum CommandsEvent {
-    /// A task: this person's command ended.
+    /// A task: the command of this person ended.
     Ended(Person, &'static str, Ending),
-    /// A task panicked. Its member is told.
+    /// A task panicked. Its member is notified.
     Panicked(Box<Command>, String),
-    /// Time to offer the commands, where they are not offered as they should be.
+    /// The time to register the commands, where the registration is missing or out of date.
     Register,
-    /// A task: wishes to be forgotten that were noted before this life began.
+    /// A task: the forget requests from before this process started.
     Noted(Vec<Wished>),
-    /// Time to clean up after such wishes.
+    /// The time to clean up after forget requests.
     Clean,
-    /// A task: what came of offering these.
+    /// A task: the result of registering these commands.
     Registered(Vec<Spec>, Result<PostResult, PostError>),
 }
 
-/// The behaviour and its arguments.
+/// The behavior and its arguments.
 pub struct Commands {
-    /// What commands work with.
+    /// The dependencies of commands.
     pub parts: Arc<CommandParts>,
 }
 
-/// What commands holds.
+/// The state of the actor.
 pub struct CommandsState {
     seen: BoundedSet<MessageId, SEEN_MAX>,
     running: HashMap<Person, usize>,
     aside: Arc<Semaphore>,
-    /// What was offered last; none when it has yet to be.
+    /// The commands of the last registration; `None` if there is none yet.
     offered: Option<Vec<Spec>>,
-    /// Tries to offer that failed in a row.
+    /// The number of consecutive failed registrations.
     failures: u32,
-    /// Wishes to be forgotten that are cleaned up after.
+    /// The scheduled cleanups of forget requests.
     cleanings: Cleanings,
 }
 
@@ -183,7 +184,7 @@ impl Actor for Commands {
     fn start(&self, ctx: &mut ActorContext<Commands>) -> Result<CommandsState, Crash> {
         ctx.after(REGISTER_AFTER, CommandsEvent::Register);
         let parts = Arc::clone(&self.parts);
-        // What cannot be read is left to the process that noted it.
+        // Unreadable requests are left to the process that recorded them.
         ctx.task(async move { CommandsEvent::Noted(cleaning::noted(&parts).await) }, |_| {
             CommandsEvent::Noted(Vec::new())
         });
@@ -293,7 +294,7 @@ impl Commands {
         );
     }
 
-    /// A command that forgets is cleaned up after when no turn from before can be left.
+    /// Schedules the cleanup of a forget command for the time when no earlier turn can be left.
     fn clean_after(&self, state: &mut CommandsState, command: &Command) {
         let place = match CommandKind::named(&command.name) {
             Some(CommandKind::Forget) => None,
@@ -305,7 +306,7 @@ impl Commands {
         state.cleanings.add(Wished { person, place, cut, noted }, due);
     }
 
-    /// Says why a command is not run, if there is room for that.
+    /// Reports the reason for refusing a command, if there is room for a response.
     fn refuse(
         &self,
         ctx: &mut ActorContext<Commands>,
@@ -331,13 +332,13 @@ impl Commands {
             let choices = handlers::choices(&parts, &typing).await;
             let outbox = parts.ways.outboxes.of(&typing.callback.id.door);
             let request = PostRequest::Suggest { to: typing.callback, choices };
-            // Whoever types on asks again.
+            // Further typing sends a new request.
             let _ = outbox.call(|reply| OutboxMsg::Interact(request, reply), SUGGEST_WITHIN).await;
             drop(room);
         });
     }
 
-    /// Offers what the settings of now lead to, unless that is what was offered last.
+    /// Registers the commands of the current settings, unless they equal the last registration.
     fn register(&self, ctx: &mut ActorContext<Commands>, state: &CommandsState) {
         let running = self.parts.live.now();
         let at_any =
@@ -413,7 +414,7 @@ impl CommandsState {
     }
 }
 
-/// Answers one command, and tells how that went.
+/// Answers one command, and reports its outcome.
 async fn serve(parts: &CommandParts, command: &Command) -> &'static str {
     let desk = parts.desk(command);
     if !desk.claim().await {
@@ -426,7 +427,7 @@ async fn serve(parts: &CommandParts, command: &Command) -> &'static str {
     if desk.respond(piece).await { outcome } else { "unanswered" }
 }
 
-/// The command's name as it may stand in labels.
+/// The name of the command as a label.
 fn known(command: &Command) -> &'static str {
     CommandKind::named(&command.name).map_or("unknown", CommandKind::name)
 }

@@ -1,13 +1,14 @@
-//! mcp: keeps the connection to one tool server.
+//! mcp: maintains the connection to one tool server.
 //!
 //! Supervised by: tools (permanent).
-//! Receives: calls from turns, the wish to read the list again from tools; its timers, and what its tasks found.
-//! Sends: lists of tools to `tool_cache`; answers to who called.
-//! A restart loses: the connection and the calls under way; the process of a server ends with its connection.
+//! Receives: calls from turns, refresh requests from tools; events from its timers and its tasks.
+//! Sends: lists of tools to `tool_cache`; results to callers.
+//! A restart loses: the connection and the calls in progress; the process of a server ends with its connection.
 //!
-//! It awaits nothing in its mailbox: connecting, reading lists, signs of life and calls are tasks. A call that finds no
-//! connection is answered at once, unless the first one has been under way for a few seconds only: it waits for that then, because the
-//! tools of a server are known from its last list before it is there. Processes are started a few at a time.
+//! The actor never blocks on I/O: connecting, reading lists, pings and calls are tasks. A call without a connection
+//! fails immediately. Exception: if the first connection attempt started only seconds ago, the call is queued until it
+//! completes, because the tools of a server are known from its last list before it is connected. A bounded number of
+//! processes start at a time.
 
 mod link;
 mod published;
@@ -35,110 +36,111 @@ use domain::tool::{CallError, CallErrorKind};
 use ports::tools::{Listing, ServerEntry};
 use ports::{Dice, ToolServer, ToolServers};
 
-/// The age of a first attempt to connect from which on calls do not wait for it.
+/// The age of a first connection attempt after which calls fail instead of being queued for it.
 const CALLS_WAIT: Duration = Duration::from_secs(10);
-/// The time between two updates of how long a start has been under way.
+/// The time between two progress reports of a start.
 const TELL_EVERY: Duration = Duration::from_secs(1);
-/// How long reading a list may take; the edge has the same bound.
+/// The timeout of reading a list; the edge has the same bound.
 const LIST_WITHIN: Duration = Duration::from_secs(11);
-/// Waits before a lost connection is begun again.
+/// The backoff of reconnection attempts.
 const RECONNECT: Backoff = Backoff { base: Duration::from_millis(500), cap: Duration::from_secs(60) };
-/// How long a connection must last for the waits to start over.
+/// The minimum lifetime of a connection that resets the backoff.
 const LASTED: Duration = Duration::from_secs(10);
-/// Failures in a row after which a server counts as left alone.
+/// The number of consecutive failures after which the circuit breaker opens.
 const OPEN_AFTER: u32 = 5;
-/// Pause before a changed list is read, in which more changes join the first.
+/// The debounce time before a changed list is read.
 const DEBOUNCE: Duration = Duration::from_secs(1);
-/// How many times as long as reading a list took, the next one waits.
+/// The pause before the next read of a list, as a multiple of the duration of the last read.
 const LIST_SHARE: u32 = 10;
-/// How often lists are read of servers that do not tell of changes.
+/// The interval at which the lists of servers without change notifications are read.
 const RELIST_EVERY: Duration = Duration::from_secs(300);
-/// A call that waited for less than this and got no answer says nothing of the server.
+/// A call that ended without an answer after less than this time does not count against the server.
 const SILENCE: Duration = Duration::from_secs(5);
-/// How often a server is asked for a sign of life.
+/// The interval of pings.
 const PING_EVERY: Duration = Duration::from_secs(30);
-/// How often what is odd about the list of a server is logged at most.
+/// The minimum time between two log lines about anomalies in a list.
 const ODD_EVERY: Duration = Duration::from_secs(60);
-/// How long a session may take to end in order; then its process is killed.
+/// The timeout of a regular end of a session; then its process is killed.
 const CLOSE_WITHIN: Duration = Duration::from_millis(1_500);
 
-/// A connection that was just made, and the first list of its tools.
+/// A new connection, and the first list of its tools.
 pub type Fresh = (Arc<dyn ToolServer>, Listing);
 
-/// Connects to a server and reads the first list of its tools, each within its own bound. A process waits for its place among `starts`.
+/// Connects to a server and reads the first list of its tools; each step has its own timeout. A process acquires a slot
+/// of `starts` first.
 ///
 /// # Errors
-/// What is wrong, and the fix.
+/// Returns the problem and its fix.
 pub async fn connect(servers: &dyn ToolServers, entry: &ServerEntry, starts: &Starts) -> Result<Fresh, String> {
     link::connect(servers, entry, starts, LIST_WITHIN).await
 }
 
-/// What its timers and its tasks tell it. Each names the attempt that it belongs to: what an earlier one tells is ignored.
+/// Events from its timers and its tasks. Each names its connection attempt; events of earlier attempts are ignored.
 pub enum McpEvent {
-    /// Time to connect.
+    /// The time to connect.
     Connect(Attempt),
-    /// A task: connected, with the first list, or why not.
+    /// A task: connected, with the first list, or the reason of the failure.
     Connected(Attempt, Result<Box<Fresh>, String>),
-    /// Time to say how long the attempt has been under way.
+    /// The time to report the progress of the attempt.
     Tell(Attempt),
     /// A task: the connection is lost.
     Lost(Attempt, String),
     /// A task: the list may have changed.
     Changed(Attempt),
-    /// The pause before a reading of the list is over.
+    /// The debounce time of a list read is over.
     Due(Attempt),
-    /// Time to read the list again.
+    /// The time to read the list again.
     Relist(Attempt),
-    /// A task: the list, or why it cannot be read; and how long that took.
+    /// A task: the list, or the error; and the duration of the read.
     Listed(Attempt, Result<Listing, CallError>, Duration),
-    /// Time for a sign of life.
+    /// The time to send a ping.
     Ping(Attempt),
-    /// A task: there was one, or why not.
+    /// A task: the result of a ping.
     Pinged(Attempt, Result<(), CallError>),
     /// A task: a call ended.
     Called(Attempt, CallSign),
-    /// No calls were sent for a while: the next one decides whether more are.
+    /// The pause of the circuit breaker is over: the next call decides if the breaker closes.
     HalfOpen(Attempt),
 }
 
-/// What a call that ended tells of the server.
+/// The result of a call as evidence about the server.
 pub enum CallSign {
-    /// It answered.
+    /// The server answered.
     Answered,
-    /// It did not, for this turn of this person.
+    /// The server did not answer, for this turn of this person.
     Silent(Option<(TurnId, Person)>),
 }
 
-/// The behaviour and its arguments.
+/// The behavior and its arguments.
 pub struct McpActor {
     /// The server.
     pub entry: Arc<ServerEntry>,
-    /// Connects.
+    /// The connector.
     pub servers: Arc<dyn ToolServers>,
-    /// Who is told of lists.
+    /// The tool cache, which receives the lists.
     pub cache: Handle<ToolCacheMsg>,
     /// Jitter.
     pub dice: Arc<dyn Dice>,
-    /// Where its status is shown.
+    /// The publisher of the server's status.
     pub published: Published,
-    /// The places of processes that start at once.
+    /// The slots for concurrent process starts.
     pub starts: Starts,
 }
 
-/// What the actor of a server holds.
+/// The state of the actor of a server.
 pub struct McpState {
-    /// Counts attempts to connect.
+    /// The number of the current connection attempt.
     attempt: Attempt,
-    /// When the last attempt to connect began.
+    /// The start of the last connection attempt.
     begun: Instant,
-    /// Attempts that failed in a row, or did not last.
+    /// The number of consecutive attempts that failed or did not last.
     failures: u32,
     link: Link,
     status: ServerStatus,
     odd: Odd,
 }
 
-/// What was logged last about a list that is odd or cannot be read.
+/// The last log lines about an invalid or unreadable list.
 #[derive(Default)]
 struct Odd {
     told: Vec<String>,
@@ -146,7 +148,7 @@ struct Odd {
 }
 
 impl Odd {
-    /// True if these lines are to be logged: they are others than those before, and a minute has passed since.
+    /// True if these lines are to be logged: they differ from the last ones, and a minute has passed since.
     fn is_news(&mut self, lines: &[String]) -> bool {
         let soon = self.at.is_some_and(|at| at.elapsed() < ODD_EVERY);
         if lines.is_empty() || soon || lines == self.told {
@@ -158,17 +160,17 @@ impl Odd {
 }
 
 impl McpState {
-    /// How long the attempt has been under way.
+    /// The elapsed time of the attempt, as text.
     fn progress(&self) -> String {
         format!("{} s", self.begun.elapsed().as_secs())
     }
 
-    /// Why no call is taken while the server starts.
+    /// The reason for rejecting a call while the server starts.
     fn starting(&self) -> String {
         format!("it is starting: {} so far; try again later", self.progress())
     }
 
-    /// Works on the connection, if there is one.
+    /// Applies `work` to the connection, if there is one.
     fn with_link(&mut self, work: impl FnOnce(&mut Up)) {
         if let Link::Up(up) = &mut self.link {
             work(up);
@@ -246,7 +248,7 @@ impl Actor for McpActor {
     async fn stop(&self, _ctx: &mut ActorContext<Self>, state: &mut McpState) {
         match std::mem::replace(&mut state.link, Link::Waiting(String::new())) {
             Link::Up(up) => {
-                // Whatever is left after that is killed when the last handle is dropped.
+                // Dropping the last handle kills the remaining process.
                 let _ = timeout(CLOSE_WITHIN, up.server.close()).await;
             }
             Link::Connecting(waiting) => self.refuse(waiting, "it was told to stop"),
@@ -293,7 +295,7 @@ impl McpActor {
         );
     }
 
-    /// Shows how long the attempt has been under way. Calls that waited for it long enough are refused.
+    /// Reports the elapsed time of the attempt. Rejects calls that were queued for too long.
     fn tell_progress(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState, attempt: Attempt) {
         let Link::Connecting(waiting) = &mut state.link else { return };
         let waiting = if state.begun.elapsed() >= CALLS_WAIT { std::mem::take(waiting) } else { Vec::new() };
@@ -326,16 +328,16 @@ impl McpActor {
         self.publish(state, ServerStatus::Ready);
     }
 
-    /// Whether a call is one of a tool as the server offers it now.
+    /// True if the call is for a tool in the server's current list.
     fn offers(&self, listing: &Listing, call: &ServerCall) -> bool {
         let same = |pin: &Pin| listing.tools.iter().any(|tool| tool.name == call.request.name && Pin::of(tool) == *pin);
         self.entry.trusted || call.pin.as_ref().is_none_or(same)
     }
 
-    /// Answers calls that were not sent.
+    /// Rejects calls that were not sent.
     fn refuse(&self, calls: impl IntoIterator<Item = ServerCall>, why: &str) {
         for call in calls {
-            // Who asked may have gone away.
+            // The caller may have stopped waiting.
             let _ = call.reply.send(Err(unavailable(&self.entry.name, why)));
         }
     }
@@ -343,7 +345,7 @@ impl McpActor {
     fn lost(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState, reason: String) {
         let lasted = matches!(&state.link, Link::Up(up) if up.since.elapsed() >= LASTED);
         state.failures = if lasted { 1 } else { state.failures.saturating_add(1) };
-        // Events of this attempt that are still under way are ignored from here on.
+        // Pending events of this attempt are ignored from here on.
         state.attempt = state.attempt.next();
         if let Link::Connecting(waiting) = std::mem::replace(&mut state.link, Link::Waiting(reason.clone())) {
             self.refuse(waiting, &reason);
@@ -365,7 +367,7 @@ impl McpActor {
     ) {
         let attempt = state.attempt;
         let Link::Up(up) = &mut state.link else { return };
-        // A list that takes long to read, or changes all the time, does not take all of the time.
+        // A list that is slow to read or changes constantly uses a bounded share of the time.
         let pause = (took * LIST_SHARE).clamp(DEBOUNCE, RELIST_EVERY);
         if let Some(wait) = up.listed(pause) {
             ctx.after(wait, McpEvent::Due(attempt));
@@ -381,7 +383,7 @@ impl McpActor {
         }
     }
 
-    /// Hands a list on.
+    /// Sends a list to the cache.
     fn tell(&self, state: &mut McpState, listing: Listing) {
         let (server, tools) = (&self.entry.name, listing.tools.len());
         if state.odd.is_news(&listing.warnings) {
@@ -390,7 +392,8 @@ impl McpActor {
             }
         }
         tracing::debug!(event = "mcp.listed", %server, tools, "the list of tools was read");
-        // A cache that refuses this asks for the servers again when it restarts or has room, and then all lists are read again.
+        // A cache that refuses this requests the servers again at its restart or once it has room; all lists are read
+        // again then.
         self.cache.tell(ToolCacheMsg::Listed(self.entry.name.clone(), listing.tools));
     }
 
@@ -403,7 +406,7 @@ impl McpActor {
                 }
                 "it left calls without an answer, and is left alone for some seconds"
             }
-            // There are no more of them than places for calls, and they wait for a bounded time.
+            // Their number is bounded by the permits for calls, and their wait by a timeout.
             Link::Connecting(waiting) if first => return waiting.push(call),
             Link::Connecting(_) => state.status.reason().unwrap_or(&starting),
             Link::Waiting(reason) => reason,
@@ -428,8 +431,8 @@ impl McpActor {
     }
 }
 
-/// Whether a failure says that the server did not answer, which speaks of the server and not of the call. A deadline that was short
-/// because its turn had no more time left says nothing of the server.
+/// True if a failure means that the server did not respond, which counts against the server. A deadline that was short
+/// because its turn had little time left does not count.
 fn is_silence(kind: CallErrorKind, waited: Duration) -> bool {
     match kind {
         CallErrorKind::Lost | CallErrorKind::Malformed => true,

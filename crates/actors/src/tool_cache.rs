@@ -1,13 +1,13 @@
-//! `tool_cache`: makes the one catalogue of what all sources offer, and publishes it whenever it changes.
+//! `tool_cache`: builds the catalogue of the tools of all sources, and publishes it on every change.
 //!
 //! Supervised by: tools (permanent).
-//! Receives: which servers there are from tools, their lists from their actors, what its tasks read and made.
+//! Receives: the list of servers from tools, their tool lists from their actors, the results of its tasks.
 //! Sends: `CacheBegan` to tools. Turns read the toolbox.
-//! A restart loses: changes that were not stored yet; the toolbox stays, and the servers and their lists are read again.
+//! A restart loses: changes that are not stored yet; the toolbox stays, and the servers and their lists are read again.
 //!
-//! The last good list of each server is stored, so that its tools are known before it is connected. A tool that is not what it was
-//! when it was accepted is held back until an operator accepts it, unless its server is trusted. A list that changes all the time costs
-//! a bounded share of a core and a bounded number of stored bytes a second; see `saving`.
+//! The last valid list of each server is stored, so that its tools are known before it is connected. A tool that
+//! changed since it was accepted is withheld until an operator accepts it, unless its server is trusted. A list that
+//! changes constantly uses a bounded share of a core and a bounded number of stored bytes a second; see `saving`.
 
 mod building;
 mod saving;
@@ -34,61 +34,62 @@ use ports::Store;
 use ports::tools::Transport;
 use tokio::time::Instant;
 
-/// Pause before a catalogue is made, in which more changes join the first.
+/// The debounce time before a catalogue is built.
 const DEBOUNCE: Duration = Duration::from_millis(50);
-/// A catalogue is not made again for so many times as long as it took to make.
+/// The minimum pause after a build, as a multiple of its duration.
 const BUILD_SHARE: u32 = 10;
-/// The longest of these pauses.
+/// The maximum of these pauses.
 const BUILD_PAUSE_MAX: Duration = Duration::from_secs(60);
-/// How often what is stored of servers is written again, so that it lives as long as they are configured.
+/// The interval at which the stored records of servers are renewed, so that they live as long as the servers are
+/// configured.
 const RENEW_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Processes that name themselves of which something is stored in one life of this actor.
+/// The maximum number of self-announced processes with stored records in one life of this actor.
 const PROVIDERS_MAX: usize = 200;
-/// The most lines of one kind that are logged for one change.
+/// The maximum number of log lines of one kind for one change.
 const LINES_MAX: usize = 20;
 
-/// What its timer and its tasks tell it.
+/// Events from its timer and its tasks.
 pub enum ToolCacheEvent {
-    /// A task: what is stored of a server.
+    /// A task: the stored record of a server.
     Loaded(ServerName, Option<Box<ServerRecord>>),
-    /// Time to make the catalogue.
+    /// The time to build the catalogue.
     Build,
-    /// A task: it is made; none when nothing changed.
+    /// A task: the catalogue is built; `None` if nothing changed.
     Built(Result<Option<Box<Built>>, String>),
-    /// Time to write what is stored again.
+    /// The time to renew the stored records.
     Renew,
-    /// Time to store what is known of a server.
+    /// The time to store the record of a server.
     Save(ServerName),
-    /// A task: the record of a server; none when it could not be made.
+    /// A task: the record of a server; `None` if building it failed.
     Recorded(ServerName, Option<Box<Record>>),
 }
 
-/// What this program offers itself.
+/// The built-in tools.
 #[derive(Clone)]
 pub struct BuiltIn {
-    /// Its tools.
+    /// The tools.
     pub offer: Offer,
-    /// The way to them.
+    /// The route to them.
     pub caller: Caller,
-    /// Where those of them that have models asked are heard.
+    /// The open calls of built-in tools that can call models.
     pub clean_calls: Arc<OpenCalls>,
 }
 
-/// The behaviour and its arguments.
+/// The behavior and its arguments.
 pub struct ToolCache {
-    /// Where turns find the tools.
+    /// The toolbox that turns read.
     pub toolbox: Arc<Toolbox>,
-    /// What this program offers itself.
+    /// The built-in tools.
     pub built_in: BuiltIn,
-    /// Where lists are kept.
+    /// The store of tool lists.
     pub store: Arc<dyn Store>,
-    /// Who knows the servers.
+    /// The supervisor of tools, which holds the list of servers.
     pub tools: Handle<ToolsMsg>,
-    /// Where the names of tools are shown.
+    /// The published names of tools.
     pub tooling: Arc<RwLock<Tooling>>,
 }
 
-/// What the cache holds.
+/// The state of the cache.
 pub struct ToolCacheState {
     known: BTreeMap<ServerName, Known>,
     work: Work,
@@ -97,45 +98,45 @@ pub struct ToolCacheState {
     /// The catalogue has to be made although no list changed.
     rebuild: bool,
     catalogue: Arc<Catalogue>,
-    /// Lines that were logged, so that each is logged once.
+    /// The lines in the log, so that each is logged once.
     told: BTreeSet<String>,
-    /// Processes that named themselves and of which something is stored.
+    /// The self-announced processes with stored records.
     providers: BTreeSet<ServerName>,
 }
 
-/// Whether a catalogue is being made.
+/// The state of building the catalogue.
 enum Work {
     Idle,
-    /// It will be, soon.
+    /// A build is scheduled.
     Due,
-    /// It is, since then, and something may have changed since it was begun.
+    /// A build is in progress since `since`; `again`: the input may have changed since its start.
     Building {
         since: Instant,
         again: bool,
     },
 }
 
-/// What is known of one server.
+/// The state of one server.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact that stands by itself")]
 struct Known {
     server: CachedServer,
     fingerprint: String,
-    /// The list that is offered.
+    /// The published list.
     tools: Arc<Vec<Arc<Tool>>>,
-    /// That is all that the server offers: everything had room.
+    /// True if the published list is the complete list of the server: no tool was omitted for lack of room.
     whole: bool,
     pins: Arc<BTreeMap<String, Pin>>,
     /// A newer list.
     listed: Option<Vec<Tool>>,
-    /// The stored record is still being read: nothing is compared before that.
+    /// True while the stored record is being read; lists are compared only afterwards.
     loading: bool,
-    /// Its tools are accepted as they are.
+    /// True if its tools are accepted as they are.
     accept: bool,
-    /// Names of tools that are held back.
+    /// The names of withheld tools.
     changed: Vec<String>,
-    /// The list was stored in this life.
+    /// True if the list was stored in this life.
     stored: bool,
-    /// When it is stored again.
+    /// The schedule of its next write.
     saving: Saving,
 }
 
@@ -146,7 +147,7 @@ impl Actor for ToolCache {
 
     fn start(&self, ctx: &mut ActorContext<ToolCache>) -> Result<ToolCacheState, Crash> {
         ctx.after(RENEW_EVERY, ToolCacheEvent::Renew);
-        // Its supervisor runs, since it is starting this actor; a full one sends the servers once it has room.
+        // Its supervisor is running, since it starts this actor; a full one sends the servers once it has room.
         self.tools.tell(ToolsMsg::CacheBegan);
         let catalogue = Arc::clone(&self.toolbox.now().catalogue);
         let (known, told) = (BTreeMap::new(), BTreeSet::new());
@@ -185,9 +186,9 @@ impl Actor for ToolCache {
         Ok(())
     }
 
-    /// The servers, or a list of one, may be among what was refused: both are sent again to a cache that began.
+    /// The refused messages can include the servers or a list: a cache that reports its start gets both again.
     fn overflowed(&self, _ctx: &mut ActorContext<Self>, _state: &mut ToolCacheState) {
-        // A supervisor that refuses this sends the servers once its own mailbox has room; lists that are missing then come at the
+        // A supervisor that refuses this sends the servers once its mailbox has room; missing lists arrive with the
         // next refresh.
         self.tools.tell(ToolsMsg::CacheBegan);
     }
@@ -202,7 +203,7 @@ impl Actor for ToolCache {
             ToolCacheEvent::Loaded(name, record) => {
                 if let Some(known) = state.known.get_mut(&name).filter(|known| known.loading) {
                     known.loading = false;
-                    // An entry that was replaced meanwhile leads elsewhere.
+                    // The record of an entry that was replaced meanwhile does not apply.
                     if let Some(record) = record.filter(|record| record.entry == known.fingerprint) {
                         known.tools = Arc::new(record.tools.into_iter().map(Arc::new).collect());
                         known.pins = Arc::new(record.pins);
@@ -227,7 +228,7 @@ impl Actor for ToolCache {
                 match built {
                     Ok(Some(built)) => self.built(ctx, state, *built),
                     Ok(None) => {}
-                    // One that failed would fail again: what there was stays.
+                    // A retry would fail too; the previous catalogue stays.
                     Err(error) => {
                         tracing::error!(%error, "the catalogue of tools could not be made; the last one stays");
                     }
@@ -254,7 +255,7 @@ impl ToolCacheState {
         }
     }
 
-    /// Whether a line is new. A limited number is remembered; a line that was forgotten is logged again.
+    /// True if a line is new. The record is bounded; an evicted line is logged again.
     fn is_new(&mut self, line: &str) -> bool {
         const TOLD_MAX: usize = 1_000;
         if self.told.len() >= TOLD_MAX {
@@ -299,7 +300,7 @@ impl ToolCache {
         ctx.task(
             async move {
                 let text = store.get(&keys::tools(&name)).await;
-                // A long list takes longer to read than a task may hold its thread.
+                // Parsing a long list would block the task's thread for too long.
                 let parsed = tokio::task::spawn_blocking(move || ServerRecord::parse(&text?, &fingerprint));
                 ToolCacheEvent::Loaded(name, parsed.await.ok().flatten().map(Box::new))
             },
@@ -309,7 +310,7 @@ impl ToolCache {
 
     fn build(&self, ctx: &mut ActorContext<ToolCache>, state: &mut ToolCacheState) {
         if state.known.values().any(|known| known.loading) {
-            // What is read last makes it, so that no tool is gone for a moment.
+            // The last read triggers the build, so that no tool disappears temporarily.
             state.work = Work::Idle;
             return;
         }
@@ -368,7 +369,7 @@ impl ToolCache {
 
     fn built_server(&self, ctx: &mut ActorContext<ToolCache>, state: &mut ToolCacheState, built: BuiltServer) {
         let BuiltServer { name, fingerprint, tools, whole, pins, changed, accepted, shown, unsaved, decided } = built;
-        // A server that is gone, or whose entry leads elsewhere now, is another one.
+        // A server that was removed or has a different entry now counts as another server.
         let Some(known) = state.known.get_mut(&name).filter(|known| known.fingerprint == fingerprint) else { return };
         if known.loading {
             return;

@@ -1,11 +1,11 @@
-//! tools: supervises the cache of tools, who listens for providers, and an actor for each tool server: those that are configured, and
-//! those that announced themselves.
+//! tools: supervises the tool cache, the listener for providers, and one actor for each tool server: the configured
+//! servers and those that announced themselves.
 //!
 //! Supervised by: staffai (permanent). Its children are permanent.
-//! Receives: that settings changed from `config_watcher`, that the cache began from the cache, who provides tools from `providers`, an
-//! operator's wish from commands.
-//! Sends: the servers that there are to `tool_cache`, wishes to read lists again to the actors of servers.
-//! A restart loses: its children; servers are connected anew.
+//! Receives: changed settings from `config_watcher`, the start of the cache from the cache, the announced servers from
+//! `providers`, refresh requests of operators from commands.
+//! Sends: the list of servers to `tool_cache`, refresh requests to the actors of servers.
+//! A restart loses: its children; servers are reconnected.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,37 +24,37 @@ use domain::tool::ServerName;
 use ports::tools::{ServerEntries, ServerEntry, ServerOff};
 use ports::{Dice, ToolServers};
 
-/// The behaviour and its arguments.
+/// The behavior and its arguments.
 pub struct Tools {
-    /// The row that the actor of each server is supervised by.
+    /// The supervision row of server actors.
     pub template: &'static Row,
-    /// What this process runs with.
+    /// The running configuration.
     pub live: Live,
-    /// Connects to servers.
+    /// The connector for servers.
     pub servers: Arc<dyn ToolServers>,
-    /// Who offers their tools.
+    /// The tool cache, which publishes the tools.
     pub cache: Handle<ToolCacheMsg>,
     /// Jitter.
     pub dice: Arc<dyn Dice>,
-    /// Where the status of servers is shown.
+    /// The publisher of server states.
     pub published: Published,
-    /// The places of processes that start at once.
+    /// The slots for concurrent process starts.
     pub starts: Starts,
-    /// Where what happens is told.
+    /// The account of events.
     pub account: Account,
 }
 
-/// What the supervisor of tools tells itself.
+/// Events that the supervisor of tools sends to itself.
 pub enum ToolsEvent {
-    /// The servers that run are to be those that are configured.
+    /// Aligns the running servers with the configured servers.
     Apply,
 }
 
-/// What the supervisor of tools holds.
+/// The state of the supervisor of tools.
 #[derive(Default)]
 pub struct ToolsState {
     known: BTreeMap<ServerName, CachedServer>,
-    /// Processes that announced themselves.
+    /// The processes that announced themselves.
     provided: Vec<ServerEntry>,
     /// The cache has not been told of them as they are.
     untold: bool,
@@ -70,7 +70,7 @@ impl Actor for Tools {
     type State = ToolsState;
 
     fn start(&self, _ctx: &mut ActorContext<Tools>) -> Result<ToolsState, Crash> {
-        // The cache is started next, and says so.
+        // The cache starts next and reports it.
         Ok(ToolsState::default())
     }
 
@@ -88,10 +88,10 @@ impl Actor for Tools {
                 apply_soon(ctx);
             }
             ToolsMsg::Provided(entries) => {
-                // They can be reached now: what waits for another attempt to connect makes it.
+                // These servers are reachable now: a server in backoff reconnects at once.
                 for entry in &entries {
                     if let Some(known) = state.known.get(&entry.name).filter(|known| *known.entry == *entry) {
-                        // An actor that is down connects when it restarts; a full one has messages to handle, so it is connected.
+                        // An actor that is down connects at its restart; one with a full mailbox is connected.
                         known.line.handle.tell(McpMsg::Reachable);
                     }
                 }
@@ -99,7 +99,8 @@ impl Actor for Tools {
                 apply_soon(ctx);
             }
             ToolsMsg::Refresh => {
-                // A cache that is down has nothing to accept; if a full one refuses this, the operator repeats the command.
+                // A cache that is down has nothing to accept; if a full one refuses this, the operator repeats the
+                // command.
                 self.cache.tell(ToolCacheMsg::Accept);
                 refresh(state);
             }
@@ -107,7 +108,7 @@ impl Actor for Tools {
         Ok(())
     }
 
-    /// A new configuration, or a cache that began, may be among what was refused.
+    /// The refused messages can include a new configuration or the start of the cache.
     fn overflowed(&self, ctx: &mut ActorContext<Self>, state: &mut ToolsState) {
         state.untold = true;
         apply_soon(ctx);
@@ -126,7 +127,7 @@ impl Actor for Tools {
 }
 
 impl Tools {
-    /// Starts, stops and replaces the actors of the servers whose entries changed, and no others. One is stopped at a time.
+    /// Starts, stops and replaces only the actors of servers whose entries changed. Stops run one after the other.
     async fn apply(&self, ctx: &mut ActorContext<Tools>, state: &mut ToolsState) -> Result<(), Crash> {
         let running = self.live.now();
         let ServerEntries { entries, off, warnings } = &*running.servers;
@@ -135,7 +136,7 @@ impl Tools {
         let gone = state.known.iter().find(|(_, known)| !stays(known)).map(|(name, _)| name.clone());
         if let Some(known) = gone.and_then(|name| state.known.remove(&name)) {
             ctx.stop_child(&known.line.handle.stats().path).await;
-            // One that waited for its restart, or was killed, did not say so itself.
+            // An actor that was in backoff or was killed did not report its end.
             self.published.gone(&known.entry.name);
             state.untold = true;
             apply_soon(ctx);
@@ -151,9 +152,9 @@ impl Tools {
                 begun.push(child);
             }
         }
-        // The cache knows of a server before its first list comes.
+        // The cache gets the server before its first list.
         if std::mem::take(&mut state.untold) {
-            // A cache that refuses this asks for the servers again, when it restarts or has room.
+            // A cache that refuses this requests the servers again, at its restart or once it has room.
             self.cache.tell(ToolCacheMsg::Servers(state.known.values().cloned().collect()));
         }
         for child in begun {
@@ -178,7 +179,7 @@ impl Tools {
         (CachedServer { entry, line }, child)
     }
 
-    /// Says once what is wrong with entries, and what is odd.
+    /// Logs invalid entries and warnings, each once.
     fn tell_off(&self, state: &mut ToolsState, off: &[ServerOff], warnings: &[String]) {
         for known in state.off.iter().filter(|known| !off.iter().any(|off| off.name == known.name)) {
             self.published.gone(&known.name);
@@ -196,7 +197,7 @@ impl Tools {
     }
 }
 
-/// What is configured, and the providers whose names are free.
+/// Returns the configured servers, and the providers whose names are not in use.
 fn all(configured: &[ServerEntry], provided: &[ServerEntry]) -> Vec<ServerEntry> {
     let is_free = |entry: &&ServerEntry| !configured.iter().any(|other| other.name == entry.name);
     configured.iter().chain(provided.iter().filter(is_free)).cloned().collect()
@@ -208,7 +209,7 @@ fn apply_soon(ctx: &ActorContext<Tools>) {
 
 fn refresh(state: &ToolsState) {
     for known in state.known.values() {
-        // An actor that is down reads its list when it restarts; a full one reads it when the server reports a change.
+        // An actor that is down reads its list at its restart; a full one reads it when the server reports a change.
         known.line.handle.tell(McpMsg::Refresh);
     }
 }

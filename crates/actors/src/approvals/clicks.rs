@@ -1,4 +1,4 @@
-//! Somebody presses a button: they are told that an answer comes, it is decided, and they are answered.
+//! Handles a click on a button: defers the response, decides, and responds.
 
 use super::{Approvals, ApprovalsEvent, ApprovalsState, CLICKS_MAX};
 use crate::desk::Desk;
@@ -13,17 +13,17 @@ use domain::notice::gate as words;
 use domain::outgoing::Piece;
 use domain::shed::Shed;
 
-/// A click, and who waits for its outcome besides whoever clicked.
+/// A click, and the further receiver of its outcome.
 pub struct Clicked {
     pub(super) click: Click,
     pub(super) reply: Option<Reply<Result<Decision, Refusal>>>,
 }
 
-/// A click that could not be told apart from silence: nothing came of it.
+/// The outcome of a click: the decision, or the reason why there is none.
 pub(super) type Outcome = Result<Decision, Refusal>;
 
 impl Clicked {
-    /// Who clicked, for the log.
+    /// The member who clicked, for the log.
     fn by(&self) -> String {
         match &self.click.by {
             Clicker::Member(caller) => caller.person.to_string(),
@@ -32,7 +32,7 @@ impl Clicked {
         }
     }
 
-    /// The language of whoever clicked.
+    /// The language of the member who clicked.
     fn locale(&self) -> Locale {
         match &self.click.by {
             Clicker::Member(caller) => caller.locale(),
@@ -42,7 +42,8 @@ impl Clicked {
 }
 
 impl Approvals {
-    /// Says that an answer comes. The platform takes that once, so it is also the claim: without it nothing is decided.
+    /// Defers the response. The platform accepts one deferral, so it is also the claim: without it, the click decides
+    /// nothing.
     pub(super) fn claim(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState, clicked: Clicked) {
         let Some((callback, place)) = answered_at(&clicked.click) else { return self.decide(ctx, state, clicked) };
         if !state.seen.insert(&callback.id) {
@@ -64,11 +65,11 @@ impl Approvals {
         );
     }
 
-    /// Whoever clicked knows that an answer comes: it is decided.
+    /// Decides, once the response is deferred.
     pub(super) fn decide(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState, clicked: Clicked) {
         let now = self.clock.now();
         let Some(open) = state.open.get_mut(&clicked.click.gate) else {
-            // What an earlier life left may not be known yet.
+            // The state of an earlier process may not be loaded yet.
             let why = if state.loaded { Refusal::Unknown } else { Refusal::NotRecorded };
             return self.refuse(ctx, clicked, why, None);
         };
@@ -81,7 +82,7 @@ impl Approvals {
         }
     }
 
-    /// A click decides nothing.
+    /// Responds that the click decides nothing.
     pub(super) fn refuse(
         &self,
         ctx: &mut ActorContext<Approvals>,
@@ -95,16 +96,16 @@ impl Approvals {
         self.answer(ctx, clicked, Err(why), text);
     }
 
-    /// A click decided.
+    /// Responds that the click decided.
     pub(super) fn confirm(&self, ctx: &mut ActorContext<Approvals>, clicked: Clicked, decision: Decision) {
         let text = words::taken(clicked.click.choice, clicked.locale()).to_owned();
         self.answer(ctx, clicked, Ok(decision), text);
     }
 
-    /// Tells whoever clicked, and nobody else.
+    /// Responds, visibly only to the member who clicked.
     fn answer(&self, ctx: &mut ActorContext<Approvals>, clicked: Clicked, outcome: Outcome, text: String) {
         let Clicked { click, reply } = clicked;
-        // Whoever asked may have stopped waiting.
+        // The caller may have stopped waiting.
         let _ = reply.map(|reply| reply.send(outcome));
         let Some((callback, place)) = answered_at(&click) else { return };
         let ways = self.ways.clone();
@@ -118,7 +119,7 @@ impl Approvals {
     }
 }
 
-/// Where a click is answered.
+/// Returns the callback and the place for the response to a click.
 fn answered_at(click: &Click) -> Option<(Callback, Place)> {
     click.callback.clone().zip(click.place.clone())
 }

@@ -1,4 +1,4 @@
-//! The messages that ask, and what becomes of them once it is decided.
+//! The messages of questions, and their replacement after the decision.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use domain::notice::gate as words;
 use domain::outgoing::{Capabilities, Outgoing, Piece};
 use ports::PostRequest;
 
-/// Digits of a gate's id in the nonce of its message.
+/// The number of digits of a gate's id in the nonce of its message.
 const NONCE_DIGITS: usize = 20;
-/// The longest that a question waits to be posted: longer than the outbox tries.
+/// The maximum time for posting a question: longer than the retries of the outbox.
 const POSTED_WITHIN: Duration = Duration::from_secs(900);
-/// How long a decided question is tried to be shown as one.
+/// The maximum time for replacing a decided question.
 const REWRITTEN_WITHIN: Duration = Duration::from_secs(60);
 
 impl Approvals {
-    /// Asks: where clients read along by an event, elsewhere by a message.
+    /// Asks: by an event where clients read along, by a message elsewhere.
     pub(super) fn ask(&self, ctx: &mut ActorContext<Approvals>, open: &mut Open) {
         let gate = &open.case.gate;
         if self.ways.events.streams(&gate.place.door) {
@@ -31,7 +31,7 @@ impl Approvals {
             open.asking = AskState::Asked(None);
             return;
         }
-        // No reply: what replies to the question of a turn is its answer.
+        // The message is not a reply: a reply to the question of a turn is its answer.
         let outgoing = Outgoing {
             place: gate.place.clone(),
             reply_to: None,
@@ -58,7 +58,7 @@ impl Approvals {
         );
     }
 
-    /// The message that asks stands there, or will not.
+    /// Handles the result of posting a question.
     pub(super) fn posted(
         &self,
         ctx: &mut ActorContext<Approvals>,
@@ -75,7 +75,7 @@ impl Approvals {
         match result {
             Ok(message) => {
                 let turn = open.case.gate.turn.clone();
-                // A journal that refuses this learns nothing: the next life asks again under the same nonce.
+                // If the journal refuses this, the next process asks again under the same nonce.
                 self.journal.tell(JournalMsg::Asked(turn, id.clone(), message.clone()));
                 open.asking = AskState::Asked(Some(message));
             }
@@ -90,7 +90,7 @@ impl Approvals {
         }
     }
 
-    /// Shows in the place of a question what was decided.
+    /// Replaces a question by its decision.
     pub(super) fn rewrite(
         &self,
         ctx: &mut ActorContext<Approvals>,
@@ -103,15 +103,15 @@ impl Approvals {
         let piece = shown(gate, decision);
         ctx.background(async move {
             let request = PostRequest::Edit { place, message, piece };
-            // What cannot be changed stays; its buttons decide nothing any more.
+            // A message that cannot be edited stays; its buttons no longer decide anything.
             let _ = outbox.call(|reply| OutboxMsg::Read(request, reply), REWRITTEN_WITHIN).await;
         });
     }
 }
 
-/// The one message that tells a decision.
+/// The single message that shows a decision.
 fn shown(gate: &Gate, decision: &Decision) -> Piece {
-    /// What every platform shows in one message.
+    /// The length that every platform shows in one message.
     const DECIDED_CHARS: usize = 1_900;
     let pieces = lay_out(&words::decided(gate, decision), &Capabilities::text_only(DECIDED_CHARS));
     pieces.into_iter().next().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What people are asked, and what becomes of the question, with probes for the journal and the outbox.
+//! The questions to people and their outcomes, with probes for the journal and the outbox.
 
 use tokio::time::Instant;
 
@@ -31,7 +31,7 @@ struct World {
     _tree: Tree,
 }
 
-/// Approvals that begins, with this store.
+/// An approvals actor at its start, with this store.
 async fn beginning(store: MemoryStore) -> World {
     let (approvals, journal, outbox) = (at("approvals"), at("journal"), at("outbox"));
     let (store, clock, allowances) = (Arc::new(store), Arc::new(ManualClock::new()), Arc::<Allowances>::default());
@@ -56,7 +56,7 @@ async fn beginning(store: MemoryStore) -> World {
     World { approvals, journal, outbox, allowances, store, clock, _tree: tree }
 }
 
-/// The same once it knows that nothing waits.
+/// An approvals actor that has loaded an empty state.
 async fn world() -> World {
     let mut world = beginning(MemoryStore::new()).await;
     world.loads().await.send(Vec::new()).unwrap();
@@ -89,7 +89,7 @@ fn click(gate: &Gate, who: &str, choice: Choice) -> Click {
 }
 
 impl World {
-    /// The journal is asked what waits.
+    /// The request to the journal for pending gates.
     async fn loads(&mut self) -> Reply<Vec<Waiting>> {
         loop {
             if let JournalMsg::Waiting(reply) = self.journal.next().await {
@@ -106,7 +106,7 @@ impl World {
         self.approvals.cast(ApprovalsMsg::Gone(Box::new(Waiting { gate: gate.clone(), posted: None }))).unwrap();
     }
 
-    /// The next question that is on its way.
+    /// The next question being posted.
     async fn posts(&mut self) -> Reply<Result<Delivery, Unposted>> {
         loop {
             if let OutboxMsg::Post { reply, .. } = self.outbox.next().await {
@@ -115,7 +115,7 @@ impl World {
         }
     }
 
-    /// The next decision that is to be put on record, which it then is.
+    /// Returns the next decision to record, and confirms the record.
     async fn records(&mut self) -> Decision {
         loop {
             if let JournalMsg::Decided(decided, reply) = self.journal.next().await {
@@ -125,7 +125,7 @@ impl World {
         }
     }
 
-    /// What stands in the place of a question from now on.
+    /// Returns the replacement of a question.
     async fn rewrites(&mut self) -> Option<Piece> {
         while let Some(message) = self.outbox.now().await {
             if let OutboxMsg::Read(PostRequest::Edit { piece, .. }, _) = message {

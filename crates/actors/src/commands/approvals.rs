@@ -1,4 +1,4 @@
-//! `/approvals`: what waits for a decision, and what was allowed for a while.
+//! `/approvals`: the pending decisions and the standing allowances.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use domain::menu::{CHOICES_MAX, Choice};
 use domain::notice::commands as words;
 use domain::outgoing::Piece;
 
-/// How long approvals may take to answer.
+/// The timeout of a request to approvals.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
 
-/// The answer: the caller's own, or for operators all; or that something was taken back.
+/// Returns the caller's own list, for operators all; or the confirmation of a withdrawal.
 pub(super) async fn answer(parts: &CommandParts, command: &Command, operator: bool) -> (Piece, &'static str) {
     let locale = command.caller.locale();
     let person = &command.caller.person;
@@ -33,7 +33,7 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command, operator: bo
     (Piece::text(words::approvals(&gates, &allowances, locale)), "done")
 }
 
-/// What can be taken back by whoever types.
+/// Returns the allowances that the typing member can withdraw.
 pub(super) fn choices(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
     let typed = typing.typed.trim().to_lowercase();
     let running = parts.live.now();

@@ -1,5 +1,5 @@
-//! Forgetting for good: what a turn of another process on the same store saved after its member wished to be forgotten is taken out
-//! once no turn from before that wish can be left.
+//! The second pass of a forget request: a turn of another process on the same store can save data after the request.
+//! This pass removes that data once no turn from before the request can be left.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,19 +14,19 @@ use domain::keys;
 use domain::turn::Exchange;
 use ports::Write;
 
-/// How often it is looked at what is due.
+/// The interval of the checks for due requests.
 pub(super) const CLEAN_EVERY: Duration = Duration::from_secs(30);
-/// The most wishes that wait; the oldest is dropped first.
+/// The maximum number of pending requests; the oldest is dropped first.
 const WAITING_MAX: usize = 10_000;
-/// The most records of one kind that are looked at.
+/// The maximum number of records of one kind that are checked.
 const LOOK_MAX: usize = 10_000;
 
-/// The wishes that are to be cleaned up after, the next one first.
+/// The pending requests, the next due first.
 #[derive(Default)]
 pub(super) struct Cleanings(VecDeque<(Instant, Wished)>);
 
 impl Cleanings {
-    /// Cleans up after this wish when it is due; an earlier wish of the same kind is part of it.
+    /// Schedules the cleanup of this request; it replaces an earlier request of the same kind.
     pub fn add(&mut self, wished: Wished, due: Instant) {
         self.0.retain(|(_, known)| (&known.person, &known.place) != (&wished.person, &wished.place));
         if self.0.len() >= WAITING_MAX {
@@ -35,7 +35,7 @@ impl Cleanings {
         self.0.push_back((due, wished));
     }
 
-    /// What is due now.
+    /// Removes and returns the due requests.
     pub fn due(&mut self) -> Vec<Wished> {
         let now = Instant::now();
         let due = self.0.iter().take_while(|(due, _)| *due <= now).count();
@@ -43,20 +43,20 @@ impl Cleanings {
     }
 }
 
-/// Notes a wish in the store, where other processes see it. False when that is not durable.
+/// Records a request in the store for other processes. Returns false if the record is not durable.
 pub(super) async fn note(parts: &CommandParts, person: &Person, place: Option<&Place>, cut: Timestamp) -> bool {
     let wished = Wished { person: person.clone(), place: place.cloned(), cut, noted: parts.clock.now() };
     let record = wished.record(&parts.live.now());
     parts.store.write(vec![record]).await
 }
 
-/// The wishes that this process or another one noted before this life began.
+/// Returns the requests that this or another process recorded before the start.
 pub(super) async fn noted(parts: &CommandParts) -> Vec<Wished> {
     let stored = parts.store.scan(keys::FORGOTTEN_PREFIX, LOOK_MAX).await;
     stored.iter().filter_map(|(_, value)| serde_json::from_str(value).ok()).collect()
 }
 
-/// Takes out again what was to be forgotten.
+/// Deletes the data that was to be forgotten.
 pub(super) async fn clean(parts: &CommandParts, wished: &Wished) {
     let Wished { person, place, cut, .. } = wished;
     match place {
@@ -79,7 +79,7 @@ pub(super) async fn clean(parts: &CommandParts, wished: &Wished) {
     }
 }
 
-/// Deletes the records of answers to what this person asked up to `cut`.
+/// Deletes the records of answers to this person's questions up to `cut`.
 async fn answers(parts: &CommandParts, person: &Person, cut: Timestamp) {
     let answers = keys::answers_of(person);
     for (index, _) in parts.store.scan(&answers, LOOK_MAX).await {
@@ -92,9 +92,9 @@ async fn answers(parts: &CommandParts, person: &Person, cut: Timestamp) {
     }
 }
 
-/// Changes a stored history, if that makes a difference.
+/// Changes a stored history if the change makes a difference.
 pub(super) async fn rewrite(parts: &CommandParts, key: &str, change: impl FnOnce(&mut History)) -> bool {
-    // Written at once: its owner may go on talking meanwhile.
+    // The history is written immediately, because its owner may continue the conversation.
     let Some(stored) = parts.store.get(key).await else { return true };
     let Ok(parsed) = History::parse(&stored) else { return true };
     let mut history = parsed.history;

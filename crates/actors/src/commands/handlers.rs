@@ -1,4 +1,4 @@
-//! What each command does. Whether its caller may run it is decided here, at the moment of use.
+//! The handlers of all commands. They check the permission of the caller at the moment of use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,17 +30,17 @@ use domain::tool::{OnBehalf, Source};
 use ports::{Facts, Write};
 use settings::edges::DirectMessages;
 
-/// How long the limiter may take to say how somebody stands.
+/// The timeout of a request to the limiter.
 const LIMITER_WITHIN: Duration = Duration::from_secs(5);
 
-/// The most characters of a choice that are shown.
+/// The maximum number of characters shown of a choice.
 const CHOICE_CHARS: usize = 100;
 
-/// The colour of a card when all is well, and when not.
+/// The color of a card in the normal state, and otherwise.
 const WELL: u32 = 0x2e_cc_71;
 const UNWELL: u32 = 0xe6_7e_22;
 
-/// The answer to a command, and its outcome as a label.
+/// Returns the answer to a command, and its outcome as a label.
 pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &'static str) {
     let locale = command.caller.locale();
     let running = parts.live.now();
@@ -78,14 +78,15 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
         CommandKind::Status => status(parts, locale),
         CommandKind::Approvals => return approvals::answer(parts, command, operators.include(&command.caller)).await,
         CommandKind::RefreshTools => {
-            // A supervisor that is down connects every server anew when it restarts; one that is full reads the lists of a later refresh.
+            // A supervisor that is down reconnects every server at its restart; a full one reads the lists at a later
+            // refresh.
             parts.tools.tell(ToolsMsg::Refresh);
             Piece::text(words::tools_refreshed(&parts.tooling.read(), locale))
         }
         CommandKind::RefreshStatus => {
-            // A watcher that is down reads all files when it restarts.
+            // A watcher that is down reads all files at its restart.
             parts.config_watcher.tell(ConfigWatcherMsg::Reload);
-            // A scheduler that is down has a new line written soon after its restart.
+            // A scheduler that is down writes a new line soon after its restart.
             parts.presence_scheduler.tell(PresenceMsg::Refresh);
             Piece::text(words::refreshed(&running.version, locale))
         }
@@ -93,7 +94,7 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
     (piece, "done")
 }
 
-/// What can be chosen for what somebody types.
+/// Returns the autocomplete choices.
 pub(super) async fn choices(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
     match (CommandKind::named(&typing.name), &*typing.option) {
         (Some(CommandKind::Model), ROW) => rows(parts, typing),
@@ -103,7 +104,7 @@ pub(super) async fn choices(parts: &CommandParts, typing: &Typing) -> Vec<Choice
     }
 }
 
-/// Facts of whoever types that have the words.
+/// Returns the typing member's facts that contain the words.
 async fn facts(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
     let facts = parts.facts.all(&typing.caller.person).await;
     let shown = |fact: &Fact| {
@@ -113,7 +114,7 @@ async fn facts(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
     best(&facts, &typing.typed, CHOICES_MAX).await.iter().map(shown).collect()
 }
 
-/// Rows that have what was typed in their name.
+/// Returns the rows whose names contain the typed text.
 fn rows(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
     let running = parts.live.now();
     let allowed = preferences::allowed(running.models.rows(), &running.settings.members.models);
@@ -124,7 +125,7 @@ fn rows(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
     keys.take(CHOICES_MAX).map(|key| Choice { name: key.to_owned(), value: key.to_owned() }).collect()
 }
 
-/// Keeps what the caller tells, in the place where they run this.
+/// Stores a fact from the caller, in the place of the command.
 async fn remember(parts: &CommandParts, command: &Command) -> String {
     let (callback, text) = (&command.callback, command.option(REMEMBERED).unwrap_or_default());
     let asked = OnBehalf {
@@ -143,7 +144,7 @@ async fn remember(parts: &CommandParts, command: &Command) -> String {
     words::remembered(&parts.facts.remember(&asked, text).await, command.caller.locale())
 }
 
-/// Shows what the caller told us to keep, or forgets one of it.
+/// Lists the caller's facts, or deletes one of them.
 async fn memories(parts: &CommandParts, command: &Command) -> String {
     let (person, locale) = (&command.caller.person, command.caller.locale());
     let Some(asked) = command.option(FACT).filter(|asked| !asked.is_empty()) else {
@@ -157,7 +158,7 @@ async fn memories(parts: &CommandParts, command: &Command) -> String {
     words::fact_forgotten(forgotten, kept::is_sound(parts), locale).to_owned()
 }
 
-/// The caller's conversation in this place starts over.
+/// Restarts the caller's conversation in this place.
 async fn begin_anew(parts: &CommandParts, command: &Command) -> String {
     let (person, place) = (&command.caller.person, &command.place);
     parts.forgotten.wish(person, Some(place), command.at);
@@ -170,7 +171,7 @@ async fn begin_anew(parts: &CommandParts, command: &Command) -> String {
         .to_owned()
 }
 
-/// Shows or takes the caller's choice of a model.
+/// Shows or sets the caller's model.
 async fn model(parts: &CommandParts, command: &Command) -> String {
     let running = parts.live.now();
     let rows = running.models.rows();
@@ -196,7 +197,7 @@ async fn model(parts: &CommandParts, command: &Command) -> String {
     words::model_chosen(asked, durable, locale)
 }
 
-/// What the caller, or for operators somebody else, used.
+/// Returns the use of the caller or, for operators, of another member.
 async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str) {
     let own = &command.caller.person;
     let asked = command.option(USER).filter(|asked| !asked.is_empty());
@@ -231,12 +232,12 @@ async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str)
     (Piece::text(text), "done")
 }
 
-/// The tools that the caller's model would be told of, and how their servers are.
+/// Returns the tools visible to the caller's model, and the states of their servers.
 async fn visible_tools(parts: &CommandParts, command: &Command) -> String {
     let (running, now, tooling) = (parts.live.now(), parts.toolbox.now(), Arc::clone(&parts.tooling));
     let category = command.option(CATEGORY).filter(|category| !category.is_empty()).map(str::to_lowercase);
     let Command { caller, place, parent, .. } = command.clone();
-    // There may be thousands of them.
+    // There can be thousands of tools.
     let listed = move || {
         let standing = running.standing(&place.door, &caller.person, &caller.roles);
         let rules = Arc::clone(&running.tool_rules);

@@ -1,4 +1,4 @@
-//! What is kept about one person: finding it, showing it, taking it away.
+//! The stored data of one person: search, export, deletion.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,26 +19,27 @@ use domain::outgoing::FILE_BYTES_MAX;
 use domain::session_index::{self, SessionIndex};
 use ports::{Replaced, StoreStatus, Write, replace};
 
-/// The most records of one kind that are looked at.
+/// The maximum number of records of one kind that are read.
 const LOOK_MAX: usize = 10_000;
-/// The most bytes of transcripts that an export shows.
+/// The maximum bytes of transcripts in an export.
 const LINES_SHOWN_BYTES: usize = 2 * 1024 * 1024;
-/// How many keys are deleted at once.
+/// The number of keys in one delete.
 const DELETED_AT_ONCE: usize = 1_000;
-/// How many lines are looked for at once that no record of a session names, and how often: as many as the sessions of one may keep.
+/// The number of transcript lines without a session record in one search, and the maximum number of searches: as many
+/// as the sessions of one person may keep.
 const STRAY_AT_ONCE: usize = 100;
 const STRAY_LOOKS: usize = 400;
-/// The most counters of all members that are looked at for the communities of one of them.
+/// The maximum number of counters of all members that are searched for the communities of one member.
 const COUNTERS_MAX: usize = 100_000;
-/// How long the journal may take to let go of open turns.
+/// The maximum time for the journal to release open turns.
 const JOURNAL_WITHIN: Duration = Duration::from_secs(5);
 
-/// Whether the store shows everything and keeps what it is told.
+/// True if the store returns all data and accepts writes.
 pub(super) fn is_sound(parts: &CommandParts) -> bool {
     parts.store.status() == StoreStatus::Ready
 }
 
-/// Wipes everything that is kept about the caller, and says what that was. Nothing that is on its way brings it back.
+/// Deletes all stored data of the caller, and reports the deleted data. No turn in progress restores it.
 pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     let person = &command.caller.person;
     parts.forgotten.wish(person, None, command.at);
@@ -47,11 +48,11 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     let ask = |reply| JournalMsg::Forget(person.clone(), command.at, reply);
     let in_flight = parts.journal.call(ask, JOURNAL_WITHIN).await;
     let allowed = |reply| ApprovalsMsg::Withdraw(Withdrawal::Of(person.clone()), reply);
-    // What an approvals that is down has not taken back ends by itself within the hour.
+    // If approvals is down, allowances that remain expire within an hour.
     let _ = parts.approvals.call(allowed, JOURNAL_WITHIN).await;
     let kept = find(parts, command).await;
     let mut writes: Vec<Write> = kept.keys().into_iter().map(|key| Write::Delete { key }).collect();
-    // What cannot be seen while the store fails goes too, as far as its name is known.
+    // While the store fails, records that cannot be listed are deleted too if their keys are known.
     writes.push(Write::Delete { key: keys::history(person, &command.place) });
     writes.push(Write::Delete { key: keys::preferences(person) });
     let rewritten = kept
@@ -61,7 +62,7 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     let rewritten = join_all(rewritten).await.into_iter().all(|durable| durable);
     let deleted = parts.store.write(writes);
     parts.forgotten.wish(person, None, command.at);
-    // A turn that began meanwhile may have read what was there.
+    // A turn that started meanwhile may have read the old data.
     parts.vitals.forget_texts();
     let lines = forget_lines(parts, person, &kept.sessions).await;
     let facts = parts.facts.wipe(person, None).await;
@@ -71,7 +72,7 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     words::forgotten(&wiped, sound, command.caller.locale())
 }
 
-/// What is kept about the caller, as a sentence and as a document.
+/// Returns the stored data of the caller, as a sentence and as a document.
 pub(super) async fn export(parts: &CommandParts, command: &Command) -> (String, Vec<u8>) {
     let mut kept = find(parts, command).await;
     read_lines(parts, &command.caller.person, &mut kept).await;
@@ -79,8 +80,8 @@ pub(super) async fn export(parts: &CommandParts, command: &Command) -> (String, 
     (words::exported(&kept.counts(), is_sound(parts), command.caller.locale()), document.into_bytes())
 }
 
-/// Takes away the lines of transcripts, a few at a time, and the sessions out of their index. False when it is not known whether all
-/// are gone.
+/// Deletes the lines of transcripts in batches, and the sessions from their index. Returns false if the deletion of any
+/// line is uncertain.
 async fn forget_lines(parts: &CommandParts, person: &Person, sessions: &[(String, String)]) -> bool {
     let mut durable = true;
     for (session, record) in sessions {
@@ -120,8 +121,8 @@ async fn line_keys(parts: &CommandParts, session: &str, record: &str) -> Vec<Str
     }
 }
 
-/// Reads the lines of transcripts one after the other, as many as an export shows, and then some of those that no record of a session
-/// names, where there is room.
+/// Reads transcript lines in order, up to the limit of an export; then lines without a session record, if there is
+/// room.
 async fn read_lines(parts: &CommandParts, person: &Person, kept: &mut Kept) {
     let mut bytes = 0;
     let mut named = BTreeSet::new();
@@ -138,11 +139,11 @@ async fn read_lines(parts: &CommandParts, person: &Person, kept: &mut Kept) {
             named.insert(key);
         }
     }
-    // Whoever has no session leaves no lines, or few; these end by themselves.
+    // A person without a session has few lines or none; these expire.
     if kept.sessions.is_empty() || bytes >= LINES_SHOWN_BYTES {
         return;
     }
-    // What is named is not much, so this brings little besides.
+    // There are few named lines, so this scan returns few lines in excess.
     let all = parts.store.scan(&keys::sessions::lines_of(person), named.len() + STRAY_AT_ONCE).await;
     for (_, line) in all.into_iter().filter(|(key, _)| !named.contains(key)) {
         if bytes < LINES_SHOWN_BYTES {
@@ -154,7 +155,7 @@ async fn read_lines(parts: &CommandParts, person: &Person, kept: &mut Kept) {
     }
 }
 
-/// The communities in which somebody was ever counted, and the one they are in.
+/// Returns the communities in which the member has counters, and the current one.
 async fn communities(parts: &CommandParts, command: &Command) -> BTreeSet<Option<String>> {
     let mut found = BTreeSet::from([None, command.guild.clone()]);
     for prefix in keys::ledger::of_all_time() {

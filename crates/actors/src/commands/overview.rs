@@ -1,4 +1,4 @@
-//! What `/status` tells, put together of the vital signs.
+//! The data of `/status`, derived from the health of the program.
 
 use std::time::Duration;
 
@@ -6,13 +6,14 @@ use super::CommandParts;
 use domain::overview::Overview;
 use ports::vitals::{Part, Status, TreeNode};
 
-/// Actors that are named for their queues, and for their restarts.
+/// The maximum number of actors named for their queues, and for their restarts.
 const NAMED: usize = 3;
 
-/// Actors of one kind that are looked at one by one. Conversations are not named, and of everything else there are fewer.
+/// The maximum number of actors of one kind that are examined. Conversations are not named, and all other kinds have
+/// fewer actors.
 const OF_A_KIND: usize = 100;
 
-/// How the whole bot is at this moment.
+/// Returns the current state of the whole bot.
 pub(super) fn of(parts: &CommandParts) -> Overview {
     let ready = parts.vitals.readiness();
     let tree = parts.vitals.tree(OF_A_KIND);
@@ -57,7 +58,7 @@ fn flatten<'a>(node: &'a TreeNode, all: &mut Vec<&'a TreeNode>) {
     }
 }
 
-/// The actors with most of something; those with nothing of it are left out. No channel is named.
+/// Returns the actors with the highest counts, without zero counts. No channel is named.
 fn most(actors: &[&TreeNode], count: impl Fn(&TreeNode) -> u64) -> Vec<(String, u64)> {
     let some = actors.iter().filter(|node| count(node) > 0 && !node.name.starts_with("conversation:"));
     let mut some: Vec<(String, u64)> = some.map(|node| (node.name.clone(), count(node))).collect();

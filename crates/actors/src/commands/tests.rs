@@ -21,12 +21,12 @@ use ports::{Replaced, StoreStatus, Write};
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A store whose reads take a while, or panic.
+/// A store with slow or panicking reads.
 struct Odd {
     inner: MemoryStore,
     takes: Duration,
     panics: bool,
-    /// The most bytes that one look through keys brought.
+    /// The maximum bytes that one scan of keys returned.
     looked: AtomicUsize,
 }
 
@@ -146,7 +146,7 @@ impl World {
         self.commands.cast(CommandsMsg::Run(command)).unwrap();
     }
 
-    /// The next answer to a command that the outbox is asked for.
+    /// Returns the next answer to a command that the outbox receives.
     async fn asked(&mut self) -> Asked {
         loop {
             match self.outbox.next().await {
@@ -157,14 +157,14 @@ impl World {
         }
     }
 
-    /// The next one is the word that an answer will come; it goes like this.
+    /// Answers the next deferral with this result.
     async fn defers(&mut self, result: Result<PostResult, PostError>) {
         let (request, reply) = self.asked().await;
         assert!(matches!(request, PostRequest::Defer(_)), "{request:?}");
         reply.send(result).unwrap();
     }
 
-    /// The next one is an answer, which is shown.
+    /// Returns the text of the next answer, which succeeds.
     async fn says(&mut self) -> String {
         let (request, reply) = self.asked().await;
         let PostRequest::Respond { piece, .. } = request else { panic!("{request:?}") };
@@ -172,7 +172,7 @@ impl World {
         piece.text
     }
 
-    /// Nothing more is said about commands.
+    /// True if no further message about commands is sent.
     async fn is_quiet(&mut self) -> bool {
         tokio::time::sleep(Duration::from_secs(10)).await;
         while let Some(message) = self.outbox.now().await {
@@ -233,7 +233,7 @@ async fn a_panic_is_told_to_its_member_and_to_nobody_else() {
     world.defers(Ok(PostResult::Done)).await;
     assert_eq!(world.says().await, words::broken(Locale::English));
     assert_eq!(log.column("command.panicked", "command"), ["new"]);
-    // The next one is served: nothing holds its place.
+    // The next command runs: no slot is occupied.
     world.runs(command("11", "help", "7"));
     world.defers(Ok(PostResult::Done)).await;
     assert!(world.says().await.starts_with("I answer when"));
@@ -251,7 +251,7 @@ async fn without_the_first_word_nothing_is_done() {
         assert!(world.is_quiet().await, "{id}");
         assert!(world.remembers(), "{id}");
     }
-    // A word whose answer was lost and that was taken then is ours.
+    // A deferral whose response was lost but that the platform accepted belongs to this process.
     world.runs(command("12", "new", "7"));
     world.defers(Err(PostError::Unsure("lost".to_owned()))).await;
     world.defers(Ok(PostResult::Already)).await;
@@ -333,7 +333,7 @@ async fn an_answer_is_tried_until_it_is_shown() {
 async fn forgetting_without_the_journal_or_the_store_is_said_honestly() {
     let mut world = world(Duration::ZERO, false).await;
     world.remember();
-    // There is no journal in this tree.
+    // This tree has no journal.
     world.runs(command("10", "forget", "7"));
     world.defers(Ok(PostResult::Done)).await;
     assert!(world.says().await.contains("**My memory does not answer at the moment.**"));
@@ -358,7 +358,7 @@ async fn transcripts_are_read_and_forgotten_a_few_lines_at_a_time() {
     }
     index.insert("theirs", Indexed { name: "theirs".to_owned(), number: 141, at: 1 });
     world.store.inner.put(keys::sessions::INDEX.to_owned(), index.to_json());
-    // Lines that no record of a session names.
+    // Lines without a session record.
     for line in 0..250 {
         world.store.inner.put(keys::sessions::line(&person, &place("gone"), line), "{}");
     }

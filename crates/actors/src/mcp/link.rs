@@ -1,4 +1,4 @@
-//! The connection of one server's actor: what state it is in, and the tasks that work on it.
+//! The connection of one server's actor: its state, and the tasks that use it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use domain::tool::{CallError, CallErrorKind, ServerName};
 use ports::tools::{Listing, ServerEntry};
 use ports::{ToolServer, ToolServers};
 
-/// The number of an attempt to connect. What belongs to an earlier one is over.
+/// The number of a connection attempt. Events of earlier attempts are stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Attempt(u64);
 
@@ -26,36 +26,36 @@ impl Attempt {
     }
 }
 
-/// How the connection is.
+/// The state of the connection.
 pub(super) enum Link {
-    /// It is being begun, and these calls wait for it.
+    /// Connecting; these calls are queued.
     Connecting(Vec<ServerCall>),
-    /// It is there.
+    /// Connected.
     Up(Up),
-    /// It is away for this reason, and begun again after a while.
+    /// Disconnected for this reason; a new attempt follows after a backoff.
     Waiting(String),
 }
 
-/// A connection that is there.
+/// An established connection.
 pub(super) struct Up {
     pub server: Arc<dyn ToolServer>,
     pub since: Instant,
-    /// Whether calls are sent: by turns that got no answer, and who they were of.
+    /// The circuit breaker of calls, by turns without an answer and their members.
     calls: Breaker<Option<TurnId>, Option<Person>>,
     list: List,
-    /// Held by each call under way.
+    /// Held by each call in progress.
     working: Arc<()>,
-    /// Ends what works on the connection, and with it the connection, when this is dropped.
+    /// Ends the tasks of the connection, and the connection itself, on drop.
     ended: DropGuard,
 }
 
-/// Whether the list is being read.
+/// The state of reading the list.
 enum List {
-    /// It is not, and may be from then on.
+    /// Idle; the next read may start at this time.
     Idle(Instant),
-    /// It is, and it changed since it was begun.
+    /// A read is in progress; `again`: the list changed since its start.
     Reading { again: bool },
-    /// It will be, when its pause is over.
+    /// A read follows when the pause is over.
     Due,
 }
 
@@ -66,7 +66,7 @@ impl Up {
         Self { server, since, calls: Breaker::default(), list: List::Idle(since), working: Arc::default(), ended }
     }
 
-    /// Tells of changes of the list, the first of several after a pause, and of the end of the connection.
+    /// Reports changes of the list, debounced, and the end of the connection.
     pub(super) fn watch(&self, ctx: &mut ActorContext<McpActor>, attempt: Attempt, debounce: Duration) {
         let (mut changes, events) = (self.server.changes(), ctx.events());
         let changed = async move {
@@ -82,22 +82,22 @@ impl Up {
         let (server, events) = (Arc::clone(&self.server), ctx.events());
         let lost = async move {
             let reason = server.closed().await;
-            // An actor that ended has no use for it.
+            // An actor that ended ignores this event.
             events.tell(McpEvent::Lost(attempt, reason));
         };
         ctx.background(self.until_it_ends(lost));
     }
 
-    /// Work that ends with the connection.
+    /// Runs work that ends with the connection.
     fn until_it_ends<W: Future<Output = ()>>(&self, work: W) -> impl Future<Output = ()> + use<W> {
         let ended = self.ended.token().clone();
         async move {
-            // It has ended as well when nobody is told of it any more.
+            // The work also ends if nothing can report the end of the connection any more.
             let _ = ended.run_until_cancelled_owned(work).await;
         }
     }
 
-    /// The pause before a reading is over.
+    /// Starts a read, as the pause before it is over.
     pub(super) fn due(&mut self, ctx: &mut ActorContext<McpActor>, attempt: Attempt) {
         if matches!(self.list, List::Due) {
             self.list = List::Idle(Instant::now());
@@ -105,7 +105,7 @@ impl Up {
         }
     }
 
-    /// Reads the list, now or when the pause after the last reading is over; what is under way is followed by one more.
+    /// Reads the list, now or after the pause since the last read; a read in progress is followed by another one.
     pub(super) fn refresh(&mut self, ctx: &mut ActorContext<McpActor>, attempt: Attempt) {
         match &mut self.list {
             List::Reading { again } => *again = true,
@@ -132,14 +132,15 @@ impl Up {
         }
     }
 
-    /// The list was read. Gives when it is to be read again, if it changed meanwhile.
+    /// Records that the list was read. Returns the delay of the next read if the list changed meanwhile.
     pub(super) fn listed(&mut self, pause: Duration) -> Option<Duration> {
         let again = matches!(self.list, List::Reading { again: true });
         self.list = if again { List::Due } else { List::Idle(Instant::now() + pause) };
         again.then_some(pause)
     }
 
-    /// Calls are under way. Their deadlines decide then: a server that does one thing at a time answers no ping meanwhile.
+    /// True if calls are in progress. Their deadlines detect a failure then: a sequential server cannot answer a ping
+    /// meanwhile.
     pub(super) fn works(&self) -> bool {
         Arc::strong_count(&self.working) > 1
     }
@@ -157,7 +158,7 @@ impl Up {
         );
     }
 
-    /// One call as a task. It is cancelled when nobody waits for its answer any more.
+    /// Runs one call as a task. The call is cancelled if its caller stops waiting.
     pub(super) fn call(&self, ctx: &mut ActorContext<McpActor>, attempt: Attempt, name: &ServerName, call: ServerCall) {
         let (server, events, name) = (Arc::clone(&self.server), ctx.events(), name.clone());
         let (ended, working) = (self.ended.token().clone(), Arc::clone(&self.working));
@@ -181,27 +182,28 @@ impl Up {
             let whose = request.on_behalf.map(|whose| (whose.turn, whose.person));
             let sign = if silent { CallSign::Silent(whose) } else { CallSign::Answered };
             drop(working);
-            // An actor that ended has no use for it.
+            // An actor that ended ignores this event.
             events.tell(McpEvent::Called(attempt, sign));
             drop(permit);
             let _ = reply.send(result);
         });
     }
 
-    /// Whether a call may be sent now. After a pause one may, and what comes of it decides about the others.
+    /// True if a call may be sent now. After a pause, one trial call is permitted, and its result decides about further
+    /// calls.
     pub(super) fn takes_call(&mut self) -> bool {
         self.calls.allow(self.since.elapsed())
     }
 
-    /// A call may be sent, or one may try.
+    /// True if a call or a trial call may be sent.
     pub(super) fn may_try(&self) -> bool {
         !self.calls.refuses(self.since.elapsed())
     }
 
-    /// A call ended. True when no more are sent from now on.
+    /// Records the end of a call. Returns true if this opens the circuit breaker.
     pub(super) fn called(&mut self, sign: CallSign) -> bool {
         let now = self.since.elapsed();
-        // What changed shows in what it refuses.
+        // A change of state shows in the calls that it refuses.
         let _ = match sign {
             CallSign::Answered => self.calls.succeeded(),
             CallSign::Silent(whose) => {
@@ -222,7 +224,7 @@ pub(super) async fn connect(
 ) -> Result<(Arc<dyn ToolServer>, Listing), String> {
     let place = starts.place(entry).await;
     let (begun, bound) = (Instant::now(), entry.connect_bound());
-    // The edge keeps this bound itself; nothing outside may hold the actor up.
+    // The edge enforces this bound itself; the outer timeout protects the actor.
     let connecting = timeout(bound + Duration::from_secs(1), servers.connect(entry, entry.connect_timeout()));
     let connected = place.during(connecting).await.map_err(|_| format!("no connection within {bound:?}"))?;
     measure_labelled("initialize", connected.as_ref().err().map(|error| error.kind.as_str()), begun);

@@ -1,4 +1,4 @@
-//! What others are told of how a tool server is: log, metrics, readiness, and the lists that members see.
+//! Publishes the state of a tool server: log, metrics, readiness, and the lists shown to members.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use domain::tool::ServerName;
 use domain::tool::server::ServerStatus;
 use domain::tool::server::Tooling;
 
-/// Where the status of servers is shown.
+/// The destinations of the state of servers.
 #[derive(Clone)]
 pub struct Published {
-    /// Readiness reads there.
+    /// The board that readiness reads.
     pub board: Arc<Board>,
-    /// Commands read there.
+    /// The states that commands read.
     pub tooling: Arc<RwLock<Tooling>>,
 }
 
 impl Published {
-    /// A server is connected for the first time.
+    /// Records that a server connects for the first time.
     pub(crate) fn begins(&self, server: &ServerName) {
         self.board.starting(PartKind::McpServer, server.as_str());
         self.show(server, &ServerStatus::Starting);
     }
 
-    /// A server is in another state.
+    /// Records a change of a server's state.
     pub(crate) fn change(&self, server: &ServerName, from: &ServerStatus, to: &ServerStatus) {
         if from == to {
             return;
@@ -39,7 +39,7 @@ impl Published {
             }
         }
         self.show(server, to);
-        // The same failure again is no other state.
+        // A repetition of the same failure is not a change of state.
         if old == new {
             tracing::debug!(event = "mcp.state", %server, from = old, to = new, reason, "tool server");
         } else if matches!(to, ServerStatus::Degraded(_) | ServerStatus::Open(_)) {
@@ -49,12 +49,12 @@ impl Published {
         }
     }
 
-    /// Shows how far an attempt to connect is; none when there is none.
+    /// Sets the progress of a connection attempt; `None` if there is no attempt.
     pub(crate) fn progress(&self, server: &ServerName, progress: Option<&str>) {
         self.tooling.write().server(server.as_str()).progress = progress.map(str::to_owned);
     }
 
-    /// A server's entry cannot be used.
+    /// Records that the entry of a server is invalid.
     pub(crate) fn unusable(&self, server: &ServerName, mistake: &str) {
         let (from, to) = (ServerStatus::Starting.as_str(), ServerStatus::Stopped(mistake.to_owned()));
         self.board.down(PartKind::McpServer, server.as_str(), mistake);
@@ -63,7 +63,7 @@ impl Published {
         tracing::warn!(event = "mcp.state", %server, from, to, reason = mistake, "the entry of a tool server is wrong");
     }
 
-    /// A server is not there any more.
+    /// Removes a server.
     pub(crate) fn gone(&self, server: &ServerName) {
         self.board.forget(PartKind::McpServer, server.as_str());
         self.tooling.write().servers.retain(|known| known.name != server.as_str());

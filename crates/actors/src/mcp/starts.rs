@@ -1,4 +1,5 @@
-//! The places of tool servers whose processes start at once: many that start together would all be slow.
+//! Bounds the number of tool server processes that start concurrently, since many concurrent starts slow each other
+//! down.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,12 +10,13 @@ use tokio::time::timeout;
 
 use ports::tools::{ServerEntry, Transport};
 
-/// Processes that start at once.
+/// The maximum number of concurrent process starts.
 const STARTS_MAX: usize = 4;
-/// The time after which a start gives up its place: one that hangs or installs for long delays the others by no more than this.
+/// The maximum time that a start holds its slot: a start that hangs or installs for a long time delays the others by at
+/// most this.
 const PLACE_FOR: Duration = Duration::from_secs(10);
 
-/// The places of processes that start at once. Cheap to clone; clones share the places.
+/// The slots for process starts. Cheap to clone; clones share the slots.
 #[derive(Clone)]
 pub struct Starts(Arc<Semaphore>);
 
@@ -25,7 +27,7 @@ impl Default for Starts {
 }
 
 impl Starts {
-    /// Waits for a place for a process; other servers need none.
+    /// Acquires a slot for a process; other servers need none.
     pub(super) async fn place(&self, entry: &ServerEntry) -> Place {
         match entry.transport {
             // The semaphore is never closed.
@@ -35,13 +37,13 @@ impl Starts {
     }
 }
 
-/// A place among the processes that start.
+/// A slot for a process start.
 pub(super) struct Place {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Place {
-    /// Keeps the place while `work` runs, for [`PLACE_FOR`] at most.
+    /// Holds the slot while `work` runs, for at most [`PLACE_FOR`].
     pub(super) async fn during<W: Future>(self, work: W) -> W::Output {
         let mut work = pin!(work);
         if let Ok(done) = timeout(PLACE_FOR, &mut work).await {

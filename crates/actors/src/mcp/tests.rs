@@ -27,7 +27,7 @@ struct World {
 
 const NAME: &str = "time";
 
-/// A server's actor; `prepare` writes the script first.
+/// The actor of a server; `prepare` writes the script first.
 async fn world(prepare: impl FnOnce(&Script)) -> World {
     let servers = Arc::new(ScriptedServers::default());
     let script = servers.script(NAME);
@@ -345,7 +345,7 @@ async fn a_server_that_works_on_a_call_is_not_asked_for_a_sign_of_life() {
 async fn what_is_odd_about_a_list_is_logged_once_for_each_that_differs_and_at_most_each_minute() {
     let (mut odd, mut logged) = (Odd::default(), 0);
     let lines = |number: u32| vec![format!("tool {number} of s is left out")];
-    // The list changes each second; then it stays.
+    // The list changes every second, then stays the same.
     for second in 0..600 {
         logged += u32::from(odd.is_news(&lines(if second < 180 { second } else { 180 })));
         logged += u32::from(odd.is_news(&[]));

@@ -28,10 +28,7 @@ impl Interjections {
     /// Permits an interjection in this place now, and starts the place's rest period.
     ///
     /// # Errors
-    /// The reason if it is not permitted.
-    ///
-    /// # Errors
-    /// Why not.
+    /// Returns the reason if it is not permitted.
     pub fn join(
         &self,
         settings: &Interjection,

@@ -1,4 +1,4 @@
-//! Making a catalogue of all offers: work in memory that takes as long as there are tools, and is done beside the actor.
+//! Builds a catalogue of all offers: in-memory work proportional to the number of tools, off the actor's task.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -12,12 +12,12 @@ use domain::tool::server::{ServerRecord, review};
 use domain::tool::{ServerName, Source, Tool, schema};
 use ports::tools::{ServerEntry, Transport};
 
-/// What a catalogue is made of.
+/// The input of a catalogue.
 pub(super) struct Plan {
     pub servers: Vec<Planned>,
     pub built_in: BuiltIn,
     pub before: Arc<Catalogue>,
-    /// It is made although no list changed.
+    /// True if the catalogue is rebuilt although no list changed.
     pub rebuild: bool,
 }
 
@@ -26,55 +26,55 @@ pub(super) struct Planned {
     pub entry: Arc<ServerEntry>,
     pub line: ServerLine,
     pub fingerprint: String,
-    /// The list of before.
+    /// The previous list.
     pub tools: Arc<Vec<Arc<Tool>>>,
     pub pins: Arc<BTreeMap<String, Pin>>,
     /// A newer list.
     pub listed: Option<Vec<Tool>>,
     pub accept: bool,
-    /// The list of before is stored.
+    /// True if the previous list is stored.
     pub stored: bool,
-    /// The list of before is all that the server offers.
+    /// True if the previous list is the complete list of the server.
     pub whole: bool,
 }
 
-/// A catalogue, and what it is about each server.
+/// A catalogue, and its result for each server.
 pub struct Built {
     pub(super) toolset: Toolset,
     pub(super) servers: Vec<BuiltServer>,
-    /// Tools that are not offered, and why.
+    /// The tools that are not published, with the reasons.
     pub(super) refused: Vec<(String, String)>,
-    /// Tools of whose schemas models are told less, and what is left out.
+    /// The tools whose schemas are simplified for models, with the omitted parts.
     pub(super) simplified: Vec<(String, String)>,
 }
 
 pub(super) struct BuiltServer {
     pub name: ServerName,
     pub fingerprint: String,
-    /// Its list, without the tools that had no room.
+    /// The list of the server, without the tools that had no room.
     pub tools: Arc<Vec<Arc<Tool>>>,
-    /// Every tool had room.
+    /// True if every tool had room.
     pub whole: bool,
     pub pins: Arc<BTreeMap<String, Pin>>,
-    /// Names of tools that are held back because they changed.
+    /// The names of tools that are withheld because they changed.
     pub changed: Vec<String>,
-    /// Names of tools that changed and are offered.
+    /// The names of tools that changed and are published.
     pub accepted: Vec<String>,
-    /// Names in calls.
+    /// The names in calls.
     pub shown: Vec<String>,
-    /// What is stored of it is not what is known.
+    /// True if the stored record is out of date.
     pub unsaved: bool,
-    /// An operator accepted changes.
+    /// True if an operator accepted changes.
     pub decided: bool,
 }
 
-/// Makes the catalogue; none when nothing would be different.
+/// Builds the catalogue; `None` if nothing would change.
 pub(super) fn build(plan: Plan) -> Option<Built> {
     let Plan { servers, built_in, before, rebuild } = plan;
     let mut work = rebuild;
     let mut servers = servers;
-    // Of two tools that cannot be told apart, or have no room together, the first stays: no process that names itself displaces a
-    // server that is configured, or a process that was there before.
+    // If two tools conflict by name or compete for room, the first stays: a self-announced process displaces neither a
+    // configured server nor an earlier process.
     let offered: HashSet<&Source> = before.entries().iter().map(|entry| &entry.tool.source).collect();
     let is_new = |name: &ServerName| !offered.contains(&Source::Server(name.clone()));
     servers.sort_by_cached_key(|planned| {
@@ -137,10 +137,10 @@ pub(super) fn build(plan: Plan) -> Option<Built> {
     Some(Built { toolset, servers: built, refused, simplified: simplified.into_inner() })
 }
 
-/// What of one server is offered. `work` is set when that is not what it was.
+/// Returns the published tools of one server. Sets `work` if they changed.
 fn server(planned: Planned, work: &mut bool) -> (BuiltServer, Offer, ServerLine) {
     let Planned { entry, line, fingerprint, tools, pins, listed, accept: decided, stored, whole } = planned;
-    // Of a list that had no room the rest may have some now.
+    // If the last list had no room, some of the rest may have room now.
     let fresh = listed.filter(|listed| !whole || !listed.iter().eq(tools.iter().map(|tool| &**tool)));
     let read = fresh.is_some();
     let tools = fresh.map_or(tools, |listed| Arc::new(listed.into_iter().map(Arc::new).collect()));
@@ -171,9 +171,9 @@ fn server(planned: Planned, work: &mut bool) -> (BuiltServer, Offer, ServerLine)
     (built, offer, line)
 }
 
-/// What is stored of a server; none when that is too large. A list that had no room is left out of it, so that it is not read again at
-/// each start. Of a process that names itself no list is kept: it tells that itself when
-/// it is there, and anybody who may speak there can make up names.
+/// Returns the record of a server to store; `None` if it is too large. A list without room is omitted, so that it is
+/// not read again at each start. No list of a self-announced process is stored: the process reports it when it
+/// connects, and any client with access there can invent names.
 pub(super) fn record(
     transport: &Transport,
     entry: String,
@@ -187,7 +187,7 @@ pub(super) fn record(
     record.filter(|text| !provider || text.len() <= PROVIDER_BYTES)
 }
 
-/// The largest record of a process that names itself, in bytes.
+/// The largest record of a self-announced process, in bytes.
 const PROVIDER_BYTES: usize = 64 * 1024;
 
 fn full_name(tool: &Tool) -> String {

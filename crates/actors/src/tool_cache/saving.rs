@@ -1,6 +1,7 @@
-//! When the record of a server is written. The first one is written at once, and so is what an operator decides. Further changes
-//! are debounced: after each write there is a pause in proportion to its length, and then the last state alone is written, unless it is
-//! what is stored already. So a server writes at most [`STORED_A_SECOND`] bytes a second on average, whatever it does.
+//! The schedule for writing the record of a server. The first record and decisions of operators are written
+//! immediately. Further changes are debounced: each write is followed by a pause in proportion to its length; then only
+//! the last state is written, unless it is stored already. So each server writes at most [`STORED_A_SECOND`] bytes a
+//! second on average.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,46 +17,46 @@ use domain::tool::catalogue::Pin;
 use domain::tool::{ServerName, Tool};
 use ports::Write;
 
-/// The bytes that are stored of one server in a second, on average.
+/// The maximum bytes stored for one server in a second, on average.
 const STORED_A_SECOND: usize = 8 * 1024;
-/// The shortest pause between two writes about one server.
+/// The minimum pause between two writes for one server.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// When what is known of a server is stored.
+/// The schedule of storing one server's record.
 #[derive(Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact that stands by itself")]
 pub(super) struct Saving {
-    /// What is known is not what is stored.
+    /// True if the stored record is out of date.
     unsaved: bool,
-    /// It is stored without a pause.
+    /// True if the next write skips the pause.
     at_once: bool,
-    /// A timer is set.
+    /// True if a timer is set.
     armed: bool,
-    /// A task makes the record.
+    /// True if a task is building the record.
     making: bool,
-    /// No write before.
+    /// The earliest time of the next write.
     from: Option<Instant>,
-    /// The hash of what is stored.
+    /// The hash of the stored record.
     stored: Option<u64>,
 }
 
-/// The record of a server, and what it was made of.
+/// The record of a server, and its input.
 pub struct Record {
     tools: Arc<Vec<Arc<Tool>>>,
     pins: Arc<BTreeMap<String, Pin>>,
     fingerprint: String,
-    /// None when it is too large to be stored.
+    /// The text; `None` if it is too large to be stored.
     text: Option<String>,
 }
 
 impl Saving {
-    /// What is known changed. `at_once`: an operator decided so.
+    /// Records a change. `at_once`: an operator made it.
     pub(super) fn changed(&mut self, at_once: bool) {
         self.unsaved = true;
         self.at_once |= at_once;
     }
 
-    /// Begins the pause before what is unsaved is stored.
+    /// Starts the pause before the unsaved state is stored.
     pub(super) fn arm(&mut self, ctx: &mut ActorContext<ToolCache>, name: &ServerName) {
         if self.unsaved && !self.making && (self.at_once || !self.armed) {
             self.armed = true;
@@ -63,13 +64,13 @@ impl Saving {
         }
     }
 
-    /// The time until it may be stored.
+    /// The time until the next write is permitted.
     fn pause(&self) -> Duration {
         let from = self.from.filter(|_| !self.at_once);
         from.map_or(Duration::ZERO, |from| from.saturating_duration_since(Instant::now()))
     }
 
-    /// True if this has to be written.
+    /// True if this text must be written.
     fn takes(&mut self, text: &str) -> bool {
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
@@ -84,15 +85,15 @@ impl Saving {
     }
 }
 
-/// Makes the record of a server, beside the actor: a long list takes long to write.
+/// Builds the record of a server in a task, because serializing a long list takes long.
 pub(super) fn record(ctx: &mut ActorContext<ToolCache>, state: &mut ToolCacheState, name: &ServerName) {
     let Some(known) = state.known.get_mut(name) else { return };
     known.saving.armed = false;
-    // A timer may be left from before an operator decided.
+    // A timer can be left from before an operator's decision.
     if !known.saving.unsaved || known.saving.making || !known.saving.pause().is_zero() {
         return;
     }
-    // What changes from here on is not in it.
+    // Later changes are not in this record.
     (known.saving.unsaved, known.saving.at_once, known.saving.making) = (false, false, true);
     let (entry, fingerprint, whole) = (Arc::clone(&known.server.entry), known.fingerprint.clone(), known.whole);
     let (tools, pins) = (Arc::clone(&known.tools), Arc::clone(&known.pins));
@@ -106,7 +107,7 @@ pub(super) fn record(ctx: &mut ActorContext<ToolCache>, state: &mut ToolCacheSta
     });
 }
 
-/// Has the records of all servers written again, so that they live on.
+/// Rewrites the records of all servers to renew their TTL.
 pub(super) fn renew(ctx: &mut ActorContext<ToolCache>, state: &mut ToolCacheState) {
     for (name, known) in state.known.iter_mut().filter(|(_, known)| known.stored && !known.loading) {
         known.saving.stored = None;
@@ -116,7 +117,7 @@ pub(super) fn renew(ctx: &mut ActorContext<ToolCache>, state: &mut ToolCacheStat
 }
 
 impl ToolCache {
-    /// Writes the record of a server, unless it is stored already or is of another entry.
+    /// Writes the record of a server, unless it is stored already or belongs to another entry.
     pub(super) fn recorded(
         &self,
         ctx: &mut ActorContext<ToolCache>,
@@ -133,7 +134,7 @@ impl ToolCache {
             known.saving.unsaved |= !Arc::ptr_eq(&known.pins, &pins) || !Arc::ptr_eq(&known.tools, &tools);
             if let Some(value) = text.filter(|text| known.saving.takes(text)) {
                 let (key, ttl) = (keys::tools(name), Some(keys::TOOLS_TTL));
-                // It is written in the background; a list that is lost is read again.
+                // The write runs in the background; a lost list is read again.
                 drop(self.store.write(vec![Write::Put { key, value, ttl }]));
             }
         }

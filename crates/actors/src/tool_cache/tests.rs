@@ -238,7 +238,7 @@ async fn a_list_that_changes_each_second_writes_little_and_its_last_state_is_sto
         stored["tools"][0]["description"].as_str().unwrap().ends_with(" 599"),
         "the last state is stored in the end"
     );
-    // What is stored already is not written again.
+    // A record that is stored already is not written again.
     world.lists("a", &[("tool_0", "stored at once")]).await;
     store.put(key.clone(), "untouched");
     world.lists("a", &[("tool_0", "another")]).await;
@@ -262,7 +262,8 @@ async fn what_an_operator_accepts_is_stored_at_once() {
     assert_ne!(pin(), first);
 }
 
-/// A list of such tools took gigabytes: each argument refers to one definition with patterns, and that to the next.
+/// The list of such tools took gigabytes: each argument refers to one definition with patterns, which refers to the
+/// next.
 fn bomb(server: &str, number: usize) -> Tool {
     let part = serde_json::json!({"$ref": "#/$defs/many"});
     let leaf = |n| serde_json::json!({"type": "string", "pattern": format!("^(\\w{{1,20}}|{n}){{1,9}}$")});
@@ -307,7 +308,7 @@ async fn a_list_that_expands_beyond_its_bounds_is_neither_kept_nor_stored_nor_co
     let kept = |name| store.json(&keys::tools(&ServerName::new(name))).unwrap();
     assert_eq!(kept("a")["tools"], serde_json::json!([]), "a list that does not fit is not stored");
     assert!(kept("a")["pins"]["tool_299"].is_string() && kept("b")["tools"][0]["name"] == "small");
-    // A version before stored such a list: it is refused at the next start, and not stored again.
+    // An earlier version stored such a list: the next start refuses it and does not store it again.
     let mut record = kept("a");
     record["tools"] = serde_json::to_value(bombs("a")).unwrap();
     drop(world_before);
@@ -347,7 +348,7 @@ async fn processes_that_name_themselves_share_one_bound_and_none_takes_the_place
     assert!(first > 0 && all <= domain::tool::bounds::OF_PROVIDERS.bytes, "{first} {all}");
     assert!(world_before.offered().contains(&"configured__small".to_owned()), "a configured server has room");
     assert!(log.column("tool.refused", "reason").iter().any(|reason| reason.contains("processes that announce tools")));
-    // A name that is sorted before all others takes no place of them.
+    // A name that sorts before all others displaces none of them.
     entries.insert(0, provider("a"));
     world_before.servers(&entries).await;
     list(&world_before, "a").await;
