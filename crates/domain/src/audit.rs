@@ -1,5 +1,5 @@
-//! The audit of tools: what was called for whom, who was asked, and who decided what. One line each, which names one person alone, so
-//! that what is kept about a person can be found and wiped without looking at the lines of others.
+//! The tool audit: tool calls, approval requests and decisions. Each event is one line about exactly one person, so
+//! that all data about a person can be found and erased without reading lines about others.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,104 +8,107 @@ use super::gate::{Choice, GateId};
 use super::ids::{Person, Place, Timestamp, TurnId};
 use super::tool::rights::matches;
 
-/// The most calls that are kept of one day; the log has the others.
+/// The maximum number of calls kept per day; further calls appear only in the log.
 pub const CALLS_MAX: u64 = 5_000;
-/// The most lines of one day. What is left above [`CALLS_MAX`] is for questions, decisions and allowances.
+/// The maximum number of lines per day. The lines above [`CALLS_MAX`] are reserved for questions, decisions and
+/// allowances.
 pub const LINES_MAX: u64 = 6_000;
 
-/// One line.
+/// One audit line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditLine {
-    /// When, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub at: Timestamp,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: AuditEvent,
-    /// Who called, was asked for, decided, or took back; whoever asked where a program or the clock decided.
+    /// The person who called, is asked for approval of a call, decided, or withdrew; the author of the request if a
+    /// program or the timeout decided.
     pub person: Person,
-    /// Where.
+    /// The place.
     pub place: Place,
     /// The name of the tool in calls.
     pub tool: String,
-    /// The server, the tool and the arguments, as a hash.
+    /// The hash of the server, the tool and the arguments.
     pub args_sha256: ArgumentsHash,
-    /// The arguments; only where content may be logged.
+    /// The arguments; only if content may be logged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<String>,
-    /// The turn; none for an allowance that is taken back.
+    /// The turn; none for an allowance that is withdrawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnId>,
 }
 
-/// What happened.
+/// An audited event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum AuditEvent {
-    /// A tool was called, or was not let.
+    /// A tool call ended or was rejected.
     Called {
         /// The number of the call in its turn.
         call: usize,
-        /// `ok`, or why not.
+        /// `ok`, or the reason for the failure.
         outcome: String,
-        /// The tool server; none for what is built in.
+        /// The tool server; none for a built-in tool.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         server: Option<String>,
-        /// The number of the rule that decided; none when no rule did.
+        /// The number of the rule that decided; none if no rule matched.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<usize>,
-        /// Milliseconds from its place in the round to its end.
+        /// Milliseconds from the call's position in the round to its end.
         duration_ms: u64,
     },
-    /// A person is asked about a call.
+    /// A person receives a request to approve a call.
     Asked {
         /// The question.
         gate: GateId,
-        /// Ids of the roles that decide; none leaves it to whoever asked.
+        /// Ids of the roles that may decide; if empty, the author of the request decides.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         approvers: Vec<String>,
-        /// When it counts as refused.
+        /// The time at which the question expires and counts as refused.
         expires_at: Timestamp,
     },
-    /// It is decided.
+    /// A question was decided.
     Decided {
         /// The question.
         gate: GateId,
         /// `approved`, `denied`, `expired` and so on.
         decision: String,
-        /// What whoever decided chose; none where nobody did.
+        /// The choice of the decider; none if there was no decider.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         choice: Option<Choice>,
-        /// Who decided.
+        /// The decider.
         by: Decider,
     },
-    /// The very same call runs for a while without a question.
+    /// An allowance was granted: the same call runs without approval for a while.
     Allowed {
-        /// Names it.
+        /// The id of the allowance.
         allowance: String,
-        /// Until when.
+        /// The end of the allowance.
         until: Timestamp,
     },
-    /// That was taken back.
+    /// An allowance was withdrawn.
     Withdrawn {
-        /// Names it.
+        /// The id of the allowance.
         allowance: String,
     },
 }
 
-/// Who decided.
+/// The decider of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decider {
     /// The person of the line.
     Person,
-    /// A program that was let in.
+    /// An authenticated program.
     Program,
-    /// Nobody did.
+    /// No decider: the question expired.
     Nobody,
 }
 
 impl AuditLine {
-    /// What tells it from the other lines of its person and moment: the same event gives the same line.
+    /// Returns the suffix that distinguishes the line from other lines of the same person and time. Equal events have
+    /// equal suffixes.
     #[must_use]
     pub fn suffix(&self) -> String {
         match &self.event {
@@ -120,7 +123,7 @@ impl AuditLine {
         }
     }
 
-    /// Its place among lines of the same moment: a question comes before its decision, and that before the call.
+    /// Returns the order among lines of the same time: the question, then its decision, then the call.
     #[must_use]
     pub const fn rank(&self) -> u8 {
         match &self.event {
@@ -132,7 +135,7 @@ impl AuditLine {
         }
     }
 
-    /// The most lines of a day after which one of this kind is not kept any more.
+    /// Returns the maximum number of lines per day up to which a line of this kind is kept.
     #[must_use]
     pub const fn day_max(&self) -> u64 {
         match &self.event {
@@ -142,19 +145,19 @@ impl AuditLine {
     }
 }
 
-/// Which lines somebody wants to see.
+/// A filter for audit lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Those from this moment on.
+    /// Lines from this time on.
     pub since: Option<Timestamp>,
-    /// Those of tools whose names fit this, with `*` for any characters.
+    /// Lines of tools whose names match this pattern, with `*` for any characters.
     pub tool: Option<String>,
-    /// Those of this person: an id, or a door and an id, as in `discord:42`.
+    /// Lines of this person: an id, or a door and an id, as in `discord:42`.
     pub member: Option<String>,
 }
 
 impl Wanted {
-    /// Whether a line is wanted.
+    /// True if the line matches the filter.
     #[must_use]
     pub fn fits(&self, line: &AuditLine) -> bool {
         self.since.is_none_or(|since| line.at >= since)

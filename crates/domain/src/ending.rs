@@ -1,41 +1,41 @@
-//! The closed vocabulary of failure: why a model gave no completion, and why a turn ended without the answer it was asked for.
-//! Decisions read these types; their labels are for logs, metrics and stored records.
+//! The closed set of failure types: the reasons why a model gave no completion, and why a turn ended without the
+//! requested answer. Decisions match on these types; the labels are for logs, metrics and stored records.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::rejection::Rejection;
 
-/// Why one completion failed.
+/// The reason why one completion failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ModelErrorKind {
-    /// No connection, or it broke.
+    /// The connection failed or was interrupted.
     Connection,
-    /// No answer in time.
+    /// The request timed out.
     Timeout,
     /// Too many requests.
     RateLimited,
     /// The provider failed (5xx, an error inside a 200).
     Provider,
-    /// The provider does not implement what the request asks for (501).
+    /// The provider does not implement a feature of the request (501).
     Unsupported,
-    /// The provider or the model takes no tools.
+    /// The provider or the model does not support tools.
     ToolsRefused,
-    /// The answer was not a completion, or too large.
+    /// The response was not a completion, or too large.
     Malformed,
-    /// The key or the model was refused (401, 403, 404, or a 400 that says so).
+    /// The key or the model was rejected (401, 403, 404, or a 400 that says so).
     Refused,
     /// The account at the provider has no credit (402, or a 429 that says so).
     OutOfQuota,
-    /// The request itself was refused (other 4xx).
+    /// The request itself was rejected (other 4xx).
     BadRequest,
     /// The prompt does not fit the model's context window.
     ContextOverflow,
-    /// The provider's content filter refused the prompt.
+    /// The provider's content filter rejected the prompt.
     Filtered,
 }
 
 impl ModelErrorKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 12] = [
         Self::Connection,
         Self::Timeout,
@@ -51,7 +51,7 @@ impl ModelErrorKind {
         Self::Filtered,
     ];
 
-    /// Another try of the same request may succeed.
+    /// True if a retry of the same request may succeed.
     #[must_use]
     pub const fn retryable(self) -> bool {
         match self {
@@ -66,13 +66,13 @@ impl ModelErrorKind {
         }
     }
 
-    /// It speaks of the model or of the way to it, not of the request.
+    /// True if the failure concerns the model or the connection to it, not the request.
     #[must_use]
     pub const fn is_about_the_model(self) -> bool {
         matches!(self, Self::Refused | Self::OutOfQuota | Self::Unsupported) || self.retryable()
     }
 
-    /// The label in logs and metrics.
+    /// Returns the label in logs and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -92,59 +92,59 @@ impl ModelErrorKind {
     }
 }
 
-/// Why a turn ended without the answer that it was asked for. Stored and logged as its label.
+/// The reason why a turn ended without the requested answer. Stored and logged as its label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ending {
-    /// Every try of every row failed; the last one like this.
+    /// Every attempt at every row failed; this is the last failure.
     Model(ModelErrorKind),
-    /// There is no row left to ask.
+    /// There is no row left to try.
     NoModel,
-    /// The breakers of all remaining rows are open.
+    /// The circuit breakers of all remaining rows are open.
     BreakersOpen,
-    /// No permit was free for a call that must not wait for one.
+    /// No permit was available for a call that must not be queued.
     NoPermit,
     /// The turn's deadline passed.
     Deadline,
-    /// It waited for its lane longer than a turn may.
+    /// The turn was queued in its lane for longer than allowed.
     WaitedTooLong,
-    /// The model answered, but never with anything that people can read.
+    /// The model replied, but without readable text.
     Unusable,
     /// The provider's content filter stopped the answer.
     Filtered,
-    /// Its person has more questions waiting than are kept.
+    /// The member has more queued questions than the lane holds.
     LaneFull,
-    /// Its lane is busy, and it may not wait.
+    /// The lane is busy, and the turn must not be queued.
     LaneBusy,
-    /// Nothing can be posted in its place now.
+    /// The place accepts no posts at present.
     PlaceClosed,
-    /// Its platform refused to take the answer.
+    /// The platform rejected the answer.
     PostRefused,
-    /// Its task panicked.
+    /// The task of the turn panicked.
     Panicked,
-    /// It was offered as often as a turn may be, and nothing came of it.
+    /// The turn was offered the maximum number of times without a result.
     OffersExhausted,
-    /// Nothing ended it within all bounds.
+    /// The turn did not end within any of its bounds.
     Stalled,
-    /// It was cut off after a tool that changes something may have run for it.
+    /// The turn was interrupted after a tool call that may have changed something.
     MayHaveActed,
-    /// An earlier life of the process left it, and it is too old to be answered.
+    /// The turn was open before a restart and is too old to be answered.
     Interrupted,
-    /// It waited for a decision, and its person wished that nothing of it be kept.
+    /// The turn was suspended for a decision, and its member requested erasure.
     TakenBack,
-    /// What was said before it waited for a decision cannot be read.
+    /// The dialogue of the suspended turn is unreadable.
     NotResumed,
-    /// The place of an interjection cannot be read.
+    /// The place of an interjection is unreadable.
     PlaceUnreadable,
-    /// The place of an interjection has no recent messages of people.
+    /// The place of an interjection has no recent messages from people.
     NothingHeard,
-    /// Something was reported to a dialogue that is over: a defect of this program.
+    /// A report reached a dialogue that is over: a defect of this program.
     AlreadyOver,
-    /// A stored record has a label that this version does not know.
+    /// A stored record has a label that this version does not support.
     Unknown,
 }
 
 impl Ending {
-    /// Every ending that is not about one kind of model failure.
+    /// All endings that are not about one kind of model failure.
     const PLAIN: [Self; 22] = [
         Self::NoModel,
         Self::BreakersOpen,
@@ -170,7 +170,7 @@ impl Ending {
         Self::Unknown,
     ];
 
-    /// The label in logs, metrics and stored records.
+    /// Returns the label in logs, metrics and stored records.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -200,7 +200,7 @@ impl Ending {
         }
     }
 
-    /// The ending with this label; [`Self::Unknown`] for one that no version wrote.
+    /// Returns the ending with this label; [`Self::Unknown`] for a label that no version wrote.
     #[must_use]
     pub fn of_label(label: &str) -> Self {
         let kinds = ModelErrorKind::ALL.into_iter().map(Self::Model);
@@ -220,25 +220,25 @@ impl<'de> Deserialize<'de> for Ending {
     }
 }
 
-/// Which limit refused a turn. Stored and logged as its label.
+/// The limit that refused a turn. Stored and logged as its label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OverLimit {
-    /// The one on messages.
+    /// The limit on messages.
     Messages,
-    /// The one on tokens.
+    /// The limit on tokens.
     Tokens,
-    /// The one on tokens, by the estimates of turns that have not ended.
+    /// The limit on tokens, by the estimates of open turns.
     Estimate,
-    /// One of an account beside the member's window.
+    /// The limit of an account beside the member's window.
     Account,
-    /// A stored record has a label that this version does not know.
+    /// A stored record has a label that this version does not support.
     Unknown,
 }
 
 impl OverLimit {
     const ALL: [Self; 5] = [Self::Messages, Self::Tokens, Self::Estimate, Self::Account, Self::Unknown];
 
-    /// The label in logs and stored records.
+    /// Returns the label in logs and stored records.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -264,26 +264,26 @@ impl<'de> Deserialize<'de> for OverLimit {
     }
 }
 
-/// Why a turn was closed without anything being posted.
+/// The reason why a turn was closed without a post.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dropped {
-    /// The message that triggered it was deleted.
+    /// The message that triggered the turn was deleted.
     TriggerDeleted,
-    /// It is over a limit, and its person was told so lately, or nobody asked for it.
+    /// The turn exceeds a limit, and its member was notified recently or did not request it.
     OverLimit(OverLimit),
-    /// It ended like this, and its person does not hear of it: nobody asked for it, they were told so lately, or nothing can be
-    /// said in its place.
+    /// The turn ended for this reason without a notice: it was not requested, its member was notified recently, or its
+    /// place accepts no posts.
     Silent(Ending),
-    /// Nobody asked for it, and it may have been said already.
+    /// The turn was not requested, and may have been posted already.
     NotRepeated,
-    /// There was too much to do to take it, and its person was told so lately.
+    /// The turn was rejected because of overload, and its member was notified recently.
     NotTaken,
-    /// Another process owns it now, and answers it.
+    /// Another process owns the turn and answers it.
     Fenced,
 }
 
 impl Dropped {
-    /// The label of the outcome in logs and metrics.
+    /// Returns the label of the outcome in logs and metrics.
     #[must_use]
     pub const fn outcome(self) -> &'static str {
         match self {
@@ -292,7 +292,7 @@ impl Dropped {
         }
     }
 
-    /// The label of the reason in logs.
+    /// Returns the label of the reason in logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -306,31 +306,31 @@ impl Dropped {
     }
 }
 
-/// Why an answer will never be posted.
+/// The reason why an answer will never be posted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unposted {
-    /// The platform rejected it; its words are for the log.
+    /// The platform rejected it, with the platform's message for the log.
     #[error("{0}: {1}")]
     Rejected(Rejection, String),
-    /// No try worked within the time that an answer has; the last failure, for the log.
+    /// No attempt succeeded within the time limit of an answer; the last failure, for the log.
     #[error("given up: {0}")]
     GaveUp(String),
-    /// It may stand in its place, and no way is left to know.
+    /// The answer may already be posted, and there is no way left to check.
     #[error("it may have been posted, and no way is left to know")]
     Uncertain,
-    /// The platform took it and did not name the message.
+    /// The platform accepted the post without returning a message id.
     #[error("the platform did not name the posted message")]
     Unnamed,
-    /// Nothing of it can be shown at that door.
+    /// The door cannot display any part of the answer.
     #[error("nothing to post")]
     Nothing,
-    /// Too many posts wait already.
+    /// Too many posts are queued.
     #[error("too many posts wait")]
     Busy,
-    /// Its courier panicked again and again; the last words, for the log.
+    /// The courier panicked repeatedly; the last panic message, for the log.
     #[error("the courier panicked: {0}")]
     Panicked(String),
-    /// It failed the outbox again and again.
+    /// The answer crashed the outbox repeatedly.
     #[error("the outbox failed at it again and again")]
     Poison,
 }

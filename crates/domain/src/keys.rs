@@ -1,7 +1,7 @@
-//! Every key format of the store, in this room. Nobody else builds or takes apart a key.
+//! All key formats of the store. Only this module builds and parses keys.
 //!
-//! The history key is the one of the Python bot, so that its data stays readable. Everything else of ours begins with
-//! `staffai:` and has a life or a bounded number. Keys are only ever parsed where a scan needs the id back.
+//! The history key is the one of the Python bot, so that its data stays readable. All other keys begin with `staffai:`
+//! and have a TTL or a bounded number. Keys are parsed only after scans that need the id.
 
 pub mod active;
 pub mod facts;
@@ -21,294 +21,300 @@ use crate::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
 use crate::ownership::Range;
 use crate::server_name::ServerName;
 
-/// How all histories begin.
+/// The prefix of histories.
 pub const HISTORY_PREFIX: &str = "discord_context:";
 
-/// How all records begin that could not be read and were set aside.
+/// The prefix of records that were unreadable and are quarantined.
 pub const QUARANTINE_PREFIX: &str = "staffai:quarantine:";
 
-/// The life of a record that was set aside, for a person to look at.
+/// The TTL of a quarantined record, for inspection by an operator.
 pub const QUARANTINE_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// How all journalled turns begin.
+/// The prefix of journalled turns.
 pub const TURN_PREFIX: &str = "staffai:turn:";
 
-/// How all dialogues of turns that wait for a decision begin.
+/// The prefix of the dialogues of suspended turns.
 pub const PARKED_PREFIX: &str = "staffai:parked:";
 
 /// The prefix of the newest fencing token of each range.
 pub const TERM_PREFIX: &str = "staffai:term:";
 
-/// How all standing allowances begin.
+/// The prefix of standing allowances.
 pub const ALLOWANCE_PREFIX: &str = "staffai:allowance:";
 
-/// The life of a standing allowance.
+/// The TTL of a standing allowance.
 pub const ALLOWANCE_TTL: Duration = Duration::from_secs(3_600);
 
-/// How all lines of the audit of tools begin. They live as long as the setting says.
+/// The prefix of lines of the tool audit. Their TTL is a setting.
 pub const AUDIT_PREFIX: &str = "staffai:audit:";
 
-/// How all counts of such lines begin.
+/// The prefix of the daily counts of such lines.
 const AUDIT_COUNT_PREFIX: &str = "staffai:audit_lines:";
 
-/// The life of such a count: no line of a day is written much later than that.
+/// The TTL of such a count: no line of a day is written much later than that.
 pub const AUDIT_COUNT_TTL: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 
-/// The sections of prompts that were changed at run time. It is bounded by the number of sections.
+/// The sections of prompts that were changed at run time. Bounded by the number of sections.
 pub const PROMPT_EDITS: &str = "staffai:prompts";
 
-/// How all lists of versions of a section begin. There is one for each section that was ever changed.
+/// The prefix of version lists of prompt sections. There is one list per section that was ever changed.
 pub const PROMPT_PREFIX: &str = "staffai:prompt:";
 
-/// How all gateway sessions begin.
+/// The prefix of gateway sessions.
 pub const SESSION_PREFIX: &str = "staffai:session:";
 
-/// How all watermarks begin.
+/// The prefix of watermarks.
 pub const WATERMARK_PREFIX: &str = "staffai:watermark:";
 
-/// How all marks of answered messages begin.
+/// The prefix of the marks of answered messages.
 pub const ANSWERED_PREFIX: &str = "staffai:answered:";
 
-/// How all lists of tools begin.
+/// The prefix of tool lists.
 pub const TOOLS_PREFIX: &str = "staffai:tools:";
 
-/// The life of a server's list of tools from when it was read last.
+/// The TTL of a server's tool list, from the last time it was read.
 pub const TOOLS_TTL: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
-/// How all wishes to be forgotten begin.
+/// The prefix of erasure requests.
 pub const FORGOTTEN_PREFIX: &str = "staffai:forgotten:";
 
-/// How all choices of members begin.
+/// The prefix of member preferences.
 pub const PREFERENCES_PREFIX: &str = "staffai:preferences:";
 
-/// The life of a member's choices from their last change.
+/// The TTL of a member's preferences, from their last change.
 pub const PREFERENCES_TTL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// How the index begins of which answers are whose.
+/// The prefix of the index of the answers to each person.
 const ANSWERS_OF_PREFIX: &str = "staffai:answers_of:";
 
-/// How the index begins of which histories hold whose words besides their owner's.
+/// The prefix of the index of histories that quote persons other than their owner.
 const QUOTES_OF_PREFIX: &str = "staffai:quotes_of:";
 
-/// The life of an unfinished turn from its last change: longer than any outage that a member would wait for.
+/// The TTL of an unfinished turn, from its last change: longer than any outage after which an answer is still useful.
 pub const TURN_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long a finished turn is remembered, so that a replayed message does not trigger again: longer than any catch-up.
+/// The TTL of a closed turn, which prevents a replayed message from triggering again: longer than any catch-up.
 pub const CLOSED_TURN_TTL: Duration = Duration::from_secs(60 * 60);
 
-/// The oldest message that a catch-up answers: a closed turn is remembered for longer than its message can be read back, with room for
-/// clocks that differ, so that no setting makes a catch-up answer twice.
+/// The maximum age of a message that a catch-up answers. A closed turn is kept longer than its message can be read
+/// back, with a margin for clock differences; so no setting makes a catch-up answer twice.
 pub const CATCH_UP_AGE_MAX: Duration = Duration::from_secs(CLOSED_TURN_TTL.as_secs() - 5 * 60);
 
-/// The life of a gateway session. Platforms forget a session minutes after its connection ended; an older one would only
-/// cost a refused resume.
+/// The TTL of a gateway session. Platforms discard a session minutes after its connection ends; resuming an older one
+/// would only be refused.
 pub const SESSION_TTL: Duration = Duration::from_secs(60 * 60);
 
-/// The life of a watermark, so that the ones of communities that we left vanish. Catch-up never looks back this far.
+/// The TTL of a watermark, so that watermarks of communities the bot left expire. Catch-up never reads back this far.
 pub const WATERMARK_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// The life of the exchange behind one of our messages when history itself never expires.
+/// The TTL of the exchange behind one of our messages if history never expires.
 pub const ANSWERED_TTL: Duration = TURN_TTL;
 
-/// When the interval ended that was reported last, in milliseconds since 1970. One key, without an end.
+/// The end of the last reported interval, in milliseconds since 1970. One key, without expiry.
 pub const REPORT_LAST: &str = "staffai:report:last";
 
-/// How all marks of counted increments begin.
+/// The prefix of the marks of applied increments.
 pub const APPLIED_PREFIX: &str = "staffai:applied:";
 
-/// How long a server remembers what it counted last for one store: longer than an outage that a process would live through.
+/// The TTL of the last batch that a server applied for one store: longer than any outage that a process outlives.
 pub const APPLIED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Model rows that were changed at run time, where processes share a store. One key, without an end, bounded by who writes it.
+/// Model rows changed at run time, if processes share a store. One key, without expiry; its writer bounds its size.
 pub const MODEL_ROWS: &str = "staffai:model_rows";
 
-/// Keys of programs that were revoked, where processes share a store. One key, without an end, bounded by who writes it.
+/// Revoked keys of programs, if processes share a store. One key, without expiry; its writer bounds its size.
 pub const REVOKED_KEYS: &str = "staffai:revoked_keys";
 
-/// The key that is read to find out whether a backend answers again. It is never written.
+/// The key of the probe that checks if a backend responds again. It is never written.
 pub const PROBE: &str = "staffai:probe";
 
-/// What one person and we said in one place. It lives for the configured time after its last save.
+/// Returns the key of one person's history in one place. Its TTL is the configured time from the last save.
 ///
-/// On Discord the parts are the bare ids, as the Python bot wrote them; other doors qualify each with their name.
+/// On Discord the parts are the bare ids, as the Python bot wrote them; other doors qualify each id with their name.
 #[must_use]
 pub fn history(person: &Person, place: &Place) -> String {
     format!("{HISTORY_PREFIX}{}:{}", legacy(&person.door, &person.id), legacy(&place.door, &place.id))
 }
 
-/// How all histories of one person begin; what follows names the place.
+/// Returns the prefix of all histories of one person; the place follows.
 #[must_use]
 pub fn histories_of(person: &Person) -> String {
     format!("{HISTORY_PREFIX}{}:", legacy(&person.door, &person.id))
 }
 
-/// What a member chose for themselves. It lives for [`PREFERENCES_TTL`] after each change.
+/// Returns the key of a member's preferences. TTL: [`PREFERENCES_TTL`] from each change.
 #[must_use]
 pub fn preferences(person: &Person) -> String {
     format!("{PREFERENCES_PREFIX}{person}")
 }
 
-/// The wish of a person that everything about them, or the conversation in one place, be forgotten. It lives a little longer than
-/// any turn that may hold what it is about.
+/// Returns the key of a person's erasure request, for all data or for the conversation in one place. It outlives any
+/// turn that may hold the data.
 #[must_use]
 pub fn forgotten(person: &Person, place: Option<&Place>) -> String {
     let place = place.map(|place| format!(":{place}")).unwrap_or_default();
     format!("{FORGOTTEN_PREFIX}{person}{place}")
 }
 
-/// Says that this message of ours answered this person. It lives as long as [`answered`].
+/// Returns the index key that marks this message of ours as an answer to this person. Its TTL is that of [`answered`].
 #[must_use]
 pub fn answer_of(person: &Person, message: &MessageId) -> String {
     format!("{}{message}", answers_of(person))
 }
 
-/// How all of the index begins that says which messages of ours answered this person.
+/// Returns the prefix of the index of our answers to this person.
 #[must_use]
 pub fn answers_of(person: &Person) -> String {
     format!("{ANSWERS_OF_PREFIX}{}:{}:", person.door, part(&person.id))
 }
 
-/// Says that the history of this key holds words of this person, who is not its owner. It lives as long as that history.
+/// Returns the index key that marks the history of this key as quoting this person, who is not its owner. Its TTL is
+/// that of the history.
 #[must_use]
 pub fn quote_of(person: &Person, history: &str) -> String {
     format!("{}{history}", quotes_of(person))
 }
 
-/// How all of the index begins that says which histories hold words of this person.
+/// Returns the prefix of the index of histories that quote this person.
 #[must_use]
 pub fn quotes_of(person: &Person) -> String {
     format!("{QUOTES_OF_PREFIX}{}:{}:", person.door, part(&person.id))
 }
 
-/// What is remembered of one tool server: its last list, and what its tools were when they were accepted.
+/// Returns the key of one tool server's record: its last tool list, and the pins of its accepted tools.
 #[must_use]
 pub fn tools(server: &ServerName) -> String {
     format!("{TOOLS_PREFIX}{server}")
 }
 
-/// The journal entry of one turn. It lives for [`TURN_TTL`] after each change.
+/// Returns the key of the journal record of one turn. TTL: [`TURN_TTL`] from each change.
 #[must_use]
 pub fn turn(turn: &TurnId) -> String {
     format!("{TURN_PREFIX}{turn}")
 }
 
-/// What was said so far in a turn that waits for a decision. It lives for [`TURN_TTL`], at most as long as its turn.
+/// Returns the key of the dialogue of a suspended turn. TTL: [`TURN_TTL`], at most that of its turn.
 #[must_use]
 pub fn parked(turn: &TurnId) -> String {
     format!("{PARKED_PREFIX}{turn}")
 }
 
-/// The newest fencing token of a range of turns. It has no end; there is one for each range that ever had an owner.
+/// Returns the key of the newest fencing token of a range. It has no expiry; there is one for each range that ever had
+/// an owner.
 #[must_use]
 pub fn term(range: &Range) -> String {
     format!("{TERM_PREFIX}{range}")
 }
 
-/// A standing allowance, by its id. It lives for [`ALLOWANCE_TTL`].
+/// Returns the key of a standing allowance by its id. TTL: [`ALLOWANCE_TTL`].
 #[must_use]
 pub fn allowance(id: &str) -> String {
     format!("{ALLOWANCE_PREFIX}{id}")
 }
 
-/// A line of the audit of tools: whose it is, when it was, and what tells it from others of that moment.
+/// Returns the key of a line of the tool audit: the person, the time, and a suffix that distinguishes lines of the same
+/// moment.
 #[must_use]
 pub fn audit(person: &Person, at: Timestamp, suffix: &str) -> String {
     format!("{}{:013}:{suffix}", audit_of(person), at.0)
 }
 
-/// How all such lines about one person begin.
+/// Returns the prefix of all audit lines about one person.
 #[must_use]
 pub fn audit_of(person: &Person) -> String {
     format!("{AUDIT_PREFIX}{}:{}:", person.door, part(&person.id))
 }
 
-/// How many such lines a day has, counted in days from 1970. It lives for [`AUDIT_COUNT_TTL`].
+/// Returns the key of the number of audit lines of a day, in days since 1970. TTL: [`AUDIT_COUNT_TTL`].
 #[must_use]
 pub fn audit_count(day: u64) -> String {
     format!("{AUDIT_COUNT_PREFIX}{day}")
 }
 
-/// The turn that a key found under [`TURN_PREFIX`] names; none when it names none.
+/// Parses the turn from a key under [`TURN_PREFIX`]; none if the key is malformed.
 #[must_use]
 pub fn parse_turn(key: &str) -> Option<TurnId> {
     key.strip_prefix(TURN_PREFIX)?.parse().ok()
 }
 
-/// The session of one shard of a door, to be resumed after a restart. It lives for [`SESSION_TTL`] after each change.
+/// Returns the key of the session of one shard of a door, used to resume after a restart. TTL: [`SESSION_TTL`] from
+/// each change.
 #[must_use]
 pub fn session(door: &Door, shard: u32) -> String {
     format!("{SESSION_PREFIX}{door}:{shard}")
 }
 
-/// Up to where the messages of one community were taken. It lives for [`WATERMARK_TTL`] after each change.
+/// Returns the key of one community's watermark: the position up to which its messages are accepted. TTL:
+/// [`WATERMARK_TTL`] from each change.
 #[must_use]
 pub fn watermark(door: &Door, guild: &str) -> String {
     format!("{WATERMARK_PREFIX}{door}:{guild}")
 }
 
-/// When a process first listened at this door: where the messages begin of a community that has no watermark. It lives for
-/// [`WATERMARK_TTL`].
+/// Returns the key of the time at which a process first listened at this door: the start of catch-up for a community
+/// without a watermark. TTL: [`WATERMARK_TTL`].
 #[must_use]
 pub fn first_listened(door: &Door) -> String {
     format!("{WATERMARK_PREFIX}{door}")
 }
 
-/// The exchange that one of our messages completed, so that a reply to it finds what was asked. It lives as long as history,
-/// or for [`ANSWERED_TTL`] when history never expires.
+/// Returns the key of the exchange that one of our messages completed, so that a reply to it finds its question. Its
+/// TTL is that of history, or [`ANSWERED_TTL`] if history never expires.
 #[must_use]
 pub fn answered(message: &MessageId) -> String {
     format!("{ANSWERED_PREFIX}{message}")
 }
 
-/// The versions of a section of prompts.
+/// Returns the key of the versions of a prompt section.
 #[must_use]
 pub fn prompt_versions(section: &str) -> String {
     format!("{PROMPT_PREFIX}{section}")
 }
 
-/// Where a record is set aside that cannot be read. It lives for [`QUARANTINE_TTL`].
+/// Returns the key under which an unreadable record is quarantined. TTL: [`QUARANTINE_TTL`].
 #[must_use]
 pub fn quarantine(key: &str) -> String {
     format!("{QUARANTINE_PREFIX}{key}")
 }
 
-/// The number of the last batch of increments that a server counted for one store. It lives for [`APPLIED_TTL`].
+/// Returns the key of the number of the last batch of increments that a server applied for one store. TTL:
+/// [`APPLIED_TTL`].
 #[must_use]
 pub fn applied(writer: &str) -> String {
     format!("{APPLIED_PREFIX}{writer}")
 }
 
-/// The same for increments that are counted under a term of this range.
+/// Returns the same key for increments under a term of this range.
 #[must_use]
 pub fn applied_under(writer: &str, range: &Range) -> String {
     format!("{APPLIED_PREFIX}{writer}/{range}")
 }
 
-/// The same for a single counter, on the server of a cluster that has that counter; none for a key that names its server
-/// in a way of its own.
+/// Returns the same key for a single counter, placed on the cluster node of that counter; none for a key with a hash
+/// tag of its own.
 #[must_use]
 pub fn applied_to(writer: &str, key: &str) -> Option<String> {
     (!key.contains(['{', '}'])).then(|| format!("{APPLIED_PREFIX}{writer}:{{{key}}}"))
 }
 
-/// Whether losing the key would break a promise. Histories may be dropped when memory runs short: we forget a little.
-/// Unknown keys count as essential.
+/// True if losing the key would break a guarantee. Histories may be evicted when memory runs short. Unknown keys count
+/// as essential.
 #[must_use]
 pub fn essential(key: &str) -> bool {
     !key.starts_with(HISTORY_PREFIX)
 }
 
-/// The one door that keys of the Python bot do not name, because that bot knew no other. It belongs to their format, as their
-/// prefixes do.
+/// The one door that keys of the Python bot omit, because that bot supported no other. It belongs to their format, like
+/// their prefixes.
 const UNNAMED_DOOR: Door = Door::new("discord");
 
-/// An id as a part of a key of the Python bot: bare at the door that such keys do not name, else qualified by the door.
+/// Formats an id as a part of a key of the Python bot: bare at the omitted door, else qualified by the door.
 fn legacy(door: &Door, id: &str) -> String {
     if *door == UNNAMED_DOOR { part(id).into_owned() } else { format!("{door}:{}", part(id)) }
 }
 
-/// An id that is followed by another one. Where a door lets clients choose ids, a colon in one could make two people share
-/// a key, so it is written as `%3A`. Ids without colons and percent signs stay as they are.
+/// Escapes an id that another id follows. At doors where clients choose ids, a colon could make two people share a key,
+/// so it is written as `%3A`. Ids without colons and percent signs stay unchanged.
 fn part(id: &str) -> Cow<'_, str> {
     if !id.contains([':', '%']) {
         return Cow::Borrowed(id);
@@ -325,7 +331,7 @@ fn part(id: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The id that [`part`] wrote.
+/// Returns the id that [`part`] escaped.
 fn whole(part: &str) -> String {
     part.replace("%3A", ":").replace("%25", "%")
 }

@@ -1,5 +1,5 @@
-//! Tools: what a source offers, what is asked of it, and what comes back. Names here are those of the source itself; the catalogue
-//! gives them the names that a model sees.
+//! Tools: the descriptions that sources offer, the calls sent to them, and the results. Names here are those of the
+//! source; the catalogue maps them to the names that models use.
 
 mod error;
 mod result;
@@ -57,28 +57,28 @@ use crate::caller::Operators;
 use crate::completion::WrittenJson;
 pub use crate::server_name::ServerName;
 
-/// One tool as its source describes it.
+/// One tool as described by its source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tool {
-    /// Where it runs.
+    /// The source that runs it.
     pub source: Source,
-    /// Its own name there.
+    /// Its name at the source.
     pub name: Arc<str>,
-    /// Its title for people; none when the source gave none.
+    /// Its display title; none if the source gave none.
     pub title: Option<String>,
-    /// What it does, in the source's words; untrusted text, at most [`DESCRIPTION_BYTES`].
+    /// The source's description; untrusted text, at most [`DESCRIPTION_BYTES`].
     pub description: String,
-    /// The JSON schema of its arguments as the source wrote it, always an object. Kept as text with sorted keys: as values it takes up
-    /// to a hundred times its length in memory.
+    /// The JSON schema of its arguments as the source wrote it, always an object. It is kept as text with sorted keys:
+    /// parsed values take up to a hundred times as much memory.
     pub input_schema: WrittenJson,
-    /// What the source says of its behaviour; hints that bind nobody.
+    /// The source's hints on its behaviour; not binding.
     pub annotations: Annotations,
-    /// What kind of work it does.
+    /// The category of its work.
     pub kind: ToolKind,
 }
 
 impl Tool {
-    /// The bytes of its texts.
+    /// Returns the size of its texts in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let title = self.title.as_ref().map_or(0, String::len);
@@ -86,10 +86,10 @@ impl Tool {
     }
 }
 
-/// The longest description that is kept, in bytes.
+/// The maximum length of a description that is kept, in bytes.
 pub const DESCRIPTION_BYTES: usize = 16 * 1024;
 
-/// Where a tool runs.
+/// The place where a tool runs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -99,34 +99,35 @@ pub enum Source {
     Server(ServerName),
 }
 
-/// Hints of a source about a tool; none where it says nothing.
+/// The source's hints about a tool; none if a hint is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Annotations {
-    /// It changes nothing.
+    /// True if it changes nothing.
     pub read_only: Option<bool>,
-    /// What it changes may be lost.
+    /// True if it may destroy data that it changes.
     pub destructive: Option<bool>,
-    /// A second call with the same arguments changes nothing more.
+    /// True if a repeated call with the same arguments has no further effect.
     pub idempotent: Option<bool>,
-    /// It reaches beyond its own server.
+    /// True if it interacts with systems beyond its own server.
     pub open_world: Option<bool>,
 }
 
-/// What a call may do to the world. Of two the greater is the more dangerous.
+/// The side effects of a call, in ascending order of danger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// It changes nothing: it may run beside others and be repeated.
+    /// It changes nothing: it may run in parallel and be repeated.
     Reads,
-    /// It changes something once, however often it is repeated.
+    /// It is idempotent: repeated calls change something only once.
     Idempotent,
-    /// It changes something each time.
+    /// Each call changes something.
     Changes,
 }
 
 impl Effect {
-    /// The effect of a tool: what the operator says of the server's side effects, else what a trusted server says, else the worst.
+    /// Returns the effect of a tool: the operator's setting for the server's side effects, else a trusted server's
+    /// annotations, else the most dangerous effect.
     #[must_use]
     pub fn of(annotations: Annotations, side_effects: Option<bool>, trusted: bool) -> Self {
         match side_effects {
@@ -137,7 +138,7 @@ impl Effect {
         }
     }
 
-    /// A call whose answer was lost may be sent again.
+    /// True if a call whose answer was lost may be sent again.
     #[must_use]
     pub const fn repeatable(self) -> bool {
         match self {
@@ -146,7 +147,7 @@ impl Effect {
         }
     }
 
-    /// The label in logs and tables.
+    /// Returns the label in logs and tables.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -157,7 +158,7 @@ impl Effect {
     }
 }
 
-/// What kind of work a tool does, its category: limits are kept by kind, and tools are listed by it.
+/// The category of a tool. Limits apply per category, and tools are listed by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum ToolKind {
@@ -165,16 +166,16 @@ pub enum ToolKind {
     Search,
     /// Reads pages or documents.
     Extract,
-    /// Asks a database.
+    /// Queries a database.
     Db,
     /// Reads or writes files.
     Drive,
-    /// Asks a model.
+    /// Calls a model.
     Llm,
     /// Anything else.
     #[default]
     Other,
-    /// A word of the operator.
+    /// A category named by the operator.
     Named(Word),
 }
 
@@ -183,10 +184,10 @@ pub enum ToolKind {
 pub struct Word([u8; Word::MAX]);
 
 impl Word {
-    /// The longest word, in bytes.
+    /// The maximum length of a word, in bytes.
     pub const MAX: usize = 24;
 
-    /// This word; none when it is no such word.
+    /// Builds a word; none if the text is not valid.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let fits = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, b'-' | b'_');
@@ -195,7 +196,7 @@ impl Word {
         (!text.is_empty() && text.bytes().all(fits)).then_some(Self(bytes))
     }
 
-    /// The word.
+    /// Returns the text of the word.
     #[must_use]
     pub fn as_str(&self) -> &str {
         let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(Self::MAX);
@@ -204,10 +205,10 @@ impl Word {
 }
 
 impl ToolKind {
-    /// The kinds that limits of the usual configuration name.
+    /// The categories used by the limits of the default configuration.
     pub const USUAL: [Self; 6] = [Self::Search, Self::Extract, Self::Db, Self::Drive, Self::Llm, Self::Other];
 
-    /// The label in logs, metrics and configuration.
+    /// Returns the label in logs, metrics and configuration.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -248,27 +249,27 @@ impl From<ToolKind> for String {
     }
 }
 
-/// One call, authorised and with its arguments checked.
+/// One authorised call with validated arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolRequest {
-    /// The tool's own name at its source.
+    /// The tool's name at its source.
     pub name: Arc<str>,
     /// The arguments.
     pub arguments: Map<String, Value>,
-    /// What a call of this tool may do: a lost call is sent again only when that cannot do harm.
+    /// The effect of the call: a lost call is sent again only if this is harmless.
     pub effect: Effect,
-    /// Time until the answer must be there; the call is cancelled at its source then.
+    /// The time until the deadline, at which the call is cancelled at its source.
     pub deadline: Duration,
-    /// What the result is cut to.
+    /// The bounds to which the result is truncated.
     pub limits: ResultLimits,
-    /// The span that the source may go on with; none when nothing is traced.
+    /// The parent span for the source; none if tracing is disabled.
     pub trace: Option<TraceParent>,
-    /// For whom it is made, and where; none for a call by hand. Never sent to a server.
+    /// The member and the place of the call; none for a manual call. Never sent to a server.
     pub on_behalf: Option<OnBehalf>,
 }
 
 impl ToolRequest {
-    /// A call that nobody asked for and nothing follows, with a result of the usual size.
+    /// Builds a call without a member and a trace, with the default result limits.
     #[must_use]
     pub fn new(name: &str, arguments: Map<String, Value>, effect: Effect, deadline: Duration) -> Self {
         let limits = ResultLimits::default();
@@ -276,35 +277,37 @@ impl ToolRequest {
     }
 }
 
-/// Whose words led to a call, and where its result will be read: what tools go by that keep or find something of a member.
+/// The member whose request led to a call, and the place where the result will be read. Tools that store or find a
+/// member's data use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OnBehalf {
-    /// Who asked.
+    /// The person who made the request.
     pub person: Person,
-    /// Where it was asked and will be answered.
+    /// The place of the request and of its answer.
     pub place: Place,
-    /// The place above it.
+    /// The parent place.
     pub parent: Option<Place>,
-    /// The community, when there is one; none in a direct message.
+    /// The community; none in a direct message.
     pub guild: Option<String>,
-    /// The turn that the call belongs to.
+    /// The turn of the call.
     pub turn: TurnId,
-    /// When it was asked.
+    /// The time of the request.
     pub at: Timestamp,
-    /// Something of it may be remembered.
+    /// True if the content may be stored in memory.
     pub keeps: bool,
-    /// Who asked operates the bot.
+    /// True if the person is an operator of the bot.
     pub operator: bool,
-    /// The chain of servers that the turn stands in; none where no other server asks.
+    /// The chain of servers that leads to the turn; none if no other server made the request.
     pub lineage: Option<Box<Lineage>>,
-    /// Tokens that the turn used so far.
+    /// The tokens that the turn has used so far.
     pub tokens: u64,
     /// The number of the call in its turn.
     pub call: usize,
 }
 
 impl OnBehalf {
-    /// A call of this turn, by what its door says of operators. What has no author is asked by none of them.
+    /// Builds the context for a call of this turn, with the operators of its door. A turn without an author is never an
+    /// operator's.
     #[must_use]
     pub fn of(turn: &Turn, operators: Option<Operators<'_>>) -> Self {
         let operator = turn.is_of_operator(operators);
@@ -326,16 +329,16 @@ impl OnBehalf {
     }
 }
 
-/// A span in the form of W3C Trace Context.
+/// A trace parent in the W3C Trace Context format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceParent(pub String);
 
-/// For tests: tools of which only what matters there is said.
+/// Test helpers: tools with only the fields that a test needs.
 #[cfg(any(test, feature = "testing"))]
 pub mod testing {
     use super::{Annotations, ServerName, Source, Tool, ToolKind, WrittenJson};
 
-    /// A tool of a server that takes any object.
+    /// Builds a tool of a server that accepts any object.
     pub fn tool(server: &str, name: &str, description: &str) -> Tool {
         Tool {
             source: Source::Server(ServerName::new(server)),

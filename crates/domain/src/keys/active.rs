@@ -1,28 +1,29 @@
-//! Keys of the places where members spoke to us lately.
+//! Keys of the places with recent messages to the bot.
 
 use std::time::Duration;
 
 use crate::ids::{Door, Place};
 
-/// How the places where members spoke to us lately begin.
+/// The prefix of places with recent messages to the bot.
 pub const ACTIVE_PREFIX: &str = "staffai:active:";
 
-/// The life of a place where a member spoke to us: so long a catch-up reads it whatever the platform says of its newest message.
+/// The TTL of such a place. Within it, a catch-up reads the place regardless of the newest message that the platform
+/// reports.
 pub const ACTIVE_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How the places of a door begin where members spoke to us lately.
+/// Returns the prefix of the recently active places of a door.
 #[must_use]
 pub fn active_of(door: &Door) -> String {
     format!("{ACTIVE_PREFIX}{door}:")
 }
 
-/// A place of a community where a member spoke to us lately; the value is the moment. It lives for [`ACTIVE_TTL`].
+/// Returns the key of a recently active place of a community; the value is the time. TTL: [`ACTIVE_TTL`].
 #[must_use]
 pub fn active(place: &Place, guild: &str) -> String {
     format!("{}{guild}:{}", active_of(&place.door), place.id)
 }
 
-/// The community and the place of a key of [`active`].
+/// Parses the community and the place from a key of [`active`].
 #[must_use]
 pub fn parse_active(key: &str, door: &Door) -> Option<(String, Place)> {
     let (guild, place) = key.strip_prefix(&active_of(door))?.split_once(':')?;

@@ -1,4 +1,4 @@
-//! Keys of the facts that members told.
+//! Keys of the facts learned from members.
 
 use std::time::Duration;
 
@@ -6,46 +6,48 @@ use super::part;
 use crate::fact_id::FactId;
 use crate::ids::{MessageId, Person};
 
-/// How all facts begin.
+/// The prefix of facts.
 const FACT_PREFIX: &str = "staffai:fact:";
 
-/// How all lists begin of what facts a member has.
+/// The prefix of fact lists of members.
 const FACTS_PREFIX: &str = "staffai:facts:";
 
-/// How the index begins of which message told which facts.
+/// The prefix of the index from messages to the facts learned from them.
 const FACTS_BY_PREFIX: &str = "staffai:facts_by:";
 
-/// How all counts of facts begin.
+/// The prefix of fact counts.
 const FACTS_TOLD_PREFIX: &str = "staffai:facts_told:";
 
-/// Facts are counted by when they were told, in steps of this length, so that those that are over drop out of the count.
+/// The length of one counting step. Facts are counted by the time at which they were learned, so that expired facts
+/// drop out of the count.
 pub const FACTS_TOLD_STEP: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// One fact of a member. It lives as long as the settings say after it was told last.
+/// Returns the key of one fact of a member. Its TTL is the configured time since it was last learned.
 #[must_use]
 pub fn fact(person: &Person, id: &FactId) -> String {
     format!("{}{id}", facts_of(person))
 }
 
-/// How all facts of one person begin.
+/// Returns the prefix of all facts of one person.
 #[must_use]
 pub fn facts_of(person: &Person) -> String {
     format!("{FACT_PREFIX}{}:{}:", person.door, part(&person.id))
 }
 
-/// What facts a member has. It lives as long as the last of them.
+/// Returns the key of the fact list of a member. Its TTL is that of the last fact.
 #[must_use]
 pub fn fact_index(person: &Person) -> String {
     format!("{FACTS_PREFIX}{}:{}", person.door, part(&person.id))
 }
 
-/// Whose facts a message told, and which. It lives as long as they do.
+/// Returns the index key of the facts learned from a message, with their owners. Its TTL is that of the facts.
 #[must_use]
 pub fn facts_by(message: &MessageId) -> String {
     format!("{FACTS_BY_PREFIX}{message}")
 }
 
-/// How many facts of all members were told in one [`FACTS_TOLD_STEP`]. It lives that much longer than they do.
+/// Returns the key of the number of facts of all members learned in one [`FACTS_TOLD_STEP`]. Its TTL is that of the
+/// facts plus one step.
 #[must_use]
 pub fn facts_told(step: u64) -> String {
     format!("{FACTS_TOLD_PREFIX}{step}")

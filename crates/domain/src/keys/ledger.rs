@@ -1,53 +1,53 @@
-//! Keys of the usage ledger: the two counters of the Python bot, and ours beside them.
+//! Keys of the usage ledger: the two counters of the Python bot, and our own.
 //!
-//! Ours are `staffai:ledger:{period}:{door}:{community}:{account}`. The period is a day in UTC or `all`. What is no id
-//! (no community, the bot's own account) begins with `%`, which no written id does.
+//! Our keys are `staffai:ledger:{period}:{door}:{community}:{account}`. The period is a day in UTC or `all`. Values
+//! that are not ids (no community, the bot's own account) begin with `%`, which no escaped id does.
 
 use std::time::Duration;
 
 use super::legacy;
 use crate::ids::{Door, Person};
 
-/// How all our counters begin.
+/// The prefix of our counters.
 pub const PREFIX: &str = "staffai:ledger:";
 
-/// How all counters of all time begin that the Python bot has too.
+/// The prefix of all-time counters shared with the Python bot.
 pub const TOTAL_PREFIX: &str = "token_stats:total:";
 
-/// How all counters of days begin that the Python bot has too.
+/// The prefix of daily counters shared with the Python bot.
 pub const DAILY_PREFIX: &str = "token_stats:daily:";
 
-/// The life of a day's counters from their last change: enough for the report of a month.
+/// The TTL of daily counters, from their last change: enough for the report of a month.
 pub const DAY_TTL: Duration = Duration::from_secs(36 * 24 * 60 * 60);
 
-/// The life of the counters of all time from their last change, so that those of members who left vanish.
+/// The TTL of all-time counters, from their last change, so that counters of members who left expire.
 pub const ALL_TTL: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 
-/// The life of a day's counter of the Python bot from its last change, as that bot sets it.
+/// The TTL of the Python bot's daily counter, from its last change, as that bot sets it.
 pub const DAILY_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// The period of everything that was ever counted.
+/// The all-time period.
 pub const ALL: &str = "all";
 
-/// Instead of a community where there is none.
+/// The placeholder for "no community".
 const NOWHERE: &str = "%none";
 
-/// What a key of ours is about, as far as it is written in it.
+/// The parts of one of our keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// A day, or [`ALL`].
     pub period: String,
     /// The door.
     pub door: String,
-    /// The platform's id of the community; none outside of communities.
+    /// The platform's id of the community; none outside communities.
     pub guild: Option<String>,
     /// The platform's id of the member, or the name of one of the bot's own accounts.
     pub account: Account,
-    /// What is counted, where that stands in a key of its own: earlier versions wrote so.
+    /// The kind of the count, if the key has one: earlier versions used a key for each kind.
     pub kind: Option<String>,
 }
 
-/// Whose usage is counted, as it is written in a key.
+/// The account whose usage is counted, as written in a key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Account {
     /// A member, by the platform's id.
@@ -65,26 +65,26 @@ impl Account {
     }
 }
 
-/// What an account used in one period. It lives for [`DAY_TTL`] or [`ALL_TTL`].
+/// Returns the key of an account's usage in one period. TTL: [`DAY_TTL`] or [`ALL_TTL`].
 #[must_use]
 pub fn counter(period: &str, door: &Door, guild: Option<&str>, account: &Account) -> String {
     let guild = guild.map_or_else(|| NOWHERE.to_owned(), escape);
     format!("{PREFIX}{period}:{door}:{guild}:{}", account.written())
 }
 
-/// One kind of it, as earlier versions counted in a key of its own.
+/// Returns the key of one kind of usage, as earlier versions counted it separately.
 #[must_use]
 pub fn counter_of_kind(counter: &str, kind: &str) -> String {
     format!("{counter}:{kind}")
 }
 
-/// How all our counters of one period begin.
+/// Returns the prefix of our counters of one period.
 #[must_use]
 pub fn of_period(period: &str) -> String {
     format!("{PREFIX}{period}:")
 }
 
-/// What a counter of ours counts; none when the key is none.
+/// Parses one of our counter keys; none if the key is not one.
 #[must_use]
 pub fn parse(key: &str) -> Option<Entry> {
     let parts: Vec<&str> = key.strip_prefix(PREFIX)?.split(':').collect();
@@ -101,19 +101,20 @@ pub fn parse(key: &str) -> Option<Entry> {
     Some(Entry { period: period.to_owned(), door: door.to_owned(), guild, account, kind: kind.map(str::to_owned) })
 }
 
-/// All tokens of a member in a community, as the Python bot counts them. It has no end.
+/// Returns the key of the all-time tokens of a member in a community, as the Python bot counts them. It has no expiry.
 #[must_use]
 pub fn total(person: &Person, guild: &str) -> String {
     format!("{TOTAL_PREFIX}{}:{}", legacy(&person.door, guild), legacy(&person.door, &person.id))
 }
 
-/// How all counters begin that say in which communities somebody was ever counted.
+/// Returns the prefixes of the counters that show the communities in which a person was ever counted.
 #[must_use]
 pub fn of_all_time() -> [String; 2] {
     [of_period(ALL), TOTAL_PREFIX.to_owned()]
 }
 
-/// The community in which a counter of all time counts this person; none when it counts somebody else, or is none.
+/// Returns the community in which an all-time counter counts this person; none if it counts another person or is not
+/// such a counter.
 #[must_use]
 pub fn community_of(key: &str, person: &Person) -> Option<String> {
     if let Some(entry) = parse(key) {
@@ -124,13 +125,14 @@ pub fn community_of(key: &str, person: &Person) -> Option<String> {
     (member == legacy(&person.door, &person.id)).then(|| guild.to_owned())
 }
 
-/// The tokens of a member in a community on one day, as the Python bot counts them. It lives for [`DAILY_TTL`].
+/// Returns the key of the tokens of a member in a community on one day, as the Python bot counts them. TTL:
+/// [`DAILY_TTL`].
 #[must_use]
 pub fn daily(person: &Person, guild: &str, day: &str) -> String {
     format!("{DAILY_PREFIX}{}:{day}:{}", legacy(&person.door, guild), legacy(&person.door, &person.id))
 }
 
-/// The member and the community of a day's counter of the Python bot, which knew one platform: `(guild, day, member)`.
+/// Parses a daily counter key of the Python bot, which supported one platform: `(guild, day, member)`.
 #[must_use]
 pub fn parse_daily(key: &str) -> Option<(&str, &str, &str)> {
     let parts: Vec<&str> = key.strip_prefix(DAILY_PREFIX)?.split(':').collect();
@@ -138,13 +140,13 @@ pub fn parse_daily(key: &str) -> Option<(&str, &str, &str)> {
     Some((guild, day, member))
 }
 
-/// The last uses of a member in a community, as the Python bot kept them. This bot never writes it.
+/// Returns the key of a member's recent usage in a community, as the Python bot kept it. This bot never writes it.
 #[must_use]
 pub fn log(person: &Person, guild: &str) -> String {
     format!("token_stats:log:{}:{}", legacy(&person.door, guild), legacy(&person.door, &person.id))
 }
 
-/// An id as a part of a key of ours. Braces would choose a server in a cluster.
+/// Escapes an id as a part of our keys. Braces would form a hash tag, which selects the node of a cluster.
 fn escape(id: &str) -> String {
     let mut out = String::with_capacity(id.len());
     for c in id.chars() {
@@ -159,7 +161,7 @@ fn escape(id: &str) -> String {
     out
 }
 
-/// The id that was escaped; none when this was not written by [`escape`].
+/// Returns the unescaped id; none if [`escape`] did not write it.
 fn unescape(written: &str) -> Option<String> {
     let mut pieces = written.split('%');
     let mut out = pieces.next()?.to_owned();

@@ -1,57 +1,57 @@
-//! Keys of what limits count. The lists are those of the Python bot.
+//! Keys of the rate limits. The lists are those of the Python bot.
 
 use super::{legacy, part, whole};
 use crate::ids::{Person, TurnId};
 use crate::limits::account::{Account, Scope};
 use crate::limits::{Cost, Member};
 
-/// How all lists of counted messages begin.
+/// The prefix of the lists of counted messages.
 pub const MESSAGE_LIMIT_PREFIX: &str = "msg_rl:";
 
-/// How all lists of counted tokens begin.
+/// The prefix of the lists of counted tokens.
 pub const TOKEN_LIMIT_PREFIX: &str = "token_rl:";
 
-/// How all sums of such a pair of lists begin.
+/// The prefix of the sums of such a pair of lists.
 const LIMIT_SUM_PREFIX: &str = "staffai:limit:";
 
-/// How all accounts begin.
+/// The prefix of accounts.
 pub const ACCOUNT_PREFIX: &str = "staffai:limit:account:";
 
-/// Stands for the community where there is none.
+/// The placeholder for "no community".
 const NO_GUILD: &str = "direct";
 
-/// Whose messages and tokens are counted together: one person in one community.
+/// Returns the unit whose messages and tokens are counted together: one person in one community.
 ///
-/// On Discord the parts are the bare ids, as the Python bot wrote them; other doors qualify each with their name.
+/// On Discord the parts are the bare ids, as the Python bot wrote them; other doors qualify each id with their name.
 #[must_use]
 pub fn limited(person: &Person, guild: Option<&str>) -> Member {
     let guild = legacy(&person.door, guild.unwrap_or(NO_GUILD));
     Member::new(format!("{guild}:{}", legacy(&person.door, &person.id)))
 }
 
-/// The lists of counted messages and of counted tokens of a member. They live as long as the window after the last entry. Where
-/// keys are spread over servers, `tagged` keeps the two together.
+/// Returns the keys of a member's lists of counted messages and tokens. They live for the window's length after the
+/// last entry. In a cluster, `tagged` keeps both on one node.
 #[must_use]
 pub fn limit_pair(member: &Member, tagged: bool) -> [String; 2] {
     [MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX]
         .map(|prefix| if tagged { format!("{prefix}{{{member}}}") } else { format!("{prefix}{member}") })
 }
 
-/// What sums up the two lists of a member, so that they need not be read for each decision. It lives as long as they do, beside
-/// them where keys are spread over servers.
+/// Returns the key of the sum of a member's two lists, which saves reading them for each decision. It has the same TTL
+/// as the lists, and in a cluster the same node.
 #[must_use]
 pub fn limit_sum(member: &Member, tagged: bool) -> String {
     if tagged { format!("{LIMIT_SUM_PREFIX}{{{member}}}") } else { format!("{LIMIT_SUM_PREFIX}{member}") }
 }
 
-/// The community of a person's accounts, as keys write it.
+/// Returns the community of a person's accounts, as written in keys.
 #[must_use]
 pub fn community(person: &Person, guild: Option<&str>) -> String {
     legacy(&person.door, guild.unwrap_or(NO_GUILD))
 }
 
-/// The entries of an account. They live as long as its window after the last entry. Where keys are spread over servers, `tagged`
-/// keeps all accounts of a community together.
+/// Returns the key of the entries of an account. They live for the window's length after the last entry. In a cluster,
+/// `tagged` keeps all accounts of a community on one node.
 #[must_use]
 pub fn account(account: &Account, tagged: bool) -> String {
     let Account { scope, cost, window, community, id } = account;
@@ -60,7 +60,7 @@ pub fn account(account: &Account, tagged: bool) -> String {
     format!("{ACCOUNT_PREFIX}{community}:{scope}:{cost}:{seconds}:{}", part(id))
 }
 
-/// The account that a key found under [`ACCOUNT_PREFIX`] names, where keys are not spread over servers.
+/// Parses the account from an untagged key under [`ACCOUNT_PREFIX`].
 #[must_use]
 pub fn parse_account(key: &str) -> Option<Account> {
     let mut fields = key.strip_prefix(ACCOUNT_PREFIX)?.splitn(5, ':');
@@ -73,13 +73,13 @@ pub fn parse_account(key: &str) -> Option<Account> {
     Some(Account { scope, cost, window, community: community.into(), id: id.into() })
 }
 
-/// The member that a key found under [`TOKEN_LIMIT_PREFIX`] names.
+/// Parses the member from a key under [`TOKEN_LIMIT_PREFIX`].
 #[must_use]
 pub fn parse_token_limit(key: &str) -> Option<Member> {
     key.strip_prefix(TOKEN_LIMIT_PREFIX).map(Member::new)
 }
 
-/// A turn as a part of an entry of those lists.
+/// Formats a turn as a part of an entry of those lists.
 #[must_use]
 pub fn limit_turn(turn: &TurnId) -> String {
     let mut out = part(turn.door.as_str()).into_owned();

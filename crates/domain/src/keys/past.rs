@@ -1,21 +1,21 @@
-//! Keys of the last turns and samples of a program.
+//! Keys of the recent turns and samples of a program.
 
-/// How all keys of a program's past begin: its last turns and samples.
+/// The prefix of a program's past: its recent turns and samples.
 pub const PAST_PREFIX: &str = "staffai:past:";
 
-/// The record of the lives of one program.
+/// Returns the key of the record of one program's runs.
 #[must_use]
 pub fn past_life(instance: &str) -> String {
     format!("{PAST_PREFIX}{instance}:life")
 }
 
-/// One chunk of its last turns.
+/// Returns the key of one chunk of its recent turns.
 #[must_use]
 pub fn past_turns(instance: &str, slot: u64) -> String {
     format!("{PAST_PREFIX}{instance}:turns:{slot}")
 }
 
-/// One chunk of its last samples.
+/// Returns the key of one chunk of its recent samples.
 #[must_use]
 pub fn past_samples(instance: &str, slot: u64) -> String {
     format!("{PAST_PREFIX}{instance}:samples:{slot}")

@@ -1,39 +1,39 @@
-//! Keys of restrictions: their ends are those of the Python bot.
+//! Keys of restrictions. The end times are stored as the Python bot stored them.
 
 use std::time::Duration;
 
 use super::{UNNAMED_DOOR, legacy, part, whole};
 use crate::ids::Person;
 
-/// How all ends of restrictions begin, as the Python bot wrote them.
+/// The prefix of the end times of restrictions, as the Python bot wrote them.
 pub const RESTRICTED_PREFIX: &str = "restricted_until:";
 
-/// How all marks begin of roles that are being given.
+/// The prefix of the marks of pending role assignments.
 pub const RESTRICTING_PREFIX: &str = "staffai:restricting:";
 
-/// The life of such a mark. A role that could not be given for so long is not given any more.
+/// The TTL of such a mark. An assignment that fails for this long is abandoned.
 pub const RESTRICTING_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How all records begin of restrictions that only moderators end.
+/// The prefix of records of restrictions that only moderators end.
 pub const ENDLESS_PREFIX: &str = "staffai:restricted:";
 
-/// The life of such a record. Who left for so long comes back without the role.
+/// The TTL of such a record. A member who was away longer returns without the role.
 pub const ENDLESS_TTL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// How all marks begin of restricted members who were told where they are answered.
+/// The prefix of the marks of restricted members who received the notice about where they get answers.
 pub const TOLD_PREFIX: &str = "staffai:told:";
 
-/// The longest life of such a mark: a moderator's restriction has no end that could be known.
+/// The maximum TTL of such a mark, since the end of a moderator's restriction is unknown.
 pub const TOLD_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// When the restriction of this person in this community ends, in seconds since the Unix epoch. It has no life: it goes with
-/// the restriction.
+/// Returns the key of the end of this person's restriction in this community, in seconds since the Unix epoch. It has
+/// no TTL: it is deleted with the restriction.
 #[must_use]
 pub fn restricted_until(guild: &str, person: &Person) -> String {
     format!("{RESTRICTED_PREFIX}{}:{}", legacy(&person.door, guild), legacy(&person.door, &person.id))
 }
 
-/// Whom a key found under [`RESTRICTED_PREFIX`] restricts.
+/// Parses the community and the person from a key under [`RESTRICTED_PREFIX`].
 #[must_use]
 pub fn parse_restricted(key: &str) -> Option<(String, Person)> {
     let parts: Vec<&str> = key.strip_prefix(RESTRICTED_PREFIX)?.split(':').collect();
@@ -44,27 +44,28 @@ pub fn parse_restricted(key: &str) -> Option<(String, Person)> {
     }
 }
 
-/// Says that the role of this person in this community may not have been given yet. It lives for [`RESTRICTING_TTL`].
+/// Returns the key that marks this person's role in this community as possibly not yet assigned. TTL:
+/// [`RESTRICTING_TTL`].
 #[must_use]
 pub fn restricting(guild: &str, person: &Person) -> String {
     format!("{RESTRICTING_PREFIX}{}:{}:{}", person.door, part(guild), part(&person.id))
 }
 
-/// Since when this person is restricted in this community without an end, in milliseconds since the Unix epoch. It lives for
-/// [`ENDLESS_TTL`].
+/// Returns the key of the start of this person's endless restriction in this community, in milliseconds since the Unix
+/// epoch. TTL: [`ENDLESS_TTL`].
 #[must_use]
 pub fn endless(guild: &str, person: &Person) -> String {
     format!("{ENDLESS_PREFIX}{}:{}:{}", person.door, part(guild), part(&person.id))
 }
 
-/// Says that this restricted person was told so; the value is until when that counts, in milliseconds since the Unix epoch. It
-/// lives as long, at most [`TOLD_TTL`].
+/// Returns the key that marks this restricted person as notified. The value is the time until which the mark counts, in
+/// milliseconds since the Unix epoch; the TTL ends then, at most after [`TOLD_TTL`].
 #[must_use]
 pub fn told(guild: &str, person: &Person) -> String {
     format!("{TOLD_PREFIX}{}:{}:{}", person.door, part(guild), part(&person.id))
 }
 
-/// Whom a key found under [`RESTRICTING_PREFIX`], [`TOLD_PREFIX`] or [`ENDLESS_PREFIX`] is about.
+/// Parses the community and the person from a key under [`RESTRICTING_PREFIX`], [`TOLD_PREFIX`] or [`ENDLESS_PREFIX`].
 #[must_use]
 pub fn parse_member(key: &str) -> Option<(String, Person)> {
     let rest =
@@ -74,7 +75,7 @@ pub fn parse_member(key: &str) -> Option<(String, Person)> {
     if parts.next().is_some() { None } else { member(door, guild, person) }
 }
 
-/// One person in one community, when all parts are there.
+/// Builds the community and the person, if all parts are present.
 fn member(door: &str, guild: &str, person: &str) -> Option<(String, Person)> {
     let person: Person = format!("{door}:{}", whole(person)).parse().ok()?;
     (!guild.is_empty()).then(|| (whole(guild), person))

@@ -1,35 +1,35 @@
-//! Keys of what timers and webhooks leave behind.
+//! Keys of the state of timers and webhooks.
 
 use std::time::Duration;
 
 use crate::ids::MessageId;
 use crate::limits::Member;
 
-/// How all records of timers begin.
+/// The prefix of timer records.
 pub const TIMER_PREFIX: &str = "staffai:timer:";
 
-/// The life of what is known of a timer: longer than any year, so that a yearly one is not taken for a new one.
+/// The TTL of a timer's record: longer than a year, so that a yearly timer is not treated as new.
 pub const TIMER_TTL: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 
-/// A request of a webhook that was taken.
+/// Returns the key of an accepted webhook request.
 #[must_use]
 pub fn delivered(fire: &MessageId) -> String {
     format!("staffai:hook:{}", fire.id)
 }
 
-/// Whose entries stand for the processes that took one fire upon themselves.
+/// Returns the limiter member whose entries are the claims of processes on one fire.
 #[must_use]
 pub fn claimed(fire: &MessageId) -> Member {
     Member::new(format!("trigger:claim-{}", fire.id))
 }
 
-/// Whose entries stand for the turns of one timer or webhook within its budget.
+/// Returns the limiter member whose entries are the turns of one timer or webhook in its budget.
 #[must_use]
 pub fn fired(kind: &str, name: &str) -> Member {
     Member::new(format!("trigger:{kind}-{name}"))
 }
 
-/// Up to when everything about a timer is dealt with.
+/// Returns the key of the time up to which a timer is fully processed.
 #[must_use]
 pub fn timer(name: &str) -> String {
     format!("{TIMER_PREFIX}{name}")

@@ -1,5 +1,6 @@
-//! The entries of all windows that one process knows of, of members and of accounts: all there is where no server decides, else
-//! what the server told last, to go on with while it is away. Plain data, bounded, no waiting.
+//! The rate-limit windows known to this process, of members and of accounts. Without a server, they are authoritative.
+//! With a server, they are a copy of its last state, used as a fallback while the server is unavailable. Pure bounded
+//! state, without I/O.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,13 +12,13 @@ use super::{AccountUse, Decision, ENTRIES_MAX, FullAccount, Member, Refusal, Req
 use crate::ids::{self, Timestamp};
 use crate::keys;
 
-/// How many members are known at most; those heard of least lately go first.
+/// The maximum number of windows. The least recently used are evicted first.
 pub const MEMBERS_MAX: usize = 50_000;
 
-/// Members below which nobody looks for some whose entries have all aged out.
+/// The number of windows below which there is no search for windows whose entries have all aged out.
 const TIDY_FROM: usize = 256;
 
-/// Whose or what window it is.
+/// The subject of a window.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Counted {
     /// The messages and tokens of a member.
@@ -30,7 +31,7 @@ pub enum Counted {
 #[derive(Default)]
 pub struct MemberWindows {
     pages: HashMap<Counted, Page>,
-    /// How many windows have changes that are not kept elsewhere yet.
+    /// The number of windows with changes that are not yet replicated.
     unkept: usize,
     last: u64,
     tidy_at: usize,
@@ -39,37 +40,37 @@ pub struct MemberWindows {
 struct Page {
     log: WindowLog,
     window: Duration,
-    /// The number of the last step about it.
+    /// The number of the last step on this window.
     touched: u64,
-    /// The turns that changed here and are not kept elsewhere yet, each with the number of its last change.
+    /// The turns that changed here and are not yet replicated, each with the number of its last change.
     changes: Vec<(u64, Box<str>)>,
-    /// The version that the server gave to what is in the log; zero while it has none.
+    /// The server's version of the log; zero if unknown.
     version: u64,
-    /// The greatest version that the server told. What is told with a lesser one was overtaken on its way.
+    /// The highest version that the server reported. A report with a lower version arrived out of order.
     newest: u64,
-    /// The turns that this process reserved and did not cancel. A server that does not know one of them has lost it.
+    /// The turns that this process reserved and did not cancel. If the server does not have one of them, it lost data.
     own: Vec<Arc<str>>,
 }
 
-/// What changed in one window and is not kept elsewhere yet.
+/// The changes of one window that are not yet replicated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changes {
-    /// Whose or what window it is.
+    /// The subject of the window.
     pub of: Counted,
     /// The length of the window.
     pub window: Duration,
-    /// Each turn that changed, and its entry; none when it was cancelled, or has aged out.
+    /// Each changed turn with its entry; none if it was cancelled or has aged out.
     pub turns: Vec<(Box<str>, Option<Entry>)>,
-    /// The other entries that are known, for a server that has lost them.
+    /// The other known entries, for a server that lost its data.
     pub rest: Vec<Entry>,
-    /// The version of what the server is expected to have; zero for none.
+    /// The version that the server is expected to have; zero for none.
     pub known: u64,
-    /// All changes up to this number are in it.
+    /// The number of the last change included.
     pub through: u64,
 }
 
 impl Changes {
-    /// The same for a server that has lost what it had: the other entries are told too.
+    /// Returns the same changes for a server that lost its data: the other entries are included.
     #[must_use]
     pub fn with_rest(mut self) -> Self {
         let rest = std::mem::take(&mut self.rest);
@@ -80,7 +81,7 @@ impl Changes {
 }
 
 impl MemberWindows {
-    /// Does one step by what is known here. What it changed waits to be kept elsewhere.
+    /// Performs one step on the local state. Its changes are marked for replication.
     pub fn decide(&mut self, now: Timestamp, request: &Request) -> Decision {
         let number = self.number();
         let blocked = self.blocking_share(now, request, number);
@@ -96,8 +97,8 @@ impl MemberWindows {
         answer
     }
 
-    /// Decides by the window of the member; what an account refuses is told after what this window refuses. True with it when
-    /// something changed, or the turn is new where no member is counted.
+    /// Decides by the member's window, which takes precedence over the refusal of an account. The flag is true if
+    /// something changed, or if no member is counted and the turn is new.
     fn decide_of_member(
         &mut self,
         now: Timestamp,
@@ -134,7 +135,7 @@ impl MemberWindows {
         (answer, changed)
     }
 
-    /// Returns true if the first account of a step counts its turn already.
+    /// True if the first account of a step already counts its turn.
     fn first_counts(&mut self, now: Timestamp, request: &Request) -> bool {
         let (Some(share), Some(turn)) = (request.shares.first(), turn_of(request)) else { return false };
         let page = self.pages.get_mut(&Counted::Account(share.account.clone()));
@@ -144,7 +145,7 @@ impl MemberWindows {
         })
     }
 
-    /// Returns why an account has no room for a turn; `None` when all have, or nothing is reserved.
+    /// Returns the refusal of the first full account; `None` if all have room or the step reserves nothing.
     fn blocking_share(&mut self, now: Timestamp, request: &Request, number: u64) -> Option<Refusal> {
         let Step::Reserve(ask) = &request.step else { return None };
         if ask.exempt || request.shares.is_empty() {
@@ -178,14 +179,14 @@ impl MemberWindows {
         }
     }
 
-    /// How much of an account is used; nothing is changed.
+    /// Returns the use of an account, without changes.
     fn used_of(&self, now: Timestamp, share: &Share) -> AccountUse {
         let page = self.pages.get(&Counted::Account(share.account.clone()));
         page.map(|page| page.log.clone()).unwrap_or_default().used_of_share(now, share)
     }
 
-    /// A step that was sent elsewhere got no answer, and was decided here instead: what became of its turn is told there in any
-    /// case, so that nothing stays behind of what nobody knows about.
+    /// Marks the turn of a step for replication. The server did not answer the step, so it was decided here; the server
+    /// must learn the outcome in any case, so that it keeps no orphaned reservation.
     pub fn tell_of(&mut self, request: &Request) {
         let number = self.number();
         let Some(turn) = turn_of(request).filter(|_| matches!(request.step, Step::Reserve(_))) else { return };
@@ -196,9 +197,9 @@ impl MemberWindows {
         }
     }
 
-    /// What is kept elsewhere about a member, as it was told there; changes that were not in that are kept upon it. What this
-    /// process reserved or settled and is not told of was lost there: it counts on, and waits to be kept there again. True when
-    /// there is any such.
+    /// Replaces the local state of a window with the server's state, and reapplies changes that are not yet replicated.
+    /// A turn that this process reserved or settled and that the server does not report was lost there: it still counts
+    /// and is marked for replication again. Returns true if there is such a turn.
     pub fn learned(&mut self, now: Timestamp, of: &Counted, window: Duration, log: WindowLog, version: u64) -> bool {
         if log.entries().is_empty() && !self.pages.contains_key(of) {
             return false;
@@ -232,7 +233,8 @@ impl MemberWindows {
         if !page.own.iter().any(missing) {
             return false;
         }
-        // Where one of ours is missing, those of others were lost too, unless they cancelled them meanwhile.
+        // If one of our turns is missing, turns of other processes were lost too, unless these cancelled them
+        // meanwhile.
         let turns = ours.entries().iter().filter_map(|entry| entry.turn.as_ref());
         let lost: Vec<Arc<str>> = turns.filter(|turn| missing(turn)).cloned().collect();
         for turn in &lost {
@@ -244,8 +246,8 @@ impl MemberWindows {
         true
     }
 
-    /// A step was done elsewhere, on exactly what was known here before: it is done here too. When that does not lead to as many
-    /// messages and tokens as there, nothing is known any more.
+    /// Repeats a step that the server performed on exactly the local state. If the resulting messages and tokens differ
+    /// from the server's, the local version becomes unknown.
     pub fn followed(&mut self, now: Timestamp, request: &Request, (known, version): (u64, u64), used: (u32, u64)) {
         let number = self.number();
         let Some(page) = request.of_window().and_then(|of| self.pages.get_mut(&of)) else { return };
@@ -260,7 +262,7 @@ impl MemberWindows {
         page.version = if (here.messages, here.tokens) == used { version } else { 0 };
     }
 
-    /// This process reserved or cancelled the turn of a step.
+    /// Records that this process reserved or cancelled the turn of a step.
     pub fn did(&mut self, request: &Request) {
         let Some(page) = request.of_window().and_then(|of| self.pages.get_mut(&of)) else { return };
         let (Some(turn), reserved) = (turn_of(request), matches!(request.step, Step::Reserve(_))) else { return };
@@ -279,29 +281,28 @@ impl MemberWindows {
         }
     }
 
-    /// The version of what is kept elsewhere about a member, as far as it is known here; zero when it is not, or when nothing
-    /// of it counts any more.
+    /// Returns the server's version of a window; zero if it is unknown, or if no entry counts any more.
     #[must_use]
     pub fn version(&self, now: Timestamp, of: &Counted) -> u64 {
         let page = self.pages.get(of).filter(|page| !page.log.is_over(now, page.window));
         page.map_or(0, |page| page.version)
     }
 
-    /// The server has lost what it knew of a member: its versions begin anew.
+    /// Resets the versions of a window whose data the server lost.
     pub fn lost(&mut self, of: &Counted) {
         if let Some(page) = self.pages.get_mut(of) {
             (page.version, page.newest) = (0, 0);
         }
     }
 
-    /// Whether the turn of a step counts already, as far as it is known here.
+    /// True if the local state already counts the turn of a step.
     #[must_use]
     pub fn knows(&self, request: &Request) -> bool {
         let page = windows_of(request).next().and_then(|of| self.pages.get(&of));
         page.is_some_and(|page| turn_of(request).is_some_and(|turn| page.log.entry(&turn).is_some()))
     }
 
-    /// All that is known about a member, for a server that has lost it.
+    /// Returns all known entries of a window, for a server that lost them.
     #[must_use]
     pub fn everything(&self, of: &Counted, window: Duration) -> Changes {
         let all = |page: &Page| {
@@ -313,8 +314,8 @@ impl MemberWindows {
         Changes { of: of.clone(), window, turns, rest: Vec::new(), known: 0, through: self.last }
     }
 
-    /// What an earlier life wrote down. Windows that are known already are left as they are. The length of a member's window
-    /// comes with a request only; until then it is `window`.
+    /// Loads the windows stored before a restart. Windows that are already known stay unchanged. The length of a
+    /// member's window arrives with its next request; until then it is `window`.
     pub fn load(&mut self, rows: Vec<(Counted, WindowLog)>, window: Duration) {
         for (of, log) in rows.into_iter().take(MEMBERS_MAX) {
             let touched = self.number();
@@ -324,13 +325,13 @@ impl MemberWindows {
         }
     }
 
-    /// Whether any change waits to be kept elsewhere.
+    /// True if a change is not yet replicated.
     #[must_use]
     pub const fn has_changes(&self) -> bool {
         self.unkept > 0
     }
 
-    /// What changed in a window and is not kept elsewhere yet; `None` when all is.
+    /// Returns the changes of a window that are not yet replicated; `None` if there are none.
     #[must_use]
     pub fn changes_of(&self, of: &Counted) -> Option<Changes> {
         let page = self.pages.get(of).filter(|page| !page.changes.is_empty())?;
@@ -339,7 +340,7 @@ impl MemberWindows {
         Some(Changes { of: of.clone(), window, turns, rest, known, through: self.last })
     }
 
-    /// What changed in all windows and is not kept elsewhere yet.
+    /// Returns the changes of all windows that are not yet replicated.
     #[must_use]
     pub fn changes(&self) -> Vec<Changes> {
         if self.unkept == 0 {
@@ -348,7 +349,7 @@ impl MemberWindows {
         self.pages.keys().filter_map(|of| self.changes_of(of)).collect()
     }
 
-    /// The entries of each member of whom something changed, and the length of their window.
+    /// Returns each window with changes: its subject, its entries and its length.
     #[must_use]
     pub fn changed(&self) -> Vec<(&Counted, &WindowLog, Duration)> {
         if self.unkept == 0 {
@@ -358,13 +359,13 @@ impl MemberWindows {
         changed.map(|(of, page)| (of, &page.log, page.window)).collect()
     }
 
-    /// The number of the last change.
+    /// Returns the number of the last change.
     #[must_use]
     pub const fn last(&self) -> u64 {
         self.last
     }
 
-    /// All changes up to this number are kept elsewhere.
+    /// Marks all changes up to this number as replicated.
     pub fn kept(&mut self, through: u64) {
         if self.unkept == 0 {
             return;
@@ -377,14 +378,14 @@ impl MemberWindows {
         self.unkept = unkept;
     }
 
-    /// The changes of one window up to this number are kept elsewhere.
+    /// Marks the changes of one window up to this number as replicated.
     pub fn kept_of(&mut self, of: &Counted, through: u64) {
         let Some(page) = self.pages.get_mut(of).filter(|page| !page.changes.is_empty()) else { return };
         page.keep(through);
         self.unkept -= usize::from(page.changes.is_empty());
     }
 
-    /// Forgets windows whose entries have all aged out.
+    /// Removes windows whose entries have all aged out.
     pub fn tidy(&mut self, now: Timestamp) {
         self.pages.retain(|_, page| !page.changes.is_empty() || !page.log.is_over(now, page.window));
         self.pages.shrink_to(self.pages.len() * 2);
@@ -411,7 +412,7 @@ impl MemberWindows {
         page.changes.drain(..over);
     }
 
-    /// Of members whose entries all count the ones heard of least lately go, an eighth at once.
+    /// Evicts the least recently used eighth of the windows if all of them still count.
     fn make_room(&mut self, now: Timestamp) {
         if self.pages.len() < self.tidy_at.max(TIDY_FROM) {
             return;
@@ -435,8 +436,8 @@ impl Page {
         Self { log, window, touched: 0, changes: Vec::new(), version: 0, newest: 0, own: Vec::new() }
     }
 
-    /// The changes up to this number are kept elsewhere. Nothing stays of their room: a page lives for a window, and its changes for
-    /// moments.
+    /// Marks the changes up to this number as replicated and frees their memory: a page lives for a window, its changes
+    /// only for moments.
     fn keep(&mut self, through: u64) {
         self.changes.retain(|(number, _)| *number > through);
         if self.changes.is_empty() {
@@ -444,7 +445,7 @@ impl Page {
         }
     }
 
-    /// The entries that did not change here.
+    /// Returns the entries that did not change here.
     fn rest(&self) -> impl Iterator<Item = &Entry> {
         let changed = |turn: &Arc<str>| self.changes.iter().any(|(_, known)| **known == **turn);
         self.log.entries().iter().filter(move |entry| entry.turn.as_ref().is_some_and(|turn| !changed(turn)))
@@ -452,19 +453,19 @@ impl Page {
 }
 
 impl Request {
-    /// The window of its member.
+    /// Returns the window of the member.
     fn of_window(&self) -> Option<Counted> {
         self.member.clone().map(Counted::Member)
     }
 }
 
-/// All windows that a step is about, that of the member first.
+/// Returns all windows of a step, the member's first.
 fn windows_of(request: &Request) -> impl Iterator<Item = Counted> {
     let accounts = request.shares.iter().map(|share| Counted::Account(share.account.clone()));
     request.of_window().into_iter().chain(accounts)
 }
 
-/// The turn that a step is about.
+/// Returns the turn of a step.
 fn turn_of(request: &Request) -> Option<Box<str>> {
     let turn = match &request.step {
         Step::Reserve(ask) => &ask.turn,
