@@ -1,9 +1,7 @@
-//! Ownership of turns: the ranges of turns that a process owns, and the fencing token under which it writes about them.
+//! Ownership of turns: the ranges of turns that a process owns, and the fencing token of its writes.
 //!
-//! A store hands out a new token with each change of owner and remembers the newest one of each range. It refuses a write under an older
-//! token, so a process that was replaced without noticing it cannot change a turn any more.
-//! Source: Martin Kleppmann, <https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html>, "Making the lock safe with
-//! fencing".
+//! A store issues a new token with each change of owner and remembers the newest token of each range. It refuses a
+//! write under an older token, so a process that was replaced without noticing it can no longer change a turn.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,31 +10,31 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::ids::Door;
 
-/// The turns that have one owner at a time. A process owns at most one range of each door.
+/// A range of turns with one owner at a time. A process owns at most one range of each door.
 ///
-/// Tokens of two ranges are not comparable, also where the ranges overlap: a store that splits a door into shards has to end the term of
-/// the whole door first.
+/// Tokens of two ranges are not comparable, even if the ranges overlap. A store that splits a door into shards must
+/// first end the term of the whole door.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Range {
     /// All turns of a door.
     Door(Door),
-    /// The turns that come through some connections of a door.
+    /// The turns that arrive through some of a door's connections.
     Shards(Door, Shards),
 }
 
-/// A part of the connections of a door.
+/// A contiguous group of a door's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shards {
-    /// The number of the first one.
+    /// The number of the first connection.
     pub first: u32,
-    /// The number of the last one; not below the first.
+    /// The number of the last connection; not below the first.
     pub last: u32,
-    /// The number of connections of the door; above the last.
+    /// The total number of connections of the door; above the last.
     pub of: u32,
 }
 
 impl Range {
-    /// The door of its turns.
+    /// Returns the door of its turns.
     #[must_use]
     pub const fn door(&self) -> &Door {
         match self {
@@ -44,7 +42,8 @@ impl Range {
         }
     }
 
-    /// True if each turn of the other range is in this one. Shards of a door with another number of connections are not comparable.
+    /// True if it contains each turn of the other range. Shards of a door with another number of connections are not
+    /// comparable.
     #[must_use]
     pub fn contains(&self, other: &Self) -> bool {
         self.door() == other.door()
@@ -67,7 +66,8 @@ impl fmt::Display for Range {
     }
 }
 
-/// The text is no range: a door such as `discord`, or shards of one such as `discord/0-3/16`.
+/// The error for a text that is not a range. A range is a door such as `discord`, or some of its shards such as
+/// `discord/0-3/16`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is no range of turns")]
 pub struct BadRange(String);
@@ -100,22 +100,22 @@ impl<'de> Deserialize<'de> for Range {
     }
 }
 
-/// The number of an ownership of a range: each owner has a higher one than the owner before.
+/// The fencing token of a range: each owner has a higher number than the owner before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FencingToken(pub u64);
 
 impl FencingToken {
-    /// The token of a process that wrote before it had taken one, because its store was away.
+    /// The token of a process that wrote before it had acquired one, because its store was unavailable.
     pub const NONE: Self = Self(0);
 
-    /// The token of the next owner.
+    /// Returns the token of the next owner.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
 
-    /// Reads the newest token of a range as it is stored. A missing or damaged value counts as [`Self::NONE`].
+    /// Parses the newest token of a range as stored. A missing or damaged value counts as [`Self::NONE`].
     #[must_use]
     pub fn stored(text: Option<&str>) -> Self {
         text.and_then(|text| text.parse().ok()).map_or(Self::NONE, Self)
@@ -131,9 +131,9 @@ impl fmt::Display for FencingToken {
 /// The ownership of one range by one process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Term {
-    /// The turns that are owned.
+    /// The range of turns.
     pub range: Range,
-    /// The number of this ownership.
+    /// The fencing token of this ownership.
     pub token: FencingToken,
 }
 
