@@ -106,7 +106,7 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// The deadline after so many answers that each took so long.
+    /// Returns the deadline after `answers` responses of equal duration.
     fn after(answers: u32, took: Duration) -> Patience {
         let mut patience = Patience::new(LEAST, MOST);
         for _ in 0..answers {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     proptest! {
-        /// However slow a healthy server is, and although single answers take five times as long as most: none of them is late.
+        /// A healthy server misses no deadline at any speed, although single responses take five times as long as most.
         #[test]
         fn a_slow_server_that_works_is_never_failed(usual in 1_u64..190, odd in prop::collection::vec(0_u64..100, 50)) {
             let mut patience = Patience::new(LEAST, MOST);
