@@ -149,7 +149,7 @@ impl GatePolicy {
     }
 }
 
-/// How long a question is worth an answer.
+/// The validity of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lasts {
