@@ -124,7 +124,7 @@ pub enum ButtonStyle {
     Bad,
 }
 
-/// A card. Only `http` and `https` addresses are shown; others in it are not.
+/// A card. Only its `http` and `https` addresses are shown.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Card {
     /// The title.

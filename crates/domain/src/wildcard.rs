@@ -1,4 +1,4 @@
-//! Patterns of names.
+//! Name patterns with `*` as a wildcard.
 
 /// True if a text matches a pattern in which `*` stands for any text. Takes at most time proportional to the product of
 /// both lengths.
