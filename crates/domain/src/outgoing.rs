@@ -1,4 +1,4 @@
-//! What goes out: neutral parts. A door turns them into what its platform shows, by its row of capabilities.
+//! Outgoing messages as neutral parts. A door converts them for its platform, according to its capabilities.
 
 use std::sync::Arc;
 
@@ -9,37 +9,37 @@ use super::completion::ToolCall;
 use super::ids::{MessageId, Place};
 use super::split::is_blank;
 
-/// The largest file that goes out, in bytes. What is larger is named only.
+/// The largest file that is sent, in bytes. Larger files are only named.
 pub const FILE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// What it took to find an answer, for doors that tell it.
+/// The effort spent on an answer, for doors that show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spent {
-    /// The model row that answered; none when no model was asked.
+    /// The model row that answered; `None` if no model was called.
     pub model: Option<String>,
-    /// The tokens of all calls.
+    /// The total tokens of all calls.
     pub tokens: u64,
 }
 
 /// One answer to one place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outgoing {
-    /// Where it is posted.
+    /// The place of the post.
     pub place: Place,
-    /// The message it replies to; none posts a plain message.
+    /// The message to reply to; `None` makes a plain post.
     pub reply_to: Option<MessageId>,
     /// The parts, in order.
     pub parts: Vec<Part>,
-    /// It is a word that there is no answer, or no better one.
+    /// True if it says that there is no answer, or no better one.
     #[serde(skip)]
     pub apology: bool,
-    /// What it took to find it, for doors that tell it.
+    /// The effort spent on it, for doors that show it.
     #[serde(skip)]
     pub spent: Option<Arc<Spent>>,
 }
 
 impl Outgoing {
-    /// All parts as one text, for a door that shows nothing else.
+    /// Returns all parts as one text, for a door that can show only text.
     #[must_use]
     pub fn text(&self) -> String {
         self.parts.iter().map(Part::text).filter(|text| !is_blank(text)).collect::<Vec<_>>().join("\n\n")
@@ -55,30 +55,30 @@ pub enum Part {
         /// The text, of any length.
         text: String,
     },
-    /// A program, or what one printed: a code block, or a file where it is too long for one message.
+    /// A program or its output: a code block, or a file if it is too long for one message.
     Code {
-        /// Its language as code blocks name it; empty for plain text.
+        /// The language as code blocks name it; empty for plain text.
         language: String,
-        /// The name of the file without its end, should it become one.
+        /// The file name without extension, for the case that it becomes a file.
         stem: String,
         /// The code, of any length.
         text: String,
     },
-    /// A formula in LaTeX: a picture where files can be shown.
+    /// A formula in LaTeX; a picture on platforms with files.
     Formula {
         /// The formula without its delimiters.
         formula: String,
     },
-    /// A card: a title, a picture, a table of short facts.
+    /// A card with a title, a picture and a table of short facts.
     Card(Card),
     /// A file.
     File(File),
-    /// Buttons, of which people press one; nothing where there are none.
+    /// Buttons of which people press one. Omitted on platforms without buttons.
     Buttons {
         /// The buttons, in order.
         buttons: Vec<Button>,
     },
-    /// Calls of tools that the asker runs itself.
+    /// Tool calls that the client executes itself.
     Calls {
         /// The calls, in order.
         calls: Vec<ToolCall>,
@@ -86,7 +86,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// The part as text.
+    /// Returns the part as text.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -104,40 +104,40 @@ impl Part {
 /// A button below a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Button {
-    /// What comes back when it is pressed, at most 100 characters.
+    /// The value returned by a press, at most 100 characters.
     pub name: String,
-    /// What people read, at most 80 characters.
+    /// The label, at most 80 characters.
     pub label: String,
-    /// How it looks.
+    /// The style.
     pub style: ButtonStyle,
 }
 
-/// How a button looks.
+/// The style of a button.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ButtonStyle {
-    /// A yes.
+    /// Approval.
     Good,
-    /// Something else.
+    /// Neutral.
     Plain,
-    /// A no.
+    /// Refusal.
     Bad,
 }
 
-/// A card. Only `http` and `https` addresses are shown, whatever it holds.
+/// A card. Only its `http` and `https` addresses are shown.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Card {
-    /// Its headline.
+    /// The title.
     pub title: Option<String>,
     /// Its text in the platform's usual markup.
     pub text: String,
-    /// Where its title leads.
+    /// The address that the title links to.
     pub url: Option<String>,
     /// The address of its picture.
     pub image: Option<String>,
     /// Short facts.
     pub fields: Vec<Field>,
-    /// The colour of its edge, as `0xRRGGBB`.
+    /// The colour of its border, as `0xRRGGBB`.
     pub colour: Option<u32>,
 }
 
@@ -147,7 +147,7 @@ impl Card {
         let fields = self.fields.iter().map(|field| format!("{}: {}", field.name, field.value));
         let lines = title.into_iter().chain([self.text.clone()]).chain(fields).chain(self.url.clone());
         let mut lines: Vec<String> = lines.chain(self.image.clone()).filter(|line| !is_blank(line)).collect();
-        // A link to a picture names the picture twice.
+        // A link to a picture gives the same address twice.
         lines.dedup();
         lines.join("\n")
     }
@@ -156,36 +156,36 @@ impl Card {
 /// A short fact on a card.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Field {
-    /// What it is about.
+    /// The name of the fact.
     pub name: String,
     /// The fact.
     pub value: String,
-    /// It may stand beside others.
+    /// True if it may share a line with others.
     pub inline: bool,
 }
 
 /// A file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct File {
-    /// Its name with its end, such as `report.csv`.
+    /// The name with its extension, such as `report.csv`.
     pub name: String,
     /// Its media type.
     pub mime: String,
-    /// What is in it, at most [`FILE_BYTES_MAX`].
+    /// The content, at most [`FILE_BYTES_MAX`] bytes.
     #[serde(with = "base64_text")]
     pub bytes: Arc<[u8]>,
-    /// What it shows, for people who cannot see it; may be empty.
+    /// A description for people who cannot see it; may be empty.
     #[serde(default)]
     pub description: String,
 }
 
 impl File {
-    /// A file without a description.
+    /// Creates a file without a description.
     pub fn new(name: impl Into<String>, mime: impl Into<String>, bytes: impl Into<Arc<[u8]>>) -> Self {
         Self { name: name.into(), mime: mime.into(), bytes: bytes.into(), description: String::new() }
     }
 
-    /// Text stands for itself, everything else is named.
+    /// Returns the content of a text file, or a note with the name of any other file.
     fn text(&self) -> String {
         let is_text = self.mime.starts_with("text/") || self.mime == "application/json";
         match str::from_utf8(&self.bytes) {
@@ -195,35 +195,35 @@ impl File {
     }
 }
 
-/// Stands for a file where files cannot be shown.
+/// Returns the note that replaces a file on platforms without files.
 fn file_not_shown(name: &str, bytes: usize) -> String {
     format!("(file {name}, {bytes} bytes: it cannot be shown here)")
 }
 
-/// What one post carries. Whom it may notify is the door's to say, whatever the text names.
+/// The content of one post. The door decides which accounts it may notify, independent of the text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Piece {
-    /// The text, within the door's limit; blank only beside cards or files.
+    /// The text, within the door's limit; blank only with cards or files.
     pub text: String,
-    /// Cards, at most as many as the door shows.
+    /// The cards, at most as many as the door shows.
     pub cards: Vec<Card>,
-    /// Files, at most as many as the door takes.
+    /// The files, at most as many as the door accepts.
     pub files: Vec<File>,
-    /// Buttons, at most as many as the door shows.
+    /// The buttons, at most as many as the door shows.
     pub buttons: Vec<Button>,
-    /// It is of a word that there is no answer, or no better one.
+    /// True if it is part of an apology: there is no answer, or no better one.
     pub apology: bool,
-    /// What it took to find the answer, for doors that tell it.
+    /// The effort spent on the answer, for doors that show it.
     pub spent: Option<Arc<Spent>>,
 }
 
 impl Piece {
-    /// Nothing but text.
+    /// Creates a piece of text only.
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// The same as parts of an answer.
+    /// Converts the piece to parts of an answer.
     #[must_use]
     pub fn into_parts(self) -> Vec<Part> {
         let Self { text, cards, files, buttons, apology: _, spent: _ } = self;
@@ -233,37 +233,37 @@ impl Piece {
         [text].into_iter().chain(extras).collect()
     }
 
-    /// There is nothing but text in it.
+    /// True if it has no cards and no files.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.cards.is_empty() && self.files.is_empty()
     }
 }
 
-/// What a door's platform can show.
+/// The capabilities of a door's platform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// The longest message, in Unicode scalar values.
     pub text_limit: usize,
-    /// The most cards in one message; none are shown when it is zero.
+    /// The maximum number of cards in one message; zero disables cards.
     pub cards: usize,
-    /// The most files in one message; none are taken when it is zero.
+    /// The maximum number of files in one message; zero disables files.
     pub files: usize,
-    /// The most bytes of all files of one message.
+    /// The maximum total size of the files of one message, in bytes.
     pub file_bytes: usize,
-    /// The most buttons below one message; none are shown when it is zero.
+    /// The maximum number of buttons below one message; zero disables buttons.
     pub buttons: usize,
 }
 
 impl Capabilities {
-    /// Text and nothing else.
+    /// Returns the capabilities of a platform for text only.
     #[must_use]
     pub const fn text_only(text_limit: usize) -> Self {
         Self { text_limit, cards: 0, files: 0, file_bytes: 0, buttons: 0 }
     }
 }
 
-/// Bytes as text, so that a record with a file in it stays JSON.
+/// Serializes bytes as base64 text, so that a record with a file stays JSON.
 mod base64_text {
     use std::sync::Arc;
 

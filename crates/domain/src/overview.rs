@@ -1,54 +1,54 @@
-//! What `/status` and `/usage` tell, as plain data.
+//! The data of `/status` and `/usage`.
 
 use std::time::Duration;
 
 use crate::ledger::Sums;
 use crate::limits::Standing;
 
-/// How the whole bot is.
+/// The status of the whole bot.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Overview {
-    /// In one word, such as `ready`.
+    /// The state in one word, such as `ready`.
     pub status: String,
     /// The program's version.
     pub version: String,
-    /// Names the configuration in force.
+    /// The name of the configuration in force.
     pub configuration: String,
-    /// Why the files as they are now were rejected.
+    /// The reason why the current files were rejected; `None` if they were accepted.
     pub rejected: Option<String>,
-    /// Since its start.
+    /// The time since the start.
     pub uptime: Duration,
-    /// Parts that are down, each with its last failure.
+    /// The parts that are down, each with its last failure.
     pub down: Vec<(String, String)>,
-    /// Shards that are connected, and all of them.
+    /// The number of connected shards and of all shards.
     pub shards: (usize, usize),
-    /// Model rows that answer, and those that are left alone.
+    /// The available model rows, and those that are paused.
     pub models: (Vec<String>, Vec<String>),
-    /// The store works.
+    /// True if the store is available.
     pub store: bool,
-    /// The fullest mailboxes, those with something in them.
+    /// The fullest mailboxes that are not empty, each with its length.
     pub queues: Vec<(String, u64)>,
-    /// Bounds: what, how much is in use, how much there is.
+    /// The bounds: name, current use and maximum.
     pub bounds: Vec<(String, u64, u64)>,
-    /// Turns that are being answered now.
+    /// The number of turns in progress.
     pub in_flight: usize,
-    /// Turns since the start.
+    /// The number of accepted turns since the start.
     pub accepted: u64,
-    /// Restarts of all actors since the start.
+    /// The number of restarts of all actors since the start.
     pub restarts: u64,
-    /// The actors that restarted most.
+    /// The actors with the most restarts, each with its number.
     pub restarted: Vec<(String, u64)>,
-    /// Memory in use, in bytes, where the system tells.
+    /// The memory in use, in bytes; `None` if the system does not report it.
     pub memory: Option<u64>,
-    /// Messages and tokens for each member in the window.
+    /// The limits of messages and tokens per member, and their window.
     pub limits: (u64, u64, Duration),
 }
 
-/// Where a member stands against the limits and what they used.
+/// A member's standing against the limits, and their usage.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Usage {
-    /// Where they stand; none when nobody could be asked.
+    /// The standing; `None` if the limiter did not answer.
     pub standing: Option<Standing>,
-    /// What they used, whatever the limits are.
+    /// The usage, independent of the limits.
     pub sums: Sums,
 }

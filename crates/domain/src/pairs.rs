@@ -1,28 +1,28 @@
-//! How often somebody is answered whom no limit counts: so many answers in a window, then none until it is over. Two bots that
-//! answer each other's every message end there.
+//! Limits the answers to authors without other limits, such as bots: at most a fixed number per window. This stops two
+//! bots that answer each other's every message.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use super::ids::{Person, Timestamp, TurnId};
 
-/// The most of them that are watched at once. Beyond that no further one is answered.
+/// The maximum number of authors tracked at once. Further authors get no answer.
 const PAIRS_MAX: usize = 1_000;
 
-/// The windows of all who were answered lately. A window begins with the first message.
+/// The current windows by author. A window begins with the first message.
 #[derive(Debug, Default)]
 pub struct Pairs(HashMap<Person, Window>);
 
 #[derive(Debug)]
 struct Window {
     began: Timestamp,
-    /// The messages answered in it.
+    /// The messages answered in this window.
     answered: Vec<TurnId>,
 }
 
 impl Pairs {
-    /// Whether this message may be answered, within `most` answers in `window`. The same message may come twice; it
-    /// counts once.
+    /// Returns true if this message may be answered, within `most` answers per `window`. Repeats of one message count
+    /// once.
     pub fn admit(&mut self, whom: &Person, message: &TurnId, now: Timestamp, most: u32, window: Duration) -> bool {
         self.0.retain(|_, known| now.since(known.began) < window);
         if self.0.len() >= PAIRS_MAX && !self.0.contains_key(whom) {

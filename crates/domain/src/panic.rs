@@ -1,16 +1,16 @@
-//! What a caught panic said.
+//! The text of a caught panic.
 
 use std::any::Any;
 
 use super::unquoted::unquoted;
 
-/// The text of a panic's payload without what it quotes.
+/// Returns the text of a panic's payload without quoted values.
 #[must_use]
 pub fn text(payload: &(dyn Any + Send)) -> String {
     unquoted(whole(payload))
 }
 
-/// The text of a panic's payload, with what it quotes.
+/// Returns the text of a panic's payload with quoted values.
 #[must_use]
 pub fn whole(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<&'static str>().copied();

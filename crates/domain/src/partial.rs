@@ -1,8 +1,8 @@
-//! Reads along while a typed reply is being written: the text of its `response` field, as far as it is there.
+//! A streaming parser of a typed reply: the text of its `response` field, as far as it has arrived.
 //!
-//! What is shown must never have to be taken back, so nothing is shown unless it is sure: an answer that begins with prose,
-//! a response that begins like JSON or markup, and anything that no reply would survive end the reading. The final reply is
-//! read by [`super::reply`] alone; this reader only ever runs ahead of it.
+//! Text that was shown is never retracted, so only certain text is shown. The parser stops at an answer that begins
+//! with prose, at a response that begins like JSON or markup, and at anything that makes the reply invalid. Only
+//! [`super::reply`] parses the final reply; this parser runs ahead of it.
 
 use super::reply::{MAX_CONTENT_BYTES, salvage};
 
@@ -10,62 +10,62 @@ mod plain;
 
 pub use plain::Plain;
 
-/// The field that members read.
+/// The field with the text for members.
 const FIELD: &str = "response";
 
-/// Signs that a response which begins with them may be shown otherwise in the end: JSON is put into a code block, thoughts
-/// and tool calls are taken out.
+/// The first characters of a response whose final form may differ: JSON goes into a code block; thoughts and tool calls
+/// are removed.
 const UNSURE: [char; 4] = ['{', '[', '<', '◁'];
 
 const FENCE: &str = "```";
 
-/// The longest mark of a thought, in Unicode scalar values.
+/// The longest thought mark, in Unicode scalar values.
 const MARK_CHARS: usize = 12;
 
-/// A reader of one growing answer.
+/// A parser of one growing answer.
 #[derive(Debug)]
 pub struct Partial {
     stage: Stage,
-    /// The response, decoded; without the white space that it begins with.
+    /// The decoded response, without leading white space.
     response: String,
-    /// Bytes of it up to the white space that it ends with so far.
+    /// The length of the response without trailing white space, in bytes.
     shown: usize,
-    /// Bytes of the answer that were read.
+    /// The number of bytes of the answer read so far.
     read: usize,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// Before the object: what was read since the last mark.
+    /// Before the object: the text read since the last mark.
     Lead(String),
-    /// After an opening fence: its language, then the object.
+    /// After an opening fence: in its language, or before the object.
     Fence,
-    /// Inside a thought: its closing mark, and the last letters read.
+    /// Inside a thought: its closing mark, and the last characters read.
     Thought(&'static str, String),
     /// Inside the object, before a key.
     Entry,
     /// Inside a key.
     Key(Text),
-    /// After a key: whether it is the field's.
+    /// After a key; true if it is `response`.
     Colon(bool),
-    /// Before a value: whether it is the field's.
+    /// Before a value; true if it belongs to `response`.
     Value(bool),
     /// Inside a value of another field.
     Other(Depth),
     /// Inside the response.
     Response(Escape),
-    /// There is nothing more to read.
+    /// The end: the rest is ignored.
     Over,
 }
 
-/// A key that is being read.
+/// A key in progress.
 #[derive(Debug, Default)]
 struct Text {
     plain: String,
     escaped: bool,
 }
 
-/// How deep in another value the reader is.
+/// The nesting inside a value of another field.
 #[derive(Debug, Default)]
 struct Depth {
     brackets: usize,
@@ -73,16 +73,16 @@ struct Depth {
     escaped: bool,
 }
 
-/// Where in an escape the reader is.
+/// The position inside an escape sequence.
 #[derive(Debug, Clone, Copy, Default)]
 enum Escape {
     #[default]
     None,
     /// After the backslash.
     Begun,
-    /// After `\u`: digits read, their value, and the first half of a pair.
+    /// After `\u`: the number of digits read, their value, and the first half of a surrogate pair.
     Code { digits: u8, value: u32, high: Option<u32> },
-    /// After the first half of a pair: whether the backslash of the second was read.
+    /// After the first half of a surrogate pair; `backslash` is true if the backslash of the second half was read.
     Half { high: u32, backslash: bool },
 }
 
@@ -93,11 +93,11 @@ impl Default for Partial {
 }
 
 impl Partial {
-    /// Takes in what the model wrote next, cut anywhere between characters.
+    /// Appends the next text from the model, cut anywhere between characters.
     pub fn push(&mut self, more: &str) {
         self.read += more.len();
         if self.read > MAX_CONTENT_BYTES {
-            // The answer will be refused for its length.
+            // The final answer is refused for its length.
             self.stage = Stage::Over;
         }
         for letter in more.chars() {
@@ -109,7 +109,7 @@ impl Partial {
         }
     }
 
-    /// What is surely in the final response, from its beginning; without blanks at either end.
+    /// Returns the certain beginning of the final response, without leading and trailing white space.
     #[must_use]
     pub fn visible(&self) -> &str {
         let shown = &self.response[..self.shown];
@@ -141,7 +141,7 @@ impl Partial {
             Stage::Value(ours) => match letter {
                 letter if letter.is_whitespace() => Stage::Value(ours),
                 '"' if ours => Stage::Response(Escape::None),
-                // A response that is no text makes no reply.
+                // A response that is not a string makes the reply invalid.
                 _ if ours => Stage::Over,
                 letter => other(Depth::default(), letter),
             },
@@ -175,7 +175,7 @@ impl Partial {
             }
             (Escape::Half { high, backslash: false }, '\\') => Escape::Half { high, backslash: true },
             (Escape::Half { high, backslash: true }, 'u') => Escape::Code { digits: 0, value: 0, high: Some(high) },
-            // Half a pair is no text.
+            // Half a surrogate pair is invalid.
             (Escape::Half { .. }, _) => return Stage::Over,
         };
         Stage::Response(next)
@@ -192,7 +192,7 @@ impl Partial {
         Escape::None
     }
 
-    /// Takes a whole `\uXXXX`; none when there is no such character.
+    /// Appends the character of a complete `\uXXXX`; `None` if there is no such character.
     fn code(&mut self, value: u32, high: Option<u32>) -> Option<Escape> {
         let value = match (high, value) {
             (None, 0xD800..=0xDBFF) => return Some(Escape::Half { high: value, backslash: false }),
@@ -204,7 +204,7 @@ impl Partial {
     }
 }
 
-/// Looks for the object behind fences and thoughts that the answer begins with.
+/// Searches for the object after leading fences and thoughts.
 fn lead(mut read: String, letter: char) -> Stage {
     if letter.is_whitespace() && read.trim().is_empty() {
         return Stage::Lead(read);
@@ -213,7 +213,7 @@ fn lead(mut read: String, letter: char) -> Stage {
     if letter == '{' && read.trim().is_empty() {
         return Stage::Entry;
     }
-    // Behind the opening fence only the object may follow.
+    // After the opening fence, only the object is valid.
     if fenced {
         return Stage::Over;
     }
@@ -229,7 +229,7 @@ fn lead(mut read: String, letter: char) -> Stage {
     if possible { Stage::Lead(read) } else { Stage::Over }
 }
 
-/// Looks for the end of a thought. Where marks are nested or quoted, nobody knows which one is the end.
+/// Searches for the end of a thought. Nested or quoted marks make the end ambiguous, so they stop the parser.
 fn thought(close: &'static str, mut read: String, letter: char) -> Stage {
     read.push(letter.to_ascii_lowercase());
     let doubtful = salvage::THOUGHTS.iter().any(|(open, _)| read.ends_with(open));
@@ -252,14 +252,14 @@ fn key(mut text: Text, letter: char) -> Stage {
         '"' => return Stage::Colon(text.plain == FIELD),
         _ => {}
     }
-    // A key that is longer is another one, whatever follows; so is one that is written with escapes.
+    // A longer key, or one with escapes, is another key.
     if text.plain.len() <= FIELD.len() {
         text.plain.push(letter);
     }
     Stage::Key(text)
 }
 
-/// Reads over a value of another field.
+/// Skips a value of another field.
 fn other(mut depth: Depth, letter: char) -> Stage {
     match letter {
         _ if depth.escaped => depth.escaped = false,

@@ -1,29 +1,30 @@
-//! How long a request to a server is waited for: a multiple of what its requests usually take.
+//! An adaptive deadline for requests to a server: a multiple of its usual response time.
 //!
-//! A fixed deadline is either too long for a fast server that hangs, or too short for a slow one that works. So the deadline
-//! follows the answers: [`TIMES`] the 99th percentile of the last ones, between two bounds. Each request that was not answered in
-//! time doubles it for a while, so a server that suddenly became slow is failed at most a few times before it is waited for.
+//! A fixed deadline is too long for a fast server that hangs, or too short for a slow server that works. So the
+//! deadline follows the responses: [`TIMES`] the 99th percentile of the recent ones, between two bounds. Each missed
+//! deadline doubles it for a while, so a server that suddenly slows down fails at most a few requests before the
+//! deadline fits.
 
 use std::time::Duration;
 
 use super::latencies::Latencies;
 
-/// The deadline is so many times the 99th percentile.
+/// The factor between the 99th percentile and the deadline.
 const TIMES: u32 = 8;
 
-/// Before so many answers the upper bound holds: nothing is known of the server yet.
+/// The number of responses before which the upper bound applies, because the server is unknown.
 const KNOWN_AFTER: u32 = 64;
 
-/// The deadline is computed anew after so many answers.
+/// The number of responses between two computations of the deadline.
 const RENEWED_AFTER: u32 = 32;
 
-/// Answers of one generation. The present one and the one before it count.
+/// The number of responses in one generation. The present and the previous generation count.
 const GENERATION: u32 = 512;
 
-/// So many answers in time take back one doubling.
+/// The number of timely responses that revert one doubling.
 const CALM: u32 = 256;
 
-/// The most doublings.
+/// The maximum number of doublings.
 const DOUBLINGS_MAX: u32 = 5;
 
 /// The deadline of one kind of request to one server.
@@ -33,19 +34,19 @@ pub struct Patience {
     most: Duration,
     present: Latencies,
     before: Latencies,
-    /// Answers of the present generation.
+    /// The number of responses in the present generation.
     answers: u32,
-    /// Answers of all generations, up to [`KNOWN_AFTER`].
+    /// The number of all responses, up to [`KNOWN_AFTER`].
     known: u32,
-    /// What the answers say, within the bounds.
+    /// The deadline according to the responses, within the bounds.
     usual: Duration,
     doublings: u32,
-    /// Answers in time since the last doubling, or since one was taken back.
+    /// The number of timely responses since the last change of the doublings.
     calm: u32,
 }
 
 impl Patience {
-    /// A deadline between these bounds. It begins with the upper one.
+    /// Creates a deadline between these bounds. It begins with the upper one.
     #[must_use]
     pub fn new(least: Duration, most: Duration) -> Self {
         let (present, before) = (Latencies::default(), Latencies::default());
@@ -53,13 +54,13 @@ impl Patience {
         Self { least, most, present, before, answers: 0, known: 0, usual: most, doublings: 0, calm: 0 }
     }
 
-    /// How long the next request is waited for.
+    /// Returns the deadline of the next request.
     #[must_use]
     pub fn deadline(&self) -> Duration {
         (self.usual * (1 << self.doublings)).min(self.most)
     }
 
-    /// Records a request that was answered, right or wrong, after this time.
+    /// Records a response, successful or not, after this time.
     pub fn answered(&mut self, took: Duration) {
         self.present.record(took);
         self.answers += 1;
@@ -78,7 +79,7 @@ impl Patience {
         }
     }
 
-    /// Records that the server was failed because a request had no answer in time.
+    /// Records a request that got no response before its deadline.
     pub fn missed(&mut self) {
         self.doublings = (self.doublings + 1).min(DOUBLINGS_MAX);
         self.calm = 0;
@@ -105,7 +106,7 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// The deadline after so many answers that each took so long.
+    /// Returns the deadline after `answers` responses of equal duration.
     fn after(answers: u32, took: Duration) -> Patience {
         let mut patience = Patience::new(LEAST, MOST);
         for _ in 0..answers {
@@ -157,7 +158,7 @@ mod tests {
     }
 
     proptest! {
-        /// However slow a healthy server is, and although single answers take five times as long as most: none of them is late.
+        /// A healthy server misses no deadline at any speed, although single responses take five times as long as most.
         #[test]
         fn a_slow_server_that_works_is_never_failed(usual in 1_u64..190, odd in prop::collection::vec(0_u64..100, 50)) {
             let mut patience = Patience::new(LEAST, MOST);

@@ -1,31 +1,31 @@
-//! Triggers and policies: why a message is answered, and what its door wants of the answer.
+//! Triggers and policies: the reason for an answer, and the door's requirements for it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::lineage::Lineage;
 
-/// Why a message is answered. The name is a metric label.
+/// The reason for an answer. The name is a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
-    /// A reply to one of our messages.
+    /// A reply to one of the bot's messages.
     Reply,
-    /// A mention of us.
+    /// A mention of the bot.
     Mention,
-    /// One of our configured names.
+    /// One of the bot's configured names.
     Alias,
     /// A direct message.
     Direct,
-    /// Nothing but chance: nobody asked.
+    /// A random draw: the bot joins in without being addressed.
     Interjection,
-    /// A timer of the operator's.
+    /// A timer of the operator.
     Timer,
-    /// A signed request of another program.
+    /// A signed request from another program.
     Webhook,
 }
 
 impl Trigger {
-    /// The label in logs and metrics.
+    /// Returns the label for logs and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -39,7 +39,8 @@ impl Trigger {
         }
     }
 
-    /// It is the message of a person: the answer replies to it, and that person can be asked about calls of tools.
+    /// True if the trigger is a person's message to the bot: the answer replies to it, and that person can be asked for
+    /// approval of tool calls.
     #[must_use]
     pub const fn has_message(self) -> bool {
         match self {
@@ -48,7 +49,7 @@ impl Trigger {
         }
     }
 
-    /// A person's words began it, so there is somebody whom its place knows.
+    /// True if a person's words triggered it, so the place has a person to relate it to.
     #[must_use]
     pub const fn has_person(self) -> bool {
         match self {
@@ -57,7 +58,8 @@ impl Trigger {
         }
     }
 
-    /// Somebody wants this answer: they are told when there will be none, and breaking a limit has consequences.
+    /// True if the answer was requested: the requester is told if there is none, and breaches of limits have
+    /// consequences.
     #[must_use]
     pub const fn is_asked(self) -> bool {
         match self {
@@ -67,41 +69,41 @@ impl Trigger {
     }
 }
 
-/// What a door wants of an answer. Doors differ in this data only; no code asks which door a turn came through.
+/// The answer policy of a door. Doors differ only in this data; no code checks the door of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
-    /// The form that the model is asked for.
+    /// The form that the model is asked to answer in.
     pub reply: ReplyContract,
-    /// What is remembered, and for whom.
+    /// The scope of the history.
     pub history: HistoryScope,
-    /// What a second turn in a busy lane does.
+    /// The rule for a second turn in a busy lane.
     pub lane: LaneRule,
-    /// The model row asked for; none means the default row.
+    /// The requested model row; `None` for the default row.
     pub model: Option<String>,
-    /// The keys of the rows that may answer, fallbacks included; empty for all.
+    /// The keys of the permitted rows, fallbacks included; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub among: Vec<String>,
-    /// The profile of prompts asked for; none means what holds in the place.
+    /// The requested profile of prompts; `None` for the prompts of the place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// Tools may be used.
+    /// True if tools may be used.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub tools: bool,
-    /// What becomes of a call that a person has to approve.
+    /// The rule for a tool call that requires approval.
     #[serde(default, skip_serializing_if = "GatePolicy::denies")]
     pub gates: GatePolicy,
-    /// How long the question is worth an answer.
+    /// The validity of the question.
     #[serde(default, skip_serializing_if = "Lasts::is_always")]
     pub lasts: Lasts,
-    /// The chain of servers that it stands in; none where no other server asks.
+    /// The chain of servers that the question came through; `None` if it came from no other server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lineage: Option<Box<Lineage>>,
-    /// Each question is answered, if only with a refusal.
+    /// True if each question gets an answer, at least a refusal.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub answers_each: bool,
 }
 
-/// What a door of members wants, unless its row says otherwise.
+/// The policy of a door for members, unless its configuration differs.
 impl Default for Policy {
     fn default() -> Self {
         Self {
@@ -129,14 +131,14 @@ const fn is_yes(value: &bool) -> bool {
     *value
 }
 
-/// What becomes of a call that a person has to approve.
+/// The rule for a tool call that requires approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GatePolicy {
-    /// Nobody can be asked at this door: it is refused.
+    /// It is refused, because this door offers no way to ask for approval.
     #[default]
     Deny,
-    /// It is asked here, and the turn waits.
+    /// The approval request is posted here, and the turn is parked.
     Ask,
 }
 
@@ -147,14 +149,14 @@ impl GatePolicy {
     }
 }
 
-/// How long a question is worth an answer.
+/// The validity of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lasts {
-    /// Whenever it comes.
+    /// No expiry.
     #[default]
     Always,
-    /// While somebody reads along: nobody who asked over a connection of an earlier life of the process does.
+    /// Valid while a client reads the stream. Connections of an earlier run of the process do not count.
     WhileRead,
 }
 
@@ -165,38 +167,38 @@ impl Lasts {
     }
 }
 
-/// The form of the answer that the model is asked for.
+/// The form that the model is asked to answer in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplyContract {
-    /// A typed reply after `response_schema.json`.
+    /// A typed reply according to `response_schema.json`.
     Typed,
-    /// Plain text, as it comes.
+    /// Plain text.
     Plain,
-    /// What the model wrote, behind its thoughts, in the form that came with the question.
+    /// The text of the model without its thoughts, in the form that the request specified.
     Verbatim,
 }
 
-/// Whose history goes into the prompt and is added to.
+/// The scope of the history for the prompt and for the new exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HistoryScope {
-    /// This person in this place.
+    /// The history of this person in this place.
     PersonInPlace,
-    /// Nothing is remembered.
+    /// No history.
     Nothing,
-    /// What came with the question is all that there is, and nothing is added to memory.
+    /// Only the conversation in the request; nothing is stored.
     Given,
-    /// The person asked to be forgotten after they asked this: nothing is recalled, and nothing is kept of it, not even which
-    /// message answered it.
+    /// The person requested deletion of their data after this question: no history is used and nothing is stored, not
+    /// even the ids of the messages that answer it.
     Forgotten,
 }
 
-/// What a turn does that finds its lane busy.
+/// The rule for a turn in a busy lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaneRule {
-    /// It waits for its turn.
+    /// It is queued.
     Queue,
     /// It is refused with a notice.
     Refuse,

@@ -1,4 +1,4 @@
-//! What is shown of us beside our name: whether we are there, and a line of status.
+//! The presence of the bot: its availability and a status line.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,54 +9,54 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::completion::{Item, Role};
 use super::prompt;
 
-/// The longest line of status, in Unicode scalar values; platforms refuse longer ones.
+/// The longest status line, in Unicode scalar values. Platforms refuse longer ones.
 pub const LINE_MAX: usize = 128;
-/// The most changes that are shown within [`PERIOD`]; platforms pass over more.
+/// The maximum number of changes within [`PERIOD`]. Platforms ignore more.
 pub const CHANGES: usize = 5;
-/// The time in which they are counted: a minute, and some more because not every change is equally long on its way.
+/// The length of the sliding window: one minute, plus a margin because the latency of changes varies.
 pub const PERIOD: Duration = Duration::from_secs(65);
-/// The most earlier lines that the model is told, so that it does not repeat itself.
+/// The maximum number of earlier lines given to the model to avoid repetition.
 pub const EARLIER_MAX: usize = 5;
 
-/// How we are shown.
+/// The presence of the bot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Presence {
-    /// Whether we are there.
+    /// The availability.
     pub mood: Mood,
-    /// The line beside our name.
+    /// The line beside the bot's name.
     pub line: Option<Line>,
 }
 
-/// Whether we are there.
+/// The availability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mood {
-    /// As usual.
+    /// Available.
     Online,
-    /// There, but out of our active hours.
+    /// Available, but outside of the active hours.
     Idle,
-    /// There, but something is wrong with us.
+    /// Available, but degraded.
     Busy,
 }
 
-/// A line of status.
+/// A status line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// What kind of status it is: the platform puts its words before the text.
+    /// The kind of status. The platform puts the words of the kind before the text.
     pub kind: ActivityKind,
     /// One line of at most [`LINE_MAX`] scalar values.
     pub text: Arc<str>,
 }
 
-/// What kind of status a line is.
+/// The kind of a status line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActivityKind {
-    /// Something that we play.
+    /// A game that the bot plays.
     Playing,
-    /// Something that we listen to.
+    /// A sound that the bot listens to.
     Listening,
-    /// Something that we watch.
+    /// A programme that the bot watches.
     Watching,
-    /// Anything.
+    /// Any text.
     Custom,
 }
 
@@ -64,13 +64,13 @@ impl ActivityKind {
     /// The kinds in their rotation.
     pub const ALL: [Self; 4] = [Self::Playing, Self::Listening, Self::Watching, Self::Custom];
 
-    /// The kind of the line of this number.
+    /// Returns the kind of the line of this number.
     #[must_use]
     pub const fn of(number: usize) -> Self {
         Self::ALL[number % Self::ALL.len()]
     }
 
-    /// How the platform and the prompt name it.
+    /// Returns the name on the platform and in the prompt.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -82,7 +82,8 @@ impl ActivityKind {
     }
 }
 
-/// What the model is shown to write a line: the operator's instructions, the form of the answer, the kind, and the lines before.
+/// Returns the transcript for a status line: the operator's instructions, the form of the answer, the kind, and the
+/// earlier lines.
 #[must_use]
 pub fn transcript(prompts: &prompt::Prompts, kind: ActivityKind, earlier: &[Arc<str>]) -> Vec<Item> {
     let instructions = prompts.activity.trim().replace("{bot_name}", &prompts.bot_name);
@@ -98,8 +99,8 @@ pub fn transcript(prompts: &prompt::Prompts, kind: ActivityKind, earlier: &[Arc<
     vec![Item::new(Role::System, format!("{instructions}\n\n{form}")), Item::new(Role::User, ask)]
 }
 
-/// A line made of what a model wrote: plain text on one line, without mentions, links, markup and what the platform adds by
-/// itself. None when nothing is left.
+/// Makes a status line from a model's text: plain text on one line, without mentions, links, markup, and words that the
+/// platform adds itself. `None` if no text remains.
 #[must_use]
 pub fn line(kind: ActivityKind, written: &str) -> Option<Line> {
     let clean = crate::clean::clean(written, LINE_MAX * 4);
@@ -107,7 +108,7 @@ pub fn line(kind: ActivityKind, written: &str) -> Option<Line> {
     let words: Vec<&str> = without_marks.split_whitespace().filter(|word| !is_address(word)).collect();
     let text = words.join(" ");
     let mut text = text.trim_matches(['"', '“', '”', '„', '«', '»', '\'', '#', '-', ' ']);
-    // The platform writes the kind itself.
+    // The platform adds the kind itself.
     if kind != ActivityKind::Custom
         && let Some(start) = text.get(..kind.as_str().len())
         && start.eq_ignore_ascii_case(kind.as_str())
@@ -119,10 +120,10 @@ pub fn line(kind: ActivityKind, written: &str) -> Option<Line> {
     (!text.trim().is_empty()).then(|| Line { kind, text: text.into() })
 }
 
-/// Signs that some platform gives a meaning: code, bold, struck out, hidden, mentions.
+/// Characters with a meaning on a platform: code, bold, strikethrough, spoiler, mentions.
 const MARKS: [char; 7] = ['`', '*', '~', '|', '@', '<', '>'];
 
-/// The text without what stands between angle brackets: mentions, custom emoji, times.
+/// Returns the text without parts in angle brackets: mentions, custom emoji, times.
 fn outside_angles(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
@@ -141,7 +142,7 @@ fn is_address(word: &str) -> bool {
     word.contains("://") || word.to_lowercase().starts_with("discord.gg/") || word.to_lowercase().starts_with("www.")
 }
 
-/// At most [`LINE_MAX`] scalar values, whole graphemes, the end marked where something is missing.
+/// Cuts a text to at most [`LINE_MAX`] scalar values in whole graphemes, and marks a cut with `…`.
 fn cut(text: &str) -> String {
     if text.chars().count() <= LINE_MAX {
         return text.to_owned();
@@ -158,17 +159,17 @@ fn cut(text: &str) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// Keeps changes within [`CHANGES`] in any [`PERIOD`]. Times are durations since an origin that the caller keeps.
+/// A rate limiter: at most [`CHANGES`] in any [`PERIOD`]. Times are durations since an origin of the caller.
 #[derive(Debug, Default)]
 pub struct Pace {
     shown: VecDeque<Duration>,
 }
 
 impl Pace {
-    /// Takes the right to one change now.
+    /// Acquires the right to one change now.
     ///
     /// # Errors
-    /// How long to wait for it.
+    /// Returns the delay until the next change is allowed.
     pub fn take(&mut self, now: Duration) -> Result<(), Duration> {
         while self.shown.front().is_some_and(|first| *first + PERIOD <= now) {
             self.shown.pop_front();
@@ -182,7 +183,7 @@ impl Pace {
         }
     }
 
-    /// A change is shown now in any case.
+    /// Records a change that is shown now regardless of the limit.
     pub fn note(&mut self, now: Duration) {
         if self.take(now).is_err() {
             self.shown.pop_front();

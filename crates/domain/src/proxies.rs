@@ -1,16 +1,16 @@
-//! Reverse proxies that are trusted to say for whom they ask, and the address of the client behind them.
+//! Trusted reverse proxies, and the address of the client behind them.
 
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// A network of addresses: all that have these first bits.
+/// A network: all addresses with these leading bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
     bits: u8,
 }
 
-/// Why a text names no network.
+/// The error for a text that is not a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("is no address such as 10.0.0.1, and no network such as 10.0.0.0/8")]
 pub struct NoNetwork;
@@ -28,7 +28,7 @@ impl FromStr for Network {
 }
 
 impl Network {
-    /// True if the address is one of the network.
+    /// True if the network contains the address.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let shared = |difference: u128, width: u8| {
@@ -43,26 +43,27 @@ impl Network {
     }
 }
 
-/// The proxies that are trusted; none by default.
+/// The trusted proxies; none by default.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Proxies(Vec<Network>);
 
 impl Proxies {
-    /// These networks.
+    /// Creates the set of these networks.
     #[must_use]
     pub const fn new(networks: Vec<Network>) -> Self {
         Self(networks)
     }
 
-    /// True if what comes from this address was passed on by a trusted proxy.
+    /// True if this address is a trusted proxy.
     #[must_use]
     pub fn trust(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(address.to_canonical()))
     }
 
-    /// The address for which a peer asks: itself unless it is a trusted proxy, and else the last one in the header `X-Forwarded-For` that is
-    /// no trusted proxy. Each proxy adds the address that it was asked from at the end, so what stands before that one is the client's own
-    /// claim. An entry that is no address ends the search at the last proxy that is known.
+    /// Returns the client's address: that of the peer unless it is a trusted proxy, and else the last entry of
+    /// `X-Forwarded-For` that is not a trusted proxy. Each proxy appends the address that its request came from, so
+    /// earlier entries are the client's own claims. An entry that is not an address ends the search at the last known
+    /// proxy.
     #[must_use]
     pub fn client<'a>(&self, peer: IpAddr, forwarded: impl DoubleEndedIterator<Item = &'a str>) -> IpAddr {
         let mut client = peer.to_canonical();
@@ -77,7 +78,7 @@ impl Proxies {
     }
 }
 
-/// An address as proxies write it: alone, with a port, or in brackets.
+/// Parses an address as proxies write it: alone, with a port, or in brackets.
 fn address(entry: &str) -> Option<IpAddr> {
     let alone = entry.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok();
     let found = alone.or_else(|| entry.parse::<std::net::SocketAddr>().ok().map(|socket| socket.ip()))?;

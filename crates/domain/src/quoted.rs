@@ -1,34 +1,34 @@
-//! Messages that others reply to, as far as a door could see them.
+//! Replied-to messages, as far as a door can read them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::attachment::Attachment;
 use crate::ids::{MessageId, Person};
 
-/// A message that another one replies to, as far as the door could see it.
+/// A message that another one replies to, as far as the door can read it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quoted {
-    /// The replied-to message.
+    /// The id of the replied-to message.
     pub id: MessageId,
-    /// Its author and text; none when the platform did not send it along (it may be fetched) or it is gone.
+    /// Its author and text; `None` if the platform did not send them (they may be fetched) or the message is deleted.
     pub seen: Option<Seen>,
 }
 
 /// The visible part of a quoted message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
-    /// Who wrote it.
+    /// The author.
     pub author: Person,
-    /// The name others see.
+    /// The display name of the author.
     pub name: String,
-    /// It is one of our own messages.
+    /// True if the bot wrote it.
     pub ours: bool,
     /// Its text.
     pub text: String,
-    /// The message that it replies to itself, as far as that was told.
+    /// The message that it replies to, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<MessageId>,
-    /// The files that came with it, at most [`MAX_ATTACHMENTS`](super::attachment::MAX_ATTACHMENTS).
+    /// The attached files, at most [`MAX_ATTACHMENTS`](super::attachment::MAX_ATTACHMENTS).
     #[serde(default)]
     pub attachments: Vec<Attachment>,
 }

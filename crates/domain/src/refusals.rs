@@ -1,17 +1,18 @@
-//! The refusals of one model row: when turn after turn ends in the same lasting one, the row does not work as it is configured.
+//! The refusals of one model row. If consecutive turns end in the same permanent refusal, the row does not work as
+//! configured.
 
 use std::collections::HashSet;
 use std::hash::Hash;
 
 use super::ending::ModelErrorKind;
 
-/// Turns in a row, without a success in between, that must end in the same refusal.
+/// The number of turns with the same refusal, without a success between them, that make it permanent.
 pub const LASTING_AFTER: usize = 3;
 
-/// The most turns and origins that are told apart.
+/// The maximum number of turns and of origins that are distinguished.
 const REMEMBERED: usize = 32;
 
-/// What one row was refused with lately. `T` names a turn and `O` its origin, as for a breaker.
+/// The recent refusals of one row. `T` identifies a turn and `O` its origin, as for a breaker.
 #[derive(Debug)]
 pub struct Refusals<T, O> {
     words: String,
@@ -27,8 +28,9 @@ impl<T, O> Default for Refusals<T, O> {
 }
 
 impl<T: Eq + Hash, O: Eq + Hash> Refusals<T, O> {
-    /// A call of this turn failed with these words. True when that makes a lasting refusal of it: a refused key or model after a
-    /// few turns, a refused request only after turns of several origins, because one person may ask for what no model takes.
+    /// Records that a call of this turn failed with these words. Returns true if this makes the refusal permanent. A
+    /// refused key or model needs a few turns; a refused request needs turns of several origins, because one person's
+    /// requests may be invalid for every model.
     pub fn failed(&mut self, kind: ModelErrorKind, words: &str, turn: T, origin: O) -> bool {
         let origins = match kind {
             ModelErrorKind::Refused | ModelErrorKind::OutOfQuota | ModelErrorKind::Unsupported => 1,
@@ -49,7 +51,7 @@ impl<T: Eq + Hash, O: Eq + Hash> Refusals<T, O> {
         lasting && !std::mem::replace(&mut self.lasting, true)
     }
 
-    /// A call went well. True when that ends a lasting refusal.
+    /// Records a successful call. Returns true if this ends a permanent refusal.
     pub fn succeeded(&mut self) -> bool {
         std::mem::take(self).lasting
     }

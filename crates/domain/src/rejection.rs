@@ -1,26 +1,26 @@
-//! Why a platform rejected a request, as far as it tells; the one vocabulary in which edges report it and decisions read it.
+//! The reasons why a platform rejects a request. Edges report them and decisions depend on them.
 
 use std::fmt;
 
-/// Why a platform rejected a request. The name is a label in logs.
+/// The reason why a platform rejected a request. The name is a log label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rejection {
     /// The place does not exist any more.
     PlaceGone,
-    /// The platform says that we lack access to the place, or a permission there.
+    /// The bot lacks access to the place, or a permission there.
     Forbidden,
     /// The message that the request names does not exist any more.
     MessageGone,
-    /// The request as it stands: what it carries, or what else it names. The same request is rejected again.
+    /// The content of the request, or another object that it names. The same request is rejected again.
     Content,
-    /// Our credentials.
+    /// The bot's credentials.
     Credentials,
-    /// No reason that is known. It may pass.
+    /// An unknown reason. It may be temporary.
     Unexplained,
 }
 
 impl Rejection {
-    /// The label in logs.
+    /// Returns the label for logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -33,7 +33,7 @@ impl Rejection {
         }
     }
 
-    /// The same request may be taken later, without anybody changing anything here.
+    /// True if the same request may succeed later without a change on the bot's side.
     #[must_use]
     pub const fn may_pass(self) -> bool {
         match self {
@@ -42,7 +42,7 @@ impl Rejection {
         }
     }
 
-    /// Everything else for the same place is rejected as well.
+    /// True if all other requests for the same place are rejected as well.
     #[must_use]
     pub const fn closes_place(self) -> bool {
         match self {
@@ -51,7 +51,7 @@ impl Rejection {
         }
     }
 
-    /// Platforms ban senders of too many requests like this one.
+    /// True if platforms ban senders of too many such requests.
     #[must_use]
     pub const fn counts_against_us(self) -> bool {
         match self {

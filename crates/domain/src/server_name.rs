@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// The name of a configured tool server: its key in the configuration, or made from its host.
+/// The name of a configured tool server: its key in the configuration, or a name derived from its host.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ServerName(Arc<str>);
 
 impl ServerName {
-    /// A server of this name.
+    /// Creates the name of a server.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self(name.into())
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

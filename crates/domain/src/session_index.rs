@@ -1,4 +1,4 @@
-//! Which sessions there are, in one bounded record: nobody has to look through all keys of a store for them.
+//! The index of all sessions in one bounded record, so that no scan of a store's keys is needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::Timestamp;
 
-/// The numbers of the lines that the record of a session names; none where it names no lines that it has, as those of versions
-/// before do.
+/// Returns the numbers of the lines that a session's record lists. `None` if the record has lines but lists none, as
+/// records of earlier versions do, or if it is invalid.
 #[must_use]
 pub fn line_numbers(record: &str) -> Option<Vec<u64>> {
     #[derive(Deserialize)]
@@ -22,10 +22,10 @@ pub fn line_numbers(record: &str) -> Option<Vec<u64>> {
     (lines == 0 || !numbers.is_empty()).then_some(numbers)
 }
 
-/// All sessions of a store. A session that ended by itself is in it until somebody looks.
+/// The sessions of a store. An expired session stays in the index until a reader checks it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionIndex {
-    /// The highest number that a session was given.
+    /// The highest number assigned to a session.
     #[serde(default)]
     last: u64,
     /// The sessions by the ids of their places.
@@ -36,72 +36,72 @@ pub struct SessionIndex {
 /// A session in the index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Indexed {
-    /// By which its owner calls it.
+    /// The name that its owner uses.
     pub name: String,
-    /// Short for its name.
+    /// The short form of its name.
     pub number: u64,
-    /// A moment at which it was there, in milliseconds since the Unix epoch: until its life from then on is over, it is there still
-    /// unless it was ended.
+    /// The last time at which it was known to exist, in milliseconds since the Unix epoch. From then on it exists for
+    /// its lifetime, unless it was ended.
     pub at: u64,
 }
 
 impl SessionIndex {
-    /// The index that a store holds; none where it cannot be read.
+    /// Parses a stored index; `None` if it is invalid.
     #[must_use]
     pub fn parse(stored: &str) -> Option<Self> {
         serde_json::from_str(stored).ok()
     }
 
-    /// As it is stored.
+    /// Returns the index as stored.
     #[must_use]
     pub fn to_json(&self) -> String {
         // Plain data with string keys always serialises.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The sessions with the ids of their places, in the order of these.
+    /// Returns the sessions with the ids of their places, in the order of the ids.
     pub fn all(&self) -> impl Iterator<Item = (&str, &Indexed)> {
         self.sessions.iter().map(|(place, session)| (place.as_str(), session))
     }
 
-    /// The session at a place.
+    /// Returns the session at a place.
     #[must_use]
     pub fn get(&self, place: &str) -> Option<&Indexed> {
         self.sessions.get(place)
     }
 
-    /// How many there are.
+    /// Returns the number of sessions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sessions.len()
     }
 
-    /// There are none.
+    /// True if there are no sessions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
     }
 
-    /// The highest number that was given.
+    /// Returns the highest number assigned.
     #[must_use]
     pub const fn last(&self) -> u64 {
         self.last
     }
 
-    /// There is a session at this place, as it was seen last.
+    /// Adds or replaces the session at this place.
     pub fn insert(&mut self, place: &str, session: Indexed) {
         self.last = self.last.max(session.number);
         self.sessions.insert(place.to_owned(), session);
     }
 
-    /// A session has another name; false when there is none at this place, or another name already.
+    /// Renames a session. Returns false if there is none at this place, or if it has this name already.
     pub fn rename(&mut self, place: &str, name: &str) -> bool {
         let Some(session) = self.sessions.get_mut(place).filter(|session| session.name != name) else { return false };
         name.clone_into(&mut session.name);
         true
     }
 
-    /// There is no session at these places; false when there was none before.
+    /// Removes the sessions at these places. Returns false if there were none.
     pub fn remove<'a>(&mut self, places: impl IntoIterator<Item = &'a str>) -> bool {
         let before = self.len();
         for place in places {
@@ -110,7 +110,7 @@ impl SessionIndex {
         self.len() < before
     }
 
-    /// Adds what is not in it; false when there was nothing to add. Whoever is in it stays as it is.
+    /// Adds the sessions that are absent and leaves the others unchanged. Returns false if there was nothing to add.
     pub fn add<'a>(&mut self, sessions: impl IntoIterator<Item = (&'a str, &'a Indexed)>) -> bool {
         let before = self.len();
         for (place, session) in sessions {
@@ -121,7 +121,7 @@ impl SessionIndex {
         self.len() > before
     }
 
-    /// The places of sessions of which it is not known whether they are over, where each lives so long after something happened.
+    /// Returns the places of sessions that may have expired, given their lifetime after the last activity.
     #[must_use]
     pub fn doubtful(&self, now: Timestamp, life: Duration) -> BTreeSet<String> {
         let is_old = |session: &Indexed| now.since(Timestamp(session.at)) >= life;

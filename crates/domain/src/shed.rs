@@ -1,30 +1,30 @@
-//! Where work is turned away because too much is going on. Logs and metrics show the labels.
+//! The points of load shedding. Logs and metrics show the labels.
 
-/// Where work was shed.
+/// A point of load shedding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shed {
-    /// More commands ran than may at once.
+    /// The limit of concurrent commands was reached.
     Commands,
-    /// More turns were open than may be at once.
+    /// The limit of open turns was reached.
     Gateway,
-    /// Too much came before the journal had read its records.
+    /// Too many messages arrived before the journal had read its records.
     Journal,
-    /// More turns of one person waited in one place than may.
+    /// The limit of one person's queued turns in one place was reached.
     Lane,
-    /// Lines came faster than the log could be written.
+    /// Log lines arrived faster than they could be written.
     Log,
-    /// More notices waited to be posted than may.
+    /// The limit of queued notices was reached.
     Outbox,
-    /// More events were without an owner than may be, or one came back too often.
+    /// The limit of events without an owner was reached, or one event was returned too often.
     Shard,
-    /// More calls of a tool server were under way than may.
+    /// The limit of concurrent calls of a tool server was reached.
     Tools,
     /// Spans could not be exported.
     Traces,
 }
 
 impl Shed {
-    /// Every place.
+    /// All points.
     pub const ALL: [Self; 9] = [
         Self::Commands,
         Self::Gateway,
@@ -37,7 +37,7 @@ impl Shed {
         Self::Traces,
     ];
 
-    /// The labels of all of them, in the same order.
+    /// The labels of all points, in the same order.
     pub const LABELS: [&'static str; Self::ALL.len()] = {
         let mut labels = [""; Self::ALL.len()];
         let mut index = 0;
@@ -48,7 +48,7 @@ impl Shed {
         labels
     };
 
-    /// The label in logs and metrics.
+    /// Returns the label for logs and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -8,30 +8,30 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// How a signature begins: the scheme that it was made by.
+/// The prefix of a signature, which names its scheme.
 const SCHEME: &str = "v1=";
-/// Hexadecimal digits of one.
+/// The number of hexadecimal digits in a signature.
 const DIGITS: usize = 64;
 
-/// A secret that messages are signed with: it never shows in logs or errors.
+/// A secret for signatures. It never appears in logs or errors.
 #[derive(Clone)]
 pub struct SigningKey(Hmac<Sha256>);
 
 impl SigningKey {
-    /// The key of a secret.
+    /// Creates the key of a text secret.
     #[must_use]
     pub fn new(secret: &str) -> Self {
         Self::of_bytes(secret.as_bytes())
     }
 
-    /// The key of a secret that is no text.
+    /// Creates the key of a binary secret.
     #[must_use]
     pub fn of_bytes(secret: &[u8]) -> Self {
-        // HMAC takes keys of every length.
+        // HMAC accepts keys of any length.
         Self(Hmac::new_from_slice(secret).unwrap_or_else(|_| Hmac::new(&[0; 64].into())))
     }
 
-    /// The signature of these pieces, one behind the other.
+    /// Returns the signature of these pieces, concatenated.
     #[must_use]
     pub fn sign(&self, pieces: &[&[u8]]) -> String {
         let mut text = SCHEME.to_owned();
@@ -41,13 +41,13 @@ impl SigningKey {
         text
     }
 
-    /// Whether this is their signature. It takes as long whatever differs.
+    /// True if this is their signature. The comparison takes constant time.
     #[must_use]
     pub fn signed(&self, pieces: &[&[u8]], signature: &Signature) -> bool {
         self.over(pieces).verify_slice(&signature.0).is_ok()
     }
 
-    /// True if a text is this other one, compared by their signatures: it takes as long whatever differs.
+    /// True if both texts are equal. They are compared by their signatures in constant time.
     #[must_use]
     pub fn same(&self, text: &[u8], other: &[u8]) -> bool {
         let other = self.over(&[other]).finalize().into_bytes();
@@ -65,17 +65,17 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// A signature that somebody sent.
+/// A received signature.
 pub struct Signature([u8; DIGITS / 2]);
 
 impl Signature {
-    /// Reads `v1=` and 64 hexadecimal digits; none when it is no signature.
+    /// Parses `v1=` and 64 hexadecimal digits; `None` for anything else.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         Self::of_hex(text.strip_prefix(SCHEME)?)
     }
 
-    /// Reads 64 hexadecimal digits; none when it is no signature.
+    /// Parses 64 hexadecimal digits; `None` for anything else.
     #[must_use]
     pub fn of_hex(digits: &str) -> Option<Self> {
         if digits.len() != DIGITS {
@@ -90,7 +90,7 @@ impl Signature {
         Some(Self(bytes))
     }
 
-    /// Reads a signature in base64; none when it is no signature.
+    /// Parses a signature in base64; `None` for anything else.
     #[must_use]
     pub fn of_base64(text: &str) -> Option<Self> {
         STANDARD.decode(text).ok()?.try_into().ok().map(Self)

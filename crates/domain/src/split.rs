@@ -1,52 +1,54 @@
-//! Cuts a long text into messages: at paragraphs, lines, sentences, words, and keeps code blocks whole to the eye.
+//! Splits a long text into messages: at paragraphs, lines, sentences or words, with code blocks closed and reopened.
 
 use std::ops::Range;
 
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 
-/// Below this limit code blocks are cut like any other text: closing and reopening them would leave no room for code.
+/// The limit below which code blocks are cut like any other text, because closing and reopening them would leave no
+/// room for code.
 pub const MIN_FENCED_LIMIT: usize = 40;
 
 const FENCE: &str = "```";
 
-/// The longest grapheme that is kept whole, in bytes; letters and pictures of real languages have some dozens. Longer ones are
-/// cut, so that what is read ahead of a cut has a bound.
+/// The longest grapheme that is kept whole, in bytes. Graphemes of real text have a few dozen. Longer ones are cut,
+/// which bounds the lookahead.
 const GRAPHEME_BYTES_MAX: usize = 1_024;
 
-/// What closing an open code block may add, in scalar values: a line break and the fence.
+/// The maximum length added to close a code block, in scalar values: a line break and the fence.
 const CLOSING: usize = 4;
 
-/// The longest name of a language that is repeated when a code block is reopened.
+/// The longest language name that is repeated when a code block is reopened.
 const MAX_LANGUAGE: usize = 16;
 
-/// One part of a text that was cut.
+/// One part of a split text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Slice {
-    /// The opening of a code block that an earlier part had to close; empty outside of one.
+    /// The opening of a code block that an earlier part had to close; empty outside of a block.
     opening: String,
-    /// The bytes of the text that the part holds.
+    /// The byte range of the part in the text.
     range: Range<usize>,
-    /// The closing of a code block that a later part opens again, or that nobody closed; empty outside of one.
+    /// The closing of a code block that a later part reopens, or that the text leaves open; empty outside of a block.
     closing: &'static str,
 }
 
-/// Cuts a text into parts of at most `limit` Unicode scalar values, none of them blank. A code block that is cut is closed
-/// and reopened with its language, as is one that was never closed. A limit of zero counts as one. Blank text has no parts.
+/// Splits a text into parts of at most `limit` Unicode scalar values, none of them blank. A code block that is cut is
+/// closed and reopened with its language; an unclosed block is closed. A limit of zero counts as one. Blank text has no
+/// parts.
 #[must_use]
 pub fn split(text: &str, limit: usize) -> Vec<String> {
     split_at_most(text, limit, usize::MAX)
 }
 
-/// The first `most` parts of [`split`]. What comes after them is not read.
+/// Returns the first `most` parts of [`split`]. The text after them is not read.
 #[must_use]
 pub fn split_at_most(text: &str, limit: usize, most: usize) -> Vec<String> {
     let shown = |slice: Slice| format!("{}{}{}", slice.opening, &text[slice.range], slice.closing);
     slices(text, limit, most).into_iter().map(shown).collect()
 }
 
-/// Where the parts of [`split`] stand in the text. Together they hold all of it, in order, but for white space at their
-/// borders and for closing fences of blocks that an earlier part had closed already. They begin and end between graphemes,
-/// unless one grapheme alone is longer than a part may be.
+/// Returns the positions of the parts of [`split`] in the text. Together, in order, they cover the text except for
+/// white space at their borders and closing fences of blocks that an earlier part closed already. They begin and end
+/// between graphemes, unless one grapheme is longer than the limit.
 #[must_use]
 fn slices(text: &str, limit: usize, most: usize) -> Vec<Slice> {
     let limit = limit.max(1);
@@ -55,7 +57,7 @@ fn slices(text: &str, limit: usize, most: usize) -> Vec<Slice> {
     let mut open: Option<&str> = None;
     let mut at = text.len() - text.trim_start().len();
     let end = text.trim_end().len();
-    // A gap that is longer than a part is looked through once, not once for each part that it fills.
+    // The end of the current gap, kept so that a long gap is scanned once, not once per part.
     let mut gap_end = at;
     while at < end && slices.len() < most {
         let opening = open.map_or(String::new(), |language| format!("{FENCE}{language}\n"));
@@ -81,7 +83,7 @@ fn slices(text: &str, limit: usize, most: usize) -> Vec<Slice> {
         let next = &text[gap_end..end];
         let rest = match open {
             None => next,
-            // The block is closed already: its own closing fence would open an empty one.
+            // The block is closed already; its own closing fence would open an empty one.
             Some(_) if next.starts_with(FENCE) => {
                 open = None;
                 next[FENCE.len()..].trim_start()
@@ -95,7 +97,7 @@ fn slices(text: &str, limit: usize, most: usize) -> Vec<Slice> {
     slices
 }
 
-/// Whether people would see nothing: only white space and characters without a shape.
+/// True if the text is invisible: only white space and characters without a glyph.
 #[must_use]
 pub fn is_blank(text: &str) -> bool {
     text.chars().all(|c| {
@@ -106,26 +108,26 @@ pub fn is_blank(text: &str) -> bool {
     })
 }
 
-/// What a part begins with and how much it may take.
+/// The start state of a part and its capacity.
 #[derive(Clone, Copy)]
 struct Window<'a> {
-    /// Scalar values left for text and closing fence.
+    /// The scalar values available for text and closing fence.
     room: usize,
-    /// The language of the block that is open.
+    /// The language of the open block.
     open: Option<&'a str>,
-    /// Code blocks are minded.
+    /// True if code blocks are closed and reopened.
     fences: bool,
 }
 
-/// Where a part ends.
+/// The end of a part.
 struct Cut<'a> {
-    /// Bytes of the text.
+    /// The offset in bytes.
     at: usize,
-    /// The language of the block that is open there.
+    /// The language of the block that is open at the cut.
     open: Option<&'a str>,
 }
 
-/// How good a place is for a cut, best last.
+/// The quality of a position for a cut, best last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Quality {
     Grapheme,
@@ -135,10 +137,10 @@ enum Quality {
     Paragraph,
 }
 
-/// The last place of one quality: bytes, scalar values, language of the open block.
+/// The last position of one quality: bytes, scalar values, language of the open block.
 type Place<'a> = Option<(usize, usize, Option<&'a str>)>;
 
-/// Finds the end of the next part: everything if it fits, else the best place that does not waste too much room.
+/// Finds the end of the next part: all text if it fits, else the best position that does not waste too much room.
 fn find_cut<'a>(text: &'a str, window: Window<'a>) -> Cut<'a> {
     let mut scan = Scan { open: window.open, block_has_content: window.open.is_some(), ..Scan::default() };
     let mut places: [Place<'a>; 5] = [None; 5];
@@ -154,7 +156,7 @@ fn find_cut<'a>(text: &'a str, window: Window<'a>) -> Cut<'a> {
         if scan.at == text.len() {
             return Cut { at: scan.at, open: scan.open };
         }
-        // A block that was just opened would be left empty, and a mark may stand on the last backtick.
+        // A cut here would leave a new block empty, or a combining mark may follow the last backtick.
         let between = !atom.doubtful || is_boundary(text, scan.at);
         if between && (scan.open.is_none() || scan.block_has_content) {
             places[scan.quality() as usize] = Some((scan.at, scan.scalars, scan.open));
@@ -164,7 +166,7 @@ fn find_cut<'a>(text: &'a str, window: Window<'a>) -> Cut<'a> {
 }
 
 fn is_boundary(text: &str, at: usize) -> bool {
-    // The whole text is at hand, so the cursor never asks for more of it.
+    // The whole text is available, so the cursor never requests more context.
     let (from, to) = (text.floor_char_boundary(at.saturating_sub(GRAPHEME_BYTES_MAX)), text.len());
     GraphemeCursor::new(at - from, to - from, true).is_boundary(&text[from..], 0).unwrap_or(true)
 }
@@ -184,41 +186,41 @@ fn choose<'a>(places: &[Place<'a>; 5]) -> Option<Cut<'a>> {
     Some(Cut { at, open })
 }
 
-/// The last resort: nothing can be cut cleanly (one grapheme as long as the limit, a block of nothing but blanks).
+/// Makes a forced cut, if there is no clean position (one grapheme as long as the limit, or a block of blanks only).
 fn forced<'a>(text: &'a str, window: Window<'a>) -> Cut<'a> {
     let atom = next_atom(text, window.open, window.fences).unwrap_or_default();
     let opens = atom.opens.or(window.open.filter(|_| !atom.closes));
     let closing = if opens.is_some() { CLOSING } else { 0 };
     let room = window.room.saturating_sub(closing).max(1);
     let end = |scalars: usize| text.char_indices().nth(scalars).map_or(text.len(), |(at, _)| at);
-    // A fence is never cut, and at the limits where fences count it always fits.
+    // A fence is never cut; at limits where fences count, it always fits.
     let at = if atom.opens.is_some() || atom.closes { atom.length } else { end(room) };
     Cut { at: at.max(1), open: opens }
 }
 
-/// How far a part has been read.
+/// The scan state of a part.
 #[derive(Default)]
 struct Scan<'a> {
     at: usize,
     scalars: usize,
     open: Option<&'a str>,
-    /// The open block holds more than blanks. True for one that an earlier part opened: its content was cut.
+    /// True if the open block has content other than blanks. Always true for a reopened block: its content was cut.
     block_has_content: bool,
     last: Last,
-    /// The last thing with a shape ended a sentence.
+    /// True if the last visible character ended a sentence.
     stopped: bool,
-    /// Line breaks since the last character with a shape.
+    /// The number of line breaks since the last visible character.
     line_breaks: usize,
 }
 
-/// What the last character was, as far as cuts care.
+/// The class of the last character.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
 enum Last {
     #[default]
     Letter,
     Gap,
     Fence,
-    /// It ends a sentence without a blank after it.
+    /// A sentence end that needs no blank after it.
     Stop,
 }
 
@@ -256,16 +258,16 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// What is never cut: a grapheme, or a fence with the name of its language.
+/// A unit that is never cut: a grapheme, or a fence with its language.
 #[derive(Default)]
 struct Atom<'a> {
-    /// Bytes.
+    /// The length in bytes.
     length: usize,
-    /// It opens a block of this language.
+    /// The language of the block that it opens.
     opens: Option<&'a str>,
-    /// It closes the open block.
+    /// True if it closes the open block.
     closes: bool,
-    /// Its end may be inside of a grapheme.
+    /// True if its end may be inside a grapheme.
     doubtful: bool,
 }
 
@@ -275,16 +277,16 @@ fn next_atom<'a>(text: &'a str, open: Option<&str>, fences: bool) -> Option<Atom
             return Some(Atom { length: FENCE.len(), opens: None, closes: true, doubtful: true });
         }
         let named = |c: char| c.is_ascii_alphanumeric() || "+#-_.".contains(c);
-        // All of them are one byte long, and one more than a language may have is enough to see that it is none.
+        // These characters have one byte each. One more than the maximum suffices to reject a name.
         let end = after.chars().take(MAX_LANGUAGE + 1).take_while(|c| named(*c)).count();
-        // Only a name with a line break after it is a language; else it is the code itself.
+        // Only a name followed by a line break is a language; otherwise it is code.
         let named_line = end <= MAX_LANGUAGE && after[end..].starts_with('\n');
         let (length, language) = if named_line { (FENCE.len() + end + 1, &after[..end]) } else { (FENCE.len(), "") };
         return Some(Atom { length, opens: Some(language), closes: false, doubtful: true });
     }
     let near = &text[..text.floor_char_boundary(GRAPHEME_BYTES_MAX)];
     let grapheme = near.graphemes(true).next()?;
-    // Some characters pull the next one into their grapheme; a backtick must stay free to begin a fence.
+    // Some characters combine with the next one, but a backtick must stay separate to begin a fence.
     let length = grapheme.find('`').filter(|at| *at > 0).unwrap_or(grapheme.len());
     Some(Atom { length, opens: None, closes: false, doubtful: length < grapheme.len() })
 }

@@ -1,4 +1,4 @@
-//! Timers: when a question is asked by itself.
+//! Timers: questions that the bot asks itself on a schedule.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use jiff::{Timestamp as Instant, Zoned};
 use super::fire::{Cause, Deed, Fire};
 use super::ids::Timestamp;
 
-/// When a timer is due: an expression of cron, read in a time zone. Where clocks go forward, what falls into the gap is due after it; where
-/// they go back, a fixed time of day comes once.
+/// The schedule of a timer: a cron expression in a time zone. When clocks go forward, times inside the gap are due
+/// after it; when they go back, a fixed time of day is due once.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     cron: Cron,
@@ -19,10 +19,11 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Reads an expression of five fields (minute, hour, day of month, month, day of week; six with seconds first) and the IANA name of a zone.
+    /// Parses an expression of five fields (minute, hour, day of month, month, day of week; six with seconds first) and
+    /// the IANA name of a time zone.
     ///
     /// # Errors
-    /// Each mistake in them.
+    /// Returns all mistakes in them.
     pub fn read(cron: &str, zone: &str) -> Result<Self, Vec<String>> {
         let mut mistakes = Vec::new();
         let written = format!("{cron} {zone}");
@@ -45,19 +46,19 @@ impl Schedule {
         }
     }
 
-    /// How it is written in the settings.
+    /// Returns the schedule as written in the settings.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.written
     }
 
-    /// When it is due next after this moment; none when it never is.
+    /// Returns the next due time after this one; `None` if there is none.
     #[must_use]
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
         moment(&self.cron.find_next_occurrence(&self.zoned(after)?, false).ok()?)
     }
 
-    /// When it was due last, up to and including this moment; none when it never was.
+    /// Returns the last due time up to and including this one; `None` if there was none.
     #[must_use]
     pub fn last(&self, until: Timestamp) -> Option<Timestamp> {
         moment(&self.cron.find_previous_occurrence(&self.zoned(until)?, true).ok()?)
@@ -73,33 +74,33 @@ fn moment(zoned: &Zoned) -> Option<Timestamp> {
     u64::try_from(zoned.timestamp().as_millisecond()).ok().map(Timestamp)
 }
 
-/// The longest time by which a timer may be late: its turn is on record for longer, so it comes once.
+/// The longest delay of a timer. Its turn is recorded for longer, so it fires once.
 pub const GRACE_MAX: Duration = Duration::from_secs(1800);
 
 /// One timer.
 #[derive(Debug, Clone)]
 pub struct Timer {
-    /// What it does.
+    /// The action.
     pub deed: Deed,
-    /// When.
+    /// The schedule.
     pub schedule: Schedule,
-    /// How late it may still fire, after the process was away or could not take it.
+    /// The delay up to which it still fires, after the process was down or overloaded.
     pub grace: Duration,
 }
 
-/// What is to be done about a timer now.
+/// The action due for a timer now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
-    /// Nothing before this moment; none when it is never due again.
+    /// Nothing before this time; `None` if it is never due again.
     Later(Option<Timestamp>),
-    /// It was due then, and fires.
+    /// It was due at this time, and fires.
     Fires(Timestamp),
-    /// It was due then, which is too long ago.
+    /// It was due at this time, and the delay exceeds the grace period.
     Missed(Timestamp),
 }
 
 impl Timer {
-    /// What is to be done, when everything up to `done` is dealt with. Of several times that were missed the last one counts.
+    /// Returns the action due, with all times up to `done` handled. Of several missed times, only the last one counts.
     #[must_use]
     pub fn due(&self, done: Timestamp, now: Timestamp) -> Due {
         match self.schedule.last(now).filter(|last| *last > done) {
@@ -109,7 +110,7 @@ impl Timer {
         }
     }
 
-    /// Its fire for the time at which it was due.
+    /// Returns its fire for this due time.
     #[must_use]
     pub fn fire(&self, due: Timestamp, now: Timestamp) -> Fire {
         Fire::new(Cause::Timer, &self.deed, &due.0.to_be_bytes(), &self.deed.prompt, now)
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
     use crate::ids::{Door, Place};
 
-    /// A moment as it is written, in milliseconds.
+    /// Parses a time, in milliseconds.
     fn at(text: &str) -> Timestamp {
         Timestamp(u64::try_from(text.parse::<Instant>().unwrap().as_millisecond()).unwrap())
     }
@@ -135,7 +136,7 @@ mod tests {
     #[test]
     fn it_is_due_by_the_clock_of_its_zone_through_changes_of_time() {
         let morning = timer("30 2 * * *", "Europe/Berlin");
-        // In winter, in the night in which 2:30 does not exist, in summer, and in the night in which it comes twice.
+        // In winter, in the night without 2:30, in summer, and in the night with 2:30 twice.
         for (after, due) in [
             ("2026-01-10T12:00:00Z", "2026-01-11T01:30:00Z"),
             ("2026-06-10T12:00:00Z", "2026-06-11T00:30:00Z"),

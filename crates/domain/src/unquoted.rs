@@ -1,10 +1,10 @@
-//! Takes out of a technical text what it quotes.
+//! Removes quoted values from a technical text.
 
-/// Names of code that such texts quote and that hold nothing a member wrote.
+/// Code names that such texts quote and that contain no member's text.
 const NAMES: [&str; 4] = ["Err", "Ok", "None", "Some"];
 
-/// The text of a panic or of a parser without what it quotes: the value at hand, such as the string that was sliced in the
-/// middle of a character, may be what a member wrote.
+/// Returns the text of a panic or parser without quoted values. A quoted value, such as the string that was sliced
+/// inside a character, may be a member's text.
 #[must_use]
 pub fn unquoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -24,7 +24,7 @@ pub fn unquoted(text: &str) -> String {
     out
 }
 
-/// Where the quotation ends. Between quotation marks a mark behind a backslash is part of what is quoted.
+/// Returns the end of the quotation. Between quotation marks, a mark after a backslash is part of the quoted text.
 fn closing(text: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
     text.char_indices().find_map(|(at, letter)| {

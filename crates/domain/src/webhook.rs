@@ -1,4 +1,4 @@
-//! Webhooks: requests of other programs that prove themselves by a signature, and what of their data goes into a question.
+//! Webhooks: requests of other programs that are authenticated by a signature, and the data that goes into a question.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,38 +14,39 @@ mod schemes;
 
 pub use schemes::{SCHEMES, Scheme};
 
-/// The longest piece of data that a place of a template shows, in Unicode scalar values.
+/// The longest value that a template placeholder shows, in Unicode scalar values.
 pub const FIELD_MAX: usize = 1_000;
 /// The shortest secret, in bytes.
 pub const SECRET_MIN: usize = 16;
 /// The longest id of a delivery, in bytes.
 pub const DELIVERY_MAX: usize = 128;
-/// The longest time by which a request may be old or ahead: its turn is on record for longer, so what is signed counts once.
+/// The maximum age of a request, and the maximum lead of its clock. Its turn is recorded for longer, so a signed
+/// request counts once.
 pub const WINDOW_MAX: Duration = Duration::from_secs(1800);
-/// Stands for a field that is not there.
+/// The text for an absent field.
 const ABSENT: &str = "(none)";
-/// Stands before a field in a template.
+/// The start mark of a field in a template.
 const OPEN: &str = "{{";
-/// Stands behind it.
+/// The end mark of a field.
 const CLOSE: &str = "}}";
 
 /// One webhook.
 #[derive(Debug, Clone)]
 pub struct Webhook {
-    /// What it does.
+    /// The action.
     pub deed: Deed,
-    /// How its requests prove themselves.
+    /// The authentication of its requests.
     pub proof: Proof,
 }
 
-/// How requests prove themselves.
+/// The authentication of requests.
 #[derive(Clone)]
 pub struct Proof {
-    /// The scheme of their sender.
+    /// The scheme of the sender.
     pub scheme: &'static Scheme,
     secret: Vec<u8>,
     key: SigningKey,
-    /// How old one may be, or ahead of our clock, where its time is signed.
+    /// The maximum age and the maximum clock lead of a request, for schemes that sign the time.
     pub window: Duration,
 }
 
@@ -55,53 +56,55 @@ impl fmt::Debug for Proof {
     }
 }
 
-/// A request of a webhook as it came.
+/// A received webhook request.
 #[derive(Debug, Clone, Copy)]
 pub struct Knock<'a> {
-    /// When it was signed, in seconds since the Unix epoch, as it was sent; none where its scheme signs none.
+    /// The time of signing as received, in seconds since the Unix epoch; `None` if the scheme signs no time.
     pub stamp: Option<&'a str>,
-    /// The sender's own id of what it tells, the same in each try of it; none leaves it to time stamp and body.
+    /// The sender's id of the event, equal in all retries; `None` identifies the event by time stamp and body.
     pub delivery: Option<&'a str>,
-    /// What it tells.
+    /// The body.
     pub body: &'a [u8],
-    /// The header with its proofs.
+    /// The header with the proofs.
     pub proof: &'a str,
 }
 
 impl Knock<'_> {
-    /// What tells it from all others of the same webhook. Only signed parts count: the others may be changed on the way.
+    /// Returns the bytes that identify the event within its webhook. Only signed parts count, because the others may be
+    /// changed in transit.
     fn occurrence(&self, scheme: &Scheme) -> Vec<u8> {
         match (self.delivery, self.stamp) {
             (Some(delivery), _) => [b"delivery ", delivery.as_bytes()].concat(),
             (None, Some(stamp)) if scheme.remembered.is_none() => [stamp.as_bytes(), b".", self.body].concat(),
-            // Senders sign each try of one body anew, or sign no time at all.
+            // Senders sign each retry of one body anew, or sign no time.
             (None, _) => [b"body ", self.body].concat(),
         }
     }
 }
 
-/// Whether an id of a delivery is one. None has a full stop, so it is clear where the body begins in what is signed.
+/// True if a delivery id is valid. A valid id has no full stop, so the start of the body in the signed text is
+/// unambiguous.
 fn is_delivery(id: &str) -> bool {
     let usable = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     !id.is_empty() && id.len() <= DELIVERY_MAX && id.bytes().all(usable)
 }
 
-/// Why a request is not taken for one of its sender.
+/// The reason why a request is not authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unproven {
-    /// There is no time stamp, id or proof of the form that the scheme asks for.
+    /// A time stamp, id or proof in the form of the scheme is absent.
     #[error("the headers of the scheme are needed: a time in seconds, an id of letters, digits, - and _, and a proof")]
     Form,
-    /// It is too old, or of a time to come.
+    /// The time stamp is too old or in the future.
     #[error("the time stamp is too far from now")]
     Time,
-    /// The signature is not that of this time stamp and body.
+    /// The signature does not match this time stamp and body.
     #[error("the signature does not fit")]
     Signature,
 }
 
 impl Unproven {
-    /// The label in logs.
+    /// Returns the label for logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -113,7 +116,8 @@ impl Unproven {
 }
 
 impl Proof {
-    /// The proof of a scheme with a secret, which is the text that the sender was given; none if it is not in the form of the scheme.
+    /// Creates the authentication by a scheme with a secret, in the text form given to the sender; `None` if the
+    /// secret's form does not fit the scheme.
     #[must_use]
     pub fn new(scheme: &'static Scheme, secret: &str, window: Duration) -> Option<Self> {
         let secret = scheme.secret(secret)?;
@@ -126,7 +130,7 @@ impl Proof {
         self.secret.len() < SECRET_MIN
     }
 
-    /// Checks what can be checked before the body is read: the form of the headers, and the time stamp.
+    /// Checks the form of the headers and the time stamp, before the body is read.
     ///
     /// # Errors
     /// See [`Unproven`].
@@ -151,7 +155,7 @@ impl Proof {
         self.scheme.fits(knock, (&self.secret, &self.key))
     }
 
-    /// Checks that a request was proven with the secret. The comparison takes as long whatever differs.
+    /// Checks that a request was authenticated with the secret. The comparison takes constant time.
     ///
     /// # Errors
     /// See [`Unproven`].
@@ -162,15 +166,16 @@ impl Proof {
 }
 
 impl Webhook {
-    /// Its fire for a request that was proven.
+    /// Returns the fire for an authenticated request.
     #[must_use]
     pub fn fire(&self, knock: Knock<'_>, data: &Value, now: Timestamp) -> Fire {
         Fire::new(Cause::Webhook, &self.deed, &knock.occurrence(self.proof.scheme), &fill(&self.deed.prompt, data), now)
     }
 }
 
-/// The template with the fields of the data that it names: `{{pull_request.title}}`, `{{commits.0.id}}`, `{{.}}` for all of it. What stands in
-/// the data is never read as a template, and a text of several lines stands as a quotation.
+/// Returns the template with the named fields of the data inserted: `{{pull_request.title}}`, `{{commits.0.id}}`,
+/// `{{.}}` for all data. Inserted data is never parsed as a template, and a text of several lines is inserted as a
+/// quotation.
 #[must_use]
 pub fn fill(template: &str, data: &Value) -> String {
     let mut filled = String::with_capacity(template.len());
@@ -224,7 +229,7 @@ mod tests {
         Proof::new(Scheme::named(scheme).unwrap(), secret, Duration::from_secs(300)).unwrap()
     }
 
-    /// Which scheme and secret prove these headers and this body at this second.
+    /// Checks these headers and this body with a scheme and a secret at this second.
     fn proves(
         (scheme, secret): (&str, &str),
         headers: &[(&str, &'static str)],
@@ -244,7 +249,7 @@ mod tests {
 
     #[test]
     fn the_published_vectors_of_each_scheme_are_proven() {
-        // The example in GitHub's documentation.
+        // The example from GitHub's documentation.
         let signature = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
         let headers = [("x-hub-signature-256", signature)];
         let first = proves(GITHUB, &headers, "Hello, World!", 0).unwrap();
@@ -254,7 +259,7 @@ mod tests {
         assert_eq!(proves(("github", "another secret of it"), &headers, "Hello, World!", 0), Err(Unproven::Signature));
         assert_eq!(proves(GITHUB, &[("x-hub-signature", signature)], "Hello, World!", 0), Err(Unproven::Form));
 
-        // The vector of the Standard Webhooks libraries, behind the signature of another key.
+        // The vector of the Standard Webhooks libraries, after the signature of another key.
         let both = "v1,AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
         let (id, stamp) = ("msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330");
         let headers = [("webhook-id", id), ("webhook-timestamp", stamp), ("webhook-signature", both)];

@@ -1,11 +1,12 @@
-//! Patterns of names.
+//! Name patterns with `*` as a wildcard.
 
-/// Whether a text fits a pattern in which `*` stands for any text. At most linear in the pattern times the text.
+/// True if a text matches a pattern in which `*` stands for any text. Takes at most time proportional to the product of
+/// both lengths.
 #[must_use]
 pub fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut at, mut read) = (0, 0);
-    // Where the last star stands, and where the text goes on should it take one byte more.
+    // The position of the last star, and the position in the text from which a retry continues.
     let mut star: Option<(usize, usize)> = None;
     while read < text.len() {
         if pattern.get(at) == Some(&b'*') {

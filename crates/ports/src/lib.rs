@@ -311,13 +311,13 @@ pub type ProgressSink = Arc<dyn Fn(Progress) + Send + Sync>;
 /// Members' facts. The caller and the place of each request decide what is found. Bounded by the store's deadlines.
 #[async_trait]
 pub trait Facts: Send + Sync {
-    /// Stores a fact of the caller, told in their place. Idempotent for the same text and place.
+    /// Stores a fact of the caller, with their place. Idempotent for the same text and place.
     ///
     /// # Errors
     /// See [`NotKept`].
     async fn remember(&self, asked: &OnBehalf, text: &str) -> Result<Remembered, NotKept>;
 
-    /// Returns the caller's best matching facts that may be found in their place; for an empty query, the last told.
+    /// Returns the caller's best matching facts that may be found in their place; for an empty query, the newest.
     ///
     /// # Errors
     /// See [`NotKept`].

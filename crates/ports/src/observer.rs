@@ -1,10 +1,10 @@
-//! Readers of what happens.
+//! Observers of happenings.
 
 use domain::happening::Happening;
 
-/// A reader of what happens: one rendering of it. It is told in the task to which it happens.
+/// An observer of happenings, such as the log or the metrics. It is called in the task in which each happening occurs.
 pub trait Observer: Send + Sync {
-    /// Takes in what happened. Never waits, holds no lock for longer than it takes to note something, and keeps only what a named
-    /// bound allows.
+    /// Processes a happening. Does not block, holds locks only to record data, and stores at most what a named bound
+    /// allows.
     fn observe(&self, happening: &Happening<'_>);
 }

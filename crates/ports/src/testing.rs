@@ -96,11 +96,11 @@ impl Dice for FixedDice {
     }
 }
 
-/// Faults of actors by path, each used once.
+/// The faults of actors by path, each injected once.
 #[derive(Default)]
 pub struct ScriptedFaults {
     planned: Mutex<HashMap<String, VecDeque<Fault>>>,
-    /// Channels to the actors that take orders. Unset: none take any.
+    /// The channels of actors that accept ordered faults. `None` if no actor does.
     orders: Mutex<Option<HashMap<String, mpsc::Sender<Fault>>>>,
 }
 
@@ -110,12 +110,12 @@ impl ScriptedFaults {
         self.planned.lock().entry(path.to_owned()).or_default().push_back(fault);
     }
 
-    /// Makes actors that start from now on take orders.
+    /// Makes actors that start from now on accept ordered faults.
     pub fn take_orders(&self) {
         *self.orders.lock() = Some(HashMap::new());
     }
 
-    /// Sends a fault to the actor at this path. False if it takes none.
+    /// Sends a fault to the actor at this path. False if the actor accepts none.
     pub fn order(&self, path: &str, fault: Fault) -> bool {
         let orders = self.orders.lock();
         orders.as_ref().and_then(|orders| orders.get(path)).is_some_and(|order| order.try_send(fault).is_ok())
@@ -142,7 +142,7 @@ pub struct MemoryStore {
     durable: watch::Sender<bool>,
     /// The number of next scans that panic.
     pub broken_scans: AtomicUsize,
-    /// True if the store fails and finds none of its data.
+    /// True if the store fails and finds no data.
     pub degraded: AtomicBool,
     /// The number of next reads that fail before the store recovers.
     pub failing_reads: AtomicUsize,
@@ -150,12 +150,12 @@ pub struct MemoryStore {
     pub lost_replaces: AtomicUsize,
     /// The limit windows.
     pub book: Mutex<MemberWindows>,
-    /// While false, decisions about limits wait.
+    /// True if decisions about limits are released. While false, they wait.
     answering: watch::Sender<bool>,
     clock: ManualClock,
     /// The ranges that another process took over.
     fenced: watch::Sender<Vec<Range>>,
-    /// Another process may write to it.
+    /// True if another process may write to it.
     pub shared: AtomicBool,
 }
 
@@ -176,7 +176,7 @@ impl MemoryStore {
         }
     }
 
-    /// Another process takes a range over.
+    /// Takes a range over, as another process would.
     pub fn fence(&self, range: Range) {
         self.fenced.send_modify(|fenced| fenced.push(range));
     }
@@ -329,7 +329,7 @@ impl OwnedStore for MemoryStore {
 /// The scripted behavior of a model.
 pub enum Say {
     Text(&'static str),
-    /// This text as it is, without the form of a typed reply.
+    /// This unchanged text, without the form of a typed reply.
     Plain(&'static str),
     Fail(ModelErrorKind),
     /// Streams this text and never ends.
@@ -337,7 +337,7 @@ pub enum Say {
     Panic,
 }
 
-/// Models that answer from a script, then always the same.
+/// Models that answer from a script, then always with the same answer.
 pub struct ScriptedModels {
     rows: Vec<Row>,
     script: Mutex<VecDeque<Say>>,
@@ -445,7 +445,7 @@ pub struct ScriptedPoster {
     roles: Mutex<VecDeque<Go>>,
     typing: Mutex<VecDeque<Go>>,
     slow: Mutex<HashMap<Place, Duration>>,
-    /// Requests that are refused with a 5xx status.
+    /// The requests that are refused with a 5xx status.
     pub refuses: Mutex<Option<Refuses>>,
     /// The content of each of the bot's messages besides its text.
     pub carried: Mutex<HashMap<MessageId, Piece>>,

@@ -9,23 +9,23 @@ use domain::ids::TurnId;
 use domain::ownership::{FencingToken, Range};
 use domain::turn::{ClosedTurn, OpenTurn, Turn};
 
-/// The time at which a write is sent to the backend.
+/// The pace at which a write is sent to the backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// Together with others that come within some milliseconds.
+    /// Batched with other writes of the next few milliseconds (group commit).
     Gathered,
-    /// At once: its caller waits for it.
+    /// Immediately, because the caller waits for it.
     Now,
 }
 
 /// The outcome of a write about a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
-    /// It is durable, and its writer owned the turn when it became so.
+    /// It is durable, and its writer owned the turn at that time.
     Durable,
-    /// The store is degraded and holds it in memory. Whether its writer still owns the turn is not known.
+    /// The store is degraded and holds it in memory. The current owner of the turn is unknown.
     InMemory,
-    /// It is refused and has no effect: another process owns the turn now.
+    /// It is refused without effect, because another process owns the turn now.
     Fenced,
 }
 
@@ -37,51 +37,53 @@ impl Kept {
     }
 }
 
-/// A store that keeps owners of turns apart. A write about owned turns carries the range of its owner; the store checks the token of that
-/// range in the same step that applies the write, and refuses the write of an owner that another one followed.
+/// A store that fences former owners of turns. A write about owned turns contains the range of its owner. The store
+/// checks the token of that range atomically with the write, and refuses the write of a former owner.
 pub trait OwnedStore: Store {
-    /// Begins to own these ranges: the store takes the next token of each, so that their earlier owners are fenced from then on. While the
-    /// backend is away, writes wait in memory and the tokens are taken before anything is merged back.
+    /// Takes ownership of these ranges: the store acquires the next token of each, which fences the earlier owners.
+    /// During an outage of the backend, writes stay in memory and the tokens are acquired before the merge.
     fn own(&self, ranges: Vec<Range>);
 
-    /// Ends when the tokens are taken, or when the store is degraded; at the latest after a deadline of the store's own.
+    /// Resolves when the tokens are acquired or the store is degraded, at the latest after the store's own deadline.
     fn owned(&self) -> BoxFuture<'_, ()>;
 
-    /// The token under which this process writes about a range; [`FencingToken::NONE`] before it has one.
+    /// Returns the token of this process's writes about a range; [`FencingToken::NONE`] before it has one.
     fn token(&self, range: &Range) -> FencingToken;
 
-    /// Applies the writes as one, in order, if this process owns the range when they become durable. As with [`Store::write`] they are
-    /// visible here at once. Dropping the future changes nothing.
+    /// Applies the writes atomically and in order, if this process owns the range when they become durable. As with
+    /// [`Store::write`], they are visible in this process immediately. Dropping the future has no effect.
     fn write_under(&self, range: &Range, writes: Vec<Write>, pace: Pace) -> BoxFuture<'static, Kept>;
 
-    /// The ranges that other processes have taken over from this one. They never come back.
+    /// Returns the ranges that other processes took over from this one. Ranges are never removed from it.
     fn fenced(&self) -> watch::Receiver<Vec<Range>>;
 
-    /// True if other processes may write to it at the same time.
+    /// True if other processes may write to the store concurrently.
     fn is_shared(&self) -> bool;
 }
 
-/// The journal's records of turns. Writes become visible in the order of the calls and durable later; nothing here waits for a backend.
+/// The journal's records of turns. Writes become visible in call order and durable later; no call waits for a backend.
 pub trait Turns: Send + Sync {
-    /// Records a turn that was accepted, perhaps with its answer.
+    /// Records an accepted turn, with its answer if it is known.
     fn accept(&self, open: &OpenTurn, pace: Pace) -> BoxFuture<'static, Kept>;
 
-    /// Records that something is known of an open turn: that it acts, a decision, a refusal, a wish to be forgotten.
+    /// Records a change of an open turn: side effects, a decision, a refusal, a request to be forgotten.
     fn update(&self, open: &OpenTurn, pace: Pace) -> BoxFuture<'static, Kept>;
 
-    /// Records a turn that waits for a decision together with what was said so far, as one.
+    /// Records, atomically, a turn that awaits a decision and its dialogue so far.
     fn park(&self, open: &OpenTurn, dialogue: String) -> BoxFuture<'static, Kept>;
 
-    /// Records the answer of a turn. Where [`Self::is_shared`], it is delivered once this resolves with anything but [`Kept::Fenced`].
+    /// Records the answer of a turn. If [`Self::is_shared`], it may be delivered once this resolves to anything but
+    /// [`Kept::Fenced`].
     fn answered(&self, open: &OpenTurn) -> BoxFuture<'static, Kept>;
 
-    /// Records that a turn is over, together with these writes, as one.
+    /// Records, atomically, the end of a turn and these writes.
     fn close(&self, turn: &Turn, closed: ClosedTurn, with: Vec<Write>) -> BoxFuture<'static, Kept>;
 
-    /// Reads what earlier lives left, after this process has taken its tokens: a former owner changes nothing any more by then.
+    /// Reads the records of earlier processes, after this process acquired its tokens. Former owners can change nothing
+    /// after that.
     fn adopt(&self) -> BoxFuture<'_, Vec<Adopted>>;
 
-    /// The range whose owner writes about this turn; none for a turn without an owner.
+    /// Returns the range whose owner writes about this turn; `None` for a turn without an owner.
     fn range_of(&self, turn: &Turn) -> Option<Range>;
 
     /// See [`OwnedStore::fenced`].
@@ -91,13 +93,13 @@ pub trait Turns: Send + Sync {
     fn is_shared(&self) -> bool;
 }
 
-/// One record that an earlier life left.
+/// One record of an earlier process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adopted {
     /// The key of the record, for the log.
     pub key: String,
-    /// The turn; none where the key names none.
+    /// The turn; `None` if the key names none.
     pub id: Option<TurnId>,
-    /// The record, or why it cannot be read.
+    /// The record, or the reason why it cannot be read.
     pub record: Result<Record, String>,
 }

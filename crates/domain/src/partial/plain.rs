@@ -1,24 +1,25 @@
-//! Reads along while an answer of plain text is being written: all of it but the thoughts that it begins with.
+//! A streaming filter of a plain text answer: removes its leading thoughts.
 
 use crate::reply::salvage::THOUGHTS;
 
-/// Longer than any mark of a thought, in bytes.
+/// An upper bound for the length of thought marks, in bytes.
 const MARK_MAX: usize = 24;
 
-/// A reader of one growing text. What it shows is the beginning of what [`salvage`](crate::reply::salvage) makes of the whole.
+/// A filter of one growing text. It shows a prefix of the text that [`salvage`](crate::reply::salvage) makes of the
+/// whole.
 #[derive(Debug, Default)]
 pub struct Plain {
     stage: Stage,
     text: String,
-    /// Bytes of it up to the white space that it ends with so far.
+    /// The length of the text without trailing white space, in bytes.
     shown: usize,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// Before the text: what may be the beginning of a mark.
+    /// Before the text: the possible beginning of a mark.
     Lead(String),
-    /// Inside a thought: its closing mark, and the end of what was read.
+    /// Inside a thought: its closing mark, and the end of the text read.
     Thought(&'static str, String),
     /// In the text.
     Text,
@@ -31,7 +32,7 @@ impl Default for Stage {
 }
 
 impl Plain {
-    /// Takes in what the model wrote next, cut anywhere between characters.
+    /// Appends the next text from the model, cut anywhere between characters.
     pub fn push(&mut self, more: &str) {
         let mut more = more.to_owned();
         loop {
@@ -70,14 +71,14 @@ impl Plain {
         }
     }
 
-    /// What is surely in the answer, from its beginning; without blanks at either end.
+    /// Returns the certain beginning of the answer, without leading and trailing white space.
     #[must_use]
     pub fn visible(&self) -> &str {
         &self.text[..self.shown]
     }
 }
 
-/// Whether a text begins with another one, in any case of ASCII letters.
+/// True if a text begins with another one, ignoring ASCII case.
 fn begins(text: &str, with: &str) -> bool {
     text.as_bytes().get(..with.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(with.as_bytes()))
 }

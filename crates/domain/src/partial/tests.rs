@@ -7,7 +7,7 @@ use super::*;
 use crate::reply::Schema;
 use crate::split::is_blank;
 
-/// What is shown after each piece.
+/// Returns the visible text after each piece.
 fn read<'a>(pieces: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut partial = Partial::default();
     let show = |piece| {
@@ -97,7 +97,7 @@ fn schema() -> Schema {
     Schema::compile(&document).unwrap()
 }
 
-/// A JSON string with some characters written as escapes although they need none.
+/// Returns a JSON string in which some characters are escaped without need.
 fn escaped(text: &str, mask: u64) -> String {
     let mut written = String::from("\"");
     for (index, letter) in text.chars().enumerate() {
@@ -146,7 +146,7 @@ proptest! {
             3 => format!("<think>so {{\"response\":\"no\"}}</think>\n{object}"),
             4 => format!("<Reasoning>so</reasoning><think></think>```\n{object}"),
             5 => format!("<think>so <thinking>no</think>{object}"),
-            // A blank reply is none, so the second object would be the first good one.
+            // A blank reply is invalid, so the second object would be the first valid one.
             6 if !is_blank(&response) => format!("```json\n{object}\n```\nor ```\n{{\"type\":\"text\",\"response\":\"no\",\"data\":\"\"}}\n```"),
             _ => format!("{object}\n\nI hope that helps."),
         };
@@ -156,7 +156,8 @@ proptest! {
         for shown in &shown {
             prop_assert!(reply.response.starts_with(shown.as_str()), "{shown:?} of {:?}", reply.response);
         }
-        // What begins like markup or JSON is held back as a whole, as is what follows nested thoughts; all else is there in the end.
+        // A response that begins like markup or JSON is withheld as a whole, as is text after nested thoughts. All
+        // other text is complete at the end.
         let held = around == 5 || response.trim_start().starts_with(UNSURE);
         let last = shown.last().map(String::as_str).unwrap_or_default();
         prop_assert_eq!(last, if held { "" } else { reply.response.as_str() });

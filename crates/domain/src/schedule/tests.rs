@@ -13,7 +13,7 @@ fn schedule(start: u8, end: u8, days: &[u8]) -> Schedule {
     Schedule { start, end, days: days.to_vec() }
 }
 
-/// Hours in a week: after so many everything repeats.
+/// The number of hours in a week, after which everything repeats.
 const WEEK: u64 = 7 * DAY;
 
 const ALL: [u8; 7] = [0, 1, 2, 3, 4, 5, 6];
@@ -35,7 +35,7 @@ fn hours_may_go_over_midnight() {
     for (hour, active) in [(21, false), (22, true), (23, true), (0, true), (5, true), (6, false), (12, false)] {
         assert_eq!(night.is_active(at(2, hour, 30)), active, "{hour}");
     }
-    // A night that begins on a Friday ends with it: what follows midnight is Saturday's.
+    // A night that begins on a Friday ends at midnight: the hours after it belong to Saturday.
     let friday = schedule(22, 6, &[4]);
     assert!(friday.is_active(at(4, 23, 0)) && friday.is_active(at(4, 1, 0)));
     assert!(!friday.is_active(at(5, 1, 0)));

@@ -76,7 +76,7 @@ fn below_the_smallest_limit_for_blocks_text_is_just_cut() {
     assert_eq!(split("abc", 0), ["a", "b", "c"]);
 }
 
-/// Text with everything that matters for cuts: words, stops, breaks, fences, wide graphemes, odd backticks.
+/// Generates text with all elements that affect cuts: words, stops, breaks, fences, wide graphemes, odd backticks.
 fn awkward_text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         6 => "[a-zA-Z]{1,12}",
@@ -111,8 +111,8 @@ proptest! {
 
     #[test]
     fn joined_parts_equal_the_text(text in awkward_text(), limit in 1_usize..160) {
-        // Each part is an opening, a slice of the text, and a closing. The slices stand in order, and what lies between them is
-        // blank, or the closing fence of a block that was closed already.
+        // Each part is an opening, a slice of the text, and a closing. The slices are in order. The text between them
+        // is blank, or the closing fence of a block that was closed already.
         let slices = slices(&text, limit, usize::MAX);
         let mut at = 0;
         let mut cut: Option<&Slice> = None;
@@ -122,7 +122,7 @@ proptest! {
             let closed_before = cut.is_some_and(|before| !before.closing.is_empty());
             let dropped = if closed_before { between.trim().strip_prefix(FENCE).unwrap_or(between) } else { between };
             prop_assert!(is_blank(dropped), "{dropped:?} is lost");
-            // A block is opened again exactly when the part before had to close it and its own end did not follow.
+            // A block is reopened exactly if the part before had to close it and its own end did not follow.
             let goes_on = closed_before && !between.contains(FENCE);
             prop_assert_eq!(!slice.opening.is_empty(), goes_on, "{:?}", slice);
             at = slice.range.end;
@@ -138,7 +138,7 @@ proptest! {
         let blank = |range: Range<usize>| text[range].chars().all(char::is_whitespace);
         for slice in slices(&text, limit, usize::MAX) {
             let Range { start, end } = slice.range;
-            // White space that is left out may have been part of a grapheme.
+            // Omitted white space may have been part of a grapheme.
             prop_assert!(borders.iter().any(|border| *border <= start && blank(*border..start)), "{start}");
             prop_assert!(borders.iter().any(|border| *border >= end && blank(end..*border)), "{end}");
         }

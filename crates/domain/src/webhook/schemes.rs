@@ -1,4 +1,4 @@
-//! The schemes by which senders of webhooks prove their requests. Each is a row of one table.
+//! The authentication schemes of webhooks, as rows of one table.
 
 use std::time::Duration;
 
@@ -8,33 +8,34 @@ use base64::engine::general_purpose::STANDARD;
 use super::Knock;
 use crate::signature::{Signature, SigningKey};
 
-/// The most proofs that are looked at in one header.
+/// The maximum number of proofs checked in one header.
 const PROOFS_MAX: usize = 8;
-/// How long a request is remembered whose time is not signed, or whose sender signs each try anew.
+/// The time for which a request is remembered if its time is not signed, or if its sender signs each retry anew.
 const REMEMBERED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// A scheme: where the parts of a proof stand in a request, and what is signed.
+/// A scheme: the positions of the proof's parts in a request, and the signed parts.
 #[derive(Debug)]
 pub struct Scheme {
     /// The name in settings.
     pub name: &'static str,
     /// The header with the proof.
     pub header: &'static str,
-    /// The character between several proofs in that header, any of which is enough; none for a single proof.
+    /// The separator of several proofs in that header, any of which suffices; `None` for a single proof.
     between: Option<char>,
-    /// The text in front of each proof.
+    /// The prefix of each proof.
     prefix: &'static str,
     /// The form of a proof.
     form: Form,
-    /// The place of the time at which the request was signed.
+    /// The position of the time of signing.
     time: Time,
-    /// The header with the sender's id of what it tells, which is signed too.
+    /// The header with the sender's id of the event, which is signed too.
     id: Id,
-    /// The parts that are signed, in order.
+    /// The signed parts, in order.
     signed: &'static [Part],
     /// The form of the secret.
     secret: SecretForm,
-    /// How long a request is remembered beyond its turn; none if a second time stamp makes it another request.
+    /// The time for which a request is remembered beyond its turn; `None` if a second time stamp makes it another
+    /// request.
     pub remembered: Option<Duration>,
 }
 
@@ -49,34 +50,34 @@ enum Form {
     Token,
 }
 
-/// The place of the time at which a request was signed.
+/// The position of the time of signing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Time {
-    /// There is none.
+    /// No time is signed.
     Absent,
-    /// A header of its own.
+    /// A separate header.
     Header(&'static str),
-    /// The text behind these characters in the header with the proofs.
+    /// The text after these characters in the header with the proofs.
     Field(&'static str),
 }
 
-/// The header with the sender's id of what it tells.
+/// The header with the sender's id of the event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Id {
-    /// None that is signed.
+    /// No id is signed.
     Absent,
-    /// A header that may be left out.
+    /// An optional header.
     Optional(&'static str),
-    /// A header.
+    /// A required header.
     Required(&'static str),
 }
 
-/// A part of what is signed.
+/// A part of the signed text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// The time as it was sent, and a full stop.
+    /// The time as received, and a full stop.
     Time,
-    /// The id and a full stop, where there is one.
+    /// The id and a full stop, if there is an id.
     Id,
     /// The body.
     Body,
@@ -85,13 +86,13 @@ enum Part {
 /// The form of a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SecretForm {
-    /// The text as it is.
+    /// The unchanged text.
     Text,
-    /// Bytes in base64, behind this prefix.
+    /// Bytes in base64, after this prefix.
     Base64(&'static str),
 }
 
-/// All schemes; the first one is ours, and the default.
+/// All schemes. The first one is the project's own and the default.
 pub static SCHEMES: [Scheme; 5] = [
     Scheme {
         name: "staffai",
@@ -160,13 +161,13 @@ pub static SCHEMES: [Scheme; 5] = [
 ];
 
 impl Scheme {
-    /// The scheme of this name.
+    /// Returns the scheme of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         SCHEMES.iter().find(|scheme| scheme.name == name)
     }
 
-    /// The secret as bytes; none if it is not in the form of the scheme.
+    /// Returns the secret as bytes; `None` if its form does not fit the scheme.
     #[must_use]
     pub fn secret(&self, text: &str) -> Option<Vec<u8>> {
         match self.secret {
@@ -175,7 +176,7 @@ impl Scheme {
         }
     }
 
-    /// The request as its headers describe it, without its body.
+    /// Returns the request as described by its headers, without its body.
     #[must_use]
     pub fn knock<'a>(&self, header: impl Fn(&str) -> Option<&'a str>) -> Knock<'a> {
         let proof = header(self.header).unwrap_or_default();
@@ -191,13 +192,13 @@ impl Scheme {
         Knock { stamp, delivery, body: &[], proof }
     }
 
-    /// True if requests carry the time at which they were signed.
+    /// True if requests contain the time of signing.
     #[must_use]
     pub fn has_time(&self) -> bool {
         self.time != Time::Absent
     }
 
-    /// True if requests have to carry an id.
+    /// True if requests must contain an id.
     #[must_use]
     pub const fn needs_id(&self) -> bool {
         matches!(self.id, Id::Required(_))
@@ -213,13 +214,13 @@ impl Scheme {
         })
     }
 
-    /// True if the proof shows the secret itself, so that it can be checked before the body is read.
+    /// True if the proof is the secret itself, so that it can be checked before the body is read.
     #[must_use]
     pub fn is_token(&self) -> bool {
         self.form == Form::Token
     }
 
-    /// True if a request was proven with this secret. Each comparison takes as long whatever differs.
+    /// True if a request was authenticated with this secret. Each comparison takes constant time.
     #[must_use]
     pub fn fits(&self, knock: Knock<'_>, (secret, key): (&[u8], &SigningKey)) -> bool {
         let mut pieces: Vec<&[u8]> = Vec::with_capacity(2 * self.signed.len());

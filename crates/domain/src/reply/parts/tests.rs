@@ -4,7 +4,7 @@ fn parts(kind: ReplyKind, response: &str, data: &str) -> Vec<Part> {
     to_parts(&Reply { kind, response: response.to_owned(), data: data.to_owned() })
 }
 
-/// The parts in short.
+/// Returns the parts in short form.
 fn shown(kind: ReplyKind, response: &str, data: &str) -> String {
     let short = |part: Part| match part {
         Part::Text { text } => format!("text: {text}"),

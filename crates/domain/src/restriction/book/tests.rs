@@ -14,7 +14,7 @@ fn after(seconds: u64) -> Timestamp {
     Timestamp(NOW.0 + 1000 * seconds)
 }
 
-/// A book with one restriction in force until an hour from now.
+/// Returns a book with one restriction in force until an hour from now.
 fn restricted(who: &Member) -> Restrictions {
     let mut book = Restrictions::default();
     assert!(book.breached(who, ADA, NOW, HOUR));
