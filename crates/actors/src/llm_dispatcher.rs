@@ -185,7 +185,7 @@ impl LlmDispatcher {
     }
 
     /// Returns the first row of the chain (the requested row, then its fallbacks) that may answer, was not tried, and
-    /// whose breaker is closed.
+    /// whose breaker admits the call.
     fn choose(
         &self,
         state: &mut LlmDispatcherState,
