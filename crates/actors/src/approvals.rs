@@ -130,11 +130,11 @@ impl Open {
 /// The state of the question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum AskState {
-    /// It is to be posted.
+    /// To be posted.
     Due,
-    /// It is on its way.
+    /// Being posted.
     Sent,
-    /// Those who read along have it; where there is a message, it is this.
+    /// Posted as a message or sent to reading clients; the message, if there is one.
     Asked(Option<MessageId>),
 }
 

@@ -1,12 +1,12 @@
-//! `config_watcher`: reads changed files again, and puts them in force when they are right.
+//! `config_watcher`: reads changed files, and applies them if they are valid.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: its own timer, and the operator's wish to reload.
-//! Sends: `Configured` to tools; whoever else needs settings reads what runs now.
-//! A restart loses: what it knew of the files; it reads them once more.
+//! Receives: its own timer, and reload requests of operators.
+//! Sends: `Configured` to tools; all other actors read the running configuration.
+//! A restart loses: the fingerprints of the files; it reads the files again.
 //!
-//! All or nothing: settings, prompts, schema and model rows are read and checked together. A mistake anywhere leaves everything
-//! as it was.
+//! A reload is atomic: settings, prompts, schema and model rows are read and checked together. Any error leaves the
+//! running configuration unchanged.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,60 +21,60 @@ use crate::services::running::{Live, Running};
 use domain::keys::{MODEL_ROWS, REVOKED_KEYS};
 use ports::Store;
 
-/// How often the files are looked at. A key that is revoked has to be out of force within 2 s, and its streams ended.
+/// The interval of the checks of the files. A revoked key must be invalid within 2 s, and its streams ended.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// What processes on a shared store tell each other.
+/// The keys that processes on a shared store exchange.
 const SHARED: [&str; 2] = [MODEL_ROWS, REVOKED_KEYS];
 
-/// The most changed files that a line of the log names.
+/// The maximum number of changed files that a log line names.
 const NAMED_MAX: usize = 10;
 
-/// How files look: a number for each, which changes whenever the file does.
+/// The fingerprints of files: a number for each file, which changes whenever the file changes.
 pub type FileFingerprints = BTreeMap<PathBuf, u64>;
 
-/// The files behind what runs. Both calls may block on the disk.
+/// The files of the configuration. All calls can block on the disk.
 pub trait Files: Send + Sync {
-    /// How the files look.
+    /// Returns the fingerprints of the files.
     fn looks(&self) -> FileFingerprints;
 
-    /// Writes down what processes on a shared store say under this key, where that differs. True when it did.
+    /// Writes the shared value of this key to its file if it differs. Returns true if the file changed.
     fn mirror(&self, _key: &str, _shared: &str) -> bool {
         false
     }
 
-    /// Reads everything anew. Gives how the files looked just before they were read, and what was in them, or each mistake as a
-    /// sentence with its place and fix. What changed since then changes the looks.
+    /// Reads all files. Returns their fingerprints from just before the read, and the content, or each error as a
+    /// sentence with its position and fix. A later change of a file changes its fingerprint.
     fn read(&self) -> (FileFingerprints, Result<Running, Vec<String>>);
 }
 
-/// What its timer and its tasks tell it.
+/// Events from its timer and its tasks.
 pub enum ConfigWatcherEvent {
-    /// Time to look at the files.
+    /// The time to check the files.
     Look,
-    /// The files look like this now; some of it was just written down from the store.
+    /// The current fingerprints of the files; true if a file was just updated from the store.
     Looked(Option<FileFingerprints>, bool),
-    /// The files were read; just before that they looked like this.
+    /// The files were read; with the fingerprints from just before the read.
     Read(Option<FileFingerprints>, Result<Box<Running>, Vec<String>>),
 }
 
-/// The behaviour and its arguments.
+/// The behavior and its arguments.
 pub struct ConfigWatcher {
     /// The files.
     pub files: Arc<dyn Files>,
-    /// What runs.
+    /// The running configuration.
     pub live: Live,
-    /// Where processes share what was changed at run time.
+    /// The store in which processes share changes made at run time.
     pub store: Arc<dyn Store>,
-    /// Who starts and stops tool servers.
+    /// The supervisor of tool servers.
     pub tools: Handle<ToolsMsg>,
 }
 
-/// What the watcher holds.
+/// The state of the watcher.
 #[derive(Default)]
 pub struct ConfigWatcherState {
-    /// How the files looked when they were last looked at.
+    /// The fingerprints of the last check.
     known: Option<FileFingerprints>,
-    /// How they looked when what runs was read.
+    /// The fingerprints of the running configuration.
     in_force: Option<FileFingerprints>,
 }
 
@@ -187,12 +187,13 @@ impl ConfigWatcher {
             "configuration in force"
         );
         self.live.replace(running);
-        // A supervisor that refuses this applies what is in force when it restarts, or once its mailbox has room.
+        // A supervisor that refuses this applies the running configuration at its restart, or once its mailbox has
+        // room.
         self.tools.tell(ToolsMsg::Configured);
     }
 }
 
-/// The files that look different, came or went; none when there are none, or nobody knows.
+/// Returns the files that changed, appeared or disappeared; `None` if there are none or the fingerprints are unknown.
 fn changed(before: Option<&FileFingerprints>, after: Option<&FileFingerprints>) -> Option<String> {
     let (before, after) = (before?, after?);
     let went = before.keys().filter(|path| !after.contains_key(*path));

@@ -1,4 +1,4 @@
-//! The way to whoever ran a command or pressed a button: first the word that an answer will come, then the answer.
+//! Responds to a command or a click: first defers the response, then sends it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,29 +18,29 @@ use domain::turn::Effort;
 use domain::turn_event::TurnUpdate;
 use ports::{Dice, PostError, PostRequest, PostResult};
 
-/// How long the first word is tried. The platform gives up after three seconds.
+/// The maximum time for deferring. The platform gives up after three seconds.
 const CLAIM_WITHIN: Duration = Duration::from_millis(2_500);
-/// Pause between two tries of it.
+/// The pause between two attempts to defer.
 const CLAIM_AGAIN: Duration = Duration::from_millis(50);
-/// How long an answer is tried.
+/// The maximum time for a response.
 const RESPOND_WITHIN: Duration = Duration::from_secs(60);
-/// Waits between tries of an answer.
+/// The backoff between attempts to respond.
 const RESPOND_AGAIN: Backoff = Backoff { base: Duration::from_millis(250), cap: Duration::from_secs(5) };
 
-/// What carries answers. Clones lead to the same.
+/// The routes of responses. Clones share the same routes.
 #[derive(Clone)]
 pub struct Ways {
-    /// To each door.
+    /// The outbox of each door.
     pub outboxes: Outboxes,
     /// Jitter.
     pub dice: Arc<dyn Dice>,
-    /// To those who read along.
+    /// The event log for reading clients.
     pub events: TurnEvents,
-    /// Where what happens is told.
+    /// The account of events.
     pub account: Account,
 }
 
-/// Where one command, or one press of a button, is answered.
+/// The target of the response to one command or one click.
 pub(crate) struct Desk<'a> {
     outbox: &'a Handle<OutboxMsg>,
     dice: &'a dyn Dice,
@@ -55,10 +55,11 @@ impl<'a> Desk<'a> {
         Self { outbox: outboxes.of(&callback.id.door), dice: &**dice, events, callback, place }
     }
 
-    /// Says that an answer will come. False when somebody else has said it or nobody can: then nothing may be done.
+    /// Defers the response. Returns false if another process has claimed it or the platform refuses; the caller must
+    /// then do nothing.
     pub(crate) async fn claim(&self) -> bool {
         let until = Instant::now() + CLAIM_WITHIN;
-        // A try without an answer may have reached the platform: then the next one finds it done.
+        // An attempt without a reply may have reached the platform: the next attempt then finds the response deferred.
         let mut doubtful = false;
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -86,7 +87,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Answers. False when that was not possible.
+    /// Sends the response. Returns false on failure.
     pub(crate) async fn respond(&self, piece: Piece) -> bool {
         let until = Instant::now() + RESPOND_WITHIN;
         for attempt in 1.. {

@@ -1,4 +1,4 @@
-//! discord: supervises the identify queue and starts as many shards as configured or advised.
+//! discord: supervises the identify queue and starts the configured or recommended number of shards.
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: the number of shards from the identify queue.
@@ -13,11 +13,11 @@ use crate::tree::{Row, Scope};
 use ports::Shard;
 use std::convert::Infallible;
 
-/// The behaviour and its arguments.
+/// The behavior and its arguments.
 pub struct Discord {
-    /// The row that each shard is supervised by.
+    /// The supervision row of shards.
     pub template: &'static Row,
-    /// What a shard needs.
+    /// The dependencies of a shard.
     pub parts: ShardParts,
 }
 

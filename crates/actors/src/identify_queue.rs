@@ -1,9 +1,10 @@
-//! `identify_queue`: asks the platform for its advice, and lets shards identify within `max_concurrency` and the daily budget.
+//! `identify_queue`: requests the platform's advice, and lets shards identify within `max_concurrency` and the daily
+//! budget.
 //!
 //! Supervised by: discord (permanent).
-//! Receives: requests to identify from shards.
+//! Receives: identify requests from shards.
 //! Sends: the number of shards to discord.
-//! A restart loses: who waits; waiting shards ask again.
+//! A restart loses: the queue; waiting shards send their requests again.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,42 +22,43 @@ use domain::ids::{self, Door};
 use domain::restart::Backoff;
 use ports::{Advice, Dice, Shard, ShardedSource, SourceError};
 
-/// Each of the `max_concurrency` groups may identify once in this time (Discord: five seconds; a little more for jitter).
+/// The interval at which each of the `max_concurrency` groups may identify (Discord: five seconds; slightly more for
+/// jitter).
 const IDENTIFY_EVERY: Duration = Duration::from_millis(5_250);
-/// Waits before the platform is asked for its advice again.
+/// The backoff between requests for the platform's advice.
 const ADVICE_AGAIN: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(30) };
-/// Below this many identifies left, a warning is logged with each.
+/// The number of remaining identifies below which each identify logs a warning.
 const FEW_LEFT: u32 = 100;
 
-/// What its timers and its task tell it.
+/// Events from its timers and its task.
 pub enum IdentifyQueueEvent {
-    /// The platform answered, or not.
+    /// The result of the request to the platform.
     Advised(Result<Advice, SourceError>),
-    /// Time to ask the platform.
+    /// The time to request the advice.
     Ask,
-    /// Time to see who may identify.
+    /// The time to grant identifies.
     Grant,
 }
 
-/// The behaviour and its arguments.
+/// The behavior and its arguments.
 pub struct IdentifyQueue {
     /// The platform's door.
     pub door: Door,
     /// The platform.
     pub source: Arc<dyn ShardedSource>,
-    /// Shards to run; none follows the advice.
+    /// The number of shards; `None` follows the advice.
     pub shards: Option<u32>,
-    /// Who starts the shards.
+    /// The supervisor that starts the shards.
     pub discord: Handle<DiscordMsg>,
     /// Jitter.
     pub dice: Arc<dyn Dice>,
-    /// Where it is told that the platform cannot be reached.
+    /// The board, which shows that the platform is unreachable.
     pub board: Arc<Board>,
-    /// Told when the platform refuses us for good.
+    /// Notified if the platform rejects the bot permanently.
     pub exit: ExitSender,
 }
 
-/// What the queue holds.
+/// The state of the queue.
 #[derive(Default)]
 pub struct IdentifyQueueState {
     advice: Option<Advice>,
@@ -133,14 +135,14 @@ impl IdentifyQueue {
         state.refilled_at = Some(Instant::now() + advice.reset_after);
         state.advice = Some(advice);
         let total = self.shards.unwrap_or(advice.shards);
-        // A discord actor that is down takes this queue down with it, and its mailbox has room for one message of each life.
+        // If the discord actor is down, this queue stops with it; its mailbox has room for one message of each life.
         self.discord.tell(DiscordMsg::StartShards(total));
         state.grant(ctx);
     }
 }
 
 impl IdentifyQueueState {
-    /// Lets everybody identify who may, and comes back when the next one may.
+    /// Grants all permitted identifies, and schedules the next one.
     fn grant(&mut self, ctx: &mut ActorContext<IdentifyQueue>) {
         let Some(advice) = self.advice else { return };
         let now = Instant::now();
@@ -166,7 +168,7 @@ impl IdentifyQueueState {
             if self.left < FEW_LEFT {
                 tracing::warn!(event = "gateway.identify", left = self.left, "few identifies are left for today");
             }
-            // A shard that stopped waiting asks again.
+            // A shard that stopped waiting sends a new request.
             let _ = reply.send(true);
         }
         if let Some(at) = soonest {

@@ -1,4 +1,4 @@
-//! The way in for doors that are asked: the same gateway, with a receipt that answers the asker.
+//! The intake for request-response doors: the same gateway, with a receipt that answers the caller.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use domain::ids::Person;
 use domain::incoming::Incoming;
 use ports::{Intake, NotAccepted};
 
-/// How long an asker waits until the event is durably taken.
+/// The maximum time a caller waits for durable acceptance of its event.
 const ACCEPT_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long an asker waits until a decision is on record.
+/// The maximum time a caller waits for the record of a decision.
 const DECIDED_WITHIN: Duration = Duration::from_secs(15);
 
-/// Hands events to the gateway.
+/// Passes events to the gateway.
 pub struct GatewayIntake {
-    /// Who takes events.
+    /// The gateway, which accepts events.
     pub gateway: Handle<GatewayMsg>,
 }
 
@@ -30,7 +30,7 @@ impl Intake for GatewayIntake {
     async fn accept(&self, incoming: Incoming, us: Person) -> Result<(), NotAccepted> {
         let (told, outcome) = oneshot::channel();
         let receipt = Receipt::awaited(move |outcome| {
-            // An asker that stopped waiting is told nothing.
+            // The caller may have stopped waiting.
             let _ = told.send(outcome);
         });
         self.gateway.cast(GatewayMsg::Received(Box::new(incoming), us, receipt)).map_err(|_| NotAccepted)?;

@@ -1,4 +1,4 @@
-//! listener: keeps one further address at which the same is served as at the first one.
+//! listener: maintains one further address that serves the same as the first one.
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: the end of its listener, its timer.
@@ -14,31 +14,31 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use ports::Listener;
 
-/// How long to wait before a listener that ended is started again.
+/// The delay before a listener that ended is restarted.
 pub(super) const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 
-/// What its timer and its listener tell it.
+/// Events from its timer and its listener.
 pub enum ListeningEvent {
-    /// Time to listen.
+    /// The time to listen.
     Listen,
     /// The listener ended.
     Ended(Result<(), String>),
 }
 
-/// The behaviour and its arguments.
+/// The behavior and its arguments.
 pub struct Listening {
     /// Serves at the address.
     pub listener: Arc<dyn Listener>,
 }
 
-/// Ends a listener with the life of the actor that keeps it.
+/// A guard that ends the listener together with its actor.
 pub struct Serving {
     stop: CancellationToken,
     _stop_on_drop: DropGuard,
 }
 
 impl Serving {
-    /// Nothing is served yet.
+    /// Creates the guard; nothing is served yet.
     pub(super) fn new() -> Self {
         let stop = CancellationToken::new();
         Self { _stop_on_drop: stop.clone().drop_guard(), stop }

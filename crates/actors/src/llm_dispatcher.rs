@@ -1,12 +1,13 @@
-//! `llm_dispatcher`: hands out model permits, keeps a breaker for each model, knows the order of fallbacks.
+//! `llm_dispatcher`: grants permits for model calls, runs a circuit breaker for each model, and selects fallbacks.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: requests for a permit and reports of calls, both from turns and from the presence scheduler.
-//! Sends: answers to those requests only.
-//! A restart loses: what the breakers and the counts of refusals had learned, and the requests that waited; they come again.
-//! Permits live outside and survive.
+//! Receives: permit requests and call reports, both from turns and from the presence scheduler.
+//! Sends: only replies to these requests.
+//! A restart loses: the state of the breakers, the counts of refusals, and the queued requests, which are sent again.
+//! Permits live outside the actor and survive.
 //!
-//! While permits are short, the first request of each person comes before the second of any, in whatever places they were asked.
+//! While permits are short, the queue is fair: the first request of each person precedes the second of any person,
+//! across all places.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,45 +31,45 @@ use domain::model::Row;
 use domain::refusals::Refusals;
 use ports::Subject;
 
-/// The most permits that are kept for questions when something less urgent asks.
+/// The maximum number of permits reserved for questions against less urgent requests.
 const KEPT_MAX: usize = 2;
 
-/// How many of so many permits are kept for questions: few, and none where there are hardly any.
+/// The number of permits reserved for questions, out of this many: few, and zero if there are hardly any.
 const fn kept(permits: usize) -> usize {
     let quarter = permits / 4;
     if quarter < KEPT_MAX { quarter } else { KEPT_MAX }
 }
 
-/// What its task tells it.
+/// Events from its task.
 pub enum LlmDispatcherEvent {
-    /// A permit came back while requests waited.
+    /// A permit became free while requests were queued.
     Freed(OwnedSemaphorePermit),
 }
 
-/// The behaviour and its arguments.
+/// The behavior and its arguments.
 pub struct LlmDispatcher {
-    /// What this process runs with: the models are asked by row.
+    /// The running configuration, with the models by row.
     pub live: Live,
     /// The permits; they outlive this actor.
     pub permits: Arc<Semaphore>,
-    /// Where the status of each model is shown.
+    /// The board that shows the state of each model.
     pub board: Arc<Board>,
-    /// Where what happens is told.
+    /// The account of events.
     pub account: Account,
 }
 
-/// What the dispatcher holds.
+/// The state of the dispatcher.
 pub struct LlmDispatcherState {
     breakers: HashMap<String, Breaker<Option<TurnId>, Option<Person>>>,
     refusals: HashMap<String, Refusals<Option<TurnId>, Option<Person>>>,
     origin: Instant,
-    /// Who waits for a permit; bounded by the open turns.
+    /// The queue of permit requests; bounded by the open turns.
     waiting: FairQueue<Person, Waiting>,
-    /// A task waits for the next permit to come back.
+    /// True if a task waits for the next free permit.
     looking: bool,
 }
 
-/// A turn that waits for a permit.
+/// A turn in the queue.
 struct Waiting {
     row: Row,
     reply: Reply<Result<Lease, NoModel>>,
@@ -107,7 +108,7 @@ impl Actor for LlmDispatcher {
                         let kept = kept(self.live.now().settings.llm.concurrent);
                         drop(reply.send(self.spare(state, row, kept)));
                     }
-                    // A turn that stopped waiting needs no answer.
+                    // A turn that stopped waiting needs no reply.
                     (Err(none), _) => drop(reply.send(Err(none))),
                 }
                 self.hand_out(ctx, state, None);
@@ -117,7 +118,7 @@ impl Actor for LlmDispatcher {
         Ok(())
     }
 
-    /// A turn whose question is lost asks again, as long as its deadline allows.
+    /// A turn whose request was lost sends it again, as long as its deadline allows.
     fn subject(message: &LlmDispatcherMsg) -> Option<Subject> {
         match message {
             LlmDispatcherMsg::Acquire { priority: Priority::Waits(person), .. } => Some(Subject::of(person)),
@@ -142,7 +143,7 @@ impl Actor for LlmDispatcher {
 }
 
 impl LlmDispatcher {
-    /// A permit that no request waits for, while more than `kept` are free.
+    /// Returns a permit if no request is queued and more than `kept` permits are free.
     fn spare(&self, state: &LlmDispatcherState, row: Row, kept: usize) -> Result<Lease, NoModel> {
         if !state.waiting.is_empty() || self.permits.available_permits() <= kept {
             return Err(NoModel::Busy);
@@ -151,7 +152,7 @@ impl LlmDispatcher {
         Ok(Lease { row, permit })
     }
 
-    /// Gives permits to those who wait, as long as there are both.
+    /// Grants permits to queued requests until one of them runs out.
     fn hand_out(
         &self,
         ctx: &mut ActorContext<LlmDispatcher>,
@@ -162,14 +163,14 @@ impl LlmDispatcher {
             let permit = free.take().or_else(|| Arc::clone(&self.permits).try_acquire_owned().ok());
             let Some(permit) = permit else { return self.look(ctx, state) };
             let Some(Waiting { row, reply }) = state.waiting.pop() else { return };
-            // Whoever stopped waiting gives it back.
+            // A request whose caller stopped waiting returns its permit.
             if let Err(Ok(unwanted)) = reply.send(Ok(Lease { row, permit })) {
                 free = Some(unwanted.permit);
             }
         }
     }
 
-    /// Waits for the next permit that comes back. Every holder gives it back by its own deadline.
+    /// Waits for the next free permit. Every holder releases its permit by its own deadline.
     fn look(&self, ctx: &mut ActorContext<LlmDispatcher>, state: &mut LlmDispatcherState) {
         if std::mem::replace(&mut state.looking, true) {
             return;
@@ -177,13 +178,14 @@ impl LlmDispatcher {
         let (permits, events) = (Arc::clone(&self.permits), ctx.events());
         ctx.background(async move {
             if let Ok(permit) = permits.acquire_owned().await {
-                // A dispatcher that went down has nobody who waits.
+                // A dispatcher that went down has no queued requests.
                 events.tell(LlmDispatcherEvent::Freed(permit));
             }
         });
     }
 
-    /// The first row of the chain (the one asked for, then its fallbacks) that may answer, was not tried and whose breaker lets it.
+    /// Returns the first row of the chain (the requested row, then its fallbacks) that may answer, was not tried, and
+    /// whose breaker admits the call.
     fn choose(
         &self,
         state: &mut LlmDispatcherState,
@@ -247,7 +249,7 @@ impl LlmDispatcher {
         }
     }
 
-    /// Tells how a call went.
+    /// Reports the result of a call to the account.
     fn tell(&self, report: &Report) {
         let Report { turn, row, tries, took, streamed, result, .. } = report;
         let result = match result {
@@ -264,7 +266,7 @@ impl LlmDispatcher {
         self.account.tell(&Happening::ModelCalled(ModelCalled { cost, ..call }));
     }
 
-    /// Dollars, when the row has prices.
+    /// The cost in dollars, if the row has prices.
     fn cost(&self, row: &str, usage: Usage) -> Option<f64> {
         Some(self.live.now().price(row)?.dollars(usage))
     }

@@ -1,4 +1,4 @@
-//! ops: what operators see. First up, last down.
+//! ops: the health output for operators. Starts first, stops last.
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: its own timers, and the end of its listener.
@@ -20,12 +20,13 @@ use crate::runtime::roster::Roster;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use ports::{Listener, Vitals};
 
-/// How often the tree has a health line, and each kind of actor a detailed one.
+/// The interval of the health line of the tree, and of a detailed line for each kind of actor.
 const HEALTH_EVERY: Duration = Duration::from_secs(60);
-/// How often mailboxes and states are looked at and the gauges are set.
+/// The interval at which mailboxes and states are read and the gauges are set.
 const MEASURE_EVERY: Duration = Duration::from_secs(5);
 
-/// One line about all actors of a kind; the level is part of a place in the code, so each level has a line of its own.
+/// One line about all actors of a kind. Each level needs its own call site, because the level is part of a tracing call
+/// site.
 macro_rules! health_line {
     ($level:ident, $kind:expr, $sum:expr) => {
         tracing::$level!(
@@ -43,38 +44,39 @@ macro_rules! health_line {
     };
 }
 
-/// What its timers and its listener tell it.
+/// Events from its timers and its listener.
 pub enum OpsEvent {
-    /// Time to log how the actors are.
+    /// The time to log the health of the actors.
     Health,
-    /// Time to look at mailboxes, states and gauges.
+    /// The time to read mailboxes and states, and to set the gauges.
     Measure,
-    /// Time to take a sample.
+    /// The time to take a sample.
     Sample,
-    /// A sample was taken beside this actor.
+    /// A sample was taken in a task.
     Sampled,
-    /// Time to listen.
+    /// The time to listen.
     Listen,
     /// The listener ended.
     ListenerEnded(Result<(), String>),
 }
 
-/// So many actors are looked at in well under a millisecond; a look at more does not run where others wait.
+/// The maximum number of actors sampled inline, which takes well under a millisecond; larger samples run on a blocking
+/// thread.
 const SAMPLED_AT_ONCE: usize = 2_000;
 
-/// The behaviour and its arguments.
+/// The behavior and its arguments.
 pub struct Ops {
     /// Serves the pages.
     pub listener: Arc<dyn Listener>,
-    /// Who lives.
+    /// The living actors.
     pub roster: Arc<Roster>,
-    /// How the whole program is.
+    /// The health of the whole program.
     pub vitals: Arc<dyn Vitals>,
 }
 
-/// What ops holds.
+/// The state of ops.
 pub struct OpsState {
-    /// State and restarts of each kind of actor when they were last looked at.
+    /// The state and restarts of each kind of actor at the last check.
     seen: BTreeMap<String, (&'static str, u64)>,
     /// The parts that have a gauge.
     parts: gauges::Shown,
@@ -148,7 +150,7 @@ impl Actor for Ops {
     }
 }
 
-/// What is told of all actors of one kind together: single conversations are never named.
+/// The totals of all actors of one kind: single conversations are never named.
 #[derive(Default)]
 struct Sum {
     count: u64,
@@ -156,9 +158,9 @@ struct Sum {
     restarts: u64,
     handled: u64,
     mailbox: u64,
-    /// Messages that were refused because a mailbox was full.
+    /// The number of messages refused because of a full mailbox.
     refused: u64,
-    /// Messages in the deepest mailbox of one of them.
+    /// The number of messages in the deepest mailbox.
     deepest: u64,
     last_error: Option<String>,
 }
@@ -169,13 +171,13 @@ impl Sum {
     }
 }
 
-/// A line for each kind whose state changed since the last look, or that was restarted meanwhile.
+/// Logs a line for each kind whose state changed or that was restarted since the last check.
 fn tell_changes(sums: &BTreeMap<String, Sum>, seen: &mut BTreeMap<String, (&'static str, u64)>) {
     for (kind, sum) in sums {
         let now = (sum.state(), sum.restarts);
-        // What was never seen before runs as it should unless it says otherwise.
+        // A kind that was not seen before counts as running unless its state differs.
         let before = seen.insert(kind.clone(), now).unwrap_or(("running", sum.restarts));
-        // Fewer restarts than before only means that an actor of this kind is gone.
+        // A lower number of restarts only means that an actor of this kind was removed.
         if now.0 != before.0 || now.1 > before.1 {
             health_line!(info, kind, sum);
         }
@@ -183,7 +185,7 @@ fn tell_changes(sums: &BTreeMap<String, Sum>, seen: &mut BTreeMap<String, (&'sta
     seen.retain(|kind, _| sums.contains_key(kind));
 }
 
-/// One line about the whole tree.
+/// Logs one line about the whole tree.
 fn tell_tree(sums: &BTreeMap<String, Sum>) {
     let (actors, restarts) =
         sums.values().fold((0, 0), |(actors, restarts), sum| (actors + sum.count, restarts + sum.restarts));

@@ -1,10 +1,10 @@
-//! `presence_scheduler`: decides how the bot is shown beside its name, and has the line of status written.
+//! `presence_scheduler`: decides the presence shown beside the bot's name, and has the status line written.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: its timer, the lines that its tasks wrote, the wish for another line.
-//! Sends: requests for a permit and reports of calls to the dispatcher.
-//! What is to be shown stands in one slot, which every connection samples within the platform's bounds.
-//! A restart loses: the line that is being written, and where the kinds were in their rotation. What is shown stays.
+//! Receives: its timer, the lines from its tasks, refresh requests.
+//! Sends: permit requests and call reports to the dispatcher.
+//! The presence is in one slot, which every connection samples within the platform's bounds.
+//! A restart loses: the line in progress, and the position in the rotation of kinds. The shown presence stays.
 
 mod writing;
 
@@ -33,59 +33,59 @@ use ports::vitals::Status;
 use ports::{Clock, Store, Write};
 use settings::community;
 
-/// How often it is looked at what should be shown.
+/// The interval of the checks of the presence.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How soon a line is asked for again when no permit was to spare.
+/// The delay of the next attempt if no spare permit is available.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
 
-/// The outcome of writing a line.
+/// The result of writing a line.
 pub enum Written {
     /// The line.
     Line(Line),
-    /// Nothing that can be shown: the line before stays.
+    /// No usable line: the previous line stays.
     Nothing,
-    /// There was no permit to spare.
+    /// No spare permit was available.
     Busy,
 }
 
-/// The slot of what is to be shown; none until there is anything.
+/// The slot of the presence; `None` until there is one.
 pub type Slot = Arc<watch::Sender<Option<Presence>>>;
 
-/// What its timer and its task tell it.
+/// Events from its timer and its task.
 pub enum PresenceEvent {
-    /// Time to look at what should be shown.
+    /// The time to check the presence.
     Look,
-    /// A task wrote a line, or not, and this is what it took.
+    /// The result of a task that writes a line, and its cost.
     Written(Written, Box<Effort>),
 }
 
-/// The behaviour and its arguments.
+/// The behavior and its arguments.
 pub struct PresenceScheduler {
-    /// Which platform it is shown at.
+    /// The platform's door.
     pub door: Door,
-    /// What this process runs with.
+    /// The running configuration.
     pub live: Live,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
-    /// How the parts are.
+    /// The states of the parts.
     pub board: Arc<Board>,
-    /// The same of the store.
+    /// The store, and its state.
     pub store: Arc<dyn Store>,
-    /// Who lets it ask a model.
+    /// The dispatcher of model permits.
     pub dispatcher: Handle<LlmDispatcherMsg>,
-    /// What is to be shown; it outlives this actor.
+    /// The slot of the presence; it outlives this actor.
     pub slot: Slot,
 }
 
-/// What the scheduler holds.
+/// The state of the scheduler.
 pub struct PresenceState {
     line: Option<Line>,
-    /// The last lines, so that they are not written again.
+    /// The last lines, which are not repeated.
     earlier: VecDeque<Arc<str>>,
     /// The number of the next line.
     next: usize,
     writing: bool,
-    /// When the next line is due.
+    /// The time of the next line.
     due: Instant,
 }
 
@@ -96,7 +96,7 @@ impl Actor for PresenceScheduler {
 
     fn start(&self, ctx: &mut ActorContext<PresenceScheduler>) -> Result<PresenceState, Crash> {
         ctx.after(LOOK_EVERY, PresenceEvent::Look);
-        // A line that another life had written goes on.
+        // A line that an earlier life had written stays.
         let line =
             self.slot.borrow().as_ref().filter(|shown| shown.mood == Mood::Online).and_then(|it| it.line.clone());
         Ok(PresenceState { line, earlier: VecDeque::new(), next: 0, writing: false, due: Instant::now() })
@@ -151,7 +151,7 @@ impl PresenceScheduler {
             return self.show(Presence { mood: Mood::Idle, line: None });
         }
         match status {
-            // Without lines only the hours are shown.
+            // Without lines, only the schedule is shown.
             Status::Ready | Status::Standby | Status::Degraded if settings.interval.is_zero() => {
                 if self.slot.borrow().is_some() {
                     self.show(Presence { mood: Mood::Online, line: None });
@@ -162,16 +162,16 @@ impl PresenceScheduler {
             Status::Degraded => {
                 let text = notice::unwell().into();
                 self.show(Presence { mood: Mood::Busy, line: Some(Line { kind: ActivityKind::Custom, text }) });
-                // The next line may be what shows that a model answers again.
+                // The next line can show that a model answers again.
                 return self.write_when_due(ctx, state);
             }
-            // There is nobody to be shown to, or soon nobody any more.
+            // No connection shows it, or soon none will.
             Status::Starting | Status::Draining | Status::Down => return,
         }
         if state.line.is_some() {
             self.show(Presence { mood: Mood::Online, line: state.line.clone() });
         } else if self.slot.borrow().is_some() {
-            // It shows what is over.
+            // The line is out of date.
             self.show(Presence { mood: Mood::Online, line: None });
         }
         self.write_when_due(ctx, state);
@@ -199,7 +199,7 @@ impl PresenceScheduler {
         );
     }
 
-    /// What no member asked for goes on the bot's own account.
+    /// Charges work without a request of a member to the bot's own account.
     fn spent(&self, effort: &Effort) {
         if effort.usage != Usage::default() {
             let tally = Tally::of(effort);

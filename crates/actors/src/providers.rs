@@ -1,9 +1,9 @@
 //! providers: listens for processes that provide tools.
 //!
-//! Supervised by: tools (permanent). It is there where an address to listen at is configured.
-//! Receives: the end of its connection, its timer, who was announced.
-//! Sends: who provides tools to `tools`.
-//! A restart loses: the connection; providers are asked anew and keep their tools meanwhile.
+//! Supervised by: tools (permanent). It exists only if a listen address is configured.
+//! Receives: the end of its connection, its timer, announcements.
+//! Sends: the providers of tools to `tools`.
+//! A restart loses: the connection; providers are queried again and keep their tools meanwhile.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,30 +18,30 @@ use domain::restart::Backoff;
 use ports::tools::ServerEntry;
 use ports::{AnnouncedSink, Dice, ToolProviders};
 
-/// Waits before a connection is begun again. One address on the operator's own network may be tried often.
+/// The backoff of reconnection attempts. A single address on the operator's own network may be tried often.
 const RECONNECT: Backoff = Backoff { base: Duration::from_millis(500), cap: Duration::from_secs(3) };
 
-/// What its connection and its timer tell it.
+/// Events from its connection and its timer.
 pub enum ProvidersEvent {
-    /// Time to connect.
+    /// The time to connect.
     Listen,
-    /// These provide tools, and no others.
+    /// The complete list of processes that provide tools.
     Announced(Vec<ServerEntry>),
-    /// The connection ended, or there was none.
+    /// The connection ended or failed.
     Ended(String),
 }
 
-/// The behaviour and its arguments.
+/// The behavior and its arguments.
 pub struct Providers {
-    /// Where they are heard.
+    /// The source of announcements.
     pub source: Arc<dyn ToolProviders>,
-    /// Who starts an actor for each.
+    /// The supervisor that starts an actor for each provider.
     pub tools: Handle<ToolsMsg>,
     /// Jitter.
     pub dice: Arc<dyn Dice>,
 }
 
-/// What the listener holds.
+/// The state of the listener.
 pub struct ProvidersState(Reconnect);
 
 impl Actor for Providers {
@@ -75,7 +75,8 @@ impl Actor for Providers {
                 self.listen(ctx);
             }
             ProvidersEvent::Announced(entries) => {
-                // Its supervisor runs, since this actor would end with it. What a full one refuses, the next announcement holds again.
+                // Its supervisor is running, since this actor would end with it. If it refuses this, the next
+                // announcement repeats it.
                 self.tools.tell(ToolsMsg::Provided(entries));
             }
             ProvidersEvent::Ended(reason) => {
@@ -98,7 +99,7 @@ impl Providers {
     fn listen(&self, ctx: &mut ActorContext<Providers>) {
         let (providers, events) = (Arc::clone(&self.source), ctx.events());
         let announced: AnnouncedSink = Arc::new(move |entries| {
-            // An actor that ended has no use for it.
+            // An actor that ended ignores this event.
             events.tell(ProvidersEvent::Announced(entries));
         });
         ctx.task(async move { ProvidersEvent::Ended(providers.listen(announced).await) }, |panic| {

@@ -1,13 +1,14 @@
-//! reporter: posts what was used, once in each interval, and sums up the day for the pages.
+//! reporter: posts a usage report once in each interval, and sums up the day for the pages.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: its own timer, and how its report went.
-//! Sends: a report to the outbox; the sums of today to the time lines, which the pages read.
-//! A restart loses: nothing. The moment of the last report is in the store, and its nonce keeps the report from being posted
-//! twice when that moment could not be stored any more.
+//! Receives: its own timer, and the result of its report.
+//! Sends: a report to the outbox; today's totals to the time lines, which the pages read.
+//! A restart loses: nothing. The time of the last report is in the store, and its nonce makes the post idempotent if
+//! that time was not stored.
 //!
-//! Intervals begin at multiples of their length since 1970 in UTC, so a day's report comes at midnight and tells of the whole day,
-//! and several processes mean the same report by the same nonce. A report that was due while nobody ran comes at the next start.
+//! Intervals begin at multiples of their length since 1970 in UTC, so a daily report comes at midnight and covers the
+//! whole day, and several processes use the same nonce for the same report. A report that was due while no process ran
+//! comes at the next start.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -29,63 +30,64 @@ use domain::outgoing::{Outgoing, Part};
 use ports::vitals::Today;
 use ports::{Clock, Store, StoreStatus, Write};
 
-/// The longest pause between two looks at the clock and the settings.
+/// The maximum pause between two checks of the clock and the settings.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// The shortest interval: the nonce counts seconds.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// How often today is summed up.
+/// The interval at which today's use is summed up.
 const SUM_EVERY: Duration = Duration::from_secs(10);
-/// How many times longer than the last summing the next pause is at least: a server with many keys is not kept busy by it.
+/// The minimum pause after a summation, as a multiple of its duration, which bounds the load on a server with many
+/// keys.
 const SUM_REST: u32 = 50;
-/// How often a report is tried.
+/// The maximum number of attempts to post a report.
 const TRIES: u32 = 5;
-/// How long the outbox may take with one.
+/// The timeout of the outbox for one attempt.
 const POSTED_WITHIN: Duration = Duration::from_secs(700);
 
-/// What becomes of a report that did not fail.
+/// The result of a report that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It was posted.
+    /// The report was posted.
     Posted,
-    /// It had been posted before, by another life or another process.
+    /// An earlier life or another process had posted the report.
     Known,
-    /// Nobody used anything.
+    /// There was no use to report.
     Empty,
 }
 
-/// What its timers and tasks tell it.
+/// Events from its timers and tasks.
 pub enum ReporterEvent {
-    /// Time to look whether a report is due.
+    /// The time to check if a report is due.
     Look,
-    /// Time to sum up today for the pages.
+    /// The time to sum up today's use for the pages.
     Sum,
-    /// It took so long.
+    /// The duration of the summation.
     Summed(Duration),
-    /// What became of the report for the interval that ended then.
+    /// The result of the report for the interval that ended at this time.
     Reported(Timestamp, Result<Fate, String>),
 }
 
-/// The behaviour and its arguments.
+/// The behavior and its arguments.
 #[derive(Clone)]
 pub struct Reporter {
-    /// What this process runs with.
+    /// The running configuration.
     pub live: Live,
-    /// Where the ledger is, and the moment of the last report.
+    /// The store with the ledger and the time of the last report.
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
     /// The door of the channel.
     pub door: Door,
-    /// Who posts the report.
+    /// The outbox that posts the report.
     pub outbox: Handle<OutboxMsg>,
-    /// Where the sums of today are shown.
+    /// The time lines, which show today's totals.
     pub timeline: Arc<Timeline>,
 }
 
-/// What the reporter holds.
+/// The state of the reporter.
 #[derive(Default)]
 pub struct ReporterState {
-    /// The end of the last interval that is done with.
+    /// The end of the last processed interval.
     done: Timestamp,
     tries: u32,
 }
@@ -95,7 +97,7 @@ struct Due {
     channel: String,
     interval: Duration,
     top: usize,
-    /// When its interval ended.
+    /// The end of its interval.
     end: Timestamp,
 }
 
@@ -161,7 +163,7 @@ impl Reporter {
         }
     }
 
-    /// Reads the day's counters for the pages; how long that took.
+    /// Reads the day's counters for the pages. Returns the duration of the read.
     async fn sum(&self) -> Duration {
         let begun = Instant::now();
         let day = date(self.clock.now());
@@ -209,7 +211,7 @@ impl Reporter {
     }
 }
 
-/// Notes what became of a report; the pause until the next look.
+/// Records the result of a report. Returns the pause until the next check.
 fn reported(state: &mut ReporterState, end: Timestamp, result: Result<Fate, String>) -> Duration {
     match result {
         Ok(fate) => {

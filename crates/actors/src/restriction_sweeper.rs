@@ -1,14 +1,15 @@
-//! `restriction_sweeper`: gives the role of restricted members, and takes it again on time.
+//! `restriction_sweeper`: assigns the role to restricted members, and removes it on time.
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: breaches of limits from `rate_limiter`, messages of restricted members from the gateway.
-//! Sends: changes of roles, notices and reports to the outbox.
-//! A restart loses: nothing that was durable. It reads its records again: ends of restrictions, roles that may not have been
-//! given yet, and who was told where they are answered.
+//! Sends: role changes, notices and reports to the outbox.
+//! A restart loses: nothing that was durable. It reads its records again: ends of restrictions, roles that may not be
+//! assigned yet, and the members who were told where they are answered.
 //!
-//! A record is written before its role is given and removed after the role was taken, so whatever a crash cuts short is done
-//! by the next life. Each action is a task that goes through the outbox and its budgets; a community has one at a time. What
-//! is refused, because we lack the right or the role is gone, is kept and tried again at the next look at the records.
+//! The record is written before the role is assigned and deleted after the role is removed, so the next process
+//! completes any action that a crash interrupts. Each action is a task that uses the outbox and its budgets; each
+//! community has one action at a time. An action that the platform rejects, because of a missing permission or a
+//! deleted role, stays and is retried at the next read of the records.
 
 mod actions;
 mod endless;
@@ -39,30 +40,31 @@ use domain::restriction::{Member, format_until, parse_until};
 use domain::turn::Turn;
 use ports::{Clock, Store, StoreStatus, Write};
 
-/// The most records of each kind that are read at once.
+/// The maximum number of records of each kind in one read.
 const LOAD_MAX: usize = 200_000;
-/// How long reading them may take; then it is tried again with the next look.
+/// The timeout of a read of the records; it is retried at the next check.
 const LOAD_WITHIN: Duration = Duration::from_secs(60);
-/// How often it is looked whether a restriction ends; records are read as often as `restriction.check_interval` says.
+/// The interval of the checks for ended restrictions; `restriction.check_interval` sets the interval of reading the
+/// records.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// The longest time between two readings of the records, when no interval is configured.
+/// The maximum time between two reads of the records if no interval is configured.
 const READ_EVERY: Duration = Duration::from_secs(300);
-/// The most roles that are given or taken at once.
+/// The maximum number of concurrent role changes.
 const DEEDS_AT_ONCE: usize = 4;
-/// The most members remembered as told where they are answered. Beyond that nobody is told.
+/// The maximum number of members on record as told where they are answered. If it is full, no further notices are sent.
 const TOLD_MAX: usize = 10_000;
-/// The most messages of restricted members that wait until the records are read.
+/// The maximum number of messages of restricted members that are queued until the records are read.
 const EARLY_MAX: usize = 1_000;
-/// At most one line about a refusing community in this time.
+/// The minimum time between two log lines about a community that rejects role changes.
 const WARN_EVERY: Duration = Duration::from_secs(3_600);
-/// The most communities remembered as warned about.
+/// The maximum number of communities on record with such a log line.
 const WARNED_MAX: usize = 1_000;
 
-/// What was read.
+/// The records that were read.
 pub struct Records {
-    /// When the reading began.
+    /// The start of the read.
     begun: Timestamp,
-    /// The store answered: there is no more.
+    /// True if the store responded and these are all records.
     complete: bool,
     restricted: HashMap<Member, Timestamp>,
     restricting: HashSet<Member>,
@@ -70,46 +72,46 @@ pub struct Records {
     endless: HashMap<Member, Timestamp>,
 }
 
-/// What its timer and its tasks tell it.
+/// Events from its timer and its tasks.
 pub enum SweeperEvent {
-    /// Time to see what has to be done.
+    /// The time to check for due actions.
     Sweep,
-    /// The records were read, or could not be.
+    /// The records were read; `None` on failure.
     Read(Option<Box<Records>>),
-    /// A role was given or taken, or was not.
+    /// The result of assigning or removing a role.
     Outcome(Member, RoleChange, Outcome),
 }
 
-/// The behaviour and its arguments.
+/// The behavior and its arguments.
 pub struct RestrictionSweeper {
-    /// Where records are kept.
+    /// The store of the records.
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
-    /// What this process runs with.
+    /// The running configuration.
     pub live: Live,
-    /// Who changes roles and says things.
+    /// The outboxes for role changes and messages.
     pub outboxes: Outboxes,
-    /// Where what happens is told.
+    /// The account of events.
     pub account: Account,
-    /// Where those with a record are told.
+    /// The shared set of members with a record.
     pub restricted: Arc<Restricted>,
 }
 
-/// What the sweeper holds.
+/// The state of the sweeper.
 pub struct SweeperState {
     book: Restrictions,
-    /// Who was told, and until when that counts.
+    /// The members who got a notice, and its expiry.
     told: HashMap<Member, Timestamp>,
-    /// Who is restricted without an end, since when.
+    /// The members with a restriction without an end, and its start.
     endless: HashMap<Member, Timestamp>,
-    /// Messages that came before the records were read; none afterwards.
+    /// The messages that arrived before the records were read; `None` afterwards.
     early: Option<Vec<Arc<Turn>>>,
-    /// When the records were last read; none while that goes on.
+    /// The time of the last read of the records; `None` during a read.
     read_at: Option<Instant>,
     reading: bool,
     warned: HashMap<String, Instant>,
-    /// When this life began and how many reports it made: their nonces.
+    /// The start of this process and its number of reports, which form their nonces.
     reports: (Timestamp, u32),
 }
 
@@ -188,7 +190,7 @@ impl Actor for RestrictionSweeper {
 }
 
 impl RestrictionSweeper {
-    /// Reads the records beside the mailbox.
+    /// Reads the records in a task.
     fn read(&self, ctx: &mut ActorContext<RestrictionSweeper>, state: &mut SweeperState) {
         state.reading = true;
         let (store, begun) = (Arc::clone(&self.store), self.clock.now());
@@ -241,13 +243,13 @@ impl RestrictionSweeper {
             return;
         }
         let until = state.book.told(&member).and_then(|told| told.until);
-        // A crash from here on leaves a record, and the next life gives the role.
+        // After a crash from here on, the record remains, and the next process assigns the role.
         drop(self.store.write(begun(&member, until)));
         self.restricted.begin(member, now);
         gauge(&state.book);
     }
 
-    /// Tells a restricted member where they are answered, or that they are not.
+    /// Tells a restricted member where they are answered, or that they are not answered.
     fn spoke(&self, state: &mut SweeperState, turn: &Turn) {
         let running = self.live.now();
         let rules = running.rules(&turn.id.door).and_then(|rules| rules.restriction.as_ref());
@@ -262,7 +264,8 @@ impl RestrictionSweeper {
             return;
         }
         let until = state.book.told(&member).and_then(|told| told.until);
-        // Where there is a channel for them they are told again after a while; where there is none, once until the end.
+        // If there is a channel for restricted members, the notice is repeated after a while; otherwise it is sent once
+        // until the end.
         let counts = match (&rules.channel, until) {
             (Some(_), _) => running.settings.rate_limiter.window,
             (None, Some(until)) => until.since(now),
@@ -277,13 +280,13 @@ impl RestrictionSweeper {
         let filling = Filling { locale, channel_id, user: &turn.name, until, retry_at: until };
         let text = notice::elsewhere(&running.settings.restriction.channel_notice, &filling);
         let tell = OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place.clone(), text };
-        // The notice is a courtesy: an outbox that refuses it shows none.
+        // The notice is best-effort: it is lost if the outbox refuses it.
         self.outboxes.of(&turn.id.door).tell(tell);
     }
 
-    /// Begins what has to be done now, as much as may at once.
+    /// Starts the due actions, within the limit of concurrent changes.
     fn act(&self, ctx: &mut ActorContext<RestrictionSweeper>, state: &mut SweeperState) {
-        // Without a configured role nothing can be given or taken; the records stay.
+        // Without a configured role, no action is possible; the records stay.
         let Some(role) = self.live.now().settings.restriction.role.clone() else { return };
         while state.book.under_way() < DEEDS_AT_ONCE
             && let Some((member, change)) = state.book.begin(self.clock.now())
@@ -326,7 +329,7 @@ impl RestrictionSweeper {
                     self.report(state, member, notice::added(member, name.as_deref(), until));
                 }
             }
-            // They may come back before the restriction is over.
+            // The member may rejoin before the end of the restriction.
             Outcome::Absent if change == RoleChange::Give => {
                 if state.book.told(member).is_some_and(|told| told.until.is_none()) {
                     self.lasts(state, member);
@@ -367,7 +370,7 @@ impl RestrictionSweeper {
         gauge(&state.book);
     }
 
-    /// Says once in a while that a community does not let us change roles.
+    /// Logs, at a limited rate, that a community rejects role changes.
     fn refused(&self, state: &mut SweeperState, member: &Member, change: RoleChange, reason: &str) {
         state.warned.retain(|_, at| at.elapsed() < WARN_EVERY);
         if state.warned.len() >= WARNED_MAX || state.warned.contains_key(&member.guild) {
@@ -382,7 +385,7 @@ impl RestrictionSweeper {
         self.report(state, member, notice::failed(member, name.as_deref(), change == RoleChange::Give));
     }
 
-    /// Tells moderators, where they want to hear of it.
+    /// Sends a report to the moderators, if a channel for it is configured.
     fn report(&self, state: &mut SweeperState, member: &Member, text: String) {
         let Some(channel) = self.live.now().settings.restriction.audit_channel.clone() else { return };
         let (began, count) = &mut state.reports;
@@ -391,18 +394,18 @@ impl RestrictionSweeper {
         let place = Place::new(member.person.door.clone(), channel);
         let outgoing =
             Outgoing { place, reply_to: None, parts: vec![Part::Text { text }], apology: false, spent: None };
-        // The log has it as well, so an outbox may refuse it.
+        // The log has the same report, so the outbox may refuse it.
         let (reply, _) = oneshot::channel();
         self.outboxes.of(&member.person.door).tell(OutboxMsg::Post { name, outgoing, reply });
     }
 }
 
-/// Who a turn is from; none outside of communities, where nobody has roles.
+/// Returns the author of a turn as a member; `None` outside of communities, which have no roles.
 fn member(turn: &Turn) -> Option<Member> {
     turn.guild.clone().map(|guild| Member { guild, person: turn.person.clone() })
 }
 
-/// What is written before the role is given.
+/// The writes before the role is assigned.
 fn begun(member: &Member, until: Option<Timestamp>) -> Vec<Write> {
     let key = keys::restrictions::restricting(&member.guild, &member.person);
     let mut writes = vec![Write::Put { key, value: "1".to_owned(), ttl: Some(keys::restrictions::RESTRICTING_TTL) }];
@@ -413,7 +416,7 @@ fn begun(member: &Member, until: Option<Timestamp>) -> Vec<Write> {
     writes
 }
 
-/// What is written after the role was taken.
+/// The writes after the role was removed.
 fn over(member: &Member) -> Vec<Write> {
     let Member { guild, person } = member;
     let keys = [

@@ -1,9 +1,10 @@
-//! source: keeps the connection of one door whose platform needs no more than one.
+//! source: maintains the connection of one door whose platform needs only one.
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: the end of its connection, its timer.
-//! Sends: events to the gateway, through the intake that it lends its connection.
-//! A restart loses: the connection, which begins anew; the platform or the source hands over again what was not accepted.
+//! Sends: events to the gateway, through the intake that it passes to its connection.
+//! A restart loses: the connection, which is established again; the platform or the source redelivers events that were
+//! not accepted.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,31 +16,31 @@ use crate::services::running::{Exit, ExitSender};
 use domain::ids::{self, Door};
 use ports::{Dice, EventSource, Intake, SourceError};
 
-/// What its connection and its timer tell it.
+/// Events from its connection and its timer.
 pub enum SourceEvent {
-    /// Time to connect.
+    /// The time to connect.
     Connect,
     /// The connection ended.
     Ended(SourceError),
 }
 
-/// The behaviour and its arguments.
+/// The behavior and its arguments.
 pub struct SourceActor {
     /// The door.
     pub door: Door,
-    /// Its events.
+    /// The source of its events.
     pub source: Arc<dyn EventSource>,
-    /// Where they go.
+    /// The destination of the events.
     pub intake: Arc<dyn Intake>,
     /// Jitter.
     pub dice: Arc<dyn Dice>,
-    /// Readiness reads there how the connection is.
+    /// The board, from which readiness reads the state of the connection.
     pub board: Arc<Board>,
-    /// Told when the platform refuses us for good.
+    /// Notified if the platform rejects the bot permanently.
     pub exit: ExitSender,
 }
 
-/// What a source holds.
+/// The state of a source.
 pub struct SourceState(Reconnect);
 
 impl Actor for SourceActor {

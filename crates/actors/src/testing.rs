@@ -1,5 +1,5 @@
-//! What the tests of the actors stand on: a small tree with probes in the place of neighbours, ports in memory, a captured log.
-//! Time is paused in all of them.
+//! The foundation of the actors' tests: a small tree with probes in place of neighbors, in-memory ports, a captured
+//! log. Time is paused in all tests.
 
 pub mod log;
 pub mod pictures;
@@ -42,7 +42,7 @@ pub fn turns(store: &Arc<MemoryStore>) -> Arc<dyn Turns> {
 
 // === A small tree ===
 
-/// A permanent leaf, restarted at once, with two seconds to stop.
+/// A permanent leaf, restarted immediately, with two seconds to stop.
 pub const LEAF: Row = Row {
     kind: ActorKind::Ops,
     name: Name::Fixed("leaf"),
@@ -67,7 +67,7 @@ pub fn real(kind: ActorKind) -> &'static Row {
     TREE.find(kind).expect("every kind has a row")
 }
 
-/// A tree that is being put together.
+/// A builder of a tree.
 pub struct Stage {
     pub roster: Arc<Roster>,
     pub faults: Arc<ScriptedFaults>,
@@ -104,19 +104,19 @@ impl Stage {
         })
     }
 
-    /// Puts an actor under test into the tree.
+    /// Adds an actor under test to the tree.
     pub fn actor<A: Actor>(&mut self, row: &'static Row, handle: &Handle<A::Msg>, actor: A) {
         self.children.push(ChildSpec::new(row, handle, actor, Vec::new()));
     }
 
-    /// Puts a probe into the place of a neighbour.
+    /// Adds a probe in place of a neighbor.
     pub fn probe<M: Send + 'static>(&mut self, handle: &Handle<M>) -> Inbox<M> {
         let (sender, heard) = mpsc::unbounded_channel();
         self.actor(row(LEAF), handle, Probe { heard: sender });
         Inbox(heard)
     }
 
-    /// Starts it all below a root that bears the given failures.
+    /// Starts the tree below a root that tolerates these failures.
     pub async fn start(self, intensity: Intensity) -> Tree {
         let shared = self.shared();
         let top = row(Row { name: Name::Fixed(ROOT), intensity, ..LEAF });
@@ -125,24 +125,24 @@ impl Stage {
         Tree { root, ended }
     }
 
-    /// Starts it all below a patient root.
+    /// Starts the tree below a root that tolerates many failures.
     pub async fn go(self) -> Tree {
         self.start(Intensity { restarts: 1000, period: Duration::from_secs(60) }).await
     }
 }
 
-/// A handle to an actor of this name below the root.
+/// Returns a handle to an actor of this name below the root.
 pub fn at<M: Send + 'static>(name: &str) -> Handle<M> {
     below(ROOT, name)
 }
 
-/// A handle to an actor of this name below the one at this path.
+/// Returns a handle to an actor of this name below the actor at this path.
 pub fn below<M: Send + 'static>(above: &str, name: &str) -> Handle<M> {
     let name = Name::Fixed(String::leak(name.to_owned()));
     Handle::new(&Row { name, ..LEAF }, above, Scope::One)
 }
 
-/// An actor that is told nothing.
+/// An actor that receives no messages.
 pub struct Nobody;
 
 impl Actor for Nobody {
@@ -186,22 +186,22 @@ impl<M: Send + 'static> Actor for Probe<M> {
     }
 }
 
-/// What a probe heard.
+/// The messages that a probe received.
 pub struct Inbox<M>(mpsc::UnboundedReceiver<M>);
 
 impl<M> Inbox<M> {
-    /// The next message, however long it takes.
+    /// Returns the next message; waits without a limit.
     pub async fn next(&mut self) -> M {
         tokio::time::timeout(LONG, self.0.recv()).await.expect("nothing came").expect("the probe ended")
     }
 
-    /// The next message that is already there, once everybody has done what can be done now.
+    /// Returns the next message that is already present, after all actors have done their current work.
     pub async fn now(&mut self) -> Option<M> {
         settle().await;
         self.0.try_recv().ok()
     }
 
-    /// The next message within a time.
+    /// Returns the next message if it arrives within `time`.
     pub async fn within(&mut self, time: Duration) -> Option<M> {
         tokio::time::timeout(time, self.0.recv()).await.ok().flatten()
     }
@@ -209,12 +209,12 @@ impl<M> Inbox<M> {
 
 // === What the process runs with ===
 
-/// Settings made of these variables, models that answer from a script.
+/// A configuration from these variables, with scripted models.
 pub fn live(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Live {
     Live::new(running(variables, models))
 }
 
-/// The same before it runs.
+/// The same configuration before it is live.
 pub fn running(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Running {
     let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let loaded = settings::load(&Sources::from_maps(environment, std::collections::BTreeMap::default()));
@@ -322,7 +322,7 @@ pub fn answer(turn: &Turn, text: &str) -> Answer {
     Answer { outgoing: turn.reply_with(text), exchange: None, outcome: Outcome::Replied, effort: Effort::default() }
 }
 
-/// A message of a member that mentions us.
+/// A message of a member that mentions the bot.
 pub fn mention(id: &str, from: &str, to: &str) -> Posted {
     Posted {
         id: message(id),

@@ -1,13 +1,15 @@
-//! `timers`: asks what the operator wants to be asked at certain times.
+//! `timers`: starts turns at the times that the operator configured.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: its own timer, and how far its task came.
+//! Receives: its own timer, and the progress of its task.
 //! Sends: fires to the gateway, which are turns from then on.
-//! A restart loses: nothing. Up to when each timer is dealt with is in the store, and the id of a fire is the same in every life and process.
+//! A restart loses: nothing. The store holds the time up to which each timer is processed, and the id of a fire is the
+//! same in every process.
 //!
-//! A fire is handed to the gateway until the journal has it on record; only then it counts as dealt with. What was due while nobody ran
-//! fires at the next start, once and within its grace. Several processes on one store take a fire upon themselves one after the other,
-//! for [`CLAIM`](domain::fire::CLAIM), and whoever finds its turn on record leaves it.
+//! A fire is passed to the gateway until the journal has recorded it; only then it counts as processed. A fire that was
+//! due while no process ran is made up at the next start, once and within its grace period. Several processes on one
+//! store claim a fire one after the other, for [`CLAIM`](domain::fire::CLAIM) each; a process that finds the turn on
+//! record skips the fire.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -31,57 +33,57 @@ use domain::limits::Decision;
 use domain::timer::{Due, Timer};
 use ports::{Clock, Intake, Limiter, Store, StoreStatus, Write};
 
-/// How often it is looked at what is due.
+/// The interval of the checks for due fires.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What its timer and its task tell it.
+/// Events from its timer and its task.
 pub enum TimersEvent {
-    /// Time to look at what is due.
+    /// The time to check for due fires.
     Look,
-    /// All timers were looked at; none when that panicked.
+    /// The check of all timers is complete; `None` if it panicked.
     Looked(Option<BTreeMap<String, Known>>),
 }
 
-/// The behaviour and its arguments.
+/// The behavior and its arguments.
 #[derive(Clone)]
 pub struct Timers {
-    /// What this process runs with.
+    /// The running configuration.
     pub live: Live,
-    /// Where it stands up to when each timer is dealt with.
+    /// The store of the processed times.
     pub store: Arc<dyn Store>,
-    /// Counts the turns of each timer, and lets one process take a fire.
+    /// Counts the turns of each timer, and lets one process claim a fire.
     pub limiter: Arc<dyn Limiter>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
-    /// The way in.
+    /// The intake of the gateway.
     pub intake: Arc<GatewayIntake>,
-    /// Tells this process from others on the same store.
+    /// The identifier of this process among processes on the same store.
     pub process: Arc<str>,
 }
 
-/// What is known of one timer.
+/// The state of one timer.
 pub struct Known {
     mark: Mark,
-    /// Nothing is to be done before this moment.
+    /// The time before which nothing is due.
     next: Option<Timestamp>,
 }
 
-/// Up to when a timer is dealt with, as the store has it.
+/// The time up to which a timer is processed, as stored.
 #[derive(Serialize, Deserialize)]
 struct Mark {
-    /// The expression and zone; with others everything up to now is dealt with.
+    /// The expression and zone. If they changed, everything up to now counts as processed.
     schedule: String,
-    /// Up to then.
+    /// The end of the processed time.
     done: Timestamp,
 }
 
-/// What became of a fire.
+/// The result of a fire.
 enum Fate {
     /// Its turn is on record.
     Taken,
-    /// It is over the budget of its timer.
+    /// The fire exceeds the budget of its timer.
     OverBudget,
-    /// Another process does it, or nobody could take it: it is looked at again.
+    /// Another process handles it, or the hand-over failed: it is checked again.
     Later,
 }
 
@@ -130,7 +132,7 @@ impl Actor for Timers {
 }
 
 impl Timers {
-    /// Does what is due, and tells what is known of each timer then. None holds up another, also when it panics.
+    /// Handles the due fires, and returns the state of each timer. No timer blocks another, even by a panic.
     async fn look(&self, mut known: BTreeMap<String, Known>) -> BTreeMap<String, Known> {
         let running = self.live.now();
         let looks = running.triggers.timers.iter().map(|timer| {
@@ -149,7 +151,8 @@ impl Timers {
         join_all(looks).await.into_iter().flatten().collect()
     }
 
-    /// Reads what is known of a timer. Of a new one everything up to now is dealt with; none while the store does not say for sure.
+    /// Reads the state of a timer. A new timer counts as processed up to now; `None` while the store gives no reliable
+    /// answer.
     async fn read(&self, timer: &Timer) -> Option<Known> {
         let stored = self.certain(&keys::triggers::timer(&timer.deed.name)).await?;
         let mark = stored.and_then(|text| serde_json::from_str::<Mark>(&text).ok());
@@ -159,13 +162,13 @@ impl Timers {
         }
     }
 
-    /// What a key holds; none when the store fails, and may know more than it says.
+    /// Returns the value of a key; `None` if the store fails, so that its answer may be incomplete.
     async fn certain(&self, key: &str) -> Option<Option<String>> {
         let held = self.store.get(key).await;
         (self.store.status() == StoreStatus::Ready).then_some(held)
     }
 
-    /// Does what is due for one timer. None when the store has to be asked again.
+    /// Handles the due fire of one timer. `None` if the store must be read again.
     async fn attend(&self, timer: &Timer, known: Known) -> Option<Known> {
         let now = self.clock.now();
         if known.next.is_some_and(|next| now < next) {
@@ -213,11 +216,11 @@ impl Timers {
         }
     }
 
-    /// Notes that everything up to a moment is dealt with.
+    /// Records that everything up to a time is processed.
     fn dealt_with(&self, timer: &Timer, done: Timestamp) -> Known {
         let mark = Mark { schedule: timer.schedule.as_str().to_owned(), done };
         let key = keys::triggers::timer(&timer.deed.name);
-        // Plain data always serialises.
+        // Plain data always serializes.
         let value = serde_json::to_string(&mark).unwrap_or_default();
         drop(self.store.write(vec![Write::Put { key, value, ttl: Some(keys::triggers::TIMER_TTL) }]));
         Known { mark, next: None }

@@ -93,9 +93,9 @@ pub struct ToolCache {
 pub struct ToolCacheState {
     known: BTreeMap<ServerName, Known>,
     work: Work,
-    /// No catalogue is made before.
+    /// The earliest time of the next build.
     build_from: Instant,
-    /// The catalogue has to be made although no list changed.
+    /// True if the catalogue must be rebuilt although no list changed.
     rebuild: bool,
     catalogue: Arc<Catalogue>,
     /// The lines in the log, so that each is logged once.

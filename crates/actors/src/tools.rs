@@ -56,11 +56,11 @@ pub struct ToolsState {
     known: BTreeMap<ServerName, CachedServer>,
     /// The processes that announced themselves.
     provided: Vec<ServerEntry>,
-    /// The cache has not been told of them as they are.
+    /// True if the cache does not have the current list of servers yet.
     untold: bool,
-    /// Entries that cannot be used, as they were told of.
+    /// The invalid entries in the last report.
     off: Vec<ServerOff>,
-    /// What was odd about entries, as it was told.
+    /// The warnings about entries in the last report.
     warnings: Vec<String>,
 }
 

@@ -13,7 +13,7 @@ use domain::notice::gate as words;
 use domain::outgoing::Piece;
 use domain::shed::Shed;
 
-/// A click, and the further receiver of its outcome.
+/// A click, and the caller that receives its outcome in addition to the member who clicked.
 pub struct Clicked {
     pub(super) click: Click,
     pub(super) reply: Option<Reply<Result<Decision, Refusal>>>,

@@ -143,7 +143,7 @@ async fn read_lines(parts: &CommandParts, person: &Person, kept: &mut Kept) {
     if kept.sessions.is_empty() || bytes >= LINES_SHOWN_BYTES {
         return;
     }
-    // There are few named lines, so this scan returns few lines in excess.
+    // The named lines are bounded by the export limit, so reading them again costs little.
     let all = parts.store.scan(&keys::sessions::lines_of(person), named.len() + STRAY_AT_ONCE).await;
     for (_, line) in all.into_iter().filter(|(key, _)| !named.contains(key)) {
         if bytes < LINES_SHOWN_BYTES {

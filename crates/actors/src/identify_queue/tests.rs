@@ -38,7 +38,7 @@ async fn world(shards: Option<u32>, advice: Vec<Result<Advice, SourceError>>) ->
 }
 
 impl World {
-    /// Asks for this shard; resolves with the moment of the permission.
+    /// Requests an identify for this shard; resolves with the time of the permission.
     fn ask(&self, number: u32) -> tokio::task::JoinHandle<Instant> {
         let queue = self.queue.clone();
         tokio::spawn(async move {

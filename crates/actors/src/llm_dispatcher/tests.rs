@@ -55,7 +55,7 @@ impl World {
         self.dispatcher.call(ask, Duration::from_secs(1000)).await.unwrap()
     }
 
-    /// The row that would be asked.
+    /// The row that the dispatcher selects.
     async fn row(&self, row: Option<&str>, tried: &[&str]) -> Result<String, NoModel> {
         self.acquire(row, tried).await.map(|lease| lease.row.key)
     }
@@ -73,7 +73,7 @@ impl World {
         self.dispatcher.cast(LlmDispatcherMsg::Report(report)).unwrap();
     }
 
-    /// So many turns of several people fail.
+    /// Reports failures of this many turns of several people.
     fn fail(&self, row: &str, turns: usize, kind: ModelErrorKind) {
         for turn in 0..turns {
             let person = if turn == 0 { "7" } else { "8" };
@@ -251,7 +251,7 @@ async fn what_nobody_waits_for_takes_only_what_nobody_else_wants() {
             |reply| LlmDispatcherMsg::Acquire { row: None, among: Vec::new(), tried: Vec::new(), priority, reply };
         world.dispatcher.call(ask, Duration::from_secs(1)).await.unwrap()
     };
-    // The settings allow 64 calls, of which two are kept.
+    // The settings allow 64 calls, of which two are reserved.
     let spare = unasked(Priority::Spare).await.ok().unwrap();
     assert_eq!(unasked(Priority::Spare).await.err(), Some(NoModel::Busy), "the last two are kept");
     let free = unasked(Priority::IfFree).await.ok().unwrap();

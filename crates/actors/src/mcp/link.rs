@@ -203,7 +203,7 @@ impl Up {
     /// Records the end of a call. Returns true if this opens the circuit breaker.
     pub(super) fn called(&mut self, sign: CallSign) -> bool {
         let now = self.since.elapsed();
-        // A change of state shows in the calls that it refuses.
+        // The return value below shows a change of state.
         let _ = match sign {
             CallSign::Answered => self.calls.succeeded(),
             CallSign::Silent(whose) => {

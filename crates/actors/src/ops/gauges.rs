@@ -1,4 +1,4 @@
-//! What is measured of the whole program, set anew at each look.
+//! The gauges of the whole program, updated at each check.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,8 @@ use ports::vitals::Status;
 /// The parts that have a gauge, by kind and name.
 pub(super) type Shown = BTreeSet<(String, String)>;
 
-/// Sets every gauge. Their labels are kinds of actors, parts and names of configuration, never of members or places. `shown` has the
-/// parts of the last time and gets those of this time.
+/// Sets every gauge. Labels are kinds of actors, parts and configured names, never members or places. `shown` holds the
+/// parts of the last check and receives the current ones.
 #[expect(clippy::cast_precision_loss, reason = "what is counted here is far below 2^52")]
 pub(super) fn set(sums: &BTreeMap<String, Sum>, vitals: &dyn Vitals, shown: &mut Shown) {
     for (kind, sum) in sums {
@@ -36,7 +36,7 @@ pub(super) fn set(sums: &BTreeMap<String, Sum>, vitals: &dyn Vitals, shown: &mut
         gone.remove(&key);
         shown.insert(key);
     }
-    // A gauge cannot be taken back. A part that is not there any more is neither up nor down.
+    // A gauge cannot be removed. A part that was removed is neither up nor down.
     for (kind, name) in gone {
         metrics::gauge!("staffai_part_up", "kind" => kind, "name" => name).set(f64::NAN);
     }

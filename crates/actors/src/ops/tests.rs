@@ -11,7 +11,7 @@ fn conversation(id: &str) -> Handle<()> {
     Handle::new(real(ActorKind::Conversation), "staffai/conversations", Scope::Place(place(id)))
 }
 
-/// A program with one shard that is down, one bound and one model that costs.
+/// A program with one shard that is down, one limit, and one model with a price.
 struct Signs;
 
 fn part(kind: &str, name: &str, status: Status) -> Part {
@@ -19,7 +19,7 @@ fn part(kind: &str, name: &str, status: Status) -> Part {
     Part { kind, name, status, since: Timestamp(0), restarts: 0, last_error: None, optional: false }
 }
 
-/// The same with these parts.
+/// The same program with these parts.
 struct WithParts(Vec<Part>);
 
 impl Vitals for WithParts {
@@ -128,7 +128,7 @@ async fn a_change_of_state_is_told_once_and_the_tree_has_a_line_every_minute() {
     let told: Vec<[String; 2]> =
         log.of("actor.health").iter().map(|line| [line["actor"].clone(), line["state"].clone()]).collect();
     assert_eq!(told, [["staffai/journal".to_owned(), "restarting".to_owned()]]);
-    // A restart between two looks is a change, too.
+    // A restart between two checks also counts as a change.
     handle.stats().enter(LifeState::Running);
     tokio::time::sleep(MEASURE_EVERY * 2).await;
     handle.stats().restarts.fetch_add(1, Ordering::Relaxed);
@@ -200,7 +200,7 @@ fn a_kind_runs_when_all_of_it_run_and_shows_its_last_error() {
     assert_eq!((sum.count, sum.running, sum.last_error.as_deref()), (2, 1, Some("no")));
 }
 
-/// Tells on which threads samples were taken.
+/// Records the threads on which samples were taken.
 #[derive(Default)]
 struct Threads(parking_lot::Mutex<Vec<std::thread::ThreadId>>);
 

@@ -56,7 +56,7 @@ async fn world(variables: &[(&str, &str)], says: Vec<Say>) -> World {
 }
 
 impl World {
-    /// What is shown after this time: mood, kind and text.
+    /// The presence after this time: mood, kind and text.
     async fn after(&mut self, time: Duration) -> Option<Seen> {
         tokio::time::sleep(time).await;
         settle().await;

@@ -1,4 +1,4 @@
-//! One line of status, written by a model: a permit that nobody else wants, one try for each row, the row's fallbacks.
+//! Writes one status line with a model: one spare permit, one attempt for each row, and the row's fallbacks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use domain::presence::{self, ActivityKind};
 use domain::reply::{Schema, salvage};
 use domain::turn::Effort;
 
-/// How long the dispatcher may take to answer; it does not wait for a permit.
+/// The timeout of the dispatcher's reply; the request is not queued.
 const ACQUIRE_WITHIN: Duration = Duration::from_secs(5);
-/// The most rows that are asked for one line.
+/// The maximum number of rows tried for one line.
 const ROWS_MAX: usize = 8;
-/// The longest completion that a line is looked for in, in bytes: reading it holds the task of the scheduler.
+/// The largest completion that is parsed for a line, in bytes: parsing blocks the task of the scheduler.
 const CONTENT_BYTES_MAX: usize = 4 * 1024;
 
-/// Writes a line of this kind, unlike the earlier ones.
+/// Writes a line of this kind that differs from the earlier ones.
 pub(super) async fn write(
     running: &Running,
     dispatcher: &Handle<LlmDispatcherMsg>,
@@ -47,7 +47,7 @@ pub(super) async fn write(
         let (row_asked, took) = (row.clone(), begun.elapsed());
         let report =
             Report { turn: None, person: None, row: row_asked, tries: 1, took, streamed: None, result: summary };
-        // A dispatcher that restarts forgets the counts of this row; a full one judges the row by its other reports.
+        // A dispatcher that restarts loses the counts of this row; a full one uses the row's other reports.
         dispatcher.tell(LlmDispatcherMsg::Report(report));
         match result {
             Ok(completion) => {
@@ -66,11 +66,11 @@ async fn permit(dispatcher: &Handle<LlmDispatcherMsg>, tried: &[String]) -> Resu
     let tried = tried.to_vec();
     let ask =
         |reply| LlmDispatcherMsg::Acquire { row: None, among: Vec::new(), tried, priority: Priority::Spare, reply };
-    // A dispatcher that is down or overloaded has nothing to spare.
+    // A dispatcher that is down or overloaded has no spare permits.
     dispatcher.call(ask, ACQUIRE_WITHIN).await.unwrap_or(Err(NoModel::Busy))
 }
 
-/// What the model wrote: the reply's own words, or what can be read of an answer in another form.
+/// Returns the text of the reply, or the readable part of an answer in another form.
 fn words(schema: &Schema, completion: &Completion) -> Option<String> {
     if completion.refusal.is_some() || completion.content.len() > CONTENT_BYTES_MAX {
         return None;

@@ -45,7 +45,7 @@ async fn world(variables: &[(&str, &str)], store: Arc<MemoryStore>) -> World {
 
 const DAILY: [(&str, &str); 1] = [("STATS_REPORT_CHANNEL_ID", "99")];
 
-/// A store in which somebody used so many tokens at a moment.
+/// Adds this many used tokens at a time to the store.
 fn used(store: &MemoryStore, tokens: u64, at: Timestamp) {
     let usage = Usage { prompt: tokens, ..Usage::default() };
     let effort = Effort { model: Some("main".to_owned()), usage, ..Effort::default() };
@@ -87,7 +87,7 @@ impl Post {
 async fn a_day_is_reported_once_when_it_is_over() {
     let mut world = world(&DAILY, Arc::new(MemoryStore::new())).await;
     used(&world.store, 1_234, BEGINNING);
-    // It is eight in the morning, and yesterday there was nothing to report.
+    // It is 08:00, and there was nothing to report yesterday.
     assert!(world.post(15 * HOUR).await.is_none());
     let post = world.post(2 * HOUR).await.expect("the day is over");
     assert_eq!(world.clock.now().0 % u64::try_from(DAY.as_millis()).unwrap(), 0);

@@ -1,4 +1,4 @@
-//! One action: a role is given or taken through the outbox, once the store has its record.
+//! One action: assigns or removes a role through the outbox, once the store has its record.
 
 use std::time::Duration;
 
@@ -11,25 +11,26 @@ use domain::restriction::book::RoleChange;
 use domain::restriction::{Appointment, Member};
 use ports::{PostError, PostRequest, PostResult, Store};
 
-/// How long a record may take to be durable. A store that fails for longer keeps it in memory, and the role is given.
+/// The timeout for the durability of a record. If the store fails for longer, the record stays in memory and the role
+/// is assigned.
 const RECORD_WITHIN: Duration = Duration::from_secs(10);
-/// How long one change of a role may take, with its waits for budgets.
+/// The timeout of one role change, including its waits for budgets.
 const CHANGE_WITHIN: Duration = Duration::from_secs(120);
 
-/// The outcome of an action.
+/// The result of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done.
+    /// The action is done.
     Done,
-    /// The member, or the whole community, is not there any more.
+    /// The member or the whole community no longer exists.
     Absent,
-    /// The platform refused it: we lack the right, or the role is gone.
+    /// The platform rejected the action: the bot lacks a permission, or the role was deleted.
     Refused(String),
-    /// It may work later.
+    /// A retry may succeed.
     Failed(String),
 }
 
-/// Gives or takes the role.
+/// Assigns or removes the role.
 pub(super) async fn perform(
     store: &dyn Store,
     outbox: &Handle<OutboxMsg>,
@@ -44,7 +45,7 @@ pub(super) async fn perform(
     let appointment = Appointment { member: member.clone(), role, reason: reason.to_owned() };
     let request = match change {
         RoleChange::Give => {
-            // A role without a record would never be taken again.
+            // A role without a record would never be removed.
             let _ = tokio::time::timeout(RECORD_WITHIN, store.write(begun(member, until))).await;
             PostRequest::AddRole(appointment)
         }

@@ -1,5 +1,5 @@
-//! Restrictions without an end: only a moderator ends them, by taking the role from a member who is there. Their records say since
-//! when, so that leaving and coming back is no way out.
+//! Restrictions without an end: only a moderator ends them, by removing the role from a member who is present. Their
+//! records hold the start, so leaving and rejoining does not end them.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,11 @@ use domain::keys;
 use domain::restriction::Member;
 use ports::Write;
 
-/// The most of them that are remembered; further ones end when their members leave.
+/// The maximum number of these restrictions on record; further ones end when their members leave.
 const ENDLESS_MAX: usize = 100_000;
 
 impl RestrictionSweeper {
-    /// The role of a restriction without an end was given, or its member was not there to be given it.
+    /// Records that the role of a restriction without an end was assigned, or that its member was absent.
     pub(super) fn lasts(&self, state: &mut SweeperState, member: &Member) {
         if state.endless.len() >= ENDLESS_MAX && !state.endless.contains_key(member) {
             return self.restricted.end(member);
@@ -25,7 +25,7 @@ impl RestrictionSweeper {
         self.restricted.begin(member.clone(), since);
     }
 
-    /// A moderator took the role.
+    /// Records that a moderator removed the role.
     pub(super) fn lifted(&self, state: &mut SweeperState, member: &Member) {
         if state.endless.remove(member).is_none() {
             return;
@@ -39,8 +39,8 @@ impl RestrictionSweeper {
     }
 }
 
-/// Takes over the records that were read, `begun` being the moment when that began. When they are `complete`, what is missing was
-/// ended by another process.
+/// Applies the records that were read; the read started at `begun`. If they are `complete`, a missing record was ended
+/// by another process.
 pub(super) fn take_over(
     known: &mut HashMap<Member, Timestamp>,
     read: HashMap<Member, Timestamp>,

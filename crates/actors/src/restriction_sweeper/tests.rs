@@ -87,7 +87,7 @@ impl World {
         settle().await;
     }
 
-    /// The changes of roles so far: `+` given, `-` taken.
+    /// Returns the role changes so far: `+` assigned, `-` removed.
     fn roles(&self) -> Vec<String> {
         let changes = self.poster.requests.lock();
         let change = |request: &PostRequest| match request {
@@ -107,7 +107,7 @@ fn refused() -> Go {
     Go::Fail(PostError::Rejected { reason: Rejection::Forbidden, message: "code 50013: Missing Permissions".into() })
 }
 
-/// A store with restrictions that ended so many seconds ago.
+/// A store with restrictions that ended this many seconds ago.
 fn ended(people: &[&str], ago: u64) -> MemoryStore {
     let store = MemoryStore::new();
     for who in people {
@@ -234,12 +234,12 @@ async fn without_a_duration_leaving_and_coming_back_ends_nothing_and_a_moderator
     world.breaks_a_limit("10", "7", &[]).await;
     tokio::time::sleep(Duration::from_secs(400)).await;
     assert_eq!(world.roles(), given(1));
-    // They leave and come back.
+    // The member leaves and rejoins.
     let (Some(member), None) = speaks(300_000, 400_000) else { panic!("they came back") };
     world.sweeper.cast(SweeperMsg::CameBack(member)).unwrap();
     settle().await;
     assert_eq!(world.roles(), given(2));
-    // From then on they stay.
+    // From then on the member stays.
     assert_eq!(speaks(300_000, 410_000), (None, None), "their role may not have been seen yet");
     tokio::time::sleep(Duration::from_secs(400)).await;
     let (None, Some(member)) = speaks(300_000, 800_000) else { panic!("a moderator took the role") };
@@ -350,7 +350,7 @@ async fn moderators_hear_of_each_step() {
     tokio::time::sleep(Duration::from_secs(4000)).await;
     let heard = world.poster.ours(&place("60"));
     assert!(heard[0].starts_with("The role for restrictions could not be given to member 7 (7)."), "{heard:?}");
-    // The test's platform has room for a hundred characters, so the first report came in two pieces.
+    // The test platform limits messages to a hundred characters, so the first report came in two parts.
     assert_eq!(heard[2], "member 7 (7) went over the limit and is restricted until 2027-01-15 09:00 UTC.");
     assert_eq!(heard[3], "The restriction of member 7 (7) has ended.");
     assert_eq!(heard.len(), 4);

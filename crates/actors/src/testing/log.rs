@@ -1,4 +1,4 @@
-//! The log of one test, line by line.
+//! The captured log of one test, line by line.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -13,7 +13,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 /// The fields of one line, as text.
 pub type Line = BTreeMap<String, String>;
 
-/// What was logged on this thread while this lives.
+/// Captures the log lines of this thread while it lives.
 pub struct Log {
     lines: Arc<Mutex<Vec<Line>>>,
     _guard: DefaultGuard,
@@ -21,8 +21,8 @@ pub struct Log {
 
 impl Log {
     pub fn capture() -> Self {
-        // While there is but one subscriber, tracing asks the thread that first meets a place in the code whether that place is
-        // ever logged. Other tests' threads would say no for all of us.
+        // With a single subscriber, tracing caches the interest of the thread that first reaches a call site. Threads
+        // of other tests would disable the call site for all threads.
         static COMPANY: OnceLock<[Dispatch; 2]> = OnceLock::new();
         COMPANY.get_or_init(|| [(); 2].map(|()| Dispatch::new(tracing_subscriber::registry())));
         let lines = Arc::new(Mutex::new(Vec::new()));
@@ -30,18 +30,18 @@ impl Log {
         Self { lines, _guard: tracing::subscriber::set_default(subscriber) }
     }
 
-    /// The lines of one event so far.
+    /// Returns the lines of one event so far.
     pub fn of(&self, event: &str) -> Vec<Line> {
         let lines = self.lines.lock();
         lines.iter().filter(|line| line.get("event").is_some_and(|name| name == event)).cloned().collect()
     }
 
-    /// One field of each line of one event so far.
+    /// Returns one field of each line of one event so far.
     pub fn column(&self, event: &str, field: &str) -> Vec<String> {
         self.of(event).into_iter().map(|mut line| line.remove(field).unwrap_or_default()).collect()
     }
 
-    /// Forgets what was logged so far.
+    /// Deletes the lines so far.
     pub fn clear(&self) {
         self.lines.lock().clear();
     }

@@ -1,10 +1,10 @@
-//! A renderer in memory.
+//! An in-memory renderer.
 
 use futures_util::future::BoxFuture;
 
 use ports::{NotDrawn, Renderer};
 
-/// Gives a formula back as the bytes of its picture, unless the formula is `bad`.
+/// Returns the bytes of a formula as its picture, unless the formula is `bad`.
 pub struct Sketches;
 
 impl Renderer for Sketches {

@@ -1,4 +1,4 @@
-//! Tool servers in memory that do what their test says.
+//! Scripted in-memory tool servers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use domain::tool::{CallError, CallErrorKind, Effect, Part, ServerName, ToolReque
 use ports::tools::{Command, ConnectError, ConnectErrorKind, Listing, ServerEntry, ServerInfo, Transport};
 use ports::{AnnouncedSink, ProgressSink, ToolProviders, ToolServer, ToolServers};
 
-/// The entry of a server of this name. Another program is another entry.
+/// The entry of a server of this name. A different program makes a different entry.
 pub fn entry(name: &str, program: &str) -> ServerEntry {
     let command = Command { program: program.to_owned(), args: Vec::new(), env: BTreeMap::new(), cwd: None };
     ServerEntry::new(ServerName::new(name), Transport::Stdio(command))
@@ -32,17 +32,17 @@ pub fn request(name: &str) -> ToolRequest {
 /// One scripted server.
 #[derive(Default)]
 pub struct Script {
-    /// Its tools and what they say of themselves.
+    /// The tools and their descriptions.
     pub tools: Mutex<Vec<(String, String)>>,
-    /// Why it cannot be connected; none when it can.
+    /// The reason why connecting fails; `None` if it succeeds.
     pub down: Mutex<Option<String>>,
-    /// Connecting takes so long.
+    /// The duration of connecting.
     pub takes: Mutex<Duration>,
-    /// It tells of changes.
+    /// True if the server sends change notifications.
     pub announces: Mutex<bool>,
-    /// It gives no sign of life.
+    /// True if the server answers no pings.
     pub silent: Mutex<bool>,
-    /// Times it was asked to connect, was connected and let go, was asked for its list, had a call cancelled.
+    /// The number of connection attempts; then of connections made and closed, list reads, and cancelled calls.
     pub connects: AtomicUsize,
     pub dropped: AtomicUsize,
     pub lists: AtomicUsize,
@@ -57,13 +57,13 @@ struct Ends {
 }
 
 impl Script {
-    /// The connection is lost.
+    /// Ends the connection.
     pub fn lose(&self, reason: &str) {
         let ends = self.live.lock().clone().expect("a connection");
         ends.closed.send_replace(Some(reason.to_owned()));
     }
 
-    /// It says that its list changed.
+    /// Sends a change notification of the list.
     pub fn change(&self) {
         let ends = self.live.lock().clone().expect("a connection");
         ends.changes.send_modify(|count| *count += 1);
@@ -83,7 +83,7 @@ impl Script {
 pub struct ScriptedServers(Mutex<BTreeMap<String, Arc<Script>>>);
 
 impl ScriptedServers {
-    /// The script of the server of this name.
+    /// Returns the script of the server of this name.
     pub fn script(&self, name: &str) -> Arc<Script> {
         let mut scripts = self.0.lock();
         let script = scripts.entry(name.to_owned()).or_insert_with(|| {
@@ -114,7 +114,7 @@ impl ToolServers for ScriptedServers {
     }
 }
 
-/// A place where no process provides tools.
+/// A source without any provider of tools.
 pub struct NoProviders;
 
 #[async_trait]
@@ -195,7 +195,7 @@ impl ToolServer for Connected {
     async fn close(&self) {}
 }
 
-/// A program that offers nothing itself.
+/// A program without built-in tools.
 pub fn nothing_built_in() -> BuiltIn {
     let script = Arc::new(Script::default());
     let ends = Ends { closed: watch::channel(None).0, changes: watch::channel(0).0 };

@@ -10,7 +10,7 @@ use ports::testing::{ManualClock, MemoryStore, ScriptedModels};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
-/// What processes share.
+/// The state that processes share.
 type Outside = (Arc<MemoryStore>, Arc<ManualClock>);
 
 fn outside() -> Outside {
@@ -46,7 +46,7 @@ async fn process(name: &str, (store, clock): &Outside, cron: &str, per_hour: u32
 }
 
 impl Process {
-    /// The fire that it hands to the gateway within this time.
+    /// Returns the fire that the process passes to the gateway within this time.
     async fn fires(&mut self, within: Duration) -> Option<(Fire, Receipt)> {
         let GatewayMsg::Received(incoming, _, receipt) = self.gateway.within(within).await? else { return None };
         match *incoming {

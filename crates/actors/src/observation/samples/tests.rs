@@ -4,7 +4,7 @@ use crate::testing::{place, real};
 use crate::tree::ROOT;
 use ports::{Input, Origin};
 
-/// The most bytes that the ring may take, without the texts of paths, which the samples share.
+/// The maximum bytes of the ring, without the texts of paths, which the samples share.
 const BYTES: usize = 3 << 20;
 
 fn entered(roster: &Roster, kind: ActorKind, above: &str, scope: Scope) -> Arc<Stats> {
@@ -46,7 +46,7 @@ async fn twenty_thousand_conversations_and_a_thousand_shards_take_no_more_room_t
     assert_eq!((talks.count, talks.mailbox, talks.restarts), (20_000, 3, 2));
     assert_eq!(of("staffai/discord/shard:*").count, 1_000 - NAMED_OF_A_KIND as u64);
     assert_eq!(of("staffai/journal").count, 1);
-    // Each kind adds one row more at most, beside those with names.
+    // Each kind adds at most one further row beside the named ones.
     assert!(KEPT * (NAMED + 32) * size_of::<Kept>() <= BYTES, "{} bytes a row", size_of::<Kept>());
 }
 
@@ -59,7 +59,7 @@ async fn a_sample_tells_how_long_handlers_ran_since_the_one_before() {
         tokio::time::advance(Duration::from_millis(millis)).await;
         journal.done();
     }
-    // A tick of its own timer is no work for anybody.
+    // A tick of an actor's own timer does not count as work.
     journal.begin(Input::Event(Origin::Own));
     tokio::time::advance(Duration::from_secs(1)).await;
     journal.done();

@@ -199,7 +199,7 @@ async fn a_wish_to_be_forgotten_takes_all_texts_up_to_then() {
     timeline.accepted(&before);
     timeline.prompted(&before.id, "fast", &request);
     timeline.forget_texts();
-    // It is still being answered, with a prompt from before.
+    // The turn is still in progress, with a prompt from before the forget request.
     timeline.prompted(&before.id, "fast", &request);
     timeline.accepted(&after);
     timeline.prompted(&after.id, "fast", &request);

@@ -18,7 +18,7 @@ fn draft(text: &str, anew: bool) -> TurnUpdate {
     TurnUpdate::Draft { text: text.to_owned(), anew }
 }
 
-/// What a reader at this number is given.
+/// The result of a read from this number.
 fn read(log: &TurnEvents, after: u64) -> (Vec<(u64, TurnUpdate)>, Option<u64>) {
     let batch = log.read(&place("42"), after).unwrap();
     let told = batch.events.iter().map(|event| (event.number, event.update.clone())).collect();
@@ -40,7 +40,7 @@ fn a_reader_goes_on_behind_any_number() {
     assert_eq!(read(&log, 0), (all.clone(), None));
     assert_eq!(read(&log, FIRST), (all[1..].to_vec(), None));
     assert_eq!(read(&log, FIRST + 2), (Vec::new(), None));
-    // Numbers of another life: one before this one, and one that was never given.
+    // Numbers of another process: one before this process, and one that was never assigned.
     assert_eq!(read(&log, 7), (all.clone(), Some(FIRST - 1)));
     assert_eq!(read(&log, FIRST + 99), (all, Some(FIRST - 1)));
 }
@@ -62,7 +62,7 @@ fn drafts_that_nobody_read_are_one_event() {
     grow(&one, "a", true);
     grow(&one, "b", false);
     assert_eq!(read(&log, 0).0, [(FIRST, draft("ab", true))]);
-    // What a reader has is never changed.
+    // Events that a reader already has never change.
     grow(&one, "c", false);
     grow(&one, "d", false);
     grow(&other, "x", true);
@@ -160,7 +160,7 @@ async fn a_slow_reader_is_told_what_it_missed_and_cut() {
     publish(EVENTS_MAX + 1);
     assert_eq!(slow.next().await, Some(Reading::Missed(FIRST + 1)));
     assert_eq!(slow.next().await, None);
-    // It begins again behind what it missed; one that comes late is told the same and reads on.
+    // The stream restarts after the missed events; a late reader gets the same notice and reads on.
     let Some(Reading::Event(next)) = at(FIRST + 1).next().await else { panic!("an event") };
     assert_eq!(next.number, FIRST + 2);
     let mut late = at(FIRST);

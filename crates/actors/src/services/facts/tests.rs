@@ -62,7 +62,7 @@ async fn what_is_over_is_not_found_and_makes_room() {
     assert_eq!(keeper.search(&asked("7", 1), "").await, Ok(Found::default()));
     let now = clock.now().0 - BEGINNING.0;
     keeper.remember(&asked("7", now), "four").await.unwrap();
-    // Those that are over may still be counted, for one step.
+    // Expired facts can still be counted, for one step.
     tokio::time::advance(keys::facts::FACTS_TOLD_STEP).await;
     for text in ["one", "two", "three"] {
         keeper.remember(&asked("8", now), text).await.unwrap();
@@ -79,7 +79,7 @@ async fn what_was_asked_before_the_wish_to_be_forgotten_is_not_kept() {
     assert_eq!(keeper.remember(&asked("7", 10), "one").await, Err(NotKept::Forgotten));
     assert!(keeper.remember(&asked("7", 11), "one").await.is_ok());
     assert!(keeper.remember(&asked("8", 10), "one").await.is_ok());
-    // The same wish, noted by another process.
+    // The same request, recorded by another process.
     let wished = forgotten::Wished { person: person("8"), place: None, cut, noted: cut };
     let value = serde_json::to_string(&wished).unwrap();
     store.write(vec![Write::Put { key: keys::forgotten(&person("8"), None), value, ttl: None }]).await;
@@ -102,7 +102,7 @@ async fn a_name_that_another_process_lost_is_added_again() {
     tokio::time::advance(SETTLES_AFTER).await;
     keeper.settle(Instant::now()).await;
     assert_eq!(texts(&keeper, &asked("7", 3)).await, ["two", "one"]);
-    // What was forgotten meanwhile stays so.
+    // A fact that was deleted meanwhile stays deleted.
     store.write(vec![Write::Delete { key: key.clone() }]).await;
     let facts: Vec<_> = FactIndex::parse(Some(&lost)).all().iter().map(|named| named.id.clone()).collect();
     for id in facts {
@@ -131,7 +131,7 @@ async fn a_fact_goes_with_the_message_that_told_it_last() {
     assert!(left.iter().all(|key| key.starts_with("staffai:facts_told:")), "{left:?}");
 }
 
-/// Nothing is left in the store but counts, and those are of nothing.
+/// Checks that the store contains only counts, and that all counts are zero.
 fn nothing_is_left(store: &MemoryStore) {
     for (key, value) in &*store.entries.lock() {
         assert!(key.starts_with("staffai:facts_told:") && value == "0", "{key}: {value}");
