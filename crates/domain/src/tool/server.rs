@@ -133,7 +133,7 @@ pub struct Tooling {
 pub struct ToolServer {
     /// Its name.
     pub name: String,
-    /// How it is.
+    /// The status.
     pub state: ServerStatus,
     /// The progress of a start, such as "14 s"; none if no start is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
