@@ -100,7 +100,7 @@ pub enum AuditEvent {
 pub enum Decider {
     /// The person of the line.
     Person,
-    /// An authenticated program.
+    /// No person and no program, for example after a timeout.
     Program,
     /// No decider: the question expired.
     Nobody,

@@ -412,7 +412,8 @@ impl MemberWindows {
         page.changes.drain(..over);
     }
 
-    /// Evicts the least recently used eighth of the windows if all of them still count.
+    /// Removes aged-out windows from time to time. If [`MEMBERS_MAX`] still count, evicts the least recently used
+    /// eighth.
     fn make_room(&mut self, now: Timestamp) {
         if self.pages.len() < self.tidy_at.max(TIDY_FROM) {
             return;

@@ -1,4 +1,4 @@
-//! The law against an oracle that remembers everything, and what must hold whatever happens.
+//! The algorithm, compared with an oracle that keeps every entry, and invariants under arbitrary steps.
 
 use std::collections::BTreeMap;
 
@@ -24,17 +24,17 @@ fn reserve(number: u32, tokens: u64, limits: Limits) -> Request {
     request(Step::Reserve(reservation))
 }
 
-/// One message as the oracle remembers it.
+/// One message as kept by the oracle.
 #[derive(Clone, Copy)]
 struct Held {
     at: u64,
     tokens: u64,
     open: bool,
-    /// What it took was told: the only kind that a breach may rest on.
+    /// True if its actual use is reported: only such entries may cause a breach.
     settled: bool,
 }
 
-/// Remembers every message for ever, and looks at all of them each time.
+/// Keeps every message for ever, and scans all of them each time.
 #[derive(Default)]
 struct Oracle(BTreeMap<u32, Held>);
 
@@ -43,7 +43,7 @@ impl Oracle {
         self.0.values().filter(move |held| held.at + WINDOW > now)
     }
 
-    /// Whether the messages, and the tokens of all turns or of settled ones alone, leave room for so many more tokens.
+    /// Returns two flags: messages have room, and tokens have room, counting all turns or only settled ones.
     fn fits(&self, now: u64, tokens: u64, limits: Limits, settled_only: bool) -> (bool, bool) {
         let used: u64 = self.live(now).filter(|held| held.settled || !settled_only).map(|held| held.tokens).sum();
         let held = self.live(now).count();
@@ -54,14 +54,14 @@ impl Oracle {
         if self.0.get(&number).is_some_and(|held| held.at + WINDOW > now) {
             return Decision::Admitted;
         }
-        // Two cut estimates together are always more than the limit.
+        // Two capped estimates together always exceed the limit.
         let tokens = if 2 * tokens > limits.tokens + 2 { limits.tokens / 2 + 1 } else { tokens }.min(limits.tokens);
         let (few, little) = self.fits(now, tokens, limits, false);
         if few && little {
             self.0.insert(number, Held { at: now, tokens, open: true, settled: false });
             return Decision::Admitted;
         }
-        // The first moment at which anything changes and it fits.
+        // The first time at which anything changes and the message fits.
         let mut ends: Vec<u64> = self.live(now).map(|held| held.at + WINDOW).collect();
         ends.sort_unstable();
         let fits = |at: &u64| self.fits(*at, tokens, limits, false) == (true, true);
@@ -96,7 +96,7 @@ impl Oracle {
     }
 }
 
-/// Cheap chance: the law is asked a million times.
+/// A cheap random generator: the test makes a million steps.
 struct Chance(u64);
 
 impl Chance {
@@ -108,13 +108,13 @@ impl Chance {
     }
 }
 
-/// A writer with a clock of its own that is wrong and jumps. It never shows: the law is told the server's time.
+/// A writer whose own clock is wrong and jumps. This has no effect, because the algorithm receives the server's time.
 struct Writer {
     clock: u64,
     open: Vec<u32>,
 }
 
-/// Many steps of two writers, each answered as the oracle answers.
+/// Compares many steps of two writers with the oracle.
 fn steps(seed: u64, many: u32) {
     let mut chance = Chance(seed | 1);
     let limits = Limits { messages: u32::try_from(chance.below(8)).unwrap(), tokens: chance.below(5) * 60 };
@@ -126,7 +126,7 @@ fn steps(seed: u64, many: u32) {
         match chance.below(100) {
             0 => writer.clock = now + chance.below(7_200_000),
             1 => {
-                // What has aged out stays so.
+                // Entries that have aged out stay so.
                 oracle.0.retain(|_, held| held.at + WINDOW > now);
                 log.step(Timestamp(now), &request(Step::Read(limits)));
                 now -= chance.below(3_600_000);
@@ -168,7 +168,7 @@ fn ask(log: &mut WindowLog, oracle: &mut Oracle, now: u64, asked: &Request, writ
         Decision::Admitted => {
             writer.open.push(number);
             if writer.open.len() > 20 {
-                // Whoever died settles nothing.
+                // A crashed writer settles nothing.
                 writer.open.remove(0);
             }
             let used: u64 = oracle.live(now).map(|held| held.tokens).sum();
@@ -256,7 +256,7 @@ fn an_estimate_takes_just_over_half_of_a_limit_at_most() {
         let most = estimate_max(limit);
         assert!(most <= limit && most <= limit / 2 + 1 && (limit == 0 || 2 * most > limit), "{limit}: {most}");
     }
-    // Others have taught that answers are endless. Who has used less than half is answered all the same.
+    // Other members' answers were very long. A member who has used less than half is admitted all the same.
     let limits = Limits { messages: 15, tokens: 20_000 };
     let mut log = WindowLog::default();
     for (number, tokens) in [(1, 900), (2, 980), (3, 1_000)] {
@@ -275,7 +275,7 @@ fn a_breach_rests_on_settled_use_alone() {
         Decision::Refused(refusal) => (refusal.cost, refusal.basis),
         other => panic!("{other:?}"),
     };
-    // What a turn took that nobody measured stays an estimate.
+    // The unmeasured use of a turn stays an estimate.
     for number in 0..2 {
         log.step(Timestamp(5), &reserve(number, 450, limits));
         log.step(Timestamp(6), &request(Step::Settle(turn(number), None)));

@@ -1,4 +1,4 @@
-//! The table of rules together with the caller that it is asked about.
+//! The access rules of one caller.
 
 use std::sync::Arc;
 
@@ -11,27 +11,27 @@ use crate::caller::Operators;
 use crate::ids::{Person, Place};
 use crate::turn::Turn;
 
-/// The most texts of a call's arguments that are matched against patterns of resources.
+/// The maximum number of texts in a call's arguments that are matched against resource patterns.
 const RESOURCES_MAX: usize = 256;
 
-/// The argument in which a call of a tool of this program names the resources that it is about. The tool makes sure that these are all.
+/// The argument in which a call of a built-in tool names its resources. The tool ensures that the list is complete.
 pub const RESOURCES: &str = "tables";
 
-/// Whether calls of a tool name what they are about in [`RESOURCES`], and nowhere else.
+/// True if calls of the tool name their resources in [`RESOURCES`] and nowhere else.
 fn names_resources(entry: &Entry) -> bool {
     entry.tool.source == Source::BuiltIn && entry.tool.kind == ToolKind::Db
 }
 
-/// What a door knows of a caller besides name and roles.
+/// The caller's status at a door, beside name and roles.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Standing {
-    /// Ids in rules are those of this door.
+    /// True if the ids in rules belong to this door.
     pub known: bool,
-    /// The caller operates the bot.
+    /// True if the caller operates the bot.
     pub operator: bool,
 }
 
-/// What one caller may do, from one place.
+/// The rights of one caller in one place.
 #[derive(Debug, Clone)]
 pub struct Access {
     rules: Arc<[Rule]>,
@@ -40,12 +40,12 @@ pub struct Access {
     place: Place,
     parent: Option<Place>,
     standing: Standing,
-    /// Tools of which each call of the caller is denied.
+    /// The tools of which each call of the caller is denied.
     hides: Arc<[Hidden]>,
 }
 
 impl Access {
-    /// The rights of this person with these roles, in a place and the place above it.
+    /// Builds the rights of a person with these roles, in a place and its parent.
     #[must_use]
     pub fn new(
         rules: Arc<[Rule]>,
@@ -60,7 +60,7 @@ impl Access {
         access
     }
 
-    /// The rights of the member who asked this turn. `operators`: who operates the bot at its door; none where no ids are known.
+    /// Builds the rights of the member of a turn. `operators`: the operators at its door; none if no ids are known.
     #[must_use]
     pub fn of(turn: &Turn, rules: Arc<[Rule]>, operators: Option<Operators<'_>>) -> Self {
         let Turn { person, roles, place, parent, .. } = turn;
@@ -68,7 +68,7 @@ impl Access {
         Self::new(rules, person.clone(), roles.clone(), (place.clone(), parent.clone()), standing)
     }
 
-    /// The rights of a member of no role.
+    /// Builds the rights of a member without roles.
     #[cfg(any(test, feature = "testing"))]
     pub fn of_a_member(rules: Vec<Rule>) -> Self {
         let door = crate::ids::Door::new("discord");
@@ -77,20 +77,20 @@ impl Access {
         Self::new(rules.into(), person, Vec::new(), (place, None), standing)
     }
 
-    /// Whether the caller's model is told of this tool.
+    /// True if the caller's model may see this tool.
     #[must_use]
     pub fn sees(&self, entry: &Entry) -> bool {
         !self.hides.iter().any(|hidden| hidden.fits(&entry.name, entry.effect, entry.audience))
     }
 
-    /// The tools that the caller's model is not told of.
+    /// Returns the tools hidden from the caller's model.
     #[must_use]
     pub const fn hides(&self) -> &Arc<[Hidden]> {
         &self.hides
     }
 
-    /// Decides about one call. What it is about are the texts in its arguments; what it mentions besides are numbers, and the names of
-    /// what stands inside of them.
+    /// Decides on one call. The texts in its arguments are its resources; if the tool names them in [`RESOURCES`], only
+    /// the texts there. Numbers, the names of nested fields, and all other texts are only mentions.
     #[must_use]
     pub fn decide(&self, entry: &Entry, arguments: &Map<String, Value>) -> Decided {
         if entry.audience == Audience::Operators && !self.standing.operator {
@@ -108,13 +108,13 @@ impl Access {
         decide(&self.rules, self.caller(), call, entry.usual)
     }
 
-    /// Ids of the roles that the deciding rule names as approvers; none leaves it to the caller.
+    /// Returns the ids of the roles that the deciding rule names as approvers; if empty, the caller approves.
     #[must_use]
     pub fn approvers(&self, decided: Decided) -> &[String] {
         decided.rule.and_then(|rule| self.rules.get(rule)).map_or(&[], |rule| &rule.approvers)
     }
 
-    /// Whether ids in rules are those of this door.
+    /// True if the ids in rules belong to this door.
     #[must_use]
     pub const fn knows_ids(&self) -> bool {
         self.standing.known
@@ -126,7 +126,7 @@ impl Access {
     }
 }
 
-/// What a call may be about.
+/// The possible resources of a call.
 #[derive(Default)]
 struct Found<'a> {
     texts: Vec<&'a str>,
@@ -134,7 +134,7 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// Gathers what is in a value; false when there is more than is looked at.
+    /// Collects the texts in a value. Returns false if there are more than the maximum.
     fn take(&mut self, value: &'a Value) -> bool {
         if self.texts.len() + self.mentions.len() >= RESOURCES_MAX {
             return matches!(value, Value::Null | Value::Bool(_));

@@ -1,30 +1,30 @@
-//! Bounds of what tools take together: the tools of one source, and all tools of a catalogue. One tool alone is bounded where its
-//! schema is converted; without these sums a list of many such tools would still fill the memory.
+//! Bounds on the total size of tools: of one source, and of a whole catalogue. The conversion of the schema bounds a
+//! single tool; without these sums, a list of many large tools would still exhaust memory.
 
 use serde_json::Value;
 
-/// What tools take, or may take.
+/// The size of tools, or a bound on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Weight {
-    /// JSON values of the schemas that models are told, references written out.
+    /// JSON values of the schemas shown to models, with references expanded.
     pub values: usize,
     /// Patterns in these schemas.
     pub patterns: usize,
-    /// Bytes of descriptions and schemas, as they came and as models are told.
+    /// Bytes of descriptions and schemas, both as received and as shown to models.
     pub bytes: usize,
 }
 
-/// The most that the tools of one source take.
+/// The maximum for the tools of one source.
 pub const OF_SOURCE: Weight = Weight { values: 250_000, patterns: 5_000, bytes: 8 * 1024 * 1024 };
-/// The most that the tools of one process that announces itself take: nothing says that it may be trusted with more.
+/// The maximum for the tools of one process that registers itself; lower, because it is less trusted.
 pub const OF_PROVIDER: Weight = Weight { values: 100_000, patterns: 2_000, bytes: 3 * 1024 * 1024 };
-/// The most that the tools of all such processes take together.
+/// The maximum for the tools of all such processes together.
 pub const OF_PROVIDERS: Weight = OF_SOURCE;
-/// The most that all tools of a catalogue take.
+/// The maximum for all tools of a catalogue.
 pub const OF_CATALOGUE: Weight = Weight { values: 1_000_000, patterns: 20_000, bytes: 32 * 1024 * 1024 };
 
 impl Weight {
-    /// The values and patterns of a schema; its depth is bounded.
+    /// Counts the values and patterns of a schema; its depth is bounded.
     #[must_use]
     pub fn of_schema(schema: &Value) -> Self {
         let mut weight = Self::default();
@@ -45,7 +45,7 @@ impl Weight {
     }
 }
 
-/// How much of a bound is left.
+/// The remaining room of a bound.
 #[derive(Debug, Clone, Copy)]
 pub struct Room {
     left: Weight,
@@ -53,19 +53,20 @@ pub struct Room {
 }
 
 impl Room {
-    /// All of this bound.
+    /// Returns the full room of this bound.
     #[must_use]
     pub const fn of(bound: Weight) -> Self {
         Self { left: bound, overfull: false }
     }
 
-    /// True once something was refused. What follows is refused as well, so that it need not be converted to be weighed.
+    /// True once a weight was refused. Later weights are refused too, so that their tools need not be converted to be
+    /// weighed.
     #[must_use]
     pub const fn is_overfull(&self) -> bool {
         self.overfull
     }
 
-    /// True if this fits and is subtracted.
+    /// Subtracts the weight if it fits. Returns true if it fits.
     pub fn take(&mut self, weight: Weight) -> bool {
         let left = (!self.overfull).then_some(()).and_then(|()| {
             Some(Weight {

@@ -1,4 +1,4 @@
-//! How one call ended, and what the model is told of it.
+//! The end of one call, and its description for the model.
 
 use std::sync::Arc;
 
@@ -7,46 +7,46 @@ use super::turn_tools::Told;
 use super::{CallError, CallErrorKind, Effect, Image, ResultLimits, ToolResult};
 use crate::gate::Decision;
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CallEnd {
-    /// The tool gave something, perhaps an error of its own.
+    /// The tool returned a result, possibly its own error.
     Result(Finding),
-    /// A rule forbids it.
+    /// A rule denies the call.
     Denied,
-    /// A person would have to approve it, and none can be asked.
+    /// The call requires an approval that it did not get.
     NotApproved(NotApproved),
-    /// It was called too often.
+    /// The call exceeds a rate limit.
     Limited(Limited),
-    /// It could not be recorded that the turn changes something.
+    /// The record that the turn changes something could not be written.
     NotRecorded,
-    /// Its source gave nothing.
+    /// The source returned no result.
     Failed(CallError),
 }
 
-/// Why a call has not the approval that it needs.
+/// The reason why a call lacks its required approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotApproved {
-    /// Nobody can be asked at this door.
+    /// The door has no means of approval.
     NoWay,
-    /// Nobody could be asked now.
+    /// The approval request could not be posted.
     NotAsked,
-    /// The call, or what was said so far, is too long to be asked about.
+    /// The call, or the dialogue so far, is too long for an approval request.
     TooLong,
-    /// A person said no.
+    /// The approver denied the call.
     Denied,
-    /// Nobody decided in time.
+    /// The approval request timed out.
     Expired,
-    /// The tool, or who may approve it, is not what it was when it was asked.
+    /// The tool or its approvers have changed since the request.
     Changed,
-    /// The tool is not there any more.
+    /// The tool no longer exists.
     Gone,
-    /// Nobody could tell which roles the member has by now.
+    /// The member's current roles could not be determined.
     RolesUnknown,
 }
 
 impl NotApproved {
-    /// The label of the outcome in logs and metrics.
+    /// Returns the label of the outcome in logs and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -98,7 +98,7 @@ impl NotApproved {
 }
 
 impl From<&Decision> for NotApproved {
-    /// What a decision other than a yes means for the call.
+    /// Maps a decision other than an approval to the reason.
     fn from(decision: &Decision) -> Self {
         match decision {
             Decision::Denied { .. } => Self::Denied,
@@ -109,7 +109,7 @@ impl From<&Decision> for NotApproved {
     }
 }
 
-/// What a tool gave, within its bounds.
+/// The result of a tool, within its bounds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     text: String,
@@ -119,7 +119,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A result, cut to its bounds.
+    /// Truncates a result to its bounds.
     #[must_use]
     pub fn of(result: ToolResult, limits: ResultLimits) -> Self {
         let result = result.within(limits);
@@ -130,18 +130,18 @@ impl Finding {
 }
 
 impl CallEnd {
-    /// The label of a call that did what it was asked to.
+    /// The label of a successful call.
     pub const OK: &'static str = "ok";
-    /// The label of a call that was cut off with its turn.
+    /// The label of a call that was cancelled with its turn.
     pub const CANCELLED: &'static str = "cancelled";
 
-    /// The tool did what it was asked to.
+    /// True if the tool succeeded.
     #[must_use]
     pub const fn succeeded(&self) -> bool {
         matches!(self, Self::Result(Finding { is_error: false, .. }))
     }
 
-    /// The label of the outcome in logs and metrics.
+    /// Returns the label of the outcome in logs and metrics.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -157,7 +157,7 @@ impl CallEnd {
         }
     }
 
-    /// What an operator is told besides; none when the label says it all.
+    /// Returns further details for an operator; none if the label is sufficient.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
@@ -166,7 +166,7 @@ impl CallEnd {
         }
     }
 
-    /// The pictures that the tool gave.
+    /// Returns the images that the tool returned.
     #[must_use]
     pub fn images(&self) -> &[Image] {
         match self {
@@ -175,7 +175,7 @@ impl CallEnd {
         }
     }
 
-    /// What the model is told, which it tells the member in its own words.
+    /// Returns the text for the model, which explains it to the member in its own words.
     #[must_use]
     pub fn told(self, effect: Effect) -> Told {
         let text = match self {
@@ -196,7 +196,7 @@ impl CallEnd {
     }
 }
 
-/// A failure without what only an operator understands.
+/// Describes a failure, without details that only an operator needs.
 fn failure(error: &CallError, effect: Effect) -> String {
     let what = match error.kind {
         CallErrorKind::Unavailable => "The tool is not available now.".to_owned(),

@@ -1,4 +1,5 @@
-//! All tools of all sources under the names that models call them by. Made anew when a source changes, never for a message.
+//! The catalogue of all tools of all sources, under the names that models use. It is rebuilt when a source changes,
+//! never for a message.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,31 +16,33 @@ use crate::clean::clean;
 use crate::completion::{ToolSpec, WrittenJson};
 use crate::hex::hex;
 
-/// The most tools of one catalogue; what comes after them is refused.
+/// The maximum number of tools in one catalogue; further tools are refused.
 pub const TOOLS_MAX: usize = 20_000;
-/// The longest description that a model is told, in Unicode scalar values.
+/// The maximum length of a description shown to a model, in Unicode scalar values.
 pub const DESCRIPTION_CHARS: usize = 1_024;
 
-/// What one source offers, and how far it is trusted. Without more it is trusted in nothing.
+/// The tools of one source, with the settings of its trust. By default, it has no trust.
 #[derive(Debug, Clone, Default)]
 pub struct Offer {
-    /// Its tools, in its own order.
+    /// The tools, in the order of the source.
     pub tools: Vec<Arc<Tool>>,
-    /// Names of tools at the source that are taken over; empty takes all.
+    /// Names of tools at the source that are accepted; empty accepts all.
     pub allowed: Vec<String>,
-    /// What the operator says of side effects of all its tools; none leaves it to the annotations of a trusted source.
+    /// The operator's setting for the side effects of all its tools; none leaves it to the annotations of a trusted
+    /// source.
     pub side_effects: Option<bool>,
-    /// Its annotations may lower effects.
+    /// True if its annotations may lower effects.
     pub trusted: bool,
-    /// A person is asked before each call.
+    /// True if each call requires approval.
     pub asks: bool,
-    /// What the operator says the source is for.
+    /// The operator's description of the source's purpose.
     pub about: Option<Arc<str>>,
     /// Names of tools at the source that only operators of the bot may call.
     pub operators: Vec<Arc<str>>,
-    /// Names where the source is reached: another program or address has another one. Empty for what this program offers itself.
+    /// Identifies the address of the source: a different program or address has a different value. Empty for built-in
+    /// tools.
     pub origin: Arc<str>,
-    /// The source is a process that announced itself: all of these share one bound.
+    /// True if the source is a process that registered itself: all of these share one bound.
     pub announced: bool,
 }
 
@@ -50,34 +53,34 @@ pub struct Entry {
     pub name: Arc<str>,
     /// The tool.
     pub tool: Arc<Tool>,
-    /// What a call may do.
+    /// The effect of a call.
     pub effect: Effect,
-    /// What models are told of it, with the JSON schema of its arguments as they take it.
+    /// The definition shown to models, with the JSON schema of the arguments in the form that providers accept.
     pub spec: Arc<ToolSpec>,
-    /// Names its description and schema as they are now.
+    /// Identifies the current description and schema.
     pub pin: Pin,
-    /// What holds when no rule says otherwise.
+    /// The verdict if no rule matches.
     pub usual: Verdict,
-    /// Who may call it at all.
+    /// The callers that may use it at all.
     pub audience: Audience,
-    /// What the operator says its source is for.
+    /// The operator's description of its source's purpose.
     pub about: Option<Arc<str>>,
-    /// Names where its source is reached.
+    /// Identifies the address of its source.
     pub origin: Arc<str>,
-    /// What it takes of the room of its source and of the catalogue.
+    /// Its share of the bounds of its source and of the catalogue.
     weight: Weight,
-    /// Names the compiled schema that checks arguments.
+    /// The key of the compiled schema that checks arguments.
     schema: SchemaKey,
     validators: Arc<Validators>,
 }
 
-/// The SHA-256 of what a tool says of itself, in hexadecimal digits: a changed tool has another one.
+/// The SHA-256 hash of a tool's description and schema, in hexadecimal digits: a changed tool has a different one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Pin(pub String);
 
 impl Pin {
-    /// The pin of a tool.
+    /// Computes the pin of a tool.
     #[must_use]
     pub fn of(tool: &Tool) -> Self {
         let Annotations { read_only, destructive, idempotent, open_world } = tool.annotations;
@@ -91,36 +94,36 @@ impl Pin {
     }
 }
 
-/// A tool that is not offered.
+/// A tool that is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// Where it runs.
+    /// Its source.
     pub source: Source,
-    /// Its own name there.
+    /// Its name at the source.
     pub tool: String,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// Why a tool is not offered.
+/// The reason why a tool is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// Another tool has the same name in calls.
     Taken(Arc<str>),
-    /// A tool of another source has a name that people cannot tell from this one.
+    /// A tool of another source has a name that is visually confusable with this one.
     LooksLike(Arc<str>),
-    /// There are [`TOOLS_MAX`] tools already.
+    /// The catalogue already has [`TOOLS_MAX`] tools.
     TooMany,
-    /// The tools of its source take more than [`OF_SOURCE`], or [`OF_PROVIDER`] where that announced itself.
+    /// The tools of its source exceed [`OF_SOURCE`], or [`OF_PROVIDER`] if the source registered itself.
     SourceTooLarge,
-    /// The tools of all processes that announced themselves take more than [`OF_PROVIDERS`].
+    /// The tools of all processes that registered themselves exceed [`OF_PROVIDERS`].
     ProvidersTooLarge,
-    /// All tools take more than [`OF_CATALOGUE`].
+    /// All tools together exceed [`OF_CATALOGUE`].
     NoRoom,
 }
 
 impl Reason {
-    /// True if the tool had no room, for which only a bound of sizes is the reason.
+    /// True if the tool was refused because of its size.
     #[must_use]
     pub const fn is_of_size(&self) -> bool {
         match self {
@@ -149,7 +152,7 @@ impl std::fmt::Display for Reason {
     }
 }
 
-/// All tools, in the order of their names.
+/// All tools, ordered by name.
 #[derive(Debug, Default)]
 pub struct Catalogue {
     entries: Vec<Arc<Entry>>,
@@ -159,8 +162,8 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// The catalogue of these offers; of two tools with one name, the one that was offered first stays. Schemas are converted
-    /// by `convert`, which says what models can be told of them. What is as it was in `before` is taken over from there.
+    /// Builds the catalogue of these offers. Of two tools with the same name, the one offered first stays. `convert`
+    /// returns the schema that models may see. Entries that are unchanged since `before` are reused.
     #[must_use]
     pub fn new(offers: &[Offer], before: &Self, convert: impl Fn(&Tool) -> Value) -> Self {
         let mut names: BTreeMap<Arc<str>, Arc<Entry>> = BTreeMap::new();
@@ -207,7 +210,7 @@ impl Catalogue {
         Self { entries: names.into_values().collect(), by_name, refused, validators }
     }
 
-    /// These tools of another catalogue.
+    /// Builds a catalogue of these tools of another catalogue.
     #[must_use]
     pub fn of(entries: impl Iterator<Item = Arc<Entry>>) -> Self {
         let names: BTreeMap<Arc<str>, Arc<Entry>> = entries.map(|entry| (Arc::clone(&entry.name), entry)).collect();
@@ -215,37 +218,37 @@ impl Catalogue {
         Self { entries: names.into_values().collect(), by_name, ..Self::default() }
     }
 
-    /// All tools, by name.
+    /// Returns all tools, ordered by name.
     #[must_use]
     pub fn entries(&self) -> &[Arc<Entry>] {
         &self.entries
     }
 
-    /// The tool of this name in calls.
+    /// Returns the tool with this name in calls.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
         self.by_name.get(name).map(|index| &self.entries[*index])
     }
 
-    /// The place of a tool in [`Catalogue::entries`].
+    /// Returns the index of a tool in [`Catalogue::entries`].
     #[must_use]
     pub fn position(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }
 
-    /// What is not offered, and why.
+    /// Returns the refused tools with their reasons.
     #[must_use]
     pub fn refused(&self) -> &[Refused] {
         &self.refused
     }
 
-    /// The schemas that were compiled to check arguments.
+    /// Returns the compiled schemas that check arguments.
     #[must_use]
     pub fn validators(&self) -> &Validators {
         &self.validators
     }
 
-    /// The entry of this name if nothing about it changed.
+    /// Returns the entry of this name if it is unchanged.
     fn same(&self, name: &str, tool: &Arc<Tool>, offer: &Offer) -> Option<Arc<Entry>> {
         let entry = self.get(name)?;
         let same = *entry.tool == **tool
@@ -259,7 +262,7 @@ impl Catalogue {
 }
 
 impl Offer {
-    /// What this program offers itself.
+    /// Builds the offer of the built-in tools.
     #[must_use]
     pub fn built_in(tools: Vec<Tool>) -> Self {
         let tools = tools.into_iter().map(Arc::new).collect();
@@ -284,7 +287,7 @@ impl Offer {
 }
 
 impl PartialEq for Entry {
-    /// The same tool as it is now, under the same name.
+    /// True if both are the same tool with the same content and name.
     fn eq(&self, other: &Self) -> bool {
         (&self.name, &self.tool.source, &self.origin, &self.pin, self.effect, self.usual)
             == (&other.name, &other.tool.source, &other.origin, &other.pin, other.effect, other.usual)
@@ -319,10 +322,10 @@ impl Entry {
         })
     }
 
-    /// Checks the arguments of a call against the schema that models are told.
+    /// Checks the arguments of a call against the schema shown to models.
     ///
     /// # Errors
-    /// What the model has to mend, with its place.
+    /// The problem for the model to fix, with its location.
     pub fn check(&self, arguments: &Value) -> Result<(), String> {
         if !arguments.is_object() {
             return Err("the arguments must be one JSON object".to_owned());

@@ -1,55 +1,56 @@
-//! How calls of tools fail.
+//! Errors of tool calls.
 
 use std::time::Duration;
 
-/// Why a call gave no result. A tool that ran and failed is no such error: its result says so.
+/// The reason why a call returned no result. A tool that ran and failed is not such an error: it returns a result with
+/// an error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct CallError {
-    /// What kind of failure it was.
+    /// The kind of failure.
     pub kind: CallErrorKind,
-    /// What happened and, where there is one, the fix, for an operator; never a secret, one line, capped.
+    /// The cause and, if there is one, the fix, for an operator; without secrets, one line, with a maximum length.
     pub message: String,
-    /// How long the source asked us to wait.
+    /// The delay that the source requested.
     pub retry_after: Option<Duration>,
 }
 
 impl CallError {
-    /// A failure of this kind.
+    /// Builds an error of this kind.
     pub fn new(kind: CallErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), retry_after: None }
     }
 }
 
-/// What kind of failure a call met.
+/// The kind of a call's failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallErrorKind {
     /// There is no connection to the source; nothing was sent.
     Unavailable,
-    /// The connection broke, or the session was lost, after the call was sent: whether it ran is unknown.
+    /// The connection or the session was lost after the call was sent: it may have run.
     Lost,
-    /// No answer in time: whether it ran is unknown.
+    /// The call timed out: it may have run.
     Timeout,
-    /// The credentials were not accepted (401).
+    /// The credentials were rejected (401).
     Unauthorized,
-    /// The credentials are not enough (403), or the source does not let us do this.
+    /// The credentials are insufficient (403), or the source forbids the call.
     Forbidden,
     /// The source has no such tool, resource or prompt.
     NotFound,
-    /// The source takes no more calls for now (429).
+    /// The source accepts no more calls at present (429).
     RateLimited,
-    /// The arguments were refused.
+    /// The arguments were rejected.
     InvalidArguments,
-    /// The source failed (5xx, an error of the protocol).
+    /// The source failed (5xx, or a protocol error).
     Failed,
-    /// The answer was none of the protocol.
+    /// The response violates the protocol.
     Malformed,
-    /// The call or its answer is larger than what is carried.
+    /// The call or its response exceeds the size limit.
     TooLarge,
 }
 
 impl CallErrorKind {
-    /// The label in logs.
+    /// Returns the label in logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -67,7 +68,7 @@ impl CallErrorKind {
         }
     }
 
-    /// The call may have run although there is no result.
+    /// True if the call may have run although there is no result.
     #[must_use]
     pub const fn may_have_run(self) -> bool {
         match self {

@@ -1,6 +1,6 @@
-//! How often tools may be called: sliding windows by kind and by tool, and a pause between two calls of one tool, for each
-//! person. Each is an account of the limiter, so quotas outlive restarts and are exact over processes. A call that is refused
-//! counts nowhere.
+//! Rate limits of tool calls: for each person, sliding windows by category and by tool, and a cooldown between two
+//! calls of one tool. Each is an account of the limiter, so quotas survive restarts and are exact across processes. A
+//! refused call counts nowhere.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::keys;
 use crate::limits::account::{Account, Scope, Share};
 use crate::limits::{Cost, Limits, Refusal, Request, Reservation, Step};
 
-/// How long a kind that disables itself stays closed to a person who went over its limit.
+/// The time for which an auto-disabled category stays closed to a person who exceeded its limit.
 pub const DISABLED_FOR: Duration = Duration::from_secs(3_600);
 
-/// How many calls there may be in how long.
+/// A maximum number of calls per window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     /// Calls; at least 1.
@@ -28,29 +28,29 @@ pub struct Rate {
 /// The limits in force.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolLimits {
-    /// By kind; a kind that is missing has no limit.
+    /// Limits by category; a category without an entry has no limit.
     pub kinds: HashMap<ToolKind, Rate>,
-    /// By tool: patterns of names; the first that matches counts.
+    /// Limits by tool: name patterns; the first match applies.
     pub tools: Vec<(String, Rate)>,
-    /// Kinds that stay closed for [`DISABLED_FOR`] to a person who goes over their limit.
+    /// Categories that close for [`DISABLED_FOR`] to a person who exceeds their limit.
     pub auto_disable: Vec<ToolKind>,
-    /// The least time between two calls of one tool by one person; patterns of names, the first that matches counts.
+    /// The minimum time between two calls of one tool by one person: name patterns; the first match applies.
     pub cooldown: Vec<(String, Duration)>,
 }
 
-/// Why a call has to wait.
+/// The reason why a call is refused for now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limited {
     /// The window is full.
     Window(Duration),
-    /// The tool was called a moment ago.
+    /// The tool was called too recently.
     Cooldown(Duration),
-    /// The kind is closed to this person.
+    /// The category is closed to this person.
     Disabled(Duration),
 }
 
 impl Limited {
-    /// Time after which the same call is accepted, if nothing else happens.
+    /// Returns the time after which the same call is accepted, if nothing else happens.
     #[must_use]
     pub const fn retry_after(self) -> Duration {
         match self {
@@ -59,32 +59,32 @@ impl Limited {
     }
 }
 
-/// What an account of a call stands for.
+/// The purpose of an account of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Quota {
-    /// The kind is closed to this person.
+    /// The closure of a category for a person.
     Closed,
-    /// The pause after the last call.
+    /// The cooldown after the last call.
     Pause,
-    /// The window of a kind; going over it closes the kind where it is true.
+    /// The window of a category; if true, exceeding it closes the category.
     Kind(bool),
     /// The window of a tool.
     Tool,
 }
 
-/// One call that asks for its place in all accounts that it counts in.
+/// One call with its step on all of its accounts.
 #[derive(Debug, Clone)]
 pub struct CallStep {
-    /// The step of the limiter; `None` when no limit is about the call.
+    /// The step for the limiter; `None` if no limit applies to the call.
     pub request: Option<Request>,
-    /// What the first accounts of the step stand for, in order.
+    /// The purposes of the first accounts of the step, in order.
     quotas: Vec<Quota>,
     person: Person,
     kind: ToolKind,
 }
 
 impl ToolLimits {
-    /// The step that counts a call of this id, which no other call has; `budgets` are further accounts that it counts in.
+    /// Builds the step that counts a call. Its id must be unique; `budgets` are further accounts in which it counts.
     #[must_use]
     pub fn step(&self, person: &Person, entry: &Entry, budgets: Vec<Share>, call: TurnId) -> CallStep {
         let (kind, name) = (entry.tool.kind, &*entry.name);
@@ -106,7 +106,7 @@ impl ToolLimits {
 }
 
 impl CallStep {
-    /// Why the call has to wait, and the step that closes its kind where that follows.
+    /// Returns the reason for the refusal, and the step that closes the category if one is required.
     #[must_use]
     pub fn refused(&self, refusal: &Refusal) -> (Limited, Option<Request>) {
         let quota = refusal.account.and_then(|account| self.quotas.get(account.place));
@@ -115,7 +115,7 @@ impl CallStep {
             (Some(Quota::Closed), _) => (Limited::Disabled(wait), None),
             (Some(Quota::Pause), _) => (Limited::Cooldown(wait), None),
             (Some(Quota::Kind(true)), Some(Request { step: Step::Reserve(ask), .. })) => {
-                // Twice the limit: an account that holds this has no room for a call that takes nothing of it.
+                // Twice the limit fills the account, so that it refuses even a call with an amount of zero.
                 let closing = share(&self.person, ("closed", self.kind.as_str()), CLOSED, 2);
                 (Limited::Disabled(DISABLED_FOR), Some(reserve(vec![closing], ask.turn.clone(), true)))
             }
@@ -124,10 +124,10 @@ impl CallStep {
     }
 }
 
-/// The account that closes a kind.
+/// The rate of the account that closes a category.
 const CLOSED: Rate = Rate { calls: 1, window: DISABLED_FOR };
 
-/// An account of one person, in all communities of their door.
+/// Builds an account of one person, shared by all communities of their door.
 fn share(person: &Person, (word, what): (&str, &str), rate: Rate, amount: u64) -> Share {
     let account = Account {
         scope: Scope::Member,
@@ -139,7 +139,7 @@ fn share(person: &Person, (word, what): (&str, &str), rate: Rate, amount: u64) -
     Share { account, limit: rate.calls.into(), amount: Some(amount) }
 }
 
-/// A call ends at once for the limiter: it is never settled.
+/// Builds a reservation without a lease: a call is complete for the limiter at once and is never settled.
 fn reserve(shares: Vec<Share>, turn: TurnId, exempt: bool) -> Request {
     let limits = Limits { messages: 0, tokens: 0 };
     let reservation = Reservation { turn, tokens: 0, lease: Duration::ZERO, limits, exempt };
@@ -160,7 +160,7 @@ mod tests {
     use crate::limits::Decision;
     use crate::limits::member_windows::MemberWindows;
 
-    /// Calls as a turn makes them.
+    /// Tool calls as a turn makes them.
     #[derive(Default)]
     struct Calls {
         book: MemberWindows,

@@ -1,17 +1,18 @@
-//! The names that models call tools by.
+//! The tool names that models use in calls.
 
 use crate::hex::hex;
 use sha2::{Digest, Sha256};
 
 use super::Source;
 
-/// The longest name that providers take, in bytes; they take `^[A-Za-z0-9_-]{1,64}$`.
+/// The maximum length of a name, in bytes; providers accept `^[A-Za-z0-9_-]{1,64}$`.
 pub const NAME_MAX: usize = 64;
-/// Digits of the hash that a changed name ends with.
+/// The number of hash digits at the end of a changed name.
 const HASH_DIGITS: usize = 8;
 
-/// The name of a tool in calls: its own for a tool of this program, `<server>__<tool>` for one of a server. A name that
-/// providers would refuse is changed and ends with a hash of what it was, so equal tools have equal names for ever.
+/// Returns the name of a tool in calls: its own name for a built-in tool, `<server>__<tool>` for a tool of a server. A
+/// name that providers would reject is changed and ends with a hash of the original, so equal tools always have equal
+/// names.
 #[must_use]
 pub fn callable(source: &Source, name: &str) -> String {
     let whole = match source {
@@ -31,7 +32,7 @@ const fn is_legal(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }
 
-/// What two names have in common that people cannot tell apart at a glance.
+/// Returns a canonical form that visually confusable names share.
 #[must_use]
 pub fn skeleton(name: &str) -> String {
     name.chars()

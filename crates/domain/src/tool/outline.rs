@@ -1,4 +1,4 @@
-//! The tables and columns of databases, as the model of one caller is told of them before its first statement.
+//! The tables and columns of databases, as shown to the model of one caller before its first statement.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -11,48 +11,48 @@ use super::rights::Verdict;
 use crate::clean::clean;
 use crate::completion::ToolSpec;
 
-/// The most bytes of tables and columns in the description of one tool.
+/// The maximum size of the tables and columns in the description of one tool, in bytes.
 pub const OUTLINE_BYTES: usize = 4 * 1024;
-/// The most columns of one table that are told.
+/// The maximum number of columns shown for one table.
 const COLUMNS_MAX: usize = 64;
-/// Stands after the columns of a table that are told, if there are more.
+/// The text after the columns shown if there are more.
 const MORE_COLUMNS: &str = ", ...";
-/// Bytes that are kept for the count of tables that have no room.
+/// The bytes reserved for the number of omitted tables.
 const MORE_TABLES_BYTES: usize = 40;
 
-/// The databases that a tool reaches.
+/// The databases available through a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outline {
-    /// What the tool does, without its tables.
+    /// The description of the tool, without its tables.
     pub about: String,
-    /// The tables that its calls may be about.
+    /// The tables available to its calls.
     pub tables: Vec<Table>,
 }
 
 /// One table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// The name of the database for members.
+    /// The name of the database, for display.
     pub database: String,
     /// The name in that database.
     pub name: String,
-    /// Names of its columns; empty if they could not be read.
+    /// The names of its columns; empty if they are unreadable.
     pub columns: Arc<[String]>,
 }
 
-/// How much of a table its caller may be told.
+/// The openness of a table to its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Openness {
-    /// Each call about it is denied.
+    /// Every call on it is denied.
     Closed,
-    /// Somebody else has to approve each call about it.
+    /// Every call on it requires the approval of another person.
     Named,
-    /// The caller may read it, or approves it alone.
+    /// The caller may read it, or is the approver.
     Open,
 }
 
-/// Returns the tool as the model of this caller is told of it: with the tables and columns that the rules let the caller use, the names of
-/// tables first, in at most [`OUTLINE_BYTES`]. Costs at most linear time in the columns times the rules.
+/// Returns the tool as shown to the model of this caller: with the tables and columns that the rules allow, table names
+/// first, in at most [`OUTLINE_BYTES`]. Takes at most linear time in the number of columns times the number of rules.
 #[must_use]
 pub fn outlined(entry: &Entry, outline: &Outline, access: &Access) -> ToolSpec {
     let Outline { about, tables } = outline;
@@ -89,10 +89,10 @@ pub fn outlined(entry: &Entry, outline: &Outline, access: &Access) -> ToolSpec {
     ToolSpec { description: text, ..ToolSpec::clone(&entry.spec) }
 }
 
-/// Adds the columns of a table that may be told, as far as they have room.
+/// Adds the columns of a table that may be shown, as far as they fit.
 fn add_columns(text: &mut String, left: &mut usize, table: &Table, tells: impl Fn(&str) -> bool) {
     for (told, column) in table.columns.iter().filter(|column| tells(column)).enumerate() {
-        // A database is asked by the operator's leave, but names in it can be anybody's words.
+        // The operator permits queries of the database, but names in it may be text from any author.
         let column = format!("{}{}", if told == 0 { ": " } else { ", " }, clean(column, usize::MAX).replace('\n', " "));
         let Some(rest) = left.checked_sub(column.len()).filter(|_| told < COLUMNS_MAX) else {
             text.push_str(MORE_COLUMNS);
@@ -103,7 +103,7 @@ fn add_columns(text: &mut String, left: &mut usize, table: &Table, tells: impl F
     }
 }
 
-/// The arguments of calls about one table.
+/// The arguments of calls on one table.
 struct Asked(Map<String, Value>);
 
 impl Asked {

@@ -1,26 +1,26 @@
-//! Pictures that tools gave, as they are posted with the answer of their turn.
+//! Images returned by tools, as posted with the answer of their turn.
 
 use super::Image;
 use crate::attachment::Pixels;
 use crate::outgoing::{FILE_BYTES_MAX, File, Part};
 
-/// The most pictures of one turn that are posted.
+/// The maximum number of images posted per turn.
 pub const PICTURES_MAX: usize = 4;
-/// The most bytes of all of them together.
+/// The maximum total size of these images, in bytes.
 pub const PICTURES_BYTES: usize = 8 * 1024 * 1024;
 
-/// What became of a picture.
+/// The result of adding an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
-    /// It is posted.
+    /// The image will be posted.
     Added,
-    /// It is among those that are posted already.
+    /// The same image is already among those to be posted.
     Known,
-    /// It is not posted.
+    /// The image will not be posted.
     LeftOut,
 }
 
-/// The pictures of one turn.
+/// The images of one turn.
 #[derive(Debug, Default)]
 pub struct Pictures {
     files: Vec<File>,
@@ -28,8 +28,8 @@ pub struct Pictures {
 }
 
 impl Pictures {
-    /// Takes a picture of this tool over, when there is room for it and its bytes are a picture, whatever the tool said of them. The
-    /// same picture counts once.
+    /// Adds an image of this tool if there is room and its bytes are an image, regardless of the declared media type.
+    /// Equal images count once.
     pub fn take(&mut self, tool: &str, image: &Image) -> Taken {
         let bytes = image.bytes.len();
         if self.files.iter().any(|file| file.bytes == image.bytes) {
@@ -46,13 +46,13 @@ impl Pictures {
         Taken::Added
     }
 
-    /// Whether a picture of so many bytes may be taken over.
+    /// True if there is room for an image of this size.
     #[must_use]
     pub fn has_room(&self, bytes: usize) -> bool {
         self.files.len() < PICTURES_MAX && bytes <= FILE_BYTES_MAX && self.bytes + bytes <= PICTURES_BYTES
     }
 
-    /// The pictures as parts of an answer.
+    /// Returns the images as parts of an answer.
     #[must_use]
     pub fn to_parts(&self) -> Vec<Part> {
         self.files.iter().cloned().map(Part::File).collect()
@@ -63,7 +63,7 @@ impl Pictures {
 mod tests {
     use super::*;
 
-    /// A GIF of this size, with something behind it.
+    /// Builds a GIF of this size, followed by these bytes.
     fn gif(width: u16, height: u16, behind: &[u8]) -> Image {
         let size = [width.to_le_bytes(), height.to_le_bytes()].concat();
         Image { mime: "image/png".to_owned(), bytes: [b"GIF89a", &*size, &[0; 16], behind].concat().into() }

@@ -1,4 +1,4 @@
-//! What a tool gave back: untrusted data, cut to its bounds.
+//! Results of tools: untrusted data, truncated to bounds.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-/// Bytes of text that a result is cut to unless configured otherwise.
+/// The default maximum text size of a result, in bytes.
 pub const RESULT_BYTES: usize = 65_536;
 
 /// The bounds of one result.
@@ -14,11 +14,11 @@ pub const RESULT_BYTES: usize = 65_536;
 pub struct ResultLimits {
     /// Bytes of text that are shown, at least 1.
     pub shown: usize,
-    /// Bytes of text that are kept whole beside what is shown, so that the rest can be paged through.
+    /// Bytes of text that are kept in full beside the shown part, for paging.
     pub kept: usize,
-    /// Images that are kept; the others are told of in words.
+    /// The maximum number of images; further images are described in words.
     pub images: usize,
-    /// Bytes of one image; a larger one is told of in words.
+    /// The maximum size of one image, in bytes; a larger one is described in words.
     pub image_bytes: usize,
 }
 
@@ -28,14 +28,14 @@ impl Default for ResultLimits {
     }
 }
 
-/// What a tool gave back.
+/// The result of a tool call.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolResult {
     /// The parts in the order of the source.
     pub parts: Vec<Part>,
-    /// The tool ran and failed; the parts say why.
+    /// True if the tool ran and failed; the parts contain the reason.
     pub is_error: bool,
-    /// What was cut; none when everything is in the parts.
+    /// The truncation; none if the parts are complete.
     pub cut: Option<Cut>,
 }
 
@@ -44,29 +44,29 @@ pub struct ToolResult {
 pub enum Part {
     /// Text.
     Text(String),
-    /// Data that has no text beside it.
+    /// Data without a text form.
     Structured(Arc<Value>),
-    /// A picture.
+    /// An image.
     Image(Image),
-    /// The address of something that the source can be asked for.
+    /// A link to a resource of the source.
     Link(Link),
     /// The text of a resource.
     Resource {
-        /// Its address at the source.
+        /// The URI at the source.
         uri: String,
         /// The text.
         text: String,
     },
-    /// Something that cannot be shown, in words, such as a sound.
+    /// A description of content that cannot be shown, such as audio.
     Omitted(String),
 }
 
-/// A picture in a result.
+/// An image in a result.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Image {
-    /// The media type that the source told.
+    /// The media type declared by the source.
     pub mime: String,
-    /// The file as it is.
+    /// The content of the file.
     pub bytes: Arc<[u8]>,
 }
 
@@ -76,38 +76,38 @@ impl fmt::Debug for Image {
     }
 }
 
-/// The address of something at the source.
+/// A link to a resource of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// The address.
+    /// The URI.
     pub uri: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What it is about; none when the source did not say.
+    /// The description; none if the source gave none.
     pub description: Option<String>,
 }
 
-/// What is missing from the parts of a result.
+/// The truncated part of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
-    /// Bytes of the whole text; when the source sent more than one message may have, an estimate.
+    /// The size of the full text in bytes; an estimate if the source sent more than one message may hold.
     pub bytes: u64,
-    /// The whole text, to be paged through; none when it is longer than what is kept.
+    /// The full text, for paging; none if it exceeds the maximum that is kept.
     pub whole: Option<Arc<str>>,
 }
 
 impl ToolResult {
-    /// A result that is nothing but this text.
+    /// Builds a result of this text only.
     pub fn text(text: impl Into<String>) -> Self {
         Self { parts: vec![Part::Text(text.into())], ..Self::default() }
     }
 
-    /// The failure of a tool in these words.
+    /// Builds a tool failure with this message.
     pub fn failure(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }
     }
 
-    /// The pictures, in order.
+    /// Returns the images, in order.
     pub fn images(&self) -> impl Iterator<Item = &Image> {
         self.parts.iter().filter_map(|part| match part {
             Part::Image(image) => Some(image),
@@ -115,7 +115,7 @@ impl ToolResult {
         })
     }
 
-    /// All parts as one text: a line for what is no text.
+    /// Returns all parts as one text, with one line for each part that is not text.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = String::new();
@@ -123,7 +123,7 @@ impl ToolResult {
             if !text.is_empty() {
                 text.push('\n');
             }
-            // Writing into a string cannot fail.
+            // Writing to a `String` is infallible.
             let _ = match part {
                 Part::Text(own) => write!(text, "{own}"),
                 Part::Structured(value) => write!(text, "{value}"),
@@ -139,8 +139,8 @@ impl ToolResult {
         text
     }
 
-    /// The same within its bounds: a text that is too long keeps its head and its tail with a line between them that says what
-    /// is missing, and images beyond the bounds become words.
+    /// Truncates the result to its bounds. A longer text keeps its head and tail, with a line between them that states
+    /// the omission. Images beyond the bounds are replaced by descriptions.
     #[must_use]
     pub fn within(mut self, limits: ResultLimits) -> Self {
         let mut images = 0;
@@ -164,10 +164,11 @@ impl ToolResult {
     }
 }
 
-/// Bytes that the line about a cut takes at most.
+/// The maximum size of the truncation line, in bytes.
 const MARKER_BYTES: usize = 64;
 
-/// The first three quarters and the last quarter of `most` bytes of a text, cut between characters, with a line between them.
+/// Returns the first three quarters and the last quarter of `most` bytes of a text, split at character boundaries, with
+/// a line between them.
 fn head_and_tail(text: &str, most: usize, bytes: u64) -> String {
     let room = most.saturating_sub(MARKER_BYTES);
     let head = &text[..text.floor_char_boundary(room - room / 4)];

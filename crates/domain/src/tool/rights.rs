@@ -1,4 +1,5 @@
-//! Who may use which tool: a table of rules, asked twice: for what a caller's model may see, and again for each call.
+//! Access rules of tools: a table, evaluated first for the tools that a caller's model may see, and again for each
+//! call.
 
 use std::str::FromStr;
 
@@ -8,15 +9,15 @@ use super::{Effect, Tool};
 use crate::ids::{Person, Place};
 pub use crate::wildcard::matches;
 
-/// What is decided about a call.
+/// The decision about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It runs.
     Auto,
-    /// A person is asked first.
+    /// The call requires approval.
     Ask,
-    /// It does not run.
+    /// The call is denied.
     Deny,
 }
 
@@ -30,7 +31,7 @@ impl FromStr for Verdict {
 }
 
 impl Verdict {
-    /// The word in configuration and logs.
+    /// Returns the word in configuration and logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -48,25 +49,26 @@ pub struct Rule {
     pub tools: String,
     /// `read` or `write`.
     pub operation: Option<Operation>,
-    /// What the call is about, such as a table or a folder; a pattern.
+    /// A pattern of resources, such as tables or folders.
     pub resource: Option<String>,
-    /// Ids of roles, one of which the caller has.
+    /// Ids of roles; the caller must hold one of them.
     pub roles: Vec<String>,
     /// Ids of callers.
     pub users: Vec<String>,
-    /// Ids of places, or of the places above them.
+    /// Ids of places, or of their parents.
     pub channels: Vec<String>,
     /// Names of doors.
     pub doors: Vec<String>,
-    /// Ids of roles whose holders the rule is not about. At a door whose role ids are unknown, no caller holds one.
+    /// Ids of roles whose holders are excluded from the rule. At a door whose role ids are unknown, no caller holds
+    /// one.
     pub except: Vec<String>,
-    /// What is decided.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Ids of roles that may approve; none leaves it to the caller.
+    /// Ids of roles that may approve; if empty, the caller approves.
     pub approvers: Vec<String>,
 }
 
-/// Whether a call reads or writes.
+/// The operation of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
@@ -89,7 +91,7 @@ impl FromStr for Operation {
 }
 
 impl Operation {
-    /// The operation of a tool that does not say more than its effect.
+    /// Returns the operation of a tool that declares only its effect.
     #[must_use]
     pub const fn of(effect: Effect) -> Self {
         match effect {
@@ -99,63 +101,64 @@ impl Operation {
     }
 }
 
-/// Whose call it is, and where it comes from.
+/// The author of a call, with the place of the request.
 #[derive(Debug, Clone, Copy)]
 pub struct Caller<'a> {
-    /// Who asked.
+    /// The person who made the request.
     pub person: &'a Person,
-    /// Ids of their roles.
+    /// The ids of the person's roles.
     pub roles: &'a [String],
-    /// Where they asked.
+    /// The place of the request.
     pub place: &'a Place,
-    /// The place above it.
+    /// The parent place.
     pub parent: Option<&'a Place>,
-    /// Ids in rules are those of this door. At another door they could be anybody's, so a rule that lists ids concerns nobody there,
-    /// unless it names the door.
+    /// True if the ids in rules belong to this door. At another door, equal ids may belong to other people, so a rule
+    /// that lists ids matches no caller there unless it names the door.
     pub known: bool,
 }
 
-/// What a call is about.
+/// The content of a call that rules match.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
     /// The name of the tool in calls.
     pub tool: &'a str,
-    /// What it does.
+    /// The operation.
     pub operation: Operation,
-    /// The texts that it may be about: each is matched against patterns of resources.
+    /// The texts that may name its resources: each is matched against resource patterns.
     pub resources: &'a [&'a str],
-    /// What it mentions besides: it can be forbidden, and allows nothing.
+    /// Further mentions: they can cause a denial, but never permit a call.
     pub mentions: &'a [String],
-    /// These are all. If not, the rest could be what a rule forbids, and is not what it allows.
+    /// True if these are all resources. If not, the rest counts as matching every rule that forbids and no rule that
+    /// allows.
     pub complete: bool,
 }
 
-/// A decision, and the row that made it.
+/// A verdict with its rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decided {
-    /// What is decided.
+    /// The verdict.
     pub verdict: Verdict,
-    /// The place of the rule in the table; none when no rule matched.
+    /// The index of the rule in the table; none if no rule matched.
     pub rule: Option<usize>,
 }
 
-/// Who may call a tool at all, whatever the rules allow.
+/// The callers that may use a tool at all, regardless of the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Audience {
     /// Every caller.
     #[default]
     Everyone,
-    /// Operators of the bot alone, at a door where their ids are known.
+    /// Operators of the bot only, at a door where their ids are known.
     Operators,
 }
 
-/// What a tool is when no rule says otherwise: a person is asked before it destroys something.
+/// Returns the verdict if no rule matches: a destructive call requires approval.
 #[must_use]
 pub fn usual(tool: &Tool) -> Verdict {
     if tool.annotations.destructive == Some(true) { Verdict::Ask } else { Verdict::Auto }
 }
 
-/// Decides about one call. A rule that denies wins wherever it stands; of the others the first that matches decides.
+/// Decides on one call. A rule that denies takes precedence at any position; otherwise the first match decides.
 #[must_use]
 pub fn decide(rules: &[Rule], caller: Caller<'_>, call: Call<'_>, usual: Verdict) -> Decided {
     let matching = |(_, rule): &(usize, &Rule)| rule.is_for(caller) && rule.matches(call);
@@ -166,37 +169,38 @@ pub fn decide(rules: &[Rule], caller: Caller<'_>, call: Call<'_>, usual: Verdict
     }
 }
 
-/// Tools that a caller's model is not told of, because each call of them is denied.
+/// Tools that are hidden from a caller's model because every call of them is denied.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Hidden {
     /// The pattern of their names.
     tools: String,
-    /// The operation of their calls; none for every one.
+    /// The operation of their calls; none for every operation.
     operation: Option<Operation>,
-    /// For whom they are; none for everyone.
+    /// The audience of the tools; none for every audience.
     audience: Option<Audience>,
 }
 
 impl Hidden {
-    /// Tools whose names fit a pattern.
+    /// Selects the tools whose names match a pattern.
     #[must_use]
     pub fn of(tools: &str) -> Self {
         Self { tools: tools.to_owned(), operation: None, audience: None }
     }
 
-    /// Tools that are for operators alone.
+    /// Selects the tools that only operators may use.
     #[must_use]
     pub fn for_operators() -> Self {
         Self { audience: Some(Audience::Operators), ..Self::of("*") }
     }
 
-    /// True if the name of each tool has to be compared with a pattern.
+    /// True if tool names must be compared with a pattern.
     #[must_use]
     pub fn reads_names(&self) -> bool {
         self.tools != "*"
     }
 
-    /// True if the tool of this name, effect and audience is one of them. All calls of a tool have the operation of its effect.
+    /// True if the tool with this name, effect and audience is selected. All calls of a tool have the operation of its
+    /// effect.
     #[must_use]
     pub fn fits(&self, tool: &str, effect: Effect, audience: Audience) -> bool {
         self.audience.is_none_or(|only| only == audience)
@@ -205,7 +209,7 @@ impl Hidden {
     }
 }
 
-/// The tools that a caller's model is not told of, because each call of them would be denied.
+/// Returns the tools that are hidden from a caller's model because every call of them would be denied.
 pub fn hides<'a>(rules: &'a [Rule], caller: Caller<'a>) -> impl Iterator<Item = Hidden> {
     let always = |rule: &&Rule| rule.verdict == Verdict::Deny && rule.resource.is_none();
     let hidden = |rule: &Rule| Hidden { operation: rule.operation, ..Hidden::of(&rule.tools) };
@@ -213,7 +217,7 @@ pub fn hides<'a>(rules: &'a [Rule], caller: Caller<'a>) -> impl Iterator<Item = 
 }
 
 impl Rule {
-    /// A row about these tools that holds for everybody and everything; where it asks, the caller may approve.
+    /// Builds a rule about these tools for every caller and resource; if it requires approval, the caller may approve.
     #[must_use]
     pub fn everywhere(tools: &str, verdict: Verdict) -> Self {
         Self {
@@ -230,7 +234,7 @@ impl Rule {
         }
     }
 
-    /// Returns true if the rule is about this caller.
+    /// True if the rule applies to this caller.
     #[must_use]
     pub fn is_for(&self, caller: Caller<'_>) -> bool {
         let any = |ids: &[String], wanted: &str| ids.iter().any(|id| id == wanted);
@@ -246,7 +250,8 @@ impl Rule {
             && (self.doors.is_empty() || any(&self.doors, caller.place.door.as_str()))
     }
 
-    /// What forbids or asks matches when one of the resources does; what allows, only when all of them do.
+    /// Matches the resources. A rule that denies or requires approval matches if one resource matches; a rule that
+    /// allows, only if all resources match.
     fn matches(&self, call: Call<'_>) -> bool {
         let resource = self.resource.as_ref().is_none_or(|pattern| match self.verdict {
             Verdict::Ask | Verdict::Deny => {

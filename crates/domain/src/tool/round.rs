@@ -1,4 +1,4 @@
-//! The calls of one turn: how many there may be, and which repeat themselves.
+//! The calls of one turn: their maximum number, and the detection of repeated calls.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::arguments_hash::ArgumentsHash;
 use crate::completion::ToolCall;
 use crate::hex::hex;
 
-/// How often the same tool may be called with the same arguments in one turn.
+/// The maximum number of calls of the same tool with the same arguments in one turn.
 pub const REPEATS_MAX: u32 = 2;
 
-/// What is left to a turn.
+/// The remaining calls of a turn.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Allowance {
     rounds: u32,
     calls: u32,
-    /// How often each call was made, by its hash.
+    /// The number of times each call was made, by its hash.
     made: HashMap<ArgumentsHash, u32>,
 }
 
-/// The hash of a call.
+/// Returns the hash of a call.
 #[must_use]
 pub fn hash_of(entry: &Entry, arguments: &Map<String, Value>) -> ArgumentsHash {
     let mut hash = Sha256::new();
@@ -37,32 +37,32 @@ pub fn hash_of(entry: &Entry, arguments: &Map<String, Value>) -> ArgumentsHash {
     ArgumentsHash(hex(&hash.finalize()))
 }
 
-/// A call that may go on to rights, limits and its source.
+/// A valid call, ready for the checks of rights and limits and for its source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ready {
     /// The call as the model made it.
     pub call: ToolCall,
-    /// Its tool.
+    /// The tool.
     pub entry: Arc<Entry>,
-    /// Its arguments, which fit the schema.
+    /// The arguments, valid under the schema.
     pub arguments: Map<String, Value>,
-    /// What it is bound to.
+    /// The hash to which the call is bound.
     pub hash: ArgumentsHash,
 }
 
-/// What becomes of one call of a round.
+/// The plan for one call of a round.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Planned {
-    /// It may run.
+    /// The call may run.
     Run(Box<Ready>),
-    /// It gets this error as its result, which the model reads.
+    /// The call gets this error as its result, for the model.
     Answer(ToolCall, Problem),
-    /// It is a call of what the turn answers by itself: its result.
+    /// The turn answers the call itself with this result.
     Told(ToolCall, String),
 }
 
 impl Planned {
-    /// The call as the model made it.
+    /// Returns the call as the model made it.
     #[must_use]
     pub fn call(&self) -> &ToolCall {
         match self {
@@ -72,40 +72,40 @@ impl Planned {
     }
 }
 
-/// Why a call does not run.
+/// The reason why a call does not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// There is no such tool, or the caller may not see it.
+    /// The tool does not exist or is hidden from the caller.
     #[error("there is no tool {0:?}: use only the tools that you were given")]
     Unknown(String),
-    /// The arguments are no JSON.
+    /// The arguments are not valid JSON.
     #[error("the arguments are not JSON ({0}): send one JSON object")]
     NotJson(String),
-    /// The arguments do not fit the schema.
+    /// The arguments do not match the schema.
     #[error("the arguments do not fit: {0}")]
     Misfit(String),
-    /// The same call was made often enough.
+    /// The same call was made the maximum number of times.
     #[error("this call was made with the same arguments before: use the results that you have")]
     Repeated,
-    /// No calls are left in this turn.
+    /// The turn has no calls left.
     #[error("no more tool calls are allowed in this answer: answer with what you have")]
     Spent,
 }
 
 impl Allowance {
-    /// What a turn may do: rounds of calls, and calls in all of them.
+    /// Builds the allowance of a turn: the number of rounds, and the number of calls in all rounds.
     #[must_use]
     pub fn new(rounds: u32, calls: u32) -> Self {
         Self { rounds, calls, made: HashMap::new() }
     }
 
-    /// Whether tools are offered in the next call of the model.
+    /// True if the next model call offers tools.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         self.rounds > 0 && self.calls > 0
     }
 
-    /// Plans one round: each call in the order of the model. `visible` says which tools the caller may see.
+    /// Plans one round: each call in the order of the model. `visible` returns true for tools that the caller may see.
     pub fn plan(
         &mut self,
         calls: Vec<ToolCall>,
@@ -116,21 +116,21 @@ impl Allowance {
         calls.into_iter().map(|call| self.plan_one(call, catalogue, &visible)).collect()
     }
 
-    /// One round fewer is left.
+    /// Consumes one round.
     pub fn begin_round(&mut self) {
         self.rounds = self.rounds.saturating_sub(1);
     }
 
-    /// One call fewer is left.
+    /// Consumes one call.
     ///
     /// # Errors
-    /// There was none.
+    /// [`Problem::Spent`] if no call was left.
     pub fn spend(&mut self) -> Result<(), Problem> {
         self.calls = self.calls.checked_sub(1).ok_or(Problem::Spent)?;
         Ok(())
     }
 
-    /// Plans one call of the round that was begun last.
+    /// Plans one call of the current round.
     pub fn plan_one(&mut self, call: ToolCall, catalogue: &Catalogue, visible: impl Fn(&Entry) -> bool) -> Planned {
         match self.ready(&call, catalogue, visible) {
             Ok(ready) => Planned::Run(Box::new(ready)),
@@ -156,8 +156,8 @@ impl Allowance {
 }
 
 impl Ready {
-    /// A call bound to its tool as it is in this catalogue, whatever is left to its turn. `visible` says which tools the caller may
-    /// see.
+    /// Binds a call to its tool in this catalogue, regardless of the turn's remaining calls. `visible` returns true for
+    /// tools that the caller may see.
     ///
     /// # Errors
     /// See [`Problem`].
@@ -166,7 +166,7 @@ impl Ready {
         let entry = entry.ok_or_else(|| Problem::Unknown(call.name.chars().take(64).collect()))?;
         let mut arguments = read(&call.arguments)?;
         if let Err(misfit) = entry.check(&arguments) {
-            // Many models write null for an argument that they leave out.
+            // Many models write null for an omitted argument.
             let fits =
                 leave_out_nulls(&mut arguments, &entry.tool.input_schema.to_value()) && entry.check(&arguments).is_ok();
             fits.then_some(()).ok_or(Problem::Misfit(misfit))?;
@@ -177,7 +177,7 @@ impl Ready {
     }
 }
 
-/// Leaves out each null for an argument that is not required. True if there was one.
+/// Removes each null for an optional argument. Returns true if it removed one.
 fn leave_out_nulls(arguments: &mut Value, schema: &Value) -> bool {
     let Value::Object(given) = arguments else { return false };
     let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -186,7 +186,7 @@ fn leave_out_nulls(arguments: &mut Value, schema: &Value) -> bool {
     given.len() < before
 }
 
-/// Arguments as models write them: an object, an object written as a string, or nothing at all.
+/// Parses arguments as models write them: an object, an object written as a string, or nothing.
 pub(super) fn read(arguments: &str) -> Result<Value, Problem> {
     if arguments.trim().is_empty() {
         return Ok(Value::Object(Map::new()));
@@ -220,7 +220,7 @@ mod tests {
         ToolCall { id: "1".to_owned(), name: name.to_owned(), arguments: arguments.to_owned() }
     }
 
-    /// What becomes of each call, in words.
+    /// Describes the plan of each call in words.
     fn plan(allowance: &mut Allowance, calls: &[(&str, &str)]) -> Vec<String> {
         let calls = calls.iter().map(|(name, arguments)| call(name, arguments)).collect();
         let planned = allowance.plan(calls, &catalogue(), |_| true);
@@ -253,7 +253,7 @@ mod tests {
         let catalogue = Catalogue::new(&[offer], &Catalogue::default(), |tool| tool.input_schema.to_value());
         let bind = |arguments: &str| Ready::bind(&call("a__x", arguments), &catalogue, |_| true);
         assert!(bind(r#"{"n":null}"#).unwrap_err().to_string().contains("/n: null is not of type"));
-        // What the schema allows is meant.
+        // A null that the schema allows is intended.
         assert_eq!(bind(r#"{"n":1,"m":null}"#).unwrap().arguments.len(), 2);
     }
 

@@ -1,5 +1,6 @@
-//! The schema of a tool's arguments as providers accept it. Sources write any JSON Schema; providers take a small part of it, each
-//! another one, so models are told the part that all take, and arguments are checked against that part; the source checks the rest.
+//! Conversion of a tool's argument schema to the form that providers accept. Sources use any JSON Schema; each provider
+//! supports a different small subset. Models see the common subset, and arguments are checked against it; the source
+//! checks the rest.
 
 mod keywords;
 
@@ -12,43 +13,44 @@ use self::keywords::{Keyword, kept_as_is};
 use super::Tool;
 use crate::clean::clean;
 
-/// The most schemas in one; what comes after them takes anything.
+/// The maximum number of nested schemas; further ones accept any value.
 pub const NODES_MAX: usize = 2_000;
-/// How deep schemas may lie in each other; what is deeper takes anything.
+/// The maximum nesting depth of schemas; deeper ones accept any value.
 pub const DEPTH_MAX: usize = 16;
-/// The most bytes of a converted schema, about: names, descriptions, values and patterns; what comes after them is left out.
+/// The approximate maximum size of a converted schema in bytes: names, descriptions, values and patterns; the rest is
+/// omitted.
 pub const BYTES_MAX: usize = 64 * 1024;
-/// The most patterns of one schema; each is compiled when the tool is called.
+/// The maximum number of patterns of one schema; each is compiled when the tool is called.
 pub const PATTERNS_MAX: usize = 32;
-/// The most keywords, arguments and names of required arguments that are read, references written out.
+/// The maximum number of keywords, arguments and required names that are read, with references expanded.
 const STEPS_MAX: usize = 20_000;
-/// References that may lead from one to the next before a schema is reached, and parts that one may be put together of.
+/// The maximum length of a chain of references, and the maximum number of parts combined into one schema.
 const PARTS_MAX: usize = 32;
-/// The most values that an argument may be one of.
+/// The maximum number of values in an enumeration.
 const VALUES_MAX: usize = 500;
-/// The longest description of one argument, in Unicode scalar values.
+/// The maximum length of an argument's description, in Unicode scalar values.
 const DESCRIPTION_CHARS: usize = 512;
-/// The longest name of an argument, in bytes.
+/// The maximum length of an argument's name, in bytes.
 const NAME_BYTES_MAX: usize = 256;
-/// The types that there are.
+/// All types of JSON Schema.
 const TYPES: [&str; 7] = ["object", "array", "string", "number", "integer", "boolean", "null"];
-/// The most losses that are named.
+/// The maximum number of losses that are reported.
 const LOST_MAX: usize = 20;
 
-/// The type of all arguments.
+/// The type of the arguments.
 static OBJECT: LazyLock<Value> = LazyLock::new(|| Value::from("object"));
 
-/// A schema that models can be told.
+/// A schema that models may see.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Converted {
     /// The schema, always of an object.
     pub schema: Value,
-    /// What of the source's schema it does not say, each with its place; at most 20.
+    /// The parts of the source's schema that were lost, each with its location; at most 20.
     pub lost: Vec<String>,
 }
 
-/// Converts the schema of a tool's arguments. Takes time linear in its length, and in what references in it expand to, which is
-/// bounded. No text of it has characters that models read and people do not see.
+/// Converts the schema of a tool's arguments. Takes time linear in its length and in the bounded expansion of its
+/// references. The result has no characters that are invisible to people but readable for models.
 #[must_use]
 pub fn convert(schema: &Value) -> Converted {
     let mut converter = Converter {
@@ -65,13 +67,13 @@ pub fn convert(schema: &Value) -> Converted {
     Converted { schema, lost: converter.lost }
 }
 
-/// The schema of a tool's arguments as models are told.
+/// Returns the schema of a tool's arguments as shown to models.
 #[must_use]
 pub fn of(tool: &Tool) -> Value {
     convert(&tool.input_schema.to_value()).schema
 }
 
-/// One schema with what it refers to and what it is put together of.
+/// One schema, combined with its references and its parts.
 #[derive(Default)]
 struct Flat<'a> {
     words: BTreeMap<&'a str, &'a Value>,
@@ -104,7 +106,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    /// The arguments themselves: an object without alternatives.
+    /// Converts the top level: an object without alternatives.
     fn top(&mut self, schema: &'a Value) -> Value {
         let mut flat = self.flat(schema);
         let alternatives = Self::alternatives(&flat);
@@ -155,7 +157,7 @@ impl<'a> Converter<'a> {
         converted
     }
 
-    /// Puts a schema together; a single alternative beside null is taken for the schema itself.
+    /// Combines a schema with its parts; a single alternative beside null replaces the schema itself.
     fn flat(&mut self, schema: &'a Value) -> Flat<'a> {
         let mut flat = Flat::default();
         let mut parts = 0;
@@ -218,7 +220,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    /// What a schema may be one of, without null.
+    /// Returns the alternatives of a schema, without null.
     fn alternatives(flat: &Flat<'a>) -> Vec<&'a Value> {
         let listed = ["anyOf", "oneOf"].into_iter().filter_map(|word| flat.words.get(word)?.as_array()).flatten();
         listed.filter(|schema| schema.get("type").is_none_or(|kind| *kind != "null")).collect()
@@ -268,7 +270,7 @@ impl<'a> Converter<'a> {
         Value::Object(out)
     }
 
-    /// The types that are named, without null.
+    /// Returns the declared types, without null.
     fn types(&mut self, flat: &Flat<'a>) -> Vec<&'a str> {
         match flat.words.get("type") {
             Some(Value::String(kind)) if TYPES.contains(&kind.as_str()) => vec![kind],
@@ -287,8 +289,8 @@ impl<'a> Converter<'a> {
 
     fn values(&mut self, word: &str, value: &Value, out: &mut Map<String, Value>) {
         let values: &[Value] = if word == "enum" { list(value) } else { std::slice::from_ref(value) };
-        // Providers take texts and numbers here. A list without some of its values would forbid what is allowed, and a value that
-        // differs from the source's would be refused there.
+        // Providers accept only strings and numbers here. Omitting some values would forbid valid ones, and the source
+        // would reject a value that differs from its own.
         let plain: Vec<&Value> = values.iter().filter(|value| !value.is_null()).take(VALUES_MAX + 1).collect();
         let bytes = plain.iter().map(|value| value.as_str().map_or(NODE_BYTES, str::len) + PUNCTUATION).sum();
         if plain.is_empty()
@@ -319,7 +321,7 @@ impl<'a> Converter<'a> {
                 continue;
             }
             self.place.push(name);
-            // The source would not take the name without them.
+            // The source would reject the name without these characters.
             if clean(name, usize::MAX) != **name {
                 self.lose("its name has characters that cannot be seen");
                 self.place.pop();
@@ -338,7 +340,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    /// True if so many more bytes may be written, which are then counted.
+    /// Returns true if this number of bytes fits, and counts them.
     const fn spend(&mut self, bytes: usize) -> bool {
         let spent = self.bytes.saturating_add(bytes);
         if spent > BYTES_MAX {
@@ -348,7 +350,7 @@ impl<'a> Converter<'a> {
         true
     }
 
-    /// True if the value of a keyword that stays can be seen, and has room.
+    /// True if the value of a kept keyword is visible and fits.
     fn may_keep(&mut self, word: &str, value: &Value) -> bool {
         self.patterns += usize::from(word == "pattern");
         (word != "pattern" || self.patterns <= PATTERNS_MAX)
@@ -356,14 +358,14 @@ impl<'a> Converter<'a> {
             && self.spend(NODE_BYTES + value.as_str().map_or(0, str::len))
     }
 
-    /// One type is named as such; several, and alternatives, as a list of schemas.
+    /// Writes one type as such; several types, and alternatives, become a list of schemas.
     fn alternatives_of(&mut self, flat: &Flat<'a>, types: &[&'a str], depth: usize, out: &mut Map<String, Value>) {
         let alternatives = Self::alternatives(flat);
         if !alternatives.is_empty() {
             if alternatives.len() > PARTS_MAX {
                 return self.lose("anyOf");
             }
-            // Alternatives that only say what goes together add nothing that a provider takes.
+            // Alternatives that only state combinations add nothing that a provider accepts.
             let telling = |schema: &&&Value| {
                 ["type", "properties", "enum", "const", "$ref", "anyOf", "oneOf", "allOf", "items"]
                     .iter()
@@ -391,27 +393,27 @@ impl<'a> Converter<'a> {
     }
 }
 
-/// What a schema, a number or a keyword takes when it is written, in bytes, about.
+/// The approximate size of a schema, a number or a keyword when written, in bytes.
 const NODE_BYTES: usize = 24;
-/// What stands around a value in a list, in bytes.
+/// The punctuation around a value in a list, in bytes.
 const PUNCTUATION: usize = 3;
 
-/// The first bytes of a text, at most so many, cut between characters.
+/// Returns the beginning of a text, at most this number of bytes, split at a character boundary.
 fn first(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
 }
 
-/// The elements of a list; none of what is no list.
+/// Returns the elements of a list; empty if the value is not a list.
 fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// True unless this is a text with characters that models read and people do not see.
+/// True unless the value is a text with characters that are invisible to people but readable for models.
 fn is_visible(value: &Value) -> bool {
     value.as_str().is_none_or(|text| clean(text, usize::MAX) == text)
 }
 
-/// A schema of nothing but a type.
+/// Builds a schema with only a type.
 fn bare(kind: &str) -> Value {
     if kind == "array" { json!({"type": kind, "items": {}}) } else { json!({ "type": kind }) }
 }

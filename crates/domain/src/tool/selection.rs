@@ -1,34 +1,35 @@
-//! Which tools a model is shown when there are more than its row allows: those that the question names, and those in use.
+//! Selection of the tools shown to a model when there are more than its row allows: those that match the question, and
+//! those in use.
 
 use std::collections::HashMap;
 
 use super::catalogue::Catalogue;
 
-/// The name of the tool that finds the others.
+/// The name of the tool that searches for other tools.
 pub const FIND_TOOLS: &str = "find_tools";
-/// The most words of a question that are looked up.
+/// The maximum number of words of a question that are looked up.
 const WORDS_MAX: usize = 200;
-/// The shortest word that counts, in bytes.
+/// The minimum length of a word, in bytes.
 const WORD_BYTES: usize = 3;
-/// The first character of scripts that write words without spaces between them, and of what stands beside these.
+/// The first character of the scripts without spaces between words, and of related symbols.
 const FIRST_WITHOUT_SPACES: char = '\u{2e80}';
-/// So many characters are the beginning of a word.
+/// The number of characters in the stem of a word.
 const STEM: usize = 5;
-/// The most different words of one tool that are looked up.
+/// The maximum number of distinct words indexed per tool.
 const TOOL_WORDS_MAX: usize = 200;
-/// The most different words of all tools; tools that come later are found by those words alone.
+/// The maximum number of distinct words in the index; later tools are indexed only by these words.
 const INDEX_WORDS_MAX: usize = 100_000;
-/// A word that more tools than this have in common tells nothing about any of them.
+/// The number of tools from which a word is too common to be useful.
 const COMMON: usize = 500;
 
-/// Where each word stands. Made once for a catalogue.
+/// An inverted index from words to tools. Built once per catalogue.
 #[derive(Debug, Default)]
 pub struct Index {
     places: HashMap<String, Vec<u32>>,
 }
 
 impl Index {
-    /// The index of a catalogue: words of names and descriptions, and of what operators say of servers.
+    /// Builds the index of a catalogue: words of names, descriptions and the operator's descriptions of servers.
     #[must_use]
     pub fn new(catalogue: &Catalogue) -> Self {
         let mut places: HashMap<String, Vec<u32>> = HashMap::new();
@@ -41,7 +42,7 @@ impl Index {
                     continue;
                 }
                 let at = places.entry(word).or_default();
-                // One more than counts is enough to see that the word is common.
+                // One entry beyond the limit is enough to mark the word as common.
                 if at.last() != Some(&place) && at.len() <= COMMON {
                     at.push(place);
                 }
@@ -51,14 +52,14 @@ impl Index {
         Self { places }
     }
 
-    /// Places of the tools that fit a text best, the best first, at most `most` of those that `visible` lets through. `used` says how
-    /// often a tool was called lately; what is in use comes before what is not.
+    /// Returns the indices of the tools that match a text best, best first: at most `most` of those for which `visible`
+    /// returns true. `used` is the recent number of calls of each tool; tools in use come before others.
     #[must_use]
     pub fn find(&self, text: &str, most: usize, used: &HashMap<u32, u32>, visible: impl Fn(u32) -> bool) -> Vec<usize> {
         let mut scores: HashMap<u32, u64> = HashMap::new();
         for word in words(text).take(WORDS_MAX) {
             let Some(at) = self.places.get(&word) else { continue };
-            // A rare word tells more than one that many tools have.
+            // Inverse document frequency: a rare word weighs more than a common one.
             let weight = 1_000_000 / at.len() as u64;
             for place in at {
                 *scores.entry(*place).or_default() += weight;
@@ -74,8 +75,9 @@ impl Index {
     }
 }
 
-/// Words of a text in lower case, without endings that plural and singular differ in. Words of scripts other than Latin count by
-/// their parts as well: by pairs of characters where no spaces stand between words, else by their beginning, which cases share.
+/// Returns the words of a text in lower case, without endings that differ between singular and plural. Words of
+/// non-Latin scripts also count by their parts: character pairs if the script has no spaces, else their stem, which the
+/// grammatical cases share.
 fn words(text: &str) -> impl Iterator<Item = String> + '_ {
     text.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() >= WORD_BYTES).flat_map(|word| {
         let mut parts = Vec::new();

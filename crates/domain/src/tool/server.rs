@@ -1,4 +1,4 @@
-//! How tool servers are, and what is remembered of their tools.
+//! The status of tool servers, and the stored record of their tools.
 
 use std::collections::BTreeMap;
 
@@ -7,29 +7,29 @@ use serde::{Deserialize, Serialize};
 use super::Tool;
 use super::catalogue::Pin;
 
-/// The most tools of one server whose pins are remembered.
+/// The maximum number of tools of one server whose pins are stored.
 pub const PINS_MAX: usize = 20_000;
-/// The largest record of one server, in bytes; of a larger one only the pins are stored.
+/// The maximum size of the record of one server, in bytes; of a larger record, only the pins are stored.
 pub const RECORD_BYTES: usize = 8 * 1024 * 1024;
 
-/// How a tool server is, as operators and members are told.
+/// The status of a tool server, for operators and members.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerStatus {
-    /// It is connected for the first time.
+    /// The first connection is in progress.
     Starting,
-    /// It takes calls.
+    /// It accepts calls.
     Ready,
-    /// It is away for this reason, and tried again soon.
+    /// It is unavailable for this reason; a reconnection follows soon.
     Degraded(String),
-    /// It failed several times in a row, last for this reason, and is left alone for a while.
+    /// It failed several times in a row, last for this reason, and is paused for a while.
     Open(String),
     /// It is not used, for this reason.
     Stopped(String),
 }
 
 impl ServerStatus {
-    /// The label in logs and lists.
+    /// Returns the label in logs and lists.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl ServerStatus {
         }
     }
 
-    /// The value of its gauge: 4 is ready, 3 degraded, 2 open, 1 starting, 0 stopped.
+    /// Returns the value of its gauge: 4 is ready, 3 degraded, 2 open, 1 starting, 0 stopped.
     #[must_use]
     pub const fn gauge(&self) -> u8 {
         match self {
@@ -53,7 +53,7 @@ impl ServerStatus {
         }
     }
 
-    /// Why it is so; none when there is nothing to explain.
+    /// Returns the reason for the status; none if no reason is needed.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
@@ -63,26 +63,26 @@ impl ServerStatus {
     }
 }
 
-/// What is stored of one server.
+/// The stored record of one server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ServerRecord {
-    /// What its entry led to when this was stored; a record of something else is not used.
+    /// The target of its configuration entry when this was stored; a record of a different target is not used.
     pub entry: String,
-    /// Its last good list.
+    /// Its last valid list.
     pub tools: Vec<Tool>,
-    /// What each of its tools was when it was accepted, by its own name; also of tools that are gone.
+    /// The pin of each accepted tool by the tool's own name, removed tools included.
     pub pins: BTreeMap<String, Pin>,
 }
 
 impl ServerRecord {
-    /// A stored record, if it is one of this entry.
+    /// Parses a stored record; none if it is malformed or belongs to a different entry.
     #[must_use]
     pub fn parse(text: &str, entry: &str) -> Option<Self> {
         serde_json::from_str::<Self>(text).ok().filter(|record| record.entry == entry)
     }
 
-    /// The record as it is stored. A list that is too large is left out of it, the pins never: without them a tool that changed would
-    /// count as new. None when even those are too large.
+    /// Serializes the record. A list that is too large is omitted, but the pins never are: without them, a changed tool
+    /// would count as new. Returns none if even the pins are too large.
     #[must_use]
     pub fn to_json(&self) -> Option<String> {
         let text = serde_json::to_string(self).ok().filter(|text| text.len() <= RECORD_BYTES);
@@ -93,8 +93,8 @@ impl ServerRecord {
     }
 }
 
-/// Compares tools with their pins. A tool that is new is pinned. One that is not what it was is pinned again when `accept` says
-/// so. Gives the names of those that changed, in their order.
+/// Compares tools with their pins. A new tool is pinned. A changed tool is pinned again if `accept` returns true.
+/// Returns the names of the changed tools, in order.
 pub fn review<'a>(
     pins: &mut BTreeMap<String, Pin>,
     tools: impl IntoIterator<Item = (&'a str, Pin)>,
@@ -114,17 +114,17 @@ pub fn review<'a>(
             None if room => {
                 pins.insert(name.to_owned(), pin);
             }
-            // What cannot be pinned cannot be compared.
+            // A tool beyond the maximum number of pins counts as changed, because it cannot be compared.
             None => changed.push(name),
         }
     }
     changed
 }
 
-/// Tools as far as they are connected; what the commands about tools answer from.
+/// The tool servers and tools, as reported by the commands about tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tooling {
-    /// Tool servers and how each is, by name.
+    /// The tool servers with their status, by name.
     pub servers: Vec<ToolServer>,
 }
 
@@ -133,22 +133,22 @@ pub struct Tooling {
 pub struct ToolServer {
     /// Its name.
     pub name: String,
-    /// How it is.
+    /// The status.
     pub state: ServerStatus,
-    /// How far a start under way is, such as "14 s"; none when none is.
+    /// The progress of a start, such as "14 s"; none if no start is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
     /// The names of its tools in calls.
     pub tools: Vec<String>,
-    /// Names of tools that are not what they were, and are held back until an operator accepts them.
+    /// Names of changed tools, which are withheld until an operator accepts them.
     pub changed: Vec<String>,
-    /// What the operator says it is for.
+    /// The operator's description of its purpose.
     #[serde(default)]
     pub about: Option<String>,
 }
 
 impl Tooling {
-    /// The server of this name; one that is not known begins.
+    /// Returns the server of this name; adds it as starting if it is missing.
     pub fn server(&mut self, name: &str) -> &mut ToolServer {
         let at = self.servers.binary_search_by(|known| known.name.as_str().cmp(name));
         let at = at.unwrap_or_else(|at| {

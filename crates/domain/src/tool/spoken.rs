@@ -1,5 +1,6 @@
-//! Calls that a model writes into its text: because it was asked to (tools described in the prompt), or because its provider
-//! handed its own notation through. A call counts only when it ends the text and its tool exists.
+//! Tool calls in the text of a reply. Some models write them there because the tools are described in the prompt, or
+//! because the provider passes the model's own notation through. A call counts only if it ends the text and its tool
+//! exists.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -8,16 +9,16 @@ use serde_json::{Map, Value};
 
 use crate::completion::{ToolCall, ToolSpec};
 
-/// The longest text that is searched, in bytes; a longer one holds no calls.
+/// The maximum length of a text that is searched, in bytes; a longer text contains no calls.
 const TEXT_MAX: usize = 256 * 1024;
-/// The most beginnings of JSON objects that are tried: each try costs at most the length of the text.
+/// The maximum number of attempts to parse a JSON object; each takes at most linear time in the length of the text.
 const TRIES_MAX: usize = 16;
-/// The most calls that are read from one text.
+/// The maximum number of calls read from one text.
 const CALLS_MAX: usize = 32;
-/// The longest text before the first call that is taken for an announcement, in bytes.
+/// The maximum length of introductory text before the first call, in bytes.
 const PROSE_MAX: usize = 2_000;
 
-/// The instructions for a model that is told of tools in its prompt.
+/// Returns the instructions for a model whose tools are described in the prompt.
 #[must_use]
 pub fn instructions(tools: &[Arc<ToolSpec>]) -> String {
     let mut text = String::from(
@@ -26,7 +27,7 @@ pub fn instructions(tools: &[Arc<ToolSpec>]) -> String {
          When you need no tool, answer as you were told. The tools:\n",
     );
     for tool in tools {
-        // Writing into a string cannot fail.
+        // Writing to a `String` is infallible.
         let _ = writeln!(
             text,
             "- {}: {} Arguments as JSON schema: {}",
@@ -38,7 +39,7 @@ pub fn instructions(tools: &[Arc<ToolSpec>]) -> String {
     text
 }
 
-/// The calls that a text ends with; none when it ends with anything else. `known` says which names are tools.
+/// Returns the calls at the end of a text; empty if the text ends otherwise. `known` returns true for tool names.
 #[must_use]
 pub fn calls(text: &str, known: impl Fn(&str) -> bool) -> Vec<ToolCall> {
     if text.len() > TEXT_MAX {
@@ -62,7 +63,7 @@ pub fn calls(text: &str, known: impl Fn(&str) -> bool) -> Vec<ToolCall> {
 
 type Found = Vec<(String, Value)>;
 
-/// What may stand around calls without being text: fences and marks.
+/// True if the text between calls consists only of fences and markup.
 fn is_frame(between: &str) -> bool {
     const FRAMES: [&str; 12] = [
         "```json",
@@ -89,11 +90,11 @@ fn is_frame(between: &str) -> bool {
     true
 }
 
-/// Calls as JSON objects.
+/// Parses calls written as JSON objects.
 fn objects(text: &str, known: &impl Fn(&str) -> bool) -> Option<Found> {
     let mut found = Found::new();
     let (mut at, mut tries) = (0, 0);
-    // Where the last call ended.
+    // The end of the last call.
     let mut end = 0;
     while let Some(brace) = text[at..].find('{').map(|brace| at + brace) {
         tries += 1;
@@ -122,7 +123,7 @@ fn objects(text: &str, known: &impl Fn(&str) -> bool) -> Option<Found> {
     (!found.is_empty() && is_frame(&text[end..])).then_some(found)
 }
 
-/// The calls in an object: one, or those of a list.
+/// Returns the calls in an object: one, or those of a list.
 fn of_object(value: &Value, known: &impl Fn(&str) -> bool) -> Found {
     if let Some(list) = value.get("tool_calls").and_then(Value::as_array) {
         return list.iter().flat_map(|call| of_object(call, known)).collect();
@@ -143,7 +144,8 @@ fn of_object(value: &Value, known: &impl Fn(&str) -> bool) -> Found {
     }
 }
 
-/// Calls between the tokens of `DeepSeek`: a name and its arguments, or the word `function`, a name, and its arguments in a fence.
+/// Parses calls between the tokens of `DeepSeek`: a name and its arguments, or the word `function`, a name, and its
+/// arguments in a fence.
 fn tokens(text: &str, known: &impl Fn(&str) -> bool) -> Option<Found> {
     const OPEN: &str = "<｜tool▁call▁begin｜>";
     const SEPARATOR: &str = "<｜tool▁sep｜>";
@@ -177,8 +179,9 @@ fn tokens(text: &str, known: &impl Fn(&str) -> bool) -> Option<Found> {
     (!found.is_empty() && is_frame(rest)).then_some(found)
 }
 
-/// Calls between marks: `<function=name><parameter=key>value</parameter></function>` and
-/// `<invoke name="name"><parameter name="key">value</parameter></invoke>`; or the arguments as one JSON object: `<function=name>{}</function>`.
+/// Parses calls in markup: `<function=name><parameter=key>value</parameter></function>` and `<invoke
+/// name="name"><parameter name="key">value</parameter></invoke>`; or with the arguments as one JSON object:
+/// `<function=name>{}</function>`.
 fn marked(text: &str, known: &impl Fn(&str) -> bool) -> Option<Found> {
     const FORMS: [(&str, &str, &str, &str); 2] = [
         ("<function=", ">", "</function>", "<parameter="),
@@ -195,7 +198,7 @@ fn marked(text: &str, known: &impl Fn(&str) -> bool) -> Option<Found> {
         let (name, body) = call.split_once(named)?;
         let (mut body, behind) = match body.split_once(close) {
             Some(parts) => parts,
-            // Some models leave out the end behind an object.
+            // Some models omit the closing mark after an object.
             None if body.trim_start().starts_with('{') => (body, ""),
             None => return None,
         };
@@ -210,7 +213,7 @@ fn marked(text: &str, known: &impl Fn(&str) -> bool) -> Option<Found> {
         while let Some((_, part)) = body.split_once(parameter) {
             let (key, part) = part.split_once(named)?;
             let (value, left) = part.split_once("</parameter>")?;
-            // Numbers, lists and objects are written as JSON, text as it is.
+            // Numbers, lists and objects are JSON; text is written verbatim.
             let value = serde_json::from_str(value.trim()).unwrap_or_else(|_| Value::String(value.trim().to_owned()));
             arguments.insert(key.trim().to_owned(), value);
             body = left;
@@ -221,8 +224,7 @@ fn marked(text: &str, known: &impl Fn(&str) -> bool) -> Option<Found> {
     (!found.is_empty() && is_frame(rest)).then_some(found)
 }
 
-/// How much of a growing text may be shown while it is undecided whether it will be a call: what stands before the first brace,
-/// fence or mark.
+/// Returns the part of a growing text that is certainly not a call: everything before the first brace, fence or mark.
 #[must_use]
 pub fn surely_text(text: &str) -> &str {
     let end = text.find(['{', '`', '<', '[']).unwrap_or(text.len());
@@ -241,7 +243,7 @@ mod tests {
         ["roll_dice", "time__now"].contains(&name)
     }
 
-    /// The calls of a text as `name arguments`.
+    /// Returns the calls of a text as `name arguments`.
     fn read(text: &str) -> Vec<String> {
         calls(text, known).into_iter().map(|call| format!("{} {}", call.name, call.arguments)).collect()
     }

@@ -1,7 +1,7 @@
-//! The tools of one turn: which of them its caller may see, which its model is shown, and how much is left to it.
+//! The tools of one turn: those its caller may see, those its model is shown, and the remaining calls.
 //!
-//! Two more are answered here, because they are about the turn alone: one finds tools when not all are shown, one pages through a
-//! result that was too long.
+//! Two further tools are answered here because they depend only on the turn: one searches for tools if not all are
+//! shown, one pages through a result that was truncated.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,31 +19,31 @@ use crate::completion::{ToolCall, ToolSpec, WrittenJson};
 
 /// The name of the tool that pages through a long result.
 pub const READ_RESULT: &str = "read_result";
-/// Bytes of one page of a long result.
+/// The size of one page of a long result, in bytes.
 const PAGE_BYTES: usize = 16 * 1024;
-/// The most tools that one search brings up.
+/// The maximum number of tools returned by one search.
 const FOUND_MAX: usize = 10;
-/// The most characters of a description that a search tells.
+/// The maximum number of characters of a description in a search result.
 const FOUND_CHARS: usize = 200;
 
-/// What there is, and who asks.
+/// The available tools and the rights of the caller.
 #[derive(Debug, Clone)]
 pub struct Available {
     /// All tools.
     pub catalogue: Arc<Catalogue>,
-    /// Finds them by words.
+    /// The word index for searches.
     pub index: Arc<Index>,
-    /// What the caller may do.
+    /// The rights of the caller.
     pub access: Arc<Access>,
-    /// What the caller may see of them.
+    /// The tools visible to the caller.
     pub view: Arc<View>,
-    /// What stands in the place of the catalogue's own words for this caller.
+    /// Definitions that replace those of the catalogue for this caller.
     pub outlined: Arc<[Arc<ToolSpec>]>,
-    /// How often tools were called lately, by their names.
+    /// The recent number of calls of each tool, by name.
     pub used: Arc<[(Arc<str>, u32)]>,
-    /// The built-in tools alone are worth a call of the model that only offers tools.
+    /// True if the built-in tools alone justify a model call that only offers tools.
     pub built_in_always: bool,
-    /// The most bytes of definitions in one prompt.
+    /// The maximum size of tool definitions in one prompt, in bytes.
     pub prompt_bytes: usize,
 }
 
@@ -53,45 +53,45 @@ pub struct TurnTools {
     available: Available,
     worth_a_call: bool,
     allowance: Allowance,
-    /// What was asked, by whose words tools are chosen.
+    /// The question, whose words select tools.
     question: String,
-    /// Places of tools that a search brought up, the newest last.
+    /// The indices of tools that searches returned, newest last.
     found: Vec<usize>,
-    /// Long results, whole.
+    /// Long results in full.
     kept: Vec<Arc<str>>,
 }
 
-/// What came of one call, as the model is told of it.
+/// The result of one call, as shown to the model.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Told {
-    /// The text: untrusted data where it is a tool's.
+    /// The text: untrusted data if it comes from a tool.
     pub text: String,
-    /// The whole of it, when the text leaves something out.
+    /// The full text, if the text is truncated.
     pub whole: Option<Arc<str>>,
-    /// How many pictures of the result are posted with the answer.
+    /// The number of images of the result that are posted with the answer.
     pub pictures: usize,
 }
 
 impl Told {
-    /// A text and no more.
+    /// Builds a result of this text only.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 }
 
-/// What is written down of the tools of a turn that waits.
+/// The stored state of the tools of a suspended turn.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SavedTools {
     allowance: Allowance,
     question: String,
-    /// Names of tools that a search brought up.
+    /// The names of tools that searches returned.
     found: Vec<String>,
     kept: Vec<String>,
 }
 
 impl TurnTools {
-    /// What there is to be written down while the turn waits.
+    /// Returns the state to be stored while the turn is suspended.
     #[must_use]
     pub fn save(&self) -> SavedTools {
         let entries = self.available.catalogue.entries();
@@ -103,7 +103,7 @@ impl TurnTools {
         }
     }
 
-    /// The tools of a turn that goes on, with those that there are now.
+    /// Restores the tools of a resumed turn, with the tools that are now available.
     #[must_use]
     pub fn resume(available: Available, saved: SavedTools) -> Self {
         let worth_a_call = available.view.worth_a_call(available.built_in_always);
@@ -113,7 +113,7 @@ impl TurnTools {
         Self { available, worth_a_call, allowance, question, found, kept }
     }
 
-    /// A call that was planned before the turn waited, bound to its tool as it is now.
+    /// Plans a call from before the suspension again, bound to the current version of its tool.
     #[must_use]
     pub fn plan_again(&self, call: ToolCall) -> Planned {
         let Available { catalogue, access, .. } = &self.available;
@@ -123,7 +123,7 @@ impl TurnTools {
         }
     }
 
-    /// The tools for a question; none when the caller may see none, or when there are no rounds or calls.
+    /// Builds the tools for a question; none if the caller may see no tools, or if there are no rounds or calls.
     #[must_use]
     pub fn new(available: Available, allowance: Allowance, question: &str) -> Option<Self> {
         let worth_a_call = available.view.worth_a_call(available.built_in_always);
@@ -138,21 +138,21 @@ impl TurnTools {
         })
     }
 
-    /// Whether tools may still be called.
+    /// True if tools may still be called.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         self.allowance.is_open()
     }
 
-    /// Whether a model that cannot take tools and the form of the answer together is offered tools all the same, which costs a
-    /// call more for each plain message.
+    /// True if tools are offered even to a model that cannot combine tools with the answer format, at the price of one
+    /// further model call for each plain message.
     #[must_use]
     pub const fn worth_a_call(&self) -> bool {
         self.worth_a_call
     }
 
-    /// What a model is shown that takes so many tools: all in the order of the catalogue where they have room, or else some of them and
-    /// a tool that finds the others.
+    /// Returns the tools shown to a model that supports up to `most` tools: all in catalogue order if they fit, else a
+    /// selection with a tool that searches for the others.
     #[must_use]
     pub fn specs(&self, most: usize) -> Vec<Arc<ToolSpec>> {
         let Available { prompt_bytes, .. } = &self.available;
@@ -168,14 +168,14 @@ impl TurnTools {
         specs
     }
 
-    /// The tool at this place of the catalogue as the model of this caller is told of it.
+    /// Returns the definition of the tool at this index of the catalogue, as shown to this caller's model.
     fn spec(&self, place: usize) -> &Arc<ToolSpec> {
         let Available { catalogue, outlined, .. } = &self.available;
         let usual = &catalogue.entries()[place].spec;
         outlined.iter().find(|spec| spec.name == usual.name).unwrap_or(usual)
     }
 
-    /// Bytes that this caller is told beyond those of the catalogue.
+    /// Returns the number of bytes that this caller's definitions add to those of the catalogue.
     fn longer(&self) -> usize {
         let Available { catalogue, outlined, .. } = &self.available;
         let more = outlined.iter().filter_map(|spec| {
@@ -185,13 +185,13 @@ impl TurnTools {
         more.sum()
     }
 
-    /// As many tools as have room, in the order of the catalogue: those that a search brought up, the tools of this program, those that
-    /// are called most, those that fit the question, and then the first of the others.
+    /// Selects as many tools as fit, in catalogue order. The priority is: tools that a search returned, built-in tools,
+    /// the most called tools, tools that match the question, then the first of the others.
     fn chosen(&self, most: usize) -> Vec<usize> {
         let Available { catalogue, index, view, used, prompt_bytes, .. } = &self.available;
         let bytes = |place: usize| self.spec(place).bytes();
         let mut chosen = Chosen { places: Vec::new(), most, left: *prompt_bytes };
-        // What was searched for last can be called, however long its definition is.
+        // The newest search result is always callable, however long its definition is.
         if let Some(newest) = self.found.last().filter(|_| most > 0) {
             chosen.left = chosen.left.max(bytes(*newest));
         }
@@ -214,13 +214,13 @@ impl TurnTools {
         self.available.view.shows(place)
     }
 
-    /// Whether a name is that of a tool which the caller may see.
+    /// True if the name belongs to a tool that the caller may see.
     #[must_use]
     pub fn knows(&self, name: &str) -> bool {
         [FIND_TOOLS, READ_RESULT].contains(&name) || self.entry(name).is_some()
     }
 
-    /// Whether a call names a tool that the caller may see, with arguments that fit it.
+    /// True if a call names a tool that the caller may see, with valid arguments.
     #[must_use]
     pub fn fits(&self, call: &ToolCall) -> bool {
         let fits = |entry: &Arc<Entry>| round::read(&call.arguments).is_ok_and(|read| entry.check(&read).is_ok());
@@ -287,14 +287,14 @@ impl TurnTools {
         };
         let from = whole.floor_char_boundary(number("offset").unwrap_or(0).min(whole.len()));
         let to = whole.floor_char_boundary((from + PAGE_BYTES).min(whole.len()));
-        // It is of a tool, and characters that people do not see are left out, as in the result.
+        // The text is from a tool, so invisible characters are removed, as in the result.
         format!("Bytes {from} to {to} of {}:\n{}", whole.len(), clean(&whole[from..to], usize::MAX))
     }
 
-    /// The result of a call as the model reads it: without characters that people do not see, and fenced, so that no word in it can pass
-    /// for ours.
+    /// Returns the result of a call as the model reads it: without invisible characters, and fenced, so that its text
+    /// cannot pass as instructions of ours.
     pub fn result(&mut self, call: &ToolCall, told: Told) -> String {
-        // What is left out could part the marks of the fence.
+        // Invisible characters could split the marks of the fence.
         let mut fenced = fenced(&call.name, &clean(&told.text, usize::MAX));
         if told.pictures > 0 {
             fenced.push_str("\nIts picture is posted with your answer: do not describe where to find it.");
@@ -309,7 +309,7 @@ impl TurnTools {
     }
 }
 
-/// Places of tools that are shown, and the room that is left for more.
+/// The indices of the selected tools, with the remaining room.
 struct Chosen {
     places: Vec<usize>,
     most: usize,
@@ -317,7 +317,7 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// Adds those of these tools that have room, at most so many.
+    /// Adds those of these tools that fit, up to a maximum number.
     fn add(&mut self, places: impl IntoIterator<Item = usize>, most: usize, bytes: impl Fn(usize) -> usize) {
         let until = self.most.min(self.places.len().saturating_add(most));
         for place in places {
@@ -332,7 +332,7 @@ impl Chosen {
     }
 }
 
-/// Marks what a tool said as data.
+/// Fences a tool's text as data.
 fn fenced(tool: &str, text: &str) -> String {
     const END: &str = "</tool_result";
     let name: String = tool.chars().filter(|c| c.is_ascii_alphanumeric() || "_-".contains(*c)).take(64).collect();

@@ -1,4 +1,4 @@
-//! The tools that a caller may use, as a program is told of them.
+//! The tools that a caller may use, as reported to a program.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::completion::{ToolSpec, WrittenJson};
 /// A tool that a caller may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsableTool {
-    /// What models are told of it.
+    /// The definition shown to models.
     pub spec: Arc<ToolSpec>,
-    /// What a call may do.
+    /// The effect of a call.
     pub effect: Effect,
-    /// A person is asked before a call, unless a rule about what the call is about says otherwise.
+    /// True if a call requires approval, unless a rule about its resource decides otherwise.
     pub asks: bool,
 }
 
@@ -38,7 +38,8 @@ impl Serialize for UsableTool {
     }
 }
 
-/// The tools of a catalogue whose calls are not all denied to this caller, in its order; those of `outlined` as they stand there.
+/// Returns the tools of a catalogue whose calls are not all denied to this caller, in catalogue order. Definitions in
+/// `outlined` replace those of the catalogue.
 #[must_use]
 pub fn usable(catalogue: &Catalogue, access: &Access, outlined: &[Arc<ToolSpec>]) -> Vec<UsableTool> {
     let seen = catalogue.entries().iter().filter(|entry| access.sees(entry));

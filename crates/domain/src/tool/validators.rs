@@ -1,6 +1,6 @@
-//! Compiled schemas, which check the arguments of calls. A schema is compiled at its first use, because most tools are never called; tools
-//! with equal schemas share one; and those used last are kept within a bound, because a compiled pattern takes a thousand times the
-//! memory of its text.
+//! Compiled schemas, which validate the arguments of calls. A schema is compiled at its first use, because most tools
+//! are never called. Tools with equal schemas share one. The cache is bounded and evicts the least recently used,
+//! because a compiled pattern takes a thousand times the memory of its text.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,25 +14,25 @@ use sha2::{Digest, Sha256};
 use super::bounds::Weight;
 use crate::completion::WrittenJson;
 
-/// The most memory that all compiled schemas take, in bytes, by an estimate.
+/// The maximum estimated memory of all compiled schemas, in bytes.
 pub const COMPILED_BYTES: usize = 32 * 1024 * 1024;
-/// The most memory that the program of one pattern takes, in bytes.
+/// The maximum size of one compiled pattern, in bytes.
 const PATTERN_BYTES: usize = 64 * 1024;
-/// What a pattern takes together with its caches, in bytes, at most.
+/// The maximum memory of a pattern with its caches, in bytes.
 const PATTERN_COST: usize = 4 * PATTERN_BYTES;
-/// What each other value of a schema takes when it is compiled, in bytes, about.
+/// The approximate memory of each other value of a compiled schema, in bytes.
 const VALUE_COST: usize = 256;
 
-/// Names a schema: equal schemas have equal keys.
+/// The identity of a schema: equal schemas have equal keys.
 pub type SchemaKey = [u8; 32];
 
-/// The key of a schema.
+/// Returns the key of a schema.
 #[must_use]
 pub fn key(schema: &WrittenJson) -> SchemaKey {
     Sha256::digest(schema.as_str()).into()
 }
 
-/// The compiled schemas that were used last.
+/// A bounded cache of compiled schemas, by last use.
 #[derive(Default)]
 pub struct Validators(Mutex<Cache>);
 
@@ -41,7 +41,7 @@ struct Cache {
     kept: HashMap<SchemaKey, Kept>,
     /// The sum of their costs.
     cost: usize,
-    /// Counts uses.
+    /// The number of uses so far.
     uses: u64,
 }
 
@@ -51,11 +51,11 @@ struct Kept {
     used: u64,
 }
 
-/// A compiled schema; none when it cannot be compiled.
+/// A compiled schema; none if it cannot be compiled.
 type Compiled = Option<Arc<Validator>>;
 
 impl Validators {
-    /// The compiled form of a schema; none when it cannot be compiled, and then only objects are taken.
+    /// Returns the compiled schema; none if it cannot be compiled, in which case only objects are accepted.
     #[must_use]
     pub fn get(&self, key: SchemaKey, schema: &WrittenJson) -> Compiled {
         if let Some(known) = self.0.lock().get(key) {
@@ -67,7 +67,7 @@ impl Validators {
         validator
     }
 
-    /// The number of compiled schemas, and what they take in bytes, by estimate.
+    /// Returns the number of compiled schemas and their estimated memory in bytes.
     #[must_use]
     pub fn size(&self) -> (usize, usize) {
         let cache = self.0.lock();
@@ -102,14 +102,14 @@ impl Cache {
     }
 }
 
-/// What a compiled schema takes, in bytes, about.
+/// Returns the approximate memory of a compiled schema, in bytes.
 const fn cost(weight: Weight) -> usize {
     weight.values * VALUE_COST + weight.patterns * PATTERN_COST
 }
 
-/// Compiles a schema as models are told: its values, patterns and depth are bounded, and it refers to nothing. Patterns are run by an
-/// engine that is linear in the text. A schema with a pattern that this engine cannot take, or that is too large, checks everything but
-/// patterns here; the source checks for itself.
+/// Compiles a schema as shown to models: its values, patterns and depth are bounded, and it has no references. The
+/// regex engine takes time linear in the text. If the engine does not support a pattern, or a pattern is too large, no
+/// patterns of the schema are checked here; the source performs its own checks.
 fn compile(schema: &Value) -> Option<Validator> {
     let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
     let compiled = jsonschema::options().with_pattern_options(patterns).build(schema);

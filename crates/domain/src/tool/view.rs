@@ -1,24 +1,24 @@
-//! Which tools of a catalogue the callers of one kind may see: made once for each kind and snapshot, so that a turn costs as much with
-//! ten thousand tools as with ten.
+//! The tools of a catalogue that one kind of caller may see. Built once per kind and catalogue snapshot, so that a turn
+//! costs the same with ten thousand tools as with ten.
 
 use super::catalogue::Catalogue;
 use super::rights::Hidden;
 use super::{Source, ToolKind};
 
-/// What callers see from whom the same patterns hide tools.
+/// The visible tools of all callers with the same hidden patterns.
 #[derive(Debug, Default)]
 pub struct View {
-    /// Places in the catalogue, in its order.
+    /// Indices in the catalogue, in its order.
     shown: Vec<u32>,
-    /// Places of tools of this program.
+    /// Indices of built-in tools.
     built_in: Vec<u32>,
-    /// Bytes of a prompt that all of them take.
+    /// The size of all their definitions in a prompt, in bytes.
     bytes: usize,
     configured: bool,
 }
 
 impl View {
-    /// What is left of a catalogue when these tools are hidden.
+    /// Returns the view of a catalogue without these hidden tools.
     #[must_use]
     pub fn of(catalogue: &Catalogue, hides: &[Hidden]) -> Self {
         let mut view = Self::default();
@@ -29,45 +29,46 @@ impl View {
                 if entry.tool.source == Source::BuiltIn {
                     view.built_in.push(place);
                 }
-                // What reaches data was configured to be used; the others of this program are there in any case.
+                // A tool that accesses data was configured to be used; the other built-in tools are always present.
                 view.configured |= entry.tool.source != Source::BuiltIn || entry.tool.kind != ToolKind::Other;
             }
         }
         view
     }
 
-    /// Nothing is seen.
+    /// True if no tool is visible.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.shown.is_empty()
     }
 
-    /// Whether tools are worth a call of the model that does nothing but offer them: what was configured to be used is, and the
-    /// others of this program only when `built_in_always` says so.
+    /// True if the tools justify a model call that only offers tools. Configured tools always do; the other built-in
+    /// tools do only if `built_in_always` is set.
     #[must_use]
     pub const fn worth_a_call(&self, built_in_always: bool) -> bool {
         !self.is_empty() && (built_in_always || self.configured)
     }
 
-    /// The places of tools of this program that are seen.
+    /// Returns the indices of the visible built-in tools.
     #[must_use]
     pub fn built_in(&self) -> &[u32] {
         &self.built_in
     }
 
-    /// The first places that are seen, at most so many.
+    /// Returns the first visible indices, up to this number.
     #[must_use]
     pub fn first(&self, most: usize) -> &[u32] {
         self.shown.get(..most).unwrap_or(&self.shown)
     }
 
-    /// Whether the tool at this place of the catalogue is seen.
+    /// True if the tool at this index of the catalogue is visible.
     #[must_use]
     pub fn shows(&self, place: u32) -> bool {
         self.shown.binary_search(&place).is_ok()
     }
 
-    /// The places of all that are seen, when they are no more than `most` and take no more bytes of a prompt than this.
+    /// Returns the indices of all visible tools if there are at most `most` and their definitions fit in this number of
+    /// bytes.
     #[must_use]
     pub fn all(&self, most: usize, bytes: usize) -> Option<&[u32]> {
         (self.shown.len() <= most && self.bytes <= bytes).then_some(&self.shown)

@@ -1,4 +1,4 @@
-//! Several accounts in one step, of all scopes and costs, against an oracle that remembers everything.
+//! Several accounts in one step, of all scopes and costs, compared with an oracle that keeps every entry.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ fn turn(number: u32) -> TurnId {
     TurnId::new(Door::new("d"), number.to_string())
 }
 
-/// One account of each scope and cost, with limits that are small, none, or large.
+/// One account of each scope and cost, with limits that are small, zero or large.
 fn accounts() -> Vec<Share> {
     let of = |(at, (scope, cost)): (usize, (Scope, Cost))| {
         let window = Duration::from_millis(WINDOW * (1 + at as u64 % 3));
@@ -27,7 +27,7 @@ fn accounts() -> Vec<Share> {
     pairs.enumerate().map(of).collect()
 }
 
-/// What the oracle remembers of one turn in one account.
+/// One turn in one account, as kept by the oracle.
 #[derive(Clone, Copy)]
 struct Held {
     at: u64,
@@ -50,7 +50,7 @@ impl Oracle {
         held.is_some_and(|held| held.at + ids::millis(account.window) > now)
     }
 
-    /// The place of the first account without room.
+    /// Returns the index of the first full account.
     fn full(&self, now: u64, number: u32, shares: &[Share]) -> Option<usize> {
         shares.iter().position(|share| {
             let wanted = share.reserved(false);
@@ -88,7 +88,7 @@ fn ask(number: u32, exempt: bool) -> Step {
     Step::Reserve(Reservation { turn: turn(number), tokens: 0, lease: LEASE, limits, exempt })
 }
 
-/// One step of a random story: what, about which turn, which accounts, an amount, how much time passes.
+/// One random step: the operation, the turn, the accounts, an amount, and the elapsed time.
 type Told = (u8, u32, u32, u64, u64);
 
 fn story(steps: &[Told]) {
@@ -135,7 +135,7 @@ fn story(steps: &[Told]) {
     }
 }
 
-/// A look needs a member, who has used nothing.
+/// Builds a read, which requires a member; this one has used nothing.
 fn read(shares: Vec<Share>) -> Request {
     let step = Step::Read(Limits { messages: 1, tokens: 1 });
     Request { shares, ..Request::of_member(Member::new("5:7"), Duration::from_secs(1), step) }
@@ -151,7 +151,7 @@ proptest! {
         story(&steps);
     }
 
-    /// What is joined is never less than what counts exactly, and at most what counted one part of a window ago.
+    /// Merged entries are never less than the exact count, and at most the count one part of a window ago.
     #[test]
     fn joined_entries_count_longer_and_never_shorter(
         turns in prop::collection::vec((1_u64..50, 0_u64..40), 300..900),

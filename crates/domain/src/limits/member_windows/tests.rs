@@ -170,7 +170,7 @@ fn what_was_overtaken_on_its_way_is_no_loss() {
     assert!(!book.has_changes());
 }
 
-/// There may be as many pages as there are members, and most have one entry that is kept elsewhere.
+/// There may be as many pages as members, and most hold one entry that is already replicated.
 #[test]
 fn a_page_with_one_entry_that_is_kept_elsewhere_has_no_room_for_more() {
     let mut book = MemberWindows::default();

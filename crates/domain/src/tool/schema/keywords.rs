@@ -1,27 +1,27 @@
-//! What becomes of each keyword of JSON Schema.
+//! The conversion of each keyword of JSON Schema.
 
 use serde_json::Value;
 
-/// What becomes of a keyword.
+/// The conversion of a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keyword {
-    /// It stays when its value is what providers take.
+    /// Kept if providers accept its value.
     Kept,
-    /// It stays, shortened.
+    /// Kept, truncated.
     Description,
-    /// It becomes a list of values.
+    /// Converted to a list of values.
     Values,
-    /// A schema of the elements.
+    /// The schema of the elements.
     Items,
-    /// A schema of what is not named, or whether there may be such.
+    /// The schema of additional properties, or a flag that permits them.
     Additional,
     /// The type or types.
     Type,
-    /// Schemas of which one fits.
+    /// Schemas of which one must match.
     Alternatives,
-    /// It says nothing about what is allowed.
+    /// Dropped without loss: it does not restrict values.
     Remark,
-    /// It is left out, and that is a loss.
+    /// Dropped, and reported as a loss.
     Unknown,
 }
 
@@ -56,24 +56,24 @@ pub(super) fn of(word: &str) -> Keyword {
     }
 }
 
-/// The longest pattern that is kept, in bytes.
+/// The maximum length of a pattern, in bytes.
 const PATTERN_BYTES: usize = 200;
-/// The longest default that is kept, in bytes.
+/// The maximum length of a default, in bytes.
 const DEFAULT_BYTES: usize = 200;
 
-/// The value of a keyword that stays; none when providers refuse it.
+/// Returns the value of a kept keyword; none if providers reject it.
 pub(super) fn kept_as_is(word: &str, value: &Value, types: &[&str]) -> Option<Value> {
     let fits = match word {
         "minimum" | "maximum" => value.is_number(),
         "minLength" | "maxLength" | "minItems" | "maxItems" => value.is_u64(),
-        // Words and look-arounds make some providers refuse the whole request.
+        // Inline flags and look-arounds, which begin with `(?`, make some providers reject the whole request.
         "pattern" => value.as_str().is_some_and(|text| text.len() <= PATTERN_BYTES && !text.contains("(?")),
-        // The one form that all of them know.
+        // The only format that all providers support.
         "format" => value == "date-time" && types == ["string"],
         "default" => match value {
             Value::String(text) => text.len() <= DEFAULT_BYTES,
             Value::Bool(_) | Value::Number(_) => true,
-            // Nothing, or a list of nothing, is what is meant when nothing is given.
+            // Null or an empty value is the meaning of an omitted argument anyway.
             Value::Null | Value::Array(_) | Value::Object(_) => false,
         },
         _ => false,

@@ -102,7 +102,7 @@ fn a_schema_that_holds_itself_is_cut() {
     assert_eq!(of(&json!({"$ref": "https://elsewhere.example/schema"})), json!({}));
 }
 
-/// Each definition refers to the next one twice: written out it has 2^30 parts.
+/// Each definition refers to the next one twice: the expansion has 2^30 parts.
 #[test]
 fn references_that_double_stay_within_bounds() {
     let mut defs = Map::new();
@@ -115,7 +115,7 @@ fn references_that_double_stay_within_bounds() {
     let Converted { schema, lost } = convert(&schema);
     assert!(schema.to_string().len() < 200_000, "{}", schema.to_string().len());
     assert!(!lost.is_empty() && lost.len() <= LOST_MAX);
-    // 100 references in a row, and 1,000 properties: more than are taken, and no trouble.
+    // 100 references in a row, and 1,000 properties: both exceed the bounds, and the conversion still succeeds.
     let chain: Map<String, Value> =
         (0..100).map(|n| (format!("c{n}"), json!({"$ref": format!("#/$defs/c{}", n + 1)}))).collect();
     let many: Map<String, Value> = (0..5_000).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
@@ -148,7 +148,7 @@ fn what_references_repeat_is_bounded_in_bytes_patterns_and_steps() {
     let patterns = referring(json!({"type": "string", "pattern": "^a$"}), 1_000);
     assert_eq!(patterns.schema.to_string().matches("pattern").count(), PATTERNS_MAX);
     assert!(patterns.lost.iter().any(|lost| lost.ends_with("pattern")));
-    // Each of the arguments is put together of definitions with many properties.
+    // Each argument is combined from definitions with many properties.
     let wide: Map<String, Value> = (0..2_000).map(|n| (format!("p{n}"), json!({}))).collect();
     let steps = referring(json!({"allOf": vec![json!({"type": "object", "properties": wide}); 30]}), 2_000);
     assert!(!steps.lost.is_empty());

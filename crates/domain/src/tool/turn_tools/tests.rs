@@ -194,12 +194,12 @@ fn a_turn_costs_the_same_with_few_tools_and_with_many() {
         for _ in 0..50 {
             drop(tools.specs(40));
         }
-        // What goes with the snapshot is no cost of the turn.
+        // The cost of dropping the snapshot is not a cost of the turn.
         std::mem::forget(tools);
     });
 }
 
-/// Text that people do not see: tags that spell words, zero width, direction, and a filler.
+/// Invisible text: tag characters that spell words, zero width, direction marks, and a filler.
 const UNSEEN: &str = "\u{e0069}\u{e0067}\u{e006e}\u{200b}\u{202e}\u{2063}\u{3164}\u{feff}";
 
 #[test]
@@ -268,7 +268,8 @@ fn with_more_tools_than_places_tools_of_this_program_and_those_in_use_are_shown_
         Arc::new(tool("w", "wetter", "\u{5929}\u{6c14}\u{9884}\u{62a5} \u{43f}\u{43e}\u{433}\u{43e}\u{434}\u{430}"));
     let others = Offer { tools: others.chain([weather]).collect(), ..Offer::default() };
     let catalogue = Arc::new(Catalogue::new(&[built_in, others], &Catalogue::default(), |_| json!({})));
-    // In Chinese without spaces, in Russian in another case, and in a language that no description is in.
+    // In Chinese without spaces, in Russian in a different grammatical case, and in a language that no description
+    // uses.
     let asked = [
         "\u{4eca}\u{5929}\u{5929}\u{6c14}\u{600e}\u{4e48}\u{6837}",
         "\u{43f}\u{43e}\u{433}\u{43e}\u{434}\u{44b}",
