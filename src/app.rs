@@ -1,6 +1,7 @@
-//! The story of a run: configuration, edges, tree, wait, drain. The only room that makes a clock or a source of chance.
+//! A run of the program: configuration, edges, tree, serving, drain. The only module that creates a clock or a random
+//! source.
 
-/// Prints a line. A reader that went away, as `head` does, ends nothing.
+/// Prints a line. A closed reader, such as `head`, does not end the program.
 macro_rules! say {
     ($($text:tt)*) => {{
         use std::io::Write as _;
@@ -71,15 +72,15 @@ use actors::wiring::{Drained, Tree};
 use ports::{Store, Vitals};
 use settings::edges::Threads;
 
-/// How long the store may take to write down what is left when the process ends.
+/// The timeout for the store to write its remaining data when the process ends.
 const STORE_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long the end of the tree and that of the store may take together after a drain that used all of its time.
+/// The time that stopping the tree and closing the store may take together after a drain that used all of its time.
 pub const AFTER_DRAIN: Duration = Duration::from_secs(4);
 
-/// How much of that is the store's alone.
+/// The part of [`AFTER_DRAIN`] reserved for the store.
 const STORE_LEAST: Duration = Duration::from_millis(1_500);
-/// Time after which no part needs its start code any more.
+/// The time after which the start code is no longer needed.
 const START_SETTLES: Duration = Duration::from_secs(3);
 
 /// An always-on assistant for public communities.
@@ -92,19 +93,19 @@ pub struct Cli {
     command: Command,
 }
 
-/// What may stand before the command and behind it.
+/// The options accepted before and after the command.
 #[derive(Debug, Clone, Args)]
 struct Options {
-    /// A TOML file of settings, in place of staffai.toml; may be given more than once, later ones win.
+    /// A TOML settings file, in place of staffai.toml. Can be repeated; later files take precedence.
     #[arg(long = "config", value_name = "FILE")]
     config: Vec<PathBuf>,
-    /// The form of log lines: json unless on a terminal.
+    /// The format of log lines. Default: json, except on a terminal.
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<Format>,
 }
 
 impl Cli {
-    /// The options of both places, in the order in which they were written.
+    /// Returns the options of both positions, in the order in which they were written.
     fn options(&self) -> Options {
         let (before, behind) = (&self.options, self.command.options());
         let config = before.config.iter().chain(&behind.config).cloned().collect();
@@ -120,112 +121,112 @@ enum Format {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// The service: answers in Discord until it is told to stop.
+    /// Runs the service: answers in Discord until it is stopped.
     Run(Options),
-    /// Everything on this machine alone, with a page to chat on and a demo model. Needs no account.
+    /// Runs everything on this machine, with a chat page and a demo model. Needs no account.
     Playground {
-        /// Shows the log on standard error, in place of the file.
+        /// Prints the log to standard error instead of the file.
         #[arg(short, long)]
         verbose: bool,
         #[command(flatten)]
         options: Options,
     },
-    /// Tries the configuration, Discord, the model and the store, and says what is wrong; exits 0 or 1.
+    /// Checks the configuration, Discord, the model and the store, and prints each problem. Exits with 0 or 1.
     Check {
-        /// Contacts nobody.
+        /// Contacts no service.
         #[arg(long)]
         offline: bool,
-        /// Asks every model row, or those of `LITELLM_MODELS`, not just the default one.
+        /// Checks every model row, or the rows of `LITELLM_MODELS`, not only the default row.
         #[arg(long)]
         models: bool,
         #[command(flatten)]
         options: Options,
     },
-    /// Asks for the bot's token and the address of a model, tries both, prints the invite address, and writes .env.
+    /// Asks for the bot's token and a model's address, tests both, prints the invite link, and writes .env.
     Init {
         #[command(flatten)]
         of: commands::init::Of,
         #[command(flatten)]
         options: Options,
     },
-    /// A conversation in the terminal, with the running service or one of its own.
+    /// Opens a conversation in the terminal, with the running service or with one of its own.
     Chat {
         #[command(flatten)]
         of: commands::chat::Of,
         #[command(flatten)]
         options: Options,
     },
-    /// Asks the running service how it is; exits 0 or 1.
+    /// Prints the health of the running service. Exits with 0 or 1.
     Health(Options),
-    /// Prints the audit of tools, one JSON object a line: calls, questions, decisions, allowances.
+    /// Prints the audit log of tools, one JSON object per line: calls, questions, decisions, allowances.
     Audit {
         #[command(flatten)]
         of: commands::audit::Of,
         #[command(flatten)]
         options: Options,
     },
-    /// Copies everything that is kept into a file, while the service runs or when it does not.
+    /// Copies all stored data to a file, whether the service runs or not.
     Backup {
-        /// The file; one that is there is replaced.
+        /// The file. An existing file is replaced.
         file: PathBuf,
         #[command(flatten)]
         options: Options,
     },
-    /// Puts such a copy into an empty store. The service must not run.
+    /// Restores a copy into an empty store. The service must be stopped.
     Restore {
-        /// The file.
+        /// The file to restore.
         file: PathBuf,
         #[command(flatten)]
         options: Options,
     },
     /// Prints the supervision tree.
     Tree {
-        /// As the block of actors.md.
+        /// Prints the block of actors.md.
         #[arg(long)]
         markdown: bool,
         #[command(flatten)]
         options: Options,
     },
-    /// Prints the effective configuration and where each value came from, secrets masked.
+    /// Prints the effective configuration and the source of each value. Secrets are masked.
     Config(Options),
-    /// The tools that are configured, or those of any MCP server, and one call by hand.
+    /// Lists the configured tools, or those of any MCP server, and calls one by hand.
     Tools {
         #[command(subcommand)]
         action: commands::tools::Action,
     },
-    /// The keys of programs that ask over HTTP.
+    /// Manages the API keys of programs that ask over HTTP.
     Key {
         #[command(subcommand)]
         action: commands::key::Action,
     },
-    /// The rows of models, and changes of them that hold without a new start.
+    /// Lists the model rows and changes them without a restart.
     Model {
         #[command(subcommand)]
         action: commands::model::Action,
     },
-    /// The file of MCP servers.
+    /// Manages the file of MCP servers.
     Mcp {
         #[command(subcommand)]
         action: commands::mcp::Action,
     },
-    /// The playground's example of a tool server; the bot itself starts this.
+    /// Runs the playground's example tool server. Started by the bot itself.
     #[cfg(feature = "playground")]
     #[command(hide = true)]
     ExampleServer(Options),
-    /// The bot of the playground; the playground itself starts this.
+    /// Runs the bot of the playground. Started by the playground itself.
     #[cfg(feature = "playground")]
     #[command(hide = true, name = playground::BOT)]
     PlaygroundBot {
-        /// Shows the log on standard error, in place of the file.
+        /// Prints the log to standard error instead of the file.
         #[arg(short, long)]
         verbose: bool,
         #[command(flatten)]
         options: Options,
     },
-    /// Runs a tool server and ends it when the bot is gone; the bot itself starts this.
+    /// Runs a tool server and ends it when the bot has terminated. Started by the bot itself.
     #[command(hide = true)]
     Guard {
-        /// The server's program and its arguments.
+        /// The program of the server and its arguments.
         #[arg(last = true, required = true)]
         program: Vec<OsString>,
         #[command(flatten)]
@@ -273,14 +274,14 @@ pub fn main(cli: &Cli) -> ExitCode {
         return ExitCode::from(exit::GAVE_UP);
     }
     let code = match &cli.command {
-        // How many threads it has is a setting.
+        // A setting gives the number of threads.
         Command::Run(_) => commands::run(cli),
         _ => on_threads(Threads::Auto, others(cli)),
     };
     ExitCode::from(code)
 }
 
-/// Runs a command that has nothing set about its threads.
+/// Runs a command whose number of threads is not configurable.
 async fn others(cli: &Cli) -> u8 {
     match &cli.command {
         Command::Init { of, .. } => commands::init::run(cli, of).await,
@@ -301,14 +302,14 @@ async fn others(cli: &Cli) -> u8 {
         Command::Key { action } => commands::key::run(cli, action).await,
         Command::Model { action } => commands::model::run(cli, action).await,
         Command::Mcp { action } => commands::mcp::run(cli, action).await,
-        // They have runtimes of their own, or need none.
+        // These commands create their own runtimes or need none.
         Command::Run(_) | Command::Guard { .. } => exit::USAGE,
         #[cfg(feature = "playground")]
         Command::ExampleServer(_) => exit::USAGE,
     }
 }
 
-/// Runs a command to its end on so many threads. A single one is this thread.
+/// Runs a command to completion on the given number of threads. A single thread is the current one.
 fn on_threads(threads: Threads, command: impl Future<Output = u8>) -> u8 {
     let mut builder = match threads {
         Threads::Count(1) => tokio::runtime::Builder::new_current_thread(),
@@ -325,12 +326,12 @@ fn on_threads(threads: Threads, command: impl Future<Output = u8>) -> u8 {
         }
     };
     let code = runtime.block_on(command);
-    // Blocking work that is still under way (a file that hangs) must not keep the process alive.
+    // Pending blocking work, such as a file that hangs, must not keep the process alive.
     runtime.shutdown_timeout(Duration::from_secs(1));
     code
 }
 
-/// Guards one tool server.
+/// Guards one tool server: ends it when the bot has terminated.
 fn guard(program: &[OsString]) -> u8 {
     let Some((program, args)) = program.split_first() else { return exit::USAGE };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -352,7 +353,7 @@ async fn playground(_cli: &Cli, _verbose: bool) -> u8 {
     std::future::ready(exit::USAGE).await
 }
 
-/// A running program: the tree and what outlives it.
+/// A running program: the tree and the parts that outlive it.
 pub struct App {
     tree: Tree,
     store: Arc<dyn Store>,
@@ -364,19 +365,19 @@ pub struct App {
     servers: Vec<String>,
 }
 
-/// Why a running program ended by itself.
+/// The reason why a running program ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// It was told to.
+    /// It received the request to end.
     Told,
     /// The root supervisor gave up.
     GaveUp,
-    /// A needed service refused us for good.
+    /// A required service refused the bot permanently.
     Refused(String),
 }
 
 impl App {
-    /// Builds everything and starts the tree.
+    /// Creates all parts and starts the tree.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -391,7 +392,7 @@ impl App {
         Ok(Self { tree, store, vitals, drain, exit, bound, servers })
     }
 
-    /// Serves until `told` resolves, the root gives up, or a needed service refuses us for good.
+    /// Serves until `told` resolves, the root gives up, or a required service refuses the bot permanently.
     pub async fn serve(&mut self, told: impl Future<Output = ()>) -> Ended {
         let refused = self.exit.wait_for(Option::is_some);
         tokio::spawn(release_start_pages());
@@ -405,7 +406,7 @@ impl App {
         }
     }
 
-    /// Where the pages are, once they can be reached; none when they never will.
+    /// Returns the address of the pages once they are reachable, or `None` if they never will be.
     pub fn address(&self) -> impl Future<Output = Option<SocketAddr>> + Send + use<> {
         let mut bound = self.bound.clone();
         async move { bound.wait_for(Option::is_some).await.ok().and_then(|address| *address) }
@@ -417,12 +418,13 @@ impl App {
         Unlisted::of(&self.servers, &self.vitals.tooling())
     }
 
-    /// Reads the configuration again when called.
+    /// Returns a function that reloads the configuration.
     pub fn reload(&self) -> impl Fn() + Send + use<> {
         self.tree.reload()
     }
 
-    /// Finishes what is in flight, stops the tree in order, and writes everything down. True when all that was begun is answered.
+    /// Finishes the turns in flight, stops the tree in order, and saves all data. True if every accepted turn is
+    /// answered.
     pub async fn drain(self) -> bool {
         let Self { tree, store, vitals, drain, .. } = self;
         let end = Deadlines { end: Instant::now() + drain + AFTER_DRAIN };
@@ -437,7 +439,7 @@ impl App {
         finished
     }
 
-    /// Stops the tree in order and writes everything down, without waiting for turns in flight.
+    /// Stops the tree in order and saves all data, without waiting for turns in flight.
     pub async fn stop(self) {
         self.tree.stop().await;
         self.vitals.stops();
@@ -445,18 +447,18 @@ impl App {
     }
 }
 
-/// Unmaps the pages of the program's file that only the start needed: most of the memory at rest.
+/// Unmaps the pages of the executable that only the start needed: most of the memory at rest.
 async fn release_start_pages() {
     tokio::time::sleep(START_SETTLES).await;
     match tokio::task::spawn_blocking(clean_pages::release).await {
         Ok(Ok(bytes)) => tracing::debug!(event = "memory.released", bytes, "unmapped pages of the program's file"),
         Ok(Err(error)) => tracing::debug!(event = "memory.released", %error, "cannot unmap the program's file"),
-        // The runtime ends.
+        // The runtime is shutting down.
         Err(_) => {}
     }
 }
 
-/// How the time of an orderly end is shared: the tree and the store have all that the drain left over, within bounds.
+/// The deadlines of an orderly end: the tree and the store share the time that the drain left over, within bounds.
 struct Deadlines {
     end: Instant,
 }
@@ -471,7 +473,7 @@ impl Deadlines {
     }
 }
 
-/// What a drain came to, in words.
+/// Returns the result of a drain as a sentence.
 const fn summary(finished: bool, left: Option<usize>, saved: bool) -> &'static str {
     match (finished, left, saved) {
         (_, _, false) => "drained; not everything could be written down, and what was not is lost",

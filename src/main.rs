@@ -1,11 +1,12 @@
-//! Arguments and exit code; `app.rs` tells the story of a run.
+//! Parses the arguments and returns the exit code. `app.rs` implements the run.
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use staffai::app::{self, Cli};
 
-/// Bursts of turns leave the C library's allocator with several times the memory that is in use; this one gives it back.
+/// The global allocator. After bursts of turns, the C library's allocator keeps several times the memory in use; this
+/// one returns it.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -13,7 +14,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // A terminal that is gone takes no message.
+            // A closed terminal receives no message.
             let _ = error.print();
             return if error.use_stderr() { ExitCode::from(app::exit::USAGE) } else { ExitCode::SUCCESS };
         }

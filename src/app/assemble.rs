@@ -1,4 +1,4 @@
-//! From settings to everything that the tree is built from.
+//! Creates the parts of the tree from the settings.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -63,33 +63,33 @@ use web::hooks::{self, Hooks};
 use web::model_api::{self, ModelApi};
 use web::problem::problem;
 
-/// How many samples have the same counters of metrics.
+/// The number of dashboard samples that share one reading of the metrics.
 const SAMPLES_OF_A_PAGE: u32 = 5;
 
-/// How much longer than any turn a request for its answer may take.
+/// The time by which the timeout of a request for an answer exceeds the longest turn.
 const AFTER_TURN: Duration = Duration::from_secs(60);
 
-/// What a start needs beyond the settings.
+/// The inputs of a start beyond the settings.
 pub struct Launch {
     /// The settings.
     pub settings: Settings,
-    /// Values of variables by name.
+    /// Returns the values of variables by name.
     pub lookup: Lookup,
-    /// Told of every secret before it is used.
+    /// Receives every secret before it is used.
     pub redaction: Redaction,
-    /// How the configuration is read again; none reads only the files that the settings name.
+    /// Rereads the configuration. `None` rereads only the files that the settings name.
     pub reread: Option<Watched>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
-    /// Chance.
+    /// The random source.
     pub dice: Arc<dyn Dice>,
-    /// Injected failure; none in production.
+    /// Injects faults; does nothing in production.
     pub faults: Arc<dyn Faults>,
-    /// Only the terminal's door is open: no platform is asked for anything.
+    /// True if only the terminal's door is open and no platform is contacted.
     pub alone: bool,
-    /// Further readers of what happens.
+    /// Further readers of events.
     pub observers: Vec<Arc<dyn Observer>>,
-    /// The page of metrics.
+    /// Returns the page of metrics.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// The last lines of the log.
     pub logged: Arc<dyn TurnLog>,
@@ -98,7 +98,7 @@ pub struct Launch {
 /// Why a start failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
-    /// Settings or files are wrong; each mistake is a sentence with its place and fix.
+    /// Settings or files are wrong. Each mistake is a sentence with its place and fix.
     #[error("{}", .0.join("\n"))]
     Configuration(Vec<String>),
     /// Another process uses the data directory.
@@ -109,20 +109,20 @@ pub enum StartError {
     Tree(String),
 }
 
-/// Everything that a run is made of.
+/// All parts of a run.
 pub struct Assembled {
-    /// What the tree is built from.
+    /// The parts of the tree.
     pub parts: Parts,
-    /// Told when the process must end.
+    /// Holds the reason once the process must end.
     pub exited: watch::Receiver<Option<Exit>>,
-    /// Where the pages are, once they are.
+    /// Holds the address of the pages once they are bound.
     pub bound: watch::Receiver<Option<SocketAddr>>,
 }
 
-/// Builds the edges.
+/// Creates the edges.
 ///
 /// # Errors
-/// See [`StartError`]; all mistakes in files are told at once.
+/// See [`StartError`]; reports all mistakes in files together.
 pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let Launch { settings, lookup, redaction, reread, clock, dice, faults, alone, observers, metrics, logged } = launch;
     let (mut mistakes, mask, us) = (Vec::new(), redaction.clone(), built_ins::agents::identity(&settings, &*dice));
@@ -132,7 +132,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let platform = (!alone).then(|| doors::discord(&settings, live.as_ref(), &dice)).transpose();
     let platform = platform.map_err(|mistake| mistakes.push(mistake)).ok().flatten();
     let own = built_ins::configured(&settings, &configured.lookup, &us, &clock, Arc::clone(&dice));
-    // What is wrong with these is in the list of what runs already.
+    // The list of mistakes in the running configuration already includes some of these.
     let own = own.map_err(|more| mistakes.extend(more.into_iter().filter(|mistake| !listed.contains(mistake)))).ok();
     let (Some(live), Some(own), true) = (live, own, mistakes.is_empty()) else {
         return Err(StartError::Configuration(mistakes));
@@ -200,19 +200,19 @@ fn in_force(live: &Live, clock: &Arc<dyn Clock>) -> Arc<InForce> {
     Arc::new(InForce { live: live.clone(), clock: Arc::clone(clock) })
 }
 
-/// The turns of this process: it owns every turn of its doors.
+/// Returns the turns of this process, which owns every turn of its doors.
 fn turns(owned: Arc<dyn OwnedStore>, doors: &Doors) -> Arc<StoredTurns> {
     Arc::new(StoredTurns::new(owned, doors.names(|_| true).into_iter().map(Range::Door).collect()))
 }
 
-/// The doors, and the one whose members are counted by day.
+/// Returns the doors, and the door whose members are counted by day.
 fn opened(records: Vec<DoorRecord>) -> Result<(Doors, Door), StartError> {
     let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
     let doors = Doors::new(records).map_err(|mistake| StartError::Configuration(vec![mistake.to_string()]))?;
     Ok((doors, home))
 }
 
-/// What operators read of that which is kept.
+/// The routes through which operators read stored data.
 fn kept_routes(
     settings: &Settings,
     audit: &Arc<Audit>,
@@ -225,12 +225,12 @@ fn kept_routes(
         .merge(api::backup::router(copies(settings, store, clock)))
 }
 
-/// The doors, that of the platform first.
+/// Returns the records of the doors, the platform's first.
 fn records(platform: Option<DoorRecord>, sessions: &Arc<Sessions>, others: Option<DoorRecord>) -> Vec<DoorRecord> {
     platform.into_iter().chain([doors::terminal(sessions), doors::model_api()]).chain(others).collect()
 }
 
-/// Where the pages are, and for whom.
+/// Returns the addresses of the pages and their access rules.
 fn exposure(settings: &Settings) -> Exposure {
     let http = &settings.http;
     Exposure {
@@ -242,16 +242,16 @@ fn exposure(settings: &Settings) -> Exposure {
     }
 }
 
-/// Bounds on the requests of programs.
+/// The limits on the requests of programs.
 fn bounds(settings: &Settings) -> model_api::Bounds {
     model_api::Bounds { answer: settings.turn.lease() + AFTER_TURN, at_once: settings.http.key_concurrent }
 }
 
-/// What programs that ask over HTTP reach besides.
+/// The further parts that programs reach over HTTP.
 type OfPrograms<'a> =
     (&'a Arc<dyn Dice>, &'a Arc<Sessions>, &'a Arc<TreeVitals>, &'a Arc<Toolbox>, &'a Arc<dyn Limiter>, Identity);
 
-/// The doors of programs that ask over HTTP: as they ask a model, and in sessions.
+/// The doors of programs over HTTP: one with the API of a model, one with sessions.
 fn programs(
     in_force: &Arc<InForce>,
     handles: &Handles,
@@ -294,12 +294,12 @@ fn programs(
     model_api::router(Arc::new(api)).merge(sessions)
 }
 
-/// The answer to a request that was refused, in the form that the clients of its path know.
+/// Returns the reply to a refused request, in the form that clients of its path expect.
 pub(crate) fn refuse(path: &str, status: StatusCode, why: &str) -> Response {
     if model_api::speaks(path) { model_api::refused(path, status, why) } else { problem(status, why).into_response() }
 }
 
-/// Requests that start a turn and prove themselves by a signature.
+/// The requests that start a turn and are authenticated by a signature.
 fn signed(
     in_force: &Arc<InForce>,
     handles: &Handles,
@@ -316,7 +316,7 @@ fn signed(
     })
 }
 
-/// What is known of the program, for those who look after it.
+/// The program's figures for operators.
 fn vitals(
     store: &Arc<dyn Store>,
     clock: &Arc<dyn Clock>,
@@ -347,7 +347,8 @@ fn vitals(
     }
 }
 
-/// Tells this program from others on the same store, also in its next life: the machine, and the data directory.
+/// Returns an id that separates this program from others on the same store, also after a restart: the machine and the
+/// data directory.
 fn instance(settings: &Settings) -> String {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let dir = std::path::absolute(&settings.store.dir).unwrap_or_else(|_| settings.store.dir.clone());
@@ -355,7 +356,8 @@ fn instance(settings: &Settings) -> String {
     hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Reads the counters for samples. The page is made for a few samples at once, since that costs more than all else of a sample.
+/// Returns a reader of the counters for samples. A few samples share one page of metrics, as the page is the most
+/// expensive part of a sample.
 fn counters_of(metrics: Arc<dyn Fn() -> String + Send + Sync>) -> Box<dyn Fn() -> Counters + Send + Sync> {
     let read = Mutex::new((0_u32, Counters::default()));
     Box::new(move || {
@@ -368,7 +370,7 @@ fn counters_of(metrics: Arc<dyn Fn() -> String + Send + Sync>) -> Box<dyn Fn() -
     })
 }
 
-/// What a page of metrics says of the counters that the dashboard shows.
+/// Extracts the dashboard's counters from a page of metrics.
 fn counters(page: &str) -> Counters {
     Counters {
         refused: summed(page, "staffai_limit_refused_total"),
@@ -380,11 +382,11 @@ fn counters(page: &str) -> Counters {
 
 /// An open store, once for each port that it implements.
 pub(crate) struct Opened {
-    /// Keeps text by key.
+    /// Stores text by key.
     pub store: Arc<dyn Store>,
-    /// Keeps owners of turns apart.
+    /// Stores the ownership of turns.
     pub owned: Arc<dyn OwnedStore>,
-    /// Keeps what counts in limits.
+    /// Stores the counts of limits.
     pub limiter: Arc<dyn Limiter>,
 }
 
@@ -395,8 +397,8 @@ impl<B: Backend> From<Resilient<B>> for Opened {
     }
 }
 
-/// Opens Redis where an address of it is configured, else the file in the data directory. A server that is down is no reason
-/// not to start.
+/// Opens Redis if an address is configured, else the file in the data directory. A start succeeds while the server is
+/// down.
 ///
 /// # Errors
 /// The address is wrong, or another process holds the file.
@@ -421,14 +423,15 @@ pub(crate) async fn open_store(
     Ok(store.map_err(in_use)?.into())
 }
 
-/// The way to tool servers: processes that announce themselves, and others with the logins that are kept in the data directory.
+/// Returns the connections to tool servers: processes that announce themselves, and configured servers with the logins
+/// of the data directory.
 fn servers(settings: &Settings, clock: &Arc<dyn Clock>, providers: Option<Arc<NatsProviders>>) -> Arc<McpServers> {
     let logins = Some(Logins::below(&settings.store.dir, Arc::clone(clock)));
     Arc::new(McpServers { logins, providers, ..McpServers::guarded() })
 }
 
-/// What members told, within the bounds of the settings in force, and the audit of tools, in which nobody stands who wished to be
-/// forgotten.
+/// Returns the facts of members, within the limits of the settings in force, and the audit log of tools. The audit log
+/// excludes members who asked for deletion.
 fn of_members(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> (Arc<FactKeeper>, Arc<Audit>) {
     let settings = live.clone();
     let bounds = move || settings.now().settings.memory.bounds();
@@ -437,24 +440,24 @@ fn of_members(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> (A
     (Arc::new(facts), Arc::new(audit))
 }
 
-/// Makes copies of what is kept.
+/// Creates copies of the stored data.
 fn copies(settings: &Settings, store: &Arc<dyn Store>, clock: &Arc<dyn Clock>) -> Arc<dyn Backups> {
     Arc::new(Copies { store: Arc::clone(store), clock: Arc::clone(clock), dir: settings.store.dir.clone() })
 }
 
-/// How long sessions are kept, by the settings in force.
+/// Returns the retention of sessions, by the settings in force.
 fn kept_for(live: &Live) -> KeptFor {
     let live = live.clone();
     Arc::new(move || live.now().settings.http.session_ttl)
 }
 
-/// The sections of prompts, and what was changed of them.
+/// The sections of prompts, and the changes to them.
 fn sections(live: &Live, store: &Arc<dyn Store>, clock: &Arc<dyn Clock>) -> Arc<dyn PromptSections> {
     let (live, store, clock) = (live.clone(), Arc::clone(store), Arc::clone(clock));
     Arc::new(SectionKeeper { live, store, clock, changing: tokio::sync::Mutex::default() })
 }
 
-/// The tools of this program itself.
+/// The built-in tools.
 fn built_in(
     mut own: Vec<Box<dyn BuiltInTool>>,
     settings: &Settings,
@@ -470,7 +473,7 @@ fn built_in(
     BuiltIn { offer: built_ins.offer(), caller: Caller::Direct(Arc::new(built_ins)), clean_calls }
 }
 
-/// What there is before any tool server is connected.
+/// The toolbox before any tool server is connected.
 fn toolbox(built_in: &BuiltIn, servers: bool) -> Arc<Toolbox> {
     let catalogue = Catalogue::new(std::slice::from_ref(&built_in.offer), &Catalogue::default(), schema::of);
     let tools = Toolset::new(Arc::new(catalogue), [(Source::BuiltIn, built_in.caller.clone())].into());

@@ -1,9 +1,9 @@
-//! A copy of everything that is kept, made while the service runs, and put back.
+//! Backup and restore of all stored data, also while the service runs.
 //!
-//! The copy is text, one JSON object a line: a head with its version, a line for each key with its value and the moment it ends, a
-//! line for each file of the data directory that belongs to it, and a last line with the number of lines and their SHA-256. A copy
-//! without that line was cut off and is refused. Of the embedded store it is the state of one moment; of Redis each key is as it
-//! was when it was read.
+//! A copy is text, one JSON object per line: a head with its version, a line for each key with its value and expiry, a
+//! line for each data directory file that belongs to it, and a last line with the number of lines and their SHA-256. A
+//! copy without that last line is truncated and is refused. A copy of the embedded store is a snapshot of one moment; a
+//! copy of Redis holds each key as it was when it was read.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -21,22 +21,22 @@ use domain::keys::limits::{MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX};
 use ports::{Backups, Clock, Store, StoredRow, Write};
 use settings::Settings;
 
-/// The form of the file.
+/// The version of the file format.
 const VERSION: u32 = 1;
-/// The longest line that is read back, in bytes: more than any value that is kept.
+/// The maximum length of a line on restore, in bytes: larger than any stored value.
 const LINE_MAX: u64 = 64 * 1024 * 1024;
-/// Rows that are on their way from the store.
+/// The maximum number of rows buffered from the store.
 const ROWS_AHEAD: usize = 256;
-/// Chunks that are on their way to the reader, each of about [`CHUNK`] bytes.
+/// The maximum number of chunks buffered for the reader, each of about [`CHUNK`] bytes.
 pub(crate) const CHUNKS_AHEAD: usize = 4;
 const CHUNK: usize = 64 * 1024;
-/// Rows that are put back with one write.
+/// The maximum number of rows restored with one write.
 const ROWS_AT_ONCE: usize = 256;
-/// Bytes of values that are put back with one write.
+/// The maximum bytes of values restored with one write.
 const BYTES_AT_ONCE: usize = 1024 * 1024;
 /// The folder of logins at tool servers, below the data directory.
 const LOGINS: &str = "mcp-logins";
-/// The most logins that are copied.
+/// The maximum number of logins in a copy.
 const LOGINS_MAX: usize = 1_000;
 
 /// One line of the file.
@@ -64,7 +64,7 @@ enum Line {
     },
 }
 
-/// The fields of any line, as it is read back. Values of other fields are skipped, never kept.
+/// The fields of any line on restore. Values of other fields are skipped, never stored.
 #[derive(Deserialize)]
 struct Fields {
     staffai_backup: Option<u32>,
@@ -80,7 +80,7 @@ struct Fields {
 }
 
 impl Line {
-    /// Reads one line back.
+    /// Parses one line.
     fn parse(bytes: &[u8]) -> Result<Self, String> {
         let fields: Fields = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         match fields {
@@ -95,7 +95,7 @@ impl Line {
     }
 }
 
-/// Makes copies of a running program.
+/// Creates copies for a running program.
 pub(crate) struct Copies {
     pub store: Arc<dyn Store>,
     pub clock: Arc<dyn Clock>,
@@ -109,7 +109,7 @@ impl Backups for Copies {
         let (to, chunks) = mpsc::channel(CHUNKS_AHEAD);
         tokio::spawn(async move {
             let mut copying = Copying { to, chunk: Vec::new(), lines: 0, hash: Sha256::new() };
-            // Without its last line a copy is refused when it is read back.
+            // Restore refuses a copy without its last line.
             if let Err(why) = copying.run(&*store, &*clock, &dir).await {
                 tracing::warn!(event = "backup.failed", reason = why, "a copy of the store was not finished");
             } else {
@@ -120,7 +120,7 @@ impl Backups for Copies {
     }
 }
 
-/// One copy under way.
+/// A copy in progress.
 struct Copying {
     to: mpsc::Sender<Vec<u8>>,
     chunk: Vec<u8>,
@@ -170,7 +170,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The files of the data directory that belong to what is kept, by their names below it.
+/// Returns the data directory files that belong to a copy, as pairs of name below the directory and content.
 fn kept_files(dir: &Path) -> Result<Vec<(String, String)>, String> {
     let mut names = vec![keys::FILE.to_owned(), rows::FILE.to_owned()];
     if let Ok(entries) = fs::read_dir(dir.join(LOGINS)) {
@@ -188,13 +188,13 @@ fn kept_files(dir: &Path) -> Result<Vec<(String, String)>, String> {
     Ok(kept)
 }
 
-/// True if a file of logins may have this name: nothing in it leads out of the folder.
+/// True if `name` is a valid name of a login file: it cannot lead out of the folder.
 fn is_login(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     name.strip_suffix(".json").is_some_and(|stem| !stem.is_empty() && stem.chars().all(plain))
 }
 
-/// A file that is read back.
+/// A copy opened for restore.
 pub(crate) struct Copy<'a> {
     path: &'a Path,
     file: BufReader<fs::File>,
@@ -203,7 +203,7 @@ pub(crate) struct Copy<'a> {
 impl<'a> Copy<'a> {
     pub(crate) fn open(path: &'a Path) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-        // Opening a pipe would wait for a writer, and a device may never end.
+        // Opening a pipe blocks until a writer opens it, and a device may be endless.
         if !fs::metadata(path).map_err(failed)?.is_file() {
             return Err(format!("{}: is no regular file; name the file that staffai backup made", path.display()));
         }
@@ -211,7 +211,7 @@ impl<'a> Copy<'a> {
         Ok(Self { path, file: BufReader::new(file) })
     }
 
-    /// The next line and its bytes; none at the end of the file.
+    /// Returns the next line and its bytes, or `None` at the end of the file.
     fn next(&mut self) -> Result<Option<(Line, Vec<u8>)>, String> {
         let mut bytes = Vec::new();
         let mut bounded = std::io::Read::take(&mut self.file, LINE_MAX);
@@ -225,7 +225,7 @@ impl<'a> Copy<'a> {
         Ok(Some((line, bytes)))
     }
 
-    /// Reads all of it. Returns how many lines there are.
+    /// Checks the whole copy. Returns the number of lines.
     pub(crate) fn check(mut self) -> Result<u64, String> {
         let broken = |why: &str| format!("{}: is no whole copy of staffai: {why}", self.path.display());
         let (cut, other) = (broken("its end is missing; make it again"), broken("it was changed or damaged"));
@@ -250,10 +250,10 @@ impl<'a> Copy<'a> {
     }
 }
 
-/// Puts the rows and files of a checked copy into an empty store. Returns a sentence about what was put back.
+/// Restores the rows and files of a checked copy into an empty store. Returns a sentence about the result.
 ///
 /// # Errors
-/// The store is away or not empty, or the copy cannot be read; the sentence says what to do.
+/// The store is unavailable or not empty, or the copy cannot be read; the sentence names the fix.
 pub(crate) async fn put_into(
     store: &dyn Store,
     settings: &Settings,
@@ -269,7 +269,7 @@ pub(crate) async fn put_into(
                     directory, or REDIS_URL to an empty database"
             .to_owned());
     }
-    // Windows of limits have another form on a server, and are over within a minute.
+    // A server stores windows of limits in another form, and they expire within a minute.
     let on_server = settings.redis.address().is_some();
     let stays = |key: &str| {
         !(on_server && [MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX].iter().any(|window| key.starts_with(window)))
@@ -302,7 +302,7 @@ pub(crate) async fn put_into(
     Ok(format!("{put} keys and {kept} files are back; {over} were over since"))
 }
 
-/// Writes a file of the data directory, unless it is there. True when it was written.
+/// Writes a file of the data directory unless it exists. True if it was written.
 fn put_file(dir: &Path, name: &str, text: &str) -> Result<bool, String> {
     let known = [keys::FILE, rows::FILE].contains(&name)
         || name.strip_prefix(LOGINS).and_then(|name| name.strip_prefix('/')).is_some_and(is_login);

@@ -1,11 +1,11 @@
-//! The line at the start of a log: what begins here, in one look.
+//! The first line of a log: a summary of the start.
 
 use crate::app::assemble::Launch;
 use domain::ids::Door;
 use settings::Settings;
 use settings::address;
 
-/// What a start is told by.
+/// The fields of that line.
 pub struct Begun {
     model: Option<String>,
     store: String,
@@ -13,13 +13,13 @@ pub struct Begun {
 }
 
 impl Begun {
-    /// What is about to begin.
+    /// Returns the fields for this start.
     pub fn of(launch: &Launch) -> Self {
         let settings = &launch.settings;
         Self { model: settings.llm.model.clone(), store: store(settings), address: settings.http.addr.to_string() }
     }
 
-    /// Says so, with the version of the configuration in force and the doors that are open.
+    /// Logs the line, with the version of the configuration in force and the open doors.
     pub fn tell(&self, configuration: &str, doors: &[Door]) {
         let Self { model, store, address } = self;
         let doors = doors.iter().map(Door::as_str).collect::<Vec<_>>().join(", ");
@@ -37,7 +37,7 @@ impl Begun {
     }
 }
 
-/// Where state is kept, without a login.
+/// Returns the location of the store, without a login.
 fn store(settings: &Settings) -> String {
     use secrecy::ExposeSecret;
     match settings.redis.address() {

@@ -1,4 +1,4 @@
-//! The tools of this program itself, as far as they are configured.
+//! The built-in tools that the settings enable.
 
 pub(crate) mod agents;
 pub(crate) mod databases;
@@ -22,7 +22,7 @@ use tools::url_extract::{self, UrlExtract};
 use tools::web_search::{self, Provider, WebSearch};
 use tools::{self, BuiltInTool, BuiltIns};
 
-/// All that these settings offer. Nothing is opened before its first call.
+/// Returns all tools that these settings enable. No tool opens anything before its first call.
 ///
 /// # Errors
 /// Each mistake as a sentence with its place and fix.
@@ -56,7 +56,7 @@ pub(crate) fn configured(
     if mistakes.is_empty() { Ok(offered) } else { Err(mistakes) }
 }
 
-/// All that these settings offer to a person at the terminal, who is no member.
+/// Returns all tools that these settings enable for the operator at the terminal, who is not a member.
 ///
 /// # Errors
 /// Each mistake as a sentence with its place and fix.
@@ -71,7 +71,7 @@ pub(crate) fn by_hand(settings: &Settings, lookup: &Lookup) -> Result<BuiltIns, 
     Ok(BuiltIns::new(own))
 }
 
-/// A call by hand is made for no member, so there are no facts for it.
+/// The facts for a call by hand: none, as such a call belongs to no member.
 struct NobodysFacts;
 
 #[async_trait]
@@ -89,7 +89,7 @@ impl Facts for NobodysFacts {
     }
 }
 
-/// Every mistake in these settings, by the part that `check` names.
+/// Returns every mistake in these settings, by the part that `check` names.
 pub(crate) fn mistakes(settings: &Settings, lookup: &Lookup) -> [(&'static str, Vec<String>); 4] {
     [
         ("url_extract", pages(&settings.url_extract).err().unwrap_or_default()),
@@ -99,28 +99,28 @@ pub(crate) fn mistakes(settings: &Settings, lookup: &Lookup) -> [(&'static str, 
     ]
 }
 
-/// The tools that work with what members told, unless these settings keep nothing of it.
+/// Returns the tools for facts of members; none if these settings disable facts.
 pub(crate) fn memory(settings: &Settings, facts: &Arc<dyn Facts>) -> Vec<Box<dyn BuiltInTool>> {
     if settings.memory.facts > 0 { tools::memory(facts) } else { Vec::new() }
 }
 
-/// The tools that read and change the sections of prompts, where these settings offer them.
+/// Returns the tools that read and change the sections of prompts, if these settings enable them.
 pub(crate) fn prompts(settings: &Settings, sections: &Arc<dyn PromptSections>) -> Vec<Box<dyn BuiltInTool>> {
     if settings.prompts.editable { tools::prompts(sections) } else { Vec::new() }
 }
 
-/// The tools that have other model rows asked, where these settings give rows away for that.
+/// Returns the tools that ask other model rows, if these settings name rows for that.
 pub(crate) fn models(settings: &Settings, calls: &Arc<dyn CleanCalls>) -> Vec<Box<dyn BuiltInTool>> {
     if settings.agents.models.is_empty() { Vec::new() } else { tools::models(calls) }
 }
 
-/// What must never be shown of these settings and of the variables that they name.
+/// Returns the secrets of these settings and of the variables that they name.
 pub(crate) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
     let keys = settings.tools.web_search.iter().filter_map(|row| key(row, lookup));
     keys.chain(databases::secrets(settings, lookup)).chain(agents::secrets(settings, lookup)).collect()
 }
 
-/// What `url_extract` may do.
+/// Returns the options of `url_extract`.
 ///
 /// # Errors
 /// Each mistake as a sentence with its place and fix.
@@ -148,19 +148,19 @@ pub(crate) fn pages(settings: &data_tools::UrlExtract) -> Result<url_extract::Op
     }
 }
 
-/// A host as addresses have it, whatever letters it is written in. A `*.` before it says what holds anyway.
+/// Returns a host as it is normalised in addresses. A leading `*.` is redundant.
 fn host_of(written: &str) -> Option<String> {
     let written = written.trim().trim_start_matches("*.");
     let url = reqwest::Url::parse(&format!("https://{written}/")).ok()?;
     let host = url.host_str()?;
-    // Whatever stood beside the host is in the address as well; a port that is usual is not.
+    // Any text beside the host is part of the address as well; a default port is not.
     let alone = url.as_str() == format!("https://{host}/")
         && !written.ends_with(":443")
         && !written.contains(['*', '/', '\\', '@']);
     alone.then(|| host.to_owned())
 }
 
-/// Where `web_search` searches.
+/// Returns the search rows of `web_search`.
 ///
 /// # Errors
 /// Each mistake as a sentence with its place and fix.

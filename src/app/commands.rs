@@ -33,7 +33,7 @@ use actors::tree;
 use ports::NoFaults;
 use settings::{Examined, Loaded, Settings, show};
 
-/// The service.
+/// Runs the service.
 pub fn run(cli: &Cli) -> u8 {
     let reading = Reading::new(cli, |sources| sources).needing(Settings::require_for_run);
     let Ok(loaded) = reading.load() else { return exit::USAGE };
@@ -48,9 +48,9 @@ pub fn run(cli: &Cli) -> u8 {
     })
 }
 
-/// Asks the running service how it is.
+/// Prints the health of the running service.
 pub async fn health(cli: &Cli) -> u8 {
-    // Only the address matters here: a mistake elsewhere must not make a container restart a service that runs well.
+    // Only the address matters here: a mistake elsewhere must not make a container restart a healthy service.
     let Examined { loaded, problems, .. } = Reading::new(cli, |sources| sources).examine();
     let concerned: Vec<_> = problems.iter().filter(|problem| problem.key.starts_with("http.")).collect();
     let Some(loaded) = loaded.filter(|_| concerned.is_empty()) else {
@@ -76,7 +76,7 @@ pub fn tree(markdown: bool) -> u8 {
     exit::FINE
 }
 
-/// Prints the effective configuration, and what is wrong with it.
+/// Prints the effective configuration and its problems.
 pub fn config(cli: &Cli) -> u8 {
     let Examined { loaded, problems, warnings } = Reading::new(cli, |sources| sources).examine();
     reading::print_warnings(&warnings);
@@ -85,21 +85,22 @@ pub fn config(cli: &Cli) -> u8 {
         say!("{key} = {value}  # {origin}");
     }
     let rows = loaded.iter().map(|loaded| model::described(&loaded.settings, &lookup(loaded)));
-    // What is wrong with the files of rows is for `staffai check` to say.
+    // `staffai check` reports the mistakes in the files of rows.
     for (key, what, origin) in rows.flat_map(Result::unwrap_or_default) {
         say!("model row {key} = {what}  # {origin}");
     }
     if problems.is_empty() { exit::FINE } else { exit::USAGE }
 }
 
-/// What a start needs, with the real clock, dice and metrics.
+/// Returns the inputs of a start, with the real clock, random source and metrics.
 pub(crate) fn launch(loaded: Loaded, reading: Reading, log: &Log) -> Launch {
     let (redaction, lines) = (reading.redaction.clone(), reading.lines.clone());
     let watched = reading.watched(&loaded.settings);
     let Configured { settings, lookup, redaction } = configured(loaded, redaction);
     let metrics: Arc<dyn Fn() -> String + Send + Sync> = match telemetry::metrics::install() {
         Ok(metrics) => {
-            // Nobody may ever read the page; what is measured must not pile up until then. It ends with the process.
+            // The page may never be read; this task bounds the measurements that accumulate until then. It ends with
+            // the process.
             let kept = metrics.clone();
             tokio::spawn(async move { kept.upkeep(CancellationToken::new()).await });
             Arc::new(move || metrics.render())
@@ -124,7 +125,7 @@ pub(crate) fn launch(loaded: Loaded, reading: Reading, log: &Log) -> Launch {
     }
 }
 
-/// Says why a start failed, and gives the exit code for it.
+/// Prints why a start failed and returns the exit code.
 pub(crate) fn not_started(error: &StartError) -> u8 {
     eprintln!("{error}");
     match error {
@@ -134,7 +135,8 @@ pub(crate) fn not_started(error: &StartError) -> u8 {
     }
 }
 
-/// Starts, calls `started` with the address of the pages once they can be reached, serves, drains; a second signal ends it at once.
+/// Starts, calls `started` with the address of the pages once they are reachable, serves, and drains. A second signal
+/// ends the process at once.
 pub(crate) async fn serve(launch: Launch, started: impl AsyncFnOnce(SocketAddr)) -> u8 {
     let mut ends = match Ends::listen() {
         Ok(ends) => ends,

@@ -1,4 +1,4 @@
-//! Settings with the variables that files may name, and what of them is secret.
+//! The settings, the variables that files may name, and the secrets among them.
 
 use std::sync::Arc;
 
@@ -17,20 +17,20 @@ pub struct Configured {
     pub settings: Settings,
     /// Values of variables by name.
     pub lookup: Lookup,
-    /// Told of every secret before it is used.
+    /// Receives every secret before it is used.
     pub redaction: Redaction,
 }
 
-/// Reads the configuration anew; each mistake is a sentence with its place and fix.
+/// Rereads the configuration; each mistake is a sentence with its place and fix.
 pub type Reread = Arc<dyn Fn() -> Result<Configured, Vec<String>> + Send + Sync>;
 
-/// What must never be shown.
+/// Returns the secrets of the settings.
 pub(crate) fn secrets(settings: &Settings) -> Vec<SecretString> {
     let mut secrets = settings.http.api_keys.clone();
     secrets.extend(settings.discord.token.clone());
     secrets.extend(settings.llm.key.clone());
     secrets.extend(settings.redis.password.clone());
-    // Of an address only the login is secret: where it leads has to be seen when something is wrong.
+    // Only the login in an address is secret: the host must be visible when there is a problem.
     let addresses = settings.redis.address().into_iter().chain(settings.tools.nats_url.clone());
     secrets.extend(addresses.flat_map(|address| settings::address::secrets_of_address(&address)));
     secrets.extend(settings.telemetry.headers.clone());

@@ -1,4 +1,4 @@
-//! What operators see and change of the running program, from sessions.
+//! The operator's console of sessions: reads and changes the running program.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use domain::model::ToolMode;
 use ports::{Console, RowChange, Store};
 use settings::Settings;
 
-/// Sees what runs, and changes what is kept.
+/// Reads what runs, and changes stored data.
 pub(crate) struct LiveConsole {
-    /// What this process runs with.
+    /// The running configuration and its parts.
     pub live: Live,
-    /// Where processes share what was changed at run time.
+    /// The store in which processes share the changes made at run time.
     pub store: Arc<dyn Store>,
 }
 
-/// The field of a row that says how it is offered tools.
+/// The field of a row that selects how tools are offered to its model.
 const TOOLS: &str = "tools";
 
-/// A row is offered tools as its file says or, where that says not at all, natively.
+/// Enables tools for a row: in the mode of its file, or natively if its file disables tools.
 fn offered(settings: &Settings, changed: &mut ChangedRows, row: &str) -> Result<(), String> {
     changed.unset(row, TOOLS);
     let drafts = rows::drafts(settings, changed)?;
@@ -40,9 +40,9 @@ impl Console for LiveConsole {
 
     async fn change_row(&self, row: &str, change: RowChange) -> Result<(), String> {
         let (settings, row) = (self.live.now().settings.clone(), row.to_owned());
-        // The embedded store is of one process alone, which reads the file.
+        // One process alone uses the embedded store, and it reads the file.
         let store = settings.redis.address().map(|_| Arc::clone(&self.store));
-        // Files are written, which may take a while.
+        // Writing files may block.
         let written = tokio::task::spawn_blocking(move || {
             let set = |changed: &mut ChangedRows| {
                 let known = rows::drafts(&settings, changed)?;

@@ -1,11 +1,11 @@
-//! The demo model, which answers where no model is configured; it belongs to the playground.
+//! The demo model of the playground, which answers if no model is configured.
 
 #[cfg(feature = "playground")]
 pub use with_playground::Demo;
 #[cfg(not(feature = "playground"))]
 pub use without_playground::Demo;
 
-/// Why there is no demo model: a sentence, and the exit code.
+/// The reason why there is no demo model: a sentence, and the exit code.
 pub struct NoDemo(pub String, pub u8);
 
 #[cfg(feature = "playground")]
@@ -22,13 +22,13 @@ mod with_playground {
     pub struct Demo(DemoModel);
 
     impl Demo {
-        /// Starts it; it pretends to think for about this long.
+        /// Starts it. Each answer is delayed by about `thinking`.
         pub async fn start(thinking: Duration) -> Result<Self, NoDemo> {
             let started = DemoModel::start(thinking).await;
             Self::started(started)
         }
 
-        /// The same; it asks what is wrong with it.
+        /// Starts it with faults to inject.
         pub async fn start_with(
             thinking: Duration,
             fault: Arc<dyn Fn() -> ModelFault + Send + Sync>,
@@ -40,12 +40,12 @@ mod with_playground {
             started.map(Self).map_err(|error| NoDemo(format!("the demo model cannot start: {error}"), exit::GAVE_UP))
         }
 
-        /// Where it can be asked.
+        /// Returns its address.
         pub fn url(&self) -> String {
             self.0.base_url()
         }
 
-        /// Lets these settings ask it.
+        /// Returns a function that makes settings use it.
         pub fn configure(&self) -> impl Fn(&mut Settings) + Send + Sync + use<> {
             let url = self.url();
             move |settings| {
@@ -54,7 +54,7 @@ mod with_playground {
             }
         }
 
-        /// Ends it.
+        /// Stops it.
         pub async fn stop(self) {
             self.0.stop().await;
         }
@@ -69,11 +69,11 @@ mod without_playground {
     use crate::app::exit;
     use settings::Settings;
 
-    /// There is none in this build.
+    /// This build has no demo model.
     pub enum Demo {}
 
     impl Demo {
-        /// Says so.
+        /// Fails with the reason.
         pub async fn start(_thinking: Duration) -> Result<Self, NoDemo> {
             let why =
                 "no model is configured and the demo model is not in this build: set LITELLM_API_URL and LITELLM_MODEL";

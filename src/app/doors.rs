@@ -1,5 +1,5 @@
-//! The doors of this program: for each a record of what it is made of, and what the settings decide about it. A further door
-//! is one more entry in both.
+//! The doors of this program: the record of each door's parts, and the decisions of the settings about it. To add a
+//! door, add an entry to both.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -24,22 +24,23 @@ use settings::edges::{AllowedMentions as Allowed, DirectMessages};
 use terminal::sessions::Sessions;
 use web::model_api::{self, Answers};
 
-/// Refused requests (401, 403, 429) in ten minutes after which nothing is sent for a while. Discord bans an address at 10,000.
+/// The number of refused requests (401, 403, 429) in ten minutes after which sending pauses. Discord bans an address at
+/// 10,000.
 const REFUSALS_MAX: u32 = 1_000;
 
-/// Doors whose clients read the events of turns: drafts are published there and not posted.
+/// The doors whose clients read the events of turns: drafts are published there instead of posted.
 const READ_ALONG: [Door; 2] = [terminal::DOOR, chat_service::DOOR];
 
-/// The names of all doors, whether they are open or not.
+/// The names of all doors, open or not.
 pub(crate) const NAMES: [Door; 4] = [discord::DOOR, chat_service::DOOR, model_api::DOOR, terminal::DOOR];
 
-/// Doors where something can be posted that answers no message.
+/// The doors where posts without a message to answer are possible.
 pub(crate) const POSTABLE: [Door; 2] = [discord::DOOR, terminal::DOOR];
 
-/// The same, for doors where only who asked reads.
+/// The doors whose clients read the events of a turn only on request.
 const READ_ON_REQUEST: [Door; 1] = [model_api::DOOR];
 
-/// Each rule for tools that names a door which this program does not have, open or not.
+/// Returns a mistake for each rule for tools that names a door which this program does not have.
 pub(crate) fn unknown(settings: &Settings) -> Vec<String> {
     let known: Vec<String> = rules(settings).into_keys().map(|door| door.to_string()).collect();
     let named = settings.numbered("tools.rules", &settings.tools.rules);
@@ -52,12 +53,12 @@ pub(crate) fn unknown(settings: &Settings) -> Vec<String> {
         .collect()
 }
 
-/// The log of the events of turns.
+/// Creates the log of the events of turns.
 pub(crate) fn events(clock: &Arc<dyn Clock>) -> TurnEvents {
     TurnEvents::with_requested(READ_ALONG.to_vec(), READ_ON_REQUEST.to_vec(), Arc::clone(clock))
 }
 
-/// What the settings decide about each door.
+/// Returns the rules of each door, as the settings decide.
 pub(crate) fn rules(settings: &Settings) -> BTreeMap<Door, DoorRules> {
     BTreeMap::from([
         (discord::DOOR, DoorRules { triage: triage(settings), limits: LimitScope::Community }),
@@ -67,7 +68,7 @@ pub(crate) fn rules(settings: &Settings) -> BTreeMap<Door, DoorRules> {
     ])
 }
 
-/// Who is answered, and what a door wants of an answer.
+/// Returns the members that are answered, and the requirements of the door for an answer.
 fn triage(settings: &Settings) -> Rules {
     let set = |ids: &[String]| ids.iter().cloned().collect::<HashSet<_>>();
     let channel = settings.restriction.channel.clone();
@@ -84,25 +85,25 @@ fn triage(settings: &Settings) -> Rules {
     }
 }
 
-/// The same at a door whose members have no roles and belong to no guild.
+/// Returns the rules for a door whose members have no roles and belong to no guild.
 fn without_roles(rules: Rules) -> Rules {
     Rules { communities: HashSet::new(), operators: HashSet::new(), restriction: None, ..rules }
 }
 
-/// The same at a door where nobody can be asked for an approval.
+/// Returns the rules for a door where approvals cannot be requested.
 fn unasked(rules: Rules) -> Rules {
     let policy = Policy { gates: GatePolicy::Deny, ..rules.policy };
     Rules { policy, ..rules }
 }
 
-/// Requests of which each waits for its reply.
+/// Returns the rules for requests, each of which waits for its reply.
 fn requests(settings: &Settings) -> Rules {
     let rules = unasked(without_roles(triage(settings)));
     let policy = Policy { answers_each: true, ..rules.policy };
     Rules { policy, ..rules }
 }
 
-/// Programs that bring their conversation along, and wait for its answer on their connection.
+/// Returns the rules for programs that supply their conversation and wait for its answer on their connection.
 fn programs(settings: &Settings) -> Rules {
     let rules = unasked(without_roles(triage(settings)));
     let (reply, history, lasts) = (ReplyContract::Verbatim, HistoryScope::Given, Lasts::WhileRead);
@@ -110,7 +111,7 @@ fn programs(settings: &Settings) -> Rules {
     Rules { policy, ..rules }
 }
 
-/// Programs that ask over HTTP as they ask a model.
+/// Returns the record of the door for programs that use the API of a model.
 pub(crate) fn model_api() -> DoorRecord {
     DoorRecord {
         door: model_api::DOOR,
@@ -122,7 +123,7 @@ pub(crate) fn model_api() -> DoorRecord {
     }
 }
 
-/// Sessions in the terminal: asked by its routes, read along by its clients, bounded by nobody's budget.
+/// Returns the record of terminal sessions: asked through its routes, read by its clients, with no budget.
 pub(crate) fn terminal(sessions: &Arc<Sessions>) -> DoorRecord {
     DoorRecord {
         door: terminal::DOOR,
@@ -134,7 +135,7 @@ pub(crate) fn terminal(sessions: &Arc<Sessions>) -> DoorRecord {
     }
 }
 
-/// Requests over NATS, where an address of it is configured.
+/// Returns the record of requests over NATS, if an address of it is configured.
 pub(crate) fn chat_service(settings: &Settings, clock: &Arc<dyn Clock>) -> Option<DoorRecord> {
     let url = settings.tools.nats_url.clone()?;
     let service = Arc::new(ChatService::new(url, Arc::clone(clock)));
@@ -148,7 +149,7 @@ pub(crate) fn chat_service(settings: &Settings, clock: &Arc<dyn Clock>) -> Optio
     })
 }
 
-/// Discord: shards in, REST out.
+/// Returns the record of Discord: receives through shards, sends over REST.
 pub(crate) fn discord(settings: &Settings, live: Option<&Live>, dice: &Arc<dyn Dice>) -> Result<DoorRecord, String> {
     let access = access(settings);
     let Allowed { replied_user, users } = settings.discord.allowed_mentions;
@@ -172,7 +173,7 @@ pub(crate) fn discord(settings: &Settings, live: Option<&Live>, dice: &Arc<dyn D
     })
 }
 
-/// How to reach Discord.
+/// Returns the access to Discord.
 pub(crate) fn access(settings: &Settings) -> Access {
     let discord = &settings.discord;
     Access {
@@ -182,7 +183,7 @@ pub(crate) fn access(settings: &Settings) -> Access {
     }
 }
 
-/// Draws for messages that are not addressed to us, with the chances that are in force at that moment.
+/// Decides by chance on messages not addressed to the bot, with the chances in force at that moment.
 fn lottery(live: Live, dice: Arc<dyn Dice>) -> Lottery {
     let chances = move || {
         let running = live.now();

@@ -1,12 +1,12 @@
-//! Exit codes, after sysexits where one fits.
+//! Exit codes, as in sysexits where one fits.
 
-/// All is well, or the program ended as told.
+/// Success, or an end as requested.
 pub const FINE: u8 = 0;
-/// A check said no.
+/// A check failed.
 pub const NEGATIVE: u8 = 1;
 /// Bad configuration or usage.
 pub const USAGE: u8 = 64;
-/// A needed service refused us for good.
+/// A required service refused the bot permanently.
 pub const REFUSED: u8 = 69;
 /// The root supervisor gave up, or the program cannot run at all.
 pub const GAVE_UP: u8 = 70;

@@ -1,4 +1,4 @@
-//! The files that belong to the settings: prompts and the reply schema. Each has a default that is compiled in.
+//! The files that belong to the settings: prompts and the reply schema. Each has a compiled-in default.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,43 +15,43 @@ use domain::prompt::{ChannelPrompts, Prompts};
 use domain::reply::Schema;
 use settings::Settings;
 
-/// The longest file of settings that is read, in bytes.
+/// The maximum size of a settings file, in bytes.
 const FILE_MAX: u64 = 1024 * 1024;
-/// The longest prompt, in bytes: more than any model should be told before a question.
+/// The maximum size of a prompt, in bytes: more than a model should receive before a question.
 const PROMPT_MAX: u64 = 256 * 1024;
-/// The most channels that have a folder of prompts.
+/// The maximum number of channels with a folder of prompts.
 const CHANNELS_MAX: usize = 1_000;
-/// Who we are.
+/// The prompt of the bot's personality.
 const PERSONALITY_FILE: &str = "personality_prompt.txt";
-/// How we join in.
+/// The prompt of interjections.
 const INTERJECTION_FILE: &str = "interjection_prompt.txt";
-/// How the line of status is written, where the settings name no file of their own that is there.
+/// The prompt of the status line, unless the settings name another existing file.
 const ACTIVITY_FILE: &str = "base_activity_system_prompt.txt";
 /// The folder of the sections that prompts may include.
 const SECTIONS_FOLDER: &str = "sections";
-/// The folder of the profiles that messages may ask for.
+/// The folder of the profiles that messages may select.
 const PROFILES_FOLDER: &str = "profiles";
-/// The most profiles.
+/// The maximum number of profiles.
 const PROFILES_MAX: usize = 64;
-/// The folder of the doors' own prompts.
+/// The folder of prompts for single doors.
 const DOORS_FOLDER: &str = "doors";
-/// The most sections.
+/// The maximum number of sections.
 const SECTIONS_MAX: usize = 64;
-/// The longest name of a section, in bytes.
+/// The maximum length of a section's name, in bytes.
 const SECTION_NAME_MAX: usize = 40;
-/// The folder of the channels' own prompts.
+/// The folder of prompts for single channels.
 const CHANNELS_FOLDER: &str = "channels";
-/// The bot's name in its own prompts when no alias is configured.
+/// The bot's name in its own prompts if no alias is configured.
 const OUR_NAME: &str = "staffai";
 const PERSONALITY: &str = include_str!("../../prompts/personality_prompt.txt");
 const INTERJECTION: &str = include_str!("../../prompts/interjection_prompt.txt");
 const ACTIVITY: &str = include_str!("../../prompts/base_activity_system_prompt.txt");
 const SCHEMA: &str = include_str!("../../response_schema.json");
 
-/// Reads the prompts: those for everywhere, and those of single channels.
+/// Reads the prompts: the general ones, and those of single channels.
 ///
 /// # Errors
-/// For each file that is wrong a sentence that names it and the fix.
+/// A sentence for each wrong file, with its name and the fix.
 pub fn prompts(settings: &Settings) -> Result<Prompts, Vec<String>> {
     let dir = &settings.prompts.dir;
     let mut mistakes = Vec::new();
@@ -86,7 +86,7 @@ pub fn prompts(settings: &Settings) -> Result<Prompts, Vec<String>> {
     if mistakes.is_empty() { Ok(prompts) } else { Err(mistakes) }
 }
 
-/// Every prompt whose sections are not all there, each once.
+/// Returns each prompt with a missing section, once.
 fn wrong_sections(dir: &Path, prompts: &Prompts) -> Vec<String> {
     let whole = [
         (PERSONALITY_FILE.to_owned(), Some(&prompts.personality)),
@@ -110,7 +110,7 @@ fn wrong_sections(dir: &Path, prompts: &Prompts) -> Vec<String> {
     all.filter_map(wrong).collect()
 }
 
-/// The sections that prompts may include, each a file named after it.
+/// Returns the sections that prompts may include, each from the file of its name.
 fn sections(folder: &Path, mistakes: &mut Vec<String>) -> Sections {
     let mut sections = Sections::new();
     for (path, name) in entries(folder, mistakes) {
@@ -132,13 +132,13 @@ fn sections(folder: &Path, mistakes: &mut Vec<String>) -> Sections {
     sections
 }
 
-/// Whether a section or a profile may have this name.
+/// True if a section or a profile may have this name.
 fn is_name(name: &str) -> bool {
     let usable = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     !name.is_empty() && name.len() <= SECTION_NAME_MAX && name.chars().all(usable)
 }
 
-/// The folders of profiles, each named after its profile.
+/// Returns the profiles, each from the folder of its name.
 fn profiles(folder: &Path, mistakes: &mut Vec<String>) -> BTreeMap<String, ChannelPrompts> {
     let mut profiles = BTreeMap::new();
     for (path, name) in entries(folder, mistakes) {
@@ -165,14 +165,14 @@ fn profiles(folder: &Path, mistakes: &mut Vec<String>) -> BTreeMap<String, Chann
     profiles
 }
 
-/// The folders of single doors, each named after its door.
+/// Returns the prompts of single doors, each from the folder of its name.
 fn doors(folder: &Path, mistakes: &mut Vec<String>) -> BTreeMap<Door, ChannelPrompts> {
     let mut doors = BTreeMap::new();
     for (path, name) in entries(folder, mistakes) {
         if !path.is_dir() || name.starts_with('.') {
             continue;
         }
-        // A door is read as a place of it is.
+        // Parsed as part of a place of the door.
         let door = format!("{name}:any").parse::<Place>().map(|place| place.door);
         match (door, channel(&path)) {
             (Ok(door), Ok(prompts)) if crate::app::doors::NAMES.contains(&door) => drop(doors.insert(door, prompts)),
@@ -186,7 +186,7 @@ fn doors(folder: &Path, mistakes: &mut Vec<String>) -> BTreeMap<Door, ChannelPro
     doors
 }
 
-/// What is in a folder, by name; nothing when there is no such folder.
+/// Returns the entries of a folder by path, or an empty map if the folder does not exist.
 fn entries(folder: &Path, mistakes: &mut Vec<String>) -> BTreeMap<PathBuf, String> {
     match std::fs::read_dir(folder) {
         Ok(entries) => {
@@ -200,7 +200,8 @@ fn entries(folder: &Path, mistakes: &mut Vec<String>) -> BTreeMap<PathBuf, Strin
     }
 }
 
-/// The folders of single channels, each named by its channel's id. Names that begin with a dot are left alone.
+/// Returns the prompts of single channels, each from the folder named by the channel's id. Names that begin with a dot
+/// are ignored.
 fn channels(folder: &Path, mistakes: &mut Vec<String>) -> BTreeMap<Place, ChannelPrompts> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries.flatten(),
@@ -244,7 +245,7 @@ fn channel(folder: &Path) -> Result<ChannelPrompts, Vec<String>> {
     }
 }
 
-/// One prompt; none when there is no such file.
+/// Reads one prompt. Returns `None` if the file does not exist.
 fn prompt(path: &Path) -> Result<Option<Arc<str>>, String> {
     let Some(text) = read_at_most(path, PROMPT_MAX)? else { return Ok(None) };
     if text.trim().is_empty() {
@@ -256,7 +257,7 @@ fn prompt(path: &Path) -> Result<Option<Arc<str>>, String> {
 /// Reads and compiles the reply schema.
 ///
 /// # Errors
-/// A sentence that names the file, the place in it and the fix.
+/// A sentence with the file, the place in it and the fix.
 pub fn schema(settings: &Settings) -> Result<Arc<Schema>, String> {
     let path = &settings.llm.schema;
     let text = read(path)?.unwrap_or_else(|| SCHEMA.to_owned());
@@ -267,31 +268,31 @@ pub fn schema(settings: &Settings) -> Result<Arc<Schema>, String> {
     Ok(Arc::new(schema))
 }
 
-/// Where the text of a file with a built-in default comes from, in words.
+/// Returns the origin of the text of a file with a built-in default, in words.
 pub fn origin(path: &Path) -> String {
     if path.exists() { format!("from {}", path.display()) } else { "built in".to_owned() }
 }
 
-/// Makes a file beside this one that only its owner may read. Its name cannot be guessed, and what is there already is never opened: in a
-/// directory of several people another one could have put a link or a file of their own there.
+/// Creates a file beside this one that only its owner may read. Its name is random, and an existing file is never
+/// opened: in a shared directory, another user could have placed a link or a file there.
 ///
 /// # Errors
-/// The file cannot be made.
+/// The file cannot be created.
 pub fn new_beside(path: &Path) -> std::io::Result<(PathBuf, fs::File)> {
     let mut name = path.file_name().map(std::ffi::OsStr::to_owned).unwrap_or_default();
-    // What a killed process left is in nobody's way; in a container each process may have the same number.
+    // A killed process may leave its file, and in a container each process may have the same id.
     name.push(format!(".{:016x}", u64::from_ne_bytes(random_bits())));
     let beside = path.with_file_name(name);
     let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
     Ok((beside, file))
 }
 
-/// Replaces a file as a whole, so that nobody ever reads half of it. It may hold keys, so others may not read it.
+/// Replaces a file atomically: no reader sees half of it. The file may hold keys, so only its owner may read it.
 ///
 /// # Errors
-/// The file cannot be written; what was there stays.
+/// The file cannot be written; the previous content stays.
 pub fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    // A link stays a link.
+    // A symbolic link stays a link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let mode = fs::metadata(&path).ok();
     let (beside, mut file) = new_beside(&path)?;
@@ -302,29 +303,29 @@ pub fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     });
     let saved = written.and_then(|()| fs::rename(&beside, &path));
     if saved.is_err() {
-        // What is left of it is of no use; the error that matters is the first.
+        // The remaining file is useless, and the first error is the one to report.
         let _ = fs::remove_file(&beside);
     }
     saved
 }
 
-/// The text of a file; none when there is no such file.
+/// Returns the text of a file, or `None` if it does not exist.
 ///
 /// # Errors
-/// The file is there and cannot be read.
+/// The file exists and cannot be read.
 pub fn read(path: &Path) -> Result<Option<String>, String> {
     read_at_most(path, FILE_MAX)
 }
 
 fn read_at_most(path: &Path, most: u64) -> Result<Option<String>, String> {
     match std::fs::metadata(path) {
-        // Opening a pipe would wait for a writer, and a device may never end.
+        // Opening a pipe blocks until a writer opens it, and a device may be endless.
         Ok(about) if !about.is_file() => return Err(format!("{}: is no regular file", path.display())),
         Ok(about) if about.len() > most => {
             return Err(format!("{}: {} bytes are more than the {most} that are read", path.display(), about.len()));
         }
         Ok(_) => {}
-        // Below a file there is nothing either.
+        // A path below a regular file does not exist either.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
         Err(error) => return Err(format!("{}: {error}", path.display())),
     }
@@ -339,10 +340,10 @@ fn read_at_most(path: &Path, most: u64) -> Result<Option<String>, String> {
     Ok(Some(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)))
 }
 
-/// The configured tool servers, and the text of their file.
+/// Returns the configured tool servers and the text of their file.
 ///
 /// # Errors
-/// The file cannot be read, or is none of tool servers.
+/// The file cannot be read, or is not a file of tool servers.
 pub(crate) fn servers(settings: &Settings, lookup: &Lookup) -> Result<(mcp::config::Configured, String), String> {
     let tools = &settings.tools;
     let text = tools.mcp_config.as_ref().map(|path| read(path)).transpose()?.flatten();
@@ -374,7 +375,7 @@ mod tests {
 
     #[test]
     fn a_file_that_says_nothing_of_its_length_is_read_to_the_bound() {
-        // Files of the kernel have a length of 0.
+        // Files of the kernel report a length of 0.
         let text = read_at_most(Path::new("/proc/self/status"), 16).unwrap_err();
         assert!(text.ends_with("has more than the 16 bytes that are read"), "{text}");
     }

@@ -1,4 +1,4 @@
-//! The file of keys in the data directory. The running service reads it again by itself.
+//! The file of API keys in the data directory. The running service reloads it when it changes.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use settings::Settings;
 
 /// The file in the data directory.
 pub(crate) const FILE: &str = "keys.json";
-/// Held while the file is changed.
+/// Locked while the file is changed.
 const LOCK: &str = "keys.lock";
-/// How the names of those begin who have no key of the file.
+/// The reserved prefixes of names: those of callers without a key of the file.
 const RESERVED: [&str; 2] = ["local", "operator"];
-/// The most revoked keys that processes tell each other of; the oldest give way. Each process removes them from its own file, so it
-/// has to be told once.
+/// The maximum number of revoked keys in the shared list; the oldest are evicted. Each process removes them from its
+/// own file, so it must receive each one once.
 const REVOKED_MAX: usize = 1_000;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -27,15 +27,15 @@ struct KeyFile {
     keys: Vec<ApiKey>,
 }
 
-/// The file of keys that belongs to these settings.
+/// Returns the path of the key file for these settings.
 pub(crate) fn file(settings: &Settings) -> PathBuf {
     settings.store.dir.join(FILE)
 }
 
-/// All keys: those that are set, and those of the file.
+/// Returns all keys: those of the settings, and those of the file.
 ///
 /// # Errors
-/// A sentence that names the file and what is wrong with it.
+/// A sentence that names the file and the problem.
 pub(crate) fn ring(settings: &Settings) -> Result<KeyRing, String> {
     let set = KeyRing::of_secrets(settings.http.api_keys.iter().map(ExposeSecret::expose_secret));
     Ok(match read(&file(settings))? {
@@ -44,7 +44,7 @@ pub(crate) fn ring(settings: &Settings) -> Result<KeyRing, String> {
     })
 }
 
-/// The keys of the file; none when there is no file.
+/// Returns the keys of the file, or `None` if the file does not exist.
 pub(crate) fn read(path: &Path) -> Result<Option<Vec<ApiKey>>, String> {
     let Some(text) = files::read(path)? else { return Ok(None) };
     let shown = path.display();
@@ -80,7 +80,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Keys that were revoked by any process of a shared store, the oldest first.
+/// The keys revoked by any process of a shared store, the oldest first.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Revoked {
     version: u32,
@@ -88,7 +88,7 @@ pub(crate) struct Revoked {
 }
 
 impl Revoked {
-    /// The list with these keys as the newest; the oldest give way.
+    /// Returns the list with these keys as the newest; the oldest are evicted.
     pub(crate) fn with(self, revoked: &[KeyHash]) -> Self {
         let mut sha256 = self.sha256;
         sha256.retain(|hash| !revoked.contains(hash));
@@ -98,11 +98,11 @@ impl Revoked {
     }
 }
 
-/// Removes the keys from the file that another process on the shared store revoked. True when there was one.
+/// Removes the keys from the file that another process on the shared store revoked. True if there was one.
 pub(crate) fn mirror(path: &Path, shared: &str) -> bool {
     let Ok(Revoked { sha256, .. }) = serde_json::from_str(shared) else { return false };
     let is_revoked = |key: &ApiKey| sha256.contains(&key.sha256);
-    // A file that cannot be read is told of where it is read for what runs.
+    // An unreadable file is reported where the running configuration reads it.
     if !matches!(read(path), Ok(Some(keys)) if keys.iter().any(is_revoked)) {
         return false;
     }
@@ -121,7 +121,7 @@ pub(crate) fn mirror(path: &Path, shared: &str) -> bool {
     removed.is_ok()
 }
 
-/// Changes the file of these settings.
+/// Changes the key file of these settings.
 pub(crate) fn change(
     settings: &Settings,
     change: impl FnOnce(&mut Vec<ApiKey>) -> Result<(), String>,
@@ -129,7 +129,7 @@ pub(crate) fn change(
     change_file(&file(settings), change)
 }
 
-/// Changes the file. Others that want to wait meanwhile.
+/// Changes the file. Concurrent changes wait for the lock.
 fn change_file(path: &Path, change: impl FnOnce(&mut Vec<ApiKey>) -> Result<(), String>) -> Result<(), String> {
     let shown = path.display();
     let failed = |error: std::io::Error| format!("{shown}: {error}");

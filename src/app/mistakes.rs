@@ -1,4 +1,4 @@
-//! The one list of what is wrong with the files and rows that settings name. `run`, a reload and `check` refuse what is on it.
+//! The single list of mistakes in the files and rows that settings name. `run`, a reload and `check` refuse them all.
 
 use std::sync::Arc;
 
@@ -15,39 +15,39 @@ use store::redis;
 /// One mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mistake {
-    /// The part of the program that it concerns, as `check` names it.
+    /// The part of the program with the mistake, as `check` names it.
     pub part: &'static str,
     /// A sentence with the place and the fix.
     pub text: String,
 }
 
-/// What was read. Each part that is wrong is absent, and its mistakes are in the list.
+/// The parts that were read. A wrong part is absent, and its mistakes are in the list.
 pub(crate) struct Parts {
     pub prompts: Option<Prompts>,
     pub schema: Option<Arc<Schema>>,
-    /// The model rows, and the text of their file.
+    /// The model rows and the text of their file.
     pub rows: Option<(Registry, String)>,
-    /// The tool servers, and the text of their file.
+    /// The tool servers and the text of their file.
     pub servers: Option<(mcp::config::Configured, String)>,
     pub keys: Option<KeyRing>,
     pub triggers: Option<Triggers>,
-    /// All that is wrong.
+    /// All mistakes.
     pub mistakes: Vec<Mistake>,
 }
 
-/// Reads everything that these settings name, and stops at no mistake.
+/// Reads everything that these settings name, and continues after each mistake.
 pub(crate) fn examine(settings: &Settings, lookup: &Lookup) -> Parts {
     let mut list = List::default();
     let prompts = list.take("prompts", files::prompts(settings));
     let schema = list.take("schema", one(files::schema(settings)));
-    // Without a model it is not known which rows are needed, and that has a line of its own.
+    // Without a model, the required rows are unknown; the missing model has a line of its own.
     let asked = settings.llm.model.is_some();
     let rows = if asked { list.take("model rows", rows::configured(settings, lookup)) } else { None };
     let servers = list.take("tool servers", one(files::servers(settings, lookup)));
     let keys = list.take("keys", one(keys::ring(settings)));
     let triggers = list.take("triggers", triggers::read(settings, lookup));
     if let Some((registry, _)) = &rows {
-        // A trigger that is right in itself may still name a row that is not there, whatever is wrong with others.
+        // A valid trigger may still name a missing row, even if other triggers are wrong.
         list.add("triggers", triggers::unknown_rows(settings, registry.rows(), registry.off()));
     }
     for (part, mistakes) in built_ins::mistakes(settings, lookup) {
@@ -59,7 +59,7 @@ pub(crate) fn examine(settings: &Settings, lookup: &Lookup) -> Parts {
     Parts { prompts, schema, rows, servers, keys, triggers, mistakes: list.0 }
 }
 
-/// Every mistake in what these settings name, as sentences.
+/// Returns every mistake in the files and rows that these settings name, as sentences.
 pub(crate) fn sentences(settings: &Settings, lookup: &Lookup) -> Vec<String> {
     examine(settings, lookup).mistakes.into_iter().map(|mistake| mistake.text).collect()
 }

@@ -1,7 +1,9 @@
-//! `staffai playground`: the whole tree against a local service that speaks Discord's protocol, with a page and, unless a model
-//! is configured, a demo model. Nothing leaves this machine.
+//! `staffai playground`: the whole tree against a local service that implements Discord's protocol, with a page and,
+//! unless a model is configured, a demo model. Nothing leaves this machine.
 //!
-//! It is two processes. This one has the chat service, the page, the demo model, and the address that people know; it starts the
+//! The playground has two processes. This one runs the chat service, the page and the demo model, and listens on the
+//! public address. It starts the bot ([`bot`]) as its child process and restarts it when it ends ([`keeper`]), so that
+//! a user can kill the bot and see the effect on the page.
 //! bot ([`bot`]) as its child and starts it again when it ends ([`keeper`]), so that the bot can be killed and the page shows it.
 
 use std::net::SocketAddr;
@@ -42,38 +44,38 @@ mod chat;
 mod keeper;
 mod link;
 
-/// The command that starts the bot's process.
+/// The command that starts the process of the bot.
 pub const BOT: &str = "hosted-bot";
 
-/// How long the demo model pretends to think.
+/// The delay of each answer of the demo model.
 const THINKING: Duration = Duration::from_millis(400);
 
-/// How long the address waits for the bot to be connected before it is told.
+/// The timeout for the bot to connect before the address is printed.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(5);
 
-/// The log of both processes, in the data directory.
+/// The log file of both processes, in the data directory.
 const LOG: &str = "playground.log";
 
-/// How often the keys are read again.
+/// The interval between rereads of the keys.
 const KEYS_EVERY: Duration = Duration::from_secs(1);
 
-/// The most ports at which model servers are looked for.
+/// The maximum number of ports searched for model servers.
 const PLACES_MAX: usize = 16;
 
-/// How long what is under way at the page may take at the end.
+/// The timeout for open requests of the page at the end.
 const PAGE_ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 /// Runs the playground.
 pub async fn run(cli: &Cli, verbose: bool) -> u8 {
     let reading = Reading::new(cli, Sources::for_playground);
     let Ok(mut loaded) = reading.load() else { return exit::USAGE };
-    // The bot reads the same files, and logs what is odd in them.
+    // The bot reads the same files, and logs their warnings.
     let warnings = std::mem::take(&mut loaded.warnings);
     if !verbose {
         reading::print_warnings(&warnings);
     }
     loaded.settings.telemetry.endpoint = None;
-    // What another one kept would be written over, and its bot would keep ours from the store.
+    // Two playgrounds on one directory would overwrite each other's chat, and their bots would compete for the store.
     let _alone = match chat::alone(&loaded.settings.store.dir) {
         Ok(lock) => lock,
         Err(why) => {
@@ -83,7 +85,7 @@ pub async fn run(cli: &Cli, verbose: bool) -> u8 {
     };
     let Some(to) = log_to(&loaded.settings, verbose) else { return exit::USAGE };
     let Ok(log) = log::log(&loaded, &reading, to) else { return exit::USAGE };
-    // Without its page a playground is of no use, so this is no matter for later tries.
+    // A playground is useless without its page, so a failed bind is not retried.
     if let Err(error) = std::net::TcpListener::bind(loaded.settings.http.addr) {
         let address = loaded.settings.http.addr;
         eprintln!("the page cannot be served at {address}: {error}; set STAFFAI_HTTP_ADDR to a free address");
@@ -128,7 +130,7 @@ pub async fn run(cli: &Cli, verbose: bool) -> u8 {
     let code =
         serve((&args(cli, verbose), at, places, &start), of_keys, (&service, &spells, &birth), (keeper, asks)).await;
     end.cancel();
-    // It ends with the write that is under way, and a last one.
+    // The task ends with the write in progress and a last one.
     let _ = keeping.await;
     service.stop().await;
     for demo in demo.into_iter().chain(spare) {
@@ -138,7 +140,7 @@ pub async fn run(cli: &Cli, verbose: bool) -> u8 {
     code
 }
 
-/// Serves the page and keeps the bot, until it is told to end.
+/// Serves the page and keeps the bot running until the process is stopped.
 async fn serve(
     (args, at, places, start): (&[String], String, Vec<(&'static str, u16)>, &Start),
     of_keys: Arc<OfKeys>,
@@ -194,7 +196,7 @@ async fn serve(
     code
 }
 
-/// Where this process and its bot log. Prints why they cannot.
+/// Returns the log destination of this process and its bot. Prints the reason on failure.
 fn log_to(settings: &Settings, verbose: bool) -> Option<LogTo> {
     if verbose {
         return Some(LogTo::Stderr);
@@ -202,17 +204,18 @@ fn log_to(settings: &Settings, verbose: bool) -> Option<LogTo> {
     LogFile::open(&settings.store.dir.join(LOG)).map(LogTo::File).map_err(|error| eprintln!("{error}")).ok()
 }
 
-/// What the first lines tell.
+/// The content of the first lines.
 struct Start {
     verbose: bool,
     demo: bool,
     log: PathBuf,
-    /// The model of the settings; none for the demo model.
+    /// The model of the settings; `None` for the demo model.
     model: Option<Configured>,
 }
 
 impl Start {
-    /// Prints what runs, where its log is, and last the address of the page, once the bot is connected or took too long.
+    /// Prints the running model, the log file, and last the address of the page, once the bot is connected or timed
+    /// out.
     async fn say(&self, service: &Service, address: SocketAddr) {
         let _ = tokio::time::timeout(CONNECTS_WITHIN, service.connected(0)).await;
         let version = env!("CARGO_PKG_VERSION");
@@ -231,7 +234,7 @@ impl Start {
     }
 }
 
-/// Where model servers are looked for. Where a model is configured nobody needs another one, and this program is none of them.
+/// Returns the addresses searched for model servers: none if a model is configured, and never one of this program.
 fn places(settings: &Settings, demo: bool) -> Vec<(&'static str, u16)> {
     let http = &settings.http;
     let own = |port: u16| http.addr.port() == port || http.listeners.iter().any(|listener| listener.port() == port);
@@ -239,7 +242,7 @@ fn places(settings: &Settings, demo: bool) -> Vec<(&'static str, u16)> {
     ports.map(|port| (neighbours::name_of(*port), *port)).collect()
 }
 
-/// The model that the settings name.
+/// Returns the model that the settings name.
 fn configured(loaded: &Loaded) -> Option<Configured> {
     let llm = &loaded.settings.llm;
     let shown = loaded.shown.get("llm.url").cloned().unwrap_or_default();
@@ -257,7 +260,7 @@ fn birth(service: &Service, demo: Option<&Demo>, spare: Option<&Demo>) -> Birth 
     }
 }
 
-/// The arguments of the bot's process: the options of this one.
+/// Returns the arguments of the bot's process: the options of this one.
 fn args(cli: &Cli, verbose: bool) -> Vec<String> {
     let options = cli.options();
     let mut args: Vec<String> =
@@ -274,7 +277,7 @@ fn args(cli: &Cli, verbose: bool) -> Vec<String> {
     args
 }
 
-/// The demo model and the one that answers when it cannot, unless a model is configured.
+/// Starts the demo model and its fallback, unless a model is configured.
 async fn demos(loaded: &Loaded, spells: &Arc<Spells>) -> Result<Option<(Demo, Demo)>, NoDemo> {
     if !loaded.llm_configured() {
         let spells = Arc::clone(spells);
@@ -288,14 +291,15 @@ async fn demos(loaded: &Loaded, spells: &Arc<Spells>) -> Result<Option<(Demo, De
     Ok(None)
 }
 
-/// The keys, which the page needs as everything else does.
+/// The keys of the page, which are those of the service.
 struct OfKeys {
     reading: Reading,
     ring: RwLock<KeyRing>,
 }
 
 impl OfKeys {
-    /// Reads them again and again, with the settings that name some. What cannot be read changes nothing, and the bot says so.
+    /// Rereads the keys periodically, together with the settings, which may hold keys as well. Unreadable keys change
+    /// nothing, and the bot reports them.
     async fn read_again(self: &Arc<Self>) {
         loop {
             tokio::time::sleep(KEYS_EVERY).await;

@@ -1,4 +1,4 @@
-//! What the running configuration is made of, and how it is read again.
+//! The sources of the running configuration, and their reload.
 
 use std::collections::BTreeSet;
 use std::collections::hash_map::DefaultHasher;
@@ -25,23 +25,23 @@ use llm::registry::Registry;
 use settings::Settings;
 use settings::community::LimitFor;
 
-/// The most files of a folder of prompts that are watched.
+/// The maximum number of watched files in a folder of prompts.
 const WATCHED_MAX: usize = 10_000;
-/// How deep folders of prompts are watched.
+/// The maximum depth of watched folders of prompts.
 const WATCHED_DEPTH: usize = 4;
 
-/// The files behind what runs.
+/// The files of the running configuration.
 pub struct Watched {
-    /// Reads the settings anew.
+    /// Rereads the settings.
     reread: Reread,
-    /// Files that settings come from.
+    /// The files that settings come from.
     sources: BTreeSet<PathBuf>,
-    /// Files and folders that the settings name which were read last.
+    /// The files and folders that the last settings name.
     named: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl Watched {
-    /// Watches the files that settings come from, and those that these settings name.
+    /// Watches the files that settings come from, and the files that these settings name.
     pub fn new(reread: Reread, sources: impl IntoIterator<Item = PathBuf>, settings: &Settings) -> Self {
         Self { reread, sources: sources.into_iter().collect(), named: Mutex::new(named(settings)) }
     }
@@ -72,7 +72,7 @@ impl Files for Watched {
                 return (looked, Err(mistakes));
             }
         };
-        // Files that are named for the first time are watched from here on, also when they turn out to be wrong.
+        // Newly named files are watched from here on, even if they turn out to be wrong.
         let named = named(&configured.settings);
         looked.extend(looks(&named));
         *self.named.lock() = named;
@@ -80,7 +80,7 @@ impl Files for Watched {
     }
 }
 
-/// The files and folders that settings name.
+/// Returns the files and folders that settings name.
 fn named(settings: &Settings) -> BTreeSet<PathBuf> {
     BTreeSet::from([
         settings.prompts.dir.clone(),
@@ -94,7 +94,7 @@ fn named(settings: &Settings) -> BTreeSet<PathBuf> {
     .collect()
 }
 
-/// How these files look, and those in folders among them.
+/// Returns the fingerprints of these files, and of the files in these folders.
 fn looks(paths: &BTreeSet<PathBuf>) -> FileFingerprints {
     let mut looks = FileFingerprints::new();
     for path in paths {
@@ -135,7 +135,7 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
     let models = Client::new(registry).map_err(|mistake| vec![mistake])?;
     let doors = doors::rules(&settings);
     let mut hasher = DefaultHasher::new();
-    // The settings' debug form shows no secret; a changed secret alone does not change the version.
+    // The debug form of the settings masks secrets; a changed secret alone does not change the version.
     (format!("{settings:?}"), &prompts, format!("{:?}", schema.form()), rows, entries, format!("{keys:?}"))
         .hash(&mut hasher);
     let version = format!("{:016x}", hasher.finish());
@@ -164,10 +164,10 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
     })
 }
 
-/// Said where a run has no model at all.
+/// The message for a run without any model.
 const MODEL_MISSING: &str = "llm.model (LITELLM_MODEL): is not set; set it to the name of a model, such as gpt-5-mini";
 
-/// What is odd about the model rows and does not stop the program. It is logged too.
+/// Returns the warnings about the model rows, which do not stop the program. They are logged too.
 fn notes(settings: &Settings, registry: &Registry) -> Vec<String> {
     let off = registry.off().iter().map(|row| row.mistake.clone());
     let odd = triggers::without_their_rows(settings, registry.off());
@@ -179,7 +179,7 @@ fn notes(settings: &Settings, registry: &Registry) -> Vec<String> {
     notes
 }
 
-/// What is allowed to whom.
+/// Returns the limits of members, roles and channels.
 pub(crate) fn limits(settings: &Settings) -> limits::rules::Rules {
     let limiter = &settings.rate_limiter;
     let row = |row: &LimitFor| (row.id.clone(), Limits { messages: row.messages, tokens: row.tokens });
@@ -192,7 +192,7 @@ pub(crate) fn limits(settings: &Settings) -> limits::rules::Rules {
     }
 }
 
-/// Takes in what shows that a file, or one in a folder, changed.
+/// Adds the fingerprint of a file, or of the files in a folder.
 fn stamp(path: &Path, depth: usize, looks: &mut FileFingerprints) {
     let Ok(about) = std::fs::metadata(path) else { return };
     if about.is_dir() {

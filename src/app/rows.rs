@@ -1,5 +1,5 @@
-//! Model rows as they were changed at run time: a file in the data directory, which lies over the file of model rows. Processes on
-//! one Redis share what it says: it is kept there too, and each process writes it down for itself.
+//! Changes of model rows made at run time: a file in the data directory that overrides the file of model rows.
+//! Processes on one Redis share the changes: the store holds them too, and each process copies them to its own file.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -16,33 +16,33 @@ use llm::registry::{self, Changes, DefaultRow, Registry};
 use ports::{Replaced, Store, replace};
 use settings::Settings;
 
-/// The file in the data directory.
+/// The file of changes in the data directory.
 pub(crate) const FILE: &str = "model_rows.json";
-/// Held while the file is changed.
+/// Locked while the file is changed.
 const LOCK: &str = "model_rows.lock";
-/// The most rows that may be changed.
+/// The maximum number of changed rows.
 const ROWS_MAX: usize = 200;
-/// The most bytes of all changes.
+/// The maximum size of all changes, in bytes.
 const BYTES_MAX: usize = 256 * 1024;
 
-/// Fields of rows by their keys.
+/// The changed fields of rows, by the keys of the rows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChangedRows {
     version: u32,
-    /// What is different of each row, or all of one that the file of model rows does not have.
+    /// The changed fields of each row, or all fields of a row that the file of model rows does not have.
     pub rows: Map<String, Value>,
 }
 
-/// The file that belongs to these settings.
+/// Returns the path of the file for these settings.
 pub(crate) fn file(settings: &Settings) -> PathBuf {
     settings.store.dir.join(FILE)
 }
 
-/// What is changed; nothing where there is no file.
+/// Reads the changes; none if the file does not exist.
 ///
 /// # Errors
-/// A sentence that names the file and what is wrong with it.
+/// A sentence that names the file and the problem.
 pub(crate) fn read(settings: &Settings) -> Result<ChangedRows, String> {
     let path = file(settings);
     files::read(&path)?.map_or_else(|| Ok(ChangedRows::default()), |text| parse(&text, &path))
@@ -66,12 +66,12 @@ fn parse(text: &str, path: &Path) -> Result<ChangedRows, String> {
 }
 
 impl ChangedRows {
-    /// The same for the reader of rows.
+    /// Returns the changes in the form that the reader of rows takes.
     pub fn over<'a>(&'a self, path: &'a str) -> Changes<'a> {
         Changes { path, rows: &self.rows }
     }
 
-    /// Takes back what was changed about one field of a row.
+    /// Reverts the change of one field of a row.
     pub fn unset(&mut self, row: &str, field: &str) {
         if let Some(Value::Object(fields)) = self.rows.get_mut(row) {
             fields.remove(field);
@@ -90,11 +90,12 @@ impl ChangedRows {
     }
 }
 
-/// Changes the rows: in the file and, where processes share a store, there. Others that want to wait meanwhile, and where another
-/// machine was faster, what it changed is there when `change` is asked again. `check` sees what would be and may refuse it.
+/// Changes the rows: in the file and, if processes share a store, in the store. While another program changes the file,
+/// the change is refused. If another machine changes the store first, `change` is called again with its result. `check`
+/// receives the new rows and may refuse them.
 ///
 /// # Errors
-/// A sentence that says why nothing was changed.
+/// A sentence that says why nothing changed.
 pub(crate) async fn change(
     settings: &Settings,
     store: Option<&Arc<dyn Store>>,
@@ -130,7 +131,7 @@ pub(crate) async fn change(
     files::replace(&path, &format!("{text}\n")).map_err(failed)
 }
 
-/// Changes the rows in the store that processes share; gives what it holds then.
+/// Changes the rows in the shared store. Returns its new content.
 async fn shared(
     store: &dyn Store,
     mut changed: impl FnMut(Option<&str>) -> Result<String, String> + Send,
@@ -147,7 +148,7 @@ async fn shared(
     }
 }
 
-/// Writes down what the shared store says, where that is something else. True when it was.
+/// Writes the content of the shared store to the file if it differs. True if it was written.
 pub(crate) fn mirror(path: &Path, shared: &str) -> bool {
     let whole = format!("{shared}\n");
     if files::read(path).is_ok_and(|text| text.as_deref() == Some(&whole)) {
@@ -161,7 +162,7 @@ pub(crate) fn mirror(path: &Path, shared: &str) -> bool {
     written.is_ok()
 }
 
-/// The configured model rows, and the text of their file.
+/// Returns the configured model rows and the text of their file.
 ///
 /// # Errors
 /// Each mistake in them.
@@ -169,10 +170,10 @@ pub(crate) fn configured(settings: &Settings, lookup: &Lookup) -> Result<(Regist
     configured_with(settings, &read(settings).map_err(|mistake| vec![mistake])?, lookup)
 }
 
-/// Every row of the file of rows, with these changes.
+/// Returns every row of the file of rows, with these changes applied.
 ///
 /// # Errors
-/// Each mistake in them, a line each.
+/// Each mistake in them, one per line.
 pub(crate) fn drafts(settings: &Settings, changed: &ChangedRows) -> Result<Vec<Draft>, String> {
     let text = files::read(&settings.llm.models)?;
     let (path, over) = (settings.llm.models.display().to_string(), file(settings).display().to_string());
@@ -181,7 +182,7 @@ pub(crate) fn drafts(settings: &Settings, changed: &ChangedRows) -> Result<Vec<D
     drafts.map_err(|mistakes| mistakes.join("\n"))
 }
 
-/// The configured model rows with these changes, and the text of both.
+/// Returns the configured model rows with these changes, and the text of both.
 ///
 /// # Errors
 /// Each mistake in them.
@@ -240,7 +241,7 @@ mod tests {
         );
     }
 
-    /// A store in which another machine is faster once.
+    /// A store in which another machine changes the value first, once.
     struct Overtaken {
         inner: MemoryStore,
         other: Mutex<Option<String>>,

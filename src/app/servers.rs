@@ -1,4 +1,5 @@
-//! The configured tool servers, as commands of the program try them: side by side, processes a few at a time, each within its own bound.
+//! Connections to the configured tool servers for the program's commands: concurrent, with a limit on processes and a
+//! timeout each.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,22 +14,22 @@ use ::mcp::oauth::Logins;
 use actors::mcp::{self, Fresh, Starts};
 use ports::tools::ServerEntry;
 
-/// The time between two lines about the servers that are waited for.
+/// The interval between progress lines about pending servers.
 const TELL_EVERY: Duration = Duration::from_secs(5);
-/// The most names in such a line.
+/// The maximum number of names in such a line.
 const NAMES_MAX: usize = 10;
 
-/// What came of trying one server.
+/// The result of trying one server.
 pub(crate) struct Tried {
-    /// Its entry.
+    /// The entry of the server.
     pub entry: ServerEntry,
-    /// The server and its tools, or what is wrong and the fix.
+    /// The server and its tools, or the problem and the fix.
     pub outcome: Result<Fresh, String>,
-    /// How long that took.
+    /// The duration of the attempt.
     pub took: Duration,
 }
 
-/// Connects to each server, with these logins, and reads its tools. Says on standard error for which it waits.
+/// Connects to each server, with these logins, and reads its tools. Prints the pending servers to standard error.
 pub(crate) async fn try_all(entries: &[ServerEntry], logins: &Logins) -> Vec<Tried> {
     let (begun, starts) = (Instant::now(), Starts::default());
     let mut waiting: BTreeSet<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
@@ -54,7 +55,7 @@ pub(crate) async fn try_all(entries: &[ServerEntry], logins: &Logins) -> Vec<Tri
     tried
 }
 
-/// The first of these names, and how many more there are.
+/// Returns the first of these names, and the number of the others.
 pub(crate) fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     let shown = names[..names.len().min(NAMES_MAX)].join(", ");
@@ -64,7 +65,7 @@ pub(crate) fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
-/// The same for one server.
+/// Connects to one server and reads its tools.
 pub(crate) async fn try_one(entry: &ServerEntry, logins: Option<&Logins>) -> Tried {
     try_with(entry, logins, &Starts::default()).await
 }

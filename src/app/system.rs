@@ -1,11 +1,11 @@
-//! The real clock and the real dice.
+//! The system clock and the system's random source.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use domain::ids::Timestamp;
 use ports::{Clock, Dice};
 
-/// The machine's clock.
+/// The system clock.
 pub struct SystemClock;
 
 impl Clock for SystemClock {
@@ -16,7 +16,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// The machine's chance.
+/// The system's random source.
 pub struct SystemDice;
 
 impl Dice for SystemDice {
@@ -26,13 +26,13 @@ impl Dice for SystemDice {
     }
 }
 
-/// Bits that nobody can guess, from the system's own source.
+/// Returns unpredictable bits from the system's random source.
 #[expect(clippy::disallowed_methods, reason = "this is the one source of chance of the program")]
 pub fn random_bits<const BYTES: usize>() -> [u8; BYTES] {
     rand::random()
 }
 
-/// A token of 128 random bits that nobody can guess, from the system's own source.
+/// Returns an unpredictable token of 128 bits from the system's random source.
 #[cfg(feature = "playground")]
 #[expect(clippy::disallowed_methods, reason = "this is the one source of chance of the program")]
 pub fn random_token() -> secrecy::SecretString {

@@ -1,27 +1,27 @@
-//! Carries traces to the configured collector, in builds that can.
+//! Exports traces to the configured collector, in builds with that feature.
 
 use ports::Observer;
 use settings::edges::Telemetry;
 use std::sync::Arc;
 use telemetry::Redaction;
 
-/// The sending of traces, if there is any.
+/// The exporter of traces, if enabled.
 pub struct Traces {
     #[cfg(feature = "otlp")]
     sending: Option<telemetry::traces::Traces>,
 }
 
-/// What there is to do about traces when the process starts.
+/// The result of starting the exporter.
 pub struct Started {
-    /// The reader of what happens that makes spans of it.
+    /// The reader of events that creates spans.
     pub reader: Option<Arc<dyn Observer>>,
-    /// To be closed when the process ends.
+    /// The exporter, which the process closes at its end.
     pub traces: Traces,
-    /// Why traces are configured and yet not sent.
+    /// The reason why configured traces are not exported.
     pub warning: Option<String>,
 }
 
-/// Starts sending, if an endpoint is configured. `redaction` knows the secrets that no content shows.
+/// Starts the exporter if an endpoint is configured. `redaction` removes secrets from exported content.
 #[cfg(feature = "otlp")]
 pub fn start(settings: &Telemetry, redaction: &Redaction) -> Started {
     let nothing = |warning| Started { reader: None, traces: Traces { sending: None }, warning };
@@ -41,7 +41,7 @@ pub fn start(settings: &Telemetry, redaction: &Redaction) -> Started {
     }
 }
 
-/// This build cannot send any.
+/// Returns a warning if an endpoint is configured, as this build has no exporter.
 #[cfg(not(feature = "otlp"))]
 pub fn start(settings: &Telemetry, _redaction: &Redaction) -> Started {
     let warning = settings.endpoint.as_ref().map(|_| {
@@ -53,7 +53,7 @@ pub fn start(settings: &Telemetry, _redaction: &Redaction) -> Started {
 }
 
 impl Traces {
-    /// Sends what still waits, for a bounded time.
+    /// Exports the pending spans, with a timeout.
     #[cfg(feature = "otlp")]
     pub async fn close(self) {
         if let Some(sending) = self.sending {
@@ -61,7 +61,7 @@ impl Traces {
         }
     }
 
-    /// Nothing waits.
+    /// Does nothing.
     #[cfg(not(feature = "otlp"))]
     #[expect(clippy::unused_async, reason = "other builds have something to wait for")]
     pub async fn close(self) {}
@@ -81,10 +81,10 @@ mod otlp {
 
     use telemetry::traces::{ExportError, Post};
 
-    /// The longest that a connection may take to stand, TLS included.
+    /// The timeout of connecting, TLS included.
     const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
-    /// The longest that one message may take.
+    /// The timeout of one export request.
     const WITHIN: Duration = Duration::from_secs(10);
 
     pub fn post(endpoint: &str, headers: Option<&SecretString>) -> Result<Post, String> {
@@ -115,12 +115,12 @@ mod otlp {
         }
     }
 
-    /// The whole chain of reasons: the outermost only says that something went wrong.
+    /// Returns the whole chain of causes: the outermost alone is not specific.
     fn told(error: reqwest::Error) -> String {
         format!("{:#}", anyhow::Error::new(error.without_url()))
     }
 
-    /// Reads `name=value,name=value`, values with `%` escapes, as OpenTelemetry writes it.
+    /// Parses `name=value,name=value`, values with `%` escapes, in OpenTelemetry's format.
     fn parse(text: &SecretString) -> Result<HeaderMap, String> {
         let wrong = || "telemetry.headers (OTEL_EXPORTER_OTLP_HEADERS) is not a list of name=value".to_owned();
         let mut headers = HeaderMap::new();
@@ -134,7 +134,7 @@ mod otlp {
         Ok(headers)
     }
 
-    /// Turns `%20` into a blank; what is no escape stays.
+    /// Decodes `%20` and the like; other text is unchanged.
     fn unescape(text: &str) -> Vec<u8> {
         let bytes = text.as_bytes();
         let (mut plain, mut at) = (Vec::with_capacity(bytes.len()), 0);

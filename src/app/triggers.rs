@@ -1,4 +1,4 @@
-//! Timers and webhooks, as the settings say.
+//! The timers and webhooks of the settings.
 
 use std::collections::BTreeSet;
 
@@ -18,10 +18,10 @@ use settings::check::ids;
 use settings::triggers::{HookRow, TimerRow, Triggers as Rows};
 use terminal::{self, sessions};
 
-/// The most timers, and the most webhooks.
+/// The maximum number of timers, and of webhooks.
 const ROWS_MAX: usize = 64;
 
-/// All timers and webhooks.
+/// Reads all timers and webhooks.
 ///
 /// # Errors
 /// Each mistake as a sentence with its place and fix.
@@ -56,7 +56,7 @@ pub(crate) fn read(settings: &Settings, lookup: &Lookup) -> Result<Triggers, Vec
     if mistakes.is_empty() { Ok(triggers) } else { Err(mistakes) }
 }
 
-/// Each timer or webhook whose model row is none of these, nor one of those that are off.
+/// Returns a mistake for each timer or webhook whose model row is neither in `rows` nor disabled.
 pub(crate) fn unknown_rows(settings: &Settings, rows: &[Row], off: &[RowOff]) -> Vec<String> {
     let known = |key: &str| rows.iter().any(|row| row.key == key) || off.iter().any(|row| row.key == key);
     let unknown = named_rows(settings).into_iter().filter(|(.., model)| !known(model));
@@ -67,7 +67,7 @@ pub(crate) fn unknown_rows(settings: &Settings, rows: &[Row], off: &[RowOff]) ->
     unknown.map(sentence).collect()
 }
 
-/// Each timer or webhook whose model row is off: the default row answers it.
+/// Returns a warning for each timer or webhook whose model row is disabled: the default row answers instead.
 pub(crate) fn without_their_rows(settings: &Settings, off: &[RowOff]) -> Vec<String> {
     let affected = named_rows(settings).into_iter().filter(|(.., model)| off.iter().any(|row| row.key == **model));
     let sentence = |(kind, name, model)| {
@@ -76,7 +76,7 @@ pub(crate) fn without_their_rows(settings: &Settings, off: &[RowOff]) -> Vec<Str
     affected.map(sentence).collect()
 }
 
-/// The kind, the name and the model row of each timer and webhook that names one.
+/// Returns the kind, the name and the model row of each timer and webhook that names a row.
 fn named_rows(settings: &Settings) -> Vec<(&'static str, &str, &String)> {
     let Rows { timers, hooks } = &settings.triggers;
     let timers = timers.iter().filter_map(|row| Some(("timers", &*row.name, row.model.as_ref()?)));
@@ -84,7 +84,7 @@ fn named_rows(settings: &Settings) -> Vec<(&'static str, &str, &String)> {
     timers.chain(hooks).collect()
 }
 
-/// What must never be shown of these settings and of the variables that they name.
+/// Returns the secrets of these settings and of the variables that they name.
 pub(crate) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
     settings.triggers.hooks.iter().filter_map(|row| secret(row, lookup)).collect()
 }
@@ -93,7 +93,7 @@ fn secret(row: &HookRow, lookup: &Lookup) -> Option<SecretString> {
     row.env_secret.as_deref().map_or_else(|| row.secret.clone(), |variable| lookup(variable))
 }
 
-/// The mistakes of one row, each with its place.
+/// Adds the place to each mistake of one row.
 fn placed<'a>(
     list: &'a str,
     number: usize,
@@ -103,10 +103,10 @@ fn placed<'a>(
     mistakes.into_iter().map(move |mistake| format!("{list}, row {number}: {name}: {mistake}"))
 }
 
-/// What both kinds of rows say of their turns.
+/// The fields that timers and webhooks share.
 type OfRow<'a> = (&'a str, &'a str, &'a str, u32, bool, Option<&'a String>);
 
-/// Reads what both kinds of rows have. Each mistake goes to `mistakes`.
+/// Reads the shared fields. Adds each mistake to `mistakes`.
 fn deed(row: OfRow<'_>, names: &mut BTreeSet<String>, mistakes: &mut Vec<String>) -> Option<Deed> {
     let (name, prompt, target, per_hour, tools, model) = row;
     mistakes.extend(named(name, names).err());
@@ -143,7 +143,7 @@ fn hook(row: &HookRow, lookup: &Lookup, names: &mut BTreeSet<String>) -> Result<
     }
 }
 
-/// How requests prove themselves: the scheme of their sender, and the secret.
+/// Returns the authentication of requests: the signature scheme and the secret.
 fn proof(row: &HookRow, lookup: &Lookup) -> Result<Proof, String> {
     let Some(scheme) = Scheme::named(&row.scheme) else {
         let known = SCHEMES.iter().map(|scheme| scheme.name).collect::<Vec<_>>().join(", ");
@@ -172,7 +172,7 @@ fn named(name: &str, names: &mut BTreeSet<String>) -> Result<(), String> {
     if names.insert(name.to_owned()) { Ok(()) } else { Err("is there twice; rename one of them".to_owned()) }
 }
 
-/// A place at a door where something can be posted that answers no message.
+/// Parses a place at a door where posts without a message to answer are possible.
 fn place(target: &str) -> Result<Place, String> {
     let doors = doors::POSTABLE.map(|door| door.to_string()).join(", ");
     let wanted = || format!("{target:?} is no target; write door:id, such as discord:<channel id>; doors are {doors}");

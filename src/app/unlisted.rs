@@ -6,14 +6,14 @@ use domain::tool::server::Tooling;
 /// The configured tool servers whose tools are not known yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Unlisted {
-    /// Those whose first connection is under way, each with the time that it took so far.
+    /// The servers whose first connection is in progress, each with the elapsed time.
     pub starting: Vec<String>,
-    /// One is connected, and its list is about to be offered, unless it is empty.
+    /// True if a server is connected and its tools, if any, are about to be offered.
     pub arriving: bool,
 }
 
 impl Unlisted {
-    /// Looks these servers up. One that is not shown yet is about to start.
+    /// Finds these servers in `tooling`. A missing server is about to start.
     pub(crate) fn of(servers: &[String], tooling: &Tooling) -> Self {
         let mut unlisted = Self::default();
         for name in servers {

@@ -1,4 +1,4 @@
-//! The servers of `[[agents.peers]]`, and who this one is among them.
+//! The peers of `[[agents.peers]]`, and this server's identity among them.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use settings::agents::Peer;
 use tools::BuiltInTool;
 use tools::agent_call::{AgentCall, Row};
 
-/// The most servers.
+/// The maximum number of peers.
 const ROWS_MAX: usize = 32;
 
-/// Who this server is among others: by its name, or by one that is drawn for the life of this process.
+/// Returns this server's identity: its configured name, or a random one for the lifetime of this process.
 pub(crate) fn identity(settings: &Settings, dice: &dyn Dice) -> Identity {
     let drawn = || format!("staffai-{:016x}", dice.roll().to_bits());
     Identity { name: settings.agents.name.clone().unwrap_or_else(drawn), depth: settings.agents.depth }
 }
 
-/// `agent_call`, where a server may be asked.
+/// Returns `agent_call`, if there are peers to ask.
 ///
 /// # Errors
 /// Each mistake as a sentence with its place and fix.
@@ -40,17 +40,17 @@ pub(crate) fn tools(
     }
     let agents = &settings.agents;
     let hops = u32::try_from(agents.depth).unwrap_or(u32::MAX);
-    // The time is that of each call.
+    // Each call supplies its own time.
     let budget = Budget { hops, calls: agents.calls, tokens: agents.tokens, ms: u64::MAX };
     Ok(vec![Box::new(AgentCall::new(us.name.clone(), budget, rows, Arc::clone(clock)))])
 }
 
-/// What must never be shown of these settings and of the variables that they name.
+/// Returns the secrets of these settings and of the variables that they name.
 pub(crate) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
     settings.agents.peers.iter().filter_map(|peer| key(peer, lookup)).collect()
 }
 
-/// The servers that may be asked.
+/// Returns the peers.
 ///
 /// # Errors
 /// Each mistake as a sentence with its place and fix.

@@ -6,7 +6,7 @@ use crate::app::configured::Lookup;
 use settings::data_tools::Database;
 use settings::{Settings, address};
 
-/// What must never be shown of the addresses of databases.
+/// Returns the secrets in the addresses of databases.
 pub(crate) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
     let urls = settings.tools.databases.iter().filter_map(|row| url(row, lookup));
     urls.flat_map(|url| address::secrets_of_address(&url)).collect()
@@ -22,7 +22,7 @@ mod built {
     use settings::Settings;
     use tools::BuiltInTool;
 
-    /// None, in a program that was built without them.
+    /// Returns no tools, as this build lacks them.
     pub(crate) fn tools(settings: &Settings, _lookup: &Lookup) -> Result<Vec<Box<dyn BuiltInTool>>, Vec<String>> {
         if settings.tools.databases.is_empty() {
             return Ok(Vec::new());
@@ -45,7 +45,7 @@ mod built {
     use tools::BuiltInTool;
     use tools::db_query::{self, Database, Rights};
 
-    /// The tools for the databases that are configured.
+    /// Returns the tools for the configured databases.
     ///
     /// # Errors
     /// Each mistake as a sentence with its place and fix.
@@ -53,7 +53,7 @@ mod built {
         databases(settings, lookup).map(db_query::tools)
     }
 
-    /// The databases themselves.
+    /// Returns the configured databases.
     ///
     /// # Errors
     /// See [`tools`].

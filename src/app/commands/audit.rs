@@ -1,4 +1,5 @@
-//! `staffai audit`: the audit of tools as lines of JSON, from the running service or, when none runs, from the store itself.
+//! `staffai audit`: prints the audit log of tools as JSON lines, from the running service or, if none runs, from the
+//! store.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -15,21 +16,21 @@ use domain::ids::{self, Timestamp};
 use ports::Clock;
 use settings::Loaded;
 
-/// Which lines are printed.
+/// The filters of the printed lines.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Of {
-    /// Those of this time until now, such as `24h` or `7d`.
+    /// Only lines of this time until now, such as `24h` or `7d`.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     since: Option<Duration>,
-    /// Those of tools whose names fit, such as `fm__*`.
+    /// Only lines of tools whose names match, such as `fm__*`.
     #[arg(long, value_name = "PATTERN")]
     tool: Option<String>,
-    /// Those of a member: an id, or `discord:` and an id.
+    /// Only lines of a member: an id, or `discord:` and an id.
     #[arg(long, value_name = "ID")]
     member: Option<String>,
 }
 
-/// Prints them.
+/// Prints the lines.
 pub(crate) async fn run(cli: &Cli, of: &Of) -> u8 {
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
     let since = of.since.map(|since| Timestamp(SystemClock.now().0.saturating_sub(ids::millis(since))));
@@ -38,7 +39,7 @@ pub(crate) async fn run(cli: &Cli, of: &Of) -> u8 {
     let lines = if runs { of_service(&loaded, &wanted).await } else { of_store(&loaded, &wanted).await };
     match lines {
         Ok(text) => {
-            // A reader that went away, as `head` does, ends nothing.
+            // A closed reader, such as `head`, does not end the program.
             let _ = std::io::stdout().write_all(text.as_bytes());
             exit::FINE
         }

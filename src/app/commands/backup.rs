@@ -16,7 +16,7 @@ use crate::app::{Cli, STORE_WITHIN, assemble, exit, files};
 use ports::{Backups, Clock};
 use settings::{Loaded, Settings};
 
-/// Writes a copy of what the running service keeps or, when none runs, of the store itself.
+/// Writes a copy of the running service's data or, if none runs, of the store.
 pub(crate) async fn make(cli: &Cli, to: &Path) -> u8 {
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
     let runs = operating::service_runs(&loaded).await;
@@ -63,7 +63,7 @@ async fn of_store(settings: &Settings, to: &Path) -> Result<u64, Failed> {
     written
 }
 
-/// Writes a whole copy beside the file and then in its place. Returns how many lines it has.
+/// Writes a whole copy beside the file and then moves it into place. Returns the number of lines.
 async fn write(to: &Path, mut chunks: mpsc::Receiver<Vec<u8>>) -> Result<u64, Failed> {
     let failed = |error: std::io::Error| {
         let to = to.display();
@@ -84,13 +84,13 @@ async fn write(to: &Path, mut chunks: mpsc::Receiver<Vec<u8>>) -> Result<u64, Fa
     if checked.is_ok() {
         fs::rename(&beside, to).map_err(failed)?;
     } else {
-        // What is left of it is of no use; the error that matters is the first.
+        // The remaining file is useless, and the first error is the one to report.
         let _ = fs::remove_file(&beside);
     }
     checked
 }
 
-/// Puts a copy back into a store that is empty.
+/// Restores a copy into an empty store.
 pub(crate) async fn restore(cli: &Cli, from: &Path) -> u8 {
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
     match put_back(&loaded.settings, from).await {

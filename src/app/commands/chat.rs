@@ -1,4 +1,4 @@
-//! `staffai chat`: a conversation in the terminal. It attaches to the running service if one answers, else it runs its own tree.
+//! `staffai chat`: a conversation in the terminal, with the running service if it answers, else with a tree of its own.
 
 use std::io::{IsTerminal, Read as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -27,59 +27,60 @@ use store::embedded::opener::Opener;
 use store::{Backend, OpenError};
 use terminal::client::{Client, Manner};
 
-/// How long the service's own listener may take to be there.
+/// The timeout for the listener of the command's own service.
 const LISTEN_WITHIN: Duration = Duration::from_secs(10);
-/// How long a script's question waits for the first connection of the configured tool servers.
+/// The timeout of a script's question for the first connection of the configured tool servers.
 const TOOLS_WITHIN: Duration = Duration::from_secs(30);
-/// How long the list of a connected server may take until it is offered.
+/// The timeout for the tools of a connected server to be offered.
 const LIST_WITHIN: Duration = Duration::from_secs(2);
-/// The time between two looks at the servers.
+/// The interval between checks of the servers.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// The time between two lines about the servers that are waited for.
+/// The interval between progress lines about pending servers.
 const TELL_EVERY: Duration = Duration::from_secs(5);
-/// The most conversations without a service at the same time in one data directory.
+/// The maximum number of concurrent conversations without a service in one data directory.
 const CHATS_MAX: usize = 8;
-/// What whoever sits down here has to know.
+/// The hint for the person at the terminal.
 const HINT: &str =
     "/help names the commands, Alt-Enter begins a line, Ctrl-R searches, Ctrl-C stops an answer, /quit ends";
-/// The most bytes of the standard input that go along with a question.
+/// The maximum bytes of standard input attached to a question.
 const INPUT_MAX: u64 = 28 * 1024;
-/// How long the demo model pretends to think.
+/// The delay of each answer of the demo model.
 const THINKING: Duration = Duration::from_millis(200);
 
-/// What is to be said, and where.
+/// The question and the session.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Of {
-    /// Says one thing, prints the answer alone, and exits 0, or 1 when there is none. What comes over the standard input is attached.
+    /// Asks one question, prints only the answer, and exits with 0, or with 1 if there is no answer. Standard input is
+    /// attached.
     #[arg(long, value_name = "QUESTION")]
     once: Option<String>,
-    /// The name or the number of the session; without it a new one.
+    /// The name or number of the session. Default: a new session.
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// The profile of prompts that all answers are written by; without it that of the door.
+    /// The profile of prompts for all answers. Default: the profile of the door.
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
 }
 
 impl Of {
-    /// A word about what goes on, which would stand between what a script reads.
+    /// Prints a progress line, unless the output is a script's, which holds only answers.
     fn tell(&self, word: &str) {
         if self.with_person() {
             say!("{word}");
         }
     }
 
-    /// A word that a script's person has to know as well; it stands apart from the answers.
+    /// Prints a warning; for a script, to standard error, separate from the answers.
     fn warn(&self, word: &str) {
         if self.with_person() { say!("{word}") } else { eprintln!("{word}") }
     }
 
-    /// A person types, and reads along.
+    /// True if a person types and reads.
     fn with_person(&self) -> bool {
         self.once.is_none() && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
     }
 
-    /// How the terminal is used. What the person says is kept where the state of the person's programs is.
+    /// Returns the terminal's mode. The person's input history is kept in the user's state directory.
     fn manner(&self, variables: &Variables) -> Manner {
         let set = |name: &str| variables.get(name).map(|value| value.expose_secret().to_owned());
         let person = self.with_person();
@@ -93,7 +94,7 @@ impl Of {
     }
 }
 
-/// Talks until the input ends.
+/// Runs the conversation until the input ends.
 pub async fn run(cli: &Cli, of: &Of) -> u8 {
     let mut reading = Reading::new(cli, |sources| sources);
     let Ok(loaded) = reading.load() else { return exit::USAGE };
@@ -119,12 +120,12 @@ pub async fn run(cli: &Cli, of: &Of) -> u8 {
         settings.http.addr = SocketAddr::from(([127, 0, 0, 1], 0));
         settings.http.health_addr = None;
         settings.http.listeners.clear();
-        // What a service of the same directory still owes its members is none of this one's business.
+        // Open turns of a service in the same directory do not belong to this conversation.
         settings.store.dir.clone_from(&folder);
         (settings.redis.url, settings.redis.host) = (None, None);
-        // A service asks what is to be asked.
+        // Only a service runs triggers.
         settings.triggers = Triggers::default();
-        // Lines of the log would stand between those of the conversation.
+        // Log lines would mix with the conversation.
         "error".clone_into(&mut settings.log.level);
         if let Some(configure) = &with_demo {
             configure(settings);
@@ -164,7 +165,7 @@ pub async fn run(cli: &Cli, of: &Of) -> u8 {
     code
 }
 
-/// Talks to the service that runs already.
+/// Talks to the running service.
 async fn with_service(loaded: &Loaded, address: SocketAddr, of: &Of) -> u8 {
     if !loaded.settings.http.api_keys.is_empty() && !is_own(address.ip()) {
         eprintln!("the service at http://{address}/ is on another machine, and the key would go there unencrypted");
@@ -174,8 +175,8 @@ async fn with_service(loaded: &Loaded, address: SocketAddr, of: &Of) -> u8 {
     talk_until_told(loaded, address, of).await
 }
 
-/// Waits until the tools of the configured servers are known, and says on standard error for which servers it waits. A question of a
-/// script would be answered without them else.
+/// Waits until the tools of the configured servers are known, and prints the pending servers to standard error.
+/// Otherwise, a script's question would be answered without them.
 async fn wait_for_tools(app: &App, of: &Of) {
     if of.with_person() {
         return;
@@ -203,17 +204,17 @@ async fn wait_for_tools(app: &App, of: &Of) {
     }
 }
 
-/// Talks until the input ends or a signal comes, so that a service of one's own ends in order.
+/// Talks until the input ends or a signal arrives, so that the command's own service ends in order.
 async fn talk_until_told(loaded: &Loaded, address: SocketAddr, of: &Of) -> u8 {
     tokio::select! {
         code = talk(loaded, address, of) => code,
-        // A script that asked something has no answer.
+        // The script's question has no answer.
         () = told_to_end(of) => if of.once.is_some() { exit::NEGATIVE } else { exit::FINE },
     }
 }
 
-/// Waits for a signal to end; for a person Ctrl-C means the answer. Where none can be heard of, the system ends the process by
-/// itself.
+/// Waits for a signal to end. For a person, Ctrl-C stops the answer instead. Without signal handlers, the system ends
+/// the process.
 async fn told_to_end(of: &Of) {
     match if of.with_person() { Ends::listen_without_interrupts() } else { Ends::listen() } {
         Ok(mut ends) => ends.next().await,
@@ -221,7 +222,7 @@ async fn told_to_end(of: &Of) {
     }
 }
 
-/// The demo model, when no other one is configured.
+/// Starts the demo model if no model is configured.
 async fn demo_for(loaded: &Loaded) -> Result<Option<Demo>, NoDemo> {
     if loaded.llm_configured() || loaded.settings.llm.model.is_some() {
         return Ok(None);
@@ -229,7 +230,7 @@ async fn demo_for(loaded: &Loaded) -> Result<Option<Demo>, NoDemo> {
     Demo::start(THINKING).await.map(Some)
 }
 
-/// Which model answers, for the person at the terminal.
+/// Returns the name of the model, for the person at the terminal.
 const fn named(demo: Option<&Demo>) -> &'static str {
     match demo {
         Some(_) => "a demo model; set LITELLM_API_URL and LITELLM_MODEL for a real one",
@@ -237,12 +238,13 @@ const fn named(demo: Option<&Demo>) -> &'static str {
     }
 }
 
-/// Whether what is sent to this address stays on this machine: nobody can listen at an address of another one.
+/// True if data sent to this address stays on this machine.
 pub(crate) fn is_own(ip: IpAddr) -> bool {
     ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok()
 }
 
-/// The first folder for a conversation without a service that no other such conversation uses; each remembers on its own.
+/// Returns the first folder for a conversation without a service that no other one uses. Each folder has its own
+/// memory.
 async fn lone_folder(first: PathBuf) -> Option<PathBuf> {
     for number in 1..=CHATS_MAX {
         let folder = if number == 1 { first.clone() } else { first.with_file_name(format!("chat-{number}")) };
@@ -253,7 +255,7 @@ async fn lone_folder(first: PathBuf) -> Option<PathBuf> {
                 store.close().await;
                 return Some(folder);
             }
-            // The start says what is wrong with it.
+            // The start reports the problem.
             Ok(Err(OpenError::Failed(_))) | Err(_) => return Some(folder),
         }
     }
@@ -285,7 +287,7 @@ async fn talk(loaded: &Loaded, address: SocketAddr, of: &Of) -> u8 {
     }
 }
 
-/// The question, with what comes over the standard input behind it.
+/// Returns the question, with standard input attached.
 async fn with_input(question: &str) -> Result<String, String> {
     if std::io::stdin().is_terminal() {
         return Ok(question.to_owned());

@@ -1,5 +1,5 @@
-//! `staffai check`: tries everything that a run needs and says what is wrong with it, in one table. It answers nobody, posts
-//! nothing, and prints no secret.
+//! `staffai check`: tests everything that a run needs and prints the problems in one table. It answers no messages,
+//! posts nothing, and prints no secret.
 
 use std::time::Duration;
 
@@ -37,15 +37,15 @@ mod storage;
 
 mod tools;
 
-/// How long all that Discord is asked may take.
+/// The timeout of all requests to Discord together.
 const DISCORD_WITHIN: Duration = Duration::from_secs(30);
 
-/// What is tried.
+/// The scope of the check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scope {
-    /// Nothing is contacted.
+    /// True if no service is contacted.
     pub offline: bool,
-    /// Every model, not just the default one.
+    /// True for every model, not only the default one.
     pub models: bool,
 }
 
@@ -69,7 +69,8 @@ pub async fn run(cli: &Cli, scope: Scope) -> u8 {
     exit::NEGATIVE
 }
 
-/// Tries what a first run needs, the account of Discord and the default model, and prints the table. True if all is well.
+/// Checks the requirements of a first run, Discord's account and the default model, and prints the table. True if all
+/// succeed.
 pub(crate) async fn first_run(loaded: &Loaded) -> bool {
     let (settings, lookup) = (&loaded.settings, &reading::lookup(loaded));
     let (mut report, secrets) = (Report::default(), configured::secrets(settings));
@@ -83,7 +84,7 @@ pub(crate) async fn first_run(loaded: &Loaded) -> bool {
     report.wrong() == 0
 }
 
-/// Asks the model rows that the settings name for trying, and prints the table.
+/// Asks the model rows that `LITELLM_MODELS` names or, by default, the default row, and prints the table.
 pub(crate) async fn model(settings: &Settings, lookup: &Lookup) -> u8 {
     let (mut report, mut secrets) = (Report::default(), configured::secrets(settings));
     if let Some(registry) = models::rows(settings, lookup, &mut report) {
@@ -95,7 +96,7 @@ pub(crate) async fn model(settings: &Settings, lookup: &Lookup) -> u8 {
     if report.wrong() == 0 { exit::FINE } else { exit::NEGATIVE }
 }
 
-/// A row for each timer and webhook.
+/// Adds a row for each timer and webhook.
 fn triggers(settings: &Settings, lookup: &Lookup, report: &mut Report) {
     let triggers = match triggers::read(settings, lookup) {
         Ok(triggers) => triggers,
@@ -107,13 +108,13 @@ fn triggers(settings: &Settings, lookup: &Lookup, report: &mut Report) {
     }
 }
 
-/// Tries everything, or only the files when the values of settings are not what was meant. Keys that only model rows name are
-/// added to `secrets`.
+/// Checks everything, or only the files if the settings have invalid values. Adds keys that only model rows name to
+/// `secrets`.
 async fn examine(loaded: &Loaded, readable: bool, scope: Scope, secrets: &mut Vec<SecretString>) -> Report {
     let (settings, lookup) = (&loaded.settings, &reading::lookup(loaded));
     let mut report = Report::default();
     configuration(loaded, readable, &mut report);
-    // What a run refuses comes first; a part below that finds the same adds nothing.
+    // The mistakes that a run refuses come first; a later part that finds the same mistake adds nothing.
     for Mistake { part, text } in mistakes::examine(settings, lookup).mistakes {
         report.wrong_with(part, text);
     }
@@ -190,7 +191,7 @@ fn prompts(settings: &Settings, report: &mut Report) {
     }
 }
 
-/// Takes secrets out of a text that is shown.
+/// Removes secrets from a text that is shown.
 fn masked(text: &str, secrets: &[SecretString]) -> String {
     use secrecy::ExposeSecret;
     let mut text = text.to_owned();
@@ -200,5 +201,5 @@ fn masked(text: &str, secrets: &[SecretString]) -> String {
     text
 }
 
-/// A shorter secret would be found in ordinary words.
+/// The minimum length of a masked secret: shorter ones occur in ordinary words.
 const SECRET_LEAST: usize = 6;

@@ -1,8 +1,8 @@
-//! `staffai init`: collects what a first run needs, tries it, and writes it to `.env`.
+//! `staffai init`: collects the settings of a first run, tests them, and writes them to `.env`.
 //!
-//! Each question may be answered by an argument instead. Nothing is written unless Discord accepts the token and the model answers.
-//! Values that the file already has are offered as defaults. Secrets are not echoed, not printed, and the new file is readable by
-//! its owner alone.
+//! An argument can answer each question. Nothing is written unless Discord accepts the token and the model answers.
+//! Values in the existing file are offered as defaults. Secrets are not echoed or printed, and only the owner can read
+//! the new file.
 
 use std::io::{IsTerminal, Write as _};
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::app::{Cli, exit, files};
 use settings::sources::ENV_FILE;
 use settings::{Examined, dotenv};
 
-/// The answers that arguments give.
+/// The answers given as arguments.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Of {
     /// The bot's token, from the Discord developer portal > Bot > Reset Token.
@@ -33,7 +33,7 @@ pub(crate) struct Of {
     model: Option<String>,
 }
 
-/// One question: the variable that it sets, the setting behind that, and how it is asked.
+/// One question: its variable, its setting, and its text.
 struct Question {
     variable: &'static str,
     setting: &'static str,
@@ -129,10 +129,10 @@ impl Of {
     }
 }
 
-/// The answer to each question: an argument, else what is typed, else what the file has.
+/// Returns the answer to each question: the argument, else the typed answer, else the value of the file.
 ///
 /// # Errors
-/// A required answer is missing, or an answer cannot be kept in the file.
+/// A required answer is missing, or an answer cannot be stored in the file.
 fn answers(given: &[Option<String>], before: impl Fn(&str) -> Option<String>) -> Result<Vec<String>, String> {
     let answer = |(question, given): (&Question, &Option<String>)| {
         let before = before(question.variable).unwrap_or_default();
@@ -164,7 +164,7 @@ fn ask(question: &Question, before: &str) -> Result<String, String> {
         (false, true) => " [Enter keeps the one in .env]".to_owned(),
         (false, false) => format!(" [{before}]"),
     };
-    // The questions go to standard error, so that the table can be read from standard output.
+    // The questions go to standard error, so that standard output holds only the table.
     eprint!("{}{hint}: ", question.text);
     let _ = std::io::stderr().flush();
     let _hidden = question.secret.then(Hidden::new).flatten();
@@ -176,11 +176,11 @@ fn ask(question: &Question, before: &str) -> Result<String, String> {
     Ok(line.trim().to_owned())
 }
 
-/// Echo is off until this is dropped.
+/// Disables echo until dropped.
 struct Hidden(Termios);
 
 impl Hidden {
-    /// Returns `None` if the standard input is no terminal.
+    /// Returns `None` if standard input is not a terminal.
     fn new() -> Option<Self> {
         let before = tcgetattr(std::io::stdin()).ok()?;
         let mut hidden = before.clone();

@@ -1,4 +1,4 @@
-//! `staffai key`: makes, lists and revokes keys of programs.
+//! `staffai key`: creates, lists and revokes API keys of programs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,48 +17,48 @@ use domain::keys::REVOKED_KEYS;
 use ports::{Clock, Replaced, replace};
 use settings::Settings;
 
-/// How long the shared store may take to be left.
+/// The timeout for closing the shared store.
 const CLOSED_WITHIN: Duration = Duration::from_secs(5);
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Makes a key and prints it, once: only its hash is kept.
+    /// Creates a key and prints it once: only its hash is stored.
     Add {
-        /// Whose it is: 1 to 64 letters, digits, - _ . @
+        /// The name of its owner: 1 to 64 letters, digits, - _ . @
         name: String,
-        /// What it opens; may be given more than once. Without this it may chat.
+        /// A permission. Can be repeated. Default: chat.
         #[arg(long = "right", value_name = "RIGHT")]
         rights: Vec<RightName>,
-        /// The key of a model row that it may ask; may be given more than once. Without this it may ask all.
+        /// The key of a model row that it may use. Can be repeated. Default: all rows.
         #[arg(long = "model", value_name = "ROW")]
         models: Vec<String>,
-        /// The name of a door that it opens; may be given more than once. Without this it opens all.
+        /// The name of a door that it may use. Can be repeated. Default: all doors.
         #[arg(long = "door", value_name = "NAME")]
         doors: Vec<String>,
-        /// The name of a profile of prompts that it may choose; may be given more than once. Without this it may choose all.
+        /// The name of a profile of prompts that it may select. Can be repeated. Default: all profiles.
         #[arg(long = "profile", value_name = "NAME")]
         profiles: Vec<String>,
-        /// Requests within the window of the limits, in place of those of every member; 0 for any number.
+        /// Requests per window of the limits, instead of those of members. 0: unlimited.
         #[arg(long, value_name = "NUMBER", requires = "tokens")]
         messages: Option<u32>,
-        /// Tokens within the window of the limits; 0 for any number.
+        /// Tokens per window of the limits. 0: unlimited.
         #[arg(long, value_name = "NUMBER", requires = "messages")]
         tokens: Option<u64>,
-        /// Days until it ends. Without this it does not.
+        /// Days until it expires. Default: never.
         #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=36_500))]
         days: Option<u64>,
         #[command(flatten)]
         options: Options,
     },
-    /// All keys, one a line.
+    /// Lists all keys, one per line.
     List {
         #[command(flatten)]
         options: Options,
     },
-    /// Ends a key.
+    /// Revokes a key.
     Revoke {
-        /// Whose it is.
+        /// The name of its owner.
         name: String,
         #[command(flatten)]
         options: Options,
@@ -75,11 +75,11 @@ impl Action {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum RightName {
-    /// Asking.
+    /// Ask questions.
     Chat,
-    /// Our tools may be used for its answers.
+    /// Use the bot's tools for its answers.
     Tools,
-    /// Dashboard, tree, sessions of the terminal.
+    /// Use the dashboard, the tree and the terminal sessions.
     Operate,
 }
 
@@ -93,7 +93,7 @@ impl From<RightName> for Right {
     }
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) async fn run(cli: &Cli, action: &Action) -> u8 {
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
     let done = match action {
@@ -223,7 +223,7 @@ async fn revoke(settings: &Settings, name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Tells the other processes of a shared store that these keys are revoked. The embedded store is of one process alone.
+/// Sends the revoked keys to the other processes of a shared store. An embedded store belongs to one process alone.
 async fn tell(settings: &Settings, revoked: &[KeyHash]) -> Result<(), String> {
     if settings.redis.address().is_none() {
         return Ok(());

@@ -17,30 +17,30 @@ use telemetry::{LogFormat, LogGuard, LogOptions};
 pub(crate) struct Log {
     _lines: LogGuard,
     traces: Traces,
-    /// Readers of what happens beside those that every run has.
+    /// Further readers of events, beside those of every run.
     pub observers: Vec<Arc<dyn Observer>>,
 }
 
 impl Log {
-    /// Sends the last traces and writes the last lines, for a bounded time.
+    /// Exports the last traces and writes the last lines, with a timeout.
     pub async fn close(self) {
         self.traces.close().await;
     }
 }
 
-/// Where log lines go.
+/// The destination of log lines.
 pub(crate) enum LogTo {
-    /// To standard output.
+    /// Standard output.
     Stdout,
-    /// To standard error.
+    /// Standard error.
     #[cfg(feature = "playground")]
     Stderr,
-    /// To a file.
+    /// A file.
     #[cfg(feature = "playground")]
     File(LogFile),
 }
 
-/// Starts the log; prints why it cannot.
+/// Starts the log; prints the reason on failure.
 #[cfg_attr(
     not(feature = "playground"),
     expect(clippy::needless_pass_by_value, reason = "the playground's file is moved into the log")

@@ -1,5 +1,5 @@
-//! `staffai mcp add`: tries a tool server, and writes its entry into the file of servers when it works. `staffai mcp login`: lets a
-//! person log in at one.
+//! `staffai mcp add`: tests a tool server, and adds it to the file of servers if it works. `staffai mcp login`: logs
+//! the operator in at a server.
 
 mod login;
 
@@ -24,56 +24,56 @@ use mcp::oauth::flow::Client;
 use ports::tools::{ServerEntries, ServerEntry};
 use settings::Settings;
 
-/// The file when the settings name none.
+/// The file, if the settings name none.
 const FILE: &str = "mcp.json";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Tries a server, and writes its entry into mcp.json when it works.
+    /// Tests a server, and adds it to mcp.json if it works.
     Add {
-        /// What it is called here; its tools are called `NAME__tool`.
+        /// The name of the server here; its tools are named `NAME__tool`.
         name: String,
-        /// Its address; in place of a program.
+        /// The address of the server, instead of a program.
         #[arg(long, value_name = "URL", conflicts_with = "program")]
         url: Option<String>,
-        /// A header of each request, as NAME=VALUE; write ${NAME} for a variable.
+        /// A header of each request, as NAME=VALUE. ${NAME} inserts a variable.
         #[arg(long, value_name = "NAME=VALUE", requires = "url")]
         header: Vec<String>,
-        /// A variable of the program, as NAME=VALUE; write ${NAME} for one of ours.
+        /// A variable of the program, as NAME=VALUE. ${NAME} inserts a variable of the bot.
         #[arg(long, value_name = "NAME=VALUE", requires = "program")]
         env: Vec<String>,
-        /// Connections to other machines without encryption are allowed.
+        /// Allows unencrypted connections to other machines.
         #[arg(long, requires = "url")]
         allow_http: bool,
-        /// It wants a login (OAuth): the entry is written first, and then you log in.
+        /// The server requires a login (OAuth): the entry is written first, and then you log in.
         #[arg(long, requires = "url", conflicts_with = "header")]
         login: bool,
-        /// An entry of this name is replaced.
+        /// Replaces an existing entry of this name.
         #[arg(long)]
         replace: bool,
-        /// The program and its arguments, behind --.
+        /// The program and its arguments, after --.
         #[arg(last = true, required_unless_present = "url")]
         program: Vec<String>,
         #[command(flatten)]
         options: Options,
     },
-    /// Lets you log in at a server that wants a login (OAuth), and keeps what that gives in the data directory.
+    /// Logs you in at a server that requires a login (OAuth), and stores the tokens in the data directory.
     Login {
         /// The name of its entry in mcp.json.
         name: String,
-        /// The id under which its authorization server knows us already, where that registers no clients by itself.
+        /// The client id at its authorization server, if that does not register clients by itself.
         #[arg(long, value_name = "ID", requires = "port")]
         client_id: Option<String>,
-        /// The port of this machine that the browser comes back to; any that is free, unless an id is given.
+        /// The local port of the browser's redirect. Default: any free port, without a client id.
         #[arg(long, value_name = "PORT", requires = "client_id")]
         port: Option<u16>,
-        /// The variable that holds the secret of that id, if it has one.
+        /// The variable that holds the secret of the client id, if it has one.
         #[arg(long, value_name = "VARIABLE", requires = "client_id")]
         client_secret_env: Option<String>,
-        /// An origin besides that of the authorization server where its endpoints may be, wherever that is; may be repeated.
+        /// A further origin, besides the authorization server's, where its endpoints are allowed. Can be repeated.
         #[arg(long, value_name = "ORIGIN")]
         allow_origin: Vec<String>,
-        /// Scopes to ask for besides those that the server names, with blanks between them; may be repeated.
+        /// Further scopes to request, besides the server's, separated by blanks. Can be repeated.
         #[arg(long, value_name = "SCOPES")]
         scope: Vec<String>,
         #[command(flatten)]
@@ -98,7 +98,7 @@ impl Action {
         Wish { known, secret: client_secret_env.as_deref(), origins: allow_origin, scopes }
     }
 
-    /// The entry as it is written.
+    /// Returns the entry for the file.
     fn entry(&self) -> Result<Value, String> {
         let Self::Add { url, header, env, allow_http, program, .. } = self else {
             return Err("a login writes no entry".to_owned());
@@ -128,7 +128,7 @@ impl Action {
     }
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) async fn run(cli: &Cli, action: &Action) -> u8 {
     let (written, replace, logs_in) = match action {
         Action::Add { name, replace, login, .. } => (name, replace, *login),
@@ -196,7 +196,8 @@ pub(crate) async fn run(cli: &Cli, action: &Action) -> u8 {
     exit::FINE
 }
 
-/// The names of a server's tools and how many milliseconds it took to learn them, or what is wrong, without these secrets.
+/// Returns the names of a server's tools and the duration of listing them in milliseconds, or the problem, without
+/// these secrets.
 async fn tools_of(server: &ServerEntry, secrets: &[SecretString]) -> Result<(String, u128), String> {
     let tried = servers::try_one(server, None).await;
     let Tried { outcome, took, .. } = &tried;
@@ -211,7 +212,7 @@ async fn tools_of(server: &ServerEntry, secrets: &[SecretString]) -> Result<(Str
     Ok(known)
 }
 
-/// Where logins of these settings are kept.
+/// Returns the stored logins of these settings.
 pub(crate) fn logins(settings: &Settings) -> Logins {
     Logins::below(&settings.store.dir, Arc::new(SystemClock))
 }

@@ -1,4 +1,4 @@
-//! `staffai model`: which models there are, and changes of them that hold without a new start.
+//! `staffai model`: lists the models, and changes them without a restart.
 
 use std::sync::Arc;
 
@@ -16,60 +16,60 @@ use llm::registry::file::{Draft, Presence};
 use ports::Clock;
 use settings::{Loaded, Settings};
 
-/// How long the shared store may take to be left.
+/// The timeout for closing the shared store.
 const CLOSED_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// All rows: those in force, then those that are not, each with where it comes from.
+    /// Lists all rows: those in force, then the others, each with its source.
     List {
         #[command(flatten)]
         options: Options,
     },
-    /// Adds a row, or changes fields of one.
+    /// Adds a row, or changes fields of an existing one.
     Add {
         /// The key of the row.
         key: String,
-        /// The name that the provider knows the model by; without it the key.
+        /// The model's name at the provider. Default: the key.
         #[arg(long, value_name = "NAME")]
         model: Option<String>,
-        /// The address of its endpoint; without it the default one.
+        /// The address of its endpoint. Default: the default endpoint.
         #[arg(long, value_name = "URL")]
         host: Option<String>,
         /// The variable that holds the key of that endpoint.
         #[arg(long, value_name = "NAME")]
         env_key: Option<String>,
-        /// A row that is tried when this one fails; may be given more than once.
+        /// A fallback row for failures of this one. Can be repeated.
         #[arg(long, value_name = "ROW")]
         fallback: Vec<String>,
-        /// Any field of a row as config/models.json has it, such as `tools="prompt"`; may be given more than once.
+        /// Any field of a row as in config/models.json, such as `tools="prompt"`. Can be repeated.
         #[arg(long = "set", value_name = "FIELD=JSON")]
         fields: Vec<String>,
         #[command(flatten)]
         options: Options,
     },
-    /// Lets a row be asked.
+    /// Enables a row.
     Enable {
         /// The key of the row.
         key: String,
         #[command(flatten)]
         options: Options,
     },
-    /// Lets a row not be asked.
+    /// Disables a row.
     Disable {
         /// The key of the row.
         key: String,
         #[command(flatten)]
         options: Options,
     },
-    /// Takes back what was changed of a row; one that was added is gone.
+    /// Reverts the changes of a row. Removes a row that was added.
     Reset {
         /// The key of the row.
         key: String,
         #[command(flatten)]
         options: Options,
     },
-    /// Asks a row one question and lets it use one tool; exits 0 or 1.
+    /// Asks a row one question and tests one tool call. Exits with 0 or 1.
     Test {
         /// The key of the row.
         key: String,
@@ -91,7 +91,7 @@ impl Action {
     }
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) async fn run(cli: &Cli, action: &Action) -> u8 {
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
     let (settings, lookup) = (&loaded.settings, &reading::lookup(&loaded));
@@ -118,7 +118,7 @@ pub(crate) async fn run(cli: &Cli, action: &Action) -> u8 {
     }
 }
 
-/// The rows as lines: the key, the model, whether it is in force, and where it comes from.
+/// Returns the rows as lines: the key, the model, its status, and its source.
 pub(crate) fn described(settings: &Settings, lookup: &Lookup) -> Result<Vec<(String, String, String)>, String> {
     let changed = rows::read(settings)?;
     let drafts = rows::drafts(settings, &changed)?;
@@ -167,7 +167,7 @@ fn list(settings: &Settings, lookup: &Lookup) -> Result<(), String> {
     Ok(())
 }
 
-/// The fields that a new row was given.
+/// Returns the given fields of a new row.
 fn fields(action: &Action) -> Result<Map<String, Value>, String> {
     let Action::Add { model, host, env_key, fallback, fields, .. } = action else { return Ok(Map::new()) };
     let named = [("model_id", model), ("host", host), ("env_key", env_key)];
@@ -180,7 +180,7 @@ fn fields(action: &Action) -> Result<Map<String, Value>, String> {
         let (name, value) = field.split_once('=').ok_or_else(|| {
             format!("--set {field}: write a field of config/models.json and its value, such as vision=true")
         })?;
-        // A word without quotes is a text.
+        // An unquoted word is a string.
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
         all.insert(name.trim().to_owned(), value);
     }
@@ -188,8 +188,8 @@ fn fields(action: &Action) -> Result<Map<String, Value>, String> {
     Ok(all)
 }
 
-/// A row that was made from `LITELLM_MODEL` alone becomes one of its own, and keeps what was known of its model where the fields
-/// say nothing else.
+/// Turns the row created from `LITELLM_MODEL` alone into a row of its own. Fields that are not given keep the known
+/// values of its model.
 fn with_what_was_made(
     settings: &Settings,
     lookup: &Lookup,
@@ -205,7 +205,7 @@ fn with_what_was_made(
         return fields;
     };
     let known = [
-        // Null would forbid any.
+        // Null would forbid every temperature.
         made.temperature.map(|degrees| ("temperature", degrees.into())),
         Some(("schema_with_tools", made.schema_with_tools.into())),
         Some(("vision", made.vision.into())),
@@ -246,7 +246,7 @@ async fn set(settings: &Settings, lookup: &Lookup, key: &str, enabled: bool) -> 
     .await
 }
 
-/// Changes the rows, where what comes of it can be read.
+/// Changes the rows, if the result is valid.
 async fn change(
     settings: &Settings,
     lookup: &Lookup,
@@ -262,7 +262,7 @@ async fn change(
     };
     let readable = |changed: &ChangedRows| {
         rows::drafts(settings, changed)?;
-        // Without a model it is not known which rows are needed.
+        // Without a model, the required rows are unknown.
         let rows = settings.llm.model.as_ref().map(|_| rows::configured_with(settings, changed, lookup).map(drop));
         rows.unwrap_or(Ok(())).map_err(|mistakes| mistakes.join("\n"))
     };
@@ -279,7 +279,7 @@ async fn change(
     Ok(())
 }
 
-/// One real question and one round with a tool.
+/// Asks one real question and tests one tool call.
 async fn test(loaded: &Loaded, lookup: &Lookup, key: &str) -> u8 {
     let mut settings = loaded.settings.clone();
     let known = settings.llm.model.as_ref().and_then(|_| rows::configured(&settings, lookup).ok());

@@ -1,4 +1,4 @@
-//! What the commands of an operator ask the running service, and the store that they read when none runs.
+//! Requests of operator commands to the running service, and access to the store when none runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use ports::Store;
 use settings::{Loaded, Settings};
 use store::embedded::FILE;
 
-/// The longest silence of the running service while it answers.
+/// The timeout between two pieces of the running service's answer.
 const SILENT_MAX: Duration = Duration::from_secs(60);
 
 /// A sentence for the operator, and the exit code.
@@ -26,14 +26,14 @@ pub(crate) struct Answer {
     source: Source,
 }
 
-/// What failures are told of.
+/// The subject of error sentences.
 pub(crate) struct Source {
-    /// Where the service is, and what it was asked for.
+    /// The address of the service, and the requested data.
     about: String,
 }
 
 impl Source {
-    /// The sentence about a failure while the answer is read.
+    /// Returns the error sentence for a failure while the answer is read.
     #[expect(clippy::needless_pass_by_value, reason = "`map_err` hands it over")]
     pub(crate) fn failed(&self, why: impl ToString) -> Failed {
         (format!("{}: {}", self.about, why.to_string()), exit::NEGATIVE)
@@ -41,12 +41,12 @@ impl Source {
 }
 
 impl Answer {
-    /// The body in pieces, and what failures of it are told of.
+    /// Returns the response, and the subject of its error sentences.
     pub(crate) fn into_parts(self) -> (reqwest::Response, Source) {
         (self.response, self.source)
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub(crate) async fn text(self) -> Result<String, Failed> {
         let Self { response, source } = self;
         response.text().await.map_err(|error| source.failed(error))
@@ -58,10 +58,10 @@ pub(crate) async fn service_runs(loaded: &Loaded) -> bool {
     own_service::ask_health(loaded.settings.http.addr).await.is_ok()
 }
 
-/// Asks the running service with the first key of the settings for `what`, which it gives at this path.
+/// Requests `what` from the running service at this path, with the first key of the settings.
 ///
 /// # Errors
-/// It is not to be had; the sentence says why, and what to do about it.
+/// The request fails; the sentence gives the reason and the fix.
 pub(crate) async fn ask_service(
     loaded: &Loaded,
     what: &str,
@@ -92,15 +92,15 @@ pub(crate) async fn ask_service(
     Ok(Answer { response, source })
 }
 
-/// True if the embedded store has no file yet. To make it here could give it to the wrong owner.
+/// True if the embedded store has no file yet. Creating it here could give it the wrong owner.
 pub(crate) fn is_new(settings: &Settings) -> bool {
     settings.redis.address().is_none() && !settings.store.dir.join(FILE).exists()
 }
 
-/// Opens the store itself, while no service runs.
+/// Opens the store while no service runs.
 ///
 /// # Errors
-/// Nothing is kept yet, or another process has it.
+/// The store is empty, or another process holds it.
 pub(crate) async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, Failed> {
     if is_new(settings) {
         let dir = settings.store.dir.display();

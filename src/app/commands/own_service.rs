@@ -1,4 +1,4 @@
-//! Requests to the service of this machine, at the address of the settings.
+//! Requests to this machine's service, at the address of the settings.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use domain::tool::server::Tooling;
 use settings::Settings;
 use web::api;
 
-/// How long the running service may take to answer.
+/// The timeout of a request to the running service.
 const HEALTH_WITHIN: Duration = Duration::from_secs(5);
 
-/// Where a listener on this address can be reached from this machine.
+/// Returns the address at which a listener is reachable from this machine.
 pub(crate) fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address.ip() {
@@ -24,20 +24,20 @@ pub(crate) fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// Whether our own service answers at the configured address that it is healthy; if not, why.
+/// Returns `Ok` if this machine's service reports its health at the configured address; otherwise the reason.
 pub(crate) async fn ask_health(configured: SocketAddr) -> Result<(), String> {
     ask(configured, "/healthz", None).await.map(drop)
 }
 
-/// The servers of tools of our own service, as it shows them at the configured address; if not, why.
+/// Returns the tool servers of this machine's service, from its configured address; otherwise the reason.
 pub(crate) async fn ask_tooling(settings: &Settings) -> Result<Tooling, String> {
-    // Nobody else is told the key.
+    // The health check ensures that only the bot's own service receives the key.
     ask_health(settings.http.addr).await?;
     let answer = ask(settings.http.addr, "/api/v1/tool_servers", settings.http.api_keys.first()).await?;
     answer.json().await.map_err(|error| root_cause(&error))
 }
 
-/// Asks our own service; why it does not answer.
+/// Sends a request to this machine's service. Returns the reason if it does not answer.
 async fn ask(configured: SocketAddr, path: &str, key: Option<&SecretString>) -> Result<reqwest::Response, String> {
     let address = reachable(configured);
     let url = format!("http://{address}{path}");
@@ -65,7 +65,7 @@ async fn ask(configured: SocketAddr, path: &str, key: Option<&SecretString>) -> 
     }
 }
 
-/// What an error comes down to.
+/// Returns the innermost cause of an error.
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {

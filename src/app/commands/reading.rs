@@ -1,4 +1,4 @@
-//! The configuration as the command line names it, read at a start and again at each reload.
+//! Reads the configuration that the command line names, at a start and at each reload.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,41 +23,41 @@ pub(crate) fn print_problems(problems: &[Problem]) {
     }
 }
 
-/// How a command reads its configuration: at its start, and again at each reload.
+/// The way a command reads its configuration, at its start and at each reload.
 #[derive(Clone)]
 pub(crate) struct Reading {
     config: Vec<PathBuf>,
     format: Option<Format>,
     sources: fn(Sources) -> Sources,
-    /// What the log of this command never shows.
+    /// The secrets that the log of this command masks.
     pub redaction: Redaction,
-    /// The last lines of its log that name a turn.
+    /// The last log lines that name a turn.
     pub lines: TurnLines,
-    /// What the command itself sets.
+    /// The settings that the command itself changes.
     pub adapt: Arc<dyn Fn(&mut Settings) + Send + Sync>,
-    /// What the command cannot do without.
+    /// Returns a problem for each missing setting that the command requires.
     needs: fn(&Settings) -> Vec<Problem>,
 }
 
 impl Reading {
-    /// The configuration as the command line names it, its sources changed by `sources`.
+    /// Creates the reading of the command line's configuration, with its sources changed by `sources`.
     pub fn new(cli: &Cli, sources: fn(Sources) -> Sources) -> Self {
         let (Options { config, log_format: format }, redaction) = (cli.options(), Redaction::default());
         let (lines, adapt) = (TurnLines::default(), Arc::new(|_: &mut Settings| {}));
         Self { config, format, sources, redaction, lines, adapt, needs: |_| Vec::new() }
     }
 
-    /// The same for a command that cannot do without something.
+    /// Adds the settings that the command requires.
     pub fn needing(self, needs: fn(&Settings) -> Vec<Problem>) -> Self {
         Self { needs, ..self }
     }
 
-    /// Reads it, and stops at no mistake.
+    /// Reads the configuration, and continues after each mistake.
     pub fn examine(&self) -> Examined {
         self.examine_with(|sources| sources)
     }
 
-    /// Does the same with sources that `further` adds to.
+    /// Reads the configuration with the sources that `further` adds, and continues after each mistake.
     pub fn examine_with(&self, further: impl FnOnce(Sources) -> Sources) -> Examined {
         let mut sources = Sources::from_process(self.config.clone());
         if let Some(format) = self.format {
@@ -74,7 +74,8 @@ impl Reading {
         examined
     }
 
-    /// Reads it, or gives every mistake there is: those of the settings, then those of the files and rows that they name.
+    /// Reads the configuration, or returns every mistake: those of the settings, then those of the files and rows that
+    /// they name.
     fn read(&self) -> Result<Loaded, Vec<String>> {
         let Examined { loaded, mut problems, .. } = self.examine();
         problems.extend(loaded.iter().flat_map(|loaded| (self.needs)(&loaded.settings)));
@@ -87,7 +88,7 @@ impl Reading {
         }
     }
 
-    /// Reads it; when there are mistakes, prints every one, and what is odd beside them.
+    /// Reads the configuration. On mistakes, prints them and all warnings.
     pub fn load(&self) -> Result<Loaded, ()> {
         self.read().map_err(|mistakes| {
             print_warnings(&self.examine().warnings);
@@ -97,7 +98,7 @@ impl Reading {
         })
     }
 
-    /// The files to watch, and how they are read again.
+    /// Returns the watched files, and the way to reread them.
     pub(crate) fn watched(self, settings: &Settings) -> Watched {
         let mut files = self.config.clone();
         if files.is_empty() {
@@ -115,7 +116,7 @@ pub(crate) fn configured(loaded: Loaded, redaction: Redaction) -> Configured {
     Configured { settings: loaded.settings, lookup, redaction }
 }
 
-/// Variables by name, for files that name one.
+/// Returns variables by name, for files that name one.
 pub(crate) fn lookup(loaded: &Loaded) -> Lookup {
     let variables = loaded.variables.clone();
     Arc::new(move |name| variables.get(name))

@@ -1,5 +1,5 @@
-//! `staffai tools`: what the catalogue holds and for whom, and one call by hand. With the address of a server it needs no
-//! configuration, so that any server can be tried.
+//! `staffai tools`: lists the catalogue and its permissions, and calls one tool by hand. With the address of a server,
+//! no configuration is needed, so any server can be tested.
 
 mod configured;
 pub(crate) mod held;
@@ -20,14 +20,14 @@ use domain::tool::catalogue::Catalogue;
 use domain::tool::{CallError, Effect, ServerName, ToolRequest, ToolResult, schema};
 use ports::tools::{Endpoint, HttpProtocol, Listing, ServerEntry, Transport};
 
-/// How long the call may take when nothing else is configured.
+/// The timeout of the call if none is configured.
 const CALL_WITHIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// All tools, one a line.
+    /// Lists all tools, one per line.
     List {
-        /// Tools of this category alone, such as search or a kind in mcp.json.
+        /// Only tools of this category, such as search or a kind in mcp.json.
         #[arg(long, value_name = "WORD")]
         category: Option<String>,
         #[command(flatten)]
@@ -35,9 +35,9 @@ pub(crate) enum Action {
         #[command(flatten)]
         options: Options,
     },
-    /// One tool with all that is known of it.
+    /// Shows all details of one tool.
     Show {
-        /// The tool's name.
+        /// The name of the tool.
         name: String,
         #[command(flatten)]
         of: Of,
@@ -46,9 +46,9 @@ pub(crate) enum Action {
     },
     /// Calls one tool and prints its result.
     Call {
-        /// The tool's name.
+        /// The name of the tool.
         name: String,
-        /// The arguments, a JSON object.
+        /// The arguments, as a JSON object.
         #[arg(default_value = "{}")]
         arguments: String,
         #[command(flatten)]
@@ -58,22 +58,22 @@ pub(crate) enum Action {
     },
 }
 
-/// Whose tools, and for whom.
+/// The server, and the member whose permissions apply.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Of {
-    /// Address of a server, in place of those that are configured; tools have their own names then.
+    /// The address of a server, instead of the configured ones; its tools keep their own names.
     #[arg(long, value_name = "URL", conflicts_with = "member")]
     server: Option<String>,
-    /// What a member may do: the id of one. Without this no rule is asked.
+    /// The id of a member whose permissions apply. Default: no rules apply.
     #[arg(long = "as", value_name = "ID")]
     member: Option<String>,
-    /// The id of a role that the member has; may be given more than once.
+    /// The id of a role of the member. Can be repeated.
     #[arg(long, value_name = "ID", requires = "member")]
     role: Vec<String>,
-    /// The id of the channel that the member is in.
+    /// The id of the member's channel.
     #[arg(long, value_name = "ID", requires = "member")]
     channel: Option<String>,
-    /// The door that the member comes through.
+    /// The door of the member.
     #[arg(long, value_name = "NAME", requires = "member", default_value = "discord")]
     door: String,
 }
@@ -92,7 +92,7 @@ impl Action {
     }
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) async fn run(cli: &Cli, action: &Action) -> u8 {
     let arguments = match action {
         Action::Call { arguments, .. } => arguments.as_str(),
@@ -122,7 +122,7 @@ pub(crate) async fn run(cli: &Cli, action: &Action) -> u8 {
     code
 }
 
-/// One server without a configuration.
+/// Connects to one server without a configuration.
 async fn alone(url: &str, action: &Action, arguments: Map<String, Value>) -> u8 {
     let endpoint =
         Endpoint { url: url.to_owned(), protocol: HttpProtocol::Either, headers: BTreeMap::new(), allow_http: false };
@@ -161,7 +161,7 @@ async fn alone(url: &str, action: &Action, arguments: Map<String, Value>) -> u8 
     code
 }
 
-/// Whether a server offers this tool, and it takes these arguments.
+/// True if a server offers this tool, and the arguments are valid for it.
 fn fits(entry: &ServerEntry, listing: &Listing, name: &str, arguments: &Map<String, Value>) -> Result<(), u8> {
     let Some(tool) = listing.tools.iter().find(|tool| *tool.name == *name) else {
         return Err(unknown(name, listing.tools.iter().map(|tool| &*tool.name)));
@@ -172,14 +172,14 @@ fn fits(entry: &ServerEntry, listing: &Listing, name: &str, arguments: &Map<Stri
     checked.map_err(|mistake| misfit(&mistake, name))
 }
 
-/// Says what is wrong with the arguments of a call.
+/// Prints the mistake in the arguments of a call.
 fn misfit(mistake: &str, name: &str) -> u8 {
     let mistake = harmless(mistake.strip_prefix("the arguments: ").unwrap_or(mistake));
     eprintln!("the arguments do not fit: {mistake}; `staffai tools show {name}` shows what the tool takes");
     exit::USAGE
 }
 
-/// Prints what came of a call.
+/// Prints the result of a call.
 fn told(result: &Result<ToolResult, CallError>, took: Duration) -> u8 {
     let took = took.as_millis();
     match result {
@@ -195,7 +195,7 @@ fn told(result: &Result<ToolResult, CallError>, took: Duration) -> u8 {
     }
 }
 
-/// Says that there is no such tool, and which are called like it.
+/// Prints that the tool does not exist, and similar names.
 fn unknown<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> u8 {
     let mut near: Vec<&str> = all.filter(|known| known.contains(name) || known.ends_with(name)).take(5).collect();
     near.sort_unstable();
@@ -213,7 +213,7 @@ fn pretty(schema: &Value) -> String {
     harmless(&serde_json::to_string_pretty(schema).unwrap_or_default())
 }
 
-/// Words from outside, with escapes in place of what a terminal would obey and of what people do not see.
+/// Returns text from outside, with control and invisible characters escaped for the terminal.
 pub(crate) fn harmless(text: &str) -> String {
     clean::escaped(&text.replace("\r\n", "\n"))
 }

@@ -1,4 +1,4 @@
-//! The bot of the playground: the whole tree, in a process of its own, so that it can be killed.
+//! The bot of the playground: the whole tree in a separate process, so that it can be killed.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
@@ -32,14 +32,15 @@ use settings::sources::Sources;
 use settings::triggers::Triggers;
 use telemetry::metrics::summed;
 
-/// How often it is told what was counted.
+/// The interval between reports of the counters.
 const COUNTED: Duration = Duration::from_millis(500);
-/// A demo model that is down was taken down to see what happens then, and that it comes back.
+/// The circuit breaker's pause for the demo model: short, as the demo model is stopped only to show the failure and the
+/// recovery.
 const DEMO_RESTS: Duration = Duration::from_secs(2);
-/// What is said and not written yet.
+/// The capacity of the queue of messages to the playground.
 const SAID: usize = 64;
 
-/// Runs it. It is started by the playground alone, which is on the other side of its standard input.
+/// Runs the bot. Only the playground starts it, as the peer of its standard input.
 pub async fn run(cli: &Cli, verbose: bool) -> u8 {
     let Some((mut link, birth)) = born().await else {
         eprintln!("this is a part of staffai playground, which starts it");
@@ -52,9 +53,9 @@ pub async fn run(cli: &Cli, verbose: bool) -> u8 {
     reading.adapt = Arc::new(move |settings| {
         adapt(settings, &birth);
         if let Some(Choice { url, model }) = asked.lock().clone() {
-            // A key is for the address that it was set with.
+            // A key belongs to the address that it was set with.
             (settings.llm.url, settings.llm.model, settings.llm.key) = (url, Some(model), None);
-            // The demo never answers in the name of a real model.
+            // The demo model never answers under the name of a real model.
             settings.llm.brought.clear();
         }
     });
@@ -69,7 +70,7 @@ pub async fn run(cli: &Cli, verbose: bool) -> u8 {
     tokio::spawn(async move { listen(&mut link.heard, (&strikes, &model), &orders).await });
     tokio::spawn(count(Arc::clone(&launch.metrics), counts));
     let code = commands::serve(launch, async move |address| {
-        // Nobody hears it when the playground is gone, which ends this process.
+        // The send fails if the playground has ended, which ends this process.
         let _ = say.send(Told::Listens(address)).await;
     })
     .await;
@@ -86,9 +87,9 @@ async fn born() -> Option<(Link, Birth)> {
 
 fn adapt(settings: &mut Settings, birth: &Birth) {
     settings.telemetry.endpoint = None;
-    // Their targets are places of the real platforms.
+    // Their targets are places of real platforms.
     settings.triggers = Triggers::default();
-    // The page leads from an answer to its turn.
+    // The page links each answer to its turn.
     settings.log.messages = true;
     settings.tools.brought = vec![example()];
     settings.discord.api_url.clone_from(&birth.api_url);
@@ -104,21 +105,21 @@ fn adapt(settings: &mut Settings, birth: &Birth) {
             settings.llm.brought = rows(url, spare);
         }
     }
-    // The playground has the address that was set, and asks here.
+    // The playground listens on the configured address and forwards requests to this process.
     settings.http.addr = (std::net::Ipv4Addr::LOCALHOST, 0).into();
     settings.http.behind = true;
 }
 
-/// The rows of the demo: the model, and what answers when it cannot.
+/// Returns the model rows of the demo: the model and its fallback.
 fn rows(demo: &str, spare: &str) -> Map<String, Value> {
     let rows = [(MODEL, json!({"host": demo, "fallback": [SPARE]})), (SPARE, json!({"host": spare}))];
     rows.into_iter().map(|(key, row)| (key.to_owned(), row)).collect()
 }
 
-/// The example of a tool server: this program once more. What it says of its own tools is believed.
+/// Returns the entry of the example tool server: this program itself, so its descriptions of its tools are trusted.
 fn example() -> ServerEntry {
     let command = Command {
-        // Whatever became of the program's file since its start.
+        // This path stays valid if the program's file is replaced or deleted after the start.
         program: "/proc/self/exe".to_owned(),
         args: vec![example_server::COMMAND.into()],
         env: BTreeMap::new(),
@@ -131,12 +132,12 @@ fn example() -> ServerEntry {
     }
 }
 
-/// Does what is ordered, until nobody is there any more: then it drains as when it is told to.
+/// Executes orders until the playground disconnects; then it drains as on a request to end.
 async fn listen(heard: &mut Heard, (strikes, model): (&Strikes, &Mutex<Option<Choice>>), say: &mpsc::Sender<Told>) {
     while let Some(Order { number, order }) = heard.next().await {
         if let BotOrder::AskModel(choice) = &order {
             model.lock().clone_from(choice);
-            // The configuration is read again as when somebody asks for it.
+            // SIGHUP reloads the configuration, as an operator does it.
             if kill_process(getpid(), Signal::HUP).is_err() {
                 tracing::error!(
                     event = "config.rejected",

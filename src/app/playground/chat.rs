@@ -1,4 +1,4 @@
-//! What was said on the playground's page, kept in its data directory over a restart.
+//! The chat of the playground's page, kept in its data directory across restarts.
 
 use std::fs::{File, TryLockError};
 use std::net::SocketAddr;
@@ -16,24 +16,24 @@ use playground::change::Change;
 use playground::guild::kept::{Kept, VERSION};
 use playground::service::Service;
 
-/// The file.
+/// The file of the chat.
 const FILE: &str = "chat.json";
-/// The file that is locked meanwhile.
+/// The file that is locked while a playground runs.
 const LOCK: &str = "playground.lock";
-/// The longest file that is read, in bytes: what is written is far below it.
+/// The maximum size of a file that is read, in bytes: far above any that is written.
 const FILE_BYTES: u64 = 32 << 20;
-/// How soon after a change it is written.
+/// The delay between a change and its write.
 const SOON: Duration = Duration::from_millis(500);
 
-/// Where it is below a data directory.
+/// Returns the path of the file below a data directory.
 pub(super) fn file(dir: &Path) -> PathBuf {
     dir.join(FILE)
 }
 
-/// Held by the playground that uses a data directory, for as long as it runs. The system lets go of it when the process ends.
+/// Locks the data directory for this playground, until it ends. The system releases the lock when the process ends.
 ///
 /// # Errors
-/// A sentence that says who has the directory, or why it cannot be used.
+/// A sentence that names the holder of the directory, or the reason why it cannot be used.
 pub(super) fn alone(dir: &Path) -> Result<File, String> {
     let shown = dir.display();
     let failed = |error: std::io::Error| format!("the data directory {shown} cannot be used: {error}");
@@ -48,7 +48,7 @@ pub(super) fn alone(dir: &Path) -> Result<File, String> {
     }
 }
 
-/// What was kept; none when there is nothing, or nothing that can be read, which is told.
+/// Reads the chat. Returns `None` if there is none, or if it is unreadable, which is reported.
 pub(super) fn read(file: &Path) -> Option<Kept> {
     let length = std::fs::metadata(file).ok()?.len();
     let read = if length > FILE_BYTES {
@@ -66,15 +66,15 @@ pub(super) fn read(file: &Path) -> Option<Kept> {
 
 fn unread(file: &Path, why: &str) -> Option<Kept> {
     let aside = file.with_extension("json.unread");
-    // Where it cannot be put aside it is written over: the page has nothing else to go on with.
+    // If it cannot be moved aside, it is overwritten: the page needs a file.
     let moved = std::fs::rename(file, &aside).is_ok();
     let (file, aside) = (file.display(), aside.display());
     tracing::warn!(event = "playground.chat_unread", %file, %aside, moved, why, "the page begins without what was said before");
     None
 }
 
-/// Writes what is said, soon after it was, and all of it at the end, once the bot listens: a bot that does not may be kept from
-/// it by another playground, whose file this is.
+/// Writes the chat soon after each change, and completely at the end, but only once the bot listens: another playground
+/// that owns this file may be the reason why the bot does not.
 pub(super) async fn keep(
     service: Service,
     mut bot: watch::Receiver<Option<SocketAddr>>,
@@ -95,7 +95,7 @@ pub(super) async fn keep(
     write(&service, &file).await;
 }
 
-/// Waits for something worth writing down; false when nothing can come any more.
+/// Waits for a change that must be written. False if no further change is possible.
 async fn changed(changes: &mut Receiver<Change>) -> bool {
     loop {
         match changes.recv().await {
@@ -106,7 +106,7 @@ async fn changed(changes: &mut Receiver<Change>) -> bool {
     }
 }
 
-/// Writes what was said up to now.
+/// Writes the current chat.
 async fn write(service: &Service, file: &Path) {
     let (service, path) = (service.clone(), file.to_owned());
     let written = tokio::task::spawn_blocking(move || {

@@ -1,5 +1,5 @@
-//! Keeps the bot running in a process of its own, as a container runtime would: started, started again when it ends, ended with
-//! the playground.
+//! Supervises the bot in a separate process, as a container runtime would: starts it, restarts it when it ends, and
+//! ends it with the playground.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -23,36 +23,37 @@ use crate::app::exit;
 use playground::bot_process::Choice;
 use playground::bot_process::{BotOrder, BotProcess, Counted, Refused};
 
-/// Orders that wait to be handed on.
+/// The capacity of the queue of orders.
 const ORDERS: usize = 64;
-/// How long the bot may take to say what became of an order.
+/// The timeout for the bot to report the outcome of an order.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
-/// The pause before a start, and what the longest becomes when one life after the other is short.
+/// The pause before a restart, and its maximum after a series of short runs.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// A life of this length was a good one.
+/// The length of a run that resets the pause.
 const GOOD_LIFE: Duration = Duration::from_secs(20);
-/// Starts in a row for which another process may still use the data directory, which the one before may need to end.
+/// The maximum number of consecutive starts that find the data directory in use: the previous process may still be
+/// ending.
 const IN_USE_FOR: u32 = 6;
 
-/// Signals that wait to be sent.
+/// The capacity of the queue of signals.
 const SIGNALS: usize = 4;
 
 type Asked = (BotOrder, oneshot::Sender<Result<(), Refused>>);
 
-/// What waits for the bot.
+/// The queued input for the bot.
 pub(super) struct Asks {
     orders: mpsc::Receiver<Asked>,
     signals: mpsc::Receiver<Signal>,
 }
 
-/// Keeps one bot.
+/// The supervisor of one bot process.
 pub(super) struct Keeper {
     life: Mutex<Life>,
     address: watch::Sender<Option<SocketAddr>>,
     asked: mpsc::Sender<Asked>,
     signals: mpsc::Sender<Signal>,
-    /// The model that somebody chose; the next life asks it too.
+    /// The model that a user selected; the next run uses it too.
     model: Mutex<Option<Choice>>,
 }
 
@@ -63,16 +64,16 @@ struct Life {
     now: Counted,
 }
 
-/// How one life ended.
+/// The end of one run.
 enum End {
-    /// As it was told to, with this code.
+    /// As requested, with this exit code.
     Told(u8),
-    /// By itself: the code, or none after a signal.
+    /// By itself: the exit code, or `None` after a signal.
     Itself(Option<u8>),
 }
 
 impl Keeper {
-    /// Starts nothing yet. What it gives is for [`keep`](Self::keep).
+    /// Creates the supervisor without a start, and the input for [`keep`](Self::keep).
     pub fn new() -> (Arc<Self>, Asks) {
         let ((asked, orders), (signals, wanted)) = (mpsc::channel(ORDERS), mpsc::channel(SIGNALS));
         let keeper =
@@ -80,12 +81,12 @@ impl Keeper {
         (Arc::new(keeper), Asks { orders, signals: wanted })
     }
 
-    /// Where the bot listens, while it does.
+    /// Returns the bot's address, while it listens.
     pub fn address(&self) -> watch::Receiver<Option<SocketAddr>> {
         self.address.subscribe()
     }
 
-    /// Lets the bot read its configuration again.
+    /// Makes the bot reload its configuration.
     pub fn reload(&self) {
         let _ = self.signal(Signal::HUP);
     }
@@ -97,8 +98,8 @@ impl Keeper {
         self.signals.try_send(signal).map_err(|_| Refused::Flooded)
     }
 
-    /// Lets it live again and again until `stop`, or until it says by its code that a further life would be like this one. Gives
-    /// the code for the whole program. `now` ends a life that drains for too long.
+    /// Runs the bot repeatedly until `stop`, or until its exit code says that a restart would fail the same way.
+    /// Returns the exit code for the whole program. `now` ends a run that drains for too long.
     pub async fn keep(
         &self,
         args: &[String],
@@ -147,15 +148,15 @@ impl Keeper {
         let (ours, theirs) = UnixStream::pair()?;
         let mut command = Command::new("/proc/self/exe");
         command.args(args).stdin(Stdio::from(OwnedFd::from(theirs))).kill_on_drop(true);
-        // Ctrl-C is for the playground, which then tells the bot.
+        // The playground receives Ctrl-C and then stops the bot.
         let mut child = command.process_group(0).spawn()?;
         drop(command);
         let Link { mut heard, mut says } = Link::of(ours)?;
-        // What was meant for the life before is over with it.
+        // Signals for the previous run are obsolete.
         while signals.try_recv().is_ok() {}
         self.life.lock().runs = true;
         tracing::info!(event = "playground.bot_started", process = child.id(), "the bot is started");
-        // A bot that is gone already is seen by its end.
+        // If the bot has ended already, the wait below reports it.
         let model = self.model.lock().clone();
         let _ = says.say(&Birth { model, ..birth.clone() }).await;
         let mut talk = pin!(self.talk(&mut heard, &mut says, orders));
@@ -187,7 +188,7 @@ impl Keeper {
         Ok(if told { End::Told(code.unwrap_or(exit::FINE)) } else { End::Itself(code) })
     }
 
-    /// Hands orders on and hears what the bot tells, until it tells nothing any more.
+    /// Forwards orders and receives messages of the bot, until the bot disconnects.
     async fn talk(&self, heard: &mut Heard, says: &mut Says, asks: &mut mpsc::Receiver<Asked>) {
         let (mut number, mut waiting) = (0, HashMap::new());
         loop {
@@ -196,13 +197,13 @@ impl Keeper {
                     Some(Told::Listens(address)) => drop(self.address.send_replace(Some(address))),
                     Some(Told::Counted(counted)) => self.life.lock().now = counted,
                     Some(Told::Done(number, result)) => {
-                        // Whoever asked may have stopped waiting.
+                        // The caller may have timed out.
                         let asker: Option<oneshot::Sender<_>> = waiting.remove(&number);
                         let _ = asker.map(|asker| asker.send(result));
                     }
                     None => return,
                 },
-                // Whoever was told that the bot is away waits for nothing any more.
+                // A caller that was told that the bot is away has stopped waiting.
                 Some((order, asker)) = asks.recv() => if !asker.is_closed() {
                     number += 1;
                     waiting.retain(|_, asker: &mut oneshot::Sender<_>| !asker.is_closed());
@@ -216,21 +217,21 @@ impl Keeper {
     }
 }
 
-/// Sends a signal, unless the end of the process was seen: then its number may be another's.
+/// Sends a signal, unless the process was reaped: its id may then belong to another process.
 fn send(child: &Child, signal: Signal) {
     if let Some(process) = child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
-        // One that ended meanwhile needs none.
+        // A process that has just ended needs no signal.
         let _ = kill_process(process, signal);
     }
 }
 
-/// Resolves when the process ended; its status is asked for afterwards.
+/// Resolves when the process has ended. The caller then reads its status.
 async fn ended(child: &mut Child) {
-    // An error here comes again there.
+    // The caller's wait returns the same error.
     let _ = child.wait().await;
 }
 
-/// Whether it was killed and not ended by a fault of its own, so that there is nothing to wait for.
+/// True if it was killed rather than failed, so that a pause before the restart is useless.
 const fn was_killed(ended: &End) -> bool {
     matches!(ended, End::Itself(None))
 }

@@ -1,5 +1,5 @@
-//! What the two processes of the playground say to each other: one JSON object a line, over the socket that is the bot's
-//! standard input. Its end tells the bot that nobody is there any more.
+//! The protocol between the two processes of the playground: one JSON object per line, over the socket that is the
+//! bot's standard input. Its end tells the bot that the playground is gone.
 
 use std::net::SocketAddr;
 
@@ -11,21 +11,21 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use playground::bot_process::Choice;
 use playground::bot_process::{BotOrder, Counted, Refused};
 
-/// What the bot is told at its birth, as the first line.
+/// The first line to the bot.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Birth {
-    /// The local chat service.
+    /// The URL of the local chat service.
     pub api_url: String,
-    /// The bot's token there.
+    /// The bot's token at the local chat service.
     pub token: String,
     /// The owners of its guilds.
     pub owners: Vec<String>,
-    /// The demo model, unless another one is configured.
+    /// The URL of the demo model, unless another model is configured.
     pub demo_url: Option<String>,
-    /// The one that answers when the demo model cannot.
+    /// The URL of the fallback of the demo model.
     #[serde(default)]
     pub spare_url: Option<String>,
-    /// The model that somebody chose in its place.
+    /// The model that a user selected instead.
     #[serde(default)]
     pub model: Option<Choice>,
 }
@@ -37,28 +37,28 @@ pub(super) struct Order {
     pub order: BotOrder,
 }
 
-/// What the bot tells.
+/// A message of the bot.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Told {
-    /// It listens here.
+    /// The address on which it listens.
     Listens(SocketAddr),
-    /// What became of an order.
+    /// The outcome of the order with this number.
     Done(u64, Result<(), Refused>),
-    /// What it counted since it was started.
+    /// The counters since its start.
     Counted(Counted),
 }
 
-/// One end.
+/// One end of the socket.
 pub(super) struct Link {
     pub heard: Heard,
     pub says: Says,
 }
 
-/// The lines that come.
+/// The received lines.
 pub(super) struct Heard(Lines<BufReader<OwnedReadHalf>>);
 
-/// The lines that go.
+/// The sent lines.
 pub(super) struct Says(OwnedWriteHalf);
 
 impl Link {
@@ -70,7 +70,7 @@ impl Link {
 }
 
 impl Heard {
-    /// The next line; none at the end, and when the other side says what is not understood.
+    /// Returns the next line, or `None` at the end or if a line is malformed.
     pub async fn next<T: for<'de> Deserialize<'de>>(&mut self) -> Option<T> {
         let line = self.0.next_line().await.ok()??;
         serde_json::from_str(&line).ok()
@@ -78,7 +78,7 @@ impl Heard {
 }
 
 impl Says {
-    /// Says it; an error when nobody hears.
+    /// Sends a line. Fails if the other end is closed.
     pub async fn say(&mut self, what: &impl Serialize) -> std::io::Result<()> {
         let mut line = serde_json::to_vec(what)?;
         line.push(b'\n');

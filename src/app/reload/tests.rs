@@ -5,7 +5,7 @@ use secrecy::ExposeSecret;
 use super::*;
 use settings::sources::Sources;
 
-/// Settings that name these files.
+/// Returns settings that name these files.
 fn settings(files: &[(&str, &Path)]) -> Settings {
     let mut environment: BTreeMap<String, String> =
         files.iter().map(|(name, path)| ((*name).to_owned(), path.display().to_string())).collect();
