@@ -1,4 +1,4 @@
-//! The window law as one step of the server: the script, and what goes in and out of it.
+//! The sliding-window limits as one atomic step of the server: the script, its arguments, and its reply.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use domain::limits::{
     Used, member,
 };
 
-/// The largest limit that the script gets: all entries at their most stay below it, and it is exact as a number of Lua.
+/// The largest limit sent to the script: above the sum of all entries at their maximum, and exact as a Lua number.
 const LIMIT_MAX: u64 = TOKENS_MAX * ENTRIES_MAX as u64;
 
-/// The script of the limits, as the server gets it.
+/// The script of the limits, as sent to the server.
 const SCRIPT: &str = concat!(
     include_str!("limits.lua"),
     include_str!("limits/shares.lua"),
@@ -27,28 +27,28 @@ const SCRIPT: &str = concat!(
     include_str!("limits/lists.lua")
 );
 
-/// The word of a server that has lost what it is known to have had.
+/// The reply of a server that has lost known entries.
 const LOST: &str = "lost";
 
-/// The part of an answer about the member: word, moment, cost, wait, basis, version, messages, tokens, whether the lists follow, the
-/// list of messages, the list of tokens.
+/// The member's part of a reply: word, moment, cost, wait, basis, version, messages, tokens, true if the lists follow,
+/// the list of messages, the list of tokens.
 type MemberReply = (String, u64, String, i64, String, u64, u32, u64, bool, Vec<String>, Vec<String>);
 
-/// The whole answer where there are accounts: the member's part, the number of the account that refuses or zero, the server's time in microseconds, the list
-/// of each account.
+/// The whole reply with accounts: the member's part, the number of the refusing account or zero, the server's time in
+/// microseconds, the list of each account.
 type RawReply = (MemberReply, usize, u64, Vec<Vec<String>>);
 
-/// The script of the limits. The client library loads it where the server does not have it, or has lost it.
+/// The script of the limits. The client library loads it if the server does not have it.
 pub struct LimitScript(Script);
 
 impl LimitScript {
-    /// The script of the limits, as the server gets it.
+    /// Creates the script of the limits.
     pub fn new() -> Self {
         Self(Script::new(SCRIPT))
     }
 
-    /// Does one step: one round trip. In a cluster the accounts of a community and the window of a member may be on two servers;
-    /// then the accounts are asked first, and what they took is taken back if the member is refused.
+    /// Makes one step in one round trip. In a cluster, the accounts of a community and the window of a member may be on
+    /// two servers. The accounts then decide first, and their reservation is reverted if the member is refused.
     pub async fn decide_limit(
         &self,
         link: &mut Link,
@@ -128,7 +128,7 @@ impl LimitScript {
         }))
     }
 
-    /// Tells the server what was decided while it was away.
+    /// Sends the decisions made while the server was unavailable.
     pub async fn merge(&self, link: &mut Link, changes: &[Changes]) -> RedisResult<()> {
         for changed in changes {
             match &changed.of {
@@ -190,7 +190,7 @@ impl LimitScript {
     }
 }
 
-/// What one call of the script is about.
+/// The subject of one call of the script.
 struct Target<'a> {
     member: Option<&'a Member>,
     window: Duration,
@@ -228,7 +228,7 @@ fn step_arguments(call: &mut ScriptInvocation<'_>, window: Duration, step: Optio
         .arg(version);
 }
 
-/// Adds what was decided elsewhere: moment, turn, amount and lease of each entry.
+/// Adds the decisions made elsewhere: moment, turn, amount and lease of each entry.
 fn changed_turns(call: &mut ScriptInvocation<'_>, turns: &[(Box<str>, Option<Entry>)]) {
     for (turn, entry) in turns {
         match entry {

@@ -1,6 +1,6 @@
-//! Decisions about limits: by the backend where several processes share it, else here; and here too while the backend fails,
-//! from what it told last. What was decided here is told to it before it decides about the same member again, and all of it
-//! when it recovers.
+//! Decisions about limits. A backend that several processes share decides itself; otherwise, and while the backend
+//! fails, this module decides from the last state of the backend. Local decisions are sent to the backend before its
+//! next decision about the same member, and all of them when it recovers.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -20,23 +20,23 @@ use domain::limits::{Decision, Request, Step, member};
 use domain::{keys, panic};
 use ports::{StoreStatus, Write};
 
-/// How long entries of an earlier life are kept when no request is about them: the length of their window comes with a request
-/// only.
+/// The time for which entries of earlier processes are kept without a request about them: only a request supplies the
+/// length of their window.
 const LOADED_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What is known of members' limits.
+/// The known state of members' limits.
 #[derive(Default)]
 pub struct KnownLimits {
     /// The entries.
     pub book: MemberWindows,
     /// What earlier lives wrote down was read.
     loaded: bool,
-    /// How far the backend's clock is ahead of ours, in milliseconds.
+    /// The offset of the backend's clock to the local one, in milliseconds; positive if it is ahead.
     ahead: i64,
 }
 
 impl KnownLimits {
-    /// A step was done, with this answer.
+    /// Records a step with this answer.
     fn did(&mut self, request: &Request, answer: &Decision) {
         if matches!(request.step, Step::Cancel(_)) || *answer == Decision::Admitted {
             self.book.did(request);
@@ -44,26 +44,26 @@ impl KnownLimits {
     }
 }
 
-/// A monotonic clock: changes of the wall clock do not move it. It begins with that one's time.
+/// A monotonic clock: changes of the wall clock do not move it. It begins at the time of the wall clock.
 pub struct Steady {
     wall: Timestamp,
     began: Instant,
 }
 
 impl Steady {
-    /// A clock that begins now.
+    /// Creates a clock that begins now.
     pub fn beginning(wall: Timestamp) -> Self {
         Self { wall, began: Instant::now() }
     }
 
-    /// The time on a clock that is so far ahead, in milliseconds.
+    /// Returns the time of a clock that is ahead by this many milliseconds.
     fn now(&self, ahead: i64) -> Timestamp {
         let passed = ids::millis(self.began.elapsed());
         Timestamp(self.wall.0.saturating_add(passed).saturating_add_signed(ahead))
     }
 }
 
-/// The backend's decision about limits, or one's own while it fails.
+/// Returns the backend's decision about limits, or a local one while the backend fails.
 pub async fn decide_limit<B: Backend>(shared: &Shared<B>, request: &Request) -> Decision {
     let Some((backend, known)) = shared.deciding_backend(request) else {
         return shared.decide(request);
@@ -75,7 +75,7 @@ pub async fn decide_limit<B: Backend>(shared: &Shared<B>, request: &Request) -> 
         if !(lost && fresh && answer == Decision::Admitted) {
             return Ok(answer);
         }
-        // It was admitted beside less than counts: what was lost is told first, and it is asked for again.
+        // The backend admitted it without the lost entries. They are sent first, and the step is repeated.
         let all = shared.everything(request);
         let Step::Reserve(reservation) = &request.step else { return Ok(answer) };
         let back = Request { step: Step::Cancel(reservation.turn.clone()), ..request.clone() };
@@ -99,7 +99,7 @@ pub async fn decide_limit<B: Backend>(shared: &Shared<B>, request: &Request) -> 
     shared.decide_instead(request)
 }
 
-/// One step of the backend; true with its answer when it turned out to have lost something.
+/// Makes one step at the backend. Returns its answer, and true if the backend has lost entries.
 async fn ask<B: Backend>(
     shared: &Shared<B>,
     backend: &B,
@@ -121,7 +121,7 @@ async fn ask<B: Backend>(
 }
 
 impl<B: Backend> Shared<B> {
-    /// All that is known about the member of a step, and what changed in its accounts.
+    /// Returns everything known about the member of a step, and the pending changes of its accounts.
     fn everything(&self, request: &Request) -> AccountsKnown {
         let book = &self.lock().decision.book;
         let of = request.member.clone().map(Counted::Member);
@@ -129,7 +129,7 @@ impl<B: Backend> Shared<B> {
         AccountsKnown { version: 0, changes, shares: changes_of_shares(book, request) }
     }
 
-    /// Decides by what is known here.
+    /// Decides from the local state.
     pub fn decide(&self, request: &Request) -> Decision {
         let mut state = self.lock();
         let now = self.steady.now(state.decision.ahead);
@@ -143,7 +143,7 @@ impl<B: Backend> Shared<B> {
         answer
     }
 
-    /// The same, after a request to the backend whose outcome is unknown.
+    /// Decides from the local state after a request to the backend whose outcome is unknown.
     fn decide_instead(&self, request: &Request) -> Decision {
         let answer = self.decide(request);
         self.lock().decision.book.tell_of(request);
@@ -151,7 +151,7 @@ impl<B: Backend> Shared<B> {
         answer
     }
 
-    /// The backend, and what is known about the windows of a step; none while it fails.
+    /// Returns the backend, and the known state of a step's windows, or `None` while the backend fails.
     fn deciding_backend(&self, request: &Request) -> Option<(Arc<B>, AccountsKnown)> {
         let state = self.lock();
         let well = state.status == StoreStatus::Ready;
@@ -165,7 +165,7 @@ impl<B: Backend> Shared<B> {
         Some((backend, AccountsKnown { version, changes, shares: changes_of_shares(book, request) }))
     }
 
-    /// The backend has decided, knowing these changes. True when it turned out to have lost something.
+    /// Records the decision of the backend, which had these changes. Returns true if the backend has lost entries.
     fn decided(&self, request: &Request, known: &AccountsKnown, decision: LimitDecision) -> bool {
         let mut state = self.lock();
         let ours = self.steady.now(0);
@@ -175,7 +175,7 @@ impl<B: Backend> Shared<B> {
             decided.book.kept_of(&changes.of, changes.through);
         }
         for (share, log) in request.shares.iter().zip(decision.shares) {
-            // Entries of ended turns are joined there, so what is missing is no sign of a loss.
+            // The backend merges entries of ended turns, so a missing entry does not indicate a loss.
             let (of, window) = (Counted::Account(share.account.clone()), share.account.window);
             decided.book.learned(decision.now, &of, window, log, decision.micros);
         }
@@ -188,7 +188,7 @@ impl<B: Backend> Shared<B> {
                 }
                 decided.book.learned(decision.now, &of, request.window, log, decision.version)
             }
-            // What an account refused changed nothing.
+            // A step refused by an account changed nothing.
             (None, Some(_)) if matches!(&decision.decision, Decision::Refused(refusal) if refusal.account.is_some()) => {
                 false
             }
@@ -204,8 +204,8 @@ impl<B: Backend> Shared<B> {
         lost
     }
 
-    /// What the backend does not know yet: as writes, or as changes where it decides itself. Then the number of the last of
-    /// them, and whether what earlier lives wrote down is still to be read.
+    /// Collects the changes that the backend lacks: as writes, or as changes if the backend decides itself. Also
+    /// returns the number of the last change, and true if the rows of earlier processes must still be read.
     pub fn unkept(&self, writes: &mut Vec<Write>) -> (Vec<Changes>, u64, bool) {
         let state = self.lock();
         let book = &state.decision.book;
@@ -225,7 +225,8 @@ impl<B: Backend> Shared<B> {
         (Vec::new(), book.last(), !state.decision.loaded)
     }
 
-    /// The backend knows all changes up to this number; and what earlier lives wrote down, if it was read.
+    /// Records that the backend has all changes up to this number, and loads the rows of earlier processes, if they
+    /// were read.
     pub fn kept(&self, through: u64, loaded: Option<Vec<(String, String)>>) {
         let mut state = self.lock();
         state.decision.book.kept(through);
@@ -246,7 +247,7 @@ impl<B: Backend> Shared<B> {
         state.decision.book.load(rows, LOADED_WINDOW);
     }
 
-    /// Forgets what has aged out.
+    /// Removes expired entries.
     pub fn tidy(&self) {
         let mut state = self.lock();
         let now = self.steady.now(state.decision.ahead);
@@ -254,12 +255,12 @@ impl<B: Backend> Shared<B> {
     }
 }
 
-/// What changed in the accounts of a step and the backend does not know yet, in order.
+/// Returns the changes in the accounts of a step that the backend lacks, in order.
 fn changes_of_shares(book: &MemberWindows, request: &Request) -> Vec<Option<Changes>> {
     request.shares.iter().map(|share| book.changes_of(&Counted::Account(share.account.clone()))).collect()
 }
 
-/// A window as an earlier life wrote it down; `None` when it cannot be read.
+/// Parses a window written by an earlier process. Returns `None` if it is unreadable.
 fn read_row(key: &str, text: &str) -> Option<(Counted, WindowLog)> {
     match keys::limits::parse_account(key) {
         Some(account) => Some((Counted::Account(account), member::account_from_json(text)?)),

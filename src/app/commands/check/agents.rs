@@ -1,4 +1,4 @@
-//! The servers of `[[agents.peers]]`: whether each can be asked with the key that is set for it.
+//! Checks the servers of `[[agents.peers]]`: tests each with its configured key.
 
 use futures_util::future::join_all;
 use secrecy::ExposeSecret;
@@ -10,10 +10,10 @@ use crate::app::configured::Lookup;
 use settings::Settings;
 use tools::agent_call::{self, Row};
 
-/// A shorter key can be guessed, and with it lineages signed.
+/// The minimum length of a key: a shorter one can be guessed and used to sign lineages.
 const KEY_LEAST: usize = 16;
 
-/// Asks each server, side by side, how it is.
+/// Requests the health of all servers concurrently.
 pub(super) async fn check(settings: &Settings, lookup: &Lookup, offline: bool, report: &mut Report) {
     let rows = match built_ins::agents::rows(settings, lookup) {
         Ok(rows) => rows,

@@ -1,4 +1,4 @@
-//! Tries the tools of this program that reach data outside of it.
+//! Checks the built-in tools that reach external data.
 
 use futures_util::future::join_all;
 use tokio::time::Instant;
@@ -9,14 +9,14 @@ use crate::app::configured::Lookup;
 use settings::Settings;
 use tools::web_search::{self, Trial};
 
-/// A row for each that is configured.
+/// Adds a row for each configured tool.
 pub(super) async fn check(settings: &Settings, lookup: &Lookup, offline: bool, report: &mut Report) {
     pages(settings, report);
     searches(settings, lookup, offline, report).await;
     databases(settings, lookup, offline, report).await;
 }
 
-/// One row of each table that may be read.
+/// Reads one row of each readable table.
 #[cfg(feature = "databases")]
 async fn databases(settings: &Settings, lookup: &Lookup, offline: bool, report: &mut Report) {
     let databases = match built_ins::databases::databases(settings, lookup) {
@@ -74,7 +74,7 @@ fn pages(settings: &Settings, report: &mut Report) {
     }
 }
 
-/// Tries each row, side by side: one search where nothing else shows that it works.
+/// Checks all search rows concurrently: one search each, unless something else shows that it works.
 async fn searches(settings: &Settings, lookup: &Lookup, offline: bool, report: &mut Report) {
     let rows = match built_ins::searches(settings, lookup) {
         Ok(rows) => rows,

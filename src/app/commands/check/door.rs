@@ -1,4 +1,4 @@
-//! Asks Discord about the account: the token, the message content intent, the gateway, the permissions.
+//! Checks the Discord account: the token, the message content intent, the gateway, the permissions.
 
 use super::places;
 use super::report::{CheckStatus, Report};
@@ -16,12 +16,12 @@ const GATEWAY: &str = "discord gateway";
 const PERMISSIONS: &str = "discord permissions";
 const INVITE: &str = "discord invite";
 
-/// Fewer sessions than this may not last until tomorrow when something restarts again and again.
+/// The number of remaining sessions below which frequent restarts may use up the day's sessions.
 const FEW_SESSIONS: u32 = 50;
-/// How many communities are named.
+/// The maximum number of communities named in the report.
 const NAMED: usize = 5;
 
-/// Asks Discord. Each request has the bound of the request API's client.
+/// Checks the account. Each request has the timeout of the REST client.
 pub async fn check(settings: &Settings, report: &mut Report) {
     if settings.discord.token.is_none() {
         report.skipped("discord", "not contacted: there is no token");
@@ -76,7 +76,7 @@ async fn gateway(rest: &Rest, report: &mut Report) {
     }
 }
 
-/// What the bot lacks in its communities, whose ids are given back.
+/// Reports the bot's missing permissions in its communities, and returns the ids of the communities.
 async fn permissions(rest: &Rest, report: &mut Report) -> Vec<String> {
     match rest.guilds().await {
         Ok(guilds) => {

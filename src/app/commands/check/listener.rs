@@ -1,4 +1,4 @@
-//! Tries whether the addresses of the pages can be listened on.
+//! Checks that the addresses of the pages can be bound.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
@@ -7,7 +7,7 @@ use super::report::Report;
 use crate::app::commands::own_service;
 use settings::Settings;
 
-/// Binds each address for a moment. One that is in use by our own running service is well.
+/// Binds each address briefly. An address used by this machine's own service is fine.
 pub async fn check(settings: &Settings, report: &mut Report) {
     let http = &settings.http;
     let health = http.health_addr.map(|address| ("health", address, "STAFFAI_HEALTH_ADDR"));

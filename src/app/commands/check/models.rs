@@ -1,5 +1,5 @@
-//! Asks models for one tiny answer each, in the same form as a turn asks, and names the signs of trouble. When all rows are
-//! asked, each also gets one round with a tool.
+//! Asks models for one tiny answer each, in the form of a turn's request, and reports signs of trouble. If all rows are
+//! checked, each also gets one round with a tool.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,13 +25,13 @@ use ports::{ModelError, ModelErrorKind, Models};
 use settings::Settings;
 use settings::address::is_remote;
 
-/// Models that are asked at the same time.
+/// The maximum number of models checked concurrently.
 const AT_ONCE: usize = 4;
-/// The longest that one model is waited for, whatever its row allows.
+/// The maximum timeout of one model, regardless of its row.
 const ANSWER_WITHIN: Duration = Duration::from_secs(120);
-/// Where it is asked: at no door that anybody can come through.
+/// The door of the question: one that no member can use.
 const DOOR: Door = Door::new("check");
-/// What is asked.
+/// The question.
 const QUESTION: &str = "Say hello in one word.";
 
 /// Reads the rows.
@@ -69,13 +69,13 @@ pub fn rows(settings: &Settings, lookup: &Lookup, report: &mut Report) -> Option
     }
 }
 
-/// Whether others can read what is sent to this address.
+/// True if third parties can read requests to this address.
 fn is_readable(base: &str) -> bool {
     let address = base.parse::<http::Uri>().unwrap_or_default();
     address.scheme_str() == Some("http") && address.host().is_some_and(is_remote)
 }
 
-/// Asks the default row; with `all` every row, or the models that `LITELLM_MODELS` names.
+/// Asks the default row; with `all`, every row or the models that `LITELLM_MODELS` names.
 pub async fn ask(settings: &Settings, lookup: &Lookup, registry: Registry, all: bool, report: &mut Report) {
     let (Ok(prompts), Ok(schema)) = (files::prompts(settings), files::schema(settings)) else {
         return report.skipped("model", "not asked: the prompts or the schema above are wrong");
@@ -113,7 +113,7 @@ pub async fn ask(settings: &Settings, lookup: &Lookup, registry: Registry, all: 
     }
 }
 
-/// What a turn would ask if somebody said the question in a channel of its own.
+/// Returns the transcript of a turn in which a member asks the question in a separate channel.
 fn transcript(prompts: &Prompts) -> Vec<Item> {
     let (place, none) = (Place::new(DOOR, "0"), Enclosed::default());
     let question = Question {
@@ -131,7 +131,7 @@ fn transcript(prompts: &Prompts) -> Vec<Item> {
 
 type Calls = (Vec<(Arc<Client>, String)>, Vec<(String, String)>);
 
-/// Whom to ask for which row, and which rows cannot be asked.
+/// Returns the client for each row, and the rows that cannot be asked.
 fn calls(settings: &Settings, lookup: &Lookup, registry: Registry, all: bool) -> Calls {
     let (mut calls, mut mistakes) = (Vec::new(), Vec::new());
     let mut add = |registry: Registry, rows: Vec<String>| match Client::new(registry) {
@@ -150,7 +150,7 @@ fn calls(settings: &Settings, lookup: &Lookup, registry: Registry, all: bool) ->
     } else {
         let mut wrong = Vec::new();
         for name in &settings.llm.check_models {
-            // A name that is no row is a model that the default endpoint may know, as it would be for LITELLM_MODEL.
+            // A name without a row is a model that the default endpoint may have, as with LITELLM_MODEL.
             let mut chosen = settings.clone();
             chosen.llm.model = Some(name.clone());
             match rows::configured(&chosen, lookup) {
@@ -174,7 +174,7 @@ async fn one(client: &dyn Models, row: &str, request: &Request, schema: &Schema)
             let structured = if verdict == CheckStatus::Wrong { "no" } else { "yes" };
             (verdict, format!("answered in {took} ms; structured output: {structured}{signs}"))
         }
-        // A model that does not know the form of the answer refuses the whole request.
+        // A model that does not support the form of the answer refuses the whole request.
         Err(error) if error.kind == ModelErrorKind::BadRequest => {
             let plain = Request { form: None, ..request.clone() };
             let why = match bounded(client, row, &plain).await {
@@ -187,7 +187,7 @@ async fn one(client: &dyn Models, row: &str, request: &Request, schema: &Schema)
     }
 }
 
-/// One call, waited for only so long.
+/// Makes one call with a timeout.
 pub(super) async fn bounded(client: &dyn Models, row: &str, request: &Request) -> Result<Completion, ModelError> {
     timeout(ANSWER_WITHIN, client.complete(row, request)).await.unwrap_or_else(|_| {
         let message = format!("no whole answer within {} s", ANSWER_WITHIN.as_secs());
@@ -195,7 +195,7 @@ pub(super) async fn bounded(client: &dyn Models, row: &str, request: &Request) -
     })
 }
 
-/// What an operator can do about a failure.
+/// Returns the operator's options after a failure.
 const fn hint(kind: ModelErrorKind) -> &'static str {
     match kind {
         ModelErrorKind::Connection => "; check LITELLM_API_URL, or the row's host",
@@ -213,7 +213,7 @@ const fn hint(kind: ModelErrorKind) -> &'static str {
     }
 }
 
-/// Whether a turn could use this answer, and the signs of trouble in it.
+/// Returns the status of an answer, by its use for a turn, and the signs of trouble in it.
 fn judge(completion: &Completion, schema: &Schema) -> (CheckStatus, Vec<String>) {
     let mut signs = Vec::new();
     let content = completion.content.trim();
@@ -244,7 +244,7 @@ fn judge(completion: &Completion, schema: &Schema) -> (CheckStatus, Vec<String>)
     (verdict, signs)
 }
 
-/// What the way an answer ended says about the model or its settings.
+/// Returns the sign of a problem with the model or its settings in the end of an answer, if any.
 pub(super) fn signs_of_end(completion: &Completion) -> Option<String> {
     match &completion.finish {
         Finish::Stop | Finish::ToolCalls => None,

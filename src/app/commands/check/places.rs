@@ -1,4 +1,4 @@
-//! Asks Discord about the roles and channels that the settings name. What is missing there keeps a promise from being kept.
+//! Checks the roles and channels that the settings name at Discord. A missing one disables the feature that uses it.
 
 use super::report::Report;
 use discord::DOOR;
@@ -9,12 +9,12 @@ use settings::Settings;
 const ROLES: &str = "discord roles";
 const CHANNELS: &str = "discord channels";
 
-/// The most communities whose roles are looked at.
+/// The maximum number of communities whose roles are read.
 const GUILDS_MAX: usize = 25;
-/// The most channels that are looked at.
+/// The maximum number of channels that are read.
 const CHANNELS_MAX: usize = 50;
 
-/// Asks about all of them; `guilds` are the ids of the bot's communities.
+/// Checks all of them; `guilds` are the ids of the bot's communities.
 pub async fn check(rest: &Rest, settings: &Settings, guilds: &[String], report: &mut Report) {
     roles(rest, settings, guilds, report).await;
     channels(rest, settings, report).await;
@@ -41,7 +41,7 @@ async fn roles(rest: &Rest, settings: &Settings, guilds: &[String], report: &mut
     }
 }
 
-/// Each role that the settings name, with its key.
+/// Returns each role that the settings name, with its key.
 fn named_roles(settings: &Settings) -> Vec<(&'static str, &str)> {
     let members = &settings.members;
     let restriction = settings.restriction.role.iter().map(|role| ("restriction.role", role.as_str()));
@@ -88,7 +88,7 @@ async fn channels(rest: &Rest, settings: &Settings, report: &mut Report) {
     }
 }
 
-/// Each channel that the settings name, with its key.
+/// Returns each channel that the settings name, with its key.
 fn named_channels(settings: &Settings) -> Vec<(&'static str, &str)> {
     let (restriction, interjection) = (&settings.restriction, &settings.interjection);
     let single = [
@@ -107,7 +107,7 @@ fn named_channels(settings: &Settings) -> Vec<(&'static str, &str)> {
     single.chain(only).chain(muted).chain(limits).chain(timers).chain(hooks).collect()
 }
 
-/// The channel that a target of a timer or webhook names; none when it is no place of Discord.
+/// Returns the channel that the target of a timer or webhook names, or `None` if the target is not a place of Discord.
 fn channel(target: &str) -> Option<&str> {
     target.strip_prefix(DOOR.as_str())?.strip_prefix(':')
 }

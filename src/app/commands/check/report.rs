@@ -1,4 +1,4 @@
-//! The table that `staffai check` prints.
+//! The table of `staffai check`.
 
 use std::fmt::Write as _;
 
@@ -6,15 +6,15 @@ use secrecy::SecretString;
 
 use super::masked;
 
-/// The longest explanation in one row, in characters.
+/// The maximum length of an explanation, in characters.
 const LONGEST: usize = 400;
 
-/// How a part is.
+/// The status of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckStatus {
     /// It works.
     Ok,
-    /// It works, and there is something to know.
+    /// It works, with a note.
     Note,
     /// It was not tried.
     Skipped,
@@ -40,14 +40,14 @@ struct Row {
     why: String,
 }
 
-/// What was found, in the order in which it is shown.
+/// The findings, in the order of the table.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report {
     rows: Vec<Row>,
 }
 
 impl Report {
-    /// Adds a row. Words from outside are made one harmless line.
+    /// Adds a row. Text from outside becomes one line without control characters.
     pub fn push(&mut self, part: &str, verdict: CheckStatus, why: impl Into<String>) {
         let plain = |text: &str| -> String {
             text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect()
@@ -60,7 +60,7 @@ impl Report {
         self.push(part, CheckStatus::Ok, why);
     }
 
-    /// Adds a part that does not work. The same reason for the same part is there once.
+    /// Adds a part that does not work. The same reason for the same part is added once.
     pub fn wrong_with(&mut self, part: &str, why: impl Into<String>) {
         self.push(part, CheckStatus::Wrong, why);
         if let Some((last, before)) = self.rows.split_last()
@@ -80,18 +80,18 @@ impl Report {
         self.rows.append(&mut other.rows);
     }
 
-    /// How many parts do not work.
+    /// Returns the number of parts that do not work.
     pub fn wrong(&self) -> usize {
         self.rows.iter().filter(|row| row.verdict == CheckStatus::Wrong).count()
     }
 
-    /// The table as text, without these secrets.
+    /// Returns the table as text, without these secrets.
     pub fn table(&self, secrets: &[SecretString]) -> String {
         let width = self.rows.iter().map(|row| row.part.chars().count()).max().unwrap_or(0);
         let mut text = String::new();
         for Row { part, verdict, why } in &self.rows {
             let (verdict, why) = (verdict.as_str(), masked(why, secrets));
-            // Writing into a string cannot fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "{verdict:<8}{part:<width$}  {why}");
         }
         text

@@ -1,4 +1,4 @@
-//! Tries each configured tool server.
+//! Checks each configured tool server.
 
 use secrecy::SecretString;
 
@@ -17,14 +17,14 @@ use mcp::config::Configured;
 use ports::tools::{ServerEntry, ServerOff};
 use settings::Settings;
 
-/// The row of the file as a whole.
+/// The row of the whole file.
 const FILE: &str = "tool servers";
-/// The row of what is said about tools elsewhere.
+/// The row of tool names in other settings.
 const RULES: &str = "tool rules";
-/// The most warnings of one server that are shown.
+/// The maximum number of warnings shown per server.
 const WARNINGS_MAX: usize = 5;
 
-/// Reads the entries; their secrets are added to `secrets`.
+/// Reads the entries; adds their secrets to `secrets`.
 pub(super) fn read(
     settings: &Settings,
     lookup: &Lookup,
@@ -52,16 +52,16 @@ pub(super) fn read(
     servers.entries
 }
 
-/// What patterns of names are compared with.
+/// The tools that patterns of names are compared with.
 struct Offered<'a> {
     entries: &'a [ServerEntry],
-    /// Those that were asked.
+    /// The tested servers.
     tried: &'a [Tried],
-    /// Names of the tools of this program.
+    /// The names of the built-in tools.
     own: Vec<String>,
-    /// Processes that are not there now may offer more.
+    /// True if currently absent processes may offer more tools.
     nats: bool,
-    /// There may be tools that are not known here.
+    /// True if some tools may be unknown here.
     more: bool,
 }
 
@@ -70,7 +70,7 @@ impl<'a> Offered<'a> {
         let own = built_ins::by_hand(settings, lookup);
         let away =
             |entry: &ServerEntry| !tried.iter().any(|tried| tried.entry.name == entry.name && tried.outcome.is_ok());
-        // What is wrong with our own is told elsewhere.
+        // Another part reports the mistakes in the built-in tools.
         let nats = settings.tools.nats_url.is_some();
         let more = nats || own.is_err() || entries.iter().any(away);
         let own = own.map(|own| own.tools().iter().map(|tool| tool.name.to_string()).collect()).unwrap_or_default();
@@ -83,7 +83,8 @@ impl<'a> Offered<'a> {
         Some(listing.tools.iter().map(|tool| callable(&tool.source, &tool.name)).collect())
     }
 
-    /// What is odd about a pattern that fits no tool. What a server that is away offers is not known.
+    /// Returns the problem of a pattern that matches no tool. The tools of an unavailable server are unknown, so
+    /// patterns for them are accepted.
     fn oddity(&self, pattern: &str) -> Option<String> {
         let fits = |names: &[String]| names.iter().any(|name| rights::matches(pattern, name));
         let near = |names: &[String], else_: String| {
@@ -91,7 +92,7 @@ impl<'a> Offered<'a> {
             near.map_or(else_, |near| format!("did you mean {near}?"))
         };
         let Some((server, _)) = pattern.split_once("__").filter(|(server, _)| !server.contains('*')) else {
-            // Without a star it can only be one of our own.
+            // Without a star, only a built-in tool can match.
             let unknown = if pattern.contains('*') { self.more } else { self.own.is_empty() };
             let everywhere = || self.entries.iter().filter_map(|entry| self.of(&entry.name)).any(|names| fits(&names));
             let odd = !unknown && !fits(&self.own) && !everywhere();
@@ -104,7 +105,7 @@ impl<'a> Offered<'a> {
             });
         };
         let Some(entry) = self.entries.iter().find(|entry| entry.name.as_str() == server) else {
-            // It may be another process that is not there now.
+            // The name may belong to a process that is absent now.
             let near = near::nearest(server, self.entries.iter().map(|entry| entry.name.as_str()));
             let hint = near.map_or_else(
                 || "`staffai tools list` names the tools".to_owned(),
@@ -118,7 +119,7 @@ impl<'a> Offered<'a> {
     }
 }
 
-/// Names patterns in rules and limits that fit no tool: a slip there restricts nothing.
+/// Reports patterns in rules and limits that match no tool: a typo there restricts nothing.
 fn patterns(settings: &Settings, offered: &Offered<'_>, report: &mut Report) {
     for (place, pattern) in settings.tools.patterns() {
         if let Some(oddity) = offered.oddity(pattern) {
@@ -127,7 +128,7 @@ fn patterns(settings: &Settings, offered: &Offered<'_>, report: &mut Report) {
     }
 }
 
-/// Connects to each server and reads its tools, side by side.
+/// Connects to all servers concurrently and reads their tools.
 pub(super) async fn check(
     entries: &[ServerEntry],
     (settings, lookup): (&Settings, &Lookup),
@@ -160,7 +161,7 @@ pub(super) async fn check(
             report.push(&part, CheckStatus::Note, warning);
         }
     }
-    // That the store cannot be read has a row of its own.
+    // Another row reports an unreadable store.
     for (server, tools) in
         held::held(settings, &tried).await.unwrap_or_default().iter().filter(|held| !held.1.is_empty())
     {
@@ -176,7 +177,7 @@ fn part(entry: &ServerEntry) -> String {
     format!("mcp {}", entry.name)
 }
 
-/// Connects to NATS, over which other processes provide tools, where an address of it is configured.
+/// Connects to NATS, if an address is configured. Other processes provide tools over it.
 pub(super) async fn nats(settings: &Settings, offline: bool, report: &mut Report) {
     const PART: &str = "nats";
     let Some(url) = &settings.tools.nats_url else { return };

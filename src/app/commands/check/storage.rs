@@ -1,4 +1,4 @@
-//! Tries the place where state is kept.
+//! Checks the store.
 
 use std::io;
 use std::path::Path;
@@ -21,16 +21,17 @@ use store::{AccountsKnown, Backend, BackendError, OpenError, redis};
 
 const STORE: &str = "store";
 
-/// What to do about a directory in which nothing can be written.
+/// The fix for a directory that cannot be written.
 const DIR_FIX: &str = "give it to the user that runs the bot, or set STAFFAI_DATA_DIR to a directory of that user";
 
-/// How many keys are read: enough that of three servers with as many keys each gets some, but for a chance of one in millions.
+/// The number of keys that are read: with three servers of equally many keys, the chance that one gets none is one in
+/// millions.
 const PROBES: u32 = 40;
 
-/// How long connecting to Redis and these requests may take.
+/// The timeout of connecting to Redis and of these requests together.
 const REDIS_WITHIN: Duration = Duration::from_secs(10);
 
-/// Reads from Redis, or opens the embedded store, or finds out whether that could be made.
+/// Reads from Redis, or opens the embedded store, or tests if it could be created.
 pub async fn check(settings: &Settings, offline: bool, report: &mut Report) {
     if let Some(address) = settings.redis.address() {
         return if offline {
@@ -40,7 +41,8 @@ pub async fn check(settings: &Settings, offline: bool, report: &mut Report) {
         };
     }
     let dir = &settings.store.dir;
-    // Making the folder here could give it to the wrong owner: whoever runs the check is often not who runs the service.
+    // Creating the folder here could give it the wrong owner: the user of the check is often not the user of the
+    // service.
     if !dir.join(FILE).exists() {
         return match could_make(dir) {
             Ok(()) => report.ok(STORE, format!("embedded; nothing is in {} yet, and it can be made", dir.display())),
@@ -70,7 +72,7 @@ pub async fn check(settings: &Settings, offline: bool, report: &mut Report) {
     }
 }
 
-/// Asks Redis or Valkey. Login, encryption and database are part of that.
+/// Connects to Redis or Valkey, with login, encryption and database.
 async fn server(address: &SecretString, report: &mut Report) {
     let store = match redis::opener::Opener::new(address) {
         Ok(opener) => opener.open().map_err(|error| error.to_string()),
@@ -94,11 +96,11 @@ async fn server(address: &SecretString, report: &mut Report) {
     store.close().await;
 }
 
-/// What to do about a server that is away.
+/// The fix for an unavailable server.
 const REDIS_FIX: &str = "start Redis or correct REDIS_URL (or REDIS_HOST); until it answers, the bot keeps state in memory only; \
                          without both, state is kept in the data directory";
 
-/// What the server's own settings can lose, and what they break.
+/// Reports the data loss and the broken promises caused by the server's settings.
 async fn keeping(store: &impl Backend, report: &mut Report) {
     const SETTINGS: &str = "store settings";
     let Ok(Some(keeping)) = timeout(REDIS_WITHIN, store.keeping()).await else {
@@ -116,11 +118,11 @@ async fn keeping(store: &impl Backend, report: &mut Report) {
     }
 }
 
-/// Each kind of request once that the service makes of a server, all about keys that are never there: nothing is changed. The
-/// keys lie on all servers of a cluster, so that the address of only one of them shows.
+/// Sends each kind of request of the service once, for keys that never exist: nothing changes. The keys cover all
+/// servers of a cluster, which shows if only one of their addresses is reachable.
 ///
 /// # Errors
-/// The first request that was refused, by name.
+/// The first refused request, by name.
 async fn requests(store: &impl Backend) -> Result<(), BackendError> {
     for number in 0..PROBES {
         store.get(&format!("{}:{number}", keys::PROBE)).await?;
@@ -132,7 +134,7 @@ async fn requests(store: &impl Backend) -> Result<(), BackendError> {
     Ok(())
 }
 
-/// Whether a file can be made in this folder, or in the nearest one above that is there.
+/// Returns `Ok` if a file could be created in this folder, or in its nearest existing parent.
 fn could_make(dir: &Path) -> io::Result<()> {
     let mut nearest = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
     while !nearest.try_exists()? {

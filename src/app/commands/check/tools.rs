@@ -1,4 +1,5 @@
-//! One round with a harmless tool: whether a model calls it, and whether it can be asked for structured output in the same call.
+//! Tests one round with a harmless tool: if a model calls it, and if structured output can be requested in the same
+//! call.
 
 use std::sync::Arc;
 
@@ -12,25 +13,25 @@ use domain::model::{Row, ToolMode};
 use domain::reply::Schema;
 use ports::{ModelError, ModelErrorKind, Models};
 
-/// The tool. It exists in this check only.
+/// The tool, which exists only in this check.
 const TOOL: &str = "lucky_number";
-/// What it gives: nothing that a model would guess.
+/// The tool's result, which a model cannot guess.
 const NUMBER: &str = "7341";
-/// What is asked, so that nobody can answer without the tool.
+/// The question, which only the tool can answer.
 const QUESTION: &str = "Call the tool lucky_number once, then tell me in a few words the number that it gave.";
 
-/// What a round showed.
+/// The results of a round.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
-    /// It calls tools that the request offers.
+    /// True if the model calls tools of the request.
     native: bool,
-    /// It does so when the same request asks for structured output, and then answers in that form.
+    /// True if it does so when the same request asks for structured output, and then answers in that form.
     both: bool,
     signs: Vec<String>,
 }
 
-/// Tries one round with a row and says what its line in `models.json` should be. Gives why nothing could be found out when the
-/// model failed otherwise.
+/// Tests one round with a row and returns the recommended line in `models.json`. Returns the reason if the model fails
+/// otherwise and the result is unknown.
 pub async fn round(models: &dyn Models, row: &Row, instructions: &Item, schema: &Schema) -> (CheckStatus, String) {
     let begun = Instant::now();
     let trial = Trial { models, row: &row.key, instructions, schema };
@@ -46,7 +47,7 @@ pub async fn round(models: &dyn Models, row: &Row, instructions: &Item, schema: 
     (verdict, format!("calls tools: {native}; with structured output in one call: {both}; {took} ms{line}{signs}"))
 }
 
-/// What the row should say, if it says something else.
+/// Compares the row with the results. Returns the recommended values if they differ.
 fn compare(row: &Row, found: &Found) -> (CheckStatus, String) {
     let tools = match (found.native, row.tools) {
         (true, _) => ToolMode::Native,
@@ -58,7 +59,7 @@ fn compare(row: &Row, found: &Found) -> (CheckStatus, String) {
     }
     let (key, mode, both) = (json!(row.key), tools.as_str(), found.both);
     let line = format!("; write into the models file: {key}: {{\"tools\": \"{mode}\", \"schema_with_tools\": {both}}}");
-    // A row that promises too much breaks turns; one that promises too little only makes them slower.
+    // A row that claims too much breaks turns; one that claims too little only slows them down.
     let broken = row.schema_with_tools && !found.both;
     (if broken { CheckStatus::Wrong } else { CheckStatus::Note }, line)
 }
@@ -85,7 +86,7 @@ impl Trial<'_> {
         self.finish(&opening, &completion, &call, false, found).await.map(drop)
     }
 
-    /// Offers the tool. None when it was not called, or when the request was refused.
+    /// Offers the tool. Returns `None` if it was not called, or if the request was refused.
     async fn offer(
         &self,
         opening: &[Item],
@@ -109,8 +110,8 @@ impl Trial<'_> {
         Ok(call.map(|call| (completion, call)))
     }
 
-    /// Hands in the tool's result and reads the answer. The tool stays offered where both go together; the final answer of a
-    /// model that cannot do both is asked for without it.
+    /// Sends the tool's result and reads the answer. The tool stays offered if the model supports both together;
+    /// otherwise the final answer is requested without it.
     async fn finish(
         &self,
         opening: &[Item],

@@ -1,4 +1,4 @@
-//! `staffai mcp login`: lets a person log in at a tool server.
+//! `staffai mcp login`: logs the operator in at a tool server.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -15,23 +15,23 @@ use crate::app::{Cli, exit, files};
 use mcp::oauth::flow::{self, Chance, Client, Made, Trust};
 use ports::tools::Transport;
 
-/// How long a person may take.
+/// The timeout for the person to log in.
 const PERSON_WITHIN: Duration = Duration::from_secs(10 * 60);
 
 /// The operator's options for a login.
 #[derive(Default)]
 pub(super) struct Wish<'a> {
-    /// The client that is registered there already.
+    /// The client that is already registered there.
     pub known: Option<Client>,
-    /// The variable that holds the secret of that.
+    /// The variable that holds the client's secret.
     pub secret: Option<&'a str>,
-    /// Origins that are allowed besides that of the authorization server.
+    /// The origins that are allowed besides the authorization server's.
     pub origins: &'a [String],
-    /// Scopes that are asked for besides those that the server names.
+    /// The scopes that are requested besides the server's.
     pub scopes: Vec<String>,
 }
 
-/// Does it.
+/// Runs the command.
 pub(super) async fn run(cli: &Cli, name: &str, wish: Wish<'_>) -> u8 {
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
     let lookup = reading::lookup(&loaded);
@@ -95,7 +95,7 @@ pub(super) async fn run(cli: &Cli, name: &str, wish: Wish<'_>) -> u8 {
     code
 }
 
-/// Says so if a login cannot be renewed.
+/// Prints a warning if a login cannot be renewed.
 fn tell_end(made: Made) {
     match made {
         Made { renewable: true, .. } => {}
@@ -111,7 +111,7 @@ fn tell_end(made: Made) {
     }
 }
 
-/// Asks the operator about an origin that an authorization server names; no without a terminal.
+/// Asks the operator to confirm an origin that an authorization server names. False without a terminal.
 fn confirmed(issuer: &str, key: &str, origin: &str) -> bool {
     if !std::io::stdin().is_terminal() {
         return false;
@@ -125,7 +125,7 @@ fn confirmed(issuer: &str, key: &str, origin: &str) -> bool {
     asked.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
-/// An origin as it is compared.
+/// Returns an origin in the form for comparison.
 fn origin_of(text: &str) -> Result<String, String> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     let url = url.ok_or_else(|| format!("--allow-origin {} is no origin; write https://host", harmless(text)))?;

@@ -1,4 +1,4 @@
-//! The catalogue of a configuration, as its bot would make it.
+//! The catalogue of a configuration, as its bot would create it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,11 +25,11 @@ use ports::tools::ServerOff;
 use settings::{Settings, check::ids};
 use tools::BuiltIns;
 
-/// Why a tool is held back, and what to do.
+/// The reason why a tool is held back, and the fix.
 const HELD: &str = "the tool is not what it was when it was accepted, so the bot does not offer it; read what it says of itself \
                     now, then run /refresh_tools to accept it";
 
-/// All tools of a configuration.
+/// The tools of a configuration.
 pub(super) struct Catalogued {
     catalogue: Catalogue,
     built_in: BuiltIns,
@@ -40,7 +40,7 @@ pub(super) struct Catalogued {
     held: Held,
 }
 
-/// For whom the rules are asked.
+/// The member whose permissions apply.
 #[derive(Clone)]
 struct Member {
     person: Person,
@@ -70,7 +70,7 @@ impl Member {
 }
 
 impl Catalogued {
-    /// Connects to all servers and makes the catalogue of what they offer.
+    /// Connects to all servers and creates the catalogue of their tools.
     pub(super) async fn read(cli: &Cli, of: &Of) -> Result<Self, u8> {
         let loaded = Reading::new(cli, |sources| sources).load().map_err(|()| exit::USAGE)?;
         let lookup = reading::lookup(&loaded);
@@ -113,7 +113,7 @@ impl Catalogued {
         Ok(Self { catalogue, built_in, servers, rules: settings.tools.table(), member, settings, held })
     }
 
-    /// Prints each tool with what it does and whether it may be used.
+    /// Prints each tool with its description and permission.
     pub(super) fn list(&self, category: Option<&str>) -> u8 {
         let wanted = |entry: &&Arc<Entry>| category.is_none_or(|word| entry.tool.kind.as_str() == word);
         if let Some(word) = category.filter(|_| !self.catalogue.entries().iter().any(|entry| wanted(&entry))) {
@@ -134,7 +134,7 @@ impl Catalogued {
         exit::FINE
     }
 
-    /// Prints all that is known of one tool.
+    /// Prints all details of one tool.
     pub(super) fn show(&self, name: &str) -> u8 {
         let Some(entry) = self.catalogue.get(name) else { return self.unknown(name) };
         let source = match &entry.tool.source {
@@ -170,7 +170,7 @@ impl Catalogued {
         exit::FINE
     }
 
-    /// Calls one tool, when the rules allow it.
+    /// Calls one tool if the rules permit it.
     pub(super) async fn call(&self, name: &str, arguments: Map<String, Value>) -> u8 {
         let Some(entry) = self.catalogue.get(name) else { return self.unknown(name) };
         if let Err(mistake) = entry.check(&Value::Object(arguments.clone())) {
@@ -195,7 +195,7 @@ impl Catalogued {
         servers::close(&self.servers).await;
     }
 
-    /// Whether the bot holds a tool back.
+    /// True if the bot holds the tool back.
     fn is_held(&self, entry: &Entry) -> bool {
         match &entry.tool.source {
             Source::BuiltIn => false,
@@ -221,7 +221,7 @@ impl Catalogued {
         unknown(name, self.catalogue.entries().iter().map(|entry| &*entry.name))
     }
 
-    /// What the rules say about a call of this tool by the member; none when there is none.
+    /// Returns the decision of the rules about a call of this tool by the member, or `None` without a member.
     fn decided(&self, entry: &Entry, arguments: &Map<String, Value>) -> Option<Decided> {
         let Member { person, roles, place } = self.member.clone()?;
         let doors = doors::rules(&self.settings);
@@ -236,7 +236,7 @@ impl Catalogued {
         let verdict = decided.verdict.as_str();
         match decided.rule.and_then(|index| Some((index, self.rules.get(index)?))) {
             Some((index, rule)) => format!("{verdict}, by rule {} about {}", index + 1, rule.tools),
-            // Rules aside, a call is denied for one reason only.
+            // Apart from rules, a call is denied for one reason only.
             None if decided.verdict == Verdict::Deny => format!("{verdict}, as the tool is for operators alone"),
             None => format!("{verdict}, as no rule says otherwise"),
         }

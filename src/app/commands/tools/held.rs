@@ -1,4 +1,4 @@
-//! Which tools a bot of this configuration holds back, because they are not what they were when they were accepted.
+//! The tools that a bot of this configuration holds back because they differ from the accepted ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +15,14 @@ use store::embedded::FILE;
 use store::embedded::opener::Opener;
 use store::{Backend, BackendError, OpenError, redis};
 
-/// Names of tools that are held back, by their servers.
+/// The names of tools that are held back, by server.
 pub(crate) type Held = BTreeMap<ServerName, Vec<String>>;
 
-/// Compares what servers offer with what is stored of them; a bot that runs and keeps the store for itself is asked.
+/// Compares the tools of servers with the accepted ones in the store. If a running bot holds the store, the bot is
+/// asked.
 ///
 /// # Errors
-/// Why it is not known.
+/// The reason why the result is unknown.
 pub(crate) async fn held(settings: &Settings, servers: &[Tried]) -> Result<Held, String> {
     if let Some(address) = settings.redis.address() {
         let opener = redis::opener::Opener::new(&address)?;

@@ -5,18 +5,18 @@ use async_trait::async_trait;
 use super::*;
 use domain::completion::{Finish, Usage};
 
-/// A model of one kind or another, as the trait sees it.
+/// The kinds of models, as the trait presents them.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
-    /// Tools and structured output in one call.
+    /// Supports tools and structured output in one call.
     Able,
-    /// Refuses to take both at once.
+    /// Refuses both in one call.
     Either,
-    /// Takes both, but then never calls the tool.
+    /// Accepts both, but then never calls the tool.
     Distracted,
-    /// Knows no tools.
+    /// Supports no tools.
     Without,
-    /// Calls the tool for ever.
+    /// Calls the tool in every round.
     Stubborn,
 }
 
