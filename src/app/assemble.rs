@@ -95,7 +95,7 @@ pub struct Launch {
     pub logged: Arc<dyn TurnLog>,
 }
 
-/// Why a start failed.
+/// The reason why a start failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
     /// Settings or files are wrong. Each mistake is a sentence with its place and fix.

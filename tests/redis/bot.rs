@@ -277,8 +277,8 @@ async fn it_goes_on_with_the_history_of_the_python_bot() {
     world.stop().await;
 }
 
-/// While the server is frozen, a command announces a delayed answer at once, what needs no memory is answered, and the
-/// rest reports that the memory does not answer.
+/// While the server is frozen, a command announces a delayed answer at once, commands without memory are answered, and
+/// the others report that the memory does not answer.
 #[tokio::test]
 async fn commands_are_answered_while_the_server_is_frozen() {
     let server = Server::start();

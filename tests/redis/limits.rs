@@ -331,7 +331,7 @@ async fn a_server_that_lost_everything_is_told_what_the_processes_know() {
     assert!(admits(&stores[1], 10, few(5)).await);
     soon(stores[0].step(request(MINUTE, Step::Settle(turn(1), Some(77))))).await;
     let () = server.ask("FLUSHALL");
-    // The process that asks first knows of three of the others, and the second of all.
+    // The first process that asks knows three of the other's entries, and the second one knows all.
     assert!(admits(&stores[1], 11, few(5)).await);
     assert!(!admits(&stores[0], 20, few(5)).await);
     assert!(!admits(&stores[1], 21, few(5)).await);
@@ -425,7 +425,7 @@ async fn a_long_list_is_bounded() {
     assert_eq!(server.ask::<usize>(&format!("LLEN {}", KEYS[0])), 1_000);
 }
 
-/// Steps about a member and accounts of every scope and cost, of which the server answers as the law in process.
+/// For steps about a member and accounts of every scope and cost, the server answers as the implementation in process.
 #[tokio::test]
 async fn the_server_keeps_the_law_of_accounts() {
     let server = Server::start_with(&["--appendfsync", "no"]);
@@ -462,7 +462,7 @@ fn all_shares(window: Duration) -> Vec<Share> {
     (0..).zip(pairs).map(of).collect()
 }
 
-/// Mostly few accounts, of those whose limits are large more often.
+/// Returns random shares: mostly few accounts, more often those with large limits.
 fn any_shares(dice: &mut StdRng, window: Duration, unknown: bool) -> Vec<Share> {
     let mut shares = all_shares(window);
     shares.retain(|share| dice.random_bool(if share.limit > 1_000 { 0.4 } else { 0.05 }));
@@ -473,7 +473,7 @@ fn any_shares(dice: &mut StdRng, window: Duration, unknown: bool) -> Vec<Share> 
     shares
 }
 
-/// Two processes never let more through than an account allows, and what one decided while the server was away counts for both.
+/// Two processes never admit more than an account allows, and decisions made while the server was down count for both.
 #[tokio::test]
 async fn an_account_is_exact_over_processes_and_outages() {
     let mut server = Server::start();

@@ -1,4 +1,5 @@
-//! Two processes with one token on one server: the second one owns all turns from its start, and the first one posts nothing any more.
+//! Two processes with one token on one server: the second one owns all turns from its start, and the first one stops
+//! posting.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,10 +15,10 @@ use crate::rows::Process;
 use crate::server::Server;
 use crate::support::until;
 
-/// The time that the model takes: longer than the second process needs to start on a slow machine.
+/// The delay of the model's answers: longer than the second process needs to start on a slow machine.
 const THINKING: Duration = Duration::from_secs(12);
 
-/// The number of lines of an event in the log of a process.
+/// Returns the number of lines of an event in the log of a process.
 fn count(folder: &Path, event: &str) -> usize {
     let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
     log.matches(&format!("\"event\":\"{event}\"")).count()
@@ -58,7 +59,7 @@ async fn a_second_process_answers_what_the_first_one_accepted_and_the_first_one_
     assert_eq!((answers(), count(&first, "turn.replied")), (1, 0));
     assert!(count(&first, "store.fenced") > 0);
 
-    // Both hear the next question; the second one answers it.
+    // Both receive the next question; the second one answers it.
     until("the second process is ready", || count(&second, "gateway.ready") + count(&second, "gateway.resumed") > 0)
         .await;
     let _ = service.says(ada, place, &format!("<@{bot}> and back"), None);

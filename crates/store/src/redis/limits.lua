@@ -1,23 +1,24 @@
--- The law of limits as one step of the server, on the server's clock: the window of a member and any number of accounts. The same
--- law is crates/domain/src/limits/window_log.rs. The script is this file, then limits/shares.lua (accounts), limits/sum.lua and
--- limits/lists.lua (the member).
+-- One step of the sliding-window limits, atomic and on the server's clock: the window of a member and any number of
+-- accounts. crates/domain/src/limits/window_log.rs implements the same rules. The script is this file, then
+-- limits/shares.lua (accounts), limits/sum.lua and limits/lists.lua (the member).
 --
--- KEYS: the list of messages (`at:turn`) and the list of tokens (`at:tokens:turn`, with `:lease` while it is not settled; a
---       lease of 0 is that of a turn that ended with its estimate), and a hash that sums them up: field `sum`, and for each turn
---       `t` and its name with its place. Then the list of each account. A step about accounts alone has no keys of a member.
--- ARGV: step, window in ms, messages allowed, tokens allowed, exempt (1), tokens, turn, lease in ms, most entries, the version
---       of the lists that the process knows (0: none), the number of accounts; for each account its
---       window in ms, limit, amount (empty: the estimate stays), whether it counts turns or calls (1), the number of groups that
---       follow, and these groups; then, about the member, what another place decided while this server was away, in groups
---       of four: at, turn, tokens, lease. Tokens are `-` for a turn that was cancelled there, the lease is empty for one that
---       was settled.
--- Answer: the member's part alone, or, where there are accounts, this part, the number of the account that refuses (0: none), the
---       time in microseconds, and the list of each account. The member's part: word, now in ms, tier, wait in ms (-1 for
---       never), basis, version, messages, tokens, whether the lists follow, both lists. The word `lost` says that the process
---       knows of more than is here: nothing was done.
+-- KEYS: the list of messages (`at:turn`) and the list of tokens (`at:tokens:turn`, with `:lease` while it is not
+--       settled; a lease of 0 belongs to a turn that ended with its estimate), and a hash with their sum: field `sum`,
+--       and for each turn field `t` + name with its place. Then the list of each account. A step about accounts alone
+--       has no keys of a member.
+-- ARGV: step, window in ms, messages allowed, tokens allowed, exempt (1), tokens, turn, lease in ms, maximum of
+--       entries, the process' version of the lists (0: none), the number of accounts; for each account its window in
+--       ms, limit, amount (empty: the estimate stays), 1 if it counts turns or calls, the number of groups that follow,
+--       and these groups; then, about the member, the decisions made elsewhere while this server was unavailable, in
+--       groups of four: at, turn, tokens, lease. Tokens are `-` for a turn cancelled there; the lease is empty for a
+--       settled turn.
+-- Reply: the member's part alone or, with accounts, this part, the number of the refusing account (0: none), the time
+--       in microseconds, and the list of each account. The member's part: word, now in ms, tier, wait in ms (-1 for
+--       never), basis, version, messages, tokens, 1 if the lists follow, both lists. The word `lost` means that the
+--       process has entries that are missing here: nothing was changed.
 --
--- The lists alone are the truth; the sum spares reading them. Programs that write to the lists and know nothing of the sum
--- change a length, the newest entry or one that is not settled, and each of these is compared before the sum is believed.
+-- The lists are the source of truth; the sum avoids reading them. Programs that write to the lists without the sum
+-- change a length, the newest entry or an unsettled one, and the script compares each of these before it uses the sum.
 
 local step, window = ARGV[1], tonumber(ARGV[2])
 local allowed_messages, allowed_tokens = tonumber(ARGV[3]), tonumber(ARGV[4])

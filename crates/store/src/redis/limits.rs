@@ -16,7 +16,7 @@ use domain::limits::{
     Used, member,
 };
 
-/// The largest limit sent to the script: above the sum of all entries at their maximum, and exact as a Lua number.
+/// The largest limit sent to the script: no sum of entries exceeds it, and it is exact as a Lua number.
 const LIMIT_MAX: u64 = TOKENS_MAX * ENTRIES_MAX as u64;
 
 /// The script of the limits, as sent to the server.

@@ -29,7 +29,7 @@ const LOADED_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct KnownLimits {
     /// The entries.
     pub book: MemberWindows,
-    /// What earlier lives wrote down was read.
+    /// True once the rows of earlier processes were read.
     loaded: bool,
     /// The offset of the backend's clock to the local one, in milliseconds; positive if it is ahead.
     ahead: i64,

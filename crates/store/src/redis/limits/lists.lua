@@ -1,7 +1,7 @@
--- Any other case: the lists are read as a whole, and summed up again when something is written.
+-- Any other case: reads the whole lists, and recomputes the sum after a write.
 
--- A key of another type is replaced by the first write. The Python bot's sorted sets have the members that lists would have.
--- `rewrite`: whatever is written, it is both lists as a whole. `must`: they are written in any case.
+-- A key of another type is replaced by the first write. The Python bot's sorted sets have the same members as lists.
+-- `rewrite`: a write replaces both lists. `must`: both lists are written in any case.
 local rewrite, must = false, false
 local function members(key)
   local found = redis.pcall('LRANGE', key, -most, -1)
@@ -13,10 +13,10 @@ local function members(key)
 end
 
 local entries, by_turn = {}, {}
--- Both lists tell of the same turns at the same places; something was written.
+-- `aligned`: both lists have the same turns at the same places. `wrote`: something was written.
 local aligned, wrote = true, false
 
--- Members are written as they were read, unless their entry changed: to write one takes longer than all else about it.
+-- Unchanged members are written as they were read: formatting is the most expensive part of a member.
 local function write_message(entry)
   if entry.as_message then return entry.as_message end
   return entry.turn and moment(entry.at) .. ':' .. entry.turn or moment(entry.at)
@@ -77,7 +77,7 @@ local function sort()
 end
 if not sorted then sort() end
 
--- What lies ahead of the clock, because that was set back, counts from now.
+-- Entries ahead of the clock, which was set back, count from now.
 if #entries > 0 and entries[#entries].at > now then
   rewrite, must = true, true
   for _, entry in ipairs(entries) do
@@ -85,7 +85,7 @@ if #entries > 0 and entries[#entries].at > now then
   end
 end
 
--- What has aged out goes.
+-- Removes expired entries.
 local over = 0
 while entries[over + 1] and entries[over + 1].at + window <= now do over = over + 1 end
 local dropped_messages, dropped_tokens = 0, 0
@@ -113,7 +113,7 @@ local function remove(id)
   end
 end
 
--- What another place decided meanwhile.
+-- Merges the decisions made elsewhere.
 for first = first_change, #ARGV, 4 do
   local at, id, spent, until_when = ARGV[first], ARGV[first + 1], ARGV[first + 2], ARGV[first + 3]
   local known = by_turn[id]
@@ -144,7 +144,7 @@ local function used()
   return many, much, settled
 end
 
--- Why one message more of so many tokens does not fit: tier, wait, basis. Nothing when it does.
+-- Returns the reason why one more message of so many tokens exceeds a limit: tier, wait, basis; nothing if it fits.
 local function refusal(wanted)
   local many, much, settled = used()
   local allowed = math.min(allowed_messages, most)
@@ -202,7 +202,7 @@ local function trim()
   if dropped_tokens > 0 then redis.call('LTRIM', KEYS[2], dropped_tokens, -1) end
 end
 
--- The usual case: some entries went at one end, and one came at the other.
+-- The usual case: removes expired entries at one end, and appends one at the other.
 local function append(entry)
   while #entries > most do
     table.remove(entries, 1)
@@ -214,7 +214,7 @@ local function append(entry)
   push(KEYS[2], { write_tokens(entry) })
 end
 
--- The other usual case: one entry changed.
+-- The other usual case: replaces one entry.
 local function replace(entry)
   if rewrite or must then return write_all() end
   local place = 0
@@ -233,7 +233,7 @@ if step == 'reserve' and entry then
 elseif step == 'reserve' then
   local wanted = math.min(tonumber(tokens), TOKENS_MAX)
   if not exempt then
-    -- An estimate counts as just over half of the limit at most.
+    -- An estimate counts as at most just over half of the limit.
     wanted = math.min(wanted, math.floor(allowed_tokens / 2) + 1, allowed_tokens)
     tier, wait, basis = refusal(wanted)
     if not tier and blocking_share then blocked, wait, basis = blocking_share() end
@@ -268,10 +268,10 @@ elseif step == 'read' then
   wait = refused and how_long or -1
 end
 
--- A refusal and a look write nothing, unless entries had to be mended or merged.
+-- A refusal and a read write nothing, unless entries were repaired or merged.
 if must then write_all() end
 
--- Sums up the lists as they are now.
+-- Computes the sum of the current lists.
 local function sum_up()
   version = next_version()
   redis.pcall('DEL', KEYS[3])

@@ -1,5 +1,6 @@
--- The further accounts of a step, each a list like that of tokens (`at:amount:turn`, with `:lease` while it is open). The same law
--- is crates/domain/src/limits/account.rs. Nothing is written before all accounts, and the member's window, have room.
+-- The further accounts of a step, each a list like that of tokens (`at:amount:turn`, with `:lease` while it is open).
+-- The same rules are in crates/domain/src/limits/account.rs. Nothing is written before all accounts, and the member's
+-- window, have room.
 
 local function whole(number)
   return string.format('%d', number)
@@ -9,8 +10,8 @@ local function moment(ms)
   return string.format('%d.%03d', math.floor(ms / 1000), ms % 1000)
 end
 
--- The place of the first change of the member's window among the arguments; what the accounts do, where there are any. A step without
--- accounts, the usual one, makes none of these functions.
+-- The position of the first change of the member's window in the arguments, and the functions of the accounts. A step
+-- without accounts, the usual case, defines none of them.
 local first_change = 12
 local blocking_share, reserve_shares, is_counted
 local function finish(of_member) return of_member end
@@ -56,7 +57,8 @@ if many_shares > 0 then
     share.rewrite = true
   end
 
-  -- Takes over what another place decided while this server was away: groups of turn, at, amount, lease, as for the member.
+  -- Merges the decisions made elsewhere while this server was unavailable: groups of turn, at, amount, lease, as for
+  -- the member.
   local function merge_share(share, many)
     for _ = 1, many do
       local at, id, spent, until_when =
@@ -107,7 +109,7 @@ if many_shares > 0 then
     return share
   end
 
-  -- Joins entries that no turn is expected to change any more. What is joined counts from its latest moment.
+  -- Joins entries that no turn is expected to change. A joined entry counts from the latest moment of its parts.
   local function join_share(share)
     if #share.entries < JOINED_FROM then return end
     local part, kept, closed = math.max(math.floor(share.window / PARTS), 1), {}, nil
@@ -127,7 +129,7 @@ if many_shares > 0 then
     share.entries, share.rewrite = entries, true
   end
 
-  -- Why a share does not fit: wait, basis. Nothing when it does.
+  -- Returns the reason why a share exceeds a limit: wait, basis; nothing if it fits.
   local function share_refusal(share, wanted)
     if #share.entries >= most then return FULL, 'open' end
     local used, settled = 0, 0
@@ -164,7 +166,7 @@ if many_shares > 0 then
   for place = 1, many_shares do shares[place] = read_share(KEYS[(has_member and 3 or 0) + place]) end
   first_change = next_argument
 
-  -- The first account without room: its number, wait, basis. Nothing when all have room.
+  -- Returns the first account without room: its number, wait, basis; nothing if all have room.
   function blocking_share()
     if exempt then return nil end
     for place, share in ipairs(shares) do
@@ -220,10 +222,10 @@ if many_shares > 0 then
     end
   end
 
-  -- The turn counts already, in a step about accounts alone.
+  -- True if the turn counts already, in a step about accounts alone.
   function is_counted() return share_entry(shares[1], turn) end
 
-  -- The whole answer: the member's part, the number of the refusing account, and each account's list.
+  -- Returns the whole reply: the member's part, the number of the refusing account, and each account's list.
   function finish(of_member, blocked)
     local lists = {}
     for place, share in ipairs(shares) do

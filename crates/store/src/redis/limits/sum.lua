@@ -1,9 +1,9 @@
--- The usual case: the sum is believed, and the lists are not read as a whole.
+-- The usual case: uses the sum without reading the whole lists.
 
--- The sum: { version, entries, tokens, settled tokens, place of the first entry, moment of the first, moment of the last, the
--- last one's member of the list of tokens, such members of turns that are not settled by their places }. Places rise with each
--- entry and never begin anew. A sum without entries has a version alone: the lists are not as we write them.
--- A server that refuses the hash to us is one without sums.
+-- The sum: { version, entries, tokens, settled tokens, place of the first entry, moment of the first, moment of the
+-- last, the last one's member of the list of tokens, the same members of unsettled turns by place }. Places rise with
+-- each entry and are never reused. A sum without entries has only a version: another program wrote the lists in its own
+-- form. A server that denies access to the hash is treated as one without sums.
 local sum, place_of_turn
 local found = redis.pcall('HMGET', KEYS[3], 'sum', 't' .. turn)
 if type(found[1]) == 'string' then
@@ -15,7 +15,7 @@ end
 local version = sum and sum[1] or 0
 if known_version > version then return finish({ 'lost', now, '', 0, '', 0, 0, 0, 0, {}, {} }) end
 
--- Whatever comes later has a greater version, also on a server that lost the one before.
+-- Returns a version greater than all earlier ones, also on a server that has lost the previous one.
 local function next_version()
   return math.max(version + 1, now * 1000)
 end
@@ -31,11 +31,11 @@ local function agrees()
   return true
 end
 
--- What the sum alone decides; nothing where the lists have to be read as a whole.
+-- Decides from the sum alone; returns nothing if the whole lists must be read.
 local function by_sum()
   local messages, used, settled, first, oldest, open = sum[2], sum[3], sum[4], sum[5], sum[6], sum[9]
   local aged = {}
-  -- Calls `visit` with the entries from the first that counts on, until it returns true.
+  -- Calls `visit` with the entries from this place on, until it returns true.
   local function walk(from, visit)
     local size = 4
     while from < sum[2] do
