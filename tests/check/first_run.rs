@@ -46,12 +46,21 @@ async fn arguments_answer_every_question_and_the_written_file_is_enough_for_a_ru
 async fn typed_answers_change_their_lines_alone_and_an_empty_one_keeps_what_the_file_has() {
     let bench = Bench::start(|_| {}).await;
     let before = format!("# mine\nDISCORD_BOT_TOKEN={}\nRESPONSE_CHANCE=0\nLITELLM_MODEL=old\n", bench.service.token());
-    std::fs::write(bench.folder.path().join(".env"), &before).unwrap();
+    let file = bench.folder.path().join(".env");
+    std::fs::write(&file, &before).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
     let done = bench.init(&[], &format!("\n{}\n\ndemo\n", bench.model.base_url())).await;
     assert_eq!(done.code, 0, "{}", done.table);
     let expected =
         before.replace("=old", "=demo") + &format!("LITELLM_API_URL={}\nLITELLM_API_KEY=\n", bench.model.base_url());
     assert_eq!(bench.written().as_deref(), Some(expected.as_str()));
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600, "it holds secrets now");
+
+    let spans = format!("{before}NOTICE=\"a\nLITELLM_API_KEY=b\n\"\n");
+    std::fs::write(&file, &spans).unwrap();
+    let refused = bench.init(&[], &format!("\n{}\nkey\ndemo\n", bench.model.base_url())).await;
+    assert!(refused.code == 64 && refused.table.contains("values over several lines"), "{}", refused.table);
+    assert_eq!(bench.written().as_deref(), Some(spans.as_str()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,6 +76,8 @@ async fn nothing_is_written_unless_discord_and_the_model_accept_the_answers() {
     }
     let missing = bench.init(&["--discord-token", &token], "").await;
     assert!(missing.code == 64 && missing.table.contains("add --model-url"), "{}", missing.table);
-    let odd = bench.init(&["--discord-token", "${HOME}"], "").await;
-    assert!(odd.code == 64 && odd.table.contains("cannot be kept in .env"), "{}", odd.table);
+    for odd in ["${HOME}", "a\rSTAFFAI_API_KEYS=b"] {
+        let odd = bench.init(&["--discord-token", odd], "").await;
+        assert!(odd.code == 64 && odd.table.contains("cannot be kept in .env"), "{}", odd.table);
+    }
 }

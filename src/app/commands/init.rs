@@ -89,7 +89,17 @@ pub(crate) async fn run(cli: &Cli, of: &Of) -> u8 {
         let (given, before) = (of.given(), dotenv::parse(&text, &std::collections::BTreeMap::new()));
         move || answers(&given, |name| before.values.get(name).map(|(value, _)| value.clone()))
     });
-    let answers = match asked.await {
+    let terminal = tcgetattr(std::io::stdin()).ok();
+    let asked = tokio::select! {
+        asked = asked => asked,
+        _ = tokio::signal::ctrl_c() => {
+            // The thread that reads may have turned the echo off.
+            let _ = terminal.map(|before| tcsetattr(std::io::stdin(), OptionalActions::Now, &before));
+            eprintln!();
+            return refused("stopped; nothing was written");
+        }
+    };
+    let answers = match asked {
         Ok(Ok(answers)) => answers,
         Ok(Err(mistake)) => return refused(&mistake),
         Err(_) => return exit::GAVE_UP,
@@ -115,7 +125,12 @@ pub(crate) async fn run(cli: &Cli, of: &Of) -> u8 {
     }
     let values: Vec<(&str, &str)> =
         QUESTIONS.iter().zip(&answers).map(|(question, answer)| (question.variable, answer.as_str())).collect();
-    if let Err(error) = files::replace(file, &dotenv::editing::with_values(&text, &values)) {
+    let Some(changed) = dotenv::editing::with_values(&text, &values) else {
+        return refused(&format!("{ENV_FILE} has values over several lines; set these variables there yourself"));
+    };
+    // The file holds secrets from here on.
+    let written = owner_alone(file).and_then(|()| files::replace(file, &changed));
+    if let Err(error) = written {
         eprintln!("{ENV_FILE}: {error}; nothing was written");
         return exit::NEGATIVE;
     }
@@ -146,9 +161,9 @@ fn answers(given: &[Option<String>], before: impl Fn(&str) -> Option<String>) ->
         if answer.is_empty() && question.required {
             return Err(format!("{} is missing: answer the question, or add {}", question.variable, question.argument));
         }
-        if answer.contains("${") || answer.contains('\n') {
+        if answer.contains("${") || answer.contains(char::is_control) {
             return Err(format!(
-                "{}: a value with ${{ or a line break cannot be kept in {ENV_FILE}",
+                "{}: a value with ${{ or a control character cannot be kept in {ENV_FILE}",
                 question.variable
             ));
         }
@@ -193,6 +208,14 @@ impl Hidden {
 impl Drop for Hidden {
     fn drop(&mut self) {
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.0);
+    }
+}
+
+/// Takes the rights of others away from a file that exists.
+fn owner_alone(file: &Path) -> std::io::Result<()> {
+    match std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o600)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        changed => changed,
     }
 }
 

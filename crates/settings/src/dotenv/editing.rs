@@ -1,13 +1,17 @@
 //! Edits a `.env` file without changing other lines.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Returns the text with each name set to its value. Replaces the last line that sets a name, else a commented line
-/// such as `#NAME=` of the example file; otherwise appends a line.
+use super::parse;
+
+/// Returns the text with each name set to its value. The last line that sets a name is replaced, else a commented line
+/// such as `#NAME=` of the example file, else a line is added at the end.
 ///
-/// A value must not contain a line break or `${`, which the parser always expands.
+/// Returns `None` if the changed text would not be read as meant: every other variable as before, and each of these with
+/// its value. That happens if a value spans several lines, or if a value contains `${`, which the reader expands.
 #[must_use]
-pub fn with_values(text: &str, values: &[(&str, &str)]) -> String {
+pub fn with_values(text: &str, values: &[(&str, &str)]) -> Option<String> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     for (name, value) in values {
         let line = format!("{name}={}", quoted(value));
@@ -22,7 +26,12 @@ pub fn with_values(text: &str, values: &[(&str, &str)]) -> String {
     for line in lines {
         let _ = writeln!(changed, "{line}");
     }
-    changed
+    let read = |text: &str| -> BTreeMap<String, String> {
+        parse(text, &BTreeMap::new()).values.into_iter().map(|(name, (value, _))| (name, value)).collect()
+    };
+    let mut meant = read(text);
+    meant.extend(values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    (read(&changed) == meant).then_some(changed)
 }
 
 /// Returns the name that a line sets.
@@ -44,9 +53,6 @@ fn quoted(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use super::super::parse;
     use super::*;
 
     fn read(text: &str, name: &str) -> Option<String> {
@@ -56,7 +62,7 @@ mod tests {
     #[test]
     fn every_other_line_stays_and_the_values_are_read_back() {
         let text = "# mine\nexport A=1\n#B=2\nC='x # y'\n";
-        let changed = with_values(text, &[("A", "new"), ("B", "a b#c"), ("D", "it's \\ fine")]);
+        let changed = with_values(text, &[("A", "new"), ("B", "a b#c"), ("D", "it's \\ fine")]).unwrap();
         assert_eq!(changed, "# mine\nA=new\nB='a b#c'\nC='x # y'\nD='it\\'s \\\\ fine'\n");
         for (name, value) in [("A", "new"), ("B", "a b#c"), ("C", "x # y"), ("D", "it's \\ fine")] {
             assert_eq!(read(&changed, name).as_deref(), Some(value), "{changed}");
@@ -65,9 +71,19 @@ mod tests {
 
     #[test]
     fn of_two_lines_the_one_that_counts_is_replaced_and_nothing_is_added_twice() {
-        let changed = with_values("A=1\nA=2\n", &[("A", "3")]);
+        let changed = with_values("A=1\nA=2\n", &[("A", "3")]).unwrap();
         assert_eq!((changed.as_str(), read(&changed, "A").as_deref()), ("A=1\nA=3\n", Some("3")));
-        assert_eq!(with_values(&changed, &[("A", "3")]), changed);
-        assert_eq!(with_values("", &[("A", "")]), "A=\n");
+        assert_eq!(with_values(&changed, &[("A", "3")]).as_deref(), Some(changed.as_str()));
+        assert_eq!(with_values("", &[("A", "")]).as_deref(), Some("A=\n"));
+    }
+
+    #[test]
+    fn a_file_that_would_be_read_otherwise_is_not_changed() {
+        let within = "NOTICE=\"hello\nA=inner\n\"\n";
+        assert_eq!(with_values(within, &[("A", "1")]), None, "the line is part of another value");
+        let spans = "A=\"one\nB=two\n\"\n";
+        assert_eq!(with_values(spans, &[("A", "1")]), None, "the rest of the value would become a setting");
+        assert_eq!(with_values("B=2\n", &[("A", "${B}")]), None);
+        assert_eq!(with_values("", &[("A", "one\rB=2")]), None);
     }
 }
