@@ -58,6 +58,9 @@ async fn a_second_process_answers_what_the_first_one_accepted_and_the_first_one_
     until("the first process drops it", || count(&first, "turn.fenced") == 1).await;
     assert_eq!((answers(), count(&first, "turn.replied")), (1, 0));
     assert!(count(&first, "store.fenced") > 0);
+    let ready = reqwest::get(format!("http://{}/readyz", one.address)).await.unwrap();
+    assert_eq!(ready.status().as_u16(), 503, "traffic belongs to the second process");
+    assert!(ready.text().await.unwrap().contains("another process owns its turns"));
 
     // Both receive the next question; the second one answers it.
     until("the second process is ready", || count(&second, "gateway.ready") + count(&second, "gateway.resumed") > 0)

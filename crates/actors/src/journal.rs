@@ -52,6 +52,7 @@ use crate::messages::conversations::ConversationsMsg;
 use crate::messages::journal::{Accepted, JournalMsg, Left, Recovered};
 use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::messages::receipt::Receipt;
+use crate::observation::board::Board;
 use crate::observation::turn_events::TurnEvents;
 use crate::outbox::Outboxes;
 use crate::runtime::bounded_set::BoundedSet;
@@ -111,6 +112,8 @@ pub struct Journal {
     pub outboxes: Outboxes,
     /// The members and messages that must not be remembered.
     pub forgotten: Arc<Forgotten>,
+    /// Shows the ranges that other processes took over.
+    pub board: Arc<Board>,
     /// Receives the events of turns.
     pub account: Account,
     /// The event streams of clients.

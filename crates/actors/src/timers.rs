@@ -21,6 +21,7 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
 use crate::intake::GatewayIntake;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
@@ -30,6 +31,7 @@ use domain::ids::{Person, Timestamp, TurnId};
 use domain::incoming::Incoming;
 use domain::keys;
 use domain::limits::Decision;
+use domain::ownership::Range;
 use domain::timer::{Due, Timer};
 use ports::{Clock, Intake, Limiter, Store, StoreStatus, Write};
 
@@ -59,6 +61,8 @@ pub struct Timers {
     pub intake: Arc<GatewayIntake>,
     /// The identifier of this process among processes on the same store.
     pub process: Arc<str>,
+    /// The ranges of turns that other processes took over. Their owners fire the timers of these doors.
+    pub fenced: watch::Receiver<Vec<Range>>,
 }
 
 /// The state of one timer.
@@ -198,6 +202,9 @@ impl Timers {
     }
 
     async fn fire(&self, fire: Fire) -> Fate {
+        if self.fenced.borrow().contains(&Range::Door(fire.id.door.clone())) {
+            return Fate::Later;
+        }
         match self.certain(&keys::turn(&TurnId::of(&fire.id))).await {
             Some(None) => {}
             Some(Some(_)) => return Fate::Taken,

@@ -375,6 +375,7 @@ impl Wiring {
             conversations: self.handles.conversations.clone(),
             outboxes: self.handles.outboxes.clone(),
             forgotten: Arc::clone(&self.turn_parts.forgotten),
+            board: Arc::clone(&self.parts.board),
             account: self.turn_parts.account.clone(),
             events: self.parts.events.clone(),
             in_flight: Arc::clone(&self.turn_parts.in_flight),

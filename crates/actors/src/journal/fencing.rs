@@ -10,6 +10,7 @@ use super::{Journal, JournalEvent, JournalState};
 use crate::messages::clearance::{Clearance, SharedKept};
 use crate::messages::outbox::OutboxMsg;
 use crate::messages::rate_limiter::RateLimiterMsg;
+use crate::observation::board::PartKind;
 use crate::runtime::supervisor::ActorContext;
 use domain::ending::Dropped;
 use domain::happening::Happening;
@@ -32,6 +33,10 @@ impl Journal {
 
     /// Drops the turns of all lost ranges.
     pub(super) fn fenced(&self, state: &mut JournalState) {
+        for range in &*self.turns.fenced().borrow() {
+            let why = "another process owns its turns: stop this process, or restart it to take them back";
+            self.board.down(PartKind::Custody, &range.to_string(), why);
+        }
         for id in oldest_first(state.open.values().filter(|entry| self.is_fenced(&entry.turn))) {
             self.drop_fenced(state, &id);
         }

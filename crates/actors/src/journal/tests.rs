@@ -59,6 +59,7 @@ struct World {
     told: mpsc::UnboundedSender<Told>,
     receipts: mpsc::UnboundedReceiver<Told>,
     in_flight: Arc<InFlight>,
+    board: Arc<Board>,
     _tree: Tree,
 }
 
@@ -68,10 +69,11 @@ async fn world(store: MemoryStore) -> World {
     let (journal, rate_limiter, outbox) = (at("journal"), at("rate_limiter"), at("outbox"));
     let (approvals, conversations) = (at("approvals"), at("conversations"));
     let mut stage = Stage::new();
-    let in_flight = Arc::<InFlight>::default();
+    let (in_flight, board) = (Arc::<InFlight>::default(), Arc::<Board>::default());
     let actor = Journal {
         forgotten: Arc::default(),
         account: Account::new([Arc::new(events.clone()) as _]),
+        board: Arc::clone(&board),
         events: events.clone(),
         store: Arc::clone(&store) as _,
         turns: crate::testing::turns(&store),
@@ -104,6 +106,7 @@ async fn world(store: MemoryStore) -> World {
         told,
         receipts,
         in_flight,
+        board,
         _tree: tree,
     }
 }

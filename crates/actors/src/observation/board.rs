@@ -32,6 +32,8 @@ pub enum PartKind {
     Place,
     /// The posts of a door, while its platform accepts none.
     Posts,
+    /// A range of turns that another process took over; this one never gets it back.
+    Custody,
 }
 
 impl PartKind {
@@ -45,6 +47,7 @@ impl PartKind {
             Self::Model => "model",
             Self::McpServer => "mcp_server",
             Self::Place => "place",
+            Self::Custody => "custody",
         }
     }
 }

@@ -211,7 +211,7 @@ pub fn condition(board: &Board, store: &dyn Store, running: &Running) -> (Status
     let needed = needed_rows(&parts, running);
     let now = |(kind, name, state): (PartKind, String, PartState)| {
         let optional = match kind {
-            PartKind::Door | PartKind::Posts | PartKind::Shard | PartKind::Store => false,
+            PartKind::Door | PartKind::Posts | PartKind::Shard | PartKind::Store | PartKind::Custody => false,
             PartKind::Model => !needed.contains(&name),
             PartKind::McpServer | PartKind::Place => true,
         };
@@ -220,6 +220,8 @@ pub fn condition(board: &Board, store: &dyn Store, running: &Running) -> (Status
     let parts: Vec<PartNow> = parts.into_iter().map(now).collect();
     let status = match board.phase() {
         Phase::Draining => Status::Draining,
+        // Another process acts; traffic belongs to that one.
+        Phase::Serving if parts.iter().any(|part| part.kind == PartKind::Custody) => Status::Down,
         Phase::Serving if !door_is_open && never_open => Status::Starting,
         Phase::Serving if !door_is_open => Status::Down,
         Phase::Serving if parts.iter().all(|part| part.state.up || part.optional) => Status::Ready,
@@ -472,6 +474,8 @@ mod tests {
         store.degraded.store(false, Ordering::SeqCst);
         board.down(PartKind::Shard, "discord:1", "cut");
         assert_eq!(condition(), (Status::Degraded, "discord:1 spare? notes?".to_owned()));
+        board.down(PartKind::Custody, "discord", "another process owns its turns");
+        assert_eq!(condition().0, Status::Down, "another process acts");
     }
 
     #[tokio::test]

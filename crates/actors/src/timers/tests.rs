@@ -20,6 +20,7 @@ fn outside() -> Outside {
 /// One process with a timer.
 struct Process {
     gateway: Inbox<GatewayMsg>,
+    fenced: watch::Sender<Vec<Range>>,
     _tree: Tree,
 }
 
@@ -32,6 +33,7 @@ async fn process(name: &str, (store, clock): &Outside, cron: &str, per_hour: u32
         crate::services::running::Running { triggers, ..running(&[], Arc::new(ScriptedModels::new(&["main"]))) };
     let gateway: Handle<GatewayMsg> = at("gateway");
     let mut stage = Stage::new();
+    let (fence, fenced) = watch::channel(Vec::new());
     let actor = Timers {
         live: Live::new(running),
         store: Arc::clone(store) as _,
@@ -39,10 +41,11 @@ async fn process(name: &str, (store, clock): &Outside, cron: &str, per_hour: u32
         clock: Arc::clone(clock) as _,
         intake: Arc::new(GatewayIntake { gateway: gateway.clone() }),
         process: name.into(),
+        fenced,
     };
     let inbox = stage.probe(&gateway);
     stage.actor(row(LEAF), &at("timers"), actor);
-    Process { gateway: inbox, _tree: stage.go().await }
+    Process { gateway: inbox, fenced: fence, _tree: stage.go().await }
 }
 
 impl Process {
@@ -58,6 +61,16 @@ impl Process {
 
 fn record(store: &MemoryStore, fire: &Fire) {
     store.put(keys::turn(&TurnId::of(&fire.id)), "{}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_lost_its_turns_claims_no_fire_and_the_owner_fires_in_time() {
+    let outside = outside();
+    let mut fenced = process("one", &outside, "0 * * * *", 9).await;
+    let mut owner = process("two", &outside, "0 * * * *", 9).await;
+    fenced.fenced.send_replace(vec![Range::Door(place("42").door)]);
+    let (fired, none) = tokio::join!(owner.fires(HOUR + CLAIM / 2), fenced.fires(HOUR + CLAIM / 2));
+    assert!(fired.is_some() && none.is_none());
 }
 
 #[tokio::test(start_paused = true)]

@@ -124,6 +124,7 @@ impl Wiring {
             clock: Arc::clone(&self.parts.clock),
             intake: Arc::new(self.handles.intake()),
             process: format!("{:016x}", self.parts.dice.roll().to_bits()).into(),
+            fenced: self.parts.turns.fenced(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Another process takes over the turns of this one.
 
 use super::*;
+use crate::observation::board::PartKind;
 use crate::testing::LONG;
 use domain::ownership::Range;
 
@@ -23,6 +24,8 @@ async fn the_turns_of_a_range_that_is_lost_are_dropped_without_an_answer() {
     world.store.fence(range());
     settle().await;
     assert_eq!(log.column("turn.fenced", "turn"), ["discord:10", "discord:11"]);
+    let parts = world.board.parts();
+    assert!(parts.iter().any(|(kind, name, state)| *kind == PartKind::Custody && name == "discord" && !state.up));
     let mut released = Vec::new();
     while let Some(message) = world.outbox.now().await {
         match message {
