@@ -1,6 +1,6 @@
 //! `staffai init`, as an operator runs it before there is any configuration.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
@@ -61,6 +61,26 @@ async fn typed_answers_change_their_lines_alone_and_an_empty_one_keeps_what_the_
     let refused = bench.init(&[], &format!("\n{}\nkey\ndemo\n", bench.model.base_url())).await;
     assert!(refused.code == 64 && refused.table.contains("values over several lines"), "{}", refused.table);
     assert_eq!(bench.written().as_deref(), Some(spans.as_str()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_key_is_tested_as_it_will_be_written_although_the_file_has_one() {
+    let bench = Bench::start(|_| {}).await;
+    std::fs::write(bench.folder.path().join(".env"), "LITELLM_API_KEY=a-key-of-before\n").unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let asked = std::thread::spawn(move || {
+        let mut head = [0; 2048];
+        let (mut stream, _) = listener.accept().unwrap();
+        let read = stream.read(&mut head).unwrap();
+        let _ = stream.write_all(b"HTTP/1.1 500 Oops\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        String::from_utf8_lossy(&head[..read]).into_owned()
+    });
+    let arguments =
+        ["--discord-token", bench.service.token(), "--model-url", &url, "--model-key", "", "--model", "demo"];
+    assert_eq!(bench.init(&arguments, "").await.code, 1);
+    let head = asked.join().unwrap();
+    assert!(head.starts_with("POST") && !head.contains("a-key-of-before"), "{head}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -78,8 +78,21 @@ const QUESTIONS: [Question; 4] = [
     },
 ];
 
-/// Runs the command.
+/// Runs the command. Ctrl-C stops it at any time.
 pub(crate) async fn run(cli: &Cli, of: &Of) -> u8 {
+    let terminal = tcgetattr(std::io::stdin()).ok();
+    tokio::select! {
+        code = set_up(cli, of) => code,
+        _ = tokio::signal::ctrl_c() => {
+            // The thread that reads may have turned the echo off.
+            let _ = terminal.map(|before| tcsetattr(std::io::stdin(), OptionalActions::Now, &before));
+            eprintln!();
+            refused("stopped; nothing was written")
+        }
+    }
+}
+
+async fn set_up(cli: &Cli, of: &Of) -> u8 {
     let file = Path::new(ENV_FILE);
     let text = match files::read(file) {
         Ok(text) => text.unwrap_or_default(),
@@ -89,17 +102,7 @@ pub(crate) async fn run(cli: &Cli, of: &Of) -> u8 {
         let (given, before) = (of.given(), dotenv::parse(&text, &std::collections::BTreeMap::new()));
         move || answers(&given, |name| before.values.get(name).map(|(value, _)| value.clone()))
     });
-    let terminal = tcgetattr(std::io::stdin()).ok();
-    let asked = tokio::select! {
-        asked = asked => asked,
-        _ = tokio::signal::ctrl_c() => {
-            // The thread that reads may have turned the echo off.
-            let _ = terminal.map(|before| tcsetattr(std::io::stdin(), OptionalActions::Now, &before));
-            eprintln!();
-            return refused("stopped; nothing was written");
-        }
-    };
-    let answers = match asked {
+    let answers = match asked.await {
         Ok(Ok(answers)) => answers,
         Ok(Err(mistake)) => return refused(&mistake),
         Err(_) => return exit::GAVE_UP,
@@ -108,7 +111,8 @@ pub(crate) async fn run(cli: &Cli, of: &Of) -> u8 {
     let with_answers = {
         let answers = answers.clone();
         move |sources| {
-            let options = QUESTIONS.iter().zip(&answers).filter(|(_, answer)| !answer.is_empty());
+            // An empty answer counts, too: what is tested is what will be written.
+            let options = QUESTIONS.iter().zip(&answers);
             options.fold(sources, |sources: settings::sources::Sources, (question, answer)| {
                 sources.with_option(question.setting, answer.clone())
             })

@@ -1,5 +1,9 @@
 //! Checks the Discord account: the token, the message content intent, the gateway, the permissions.
 
+use std::time::Duration;
+
+use tokio::time::timeout;
+
 use super::places;
 use super::report::{CheckStatus, Report};
 use crate::app::doors;
@@ -16,13 +20,21 @@ const GATEWAY: &str = "discord gateway";
 const PERMISSIONS: &str = "discord permissions";
 const INVITE: &str = "discord invite";
 
+/// The timeout of all requests together.
+const WITHIN: Duration = Duration::from_secs(30);
 /// The number of remaining sessions below which frequent restarts may use up the day's sessions.
 const FEW_SESSIONS: u32 = 50;
 /// The maximum number of communities named in the report.
 const NAMED: usize = 5;
 
-/// Checks the account. Each request has the timeout of the REST client.
+/// Checks the account. Each request has the timeout of the REST client, all together have 30 seconds.
 pub async fn check(settings: &Settings, report: &mut Report) {
+    if timeout(WITHIN, ask(settings, report)).await.is_err() {
+        report.wrong_with("discord", format!("not done within {} s", WITHIN.as_secs()));
+    }
+}
+
+async fn ask(settings: &Settings, report: &mut Report) {
     if settings.discord.token.is_none() {
         report.skipped("discord", "not contacted: there is no token");
         return;
