@@ -19,7 +19,7 @@ impl Account {
     /// An account with these readers, in addition to the log and the metrics, which every account has.
     #[must_use]
     pub fn new(readers: impl IntoIterator<Item = Arc<dyn Observer>>) -> Self {
-        let own: [Arc<dyn Observer>; 2] = [Arc::new(LogLines), Arc::new(Meters::default())];
+        let own: [Arc<dyn Observer>; 2] = [Arc::new(LogLines::default()), Arc::new(Meters::default())];
         Self(own.into_iter().chain(readers).collect())
     }
 

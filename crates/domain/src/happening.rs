@@ -276,7 +276,7 @@ impl<'a> WorkShed<'a> {
 }
 
 /// The resource whose exhaustion caused the rejection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Bound {
     /// The number of items in progress or queued.
     Number,

@@ -1,7 +1,7 @@
 //! The points of load shedding. Logs and metrics show the labels.
 
 /// A point of load shedding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shed {
     /// The limit of concurrent commands was reached.
     Commands,

@@ -45,7 +45,7 @@ events! {
     TURN_FENCED = "turn.fenced": "another process owns the turn; it is dropped here without an answer";
     TURN_FAILED = "turn.failed": "a turn ended without an answer; `turn.replied` follows if an apology was posted";
     TURN_PANICKED = "turn.panicked": "the task of a turn panicked; an apology was posted";
-    TURN_SHED = "turn.shed": "a turn was rejected because of overload";
+    TURN_SHED = "turn.shed": "work was rejected because of overload: one line per turn; otherwise at most one line per member in 10 seconds, with the `count` of rejections";
     TURN_PARKED = "turn.parked": "a turn waits for an approval; its lane is free meanwhile";
     GATE_ASKED = "gate.asked": "approval of a tool call was requested";
     GATE_DECIDED = "gate.decided": "a tool call was approved or denied, by a person or by expiry";

@@ -2,14 +2,19 @@
 //! here.
 
 mod calls;
+mod floods;
 mod gates;
 mod turns;
 
+use self::floods::Floods;
 use domain::happening::Happening;
 use ports::Observer;
 
 /// The reader that writes the log lines.
-pub(super) struct LogLines;
+#[derive(Default)]
+pub(super) struct LogLines {
+    floods: Floods,
+}
 
 impl Observer for LogLines {
     fn observe(&self, happening: &Happening<'_>) {
@@ -29,7 +34,11 @@ impl Observer for LogLines {
             Happening::RestrictedSpoke(turn) => {
                 turns::refused(turn, None, "restricted", "a restricted member is not answered here");
             }
-            Happening::WorkShed(ref shed) => turns::shed(shed),
+            Happening::WorkShed(ref shed) => {
+                if let Some(count) = self.floods.line_of(shed) {
+                    turns::shed(shed, count);
+                }
+            }
             Happening::LimitRefused(turn, refusal) => turns::over_limit(turn, refusal),
             Happening::ModelCalled(ref call) => calls::model_called(call),
             Happening::ModelFellBack { turn, row, after } => calls::fell_back(turn, row, after),

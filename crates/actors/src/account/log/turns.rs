@@ -102,7 +102,8 @@ pub(super) fn undeliverable(turn: &Turn, reason: &Unposted, took: Duration, post
     );
 }
 
-pub(super) fn shed(shed: &WorkShed<'_>) {
+/// `count` is the number of rejections that the line stands for.
+pub(super) fn shed(shed: &WorkShed<'_>, count: u64) {
     let words = match (shed.at, shed.bound) {
         (Shed::Commands, Bound::Clicks) => "too many clicks are answered",
         (Shed::Commands, _) => "too many commands run",
@@ -119,9 +120,9 @@ pub(super) fn shed(shed: &WorkShed<'_>) {
     let WorkShed { at, turn, place, member, bound } = *shed;
     let (turn, place, member) = (turn.map(display), place.map(display), member.map(display));
     if bound == Bound::Tries {
-        tracing::error!(event = names::TURN_SHED, r#where = at.as_str(), turn, place, member, "{words}");
+        tracing::error!(event = names::TURN_SHED, r#where = at.as_str(), turn, place, member, count, "{words}");
     } else {
-        tracing::warn!(event = names::TURN_SHED, r#where = at.as_str(), turn, place, member, "{words}");
+        tracing::warn!(event = names::TURN_SHED, r#where = at.as_str(), turn, place, member, count, "{words}");
     }
 }
 

@@ -64,6 +64,19 @@ async fn an_event_whose_turn_another_process_owns_is_neither_settled_nor_given_b
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_caller_that_awaits_the_custody_of_an_event_is_refused_at_once_if_another_process_owns_its_turns() {
+    let world = world(MemoryStore::new()).await;
+    world.store.fence(range());
+    let (told, outcome) = tokio::sync::oneshot::channel();
+    let receipt = Receipt::awaited(move |outcome| told.send(outcome).unwrap());
+    let permit = Arc::clone(&world.permits).try_acquire_owned().unwrap();
+    let accepted = Accepted { turn: Arc::new(turn("10", "7", "42")), answer: None, permit, receipt };
+    world.journal.cast(JournalMsg::Accept(Box::new(accepted))).unwrap();
+    settle().await;
+    assert_eq!(outcome.now_or_never(), Some(Ok(Told::Returned)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn where_another_process_may_write_an_answer_waits_for_its_record() {
     let mut world = world(MemoryStore::new()).await;
     world.store.shared.store(true, Ordering::SeqCst);
