@@ -1,20 +1,27 @@
 //! source: maintains the connection of one door whose platform needs only one.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: the end of its connection, its timer.
+//! Receives: the end of its connection, the loss of its door to another process, its timer.
 //! Sends: events to the gateway, through the intake that it passes to its connection.
 //! A restart loses: the connection, which is established again; the platform or the source redelivers events that were
 //! not accepted.
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
 
 use crate::observation::board::{Board, PartKind};
 use crate::runtime::reconnect::Reconnect;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::running::{Exit, ExitSender};
 use domain::ids::{self, Door};
+use domain::ownership::Range;
 use ports::{Dice, EventSource, Intake, SourceError};
+
+/// The time from the loss of the door to the end of the connection. Events in progress are refused in it.
+const LEAVE_AFTER: Duration = Duration::from_millis(500);
 
 /// Events from its connection and its timer.
 pub enum SourceEvent {
@@ -22,6 +29,8 @@ pub enum SourceEvent {
     Connect,
     /// The connection ended.
     Ended(SourceError),
+    /// Another process owns the turns of this door, so the connection was closed.
+    Superseded,
 }
 
 /// The behavior and its arguments.
@@ -38,6 +47,9 @@ pub struct SourceActor {
     pub board: Arc<Board>,
     /// Notified if the platform rejects the bot permanently.
     pub exit: ExitSender,
+    /// The ranges of turns that other processes took over. A process without its range leaves the platform, so that
+    /// the platform passes all events to the owner.
+    pub fenced: watch::Receiver<Vec<Range>>,
 }
 
 /// The state of a source.
@@ -86,6 +98,9 @@ impl Actor for SourceActor {
                 self.board.down(PartKind::Door, self.door.as_str(), &reason);
                 ctx.after(wait, SourceEvent::Connect);
             }
+            SourceEvent::Superseded => {
+                self.board.down(PartKind::Door, self.door.as_str(), "another process owns its turns");
+            }
         }
         Ok(())
     }
@@ -96,8 +111,27 @@ impl SourceActor {
         let (source, intake) = (Arc::clone(&self.source), Arc::clone(&self.intake));
         let (board, door) = (Arc::clone(&self.board), self.door.clone());
         let serving = Box::new(move || board.up(PartKind::Door, door.as_str()));
-        ctx.task(async move { SourceEvent::Ended(source.run(intake, serving).await) }, |panic| {
+        let superseded = superseded(self.fenced.clone(), Range::Door(self.door.clone()));
+        let connection = async move {
+            tokio::select! {
+                ended = source.run(intake, serving) => SourceEvent::Ended(ended),
+                () = superseded => SourceEvent::Superseded,
+            }
+        };
+        ctx.task(connection, |panic| {
             SourceEvent::Ended(SourceError::Unreachable(format!("its task panicked: {panic}")))
         });
     }
 }
+
+/// Resolves shortly after another process took over this range.
+async fn superseded(mut fenced: watch::Receiver<Vec<Range>>, range: Range) {
+    if fenced.wait_for(|lost| lost.contains(&range)).await.is_err() {
+        // Without a store no range is taken over.
+        std::future::pending::<()>().await;
+    }
+    tokio::time::sleep(LEAVE_AFTER).await;
+}
+
+#[cfg(test)]
+mod tests;

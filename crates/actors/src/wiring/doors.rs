@@ -49,6 +49,7 @@ impl Wiring {
             dice: Arc::clone(&self.parts.dice),
             board: Arc::clone(&self.parts.board),
             exit: Arc::clone(&self.parts.exit),
+            fenced: self.parts.turns.fenced(),
         };
         Some(ChildSpec::new(row, &Handle::new(row, ROOT, Scope::Door(record.door.clone())), actor, Vec::new()))
     }

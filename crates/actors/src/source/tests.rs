@@ -1,0 +1,86 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+
+use super::*;
+use crate::testing::{DOOR, LEAF, Stage, at, row, settle};
+use domain::gate::{Click, Decision, Refusal};
+use domain::ids::Person;
+use domain::incoming::Incoming;
+use domain::restart::Backoff;
+use ports::NotAccepted;
+use ports::testing::FixedDice;
+
+/// A platform that counts its open and begun connections.
+#[derive(Default)]
+struct Platform {
+    open: AtomicUsize,
+    begun: AtomicUsize,
+}
+
+/// Counts a connection down when it is dropped.
+struct Open<'a>(&'a AtomicUsize);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[async_trait]
+impl EventSource for Platform {
+    async fn run(&self, _intake: Arc<dyn Intake>, serving: Box<dyn Fn() + Send + Sync>) -> SourceError {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        self.open.fetch_add(1, Ordering::SeqCst);
+        let _open = Open(&self.open);
+        serving();
+        std::future::pending().await
+    }
+
+    fn pauses(&self) -> Backoff {
+        Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(1) }
+    }
+}
+
+struct Closed;
+
+#[async_trait]
+impl Intake for Closed {
+    async fn accept(&self, _incoming: Incoming, _us: Person) -> Result<(), NotAccepted> {
+        Err(NotAccepted)
+    }
+
+    async fn decide(&self, _click: Click) -> Result<Decision, Refusal> {
+        Err(Refusal::NotRecorded)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_leaves_its_platform_for_good_when_another_process_owns_its_door() {
+    let (platform, board) = (Arc::new(Platform::default()), Arc::new(Board::default()));
+    let (fence, fenced) = watch::channel(Vec::new());
+    let actor = SourceActor {
+        door: DOOR,
+        source: Arc::clone(&platform) as _,
+        intake: Arc::new(Closed),
+        dice: Arc::new(FixedDice::new(0.5)),
+        board: Arc::clone(&board),
+        exit: Arc::new(watch::Sender::new(None)),
+        fenced,
+    };
+    let mut stage = Stage::new();
+    stage.actor(row(LEAF), &at("source"), actor);
+    let _tree = stage.go().await;
+    let state = || board.parts().into_iter().find(|(kind, ..)| *kind == PartKind::Door).map(|(.., state)| state.up);
+    settle().await;
+    assert_eq!((platform.open.load(Ordering::SeqCst), state()), (1, Some(true)));
+
+    fence.send_replace(vec![Range::Door(Door::new("other"))]);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!((platform.open.load(Ordering::SeqCst), state()), (1, Some(true)), "another door was lost");
+
+    fence.send_replace(vec![Range::Door(DOOR)]);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!((platform.open.load(Ordering::SeqCst), state()), (0, Some(false)));
+    assert_eq!(platform.begun.load(Ordering::SeqCst), 1, "it does not come back");
+}
