@@ -49,11 +49,12 @@ async fn a_second_process_answers_what_the_first_one_accepted_and_the_first_one_
     let answers = || service.messages(place).into_iter().filter(|message| message.author == bot).count();
     let _ = service.says(ada, place, &format!("<@{bot}> which way to the harbour"), None);
     until("the first process accepts the question", || count(&first, "turn.accepted") == 1).await;
-    assert_eq!(server.ask::<String>("GET staffai:term:discord"), "1");
+    let term = || server.ask::<String>("GET staffai:term:discord").parse::<u64>().unwrap();
+    let first = term();
 
     let two = Process::start(&second, 5, &variables);
     until("the second process takes it up", || count(&second, "turn.resumed") == 1).await;
-    assert_eq!(server.ask::<String>("GET staffai:term:discord"), "2");
+    assert!(term() > first);
     until("the second process answers", || count(&second, "turn.replied") == 1).await;
     until("the first process drops it", || count(&first, "turn.fenced") == 1).await;
     assert_eq!((answers(), count(&first, "turn.replied")), (1, 0));

@@ -44,9 +44,12 @@ if newest < tonumber(ARGV[1]) then redis.call('SET', KEYS[1], ARGV[1]) end
 return 1
 ";
 
-/// Key: the newest token of a range. Creates and returns the next one.
+/// Key: the newest token of a range. Creates and returns the next one: the server's time in milliseconds, or the newest
+/// token plus one if this is higher. The time keeps tokens rising after the server lost its data.
 const TAKE: &str = r"
-local token = (tonumber(redis.call('GET', KEYS[1]) or 0) or 0) + 1
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local token = math.max((tonumber(redis.call('GET', KEYS[1]) or 0) or 0) + 1, now)
 redis.call('SET', KEYS[1], string.format('%.0f', token))
 return token
 ";
