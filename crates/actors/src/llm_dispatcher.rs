@@ -7,12 +7,11 @@
 //! Permits live outside the actor and survive.
 //!
 //! While permits are short, the queue is fair: the first request of each person precedes the second of any person,
-//! across all places.
+//! across all places. No person can hold all permits (see `services::shares`), however long the answers are.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::account::Account;
@@ -22,6 +21,7 @@ use crate::observation::board::{Board, PartKind};
 use crate::runtime::handle::Reply;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::running::Live;
+use crate::services::shares::Shares;
 use domain::breaker::{Breaker, Change};
 use domain::completion::Usage;
 use domain::fair_queue::FairQueue;
@@ -42,8 +42,8 @@ const fn kept(permits: usize) -> usize {
 
 /// Events from its task.
 pub enum LlmDispatcherEvent {
-    /// A permit became free while requests were queued.
-    Freed(OwnedSemaphorePermit),
+    /// A permit was returned while requests were queued.
+    Returned,
 }
 
 /// The behavior and its arguments.
@@ -51,7 +51,7 @@ pub struct LlmDispatcher {
     /// The running configuration, with the models by row.
     pub live: Live,
     /// The permits; they outlive this actor.
-    pub permits: Arc<Semaphore>,
+    pub permits: Shares,
     /// The board that shows the state of each model.
     pub board: Arc<Board>,
     /// The account of events.
@@ -65,12 +65,13 @@ pub struct LlmDispatcherState {
     origin: Instant,
     /// The queue of permit requests; bounded by the open turns.
     waiting: FairQueue<Person, Waiting>,
-    /// True if a task waits for the next free permit.
+    /// True if a task waits for the return of a permit.
     looking: bool,
 }
 
 /// A turn in the queue.
 struct Waiting {
+    person: Person,
     row: Row,
     reply: Reply<Result<Lease, NoModel>>,
 }
@@ -102,7 +103,9 @@ impl Actor for LlmDispatcher {
         match message {
             LlmDispatcherMsg::Acquire { row, among, tried, priority, reply } => {
                 match (self.choose(state, row.as_deref(), &among, &tried), priority) {
-                    (Ok(row), Priority::Waits(person)) => state.waiting.push(person, Waiting { row, reply }),
+                    (Ok(row), Priority::Waits(person)) => {
+                        state.waiting.push(person.clone(), Waiting { person, row, reply });
+                    }
                     (Ok(row), Priority::IfFree) => drop(reply.send(self.spare(state, row, 0))),
                     (Ok(row), Priority::Spare) => {
                         let kept = kept(self.live.now().settings.llm.concurrent);
@@ -111,7 +114,7 @@ impl Actor for LlmDispatcher {
                     // A turn that stopped waiting needs no reply.
                     (Err(none), _) => drop(reply.send(Err(none))),
                 }
-                self.hand_out(ctx, state, None);
+                self.hand_out(ctx, state);
             }
             LlmDispatcherMsg::Report(report) => self.report(state, &report),
         }
@@ -133,9 +136,9 @@ impl Actor for LlmDispatcher {
         state: &mut LlmDispatcherState,
     ) -> Result<(), Crash> {
         match event {
-            LlmDispatcherEvent::Freed(permit) => {
+            LlmDispatcherEvent::Returned => {
                 state.looking = false;
-                self.hand_out(ctx, state, Some(permit));
+                self.hand_out(ctx, state);
             }
         }
         Ok(())
@@ -145,42 +148,40 @@ impl Actor for LlmDispatcher {
 impl LlmDispatcher {
     /// Returns a permit if no request is queued and more than `kept` permits are free.
     fn spare(&self, state: &LlmDispatcherState, row: Row, kept: usize) -> Result<Lease, NoModel> {
-        if !state.waiting.is_empty() || self.permits.available_permits() <= kept {
+        if !state.waiting.is_empty() || self.permits.free() <= kept {
             return Err(NoModel::Busy);
         }
-        let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(|_| NoModel::Busy)?;
+        let permit = self.permits.take(None).ok_or(NoModel::Busy)?;
         Ok(Lease { row, permit })
     }
 
-    /// Grants permits to queued requests until one of them runs out.
-    fn hand_out(
-        &self,
-        ctx: &mut ActorContext<LlmDispatcher>,
-        state: &mut LlmDispatcherState,
-        mut free: Option<OwnedSemaphorePermit>,
-    ) {
-        while !state.waiting.is_empty() {
-            let permit = free.take().or_else(|| Arc::clone(&self.permits).try_acquire_owned().ok());
-            let Some(permit) = permit else { return self.look(ctx, state) };
-            let Some(Waiting { row, reply }) = state.waiting.pop() else { return };
-            // A request whose caller stopped waiting returns its permit.
-            if let Err(Ok(unwanted)) = reply.send(Ok(Lease { row, permit })) {
-                free = Some(unwanted.permit);
+    /// Grants permits to queued requests until none is left for any of their persons.
+    fn hand_out(&self, ctx: &mut ActorContext<LlmDispatcher>, state: &mut LlmDispatcherState) {
+        // Requests whose callers stopped waiting are taken out.
+        let due = |person: &Person, waiting: &Waiting| waiting.reply.is_closed() || self.permits.admits(person);
+        while self.permits.free() > 0
+            && let Some(Waiting { person, row, reply }) = state.waiting.pop(due)
+        {
+            // A refused lease returns its permit.
+            if let Some(permit) = self.permits.take(Some(&person).filter(|_| !reply.is_closed())) {
+                let _ = reply.send(Ok(Lease { row, permit }));
             }
+        }
+        if !state.waiting.is_empty() {
+            self.look(ctx, state);
         }
     }
 
-    /// Waits for the next free permit. Every holder releases its permit by its own deadline.
+    /// Waits for the return of a permit. Every holder returns its permit by its own deadline.
     fn look(&self, ctx: &mut ActorContext<LlmDispatcher>, state: &mut LlmDispatcherState) {
         if std::mem::replace(&mut state.looking, true) {
             return;
         }
-        let (permits, events) = (Arc::clone(&self.permits), ctx.events());
+        let (permits, events) = (self.permits.clone(), ctx.events());
         ctx.background(async move {
-            if let Ok(permit) = permits.acquire_owned().await {
-                // A dispatcher that went down has no queued requests.
-                events.tell(LlmDispatcherEvent::Freed(permit));
-            }
+            permits.returned().await;
+            // A dispatcher that went down has no queued requests.
+            events.tell(LlmDispatcherEvent::Returned);
         });
     }
 

@@ -41,6 +41,7 @@ use crate::services::facts::FactKeeper;
 use crate::services::in_flight::InFlight;
 use crate::services::restricted::Restricted;
 use crate::services::running::{ExitSender, Live};
+use crate::services::shares::Shares;
 use crate::services::tool_use::ToolUse;
 use crate::services::toolbox::Toolbox;
 use crate::tool_cache::BuiltIn;
@@ -236,7 +237,7 @@ struct Wiring {
     handles: Handles,
     turn_parts: Arc<TurnParts>,
     open_turns: Arc<Semaphore>,
-    model_permits: Arc<Semaphore>,
+    model_permits: Shares,
     presence: presence_scheduler::Slot,
     restricted: Arc<Restricted>,
 }
@@ -271,7 +272,7 @@ impl Wiring {
             clean_calls: Arc::clone(&parts.built_in.clean_calls),
         });
         let open_turns = parts.timeline.limit("open turns", settings.turn.open);
-        let model_permits = parts.timeline.limit("model calls", settings.llm.concurrent);
+        let model_permits = Shares::new(parts.timeline.limit("model calls", settings.llm.concurrent));
         let (presence, restricted) = Default::default();
         Self { parts, handles, turn_parts, open_turns, model_permits, presence, restricted }
     }
@@ -410,7 +411,7 @@ impl Wiring {
     fn llm_dispatcher(&self) -> LlmDispatcher {
         LlmDispatcher {
             live: self.parts.live.clone(),
-            permits: Arc::clone(&self.model_permits),
+            permits: self.model_permits.clone(),
             board: Arc::clone(&self.parts.board),
             account: self.turn_parts.account.clone(),
         }

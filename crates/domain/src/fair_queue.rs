@@ -49,19 +49,20 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         self.waiting.insert(place, (who, what));
     }
 
-    /// Takes the next entry.
-    pub fn pop(&mut self) -> Option<T> {
-        self.taken += 1;
-        let by_age = self.taken.is_multiple_of(BY_AGE);
+    /// Takes the next entry that `may` admits. The cost grows with the number of entries that are passed over.
+    pub fn pop(&mut self, may: impl Fn(&K, &T) -> bool) -> Option<T> {
+        let by_age = (self.taken + 1).is_multiple_of(BY_AGE);
+        let admitted = |place: &(u64, u64)| self.waiting.get(place).is_some_and(|(who, what)| may(who, what));
         let first = if by_age {
-            self.rounds.first_key_value().map(|(came, round)| (*round, *came))
+            self.rounds.iter().map(|(came, round)| (*round, *came)).find(admitted)
         } else {
-            self.waiting.first_key_value().map(|(place, _)| *place)
+            self.waiting.keys().copied().find(admitted)
         }?;
+        self.taken += 1;
         let (who, what) = self.waiting.remove(&first)?;
         self.rounds.remove(&first.1);
         if !by_age {
-            self.round = first.0;
+            self.round = self.round.max(first.0);
         }
         if let Some((_, many)) = self.known.get_mut(&who) {
             *many -= 1;
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
 
     fn order(queue: &mut FairQueue<&'static str, &'static str>) -> Vec<&'static str> {
-        std::iter::from_fn(|| queue.pop()).collect()
+        std::iter::from_fn(|| queue.pop(|_, _| true)).collect()
     }
 
     #[test]
@@ -109,7 +110,7 @@ mod tests {
         for what in ["a1", "a2", "a3", "a4"] {
             queue.push("ada", what);
         }
-        assert_eq!((queue.pop(), queue.pop()), (Some("a1"), Some("a2")));
+        assert_eq!((queue.pop(|_, _| true), queue.pop(|_, _| true)), (Some("a1"), Some("a2")));
         queue.push("ben", "b1");
         assert_eq!(order(&mut queue), ["b1", "a3", "a4"]);
     }
@@ -124,9 +125,21 @@ mod tests {
         for name in &names {
             queue.push(name.as_str(), "other");
             queue.push(name.as_str(), "more");
-            served.extend(queue.pop());
+            served.extend(queue.pop(|_, _| true));
         }
         let at = served.iter().position(|what| *what == "a2").expect("the entry was served");
         assert!(at < usize::try_from(BY_AGE).unwrap(), "{at}");
+    }
+
+    #[test]
+    fn keys_that_are_not_admitted_are_passed_over_and_keep_their_place() {
+        let mut queue = FairQueue::default();
+        for what in ["a1", "a2"] {
+            queue.push("ada", what);
+        }
+        queue.push("ben", "b1");
+        assert_eq!(queue.pop(|who, _| *who != "ada"), Some("b1"));
+        assert_eq!(queue.pop(|who, _| *who != "ada"), None);
+        assert_eq!(order(&mut queue), ["a1", "a2"]);
     }
 }

@@ -11,10 +11,11 @@ use domain::ending::ModelErrorKind;
 use ports::Fault;
 use ports::ModelError;
 use ports::testing::{ScriptedFaults, ScriptedModels};
+use tokio::sync::Semaphore;
 
 struct World {
     dispatcher: Handle<LlmDispatcherMsg>,
-    permits: Arc<Semaphore>,
+    permits: Shares,
     board: Arc<Board>,
     faults: Arc<ScriptedFaults>,
     _tree: Tree,
@@ -22,12 +23,12 @@ struct World {
 
 async fn world(permits: usize) -> World {
     let dispatcher = at("llm_dispatcher");
-    let (permits, board) = (Arc::new(Semaphore::new(permits)), Arc::new(Board::default()));
+    let (permits, board) = (Shares::new(Arc::new(Semaphore::new(permits))), Arc::new(Board::default()));
     let live = live(&[], Arc::new(ScriptedModels::new(&["main", "spare", "last"])));
     let mut stage = Stage::new();
     let faults = Arc::clone(&stage.faults);
     let actor =
-        LlmDispatcher { live, permits: Arc::clone(&permits), board: Arc::clone(&board), account: Account::default() };
+        LlmDispatcher { live, permits: permits.clone(), board: Arc::clone(&board), account: Account::default() };
     stage.actor(row(LEAF), &dispatcher, actor);
     World { dispatcher, permits, board, faults, _tree: stage.go().await }
 }
@@ -123,7 +124,7 @@ async fn permits_are_handed_out_and_waited_for_in_order() {
     assert!(futures_util::poll!(&mut second).is_pending());
     drop(first);
     assert!(second.await.is_ok());
-    assert_eq!(world.permits.available_permits(), 1);
+    assert_eq!(world.permits.free(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,7 +148,7 @@ async fn the_burst_of_one_person_stands_behind_the_first_question_of_others() {
     };
     tokio::join!(futures_util::future::join_all(waiting), free);
     assert_eq!(*served.lock(), ["7", "8", "9", "7", "7"]);
-    assert_eq!(world.permits.available_permits(), 1);
+    assert_eq!(world.permits.free(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,7 +165,7 @@ async fn a_turn_that_stopped_waiting_holds_no_permit() {
     assert!(world.dispatcher.call(ask, Duration::from_secs(1)).await.is_err());
     drop(first);
     settle().await;
-    assert_eq!(world.permits.available_permits(), 1);
+    assert_eq!(world.permits.free(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -309,4 +310,24 @@ async fn a_row_that_every_turn_is_refused_by_is_degraded_with_the_reason() {
     world.report("spare", Ok(()));
     settle().await;
     assert!(world.shown_up("spare"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_answers_of_one_person_leave_permits_for_others() {
+    let world = world(4).await;
+    let mut flood: Vec<_> = (0..20).map(|_| Box::pin(world.acquire_for("7", None, &[]))).collect();
+    let mut held = Vec::new();
+    for asked in &mut flood {
+        if let Ok(lease) = tokio::time::timeout(Duration::from_secs(1), asked).await {
+            held.push(lease.ok().unwrap());
+        }
+    }
+    assert_eq!(held.len(), 2, "one person holds at most half");
+    let other = tokio::time::timeout(Duration::from_secs(1), world.acquire_for("8", None, &[])).await;
+    assert!(other.is_ok_and(|lease| lease.is_ok()), "another person is served at once");
+    drop(flood);
+    drop(held);
+    settle().await;
+    let again = tokio::time::timeout(Duration::from_secs(1), world.acquire_for("7", None, &[])).await;
+    assert!(again.is_ok_and(|lease| lease.is_ok()), "requests without a caller hold nothing back");
 }

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
-
 use crate::runtime::handle::Reply;
+use crate::services::shares::Share;
 use domain::completion::{Completion, Usage};
 use domain::ids::{Person, TurnId};
 use domain::model::Row;
@@ -45,7 +44,8 @@ pub enum Priority {
 pub struct Lease {
     /// The model.
     pub row: Row,
-    pub(crate) permit: OwnedSemaphorePermit,
+    #[expect(dead_code, reason = "dropping it returns the permit")]
+    pub(crate) permit: Share,
 }
 
 /// The reason why no model is available.

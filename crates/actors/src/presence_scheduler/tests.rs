@@ -2,6 +2,7 @@ use super::*;
 use crate::account::Account;
 use crate::llm_dispatcher::LlmDispatcher;
 use crate::observation::board::PartKind;
+use crate::services::shares::Shares;
 use crate::testing::{DOOR, LEAF, Stage, Tree, at, live, row, settle};
 use domain::ids::Timestamp;
 use ports::testing::{ManualClock, MemoryStore, Say, ScriptedModels};
@@ -36,7 +37,7 @@ async fn world(variables: &[(&str, &str)], says: Vec<Say>) -> World {
     let mut stage = Stage::new();
     let actor = LlmDispatcher {
         live: live.clone(),
-        permits: Arc::clone(&permits),
+        permits: Shares::new(Arc::clone(&permits)),
         board: Arc::clone(&board),
         account: Account::default(),
     };

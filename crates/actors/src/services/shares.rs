@@ -1,0 +1,121 @@
+//! Permits that no person can exhaust.
+//!
+//! - A person gets a further permit only while more permits are free than the person holds. One person therefore holds
+//!   at most half of the permits, and `n` persons leave one in `n + 1` free for the next person. (Dynamic thresholds:
+//!   Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998.)
+//! - Work of the bot itself has no person and takes any free permit.
+//! - Permits outlive the actor that grants them: a crash neither loses nor doubles one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+use domain::ids::Person;
+
+/// The permits and their holders. Clones are the same permits.
+#[derive(Clone)]
+pub struct Shares(Arc<Inner>);
+
+struct Inner {
+    permits: Arc<Semaphore>,
+    /// The number of permits of each person who holds one; bounded by the permits.
+    held: Mutex<HashMap<Person, usize>>,
+    returned: Notify,
+}
+
+/// One permit. Dropping it returns it.
+pub struct Share {
+    permit: Option<OwnedSemaphorePermit>,
+    person: Option<Person>,
+    of: Arc<Inner>,
+}
+
+impl Shares {
+    /// Creates shares of these permits.
+    #[must_use]
+    pub fn new(permits: Arc<Semaphore>) -> Self {
+        Self(Arc::new(Inner { permits, held: Mutex::default(), returned: Notify::new() }))
+    }
+
+    /// Returns the number of free permits.
+    #[must_use]
+    pub fn free(&self) -> usize {
+        self.0.permits.available_permits()
+    }
+
+    /// True if this person may have a further permit now.
+    #[must_use]
+    pub fn admits(&self, person: &Person) -> bool {
+        self.0.held.lock().get(person).copied().unwrap_or_default() < self.free()
+    }
+
+    /// Takes a permit; none if no permit is free for this person.
+    #[must_use]
+    pub fn take(&self, person: Option<&Person>) -> Option<Share> {
+        if person.is_some_and(|person| !self.admits(person)) {
+            return None;
+        }
+        let permit = Arc::clone(&self.0.permits).try_acquire_owned().ok()?;
+        if let Some(person) = person {
+            *self.0.held.lock().entry(person.clone()).or_default() += 1;
+        }
+        Some(Share { permit: Some(permit), person: person.cloned(), of: Arc::clone(&self.0) })
+    }
+
+    /// Resolves after a permit was returned; at once if one was returned since the last call.
+    pub async fn returned(&self) {
+        self.0.returned.notified().await;
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        if let Some(person) = &self.person {
+            let mut held = self.of.held.lock();
+            if let Some(many) = held.get_mut(person) {
+                *many -= 1;
+                if *many == 0 {
+                    held.remove(person);
+                }
+            }
+        }
+        drop(self.permit.take());
+        self.of.returned.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::person;
+
+    #[test]
+    fn each_further_person_finds_a_free_permit() {
+        let shares = Shares::new(Arc::new(Semaphore::new(12)));
+        let mut held = Vec::new();
+        let mut counts = Vec::new();
+        for name in ["1", "2", "3", "4"] {
+            let before = held.len();
+            while let Some(share) = shares.take(Some(&person(name))) {
+                held.push(share);
+            }
+            counts.push(held.len() - before);
+        }
+        assert_eq!(counts, [6, 3, 2, 1]);
+        assert_eq!(shares.free(), 0);
+        assert!(shares.take(None).is_none());
+        drop(held);
+        assert!(shares.free() == 12 && shares.0.held.lock().is_empty());
+    }
+
+    #[test]
+    fn one_permit_is_for_each_person_in_turn() {
+        let shares = Shares::new(Arc::new(Semaphore::new(1)));
+        let first = shares.take(Some(&person("1")));
+        assert!(first.is_some() && shares.take(Some(&person("2"))).is_none());
+        drop(first);
+        assert!(shares.take(Some(&person("2"))).is_some());
+    }
+}
