@@ -18,6 +18,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use self::clicks::Clicked;
 use crate::desk::Ways;
 use crate::messages::approvals::{ApprovalsMsg, Waiting, Withdrawal};
@@ -30,8 +32,9 @@ use crate::services::allowances::Allowances;
 use domain::gate::allowance::{ALLOWANCES_MAX, Allowance};
 use domain::gate::{Case, Choice, Decision, Gate, GateId, OPEN_MAX, Refusal};
 use domain::happening::Happening;
-use domain::ids::{MessageId, Timestamp};
+use domain::ids::{Door, MessageId, Timestamp};
 use domain::keys;
+use domain::ownership::Range;
 use ports::{Clock, Origin, Store, Write};
 
 /// The interval at which expired gates are closed and unposted questions are retried.
@@ -92,6 +95,9 @@ pub struct Approvals {
     pub allowances: Arc<Allowances>,
     /// The audit, which has today's questions and decisions.
     pub audit: Arc<Audit>,
+    /// The ranges of turns that other processes took over. Their gates belong to the owner: this process neither edits
+    /// their questions nor responds to clicks.
+    pub fenced: watch::Receiver<Vec<Range>>,
 }
 
 /// The state of approvals.
@@ -277,6 +283,11 @@ impl Approvals {
         self.close(ctx, state, open, posted, Decision::Withdrawn);
     }
 
+    /// True if another process owns the turns of this door.
+    fn is_fenced(&self, door: &Door) -> bool {
+        self.fenced.borrow().contains(&Range::Door(door.clone()))
+    }
+
     /// Replaces a question by its outcome, now or once the question is posted.
     fn close(
         &self,
@@ -287,6 +298,9 @@ impl Approvals {
         decision: Decision,
     ) {
         let Open { case, asking, .. } = open;
+        if self.is_fenced(&case.gate.place.door) {
+            return;
+        }
         match asking {
             AskState::Asked(message) => {
                 let message = message.or(posted);

@@ -12,6 +12,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::account::Account;
@@ -157,6 +158,7 @@ impl LlmDispatcher {
 
     /// Grants permits to queued requests until none is left for any of their persons.
     fn hand_out(&self, ctx: &mut ActorContext<LlmDispatcher>, state: &mut LlmDispatcherState) {
+        let returned = self.permits.returned();
         // Requests whose callers stopped waiting are taken out.
         let due = |person: &Person, waiting: &Waiting| waiting.reply.is_closed() || self.permits.admits(person);
         while self.permits.free() > 0
@@ -168,21 +170,8 @@ impl LlmDispatcher {
             }
         }
         if !state.waiting.is_empty() {
-            self.look(ctx, state);
+            look(ctx, state, returned);
         }
-    }
-
-    /// Waits for the return of a permit. Every holder returns its permit by its own deadline.
-    fn look(&self, ctx: &mut ActorContext<LlmDispatcher>, state: &mut LlmDispatcherState) {
-        if std::mem::replace(&mut state.looking, true) {
-            return;
-        }
-        let (permits, events) = (self.permits.clone(), ctx.events());
-        ctx.background(async move {
-            permits.returned().await;
-            // A dispatcher that went down has no queued requests.
-            events.tell(LlmDispatcherEvent::Returned);
-        });
     }
 
     /// Returns the first row of the chain (the requested row, then its fallbacks) that may answer, was not tried, and
@@ -271,6 +260,20 @@ impl LlmDispatcher {
     fn cost(&self, row: &str, usage: Usage) -> Option<f64> {
         Some(self.live.now().price(row)?.dollars(usage))
     }
+}
+
+/// Waits for the return of a permit. Every holder returns its permit by its own deadline.
+fn look(ctx: &mut ActorContext<LlmDispatcher>, state: &mut LlmDispatcherState, mut returned: watch::Receiver<()>) {
+    if std::mem::replace(&mut state.looking, true) {
+        return;
+    }
+    let events = ctx.events();
+    ctx.background(async move {
+        // The permits outlive the dispatcher.
+        let _ = returned.changed().await;
+        // A dispatcher that went down has no queued requests.
+        events.tell(LlmDispatcherEvent::Returned);
+    });
 }
 
 #[cfg(test)]

@@ -20,8 +20,10 @@ pub enum ModelErrorKind {
     Unsupported,
     /// The provider or the model does not support tools.
     ToolsRefused,
-    /// The response was not a completion, or too large.
+    /// The response was not a completion.
     Malformed,
+    /// The response exceeds a bound, in total or in its number of tool calls. A question can ask for such a response.
+    TooLarge,
     /// The key or the model was rejected (401, 403, 404, or a 400 that says so).
     Refused,
     /// The account at the provider has no credit (402, or a 429 that says so).
@@ -36,7 +38,7 @@ pub enum ModelErrorKind {
 
 impl ModelErrorKind {
     /// All kinds.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Connection,
         Self::Timeout,
         Self::RateLimited,
@@ -44,6 +46,7 @@ impl ModelErrorKind {
         Self::Unsupported,
         Self::ToolsRefused,
         Self::Malformed,
+        Self::TooLarge,
         Self::Refused,
         Self::OutOfQuota,
         Self::BadRequest,
@@ -58,6 +61,7 @@ impl ModelErrorKind {
             Self::Connection | Self::Timeout | Self::RateLimited | Self::Provider | Self::Malformed => true,
             Self::Unsupported
             | Self::ToolsRefused
+            | Self::TooLarge
             | Self::Refused
             | Self::OutOfQuota
             | Self::BadRequest
@@ -83,6 +87,7 @@ impl ModelErrorKind {
             Self::Unsupported => "unsupported",
             Self::ToolsRefused => "tools_refused",
             Self::Malformed => "malformed",
+            Self::TooLarge => "too_large",
             Self::Refused => "refused",
             Self::OutOfQuota => "out_of_quota",
             Self::BadRequest => "bad_request",

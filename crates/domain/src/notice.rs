@@ -109,6 +109,7 @@ impl Apology {
                 | ModelErrorKind::Unsupported
                 | ModelErrorKind::ToolsRefused
                 | ModelErrorKind::Malformed
+                | ModelErrorKind::TooLarge
                 | ModelErrorKind::Refused
                 | ModelErrorKind::OutOfQuota
                 | ModelErrorKind::BadRequest,

@@ -82,5 +82,5 @@ pub fn parsed(body: &[u8]) -> Result<Value, ModelError> {
 
 /// Returns the error for an answer larger than [`ANSWER_BYTES`].
 pub fn too_large() -> ModelError {
-    ModelError::new(ModelErrorKind::Malformed, format!("the answer is larger than {ANSWER_BYTES} bytes"))
+    ModelError::new(ModelErrorKind::TooLarge, format!("the answer is larger than {ANSWER_BYTES} bytes"))
 }

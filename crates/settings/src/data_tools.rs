@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::read;
 
 /// `[url_extract]`.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UrlExtract {
     /// True if the tool is offered.

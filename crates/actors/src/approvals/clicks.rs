@@ -46,6 +46,10 @@ impl Approvals {
     /// nothing.
     pub(super) fn claim(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState, clicked: Clicked) {
         let Some((callback, place)) = answered_at(&clicked.click) else { return self.decide(ctx, state, clicked) };
+        if self.is_fenced(&place.door) {
+            // The platform passes the click to the owner as well.
+            return;
+        }
         if !state.seen.insert(&callback.id) {
             tracing::debug!(event = "gateway.dropped", reason = "seen before", "click dropped");
             return;
@@ -107,7 +111,9 @@ impl Approvals {
         let Clicked { click, reply } = clicked;
         // The caller may have stopped waiting.
         let _ = reply.map(|reply| reply.send(outcome));
-        let Some((callback, place)) = answered_at(&click) else { return };
+        let Some((callback, place)) = answered_at(&click).filter(|(_, place)| !self.is_fenced(&place.door)) else {
+            return;
+        };
         let ways = self.ways.clone();
         ctx.task(
             async move {

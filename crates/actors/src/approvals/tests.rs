@@ -9,7 +9,7 @@ use crate::observation::turn_events::TurnEvents;
 use crate::outbox::Outboxes;
 use crate::testing::{DOOR, Inbox, LEAF, LONG, Stage, Tree, at, message, row, settle, turn, usual};
 use domain::arguments_hash::ArgumentsHash;
-use domain::command::Caller;
+use domain::caller::{Callback, CallbackToken, Caller};
 use domain::delivery::Form;
 use domain::ending::Unposted;
 use domain::gate::{Click, Clicker};
@@ -28,12 +28,15 @@ struct World {
     allowances: Arc<Allowances>,
     store: Arc<MemoryStore>,
     clock: Arc<ManualClock>,
+    /// The ranges of turns that other processes took over.
+    fence: watch::Sender<Vec<Range>>,
     _tree: Tree,
 }
 
 /// An approvals actor at its start, with this store.
 async fn beginning(store: MemoryStore) -> World {
     let (approvals, journal, outbox) = (at("approvals"), at("journal"), at("outbox"));
+    let (fence, fenced) = watch::channel(Vec::new());
     let (store, clock, allowances) = (Arc::new(store), Arc::new(ManualClock::new()), Arc::<Allowances>::default());
     let audit = Arc::new(Audit::new(Arc::clone(&store) as _, Arc::clone(&clock) as _, usual(), Arc::default()));
     let actor = Approvals {
@@ -48,12 +51,13 @@ async fn beginning(store: MemoryStore) -> World {
         },
         allowances: Arc::clone(&allowances),
         audit,
+        fenced,
     };
     let mut stage = Stage::new();
     let (journal, outbox) = (stage.probe(&journal), stage.probe(&outbox));
     stage.actor(row(LEAF), &approvals, actor);
     let tree = stage.go().await;
-    World { approvals, journal, outbox, allowances, store, clock, _tree: tree }
+    World { approvals, journal, outbox, allowances, store, clock, fence, _tree: tree }
 }
 
 /// An approvals actor that has loaded an empty state.
@@ -156,6 +160,23 @@ async fn a_question_that_is_posted_after_it_was_taken_back_keeps_neither_words_n
     on_its_way.send(Ok(posted())).unwrap();
     let piece = world.rewrites().await.expect("it is rewritten");
     assert!(piece.buttons.is_empty() && !piece.text.contains("secret.txt"), "{piece:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_questions_of_a_door_that_another_process_owns_are_left_as_they_are() {
+    let mut world = world().await;
+    let gate = gate("10");
+    world.ask(&gate);
+    world.posts().await.send(Ok(posted())).unwrap();
+    settle().await;
+    world.fence.send_replace(vec![Range::Door(DOOR)]);
+    world.gone(&gate);
+    let callback =
+        Callback { id: message("77"), application: String::new(), token: CallbackToken::new("t".to_owned()) };
+    let click = Click { callback: Some(callback), place: Some(gate.place.clone()), ..click(&gate, "7", Choice::Once) };
+    world.approvals.cast(ApprovalsMsg::Decide(Box::new(click), None)).unwrap();
+    settle().await;
+    assert!(world.outbox.now().await.is_none(), "neither an edit nor a response to the click");
 }
 
 #[tokio::test(start_paused = true)]

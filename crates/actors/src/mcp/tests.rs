@@ -241,6 +241,18 @@ async fn calls_beyond_the_bound_are_refused_at_once_and_a_dropped_call_gives_its
 }
 
 #[tokio::test(start_paused = true)]
+async fn slow_calls_of_one_member_leave_places_for_others() {
+    let world = world(|_| {}).await;
+    let mut calls: Vec<_> = (0..CALLS_MAX).map(|number| Box::pin(world.text_for("hang", "ada", number))).collect();
+    for call in &mut calls {
+        let _ = futures_util::poll!(call);
+    }
+    settle().await;
+    assert_eq!(world.text_for("echo", "ben", 1).await.as_deref(), Ok("echo"));
+    assert_eq!(world.text_for("echo", "ada", 99).await, Err(CallErrorKind::RateLimited));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_leaves_the_calls_of_several_members_without_an_answer_is_left_alone_for_a_while() {
     let world = world(|_| {}).await;
     for (number, who) in ["ada", "ben"].into_iter().enumerate() {

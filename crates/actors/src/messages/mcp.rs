@@ -1,8 +1,7 @@
 //! Messages of the actor of a tool server.
 
-use tokio::sync::OwnedSemaphorePermit;
-
 use crate::runtime::handle::Reply;
+use crate::services::shares::Share;
 use domain::tool::catalogue::Pin;
 use domain::tool::{CallError, ToolRequest, ToolResult};
 use ports::ProgressSink;
@@ -27,7 +26,7 @@ pub struct ServerCall {
     /// The receiver of progress reports.
     pub progress: Option<ProgressSink>,
     /// The permit among the concurrent calls of this server.
-    pub(crate) permit: OwnedSemaphorePermit,
+    pub(crate) permit: Share,
     /// The reply with the result.
     pub reply: Reply<Result<ToolResult, CallError>>,
 }

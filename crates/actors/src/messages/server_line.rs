@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use super::mcp::{McpMsg, ServerCall};
 use crate::account::Account;
 use crate::runtime::handle::{Handle, Refused};
+use crate::services::shares::Shares;
 use domain::happening::{Bound, Happening, WorkShed};
 use domain::shed::Shed;
 use domain::tool::catalogue::Pin;
@@ -17,7 +18,7 @@ use ports::ProgressSink;
 use ports::tools::ServerEntry;
 
 /// The maximum number of concurrent calls of one server; further calls are refused. It is a quarter of all calls, a
-/// bulkhead: a hanging server leaves capacity for others.
+/// bulkhead: a hanging server leaves capacity for others. One member holds at most half of them (`services::shares`).
 pub const CALLS_MAX: usize = 16;
 /// The extra time beyond the call's deadline before the caller stops: the server's side normally ends the call earlier.
 const GRACE: Duration = Duration::from_secs(1);
@@ -31,7 +32,7 @@ pub struct ServerLine {
     pub handle: Handle<McpMsg>,
     /// The timeout of one call; `None` means the default of the settings.
     pub timeout: Option<Duration>,
-    permits: Arc<Semaphore>,
+    permits: Shares,
     account: Account,
 }
 
@@ -40,7 +41,7 @@ impl ServerLine {
     #[must_use]
     pub fn new(entry: &ServerEntry, handle: Handle<McpMsg>, account: Account) -> Self {
         let (name, timeout) = (entry.name.clone(), entry.timeout);
-        Self { name, handle, timeout, permits: Arc::new(Semaphore::new(CALLS_MAX)), account }
+        Self { name, handle, timeout, permits: Shares::new(Arc::new(Semaphore::new(CALLS_MAX))), account }
     }
 
     /// Makes one call, always ended by its deadline. An unavailable or overloaded server refuses at once. During the
@@ -55,7 +56,8 @@ impl ServerLine {
         pin: Option<&Pin>,
         progress: Option<ProgressSink>,
     ) -> Result<ToolResult, CallError> {
-        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+        let caller = request.on_behalf.as_ref().map(|caller| &caller.person);
+        let Some(permit) = self.permits.take(caller) else {
             self.account.tell(&Happening::WorkShed(WorkShed::beside(Shed::Tools, Bound::Number, None)));
             let message = format!("{} has {CALLS_MAX} calls under way already; try again later", self.name);
             return Err(CallError::new(CallErrorKind::RateLimited, message));

@@ -27,6 +27,8 @@ use domain::webhook::Webhook;
 use ports::Models;
 use ports::tools::ServerEntries;
 use settings::Settings;
+use settings::agents::{Agents, Peer};
+use settings::data_tools::{Database, WebSearch};
 
 /// The settings and the files that belong to them, read and checked together.
 pub struct Running {
@@ -273,9 +275,45 @@ impl Running {
             ("telemetry.service_name", new.telemetry.service_name != old.telemetry.service_name),
             ("turn.longest", new.turn.longest != old.turn.longest),
             ("drain.timeout", new.drain.timeout != old.drain.timeout),
+            ("prompts.editable", new.prompts.editable != old.prompts.editable),
+            ("tools.nats_url", differ(&new.tools.nats_url, &old.tools.nats_url)),
+            ("tools.web_search", !same(&new.tools.web_search, &old.tools.web_search, search)),
+            ("tools.databases", !same(&new.tools.databases, &old.tools.databases, database)),
+            ("url_extract", new.url_extract != old.url_extract),
+            ("agents", agents(&new.agents) != agents(&old.agents) || !same(&new.agents.peers, &old.agents.peers, peer)),
         ];
         changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
     }
+}
+
+/// True if the rows are equal: their secrets, and their other fields.
+fn same<'a, Row, Plain: PartialEq>(
+    new: &'a [Row],
+    old: &'a [Row],
+    read: impl Fn(&'a Row) -> (Option<&'a SecretString>, Plain),
+) -> bool {
+    let rows = |rows: &'a [Row]| -> (Vec<Option<&'a SecretString>>, Vec<Plain>) { rows.iter().map(&read).unzip() };
+    let ((new_secrets, new), (old_secrets, old)) = (rows(new), rows(old));
+    let present = |secrets: &[Option<&SecretString>]| secrets.iter().map(Option::is_some).collect::<Vec<_>>();
+    let equal = present(&new_secrets) == present(&old_secrets)
+        && !differ(new_secrets.into_iter().flatten(), old_secrets.into_iter().flatten());
+    equal && new == old
+}
+
+fn search(row: &WebSearch) -> (Option<&SecretString>, impl PartialEq) {
+    (row.key.as_ref(), (&row.provider, &row.url, &row.env_key, &row.engine, &row.model, row.timeout))
+}
+
+fn database(row: &Database) -> (Option<&SecretString>, impl PartialEq) {
+    (row.url.as_ref(), (&row.name, &row.env_url, &row.read, &row.write, row.rows, row.timeout))
+}
+
+fn peer(row: &Peer) -> (Option<&SecretString>, impl PartialEq) {
+    (row.key.as_ref(), (&row.name, &row.url, &row.env_key, &row.description, row.timeout))
+}
+
+fn agents(section: &Agents) -> impl PartialEq {
+    (&section.name, section.depth, section.calls, section.tokens, &section.models)
 }
 
 /// True if secrets changed; they do not implement equality.

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use domain::ids::Person;
 
@@ -22,7 +22,8 @@ struct Inner {
     permits: Arc<Semaphore>,
     /// The number of permits of each person who holds one; bounded by the permits.
     held: Mutex<HashMap<Person, usize>>,
-    returned: Notify,
+    /// Notified when a permit was returned.
+    returned: watch::Sender<()>,
 }
 
 /// One permit. Dropping it returns it.
@@ -36,7 +37,7 @@ impl Shares {
     /// Creates shares of these permits.
     #[must_use]
     pub fn new(permits: Arc<Semaphore>) -> Self {
-        Self(Arc::new(Inner { permits, held: Mutex::default(), returned: Notify::new() }))
+        Self(Arc::new(Inner { permits, held: Mutex::default(), returned: watch::Sender::new(()) }))
     }
 
     /// Returns the number of free permits.
@@ -64,9 +65,23 @@ impl Shares {
         Some(Share { permit: Some(permit), person: person.cloned(), of: Arc::clone(&self.0) })
     }
 
-    /// Resolves after a permit was returned; at once if one was returned since the last call.
-    pub async fn returned(&self) {
-        self.0.returned.notified().await;
+    /// Waits until a permit is free for this person. Those who wait are served in no order, so the caller sets a
+    /// deadline.
+    pub async fn wait(&self, person: &Person) -> Share {
+        let mut returned = self.returned();
+        loop {
+            if let Some(share) = self.take(Some(person)) {
+                return share;
+            }
+            // The sender lives as long as these permits.
+            let _ = returned.changed().await;
+        }
+    }
+
+    /// Returns a receiver that changes with each permit returned from now on.
+    #[must_use]
+    pub fn returned(&self) -> watch::Receiver<()> {
+        self.0.returned.subscribe()
     }
 }
 
@@ -82,7 +97,7 @@ impl Drop for Share {
             }
         }
         drop(self.permit.take());
-        self.of.returned.notify_one();
+        self.of.returned.send_replace(());
     }
 }
 
@@ -117,5 +132,18 @@ mod tests {
         assert!(first.is_some() && shares.take(Some(&person("2"))).is_none());
         drop(first);
         assert!(shares.take(Some(&person("2"))).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_person_beyond_the_share_waits_for_a_permit_while_others_get_theirs() {
+        let shares = Shares::new(Arc::new(Semaphore::new(2)));
+        let (one, other) = (person("1"), person("2"));
+        let first = shares.wait(&one).await;
+        let mut second = Box::pin(shares.wait(&one));
+        assert!(futures_util::poll!(&mut second).is_pending());
+        drop(shares.wait(&other).await);
+        assert!(futures_util::poll!(&mut second).is_pending());
+        drop(first);
+        assert!(futures_util::poll!(&mut second).is_ready());
     }
 }

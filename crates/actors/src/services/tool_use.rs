@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::RwLock;
 use tokio::sync::Semaphore;
 
+use super::shares::Shares;
 use domain::ids::{Person, Timestamp, TurnId};
 use domain::limits::Decision;
 use domain::limits::account::Share;
@@ -28,7 +29,7 @@ pub struct ToolUse {
     /// The number of the next call.
     numbers: AtomicU64,
     used: RwLock<Used>,
-    permits: Semaphore,
+    permits: Shares,
 }
 
 /// One call, before it runs.
@@ -48,7 +49,7 @@ impl ToolUse {
     /// Starts without calls; `limiter` holds the quotas.
     #[must_use]
     pub fn new(limiter: Arc<dyn Limiter>) -> Self {
-        let (used, permits) = (RwLock::new(Arc::from([])), Semaphore::new(CALLS_AT_ONCE));
+        let (used, permits) = (RwLock::new(Arc::from([])), Shares::new(Arc::new(Semaphore::new(CALLS_AT_ONCE))));
         Self { limiter, numbers: AtomicU64::new(0), used, permits }
     }
 
@@ -103,7 +104,7 @@ impl ToolUse {
 
     /// Returns the permits for calls.
     #[must_use]
-    pub const fn permits(&self) -> &Semaphore {
+    pub const fn permits(&self) -> &Shares {
         &self.permits
     }
 }

@@ -279,16 +279,15 @@ impl Thinking<'_> {
         let patience = deadline.left() / 2;
         let permit = async {
             // A call inside a clean call uses the permit of the enclosing call.
-            let permits = parts.tool_use.permits();
-            if self.depth == 0 { permits.acquire().await.map(Some) } else { Ok(None) }
+            if self.depth > 0 { None } else { Some(parts.tool_use.permits().wait(&self.turn.person).await) }
         };
         let end = match timeout(patience, permit).await {
-            Ok(Ok(_permit)) if self.may_act(entry.effect, leave).await => {
+            Ok(_permit) if self.may_act(entry.effect, leave).await => {
                 times.ran = Some(Instant::now());
                 self.run(ready, number, leave).await
             }
-            Ok(Ok(_)) => CallEnd::NotRecorded,
-            Ok(Err(_)) | Err(_) => CallEnd::Failed(CallError::new(CallErrorKind::Unavailable, "no call is free")),
+            Ok(_) => CallEnd::NotRecorded,
+            Err(_) => CallEnd::Failed(CallError::new(CallErrorKind::Unavailable, "no call is free")),
         };
         (end, decided.rule)
     }

@@ -43,6 +43,7 @@ impl Wiring {
             ways: self.ways(),
             allowances: Arc::clone(&self.turn_parts.allowances),
             audit: Arc::clone(&self.parts.audit),
+            fenced: self.parts.turns.fenced(),
         }
     }
 

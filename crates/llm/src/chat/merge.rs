@@ -322,5 +322,5 @@ fn is_named(map: &Map<String, Value>) -> bool {
 }
 
 fn too_many() -> ModelError {
-    ModelError::new(ModelErrorKind::Malformed, format!("a list of the answer has more than {ITEMS_MAX} items"))
+    ModelError::new(ModelErrorKind::TooLarge, format!("a list of the answer has more than {ITEMS_MAX} items"))
 }

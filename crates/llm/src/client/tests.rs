@@ -512,15 +512,16 @@ async fn giant_answers_are_given_up_early() {
     let announced = "HTTP/1.1 200 OK\r\ncontent-length: 100000000\r\n\r\n{\"a\":\"";
     let too_large = format!("the answer is larger than {ANSWER_BYTES} bytes");
     let blanks = format!("more than {BLANK_RUN} blanks in a row in the answer");
-    for (head, filler, message, most) in [
-        (endless, &[b'a'; 1024], &too_large, ANSWER_BYTES + BUFFERS),
-        (announced, &[b'a'; 1024], &too_large, BUFFERS),
-        (endless, &[b' '; 1024], &blanks, BLANK_RUN + BUFFERS),
-        (endless, &std::array::from_fn(|place| b"\\n"[place % 2]), &blanks, BLANK_RUN + BUFFERS),
+    let (large, malformed) = (ModelErrorKind::TooLarge, ModelErrorKind::Malformed);
+    for (head, filler, kind, message, most) in [
+        (endless, &[b'a'; 1024], large, &too_large, ANSWER_BYTES + BUFFERS),
+        (announced, &[b'a'; 1024], large, &too_large, BUFFERS),
+        (endless, &[b' '; 1024], malformed, &blanks, BLANK_RUN + BUFFERS),
+        (endless, &std::array::from_fn(|place| b"\\n"[place % 2]), malformed, &blanks, BLANK_RUN + BUFFERS),
     ] {
         let (address, mut told) = flood(head, filler).await;
         let error = ask(address, LONG).await.unwrap_err();
-        assert_eq!((error.kind, &error.message), (ModelErrorKind::Malformed, message));
+        assert_eq!((error.kind, &error.message), (kind, message));
         let sent = told.recv().await.unwrap();
         assert!(sent < most, "{sent} bytes were taken");
     }

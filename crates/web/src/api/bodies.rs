@@ -12,14 +12,19 @@ use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
-use tokio::time::{Sleep, sleep};
+use tokio::time::sleep;
 
 use crate::api::places::{AwaitsBody, Busy};
 
 /// Responds with 408 if the body of a request does not arrive within the timeout.
 pub async fn within(State(limit): State<Duration>, request: Request, next: Next) -> Response {
+    until(sleep(limit), request, next).await
+}
+
+/// Responds with 408 if `deadline` resolves before the body of a request is complete. Drops `deadline` with the body.
+pub async fn until(deadline: impl Future<Output = ()> + Send + 'static, request: Request, next: Next) -> Response {
     let late = Arc::new(AtomicBool::new(false));
-    let timed = |body| Body::new(Timed { body, deadline: Box::pin(sleep(limit)), late: Arc::clone(&late) });
+    let timed = |body| Body::new(Timed { body, deadline: Box::pin(deadline), late: Arc::clone(&late) });
     let request = request.map(|body| if body.is_end_stream() { body } else { timed(body) });
     let response = next.run(request).await;
     if late.load(Ordering::Relaxed) {
@@ -31,7 +36,7 @@ pub async fn within(State(limit): State<Duration>, request: Request, next: Next)
 
 struct Timed {
     body: Body,
-    deadline: Pin<Box<Sleep>>,
+    deadline: Pin<Box<dyn Future<Output = ()> + Send>>,
     late: Arc<AtomicBool>,
 }
 

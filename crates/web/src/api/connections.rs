@@ -132,6 +132,7 @@ async fn answer(mut request: Request<Incoming>, mut router: Router, place: Arc<P
             link.share = Share::HealthOnly;
         }
     }
+    request.extensions_mut().insert(place);
     let request = request.map(|body| CameBody::new(body, busy.as_ref()));
     let response = router.call(request).await?;
     Ok(response.map(|body| Body::new(SentBody::new(body, busy))))

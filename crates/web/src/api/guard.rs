@@ -85,6 +85,8 @@ pub enum Rejection {
     NoRight,
     /// All places but those for health and metrics are busy.
     Busy,
+    /// The key keeps its share of the places busy.
+    KeyBusy,
 }
 
 impl Rejection {
@@ -110,6 +112,9 @@ impl Rejection {
                 (StatusCode::FORBIDDEN, "this key has not the right to ask for this; staffai key add gives rights")
             }
             Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "all connections are busy; try again in a moment"),
+            Self::KeyBusy => {
+                (StatusCode::TOO_MANY_REQUESTS, "this key has too many requests in progress; wait for one")
+            }
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::api::cors::{self, Origins};
 use crate::api::form::in_form;
 use crate::api::grants::{Cut, Grant};
 use crate::api::guard::{Access, Asked, Link, Rejection, admit, shows_bearer};
+use crate::api::places::Place;
 use crate::api::rooms::Rooms;
 use crate::api::site::{FETCH_MODE, is_foreign};
 use crate::api::{ApiOptions, SERVER_NAME, bodies, dashboard};
@@ -207,6 +208,11 @@ pub(super) async fn guard(
     if access == Access::Open {
         return next.run(request).await;
     }
+    if let (Caller::Key(key), Some(place)) = (&caller, request.extensions().get::<Arc<Place>>())
+        && !place.count_for(&key.name)
+    {
+        return refused(Rejection::KeyBusy, request.headers());
+    }
     let (cut, asked) = (request.extensions().get::<Cut>().cloned(), headers_of_refusal(request.headers()));
     let granted = Grant { keys, caller }.while_it_holds(next.run(request), cut);
     granted.await.unwrap_or_else(|| refused(Rejection::WrongKey, &asked))
@@ -228,13 +234,14 @@ async fn while_there_is_room(
     if is_foreign(request.headers()) {
         return refused(Rejection::Origin, request.headers());
     }
-    let Some(_room) = rooms.take(&link) else { return refused(Rejection::Busy, request.headers()) };
-    next.run(request).await
+    let Some(room) = rooms.take(&link) else { return refused(Rejection::Busy, request.headers()) };
+    // The body holds its place.
+    bodies::until(async move { room.displaced().await }, request, next).await
 }
 
 pub(super) fn refused(refusal: Rejection, asked: &HeaderMap) -> Response {
     let mut response = refusal.answer().into_response();
-    if refusal == Rejection::Busy {
+    if matches!(refusal, Rejection::Busy | Rejection::KeyBusy) {
         response.headers_mut().insert(header::RETRY_AFTER, AGAIN);
     }
     if matches!(refusal, Rejection::Key | Rejection::WrongKey) {

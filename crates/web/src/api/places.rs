@@ -4,6 +4,9 @@
 //! end of its response). When no place is free, the connection that has waited longest is closed; if none waits, the
 //! one whose request body has been incomplete longest, at least [`BODY_GRACE`]. If all are busy, the new connection
 //! gets a reserved place, which serves only health and metrics.
+//!
+//! A key may begin a further request only while more places are not busy than the key keeps busy, so `n` keys leave one
+//! place in `n + 1` for others, however long their streams are.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -56,6 +59,8 @@ struct Held {
     peer: Option<IpAddr>,
     /// The client behind a trusted proxy whose request is in progress.
     client: Option<IpAddr>,
+    /// The name of the key of the request in progress.
+    key: Option<String>,
     share: Share,
     /// The order in which connections began to wait; `None` while busy.
     waiting: Option<u64>,
@@ -93,7 +98,15 @@ impl Places {
         let share = taken.make_room(&self.capacity, peer)?;
         let number = taken.next();
         let gives_way = CancellationToken::new();
-        let held = Held { peer, client: None, share, waiting: Some(number), body: None, gives_way: gives_way.clone() };
+        let held = Held {
+            peer,
+            client: None,
+            key: None,
+            share,
+            waiting: Some(number),
+            body: None,
+            gives_way: gives_way.clone(),
+        };
         taken.held.insert(number, held);
         Some(Place { places: Arc::clone(self), number, share, gives_way })
     }
@@ -119,7 +132,21 @@ impl Place {
         held.waiting = None;
         held.body = None;
         held.client = is_of_proxy.then_some(client);
+        held.key = None;
         Some(Busy(Arc::clone(self)))
+    }
+
+    /// Counts the request in progress for this key. Returns false if the key keeps as many places busy as are left.
+    pub fn count_for(&self, key: &str) -> bool {
+        let mut taken = self.places.taken.lock();
+        let busy = |held: &Held| held.share == Share::Whole && held.waiting.is_none();
+        let others = taken.count(busy).saturating_sub(1);
+        let own = taken.count(|held| busy(held) && held.key.as_deref() == Some(key));
+        let counted = own < self.places.capacity.connections.saturating_sub(others);
+        if let Some(held) = taken.held.get_mut(&self.number).filter(|_| counted) {
+            held.key = Some(key.to_owned());
+        }
+        counted
     }
 }
 
@@ -150,6 +177,7 @@ impl Drop for Busy {
         if let Some(held) = taken.held.get_mut(&self.0.number) {
             held.waiting = Some(now);
             held.client = None;
+            held.key = None;
         }
     }
 }
@@ -245,6 +273,30 @@ mod tests {
         assert!(held[2].begin(peer(2)).is_some(), "and others have theirs");
         drop(first);
         assert!(held[3].begin(peer(1)).is_some());
+    }
+
+    #[test]
+    fn keys_leave_places_for_each_other() {
+        let places = Places::new(Capacity { connections: 8, per_peer: 8, reserved: 1 }, Arc::default());
+        let mut busy = Vec::new();
+        let mut begins = |key: &str| {
+            let place = taken(&places, 1);
+            let begun = place.begin(peer(1)).unwrap();
+            let counted = place.count_for(key);
+            if counted {
+                busy.push((begun, place));
+            }
+            counted
+        };
+        let mut counts = Vec::new();
+        for key in ["a", "b", "c"] {
+            counts.push((0..8).filter(|_| begins(key)).count());
+        }
+        assert_eq!(counts, [4, 2, 1]);
+        let (_, place) = &busy[0];
+        let first = Arc::clone(place);
+        busy.remove(0);
+        assert!(first.begin(peer(1)).is_some_and(|_| first.count_for("c")), "a request that ended counts for none");
     }
 
     fn taken(places: &Arc<Places>, last: u8) -> Arc<Place> {

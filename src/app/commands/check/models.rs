@@ -209,6 +209,7 @@ const fn hint(kind: ModelErrorKind) -> &'static str {
         | ModelErrorKind::Unsupported
         | ModelErrorKind::ToolsRefused
         | ModelErrorKind::Malformed
+        | ModelErrorKind::TooLarge
         | ModelErrorKind::BadRequest => "",
     }
 }

@@ -17,7 +17,7 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Memories => "Was ich mir für dich merken soll, und etwas davon vergessen",
         CommandKind::Tools => "Die Werkzeuge, die ich benutzen kann",
         CommandKind::Status => "Wie es mir geht: Teile, Modelle, Warteschlangen, Limits",
-        CommandKind::Approvals => "Was auf jemandes Ja oder Nein wartet",
+        CommandKind::Approvals => "Aufrufe, die auf Freigabe warten, und für eine Weile erlaubte Aufrufe",
         CommandKind::RefreshTools => "Die Listen aller Werkzeuge neu lesen",
         CommandKind::RefreshStatus => "Meine Prompts und Einstellungen neu lesen und eine Statuszeile schreiben",
     },

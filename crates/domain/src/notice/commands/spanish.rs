@@ -17,7 +17,7 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Memories => "Lo que me pediste recordar, y olvidar algo de ello",
         CommandKind::Tools => "Las herramientas que puedo usar",
         CommandKind::Status => "Cómo estoy: partes, modelos, colas, límites",
-        CommandKind::Approvals => "Lo que espera el sí o el no de alguien",
+        CommandKind::Approvals => "Llamadas que esperan aprobación y llamadas permitidas por un rato",
         CommandKind::RefreshTools => "Leer de nuevo las listas de todas las herramientas",
         CommandKind::RefreshStatus => "Leer de nuevo mis prompts y ajustes, y escribir una línea de estado",
     },
