@@ -7,7 +7,7 @@
 //! Permits live outside the actor and survive.
 //!
 //! While permits are short, the queue is fair: the first request of each person precedes the second of any person,
-//! across all places. No person can hold all permits (see `services::shares`), however long the answers are.
+//! across all places. No person can hold all permits (see `runtime::shares`), however long the answers are.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::messages::llm_dispatcher::Summary;
 use crate::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report};
 use crate::observation::board::{Board, PartKind};
 use crate::runtime::handle::Reply;
+use crate::runtime::shares::Shares;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::running::Live;
-use crate::services::shares::Shares;
 use domain::breaker::{Breaker, Change};
 use domain::completion::Usage;
 use domain::fair_queue::FairQueue;

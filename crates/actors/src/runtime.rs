@@ -5,5 +5,6 @@ pub mod bounded_set;
 pub mod handle;
 pub(crate) mod reconnect;
 pub mod roster;
+pub(crate) mod shares;
 pub(crate) mod shrink;
 pub mod supervisor;

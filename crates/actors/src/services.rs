@@ -14,7 +14,6 @@ pub mod ledger;
 pub mod prompt_sections;
 pub(crate) mod restricted;
 pub mod running;
-pub(crate) mod shares;
 pub mod standings;
 pub(crate) mod tool_use;
 pub mod toolbox;

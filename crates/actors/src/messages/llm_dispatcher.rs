@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::runtime::handle::Reply;
-use crate::services::shares::Share;
+use crate::runtime::shares::Share;
 use domain::completion::{Completion, Usage};
 use domain::ids::{Person, TurnId};
 use domain::model::Row;

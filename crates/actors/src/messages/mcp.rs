@@ -1,7 +1,7 @@
 //! Messages of the actor of a tool server.
 
 use crate::runtime::handle::Reply;
-use crate::services::shares::Share;
+use crate::runtime::shares::Share;
 use domain::tool::catalogue::Pin;
 use domain::tool::{CallError, ToolRequest, ToolResult};
 use ports::ProgressSink;

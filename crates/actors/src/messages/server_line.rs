@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::mcp::{McpMsg, ServerCall};
 use crate::account::Account;
 use crate::runtime::handle::{Handle, Refused};
-use crate::services::shares::Shares;
+use crate::runtime::shares::Shares;
 use domain::happening::{Bound, Happening, WorkShed};
 use domain::shed::Shed;
 use domain::tool::catalogue::Pin;
@@ -18,7 +18,7 @@ use ports::ProgressSink;
 use ports::tools::ServerEntry;
 
 /// The maximum number of concurrent calls of one server; further calls are refused. It is a quarter of all calls, a
-/// bulkhead: a hanging server leaves capacity for others. One member holds at most half of them (`services::shares`).
+/// bulkhead: a hanging server leaves capacity for others. One member holds at most half of them (`runtime::shares`).
 pub const CALLS_MAX: usize = 16;
 /// The extra time beyond the call's deadline before the caller stops: the server's side normally ends the call earlier.
 const GRACE: Duration = Duration::from_secs(1);

@@ -2,7 +2,7 @@ use super::*;
 use crate::account::Account;
 use crate::llm_dispatcher::LlmDispatcher;
 use crate::observation::board::PartKind;
-use crate::services::shares::Shares;
+use crate::runtime::shares::Shares;
 use crate::testing::{DOOR, LEAF, Stage, Tree, at, live, row, settle};
 use domain::ids::Timestamp;
 use ports::testing::{ManualClock, MemoryStore, Say, ScriptedModels};

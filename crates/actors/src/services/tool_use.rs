@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::RwLock;
 use tokio::sync::Semaphore;
 
-use super::shares::Shares;
+use crate::runtime::shares::Shares;
 use domain::ids::{Person, Timestamp, TurnId};
 use domain::limits::Decision;
 use domain::limits::account::Share;
