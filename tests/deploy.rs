@@ -3,6 +3,9 @@
 #[path = "deploy/documents.rs"]
 mod documents;
 
+#[path = "deploy/scripts.rs"]
+mod scripts;
+
 #[path = "deploy/watching.rs"]
 mod watching;
 
