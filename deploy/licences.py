@@ -2,6 +2,7 @@
 """Prints docs/licences.md: the licence of every crate that a release is built of, and of the fonts that it carries.
 
     deploy/licences.py > docs/licences.md
+    deploy/licences.py --texts > licences.txt      the texts that a release must include, each with its crates
 
 `cargo test --test tidy licences` fails while the file is not what this prints, and when a licence is not among those of deny.toml.
 """
@@ -16,6 +17,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Folders of a crate that no build uses.
 NOT_BUILT = {"tests", "test", "examples", "benches"}
+
+# The beginnings of the names of files with the text of a licence.
+TEXTS = ("LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE", "OFL")
 
 HEAD = """# Licences
 
@@ -93,9 +97,30 @@ def accepted(expression, allowed):
     return either()
 
 
+def texts(packages):
+    """Prints each distinct text of a licence or notice, below the names of the crates that have it."""
+    named, without = {}, []
+    for package in packages:
+        folder = Path(package["manifest_path"]).parent
+        files = [file for file in sorted(folder.rglob("*")) if file.is_file() and file.name.upper().startswith(TEXTS)]
+        files = [file for file in files if not NOT_BUILT & set(file.relative_to(folder).parts) and file.suffix != ".rs"]
+        for file in files:
+            text = file.read_text(errors="replace").replace("\r\n", "\n").strip()
+            named.setdefault(text, set()).add(f"{package['name']} {package['version']}")
+        if not files:
+            without.append(f"{package['name']} {package['version']}: {package['license']}")
+    print("The crates that staffai is built of, with the texts of their licences.")
+    for text, names in sorted(named.items(), key=lambda row: sorted(row[1])):
+        print("\n" + "=" * 80 + "\n" + ", ".join(sorted(names)) + "\n" + "-" * 80 + "\n\n" + text)
+    print("\n" + "=" * 80 + "\nThese crates contain no text; their licences:\n\n" + "\n".join(sorted(without)))
+
+
 def main():
     meta = metadata()
     ids = released(meta)
+    if sys.argv[1:] == ["--texts"]:
+        texts([package for package in meta["packages"] if package["id"] in ids and package["source"] is not None])
+        return 0
     allowed = set(tomllib.loads((ROOT / "deny.toml").read_text())["licenses"]["allow"])
     rows, fonts, wrong = set(), set(), []
     for package in meta["packages"]:

@@ -2,7 +2,10 @@
 # Tries what the image promises on a machine without a container engine: its root file system as the builder makes it, the program in
 # it as the image's user, read-only, without capabilities, in namespaces of its own; then health check, talk and drain.
 #
-#   deploy/try.sh [BINARY]      needs root, Debian and python3; takes half a minute. Without BINARY: target/release/staffai
+#   deploy/try.sh [BINARY | LAYOUT]      needs root, Debian and python3; takes half a minute. Default: target/release/staffai
+#
+# LAYOUT is the folder that deploy/image.sh makes. It is unpacked by umoci, and the program gets the environment, the user, the working
+# directory and the arguments that the image names.
 #
 # Exits 0 when all holds, 1 when something does not, 77 when this machine cannot try it.
 set -euo pipefail
@@ -28,7 +31,26 @@ finish() {
 }
 trap finish EXIT
 
-deploy/root.sh "$BINARY" "$work/root" || cannot "no root file system could be made"
+# What the Dockerfile says, unless an image is there to say it.
+settings=(PATH=/usr/local/bin STAFFAI_DATA_DIR=/data STAFFAI_HTTP_ADDR=0.0.0.0:8420 LOG_FORMAT=json)
+if [ -f "$BINARY/oci-layout" ]; then
+    command -v umoci >/dev/null || cannot "umoci is missing"
+    umoci unpack --image "$BINARY:staffai" "$work/bundle" >/dev/null || wrong "the layout cannot be unpacked"
+    mv "$work/bundle/rootfs" "$work/root"
+    mapfile -t settings < <(python3 - "$work/bundle/config.json" "$USER_ID" <<'SETTINGS'
+import json, sys
+process = json.load(open(sys.argv[1]))["process"]
+assert process["user"]["uid"] == process["user"]["gid"] == int(sys.argv[2]), process["user"]
+assert process["args"] == ["staffai", "run"] and process["cwd"] == "/etc/staffai", process
+names = [value for value in process["env"] if value.split("=")[0] not in ("HOME", "TERM")]
+print("\n".join(names))
+SETTINGS
+    )
+    [ "${#settings[@]}" = 4 ] || wrong "the image names other settings: ${settings[*]}"
+    well "image layout: user, arguments, working directory, ${settings[*]}"
+else
+    deploy/root.sh "$BINARY" "$work/root" || cannot "no root file system could be made"
+fi
 install -d -m 0700 -o "$USER_ID" -g "$USER_ID" "$work/data"
 well "root file system, $(du -sh "$work/root" | cut -f1), $(find "$work/root" -type f | wc -l) files"
 
@@ -65,15 +87,14 @@ mount -o remount,bind,ro "$work/root"
 ip link set lo up 2>/dev/null || python3 -c 'import fcntl, socket, struct
 s = socket.socket(); fcntl.ioctl(s, 0x8914, struct.pack("16sh", b"lo", 0x41))'
 ulimit -c 0
-exec python3 "$work/as.py" "$work/root" "$user" PATH=/usr/local/bin \
-    STAFFAI_DATA_DIR=/data STAFFAI_HTTP_ADDR=0.0.0.0:8420 LOG_FORMAT=json "$@"
+exec python3 "$work/as.py" "$work/root" "$user" "$@"
 INNER
 
 # start COMMAND [NAME=VALUE...]: the program as the image starts it; its log goes to $log.
 start() {
     local command=$1; shift
     log=$work/$command.log
-    unshare --mount --pid --net --ipc --uts --fork --kill-child bash "$work/enter" "$work" "$USER_ID" "$@" staffai "$command" >"$log" 2>"$log.err" &
+    unshare --mount --pid --net --ipc --uts --fork --kill-child bash "$work/enter" "$work" "$USER_ID" "${settings[@]}" "$@" staffai "$command" >"$log" 2>"$log.err" &
     inner=$!
     # The program is the child of unshare.
     for _ in $(seq 100); do program=$(pgrep -P "$inner" || true); [ -n "$program" ] && break; sleep 0.1; done
@@ -89,16 +110,22 @@ healthy() {
     wrong "never healthy: $(within staffai health 2>&1 || true); $(cat "$log.err")"
 }
 
-# drained: SIGTERM ends the program in order, within 30 s.
+# drained [LOG]: SIGTERM ends the program in order, within 30 s.
 drained() {
-    local begun=$SECONDS code=0
+    local begun=$SECONDS code=0 events=${1:-$log}
     kill -TERM "$program"
     wait "$inner" || code=$?
     inner=
     [ "$code" = 0 ] || wrong "SIGTERM ended in $code: $(cat "$log.err")"
     [ $((SECONDS - begun)) -le 30 ] || wrong "the end took $((SECONDS - begun)) s"
-    grep -q '"event":"drain.finished"' "$log" || wrong "no drain.finished in the log"
+    grep -q '"event":"drain.finished"' "$events" || wrong "no drain.finished in the log"
 }
+
+[ "$(chroot "$work/root" /usr/local/bin/staffai --version)" = "staffai $(cargo pkgid --locked | sed 's/.*[#@]//')" ] || wrong "another version"
+set -- DISCORD_BOT_TOKEN=MTIz.bm8.dG9rZW4 LITELLM_MODEL=none
+python3 "$work/as.py" "$work/root" "$USER_ID" "${settings[@]}" "$@" staffai check --offline >"$work/check" 2>&1 ||
+    wrong "check --offline: $(cat "$work/check")"
+well "check: the configuration is right"
 
 start run DISCORD_BOT_TOKEN=token LITELLM_MODEL=none DISCORD_API_URL=http://127.0.0.1:1
 healthy
@@ -116,22 +143,7 @@ well "run: SIGTERM ends it in order"
 
 start playground
 healthy
-nsenter --target "$program" --net python3 - <<'TALK' || wrong "no answer in the playground"
-import json, time, urllib.request
-site = "http://127.0.0.1:8420"
-state = lambda: json.load(urllib.request.urlopen(site + "/playground/state", timeout=10))
-now = state()
-member = next(one for one in now["members"] if not one.get("bot"))
-channel = now["channels"][0]["id"]
-body = {"member": member["id"], "channel": channel, "text": f"<@{now['bot']}> hello"}
-ask = urllib.request.Request(site + "/playground/messages", json.dumps(body).encode(), {"Content-Type": "application/json"})
-until = time.time() + 30
-# A mention from before the session began is not lost; it is answered when the session is there.
-urllib.request.urlopen(ask, timeout=10)
-while not any(one["author"] == now["bot"] for one in state()["messages"][channel]):
-    assert time.time() < until, "nothing was answered"
-    time.sleep(0.2)
-TALK
+nsenter --target "$program" --net python3 deploy/talk.py || wrong "no answer in the playground"
 well "playground: a member is answered"
-drained
+drained "$work/data/playground/playground.log"
 well "playground: SIGTERM ends it in order"

@@ -1,5 +1,11 @@
 //! Checks the files in `deploy` by reading them: names, users, ports, secrets and times must match the program.
 
+#[path = "deploy/documents.rs"]
+mod documents;
+
+#[path = "deploy/scripts.rs"]
+mod scripts;
+
 #[path = "deploy/watching.rs"]
 mod watching;
 
