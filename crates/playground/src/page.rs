@@ -41,9 +41,10 @@ const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 /// Every file of the page: path, media type, text.
-const FILES: [(&str, &str, &str); 21] = [
+const FILES: [(&str, &str, &str); 25] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/playground/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
+    ("/playground/chaos.css", "text/css; charset=utf-8", include_str!("page/chaos.css")),
     ("/playground/page.js", SCRIPT, include_str!("page/page.js")),
     ("/playground/world.js", SCRIPT, include_str!("page/world.js")),
     ("/playground/asking.js", SCRIPT, include_str!("page/asking.js")),
@@ -59,6 +60,9 @@ const FILES: [(&str, &str, &str); 21] = [
     ("/playground/commands.js", SCRIPT, include_str!("page/commands.js")),
     ("/playground/roles.js", SCRIPT, include_str!("page/roles.js")),
     ("/playground/chaos.js", SCRIPT, include_str!("page/chaos.js")),
+    ("/playground/storm.js", SCRIPT, include_str!("page/storm.js")),
+    ("/playground/card.js", SCRIPT, include_str!("page/card.js")),
+    ("/playground/seams.js", SCRIPT, include_str!("page/seams.js")),
     ("/playground/text.js", SCRIPT, include_str!("page/text.js")),
     ("/playground/colours.js", SCRIPT, include_str!("page/colours.js")),
     ("/playground/models.js", SCRIPT, include_str!("page/models.js")),

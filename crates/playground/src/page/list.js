@@ -5,6 +5,7 @@ import { crashWhileItAnswers, inside } from "./inside.js";
 import { dayLine, forMe, messageItem, reach, refill, sameDay } from "./message.js";
 import { drawChannels } from "./places.js";
 import { answered, endTyping } from "./questions.js";
+import { hear } from "./seams.js";
 import { plain } from "./text.js";
 import { startTour } from "./tour.js";
 import { view } from "./view.js";
@@ -110,6 +111,7 @@ export function created(message) {
     return;
   }
   inside.chaos?.created(message);
+  if (message.author === world.bot) hear(message);
   const previous = messagesHere().at(-1);
   messages.push(message);
   endTyping(message.channel, message.author);
@@ -156,6 +158,7 @@ export function edited(message) {
   const place = messages.findIndex((known) => known.id === message.id);
   if (place < 0) return;
   messages[place] = message;
+  if (message.author === world.bot) hear(message);
   // An edit of a message after a crash shows that its author is no longer typing a new one.
   endTyping(message.channel, message.author);
   const item = message.channel === world.here && at(`m${message.id}`);
