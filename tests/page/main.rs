@@ -6,6 +6,7 @@ mod chaos;
 mod examples;
 mod models;
 mod past;
+mod setup;
 mod starts;
 mod tour;
 
@@ -264,6 +265,23 @@ fn a_message_is_followed_through_the_tree_and_its_path_is_shown() {
         rest = rest.split_once(stop).unwrap_or_else(|| panic!("no {stop} in its place: {path}")).1;
     }
     assert!(path.contains(" in, ") && path.contains("ms"), "{path}");
+    // Each line has a duration, and those after the first have a beginning.
+    let times = "[...document.querySelectorAll('#board .turn[open] .path li')].map(line => [line.querySelector('.began').innerText, line.querySelector('.took').innerText])";
+    let timed =
+        format!("{times}.every(([began, took], n) => /(ms|s)$/.test(took) && (n < 2 || began.startsWith('+')))");
+    assert_eq!(browser.run(&format!("return {timed}")), true, "{}", browser.run(&format!("return {times}")));
+    // A replay goes through all lines, in their order.
+    browser.run(
+        "window.lit = []; new MutationObserver(() => { const now = document.querySelector('.path li.now'); if (now && lit.at(-1) !== now) lit.push(now) })\
+         .observe(document.querySelector('#board .turn[open] .path'), { subtree: true, attributes: true })",
+    );
+    browser.run("document.querySelector('#board .turn[open] .replay').click()");
+    browser.until("document.querySelector('.traveller.replayed')");
+    browser.until("!document.querySelector('.traveller.replayed')");
+    assert_eq!(
+        browser.run("return lit.length === document.querySelectorAll('#board .turn[open] .path li').length && !document.querySelector('.path li.now')"),
+        true
+    );
     browser.until("document.querySelectorAll('#board .turn[open] .said').length >= 3");
     browser.run("document.querySelectorAll('#board .turn[open] .said').forEach(one => one.open = true)");
     let said = browser.run("return document.querySelector('#board .turn[open] .texts-of-turn').innerText");

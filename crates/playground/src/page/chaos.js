@@ -46,7 +46,7 @@ export function startChaos(root, { say, tale, wound, killed, complain, bot }) {
   buttons.append(show);
   root.querySelector(".chaos-head").append(counts);
   root.append(buttons);
-  rove(buttons, "button");
+  rove(root, ".trouble");
 
   const order = async (body) => {
     const at = Date.now();

@@ -7,7 +7,7 @@ import { answered, say } from "./questions.js";
 import { killedWhile, sew } from "./seams.js";
 import { startStorm } from "./storm.js";
 import { view } from "./view.js";
-import { at, signOf, world } from "./world.js";
+import { at, open, signOf, world } from "./world.js";
 import { mountBoard } from "/dashboard/board.js";
 
 /** The fault injection and the board, once they are loaded. */
@@ -47,8 +47,8 @@ function wound(...struck) {
 
 /** Shows that the whole bot was killed. */
 function killed() {
+  killedWhile([...new Set([...unanswered, ...open.keys()])].map(answerTo).filter(Boolean).map((message) => message.id));
   inside.board?.killed();
-  killedWhile([...unanswered].map(answerTo).filter(Boolean).map((message) => message.id));
 }
 
 /** Returns the bot's message that answers a question, in any place. */
@@ -67,9 +67,9 @@ function redraw(message) {
   if (item && now) refill(item, now, view);
 }
 
-export function showPanel(open) {
-  at("tree-panel").classList.toggle("open", open);
-  at("tree-toggle").setAttribute("aria-expanded", String(open));
+export function showPanel(shown) {
+  at("tree-panel").classList.toggle("open", shown);
+  at("tree-toggle").setAttribute("aria-expanded", String(shown));
 }
 
 export function watchTreePanel() {
@@ -90,6 +90,7 @@ export function watchTreePanel() {
   });
   startStorm(at("chaos"), { chaos: inside.chaos, wound, killed });
   inside.board = mountBoard(at("board"), {
+    here: true,
     menu: inside.chaos.menu,
     followed: (turns) => {
       const known = turns.filter((turn) => turn.message);

@@ -5,6 +5,7 @@ import { crashWhileItAnswers, inside } from "./inside.js";
 import { dayLine, forMe, messageItem, reach, refill, sameDay } from "./message.js";
 import { drawChannels } from "./places.js";
 import { answered, endTyping } from "./questions.js";
+import { openSetup } from "./setup.js";
 import { hear } from "./seams.js";
 import { plain } from "./text.js";
 import { startTour } from "./tour.js";
@@ -63,8 +64,14 @@ function welcome() {
   const tour = make("button", "idea", "take the tour");
   tour.type = "button";
   tour.addEventListener("click", startTour);
+  const steps = [["connect my Discord", "discord"], ["use my model", "model"]].map(([label, part]) => {
+    const button = make("button", "idea step", label);
+    button.type = "button";
+    button.addEventListener("click", () => openSetup(part));
+    return button;
+  });
   ideas.unshift(crash);
-  ideas.push(tour);
+  ideas.push(tour, ...steps);
   const image = make("img", "welcome-mark");
   image.src = "/dashboard/icon.svg";
   image.alt = "";
