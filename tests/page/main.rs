@@ -159,6 +159,19 @@ fn people_talk(browser: &Browser) {
     let quote = browser.until(&format!("{LAST}.querySelector('.quoted')?.innerText"));
     assert!(quote.as_str().is_some_and(|quote| quote.contains("Ada") && quote.contains("help")), "{quote}");
 
+    // A search shows the messages with the words, and the end of the search all of them.
+    let seen = "[...document.querySelectorAll('#messages > .message')].filter(one => one.checkVisibility()).length";
+    let all = browser.run(&format!("return {seen}"));
+    browser.keys("#search", "I am the demo model");
+    browser.until(&format!("{seen} === 1 && document.getElementById('found').textContent === '1 message'"));
+    browser.keys("#search", "\u{e00c}");
+    browser.until(&format!("{seen} === {all} && document.getElementById('search').value === ''"));
+    // Any emoji of the system is a reaction.
+    browser.until("!document.querySelector('#messages .growing')");
+    browser.act("I am the demo model", "React");
+    browser.run("const field = document.querySelector('.any-emoji'); field.value = '🧭'; field.dispatchEvent(new Event('input'))");
+    browser.until(&format!("{LAST}.querySelector('.reaction')?.innerText.includes('🧭')"));
+
     browser.speak_as("Ben");
     browser.enter("help");
     browser.say("ahoy from Ben");

@@ -43,7 +43,7 @@ const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 /// Every file of the page: path, media type, text.
-const FILES: [(&str, &str, &str); 26] = [
+const FILES: [(&str, &str, &str); 27] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/playground/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/playground/chaos.css", "text/css; charset=utf-8", include_str!("page/chaos.css")),
@@ -68,6 +68,7 @@ const FILES: [(&str, &str, &str); 26] = [
     ("/playground/text.js", SCRIPT, include_str!("page/text.js")),
     ("/playground/colours.js", SCRIPT, include_str!("page/colours.js")),
     ("/playground/models.js", SCRIPT, include_str!("page/models.js")),
+    ("/playground/search.js", SCRIPT, include_str!("page/search.js")),
     ("/playground/setup.js", SCRIPT, include_str!("page/setup.js")),
     ("/playground/tour.js", SCRIPT, include_str!("page/tour.js")),
 ];

@@ -5,6 +5,7 @@ import { crashWhileItAnswers, inside } from "./inside.js";
 import { dayLine, forMe, messageItem, reach, refill, sameDay } from "./message.js";
 import { drawChannels } from "./places.js";
 import { answered, endTyping } from "./questions.js";
+import { showFound } from "./search.js";
 import { openSetup } from "./setup.js";
 import { hear } from "./seams.js";
 import { plain } from "./text.js";
@@ -40,6 +41,7 @@ export function drawMessages() {
     items.push(messageItem(message, messages[n - 1], view));
   });
   at("messages").replaceChildren(...(items.length ? items : [welcome()]));
+  showFound();
   toEnd();
 }
 
@@ -151,6 +153,7 @@ function append(message, previous) {
   const item = messageItem(message, previous, view);
   item.classList.add("arrived");
   list.append(item);
+  showFound();
   if (follow) toEnd();
   else at("newer").hidden = false;
 }

@@ -208,6 +208,9 @@ function shownEmoji(emoji) {
 /** The reactions that one click adds. */
 const EMOJI = ["👍", "❤️", "😂", "🎉", "👀", "⛵"];
 
+/** One emoji: flags, skin tones and joined ones included. */
+const EMOJI_SIGN = /\p{RI}\p{RI}|[#*0-9]\uFE0F?\u20E3|\p{Extended_Pictographic}(?:\p{EMod}|\uFE0F)?(?:\u200D\p{Extended_Pictographic}(?:\p{EMod}|\uFE0F)?)*/u;
+
 function picker(message, view, bar) {
   const row = make("span", "picker", ...EMOJI.map((emoji) => {
     const button = make("button", "quiet", emoji);
@@ -216,8 +219,21 @@ function picker(message, view, bar) {
     button.addEventListener("click", () => view.react(message, emoji, true));
     return button;
   }));
+  row.append(anyEmoji((emoji) => view.react(message, emoji, true)));
   bar.replaceChildren(row);
   row.firstChild.focus();
+}
+
+/** A field for any emoji: the keyboard and the emoji picker of the system write into it. */
+function anyEmoji(react) {
+  const field = make("input", "any-emoji");
+  Object.assign(field, { type: "text", placeholder: "any", autocomplete: "off", maxLength: 32, title: "Type an emoji, or open the system's emoji picker: Windows + . or Ctrl + Cmd + Space" });
+  field.setAttribute("aria-label", "React with any emoji");
+  field.addEventListener("input", (event) => {
+    const emoji = field.value.match(EMOJI_SIGN)?.[0];
+    if (emoji && !event.isComposing) react(emoji);
+  });
+  return field;
 }
 
 /** Three moving dots. */
