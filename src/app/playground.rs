@@ -4,7 +4,6 @@
 //! The playground has two processes. This one runs the chat service, the page and the demo model, and listens on the
 //! public address. It starts the bot ([`bot`]) as its child process and restarts it when it ends ([`keeper`]), so that
 //! a user can kill the bot and see the effect on the page.
-//! bot ([`bot`]) as its child and starts it again when it ends ([`keeper`]), so that the bot can be killed and the page shows it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::keeper::{Asks, Keeper};
 use self::link::Birth;
+use self::setup::FirstSetup;
 use crate::app::assemble::refuse;
 use crate::app::commands::log;
 use crate::app::commands::log::LogTo;
@@ -43,6 +43,7 @@ pub mod bot;
 mod chat;
 mod keeper;
 mod link;
+mod setup;
 
 /// The command that starts the process of the bot.
 pub const BOT: &str = "hosted-bot";
@@ -150,7 +151,8 @@ async fn serve(
     let bot = Arc::clone(&keeper) as _;
     let chaos = Chaos::new(service.faults().clone(), Arc::clone(spells), birth.demo_url.is_some(), bot);
     let models = Neighbours::at(places, start.model.clone(), Arc::clone(&keeper) as _);
-    let page = page::router(service.clone(), Breaking { chaos, models, token: system::random_token() });
+    let setup = Arc::new(FirstSetup::new(&of_keys.reading));
+    let page = page::router(service.clone(), Breaking { chaos, models, setup, token: system::random_token() });
     let (Ok(mut ends), Ok(hangups), Ok(behind)) = (Ends::listen(), Hangups::listen(), Behind::new(keeper.address()))
     else {
         eprintln!("signals cannot be handled");

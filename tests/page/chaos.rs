@@ -54,6 +54,16 @@ fn an_actor_crashes_and_the_answer_arrives_all_the_same() {
     browser.answer("finishes the letter. The end.");
     assert_eq!(answers(&browser), 1);
     counts(&browser, 1);
+    // The crash is a mark in the text, between the words before and after it, and can be removed.
+    let seams = "[...document.querySelectorAll('.seam-words')].map(one => one.textContent)";
+    browser.until(&format!(
+        "{seams}.length === 1 && /^conversation crashed here, continued within \\d+ ms$/.test({seams}[0])"
+    ));
+    let around = browser.run("const body = document.querySelector('.seam').closest('.body'); return body.innerText.split(document.querySelector('.seam').innerText).map(part => part.trim())");
+    let around: Vec<&str> = around.as_array().expect("two parts").iter().filter_map(Value::as_str).collect();
+    assert!(around.len() == 2 && around[0].starts_with("A sailor") && around[1].ends_with("The end."), "{around:?}");
+    browser.run("document.querySelector('.seam-close').click()");
+    assert_eq!(browser.run(&format!("return {seams}.length")), 0);
     // Its path shows the crash and the recovery.
     browser.run(&format!("{LAST}.querySelector('.path-of').click()"));
     browser.until(
@@ -168,6 +178,10 @@ fn a_killed_bot_is_started_again_and_what_was_said_outlives_bot_and_playground()
     browser.until("!document.querySelector('#bots .presence.offline')");
     counts(&browser, 1);
     assert_eq!(answers(&browser), 1);
+    // The kill is a mark in the answer.
+    browser.until(
+        "document.querySelector('.seam-words')?.textContent.startsWith('the bot was killed here, continued after ')",
+    );
     // The next process numbers its turns from 1: no dot of the last one remains, and the answer leads to its own turn.
     browser.until("!document.querySelector('.traveller')");
     browser.run(&format!("{LAST}.querySelector('.path-of').click()"));
@@ -276,6 +290,50 @@ fn random_clicks_lose_nothing_and_double_nothing() {
     browser.until(
         "/^crashes [1-9][0-9]* · lost 0 · doubled 0$/.test(document.querySelector('.chaos-counts').textContent)",
     );
+}
+
+/// Length of the run of chaos in seconds; set by `STAFFAI_CHAOS_SECONDS`. The page's own length is 60.
+const STORM: u64 = 6;
+
+#[expect(clippy::disallowed_methods, reason = "who starts a longer run says how long")]
+fn storm() -> u64 {
+    std::env::var("STAFFAI_CHAOS_SECONDS").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(STORM)
+}
+
+#[test]
+fn a_run_of_chaos_ends_with_a_card_that_shows_nothing_lost_and_nothing_doubled() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (_program, url) = playground(home.path());
+    let browser = Browser::open(home.path());
+    browser.go(&format!("{url}/"));
+    assert_eq!(browser.until("document.querySelector('.storm-start')?.innerText"), "Chaos for 60 seconds");
+    let seconds = storm();
+    browser.go(&format!("{url}/?chaos={seconds}"));
+    browser.until("document.getElementById('link').textContent === 'connected'");
+    browser.until("document.querySelectorAll('[data-trouble]').length === 6");
+    browser.click(".storm-start");
+    browser.until("/^Chaos, \\d+ s left: \\d+ strikes, /.test(document.getElementById('storm-words').textContent)");
+    let begun = Instant::now();
+    while browser.run("return document.getElementById('card').open") != true {
+        assert!(begun.elapsed() < SETTLED + Duration::from_secs(seconds), "the run does not end");
+        std::thread::sleep(Duration::from_millis(250));
+    }
+    let words = browser.run("return document.querySelector('#card canvas').ariaLabel");
+    let words = words.as_str().expect("the card in words");
+    eprintln!("{words}");
+    for part in [format!("{seconds} seconds of chaos"), "lost 0, doubled 0, slowest answer".to_owned()] {
+        assert!(words.contains(&part), "{words}");
+    }
+    let counts = browser.run("return JSON.parse(document.getElementById('card').dataset.counts)");
+    let many = |name: &str| counts[name].as_u64().unwrap_or_default();
+    assert!(many("strikes") > 2 && many("crashes") > 0 && many("asked") > 2, "{counts}");
+    assert_eq!(many("asked"), many("answered"), "{counts}");
+    // The picture is drawn, and saved under its own name.
+    let saved = "const done = arguments[0]; HTMLAnchorElement.prototype.click = function () { fetch(this.href).then(file => file.blob()).then(file => done([this.download, file.type, file.size]), () => done([this.download])) }; \
+                 document.querySelector('#card .style-1').click()";
+    let saved = browser.run_async(saved);
+    assert!(saved[0].as_str().is_some_and(|name| name.starts_with("staffai-chaos-")), "{saved}");
+    assert_eq!(browser.finds("the card"), Vec::<String>::new());
 }
 
 /// Reproducible random numbers.

@@ -6,6 +6,7 @@ mod chaos;
 mod examples;
 mod models;
 mod past;
+mod setup;
 mod starts;
 mod tour;
 
@@ -158,6 +159,19 @@ fn people_talk(browser: &Browser) {
     let quote = browser.until(&format!("{LAST}.querySelector('.quoted')?.innerText"));
     assert!(quote.as_str().is_some_and(|quote| quote.contains("Ada") && quote.contains("help")), "{quote}");
 
+    // A search shows the messages with the words, and the end of the search all of them.
+    let seen = "[...document.querySelectorAll('#messages > .message')].filter(one => one.checkVisibility()).length";
+    let all = browser.run(&format!("return {seen}"));
+    browser.keys("#search", "I am the demo model");
+    browser.until(&format!("{seen} === 1 && document.getElementById('found').textContent === '1 message'"));
+    browser.keys("#search", "\u{e00c}");
+    browser.until(&format!("{seen} === {all} && document.getElementById('search').value === ''"));
+    // Any emoji of the system is a reaction.
+    browser.until("!document.querySelector('#messages .growing')");
+    browser.act("I am the demo model", "React");
+    browser.run("const field = document.querySelector('.any-emoji'); field.value = '🧭'; field.dispatchEvent(new Event('input'))");
+    browser.until(&format!("{LAST}.querySelector('.reaction')?.innerText.includes('🧭')"));
+
     browser.speak_as("Ben");
     browser.enter("help");
     browser.say("ahoy from Ben");
@@ -264,6 +278,23 @@ fn a_message_is_followed_through_the_tree_and_its_path_is_shown() {
         rest = rest.split_once(stop).unwrap_or_else(|| panic!("no {stop} in its place: {path}")).1;
     }
     assert!(path.contains(" in, ") && path.contains("ms"), "{path}");
+    // Each line has a duration, and those after the first have a beginning.
+    let times = "[...document.querySelectorAll('#board .turn[open] .path li')].map(line => [line.querySelector('.began').innerText, line.querySelector('.took').innerText])";
+    let timed =
+        format!("{times}.every(([began, took], n) => /(ms|s)$/.test(took) && (n < 2 || began.startsWith('+')))");
+    assert_eq!(browser.run(&format!("return {timed}")), true, "{}", browser.run(&format!("return {times}")));
+    // A replay goes through all lines, in their order.
+    browser.run(
+        "window.lit = []; new MutationObserver(() => { const now = document.querySelector('.path li.now'); if (now && lit.at(-1) !== now) lit.push(now) })\
+         .observe(document.querySelector('#board .turn[open] .path'), { subtree: true, attributes: true })",
+    );
+    browser.run("document.querySelector('#board .turn[open] .replay').click()");
+    browser.until("document.querySelector('.traveller.replayed')");
+    browser.until("!document.querySelector('.traveller.replayed')");
+    assert_eq!(
+        browser.run("return lit.length === document.querySelectorAll('#board .turn[open] .path li').length && !document.querySelector('.path li.now')"),
+        true
+    );
     browser.until("document.querySelectorAll('#board .turn[open] .said').length >= 3");
     browser.run("document.querySelectorAll('#board .turn[open] .said').forEach(one => one.open = true)");
     let said = browser.run("return document.querySelector('#board .turn[open] .texts-of-turn').innerText");

@@ -11,7 +11,7 @@ use crate::browser::Browser;
 use crate::{LAST, playground_with};
 
 /// Serves one model; returns its port.
-fn model_server() -> u16 {
+pub(crate) fn model_server() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port that is free");
     let port = listener.local_addr().expect("an address").port();
     listener.set_nonblocking(true).expect("a listener");

@@ -37,6 +37,28 @@ fn the_last_minutes_can_be_gone_through_and_an_actor_tells_of_its_failures() {
     browser.answer("model");
     browser.until("document.querySelectorAll('#board .turn.replied').length === 1");
 
+    // A search lists single actors, another order lists all of them, and members and channels have views of their own.
+    let names = "[...document.querySelectorAll('#board .tree .name')].map(one => one.textContent).join()";
+    browser.keys(".order-row .find", "outbox:");
+    browser.until(&format!("{names} === 'outbox:api,outbox:discord,outbox:terminal'"));
+    browser.run(
+        "const box = document.querySelector('.order-row .find'); box.value = ''; box.dispatchEvent(new Event('input'))",
+    );
+    browser
+        .run("const by = document.querySelector('.order'); by.value = 'name'; by.dispatchEvent(new Event('change'))");
+    browser.until(&format!("{names}.startsWith('approvals,commands,config_watcher')"));
+    browser.run("const by = document.querySelector('.order'); by.value = ''; by.dispatchEvent(new Event('change'))");
+    for (view, row) in [(1, "Ada"), (2, "#general")] {
+        browser.run(&format!("document.querySelectorAll('.view')[{view}].click()"));
+        browser.until(&format!(
+            "document.querySelector('.people li')?.innerText.includes('{row}') && document.querySelector('.people li').innerText.includes('1 answered')"
+        ));
+    }
+    browser.run("document.querySelector('.people .name').click()");
+    browser.until("document.querySelector('.find[maxlength=\"128\"]').value === '900000000000000020'");
+    browser.run("const box = document.querySelector('.find[maxlength=\"128\"]'); box.value = ''; box.dispatchEvent(new Event('input'))");
+    browser.run("document.querySelector('.view').click()");
+
     opens(&browser, "journal");
     assert_eq!(browser.run("return document.querySelector('.failures').innerText"), "It has not failed.");
     browser.run("[...document.querySelectorAll('.strikes button')].find(one => one.innerText === 'Crash').click()");
@@ -61,6 +83,15 @@ fn the_last_minutes_can_be_gone_through_and_an_actor_tells_of_its_failures() {
     assert_eq!(browser.run("return document.querySelectorAll('.strikes').length"), 0, "nothing is broken there");
     goes_back(&browser);
     assert_eq!(browser.complaints(), Vec::<String>::new());
+
+    // A kill is a mark on the slider, and the turns before it remain.
+    browser.go(&format!("{url}/"));
+    browser.until("document.querySelectorAll('[data-trouble]').length === 6");
+    browser.click("[data-trouble=kill_bot]");
+    browser.until("document.querySelectorAll('.kill-mark').length === 1");
+    browser.until("document.querySelector('#board .turn.of-earlier-life')");
+    browser.run("document.querySelector('#board .turn.of-earlier-life summary').click()");
+    browser.until("document.querySelector('#board .turn[open] .replay')");
 }
 
 #[test]

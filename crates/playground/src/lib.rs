@@ -5,6 +5,7 @@
 //! - Both use one state ([`guild`]), serialize it with `wire`, enforce Discord's rate limits with `limits`, and
 //!   misbehave as [`faults`] says. [`chaos`] lets the page inject these faults, and break the bot's own actors.
 //! - [`neighbours`] finds model servers on this machine, on loopback only.
+//! - [`setup`] tests and writes the settings of a first run, for the page.
 //! - [`example_server`] is a small tool server that the bot starts like any other.
 //!
 //! Nothing here contacts Discord, reads the environment or writes to disk, and every collection is bounded.
@@ -31,6 +32,7 @@ mod programs;
 mod rest;
 pub mod script;
 pub mod service;
+pub mod setup;
 pub mod stats;
 mod wire;
 mod world;

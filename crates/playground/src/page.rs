@@ -18,12 +18,14 @@ use super::chaos::Chaos;
 use super::neighbours::Neighbours;
 use super::programs;
 use super::service::Service;
+use super::setup::Setup;
 
 mod actions;
 mod api;
 mod chaos;
 mod events;
 mod models;
+mod setup;
 
 #[cfg(test)]
 mod tests;
@@ -41,9 +43,10 @@ const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 /// Every file of the page: path, media type, text.
-const FILES: [(&str, &str, &str); 21] = [
+const FILES: [(&str, &str, &str); 27] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/playground/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
+    ("/playground/chaos.css", "text/css; charset=utf-8", include_str!("page/chaos.css")),
     ("/playground/page.js", SCRIPT, include_str!("page/page.js")),
     ("/playground/world.js", SCRIPT, include_str!("page/world.js")),
     ("/playground/asking.js", SCRIPT, include_str!("page/asking.js")),
@@ -59,9 +62,14 @@ const FILES: [(&str, &str, &str); 21] = [
     ("/playground/commands.js", SCRIPT, include_str!("page/commands.js")),
     ("/playground/roles.js", SCRIPT, include_str!("page/roles.js")),
     ("/playground/chaos.js", SCRIPT, include_str!("page/chaos.js")),
+    ("/playground/storm.js", SCRIPT, include_str!("page/storm.js")),
+    ("/playground/card.js", SCRIPT, include_str!("page/card.js")),
+    ("/playground/seams.js", SCRIPT, include_str!("page/seams.js")),
     ("/playground/text.js", SCRIPT, include_str!("page/text.js")),
     ("/playground/colours.js", SCRIPT, include_str!("page/colours.js")),
     ("/playground/models.js", SCRIPT, include_str!("page/models.js")),
+    ("/playground/search.js", SCRIPT, include_str!("page/search.js")),
+    ("/playground/setup.js", SCRIPT, include_str!("page/setup.js")),
     ("/playground/tour.js", SCRIPT, include_str!("page/tour.js")),
 ];
 /// The prefix of all paths but that of the page itself.
@@ -74,6 +82,8 @@ struct Desk {
     service: Service,
     streams: Arc<Semaphore>,
     breaking: Breaking,
+    /// The permit of the one setup that may run.
+    setting_up: Arc<Semaphore>,
 }
 
 /// Fault injection, and the token that the page must send with it; a new one at each start.
@@ -83,6 +93,8 @@ pub struct Breaking {
     pub chaos: Arc<Chaos>,
     /// Model servers of this machine.
     pub models: Arc<Neighbours>,
+    /// Tests and writes the settings of a first run.
+    pub setup: Arc<dyn Setup>,
     /// Sent to the page with the state, and required with each order.
     pub token: SecretString,
 }
@@ -91,7 +103,8 @@ pub struct Breaking {
 /// by other routes. An event stream stays open until its client disconnects or the listener stops, which it signals by
 /// a [`tokio_util::sync::CancellationToken`] in the request's extensions.
 pub fn router(service: Service, breaking: Breaking) -> Router {
-    let desk = Desk { service, streams: Arc::new(Semaphore::new(STREAMS)), breaking };
+    let desk =
+        Desk { service, streams: Arc::new(Semaphore::new(STREAMS)), breaking, setting_up: Arc::new(Semaphore::new(1)) };
     let mut router = Router::new();
     for (path, kind, text) in FILES {
         router = router.route(path, get(async move || ([(header::CONTENT_TYPE, kind)], text)));
@@ -113,6 +126,7 @@ pub fn router(service: Service, breaking: Breaking) -> Router {
         .route("/playground/reactions", post(actions::react))
         .route("/playground/files/{id}/{name}", get(actions::file))
         .route("/playground/models", get(models::offered).post(models::choose))
+        .route("/playground/setup", get(setup::known).post(setup::set_up))
         .route("/playground/chaos", get(chaos::caused).post(chaos::order))
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .layer(middleware::from_fn(guard))

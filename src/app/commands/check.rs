@@ -3,7 +3,9 @@
 
 use secrecy::SecretString;
 
-use self::report::{CheckStatus, Report};
+pub(crate) use self::report::Report;
+
+use self::report::CheckStatus;
 use crate::app::commands::reading;
 use crate::app::commands::reading::Reading;
 use crate::app::configured;
@@ -66,14 +68,26 @@ pub async fn run(cli: &Cli, scope: Scope) -> u8 {
 /// Checks the requirements of a first run, Discord's account and the default model, and prints the table. True if all
 /// succeed.
 pub(crate) async fn first_run(loaded: &Loaded) -> bool {
-    let (settings, lookup) = (&loaded.settings, &reading::lookup(loaded));
-    let (mut report, secrets) = (Report::default(), configured::secrets(settings));
-    door::check(settings, &mut report).await;
+    let mut report = of_discord(loaded).await;
+    report.append(of_model(loaded).await);
+    say!("{}", report.table(&configured::secrets(&loaded.settings)).trim_end());
+    report.wrong() == 0
+}
+
+/// Checks Discord's account.
+pub(crate) async fn of_discord(loaded: &Loaded) -> Report {
+    let mut report = Report::default();
+    door::check(&loaded.settings, &mut report).await;
+    report
+}
+
+/// Asks the default model.
+pub(crate) async fn of_model(loaded: &Loaded) -> Report {
+    let (settings, lookup, mut report) = (&loaded.settings, &reading::lookup(loaded), Report::default());
     if let Some(registry) = models::rows(settings, lookup, &mut report) {
         models::ask(settings, lookup, registry, false, &mut report).await;
     }
-    say!("{}", report.table(&secrets).trim_end());
-    report.wrong() == 0
+    report
 }
 
 /// Asks the model rows that `LITELLM_MODELS` names or, by default, the default row, and prints the table.

@@ -34,16 +34,19 @@ pub(crate) struct Of {
 }
 
 /// One question: its variable, its setting, and its text.
-struct Question {
-    variable: &'static str,
-    setting: &'static str,
+pub(crate) struct Question {
+    /// The environment variable.
+    pub variable: &'static str,
+    /// The key of the setting.
+    pub setting: &'static str,
     text: &'static str,
     argument: &'static str,
     secret: bool,
     required: bool,
 }
 
-const QUESTIONS: [Question; 4] = [
+/// The questions, in their order: the first is about Discord, the others are about the model.
+pub(crate) const QUESTIONS: [Question; 4] = [
     Question {
         variable: "DISCORD_BOT_TOKEN",
         setting: "discord.token",
@@ -108,17 +111,8 @@ async fn set_up(cli: &Cli, of: &Of) -> u8 {
         Err(_) => return exit::GAVE_UP,
     };
 
-    let with_answers = {
-        let answers = answers.clone();
-        move |sources| {
-            // An empty answer counts, too: what is tested is what will be written.
-            let options = QUESTIONS.iter().zip(&answers);
-            options.fold(sources, |sources: settings::sources::Sources, (question, answer)| {
-                sources.with_option(question.setting, answer.clone())
-            })
-        }
-    };
-    let Examined { loaded, problems, .. } = Reading::new(cli, |sources| sources).examine_with(with_answers);
+    let answers: Vec<(&Question, String)> = QUESTIONS.iter().zip(answers).collect();
+    let Examined { loaded, problems, .. } = examined(&Reading::new(cli, |sources| sources), &answers);
     let Some(loaded) = loaded.filter(|_| problems.is_empty()) else {
         super::reading::print_problems(&problems);
         return exit::USAGE;
@@ -127,19 +121,56 @@ async fn set_up(cli: &Cli, of: &Of) -> u8 {
         say!("nothing was written; run `staffai init` again with other values");
         return exit::NEGATIVE;
     }
-    let values: Vec<(&str, &str)> =
-        QUESTIONS.iter().zip(&answers).map(|(question, answer)| (question.variable, answer.as_str())).collect();
-    let Some(changed) = dotenv::editing::with_values(&text, &values) else {
-        return refused(&format!("{ENV_FILE} has values over several lines; set these variables there yourself"));
-    };
-    // The file holds secrets from here on.
-    let written = owner_alone(file).and_then(|()| files::replace(file, &changed));
-    if let Err(error) = written {
-        eprintln!("{ENV_FILE}: {error}; nothing was written");
+    if let Err(why) = write(&text, &answers) {
+        eprintln!("{why}");
         return exit::NEGATIVE;
     }
     say!("{ENV_FILE} is written. Next: open the invite address above, then `staffai run`");
     exit::FINE
+}
+
+/// Reads the configuration with these answers. An empty answer counts, too: what is tested is what will be written.
+pub(crate) fn examined(reading: &Reading, answers: &[(&Question, String)]) -> Examined {
+    reading.examine_with(|sources| {
+        answers
+            .iter()
+            .fold(sources, |sources, (question, answer)| sources.with_option(question.setting, answer.clone()))
+    })
+}
+
+/// Writes the answers to the file with this text, which only its owner can read from then on.
+///
+/// # Errors
+/// The reason why nothing was written.
+pub(crate) fn write(text: &str, answers: &[(&Question, String)]) -> Result<(), String> {
+    let values: Vec<(&str, &str)> =
+        answers.iter().map(|(question, answer)| (question.variable, answer.as_str())).collect();
+    let Some(changed) = dotenv::editing::with_values(text, &values) else {
+        return Err(format!("{ENV_FILE} has values over several lines; set these variables there yourself"));
+    };
+    let file = Path::new(ENV_FILE);
+    // The file holds secrets from here on.
+    let written = owner_alone(file).and_then(|()| files::replace(file, &changed));
+    written.map_err(|error| format!("{ENV_FILE}: {error}; nothing was written"))
+}
+
+impl Question {
+    /// Checks that an answer can be stored in the file.
+    ///
+    /// # Errors
+    /// A required answer is missing, or the file cannot hold it.
+    pub(crate) fn check(&self, answer: &str) -> Result<(), String> {
+        if answer.is_empty() && self.required {
+            return Err(format!("{} is missing", self.variable));
+        }
+        if answer.contains("${") || answer.contains(char::is_control) {
+            return Err(format!(
+                "{}: a value with ${{ or a control character cannot be kept in {ENV_FILE}",
+                self.variable
+            ));
+        }
+        Ok(())
+    }
 }
 
 impl Of {
@@ -165,12 +196,7 @@ fn answers(given: &[Option<String>], before: impl Fn(&str) -> Option<String>) ->
         if answer.is_empty() && question.required {
             return Err(format!("{} is missing: answer the question, or add {}", question.variable, question.argument));
         }
-        if answer.contains("${") || answer.contains(char::is_control) {
-            return Err(format!(
-                "{}: a value with ${{ or a control character cannot be kept in {ENV_FILE}",
-                question.variable
-            ));
-        }
+        question.check(&answer)?;
         Ok(answer)
     };
     QUESTIONS.iter().zip(given).map(answer).collect()

@@ -52,6 +52,12 @@ impl Reading {
         Self { needs, ..self }
     }
 
+    /// Returns the reading of the same files by the service.
+    #[cfg(feature = "playground")]
+    pub fn of_service(&self) -> Self {
+        Self { sources: |sources| sources, ..self.clone() }
+    }
+
     /// Reads the configuration, and continues after each mistake.
     pub fn examine(&self) -> Examined {
         self.examine_with(|sources| sources)

@@ -20,6 +20,8 @@ const KILL = "kill_bot";
 /** Time after which the strike happens even without first words of an answer. */
 const WORDS_MS = 8000;
 const LOOK_MS = 1000;
+/** Maximum number of remembered strikes. */
+const STRIKES_MAX = 200;
 /** The time span of the counters. */
 const SINCE = ", since the playground started, across restarts of the bot";
 
@@ -29,7 +31,7 @@ const SINCE = ", since the playground started, across restarts of the bot";
  * `complain(sentence)` shows an error, `bot()` returns the bot's id.
  */
 export function startChaos(root, { say, tale, wound, killed, complain, bot }) {
-  const chaos = { token: "", waiting: null, counts: { crashes: 0, lost: 0, doubled: 0 } };
+  const chaos = { token: "", waiting: null, counts: { crashes: 0, lost: 0, doubled: 0 }, strikes: [] };
   const buttons = make("div", "troubles");
   const count = (title) => Object.assign(make("strong", "", "0"), { title });
   const parts = {
@@ -44,15 +46,18 @@ export function startChaos(root, { say, tale, wound, killed, complain, bot }) {
   buttons.append(show);
   root.querySelector(".chaos-head").append(counts);
   root.append(buttons);
-  rove(buttons, "button");
+  rove(root, ".trouble");
 
   const order = async (body) => {
+    const at = Date.now();
     const request = () => fetch("/playground/chaos", {
       method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json", "X-Staffai-Chaos": chaos.token },
     });
     // The server of this page may be what was struck.
     const response = await request().catch(() => null);
     if (response && !response.ok) throw new Error((await response.json()).error);
+    if (body.strike && body.strike !== "flood") chaos.strikes.push({ at, actor: body.actor, kind: body.strike });
+    if (chaos.strikes.length > STRIKES_MAX) chaos.strikes.shift();
     setTimeout(look, LOOK_MS / 4);
   };
 
@@ -127,6 +132,12 @@ export function startChaos(root, { say, tale, wound, killed, complain, bot }) {
     demo: () => chaos.demo === true,
     /** Crashes, and lost or doubled turns, since the playground started. */
     counts: () => chaos.counts,
+    /** The last crashes and freezes that this page ordered: `{at, actor, kind}`, in milliseconds since 1970. */
+    strikes: () => chaos.strikes,
+    /** Sends an order; fails if it is refused. */
+    order,
+    /** The names of the failures beside those of actors. */
+    troubles: () => [...buttons.querySelectorAll("[data-trouble]")].map((button) => button.dataset.trouble),
     /** The token that proves that an order comes from this page. */
     token: () => chaos.token,
     /** The element below an actor of the tree. */

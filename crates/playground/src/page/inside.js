@@ -2,12 +2,19 @@
 
 import { startChaos } from "./chaos.js";
 import { complain } from "./composer.js";
+import { refill } from "./message.js";
 import { answered, say } from "./questions.js";
-import { at, signOf, world } from "./world.js";
+import { killedWhile, sew } from "./seams.js";
+import { startStorm } from "./storm.js";
+import { view } from "./view.js";
+import { at, open, signOf, world } from "./world.js";
 import { mountBoard } from "/dashboard/board.js";
 
 /** The fault injection and the board, once they are loaded. */
 export const inside = { chaos: null, board: null };
+
+/** The questions of the turns that were open at the last look. */
+let unanswered = new Set();
 
 /** Time for which the panel opens by itself where it covers the chat. */
 const PEEK_MS = 3200;
@@ -33,9 +40,36 @@ export async function followed(question) {
   if (!(await inside.board?.openTurn(question))) complain("This turn is not among the last 200 of this bot process.");
 }
 
-export function showPanel(open) {
-  at("tree-panel").classList.toggle("open", open);
-  at("tree-toggle").setAttribute("aria-expanded", String(open));
+/** Shows a struck actor. */
+function wound(...struck) {
+  inside.board?.wound(...struck);
+}
+
+/** Shows that the whole bot was killed. */
+function killed() {
+  killedWhile([...new Set([...unanswered, ...open.keys()])].map(answerTo).filter(Boolean).map((message) => message.id));
+  inside.board?.killed();
+}
+
+/** Returns the bot's message that answers a question, in any place. */
+function answerTo(question) {
+  for (const messages of world.messages.values()) {
+    const answer = messages.findLast((message) => message.reply_to === question && message.author === world.bot);
+    if (answer) return answer;
+  }
+  return null;
+}
+
+/** Draws a message again, if it is shown. */
+function redraw(message) {
+  const item = at(`m${message.id}`);
+  const now = world.messages.get(message.channel)?.find((one) => one.id === message.id);
+  if (item && now) refill(item, now, view);
+}
+
+export function showPanel(shown) {
+  at("tree-panel").classList.toggle("open", shown);
+  at("tree-toggle").setAttribute("aria-expanded", String(shown));
 }
 
 export function watchTreePanel() {
@@ -51,12 +85,19 @@ export function watchTreePanel() {
     complain,
     say: (text) => say(text, null),
     tale: () => world.examples.tour[1],
-    wound: (...struck) => inside.board?.wound(...struck),
-    killed: () => inside.board?.killed(),
+    wound,
+    killed,
   });
+  startStorm(at("chaos"), { chaos: inside.chaos, wound, killed });
   inside.board = mountBoard(at("board"), {
+    here: true,
     menu: inside.chaos.menu,
-    followed: (turns) => turns.filter((turn) => turn.ended_ms !== null && turn.message).forEach((turn) => answered(turn.message)),
+    followed: (turns) => {
+      const known = turns.filter((turn) => turn.message);
+      known.filter((turn) => turn.ended_ms !== null).forEach((turn) => answered(turn.message));
+      unanswered = new Set(known.filter((turn) => turn.ended_ms === null).map((turn) => turn.message));
+      sew(known, inside.chaos.strikes(), { answerTo, sewn: redraw });
+    },
     nameOf: (id) => {
       const channel = world.channels.find((channel) => channel.id === id);
       return channel ? `${signOf(channel)}${channel.name}` : world.members.get(id)?.name;

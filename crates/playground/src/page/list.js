@@ -5,6 +5,9 @@ import { crashWhileItAnswers, inside } from "./inside.js";
 import { dayLine, forMe, messageItem, reach, refill, sameDay } from "./message.js";
 import { drawChannels } from "./places.js";
 import { answered, endTyping } from "./questions.js";
+import { showFound } from "./search.js";
+import { openSetup } from "./setup.js";
+import { hear } from "./seams.js";
 import { plain } from "./text.js";
 import { startTour } from "./tour.js";
 import { view } from "./view.js";
@@ -38,6 +41,7 @@ export function drawMessages() {
     items.push(messageItem(message, messages[n - 1], view));
   });
   at("messages").replaceChildren(...(items.length ? items : [welcome()]));
+  showFound();
   toEnd();
 }
 
@@ -62,8 +66,14 @@ function welcome() {
   const tour = make("button", "idea", "take the tour");
   tour.type = "button";
   tour.addEventListener("click", startTour);
+  const steps = [["connect my Discord", "discord"], ["use my model", "model"]].map(([label, part]) => {
+    const button = make("button", "idea step", label);
+    button.type = "button";
+    button.addEventListener("click", () => openSetup(part));
+    return button;
+  });
   ideas.unshift(crash);
-  ideas.push(tour);
+  ideas.push(tour, ...steps);
   const image = make("img", "welcome-mark");
   image.src = "/dashboard/icon.svg";
   image.alt = "";
@@ -110,6 +120,7 @@ export function created(message) {
     return;
   }
   inside.chaos?.created(message);
+  if (message.author === world.bot) hear(message);
   const previous = messagesHere().at(-1);
   messages.push(message);
   endTyping(message.channel, message.author);
@@ -142,6 +153,7 @@ function append(message, previous) {
   const item = messageItem(message, previous, view);
   item.classList.add("arrived");
   list.append(item);
+  showFound();
   if (follow) toEnd();
   else at("newer").hidden = false;
 }
@@ -156,6 +168,7 @@ export function edited(message) {
   const place = messages.findIndex((known) => known.id === message.id);
   if (place < 0) return;
   messages[place] = message;
+  if (message.author === world.bot) hear(message);
   // An edit of a message after a crash shows that its author is no longer typing a new one.
   endTyping(message.channel, message.author);
   const item = message.channel === world.here && at(`m${message.id}`);

@@ -1,6 +1,7 @@
 // One message as an element: author, time, quoted message, text, embeds and files.
 
 import { size } from "./files.js";
+import { stitch } from "./seams.js";
 import { draw, link, plain } from "./text.js";
 import { make } from "/dashboard/dom.js";
 
@@ -96,7 +97,9 @@ function fill(item, message, grouped, view) {
   const time = make("time", "time", clock(message.sent_at));
   time.dateTime = new Date(message.sent_at).toISOString();
   time.title = new Date(message.sent_at).toLocaleString();
-  const body = make("div", "body", draw(message.content, { ...view.names, saidAt: message.sent_at }));
+  const names = { ...view.names, saidAt: message.sent_at };
+  const body = make("div", "body", draw(message.content, names));
+  if (author?.bot) stitch(body, message, names);
   if (message.flags & LOADING) body.append(make("p", "loading", dots(), `${message.author_name} is thinking…`));
   // Growing answers and the replacement of "is thinking" are edits on the wire, but not to readers.
   if (message.edited_at && !message.command && !author?.bot) {
@@ -124,7 +127,7 @@ function fill(item, message, grouped, view) {
 /** Tab reaches the actions from their message only, so that a long list has few tab stops. */
 export function reach(item, current) {
   item.classList.toggle("current", current);
-  for (const button of item.querySelectorAll(".actions button, .quoted")) button.tabIndex = current ? 0 : -1;
+  for (const button of item.querySelectorAll(".actions button, .quoted, .seam-close")) button.tabIndex = current ? 0 : -1;
 }
 
 function clock(at) {
@@ -205,6 +208,9 @@ function shownEmoji(emoji) {
 /** The reactions that one click adds. */
 const EMOJI = ["👍", "❤️", "😂", "🎉", "👀", "⛵"];
 
+/** One emoji: flags, skin tones and joined ones included. */
+const EMOJI_SIGN = /\p{RI}\p{RI}|[#*0-9]\uFE0F?\u20E3|\p{Extended_Pictographic}(?:\p{EMod}|\uFE0F)?(?:\u200D\p{Extended_Pictographic}(?:\p{EMod}|\uFE0F)?)*/u;
+
 function picker(message, view, bar) {
   const row = make("span", "picker", ...EMOJI.map((emoji) => {
     const button = make("button", "quiet", emoji);
@@ -213,8 +219,21 @@ function picker(message, view, bar) {
     button.addEventListener("click", () => view.react(message, emoji, true));
     return button;
   }));
+  row.append(anyEmoji((emoji) => view.react(message, emoji, true)));
   bar.replaceChildren(row);
   row.firstChild.focus();
+}
+
+/** A field for any emoji: the keyboard and the emoji picker of the system write into it. */
+function anyEmoji(react) {
+  const field = make("input", "any-emoji");
+  Object.assign(field, { type: "text", placeholder: "any", autocomplete: "off", maxLength: 32, title: "Type an emoji, or open the system's emoji picker: Windows + . or Ctrl + Cmd + Space" });
+  field.setAttribute("aria-label", "React with any emoji");
+  field.addEventListener("input", (event) => {
+    const emoji = field.value.match(EMOJI_SIGN)?.[0];
+    if (emoji && !event.isComposing) react(emoji);
+  });
+  return field;
 }
 
 /** Three moving dots. */

@@ -5,6 +5,7 @@ import { complain, forget, invite } from "./composer.js";
 import { drawMessages } from "./list.js";
 import { avatar, nameOf } from "./message.js";
 import { drawTyping } from "./questions.js";
+import { endSearch } from "./search.js";
 import { openJoin, openRoles } from "./roles.js";
 import { MANAGE_ROLES, at, channelHere, givableRoles, keep, mayManage, news, placeName, placesInOrder, presenceWords, signOf, world } from "./world.js";
 import { make } from "/dashboard/dom.js";
@@ -46,6 +47,7 @@ export function go(channel) {
   world.here = channel;
   keep("channel", channel);
   news.delete(channel);
+  endSearch();
   forget();
   drawPlace();
   at("draft").focus({ preventScroll: true });

@@ -14,6 +14,7 @@ use super::*;
 use crate::bot_process::{BotOrder, BotProcess, Counted, Refused};
 use crate::chaos::{Spells, Strikes};
 use crate::service::Options;
+use crate::setup::{Outcome, Typed};
 
 /// Timeout of each step.
 const SOON: Duration = Duration::from_secs(10);
@@ -36,10 +37,27 @@ impl BotProcess for Here {
     }
 }
 
+/// A setup that records how many values it received.
+#[derive(Default)]
+struct NoSetup(parking_lot::Mutex<Vec<usize>>);
+
+#[async_trait::async_trait]
+impl Setup for NoSetup {
+    async fn set(&self) -> Result<Vec<String>, String> {
+        Ok(vec!["DISCORD_BOT_TOKEN".to_owned()])
+    }
+
+    async fn set_up(&self, typed: Typed) -> Result<Outcome, String> {
+        self.0.lock().push(typed.values.len());
+        Ok(Outcome { findings: Vec::new(), written: true })
+    }
+}
+
 struct Place {
     service: Service,
     chaos: Arc<Chaos>,
     strikes: Arc<Strikes>,
+    setup: Arc<NoSetup>,
     closing: CancellationToken,
     addr: SocketAddr,
     client: Client,
@@ -56,7 +74,9 @@ impl Place {
         let bot = Arc::new(Here(Arc::clone(&strikes)));
         let chaos = Chaos::new(service.faults().clone(), spells, true, bot);
         let models = Neighbours::at(Vec::new(), None, Arc::new(Here(Arc::clone(&strikes))));
-        let breaking = Breaking { chaos: Arc::clone(&chaos), models, token: "token-of-the-page".into() };
+        let setup = Arc::new(NoSetup::default());
+        let given = Arc::clone(&setup) as _;
+        let breaking = Breaking { chaos: Arc::clone(&chaos), models, setup: given, token: "token-of-the-page".into() };
         let app = router(service.clone(), breaking).layer(axum::Extension(closing.clone()));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
         let addr = listener.local_addr().expect("an address");
@@ -65,7 +85,7 @@ impl Place {
             let served = axum::serve(listener, app).with_graceful_shutdown(closed.cancelled_owned());
             served.await.expect("serving");
         });
-        Self { service, chaos, strikes, closing, addr, client: Client::new(), serving }
+        Self { service, chaos, strikes, setup, closing, addr, client: Client::new(), serving }
     }
 
     fn url(&self, path: &str) -> String {

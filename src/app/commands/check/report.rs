@@ -85,6 +85,13 @@ impl Report {
         self.rows.iter().filter(|row| row.verdict == CheckStatus::Wrong).count()
     }
 
+    /// Returns the part, the status and the explanation of each row, without these secrets.
+    #[cfg(feature = "playground")]
+    pub fn rows(&self, secrets: &[SecretString]) -> Vec<(String, &'static str, String)> {
+        let shown = |row: &Row| (row.part.clone(), row.verdict.as_str(), masked(&row.why, secrets));
+        self.rows.iter().map(shown).collect()
+    }
+
     /// Returns the table as text, without these secrets.
     pub fn table(&self, secrets: &[SecretString]) -> String {
         let width = self.rows.iter().map(|row| row.part.chars().count()).max().unwrap_or(0);

@@ -45,3 +45,23 @@ async fn no_other_page_breaks_anything() {
     }
     assert_eq!(place.chaos.caused().ordered, 0);
 }
+
+#[tokio::test]
+async fn settings_are_set_up_from_the_page_only() {
+    let place = Place::open().await;
+    let typed = json!({"part": "model", "values": ["http://localhost:4000", "sk-1", "fast"]});
+    let send = async |token: &str, body: &Value| {
+        let request = place.request(Method::POST, "/playground/setup").header("x-staffai-chaos", token).json(body);
+        request.send().await.expect("an answer").status().as_u16()
+    };
+    assert_eq!(send("a guess", &typed).await, 403);
+    for (name, value) in [("origin", "http://evil.example"), ("host", "evil.example"), ("sec-fetch-site", "cross-site")]
+    {
+        let request = place.client.post(place.url("/playground/setup")).header("x-staffai-chaos", "token-of-the-page");
+        assert_eq!(request.header(name, value).json(&typed).send().await.unwrap().status(), 403, "{name}");
+    }
+    assert_eq!(send("token-of-the-page", &json!({"part": "model", "values": ["one"]})).await, 400);
+    assert_eq!(place.setup.0.lock().len(), 0);
+    assert_eq!(send("token-of-the-page", &typed).await, 200);
+    assert_eq!(*place.setup.0.lock(), [3]);
+}

@@ -3,8 +3,10 @@
 
 import { detailOf } from "./detail.js";
 import { ago, duration, make, rove, set } from "./dom.js";
+import { orderOf } from "./order.js";
 import { pastOf, treeAt, turnAt } from "./past.js";
-import { dotsOn } from "./path.js";
+import { dotsOn, sameClock } from "./path.js";
+import { peopleOf } from "./people.js";
 import { counters, figuresNow, showMoney, tilesOn } from "./tiles.js";
 import { travelOn } from "./travel.js";
 import { CHILDREN, treeView } from "./tree.js";
@@ -45,14 +47,19 @@ const WORDS = { ready: "ready", degraded: "degraded", standby: "standby", starti
 /**
  * Builds the board in `root` and keeps it up to date. All callbacks are optional: `nameOf(id)` returns the name for an
  * id, `told(readiness)` receives the readiness, `summed(total)` the totals of the tree, `followed(turns)` the newest
- * turns; `menu(node)` returns an element shown below an actor. The result has a method that marks an actor as struck.
+ * turns; `menu(node)` returns an element shown below an actor. `here`: the chat service runs on this machine. The result has a method that marks an actor as struck.
  */
-export function mountBoard(root, { nameOf = () => undefined, told = () => {}, summed = () => {}, followed = () => {}, menu } = {}) {
+export function mountBoard(root, { nameOf = () => undefined, told = () => {}, summed = () => {}, followed = () => {}, menu, here = false } = {}) {
   const board = build(root);
+  if (here) sameClock();
+  board.order = orderOf(() => board.last && showMoment(board));
+  board.people = peopleOf({ read, nameOf, chosen: (id) => findTurns(board, id), changed: (view) => showView(board, view) });
+  board.treeBox.before(board.people.choice, board.order.element);
+  board.treeBox.after(board.people.element);
   board.past = pastOf();
-  board.tree = treeView(board.treeList, { nameOf, menu, detail: (path) => detailOf(path, board.past) });
+  board.tree = treeView(board.treeList, { nameOf, menu, order: board.order, detail: (path) => detailOf(path, board.past) });
   board.figures = tilesOn(board.tiles);
-  board.turns = turnsView(board.turnList, board.axis);
+  board.turns = turnsView(board.turnList, board.axis, (turn, reached) => board.dots.replay(turn, reached));
   board.use = useOf(read, nameOf);
   board.money.append(board.use.element);
   board.dots = dotsOn(board.treeBox, board.tree.nameOf);
@@ -114,6 +121,19 @@ export function mountBoard(root, { nameOf = () => undefined, told = () => {}, su
   };
 }
 
+/** Shows the turns of a member or a channel. */
+function findTurns(board, id) {
+  board.find.value = id;
+  board.find.dispatchEvent(new Event("input"));
+  board.find.scrollIntoView({ block: "nearest" });
+  board.find.focus({ preventScroll: true });
+}
+
+/** Shows the tree, or the members or channels in its place. */
+function showView(board, view) {
+  for (const part of [board.order.element, board.treeBox, board.legend]) part.hidden = view !== "actors";
+}
+
 /** Time until the next poll; shorter while turns are in progress. */
 function pauseOf(board) {
   if (board.gone) {
@@ -155,7 +175,8 @@ function build(root) {
   const parts = make("ul", "parts");
   const key = make("p", "key", ...STRETCHES.map(([kind, label, title]) => entry(kind, label, title)), entry("visible", "first words", "from here on members can read along"));
   state.title = "ready, or degraded when it answers although the store, a model or a tool server is down; down when no shard is connected";
-  const tree = section("Supervision tree", "all actors, their supervisors and their states; click an actor for its history", [], treeBox, legend());
+  const signs = legend();
+  const tree = section("Supervision tree", "all actors, their supervisors and their states; click an actor for its history", [], treeBox, signs);
   const turns = section("Last turns", "each bar is a turn, from its acceptance to the last part of its answer; click one for its path", [], find, key, axis, none, turnList, all);
   const about = section("Parts", "the parts that readiness depends on: doors, shards, models, the store, tool servers", [], parts);
   const money = section("Limits and costs", "the use of each limit, and the usage of models", [], meters, spent);
@@ -166,7 +187,7 @@ function build(root) {
   root.classList.add("board");
   const top = make("div", "top-of-board", make("div", "status-row", status));
   root.append(make("div", "board-inner", top, tiles, make("div", "grid", left, right)));
-  return { root, top, state, stateNote, tiles, meters, spent, treeList, treeBox, axis, turnList, none, all, find, parts, money: money.element, treeSum: tree.sum, turnSum: turns.sum, partSum: about.sum };
+  return { root, top, legend: signs, state, stateNote, tiles, meters, spent, treeList, treeBox, axis, turnList, none, all, find, parts, money: money.element, treeSum: tree.sum, turnSum: turns.sum, partSum: about.sum };
 }
 
 function entry(kind, label, title) {
@@ -210,6 +231,7 @@ async function look(board) {
     showState(board, readiness);
     showMoney(board, turns);
     board.use.look();
+    if (seldom) board.people.look();
     board.followed(turns.turns.filter((turn) => !turn.earlier));
     showMoment(board);
   } catch (error) {

@@ -13,6 +13,16 @@ const MODEL = "llm_dispatcher";
 const PAUSE_MS = 5;
 /** A limit above this counts as unlimited. */
 const NO_LIMIT = 1e9;
+/** The number of stops before the limits: they have one time together. */
+const FIRST_STOPS = 3;
+/** Minimum and maximum time at a stop of a replay. */
+const REPLAY_MIN_MS = 350;
+const REPLAY_MAX_MS = 1600;
+/** The epoch of Discord's ids, and the maximum age of a message whose way is shown. */
+const DISCORD_EPOCH = 1_420_070_400_000;
+const UNDERWAY_MAX_MS = 10_000;
+
+let oneClock = false;
 
 /**
  * The stops that a turn has reached: `{actor, label, from, to, note}` in milliseconds since it was accepted; `to` is
@@ -22,7 +32,7 @@ export function stops(turn) {
   const end = turn.ended_ms;
   const known = turn.answered_ms ?? end;
   const out = [
-    { actor: turn.door, entry: true, label: "comes in", from: 0, to: 0 },
+    { actor: turn.door, entry: true, label: "comes in", from: -(underway(turn) ?? 0), to: 0 },
     { actor: "gateway", label: `decides: ${turn.trigger}`, from: 0, to: 0 },
     { actor: "journal", label: "records the turn", from: 0, to: 0 },
   ];
@@ -48,6 +58,18 @@ export function stops(turn) {
     out.push({ actor: `outbox:${turn.door}`, label: "posts it", from: turn.answered_ms, to: end });
   }
   return out;
+}
+
+/** The time from the post of a message to its record, where both have one clock: ids of Discord begin with a time. */
+function underway(turn) {
+  if (!oneClock || turn.door !== "discord" || !/^\d{15,20}$/.test(turn.message ?? "")) return null;
+  const took = Date.parse(turn.at) - (Number(BigInt(turn.message) >> 22n) + DISCORD_EPOCH);
+  return took >= 0 && took < UNDERWAY_MAX_MS ? took : null;
+}
+
+/** Tells that the chat service runs on this machine, so that its times can be compared with those of the program. */
+export function sameClock() {
+  oneClock = true;
 }
 
 function limitsAsked(counted) {
@@ -90,14 +112,47 @@ function stepStop(step, before, { to, cut }) {
   return { actor: step.kind === "model" ? MODEL : "tools", kind: step.kind, label: again + step.name, from: step.from_ms, to, note: notes.join(", "), failed };
 }
 
-/** Formats the stops as list items. */
+/**
+ * Joins stops of which only the sum has a time: those that record a moment are part of the next or the last stop with
+ * a duration. Each line has the numbers of its stops.
+ */
+function joined(all) {
+  const lines = [];
+  all.forEach((stop, n) => {
+    const last = lines.at(-1);
+    const moment = stop.to === stop.from && !stop.kind;
+    const opens = last && last.opens && last.from === stop.from;
+    const follows = moment && last && !last.failed && n < FIRST_STOPS;
+    if (opens || follows) {
+      last.actors.push(stop.actor);
+      last.labels.push(stop.label);
+      Object.assign(last, { to: stop.to, opens: moment && opens, note: [last.note, stop.note].filter(Boolean).join(", ") });
+      last.stops.push(n);
+    } else {
+      lines.push({ actors: [stop.actor], labels: [stop.label], from: stop.from, to: stop.to, note: stop.note ?? "", failed: stop.failed, opens: moment && n >= FIRST_STOPS, stops: [n] });
+    }
+  });
+  return lines;
+}
+
+/** Formats the stops as list items: each with its beginning and its duration. */
 export function pathLines(turn) {
-  const lines = stops(turn).map((stop) => {
-    const took = stop.to === null ? "now" : stop.to > stop.from ? duration(stop.to - stop.from) : `at ${duration(stop.from)}`;
-    const note = stop.note ? make("span", "stop-note", stop.note) : "";
-    return make("li", stop.failed ? "failed" : "", make("span", "stop-actor", stop.actor), make("span", "stop-label", stop.label), make("span", "took", took), note);
+  const all = stops(turn);
+  const lines = joined(all).map(({ actors, labels, from, to, note, failed, stops: numbers }) => {
+    const began = make("span", "began", from > 0 ? `+${duration(from)}` : "");
+    began.title = "when it began, after the turn was recorded";
+    const took = make("span", "took", to === null ? "now" : to > from ? duration(to - from) : from < 0 || to > 0 || numbers.length === 1 ? "< 1 ms" : "");
+    took.title = "how long it took";
+    const line = make("li", failed ? "failed" : "", make("span", "stop-actor", actors.join(", ")), make("span", "stop-label", labels.join(", ")), began, took, note ? make("span", "stop-note", note) : "");
+    line.dataset.stops = numbers.join(" ");
+    return line;
   });
   return make("ol", "path", ...lines);
+}
+
+/** The time that a replay spends at a stop: that of the turn, within bounds. */
+function replayed(stop) {
+  return Math.min(REPLAY_MAX_MS, Math.max(REPLAY_MIN_MS, (stop.to ?? stop.from) - stop.from));
 }
 
 /** Dots on a tree. `rowOf(stop)` returns the element of a row, if it exists. */
@@ -106,6 +161,8 @@ export function dotsOn(tree, rowOf) {
   const begun = new Set();
   let timer = null;
   let first = true;
+  /** Ends the replay; null if there is none. */
+  let replaying = null;
   const step = () => {
     const now = performance.now();
     for (const [number, dot] of going) {
@@ -155,6 +212,31 @@ export function dotsOn(tree, rowOf) {
       for (const number of begun) if (number < oldest) begun.delete(number);
       first = false;
       if (going.size > 0) timer ??= setInterval(step, STEP_MS / 2);
+    },
+    /** Shows the way of an ended turn again; `reached(n)` is called at each stop, and without a number at the end. */
+    replay: (turn, reached) => {
+      replaying?.();
+      const dot = { stops: stops(turn), at: 0, element: make("i", "traveller replayed") };
+      dot.element.setAttribute("aria-hidden", "true");
+      tree.append(dot.element);
+      let timer = 0;
+      replaying = () => {
+        clearTimeout(timer);
+        dot.element.remove();
+        replaying = null;
+        reached();
+      };
+      const go = () => {
+        if (dot.at >= dot.stops.length) {
+          replaying();
+          return;
+        }
+        move(tree, dot, rowOf);
+        reached(dot.at);
+        timer = setTimeout(go, replayed(dot.stops[dot.at]));
+        dot.at += 1;
+      };
+      go();
     },
     /** True if any dot is moving. */
     busy: () => going.size > 0,

@@ -14,7 +14,9 @@ export function travelOn(went) {
   const back = make("button", "quiet back-to-now", "Back to now");
   back.type = "button";
   back.hidden = true;
-  const box = make("div", "travel-box", line, slider);
+  const kills = make("div", "kills");
+  kills.setAttribute("aria-hidden", "true");
+  const box = make("div", "travel-box", line, kills, slider);
   const ended = make("p", "travel-breaks");
   ended.hidden = true;
   const element = make("div", "", box, ended);
@@ -61,6 +63,7 @@ export function travelOn(went) {
       slider.value = String(n);
       const reach = { from: samples[0]?.at ?? 0, to: samples.at(-1)?.at ?? 0, every: past.every() };
       draw(line, rises(past.figures((one) => one.turns)), { ...reach, sum: true, marks: [...restartsOf(samples), ...past.breaks().map((one) => [one.to, 1])] });
+      drawKills(kills, past.breaks(), reach);
       const breaks = past.breaks().map(toldOf);
       set(ended, breaks.length > 1 ? `${breaks.at(-1)} (and ${breaks.length - 1} earlier)` : breaks.join(""));
       ended.title = breaks.join("\n");
@@ -70,6 +73,19 @@ export function travelOn(went) {
       tell();
     },
   };
+}
+
+/** Draws a mark for the end of each process. */
+function drawKills(box, breaks, { from, to }) {
+  const places = breaks.map((one) => Math.min(100, Math.max(0, ((one.from - from) / Math.max(1, to - from)) * 100)));
+  const told = places.map((place) => place.toFixed(1)).join(" ");
+  if (box.dataset.told === told) return;
+  box.dataset.told = told;
+  box.replaceChildren(...places.map((place) => {
+    const mark = make("i", "kill-mark");
+    mark.style.left = `${place}%`;
+    return mark;
+  }));
 }
 
 /** Describes the end of one process. */

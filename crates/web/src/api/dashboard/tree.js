@@ -15,10 +15,11 @@ const BAD = new Set(["failed", "stopped"]);
 
 /**
  * Creates a tree in `list`. `nameOf` returns the name for an id. `detail(path)` returns the content below a clicked
- * actor: an `element`, and `show` to refresh it; `menu(node)` may return an element above that.
+ * actor: an `element`, and `show` to refresh it; `menu(node)` may return an element above that. `order` may list actors
+ * in another order.
  */
-export function treeView(list, { nameOf, detail, menu }) {
-  const view = { list, nameOf, detail, menu, rows: new Map(), open: new Set(), wounds: new Map(), away: null, asked: null, detailed: null, last: null, still: false };
+export function treeView(list, { nameOf, detail, menu, order }) {
+  const view = { list, order, nameOf, detail, menu, rows: new Map(), open: new Set(), wounds: new Map(), away: null, asked: null, detailed: null, last: null, still: false };
   return {
     /**
      * Marks an actor as struck by a `crash`, a `freeze` or a `flood`: it is red for a moment, or if frozen until its
@@ -97,7 +98,9 @@ function show(view) {
     node.children.forEach(count);
   };
   count(view.last);
-  walk(view, flat, view.last, { guides: "", last: true, depth: 0 });
+  const listed = view.order?.list(view.last, (node) => readable(node.name, view.nameOf));
+  if (listed) flat.push(...listed.map((node) => ({ key: node.path, node, branch: "" })));
+  else walk(view, flat, view.last, { guides: "", last: true, depth: 0 });
   place(view, flat);
   return total;
 }

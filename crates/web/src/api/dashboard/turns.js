@@ -21,11 +21,11 @@ const KINDS = { gate: "decision about" };
 /** The text in the bar of a turn without an answer. */
 const WORDS = { refused: "refused", dropped: "dropped", failed: "failed", cancelled: "cancelled" };
 
-/** Creates timelines in `list`, with the scale in `axis`. */
-export function turnsView(list, axis) {
+/** Creates timelines in `list`, with the scale in `axis`; `replay(turn, reached)` shows the way of a turn again. */
+export function turnsView(list, axis, replay) {
   const rows = new Map();
   return {
-    show: (turns) => show({ list, axis, rows }, turns),
+    show: (turns) => show({ list, axis, rows, replay }, turns),
     /** Opens the turn that answers this message; returns true if it is shown. */
     open: (message) => {
       for (const row of rows.values()) if (row.message !== message) row.details.open = false;
@@ -53,7 +53,7 @@ function show(view, turns) {
   for (const turn of turns) {
     let row = view.rows.get(keyOf(turn));
     if (!row) {
-      row = newRow(turn);
+      row = newRow(turn, view.replay);
       view.rows.set(keyOf(turn), row);
     }
     fill(row, turn, full);
@@ -96,7 +96,7 @@ function drawAxis(axis, full, any) {
   axis.replaceChildren(...labels.map((label) => make("span", "", label)));
 }
 
-function newRow(turn) {
+function newRow(turn, replay) {
   const parts = {
     sign: make("span", "sign"), trigger: make("span", "trigger"), bar: make("span", "bar"), took: make("span", "took"), when: make("span", "when"),
     more: make("div", "more-of-turn"), texts: make("div", "texts-of-turn"),
@@ -108,7 +108,7 @@ function newRow(turn) {
   parts.when.title = "when it was accepted";
   const head = make("summary", "turn-head", parts.sign, number, parts.trigger, parts.bar, parts.took, parts.when);
   const details = make("details", "turn", head, parts.more, parts.texts);
-  const row = { element: make("li", "arrived", details), details, parts, told: "", message: turn.message, turn };
+  const row = { element: make("li", "arrived", details), details, parts, told: "", message: turn.message, turn, replay };
   const read = () => details.open && !row.turn.earlier && showTexts(parts.texts, row.turn);
   details.addEventListener("toggle", () => {
     read();
@@ -147,7 +147,7 @@ function fill(row, turn, full) {
   parts.bar.replaceChildren(...pieces);
   parts.bar.classList.toggle("over", endOf(turn) > full);
   parts.bar.title = stretches(turn).map((piece) => `${piece.label}: ${duration(piece.to - piece.from)}`).join("\n");
-  parts.more.replaceChildren(...explained(turn));
+  parts.more.replaceChildren(...explained(row));
   if (details.open && !turn.earlier) showTexts(parts.texts, turn);
 }
 
@@ -169,12 +169,24 @@ function stretches(turn) {
   return out.filter((piece) => piece.to > piece.from);
 }
 
-function explained(turn) {
+/** The button that shows the way of an ended turn again, on the tree and in the list of its stops. */
+function replayButton(row, path) {
+  const button = make("button", "quiet replay", "▶ Replay");
+  Object.assign(button, { type: "button", title: "Shows the way of this turn through the tree again" });
+  button.addEventListener("click", () => row.replay(row.turn, (at) => {
+    for (const line of path.children) line.classList.toggle("now", at !== undefined && line.dataset.stops.split(" ").includes(String(at)));
+  }));
+  return button;
+}
+
+function explained(row) {
+  const { turn } = row;
   const ends = [];
   if (turn.visible_ms !== null) ends.push(make("p", "", make("i", "swatch visible"), `first words visible after ${duration(turn.visible_ms)}`));
   ends.push(make("p", "", `${turn.outcome}${turn.reason ? `: ${turn.reason}` : ""}, ${new Date(turn.at).toLocaleTimeString()}`));
   ends.push(make("p", "", spentWhere(turn)), make("p", "ids", idsOf(turn)));
-  return [pathLines(turn), ...ends];
+  const path = pathLines(turn);
+  return [path, ...(turn.ended_ms !== null ? [replayButton(row, path)] : []), ...ends];
 }
 
 /** Summarizes the time of a turn in one line. */
