@@ -187,9 +187,9 @@ fn operators_are_those_with_a_super_role_and_those_who_are_named() {
         let world = World::with(Setup::new().set("SUPER_ROLE_IDS", role)).await;
         for name in ["status", "refresh_status"] {
             let refusal = world.tells("Ada", name, &[]).await;
-            assert!(refusal.contains("for those who run this bot"), "{name}: {refusal}");
+            assert!(refusal.contains("only for operators of this bot"), "{name}: {refusal}");
             let answer = world.told(world.runs("Chloe", "general", name, &[])).await;
-            assert!(!answer.content.contains("for those who run this bot"), "{name}");
+            assert!(!answer.content.contains("only for operators of this bot"), "{name}");
         }
         assert!(world.service.sets_role(world.member("Chloe"), world.member("Ben"), role, true));
         let answer = world.told(world.runs("Ben", "general", "status", &[])).await;
@@ -276,7 +276,7 @@ fn a_member_chooses_the_model_that_answers() {
         world.start().await;
         world.talks("Ada", "help", "hello").await;
         assert_eq!(world.model.last().body["model"], "scripted");
-        assert!(world.tells("Ada", "model", &[]).await.contains("`deep`, which is not there any more"));
+        assert!(world.tells("Ada", "model", &[]).await.contains("`deep`, which no longer exists"));
         assert!(world.tells("Ada", "model", &[("row", 3, "default")]).await.contains("`scripted` now"));
         assert!(world.tells("Ada", "model", &[]).await.contains("the default model"));
     });
@@ -388,8 +388,8 @@ fn a_guild_that_is_not_served_gets_one_sentence() {
     story(async {
         let world = World::with(Setup::new().set("STAFFAI_DISCORD__GUILDS", "5")).await;
         let answer = world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
-        assert!(answer.content.starts_with("Sorry, those who run me"), "{}", answer.content);
-        assert!(world.tells("Chloe", "status", &[]).await.starts_with("Sorry, those who run me"));
+        assert!(answer.content.starts_with("Sorry, my operators"), "{}", answer.content);
+        assert!(world.tells("Chloe", "status", &[]).await.starts_with("Sorry, my operators"));
         let again = world.says("Ada", "general", "@staffai hello?");
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(world.answers(again).is_empty(), "once is enough");

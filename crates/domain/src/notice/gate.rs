@@ -77,7 +77,7 @@ const ENGLISH: Words = Words {
         "Approved; for one hour, identical calls run here without a question. `/approvals` withdraws this.",
         "Denied: it does not run.",
     ],
-    unknown: "There is nothing left to decide here.",
+    unknown: "There is nothing to decide here any more.",
     wrong_place: "Please decide this in the channel in which it was asked.",
     not_yours: |who| format!("Only {who} can decide this."),
     decided: "This was decided already.",
