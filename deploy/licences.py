@@ -27,7 +27,7 @@ Made by `deploy/licences.py > docs/licences.md`; a test keeps it current. staffa
 
 ## Fonts
 
-Formulas are drawn with the fonts of KaTeX, which a release with the feature `latex` carries.
+A release with the feature `latex` contains the fonts of KaTeX, for formulas.
 
 | fonts | from | licence |
 |---|---|---|
@@ -36,8 +36,7 @@ Formulas are drawn with the fonts of KaTeX, which a release with the feature `la
 CRATES = """
 ## Crates
 
-All crates that a release for Linux is built of, with all features. Where a crate offers several licences, each of those that
-are accepted here (`deny.toml`) may be chosen.
+The crates in a release for Linux with all features. If a crate offers several licences, any one that `deny.toml` accepts applies.
 
 | crate | licence |
 |---|---|

@@ -281,7 +281,6 @@ const CLIENTS: [(&str, &str, &str); 9] = [
 
 #[test]
 fn the_clients_of_the_guide_are_those_that_the_tests_run_in_their_versions() {
-    let file = |path: &str| std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
     let (pypi, npm) = (file("tests/requirements.txt"), file("tests/mcp/servers/package.json"));
     let npm: serde_json::Value = serde_json::from_str(&npm).unwrap();
     let mut text = String::from("\n");
@@ -299,4 +298,77 @@ fn the_clients_of_the_guide_are_those_that_the_tests_run_in_their_versions() {
     }
     text.push('\n');
     same("clients", &text);
+}
+
+/// Returns the text of a file of the repository.
+fn file(path: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+#[test]
+fn every_slash_command_is_in_the_guide() {
+    let guide = file("docs/operators-guide.md");
+    let missing: Vec<_> = domain::command::CommandKind::ALL
+        .iter()
+        .map(|kind| kind.name())
+        .filter(|name| !guide.lines().any(|line| line.starts_with(&format!("| `/{name}"))))
+        .collect();
+    assert!(missing.is_empty(), "docs/operators-guide.md has no row for {missing:?}");
+}
+
+#[test]
+fn every_command_of_the_program_is_in_the_readme() {
+    let help = std::process::Command::new(env!("CARGO_BIN_EXE_staffai")).arg("--help").output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let (_, commands) = help.split_once("Commands:\n").unwrap();
+    let names = commands.lines().take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("    "));
+    let names: Vec<&str> =
+        names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect();
+    assert!(names.len() > 10, "{help}");
+    let readme = file("README.md");
+    let rows: Vec<&str> = readme.lines().filter(|line| line.starts_with("| `staffai ")).collect();
+    let in_a_row = |name: &str| {
+        rows.iter().any(|row| {
+            let commands = row.split('|').nth(1).unwrap_or_default().split('`').skip(1).step_by(2);
+            commands.flat_map(|text| text.trim_start_matches("staffai ").split(' ').next()).any(|word| word == name)
+        })
+    };
+    let missing: Vec<&&str> = names.iter().filter(|name| !in_a_row(name)).collect();
+    assert!(missing.is_empty(), "the commands of README.md lack {missing:?}");
+}
+
+#[test]
+fn every_endpoint_of_the_api_is_in_the_guide() {
+    let description: serde_json::Value = serde_json::from_str(&file("crates/terminal/src/openapi.json")).unwrap();
+    let pages = file("docs/api.md") + &file("docs/guide/watching.md");
+    let paths: Vec<&String> = description["paths"].as_object().unwrap().keys().collect();
+    let named = |path: &str| {
+        ["`", " ", "?"]
+            .iter()
+            .any(|end| [path, &path["/api/v1".len()..]].iter().any(|path| pages.contains(&format!("{path}{end}"))))
+    };
+    let missing: Vec<&&String> = paths.iter().filter(|path| !named(path)).collect();
+    assert!(paths.len() > 15 && missing.is_empty(), "no page describes {missing:?}");
+}
+
+#[test]
+fn the_alerts_of_the_guide_are_those_of_the_rules() {
+    let rules = file("deploy/prometheus/staffai.rules.yaml");
+    let alerts: Vec<(&str, &str)> = rules
+        .split("- alert: ")
+        .skip(1)
+        .map(|rule| (rule.lines().next().unwrap_or_default(), rule))
+        .map(|(name, rule)| (name, if rule.contains("severity: critical") { "critical" } else { "warning" }))
+        .collect();
+    let page = file("docs/guide/watching.md");
+    let rows: Vec<(&str, &str)> = page
+        .lines()
+        .filter(|line| line.starts_with("| `Staffai"))
+        .map(|line| line.split(" | ").collect::<Vec<_>>())
+        .map(|cells| (cells[0].trim_matches(['|', ' ', '`']), cells[1]))
+        .collect();
+    let (mut alerts, mut rows) = (alerts, rows);
+    alerts.sort_unstable();
+    rows.sort_unstable();
+    assert_eq!(alerts, rows, "docs/guide/watching.md lists other alerts than the rules");
 }

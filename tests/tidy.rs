@@ -11,6 +11,9 @@ mod source;
 #[path = "tidy/crates.rs"]
 mod crates;
 
+#[path = "tidy/book.rs"]
+mod book;
+
 #[path = "tidy/circles.rs"]
 mod circles;
 

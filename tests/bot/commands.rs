@@ -136,7 +136,7 @@ fn help_names_what_one_may_run() {
     story(async {
         let world = World::begin().await;
         insta::assert_snapshot!(world.tells("Ada", "help", &[]).await, @r"
-        I answer when you mention me or reply to one of my messages. I know what you and I said in this channel lately, and nothing of what others said to me or of other channels, except a message that you reply to.
+        I answer when you mention me or reply to one of my messages. I know what you and I said in this channel lately, and nothing from other members or channels, except a message that you reply to.
 
         **What you can run** (only you see the answers)
         - `/help`: What I do, how to talk to me, and what you may run
@@ -145,11 +145,11 @@ fn help_names_what_one_may_run() {
         - `/usage`: What you have used, and what is left
         - `/forget`: Forget everything that I keep about you
         - `/export`: Get everything that I keep about you as a file
-        - `/remember`: Tell me something about you that I shall remember here
-        - `/memories`: What you told me to remember, and forget some of it
+        - `/remember`: Tell me a fact to remember in this channel
+        - `/memories`: List the facts that I remember for you, or delete one
         - `/tools`: The tools that I can use
 
-        **What I keep**: our last messages in each channel, for a while; what you told me to remember; your choice of a model; how many tokens you used. It stays in this bot's own store; what you ask goes to the model that answers. `/export` shows you all of it, `/forget` takes it away.
+        **What I keep**: our last messages in each channel, for a while; what you told me to remember; your choice of a model; how many tokens you used. It stays in this bot's own store; your questions are sent to the model that answers. `/export` shows you all of it, `/forget` deletes it.
         ");
         // She is configured as an operator.
         assert!(world.tells("Chloe", "help", &[]).await.contains("`/status`"));
@@ -166,14 +166,14 @@ fn commands_are_offered_and_answered_in_the_language_of_their_caller() {
         let world = World::with(setup).await;
         let help = world.tells("Ada", "help", &[]).await;
         assert!(help.starts_with("Ich antworte") && help.contains("- `/forget`: Alles vergessen"), "{help}");
-        assert!(world.tells("Ada", "status", &[]).await.contains("ist für die, die diesen Bot betreiben"));
+        assert!(world.tells("Ada", "status", &[]).await.contains("ist nur für die Betreiber dieses Bots"));
         let status = world.told(world.runs("Chloe", "general", "status", &[])).await;
         assert_eq!(status.embeds[0]["description"], "Alle Teile laufen.");
         let commands = world.offers().await;
         let usage = commands.iter().find(|command| command["name"] == "usage").unwrap();
         let told = [&usage["description"], &usage["description_localizations"]["de"]];
         assert_eq!(told, ["What you have used, and what is left", "Was du verbraucht hast und was übrig ist"]);
-        assert_eq!(usage["options"][0]["description_localizations"]["es-419"], "Otra persona; solo para operadores");
+        assert_eq!(usage["options"][0]["description_localizations"]["es-419"], "Otro miembro; solo para operadores");
     });
 }
 
@@ -187,9 +187,9 @@ fn operators_are_those_with_a_super_role_and_those_who_are_named() {
         let world = World::with(Setup::new().set("SUPER_ROLE_IDS", role)).await;
         for name in ["status", "refresh_status"] {
             let refusal = world.tells("Ada", name, &[]).await;
-            assert!(refusal.contains("for those who run this bot"), "{name}: {refusal}");
+            assert!(refusal.contains("only for operators of this bot"), "{name}: {refusal}");
             let answer = world.told(world.runs("Chloe", "general", name, &[])).await;
-            assert!(!answer.content.contains("for those who run this bot"), "{name}");
+            assert!(!answer.content.contains("only for operators of this bot"), "{name}");
         }
         assert!(world.service.sets_role(world.member("Chloe"), world.member("Ben"), role, true));
         let answer = world.told(world.runs("Ben", "general", "status", &[])).await;
@@ -234,7 +234,7 @@ fn a_new_conversation_knows_nothing_unless_it_is_replied_to() {
         world.answer_to(said).await;
         assert!(world.model.last().shows("Heron"), "a reply brings that one back");
         world.tells("Ada", "new", &[]).await;
-        assert!(world.tells("Ada", "new", &[]).await.starts_with("There was nothing"));
+        assert!(world.tells("Ada", "new", &[]).await.starts_with("There is nothing to do"));
     });
 }
 
@@ -276,7 +276,7 @@ fn a_member_chooses_the_model_that_answers() {
         world.start().await;
         world.talks("Ada", "help", "hello").await;
         assert_eq!(world.model.last().body["model"], "scripted");
-        assert!(world.tells("Ada", "model", &[]).await.contains("`deep`, which is not there any more"));
+        assert!(world.tells("Ada", "model", &[]).await.contains("`deep`, which no longer exists"));
         assert!(world.tells("Ada", "model", &[("row", 3, "default")]).await.contains("`scripted` now"));
         assert!(world.tells("Ada", "model", &[]).await.contains("the default model"));
     });
@@ -336,7 +336,7 @@ fn only_rows_that_the_operator_names_can_be_chosen() {
         let world = World::without_bot(setup).await;
         write_models(&world, &folder, &["scripted", "deep"]);
         world.start().await;
-        assert!(world.tells("Ada", "model", &[]).await.ends_with("There is no other to choose."));
+        assert!(world.tells("Ada", "model", &[]).await.ends_with("There is no other model to choose."));
         assert!(world.tells("Ada", "model", &[("row", 3, "deep")]).await.contains("no model `deep`"));
     });
 }
@@ -378,7 +378,7 @@ fn an_administrator_is_no_operator() {
     story(async {
         let world = World::with(Setup::new().set("STAFFAI_DISCORD__OPERATORS", "")).await;
         let refusal = world.tells("Chloe", "status", &[]).await;
-        assert_eq!(refusal, "`/status` is for those who run this bot.");
+        assert_eq!(refusal, "`/status` is only for operators of this bot.");
         assert!(world.offers().await.iter().all(|command| command["name"] != "status"), "no member could run it");
     });
 }
@@ -388,8 +388,8 @@ fn a_guild_that_is_not_served_gets_one_sentence() {
     story(async {
         let world = World::with(Setup::new().set("STAFFAI_DISCORD__GUILDS", "5")).await;
         let answer = world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
-        assert!(answer.content.starts_with("Sorry, those who run me"), "{}", answer.content);
-        assert!(world.tells("Chloe", "status", &[]).await.starts_with("Sorry, those who run me"));
+        assert!(answer.content.starts_with("Sorry, my operators"), "{}", answer.content);
+        assert!(world.tells("Chloe", "status", &[]).await.starts_with("Sorry, my operators"));
         let again = world.says("Ada", "general", "@staffai hello?");
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(world.answers(again).is_empty(), "once is enough");
@@ -422,15 +422,15 @@ fn nothing_of_what_a_member_said_is_left_after_forget() {
         insta::assert_snapshot!(world.tells("Ada", "forget", &[]).await, @r"
         **Forgotten**
         - 2 conversations with 4 messages
-        - what you asked behind 2 messages of mine
+        - the questions that 2 messages of mine answered
         - your words in 1 conversation of others who replied to my answers to you
         - your choice of a model
         - how many tokens you used
 
         **Kept, and why**
-        - your limits and any restriction, with their times: forgetting is no way around them
-        - for an hour, the bare ids of messages that I answered: so that none is answered twice
-        - the messages in the channels: they stay where they were said, and yours are yours to delete
+        - your limits and any restriction, with their times: `/forget` does not end them
+        - for an hour, the ids of messages that I answered, so that I answer none twice
+        - the messages in the channels: they stay there, and you can delete yours
         ");
         assert!(world.tells("Ada", "forget", &[]).await.starts_with("I kept nothing about you"));
         world.talks("Ada", "general", "hello again").await;

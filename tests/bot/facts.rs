@@ -187,7 +187,7 @@ fn members_see_their_facts_take_one_back_export_them_and_are_forgotten() {
         let world = world_of(Setup::new()).await;
         obeys(&world);
         let [general, help] = ["general", "help"].map(|name| world.channel(name));
-        assert!(world.tells("Ada", "memories", &[]).await.starts_with("You told me nothing"));
+        assert!(world.tells("Ada", "memories", &[]).await.starts_with("I remember no facts"));
         assert!(world.tells("Ada", "remember", &[]).await.contains("`/remember fact:`"));
         assert!(
             world.tells("Ada", "remember", &[("fact", 3, "dog Rex")]).await.starts_with("I will remember that here")
@@ -197,7 +197,7 @@ fn members_see_their_facts_take_one_back_export_them_and_are_forgotten() {
         assert!(world.tells("Ada", "remember", &[("fact", 3, "dog Rex")]).await.starts_with("I remember that already"));
         let dog = world.tells("Ada", "memories", &[]).await;
         let dog = dog.split_once("`dog Rex` (").and_then(|(_, rest)| rest.split_once(')')).unwrap().0.to_owned();
-        assert_eq!(world.tells("Ada", "memories", &[("forget", 3, &dog)]).await, "It is forgotten.");
+        assert_eq!(world.tells("Ada", "memories", &[("forget", 3, &dog)]).await, "I have forgotten it.");
         for (who, channel, fact) in
             [("Ada", general, "boat Heron"), ("Ada", help, "cat Tom"), ("Ben", general, "boat Swan")]
         {
@@ -209,8 +209,8 @@ fn members_see_their_facts_take_one_back_export_them_and_are_forgotten() {
         let forget = |id: &str| [("forget", 3, id.to_owned())];
         let asked = forget(id);
         let asked: Vec<(&str, u64, &str)> = asked.iter().map(|(name, kind, id)| (*name, *kind, id.as_str())).collect();
-        assert!(world.tells("Ben", "memories", &asked).await.starts_with("There is no such fact of yours"));
-        assert_eq!(world.tells("Ada", "memories", &asked).await, "It is forgotten.");
+        assert!(world.tells("Ben", "memories", &asked).await.starts_with("I remember no such fact"));
+        assert_eq!(world.tells("Ada", "memories", &asked).await, "I have forgotten it.");
         assert_eq!(searches(&world, "Ada", help, "cat").await, "Nothing is remembered of this member here.");
         assert!(world.tells("Ada", "export", &[]).await.contains("1 fact that you told me to remember"));
         let told = world.tells("Ada", "forget", &[]).await;

@@ -154,7 +154,7 @@ fn the_terminal_talks_to_the_same_bot() {
         }
         insta::assert_snapshot!(String::from_utf8(told).unwrap(), @"
         We start over here: I no longer know what we said in this channel. If you reply to one of my older messages I see that one again.
-        I do not know this command. The list that you see may be an old one; `/help` names all that I know.
+        I do not know this command. Your list of commands may be outdated; `/help` lists all of them.
         heard: what did I say?
         ");
         let mut status = Vec::new();

@@ -272,7 +272,7 @@ fn a_tool_that_changed_waits_for_an_operator() {
         );
         assert!(show.contains("held back: the tool is not what it was"), "{show}");
         assert!(
-            world.tells("Ada", "refresh_tools", &[]).await.contains("those who run this bot"),
+            world.tells("Ada", "refresh_tools", &[]).await.contains("only for operators of this bot"),
             "members may not accept it"
         );
         world.tells("Chloe", "refresh_tools", &[]).await;

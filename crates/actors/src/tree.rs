@@ -204,7 +204,7 @@ const fn template(kind: ActorKind, prefix: &'static str, of: Instances, role: &'
 pub static TREE: Row = Row {
     kind: ActorKind::Root,
     name: Name::Fixed(ROOT),
-    role: "gives up with exit 70 when a branch keeps failing",
+    role: "the root supervisor; ends the process with exit 70 if a branch keeps failing",
     restart: Restart::Permanent,
     backoff: QUICK,
     intensity: Intensity { restarts: 5, period: Duration::from_secs(60) },
@@ -214,32 +214,32 @@ pub static TREE: Row = Row {
     stop_within: Duration::from_secs(10),
     mailbox: Mailbox::NONE,
     children: &[
-        leaf(ActorKind::Ops, "ops", "healthz, readyz, metrics, the living tree; a line about the tree every minute"),
+        leaf(ActorKind::Ops, "ops", "serves health, metrics and the live tree; logs tree.health every minute"),
         template(
             ActorKind::Listener,
             "listener",
             Instances::Number,
-            "serves the same at a further address, such as the port that clients of Ollama expect",
+            "serves the same at an additional address, such as the port of Ollama clients",
         ),
-        leaf(ActorKind::Journal, "journal", "custody of every accepted turn until its answer is posted")
+        leaf(ActorKind::Journal, "journal", "the write-ahead log of turns; owns each turn until its answer is posted")
             .with(mailbox::JOURNAL),
         template(
             ActorKind::Outbox,
             "outbox",
             Instances::Door,
-            "the only way out of a door: order per channel, budgets, nonce, retries, typing",
+            "sends all posts of a door: order per channel, budgets, nonces, retries, typing",
         )
         .with(mailbox::OUTBOX),
         leaf(
             ActorKind::RateLimiter,
             "rate_limiter",
-            "lets turns through within the limits, and settles what they took",
+            "reserves and settles the tokens and messages of turns; refuses turns over a limit",
         )
         .with(mailbox::RATE_LIMITER),
         leaf(
             ActorKind::RestrictionSweeper,
             "restriction_sweeper",
-            "gives the role of restricted members; lifts it on time",
+            "gives members the restricted role, and removes it on time",
         )
         .with(mailbox::RESTRICTION_SWEEPER),
         Row {
@@ -247,32 +247,35 @@ pub static TREE: Row = Row {
             handles_within: BRANCH_HANDLES_WITHIN,
             stop_within: BRANCH_STOPS,
             children: &[
-                leaf(ActorKind::ToolCache, "tool_cache", "makes the one catalogue of what all sources offer")
-                    .with(mailbox::TOOL_CACHE),
+                leaf(ActorKind::ToolCache, "tool_cache", "builds the catalogue of all tools").with(mailbox::TOOL_CACHE),
                 leaf(
                     ActorKind::Approvals,
                     "approvals",
-                    "asks people about calls that wait for a yes, and keeps what they allow",
+                    "requests approvals of tool calls; stores decisions and allowances",
                 )
                 .with(mailbox::APPROVALS),
-                leaf(ActorKind::Providers, "providers", "listens for processes that provide tools over NATS"),
+                leaf(
+                    ActorKind::Providers,
+                    "providers",
+                    "reads announcements of processes that provide tools over NATS",
+                ),
                 template(
                     ActorKind::Mcp,
                     "mcp",
                     Instances::Server,
-                    "keeps the connection to one tool server: retries, breaker, its list of tools",
+                    "owns the connection to one tool server: retries, breaker, tool list",
                 )
                 .with(mailbox::MCP),
             ],
-            ..leaf(
-                ActorKind::Tools,
-                "tools",
-                "starts an actor for each tool server: configured ones, and processes that announce themselves",
-            )
-            .with(mailbox::TOOLS)
+            ..leaf(ActorKind::Tools, "tools", "starts an actor for each tool server, configured or announced over NATS")
+                .with(mailbox::TOOLS)
         },
-        leaf(ActorKind::LlmDispatcher, "llm_dispatcher", "model permits, breakers, the order of fallbacks")
-            .with(mailbox::LLM_DISPATCHER),
+        leaf(
+            ActorKind::LlmDispatcher,
+            "llm_dispatcher",
+            "grants model permits; holds circuit breakers and the fallback order",
+        )
+        .with(mailbox::LLM_DISPATCHER),
         Row {
             intensity: BRANCH,
             handles_within: BRANCH_HANDLES_WITHIN,
@@ -283,40 +286,28 @@ pub static TREE: Row = Row {
                     ActorKind::Conversation,
                     "conversation",
                     Instances::Place,
-                    "a lane for each user: one turn at a time in a lane, lanes side by side",
+                    "one lane per member: one turn at a time in a lane, lanes run concurrently",
                 )
                 .with(mailbox::CONVERSATION)
             }],
-            ..leaf(
-                ActorKind::Conversations,
-                "conversations",
-                "routes a turn to its conversation; an idle one asks to be forgotten",
-            )
-            .with(mailbox::CONVERSATIONS)
+            ..leaf(ActorKind::Conversations, "conversations", "routes turns to conversations; stops idle ones")
+                .with(mailbox::CONVERSATIONS)
         },
-        leaf(ActorKind::PresenceScheduler, "presence_scheduler", "how the bot is shown: hours, days, a line of status")
-            .with(mailbox::SIGNAL),
         leaf(
-            ActorKind::Commands,
-            "commands",
-            "what members run beside talking: a task for each, answered to its caller alone",
-        )
-        .with(mailbox::COMMANDS),
-        leaf(ActorKind::Reporter, "reporter", "posts what was used, once in each interval"),
-        leaf(ActorKind::Timers, "timers", "asks what is to be asked at certain times"),
-        leaf(
-            ActorKind::ConfigWatcher,
-            "config_watcher",
-            "reads changed files again, and puts them in force when they are right",
+            ActorKind::PresenceScheduler,
+            "presence_scheduler",
+            "decides the bot's presence: active hours and status line",
         )
         .with(mailbox::SIGNAL),
-        leaf(ActorKind::Gateway, "gateway", "the one way in: triage, permit, journal").with(mailbox::GATEWAY),
-        template(
-            ActorKind::Source,
-            "source",
-            Instances::Door,
-            "keeps the connection of a door whose platform needs no more than one",
-        ),
+        leaf(ActorKind::Commands, "commands", "runs slash commands, one task each; only the caller sees the answer")
+            .with(mailbox::COMMANDS),
+        leaf(ActorKind::Reporter, "reporter", "posts a usage report once per interval"),
+        leaf(ActorKind::Timers, "timers", "starts the turns of due timers"),
+        leaf(ActorKind::ConfigWatcher, "config_watcher", "reloads changed files if all of them are valid")
+            .with(mailbox::SIGNAL),
+        leaf(ActorKind::Gateway, "gateway", "accepts the events of all doors: triage, permit, journal")
+            .with(mailbox::GATEWAY),
+        template(ActorKind::Source, "source", Instances::Door, "owns the connection of a door that needs only one"),
         Row {
             intensity: BRANCH,
             handles_within: BRANCH_HANDLES_WITHIN,
@@ -325,7 +316,7 @@ pub static TREE: Row = Row {
                 leaf(
                     ActorKind::IdentifyQueue,
                     "identify_queue",
-                    "asks Discord for its advice; lets shards identify within max_concurrency and the daily budget",
+                    "asks Discord for the shard count; limits identifies to max_concurrency and the daily budget",
                 )
                 .with(mailbox::IDENTIFY_QUEUE),
                 template(
@@ -335,7 +326,7 @@ pub static TREE: Row = Row {
                     "owns one gateway connection: resume, backoff, stored session, catch-up",
                 ),
             ],
-            ..leaf(ActorKind::Discord, "discord", "starts as many shards as configured or advised")
+            ..leaf(ActorKind::Discord, "discord", "starts the configured or recommended number of shards")
                 .with(mailbox::DISCORD)
         },
     ],
@@ -424,7 +415,7 @@ pub fn markdown() -> String {
     for (name, row) in lines {
         let _ = writeln!(text, "{}", format!("{name:width$}  {}", row.role).trim_end());
     }
-    text.push_str("```\n\n| actor | restart | backoff | its children | mailbox | handles within | stops within |\n|---|---|---|---|---|---|---|\n");
+    text.push_str("```\n\n| actor | restart | backoff | children | mailbox | handler timeout | stop timeout |\n|---|---|---|---|---|---|---|\n");
     table(&TREE, &mut text);
     text
 }
@@ -442,7 +433,7 @@ fn table(row: &'static Row, text: &mut String) {
         "none".to_owned()
     } else {
         let Intensity { restarts, period } = row.intensity;
-        format!("one_for_one, {restarts} counted restarts of one in {} s, then it fails itself", period.as_secs())
+        format!("one_for_one, at most {restarts} counted restarts of a child in {} s", period.as_secs())
     };
     let backoff = match row.restart {
         Restart::Temporary => "none".to_owned(),
@@ -451,7 +442,7 @@ fn table(row: &'static Row, text: &mut String) {
         }
     };
     let (stop, restart) = (row.stop_within.as_secs(), row.restart.as_str());
-    let handles = format!("{} s, else it is {}", row.handles_within.as_secs(), row.on_hang.as_str());
+    let handles = format!("{} s, then {}", row.handles_within.as_secs(), row.on_hang.as_str());
     let (name, mailbox) = (row.name, row.mailbox);
     let _ = writeln!(text, "| `{name}` | {restart} | {backoff} | {children} | {mailbox} | {handles} | {stop} s |");
     for child in row.children {

@@ -200,7 +200,7 @@ async fn the_word_that_an_answer_comes_waits_for_no_store() {
     world.runs(command("10", "new", "7"));
     world.defers(Ok(PostResult::Done)).await;
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
-    assert!(world.says().await.starts_with("There was nothing"));
+    assert!(world.says().await.starts_with("There is nothing to do"));
     assert!(begun.elapsed() >= Duration::from_secs(9));
 }
 

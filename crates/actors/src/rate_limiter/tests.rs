@@ -368,7 +368,7 @@ async fn a_budget_of_a_channel_is_shared_by_its_members_and_restricts_none_of_th
     world.admit(&turn("11", "8", "42"));
     let (id, said, reason) = world.refused().await.unwrap();
     assert_eq!((id.as_str(), reason.as_str()), ("11", "limit of an account"));
-    assert!(said.starts_with("The limit that holds here for everybody together is used up"), "{said}");
+    assert!(said.starts_with("The limit that all members share here is used up"), "{said}");
     assert_eq!(
         (log.column("limit.refused", "scope"), log.column("limit.refused", "tier")),
         (vec!["channel".to_owned()], vec!["tokens".to_owned()])

@@ -4,7 +4,7 @@ use super::Words;
 
 pub(super) const WORDS: Words = Words {
     hint: "Hi! Write your question in the same message and I will answer it.",
-    not_served: "Sorry, those who run me have not opened me to this community, so I cannot answer here.",
+    not_served: "Sorry, my operators have not enabled me in this community, so I cannot answer here.",
     model_down: "Sorry, I cannot think straight right now; please ask me again in a few minutes.",
     timed_out: "Sorry, that took me too long; please ask me again, perhaps in simpler words.",
     no_answer: "Sorry, I could not find a good answer to that; please try to ask it differently.",
@@ -23,7 +23,7 @@ pub(super) const WORDS: Words = Words {
     limit_over_for_now: "You have reached the limit for now; I can answer again {retry_at}.",
     limit_over_nowhere: "You have reached the limit; I cannot answer you until {until}.",
     limit_never: "I may not answer you here.",
-    limit_shared: "The limit that holds here for everybody together is used up; I can answer again {retry_at}.",
+    limit_shared: "The limit that all members share here is used up; I can answer again {retry_at}.",
     limit_wait: "One moment please: I am still working on your earlier messages. Ask me again when I have answered those.",
     restricted: "For now I can only answer you in <#{channel_id}>, until {until}.",
     restricted_without_channel: "I cannot answer you for now, until {until}.",

@@ -57,7 +57,7 @@ const ENGLISH: Words = Words {
     with: ["with exactly these arguments", "without any arguments"],
     excerpt: |characters, hash| {
         format!(
-            "These are the beginning and the end of the arguments. All {characters} characters stand below; their SHA-256 is `{hash}`."
+            "These are the beginning and the end of the arguments. All {characters} characters follow; their SHA-256 is `{hash}`."
         )
     },
     decides: |who| format!("Only {who} can decide."),
@@ -87,13 +87,15 @@ const ENGLISH: Words = Words {
 
 const SPANISH: Words = Words {
     asks: |who, tool, with, until| {
-        format!("{who} necesita un sí para la herramienta `{tool}`, {with}. Termina {until}.")
+        format!("Se requiere aprobación: {who} ha pedido la herramienta `{tool}`, {with}. La solicitud caduca {until}.")
     },
-    asks_you: |tool, with, until| format!("La herramienta {tool} necesita tu sí, {with}. Termina {until}."),
+    asks_you: |tool, with, until| {
+        format!("La herramienta {tool} requiere tu aprobación, {with}. La solicitud caduca {until}.")
+    },
     with: ["con exactamente estos argumentos", "sin ningún argumento"],
     excerpt: |characters, hash| {
         format!(
-            "Esto es el principio y el final de los argumentos. Los {characters} caracteres están abajo; su SHA-256 es `{hash}`."
+            "Esto es el principio y el final de los argumentos. A continuación van los {characters} caracteres; su SHA-256 es `{hash}`."
         )
     },
     decides: |who| format!("Solo {who} puede decidir."),
@@ -104,33 +106,33 @@ const SPANISH: Words = Words {
     approved: |who| format!("Aprobado por {who}."),
     denied: |who| format!("Denegado por {who}."),
     somebody: "quien lo pidió",
-    expired: "Nadie decidió a tiempo, así que no se hizo.",
-    not_asked: "No se pudo preguntar a nadie, así que no se hizo.",
-    withdrawn: "Esto ya no se pregunta; no se hizo.",
-    withdrawn_for: "Lo que habías pedido esperaba un sí; se descartó y no se hizo.",
+    expired: "La solicitud caducó sin decisión, así que la herramienta no se ejecutó.",
+    not_asked: "No se pudo publicar la solicitud de aprobación, así que la herramienta no se ejecutó.",
+    withdrawn: "La solicitud se retiró, así que la herramienta no se ejecutó.",
+    withdrawn_for: "Tu pregunta esperaba una aprobación. Se retiró, y la herramienta no se ejecutó.",
     taken: [
         "Aprobado: se ejecuta una vez, con exactamente estos argumentos.",
         "Aprobado; durante una hora la misma llamada se ejecuta aquí sin preguntar. `/approvals` lo retira.",
         "Denegado: no se ejecuta.",
     ],
     unknown: "Aquí ya no hay nada que decidir.",
-    wrong_place: "Esto se decide en el canal en que se preguntó.",
+    wrong_place: "Decide esto en el canal donde se pidió, por favor.",
     not_yours: |who| format!("Solo {who} puede decidir esto."),
     decided: "Esto ya se decidió.",
-    too_late: "Es demasiado tarde: esto cuenta como denegado.",
-    not_recorded: "No se pudo anotar tu decisión; pulsa otra vez dentro de un momento, por favor.",
+    too_late: "La solicitud ha caducado y cuenta como denegada.",
+    not_recorded: "No se pudo guardar tu decisión; pulsa otra vez dentro de un momento, por favor.",
 };
 
 const GERMAN: Words = Words {
     asks: |who, tool, with, until| {
-        format!("{who} braucht ein Ja für das Werkzeug `{tool}`, {with}. Das endet {until}.")
+        format!("Zustimmung nötig: {who} möchte das Werkzeug `{tool}` nutzen, {with}. Die Anfrage läuft {until} ab.")
     },
-    asks_you: |tool, with, until| format!("Das Werkzeug {tool} braucht dein Ja, {with}. Das endet {until}."),
+    asks_you: |tool, with, until| {
+        format!("Das Werkzeug {tool} braucht deine Zustimmung, {with}. Die Anfrage läuft {until} ab.")
+    },
     with: ["mit genau diesen Argumenten", "ohne Argumente"],
     excerpt: |characters, hash| {
-        format!(
-            "Das sind Anfang und Ende der Argumente. Alle {characters} Zeichen stehen darunter; ihre SHA-256 ist `{hash}`."
-        )
+        format!("Das sind Anfang und Ende der Argumente. Alle {characters} Zeichen folgen; ihre SHA-256 ist `{hash}`.")
     },
     decides: |who| format!("Entscheiden kann nur {who}."),
     once: "Erlauben",
@@ -140,21 +142,21 @@ const GERMAN: Words = Words {
     approved: |who| format!("Erlaubt von {who}."),
     denied: |who| format!("Abgelehnt von {who}."),
     somebody: "wer gefragt hat",
-    expired: "Niemand hat rechtzeitig entschieden, darum wurde es nicht getan.",
-    not_asked: "Es konnte niemand gefragt werden, darum wurde es nicht getan.",
-    withdrawn: "Das wird nicht mehr gefragt; es wurde nicht getan.",
-    withdrawn_for: "Was du wolltest, wartete auf ein Ja; es wurde verworfen und nicht getan.",
+    expired: "Die Anfrage lief ohne Entscheidung ab; das Werkzeug wurde nicht ausgeführt.",
+    not_asked: "Die Anfrage konnte nicht gestellt werden; das Werkzeug wurde nicht ausgeführt.",
+    withdrawn: "Die Anfrage wurde zurückgezogen; das Werkzeug wurde nicht ausgeführt.",
+    withdrawn_for: "Deine Frage wartete auf Zustimmung. Sie wurde zurückgezogen, und das Werkzeug wurde nicht ausgeführt.",
     taken: [
         "Erlaubt: Es läuft einmal, mit genau diesen Argumenten.",
         "Erlaubt; eine Stunde lang läuft genau dieser Aufruf hier ohne Frage. `/approvals` nimmt das zurück.",
         "Abgelehnt: Es läuft nicht.",
     ],
     unknown: "Hier gibt es nichts mehr zu entscheiden.",
-    wrong_place: "Das wird in dem Kanal entschieden, in dem gefragt wurde.",
+    wrong_place: "Bitte entscheide das in dem Kanal, in dem gefragt wurde.",
     not_yours: |who| format!("Das kann nur {who} entscheiden."),
     decided: "Das ist schon entschieden.",
-    too_late: "Dafür ist es zu spät: Das zählt als abgelehnt.",
-    not_recorded: "Deine Entscheidung konnte nicht notiert werden; drück bitte gleich noch einmal.",
+    too_late: "Die Anfrage ist abgelaufen und gilt als abgelehnt.",
+    not_recorded: "Deine Entscheidung konnte nicht gespeichert werden; drück bitte gleich noch einmal.",
 };
 
 const fn words(locale: Locale) -> &'static Words {

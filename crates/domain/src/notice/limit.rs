@@ -73,8 +73,7 @@ mod tests {
         let at = Some(Timestamp(1_800_000_000_000));
         let told = |scope, at| account_full(scope, Locale::English, at);
         assert_eq!(told(Scope::Member, at), "You have reached the limit for now; I can answer again <t:1800000000:R>.");
-        let shared =
-            "The limit that holds here for everybody together is used up; I can answer again <t:1800000000:R>.";
+        let shared = "The limit that all members share here is used up; I can answer again <t:1800000000:R>.";
         assert_eq!(told(Scope::Guild, at), shared);
         assert_eq!(told(Scope::Guild, None), "I may not answer you here.");
     }

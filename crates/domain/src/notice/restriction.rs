@@ -42,7 +42,7 @@ pub fn failed(member: &Member, name: Option<&str>, give: bool) -> String {
     let what = if give { "given to" } else { "taken from" };
     let who = who(member, name);
     format!(
-        "The role for restrictions could not be {what} {who}. Please let me manage roles, and put my own role above that one; I try again."
+        "The role for restrictions could not be {what} {who}. Please grant me Manage Roles and move my role above that role; I will try again."
     )
 }
 

@@ -4,7 +4,7 @@ use super::Words;
 
 pub(super) const WORDS: Words = Words {
     hint: "¡Hola! Escribe tu pregunta en el mismo mensaje y la responderé.",
-    not_served: "Lo siento, quienes me llevan no me han abierto a esta comunidad, así que aquí no puedo responder.",
+    not_served: "Lo siento, mis operadores no me han activado en esta comunidad, así que aquí no puedo responder.",
     model_down: "Lo siento, ahora mismo no puedo pensar con claridad; pregúntame de nuevo en unos minutos.",
     timed_out: "Lo siento, he tardado demasiado; pregúntame de nuevo, quizá con palabras más sencillas.",
     no_answer: "Lo siento, no he encontrado una buena respuesta; intenta preguntarlo de otra manera.",
@@ -19,14 +19,14 @@ pub(super) const WORDS: Words = Words {
     busy: "Lo siento, demasiadas personas me preguntan ahora mismo; inténtalo de nuevo en un minuto.",
     lane_full: "Todavía estoy con tus mensajes anteriores; espera primero a esas respuestas.",
     lane_busy: "Todavía estoy con tu último mensaje; pregunta de nuevo cuando lo haya respondido.",
-    limit_over: "Has llegado al límite por ahora. Podré responderte de nuevo {retry_at}, pero solo en <#{channel_id}>, hasta: {until}.",
+    limit_over: "Has llegado al límite por ahora. Podré responderte de nuevo {retry_at}, pero solo en <#{channel_id}> hasta {until}.",
     limit_over_for_now: "Has llegado al límite por ahora; podré responderte de nuevo {retry_at}.",
-    limit_over_nowhere: "Has llegado al límite; no puedo responderte hasta: {until}.",
+    limit_over_nowhere: "Has llegado al límite; no puedo responderte hasta {until}.",
     limit_never: "Aquí no puedo responderte.",
-    limit_shared: "El límite común de aquí está agotado; podré responder de nuevo {retry_at}.",
+    limit_shared: "El límite que comparten aquí todos los miembros está agotado; podré responder de nuevo {retry_at}.",
     limit_wait: "Un momento, por favor: todavía estoy con tus mensajes anteriores. Pregúntame de nuevo cuando los haya respondido.",
-    restricted: "Por ahora solo puedo responderte en <#{channel_id}>, hasta: {until}.",
-    restricted_without_channel: "Por ahora no puedo responderte, hasta: {until}.",
+    restricted: "Por ahora solo puedo responderte en <#{channel_id}>, hasta {until}.",
+    restricted_without_channel: "No puedo responderte hasta {until}.",
     until_lifted: "que un moderador lo levante",
     later: "más tarde",
 };

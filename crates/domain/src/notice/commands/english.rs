@@ -13,10 +13,10 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Usage => "What you have used, and what is left",
         CommandKind::Forget => "Forget everything that I keep about you",
         CommandKind::Export => "Get everything that I keep about you as a file",
-        CommandKind::Remember => "Tell me something about you that I shall remember here",
-        CommandKind::Memories => "What you told me to remember, and forget some of it",
+        CommandKind::Remember => "Tell me a fact to remember in this channel",
+        CommandKind::Memories => "List the facts that I remember for you, or delete one",
         CommandKind::Tools => "The tools that I can use",
-        CommandKind::Status => "How I am: parts, models, queues, limits",
+        CommandKind::Status => "Show my state: parts, models, queues, limits",
         CommandKind::Approvals => "Calls that wait for approval, and calls that are allowed for a while",
         CommandKind::RefreshTools => "Reload the tool lists of all servers",
         CommandKind::RefreshStatus => "Reload my prompts and settings, and write a new status line",
@@ -26,20 +26,20 @@ pub(super) const WORDS: Words = Words {
     withdraw: "The id of the permission to withdraw",
     fact: "The fact to forget",
     category: "The category whose tools are shown, such as search",
-    remember: "What I shall remember, in one short sentence",
+    remember: "The fact to remember, in one short sentence",
     digit: |c| c,
 
-    operators_only: |name| format!("`/{name}` is for those who run this bot."),
+    operators_only: |name| format!("`/{name}` is only for operators of this bot."),
     usage_of_others: "Only operators can see the usage of other members. Run `/usage` without a name to see your own.",
-    unknown: "I do not know this command. The list that you see may be an old one; `/help` names all that I know.",
+    unknown: "I do not know this command. Your list of commands may be outdated; `/help` lists all of them.",
     broken: "Sorry, something went wrong on my side, and I cannot say how far this got. Please run it again.",
     too_slow: "Sorry, this took too long, and I stopped before the end. Please run it again in a minute.",
     busy: "Sorry, too many people are asking me things right now. Nothing was done; please run it again in a minute.",
     still_running: "Your last commands are still running. Nothing was done; please wait for their answers first.",
 
     begun_anew: "We start over here: I no longer know what we said in this channel. If you reply to one of my older messages I see that one again.",
-    fresh_already: "There was nothing to leave behind: our conversation in this channel is a fresh one already.",
-    begun_unsure: "We start over here, as far as I can see. My memory does not answer at the moment; if I still know something later, run this again.",
+    fresh_already: "There is nothing to do: our conversation in this channel is already new.",
+    begun_unsure: "We start over here. My memory does not answer at the moment; if I still remember earlier messages later, run this again.",
 
     conversations: |count, messages| {
         format!("{} with {}", many(count, "conversation", "conversations"), many(messages, "message", "messages"))
@@ -50,7 +50,7 @@ pub(super) const WORDS: Words = Words {
     tokens_used: "how many tokens you used",
     forgotten: "**Forgotten**",
     nothing_kept: "I kept nothing about you that could be forgotten.",
-    asked_behind: |answers| format!("what you asked behind {} of mine", many(answers, "message", "messages")),
+    asked_behind: |answers| format!("the questions that {} of mine answered", many(answers, "message", "messages")),
     quoted_in: |count| {
         format!(
             "your words in {} of others who replied to my answers to you",
@@ -62,9 +62,9 @@ pub(super) const WORDS: Words = Words {
     },
     kept: &[
         "**Kept, and why**",
-        "your limits and any restriction, with their times: forgetting is no way around them",
-        "for an hour, the bare ids of messages that I answered: so that none is answered twice",
-        "the messages in the channels: they stay where they were said, and yours are yours to delete",
+        "your limits and any restriction, with their times: `/forget` does not end them",
+        "for an hour, the ids of messages that I answered, so that I answer none twice",
+        "the messages in the channels: they stay there, and you can delete yours",
     ],
     forget_again: "**My memory does not answer at the moment.** I forgot everything that I can see now, but there may be more. Please run `/forget` again later.",
     kept_for_replies: |answers| format!("{} kept for replies", many(answers, "answer", "answers")),
@@ -74,15 +74,15 @@ pub(super) const WORDS: Words = Words {
     export_again: "**My memory does not answer at the moment**, so there may be more. Please run `/export` again later.",
 
     memories: "**What you told me to remember**",
-    memories_how: "Each is used where you told it, and in the threads below, for your questions alone. `/memories forget:` takes one back; you can also ask me to.",
+    memories_how: "I use each fact where you told it and in the threads there, only for your questions. `/memories forget:` deletes one; you can also ask me to.",
     memories_more: |count| format!("and {count} more, which `/export` has"),
-    no_memories: "You told me nothing to remember. Ask me to remember something when you talk to me, or run `/remember`.",
+    no_memories: "I remember no facts for you. Ask me to remember something when you talk to me, or run `/remember`.",
     remembered: [
-        "I will remember that here, for your questions alone. `/memories` shows all and takes one back.",
-        "I remember that already; `/memories` shows all and takes one back.",
+        "I will remember that here, only for your questions. `/memories` lists all facts and deletes one.",
+        "I remember that already; `/memories` lists all facts and deletes one.",
     ],
-    remember_what: "Write what I shall remember: `/remember fact:` and one short sentence.",
-    remember_off: "I keep nothing of that kind here.",
+    remember_what: "Write the fact to remember: `/remember fact:` and one short sentence.",
+    remember_off: "Remembering facts is disabled here.",
     remember_too_long: |bytes| {
         format!("That is too long for me to remember: at most {bytes} bytes. Say it in fewer words.")
     },
@@ -93,14 +93,14 @@ pub(super) const WORDS: Words = Words {
         )
     },
     remember_no_room: "There is no room for more memories at the moment.",
-    fact_forgotten: "It is forgotten.",
-    no_such_fact: "There is no such fact of yours. `/memories` shows what there is.",
+    fact_forgotten: "I have forgotten it.",
+    no_such_fact: "I remember no such fact. `/memories` lists your facts.",
     memory_away: "My memory does not answer at the moment. Please run this again in a minute.",
 
     default_answers: |row| format!("You are answered by the default model, `{row}`."),
     chose: |row| format!("You chose `{row}`."),
-    choice_gone: |row| format!("You chose `{row}`, which is not there any more."),
-    no_other: "There is no other to choose.",
+    choice_gone: |row| format!("You chose `{row}`, which no longer exists."),
+    no_other: "There is no other model to choose.",
     can_choose: "You can choose with `/model row:`",
     default_mark: "default",
     model_chosen: |row| format!("From your next message on, `{row}` answers you, in every channel."),
@@ -127,7 +127,7 @@ pub(super) const WORDS: Words = Words {
         format!("{who}: {used} of {most} in the last {span}.")
     },
     amounts: ["messages", "tokens", "calls"],
-    exempt: "These limits do not hold here: a super role is exempt.",
+    exempt: "These limits do not apply here: super roles are exempt.",
     accepted: |moment| format!("The next message will be accepted {moment}."),
     standing_unknown: "I cannot tell at the moment how much of the limits is used.",
     sums: ["Today", "Seven days", "In all"],
@@ -143,7 +143,7 @@ pub(super) const WORDS: Words = Words {
     },
 
     down: |part, why| format!("**{part} is down**: {why}"),
-    rejected: |why| format!("**The changed files are not in force**: {why}"),
+    rejected: |why| format!("**The changed files are not in effect**: {why}"),
     all_up: "All parts are up.",
     up_for: "Up for",
     configuration: "Configuration",
@@ -153,7 +153,7 @@ pub(super) const WORDS: Words = Words {
     left_alone: |rows| format!("paused: {rows}"),
     store: "Store",
     store_works: "works",
-    store_fails: "fails; memory serves",
+    store_fails: "fails; data is kept in memory",
     turns: "Turns",
     turns_so_far: |now, all| format!("{now} in flight, {all} since the start"),
     in_use: "In use",
@@ -165,7 +165,7 @@ pub(super) const WORDS: Words = Words {
     limits_are: |messages, tokens, span| format!("{messages} messages, {tokens} tokens in {span}"),
     memory: "Memory",
 
-    no_tools: "No tool server is connected, so I answer from what I know and what we said.",
+    no_tools: "No tool server is connected, so I answer from what I know and from our conversation.",
     tools: "**Tools**",
     without_tools: "no tools",
     own_tools: "my own",
@@ -175,7 +175,7 @@ pub(super) const WORDS: Words = Words {
     reading_lists: |servers| {
         format!("Reloading the lists of {}: `/tools` shows the result.", many(servers, "tool server", "tool servers"))
     },
-    nothing_waits: "Nothing waits for approval.",
+    nothing_waits: "No call waits for approval.",
     waiting: "**Waiting for approval**",
     waits: |tool, place, who, until| format!("`{tool}` in {place}, asked by {who}, ends {until}"),
     nothing_allowed: "No call is allowed in advance.",
@@ -188,13 +188,13 @@ pub(super) const WORDS: Words = Words {
     no_such_allowance: |id| format!("There is no `{id}` to withdraw; `/approvals` lists what is allowed."),
     refreshed: |version| {
         format!(
-            "I am reloading my prompts and settings, and I write a new status line if that is enabled. If the files changed and \
+            "I am reloading my prompts and settings, and writing a new status line if that is enabled. If the files changed and \
              are valid, `/status` shows a configuration other than `{version}`."
         )
     },
 
-    help: "I answer when you mention me or reply to one of my messages. I know what you and I said in this channel lately, and nothing of what others said to me or of other channels, except a message that you reply to.",
+    help: "I answer when you mention me or reply to one of my messages. I know what you and I said in this channel lately, and nothing from other members or channels, except a message that you reply to.",
     help_direct: "You can also write to me directly.",
     help_commands: "**What you can run** (only you see the answers)",
-    help_kept: "**What I keep**: our last messages in each channel, for a while; what you told me to remember; your choice of a model; how many tokens you used. It stays in this bot's own store; what you ask goes to the model that answers. `/export` shows you all of it, `/forget` takes it away.",
+    help_kept: "**What I keep**: our last messages in each channel, for a while; what you told me to remember; your choice of a model; how many tokens you used. It stays in this bot's own store; your questions are sent to the model that answers. `/export` shows you all of it, `/forget` deletes it.",
 };

@@ -13,17 +13,17 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Usage => "Was du verbraucht hast und was übrig ist",
         CommandKind::Forget => "Alles vergessen, was ich über dich aufbewahre",
         CommandKind::Export => "Alles, was ich über dich aufbewahre, als Datei",
-        CommandKind::Remember => "Mir etwas über dich sagen, das ich mir hier merken soll",
-        CommandKind::Memories => "Was ich mir für dich merken soll, und etwas davon vergessen",
+        CommandKind::Remember => "Mir etwas sagen, das ich mir in diesem Kanal merken soll",
+        CommandKind::Memories => "Zeigen, was ich mir für dich merke, oder etwas davon löschen",
         CommandKind::Tools => "Die Werkzeuge, die ich benutzen kann",
-        CommandKind::Status => "Wie es mir geht: Teile, Modelle, Warteschlangen, Limits",
-        CommandKind::Approvals => "Aufrufe, die auf Freigabe warten, und für eine Weile erlaubte Aufrufe",
+        CommandKind::Status => "Mein Zustand: Teile, Modelle, Warteschlangen, Limits",
+        CommandKind::Approvals => "Aufrufe, die auf Zustimmung warten oder eine Zeit lang erlaubt sind",
         CommandKind::RefreshTools => "Die Listen aller Werkzeuge neu lesen",
         CommandKind::RefreshStatus => "Meine Prompts und Einstellungen neu lesen und eine Statuszeile schreiben",
     },
     row: "Das Modell, das dir ab jetzt antwortet; default nimmt deine Wahl zurück",
-    user: "Jemand anderes; nur für Betreiber",
-    withdraw: "Die Kennung von etwas, das eine Weile erlaubt ist und zurückgenommen werden soll",
+    user: "Ein anderes Mitglied; nur für Betreiber",
+    withdraw: "Die Kennung der Erlaubnis, die zurückgenommen werden soll",
     fact: "Was ich vergessen soll",
     category: "Die Kategorie, deren Werkzeuge gezeigt werden, etwa search",
     remember: "Was ich mir merken soll, in einem kurzen Satz",
@@ -33,8 +33,8 @@ pub(super) const WORDS: Words = Words {
         c => c,
     },
 
-    operators_only: |name| format!("`/{name}` ist für die, die diesen Bot betreiben."),
-    usage_of_others: "Nur Betreiber sehen, was jemand anderes verbraucht hat. Mit `/usage` ohne Namen siehst du deinen eigenen Verbrauch.",
+    operators_only: |name| format!("`/{name}` ist nur für die Betreiber dieses Bots."),
+    usage_of_others: "Nur Betreiber sehen den Verbrauch anderer Mitglieder. Mit `/usage` ohne Namen siehst du deinen eigenen Verbrauch.",
     unknown: "Diesen Befehl kenne ich nicht. Vielleicht ist die Liste, die du siehst, veraltet; `/help` nennt alle, die ich kenne.",
     broken: "Entschuldige, bei mir ist etwas schiefgegangen, und ich weiß nicht, wie weit ich kam. Bitte versuch es noch einmal.",
     too_slow: "Entschuldige, das hat zu lange gedauert, und ich habe vor dem Ende aufgehört. Bitte versuch es in einer Minute noch einmal.",
@@ -42,8 +42,8 @@ pub(super) const WORDS: Words = Words {
     still_running: "Deine letzten Befehle laufen noch. Es wurde nichts getan; bitte warte erst auf ihre Antworten.",
 
     begun_anew: "Wir fangen hier neu an: Ich weiß nicht mehr, was wir in diesem Kanal gesagt haben. Wenn du auf eine meiner älteren Nachrichten antwortest, sehe ich diese wieder.",
-    fresh_already: "Es gab nichts zurückzulassen: Unser Gespräch in diesem Kanal ist schon ein neues.",
-    begun_unsure: "Wir fangen hier neu an, soweit ich sehe. Mein Gedächtnis antwortet gerade nicht; wenn ich später noch etwas weiß, führ das bitte noch einmal aus.",
+    fresh_already: "Es gibt nichts zu tun: Unser Gespräch in diesem Kanal ist schon neu.",
+    begun_unsure: "Wir fangen hier neu an. Mein Gedächtnis antwortet gerade nicht; wenn ich später noch frühere Nachrichten kenne, führ das bitte noch einmal aus.",
 
     conversations: |count, messages| {
         format!("{} mit {}", many(count, "Gespräch", "Gespräche"), many(messages, "Nachricht", "Nachrichten"))
@@ -54,7 +54,9 @@ pub(super) const WORDS: Words = Words {
     tokens_used: "wie viele Token du verbraucht hast",
     forgotten: "**Vergessen**",
     nothing_kept: "Ich hatte nichts über dich, was ich vergessen könnte.",
-    asked_behind: |answers| format!("deine Fragen hinter {} von mir", many(answers, "Nachricht", "Nachrichten")),
+    asked_behind: |answers| {
+        format!("deine Fragen, die ich in {} beantwortet habe", many(answers, "Nachricht", "Nachrichten"))
+    },
     quoted_in: |count| {
         format!(
             "deine Worte in {} anderer, die auf meine Antworten an dich geantwortet haben",
@@ -67,12 +69,12 @@ pub(super) const WORDS: Words = Words {
     },
     kept: &[
         "**Was bleibt, und warum**",
-        "deine Limits und jede Einschränkung, mit ihren Zeiten: Vergessen ist kein Weg daran vorbei",
-        "eine Stunde lang die bloßen Nummern der Nachrichten, die ich beantwortet habe: damit keine zweimal beantwortet wird",
-        "die Nachrichten in den Kanälen: Sie bleiben, wo sie gesagt wurden, und deine kannst du selbst löschen",
+        "deine Limits und jede Einschränkung, mit ihren Zeiten: `/forget` beendet sie nicht",
+        "eine Stunde lang die Kennungen der Nachrichten, die ich beantwortet habe, damit ich keine zweimal beantworte",
+        "die Nachrichten in den Kanälen: Sie bleiben dort, und deine kannst du selbst löschen",
     ],
-    forget_again: "**Mein Gedächtnis antwortet gerade nicht.** Ich habe alles vergessen, was ich sehe und im Sinn hatte, aber es kann mehr geben. Bitte führ `/forget` später noch einmal aus.",
-    kept_for_replies: |answers| format!("{}, für Erwiderungen aufgehoben", many(answers, "Antwort", "Antworten")),
+    forget_again: "**Mein Gedächtnis antwortet gerade nicht.** Ich habe alles vergessen, was ich gerade sehe, aber es kann mehr geben. Bitte führ `/forget` später noch einmal aus.",
+    kept_for_replies: |answers| format!("{}, für spätere Nachfragen aufgehoben", many(answers, "Antwort", "Antworten")),
     exported: |items| {
         format!(
             "Alles, was ich über dich aufbewahre: {items}. Deine Limits zählen in Zeitfenstern, die von selbst enden."
@@ -81,18 +83,16 @@ pub(super) const WORDS: Words = Words {
     export_again: "**Mein Gedächtnis antwortet gerade nicht**, es kann also mehr geben. Bitte führ `/export` später noch einmal aus.",
 
     memories: "**Was ich mir für dich merke**",
-    memories_how: "Ich nutze jede Notiz dort, wo du sie mir gesagt hast, und in den Threads darunter, nur für deine Fragen. `/memories forget:` nimmt eine zurück; du kannst mich auch darum bitten.",
+    memories_how: "Ich nutze jede Notiz dort, wo du sie mir gesagt hast, und in den Threads dort, nur für deine Fragen. `/memories forget:` löscht eine; du kannst mich auch darum bitten.",
     memories_more: |count| format!("und {count} weitere, die `/export` enthält"),
-    no_memories: "Ich soll mir nichts für dich merken. Bitte mich darum, wenn du mit mir sprichst, oder nutze `/remember`.",
+    no_memories: "Ich merke mir nichts für dich. Bitte mich im Gespräch darum, oder nutze `/remember`.",
     remembered: [
-        "Das merke ich mir hier, nur für deine Fragen. `/memories` zeigt alles und nimmt etwas zurück.",
-        "Das merke ich mir schon; `/memories` zeigt alles und nimmt etwas zurück.",
+        "Das merke ich mir hier, nur für deine Fragen. `/memories` zeigt alles und löscht etwas davon.",
+        "Das merke ich mir schon; `/memories` zeigt alles und löscht etwas davon.",
     ],
     remember_what: "Schreib, was ich mir merken soll: `/remember fact:` und einen kurzen Satz.",
-    remember_off: "So etwas bewahre ich hier nicht auf.",
-    remember_too_long: |bytes| {
-        format!("Das ist zu lang, um es mir zu merken: höchstens {bytes} Byte. Sag es in weniger Worten.")
-    },
+    remember_off: "Hier merke ich mir keine Notizen.",
+    remember_too_long: |bytes| format!("Das ist zu lang: Ich merke mir höchstens {bytes} Byte. Sag es bitte kürzer."),
     remember_full: |count| {
         format!(
             "Ich merke mir schon {} für dich, mehr passt nicht. `/memories forget:` schafft Platz.",
@@ -100,19 +100,19 @@ pub(super) const WORDS: Words = Words {
         )
     },
     remember_no_room: "Für weitere Notizen ist gerade kein Platz.",
-    fact_forgotten: "Das ist vergessen.",
+    fact_forgotten: "Ich habe es vergessen.",
     no_such_fact: "So etwas habe ich mir für dich nicht gemerkt. `/memories` zeigt, was es gibt.",
     memory_away: "Mein Gedächtnis antwortet gerade nicht. Bitte versuch es in einer Minute noch einmal.",
 
-    default_answers: |row| format!("Dir antwortet das übliche Modell, `{row}`."),
+    default_answers: |row| format!("Dir antwortet das Standardmodell, `{row}`."),
     chose: |row| format!("Du hast `{row}` gewählt."),
     choice_gone: |row| format!("Du hast `{row}` gewählt, das es nicht mehr gibt."),
-    no_other: "Ein anderes steht nicht zur Wahl.",
+    no_other: "Ein anderes Modell steht nicht zur Wahl.",
     can_choose: "Wählen kannst du mit `/model row:`",
-    default_mark: "üblich",
+    default_mark: "Standard",
     model_chosen: |row| format!("Ab deiner nächsten Nachricht antwortet dir `{row}`, in jedem Kanal."),
     may_be_lost: "Mein Gedächtnis antwortet gerade nicht; bei einem Neustart kann ich das also verlieren.",
-    model_default: |row| format!("Ab deiner nächsten Nachricht antwortet dir das übliche Modell, derzeit `{row}`."),
+    model_default: |row| format!("Ab deiner nächsten Nachricht antwortet dir das Standardmodell, derzeit `{row}`."),
     no_such_model: |asked, rows| format!("Ein Modell `{asked}` steht nicht zur Wahl. Es gibt {rows}."),
 
     window: |whose, messages, tokens, span| {
@@ -134,7 +134,7 @@ pub(super) const WORDS: Words = Words {
         format!("{who}: {used} von {most} (Zeitfenster: {span}).")
     },
     amounts: ["Nachrichten", "Token", "Aufrufe"],
-    exempt: "Diese Limits gelten hier nicht: Eine Super-Rolle ist ausgenommen.",
+    exempt: "Diese Limits gelten hier nicht: Super-Rollen sind ausgenommen.",
     accepted: |moment| format!("Die nächste Nachricht wird {moment} angenommen."),
     standing_unknown: "Ich kann gerade nicht sagen, wie viel von den Limits verbraucht ist.",
     sums: ["Heute", "Sieben Tage", "Insgesamt"],
@@ -157,10 +157,10 @@ pub(super) const WORDS: Words = Words {
     shards: "Shards",
     connected: |up, all| format!("{up} von {all} verbunden"),
     models: "Modelle",
-    left_alone: |rows| format!("in Ruhe gelassen: {rows}"),
+    left_alone: |rows| format!("pausiert: {rows}"),
     store: "Speicher",
-    store_works: "geht",
-    store_fails: "fällt aus; das Gedächtnis im Prozess springt ein",
+    store_works: "funktioniert",
+    store_fails: "fällt aus; Daten bleiben im Arbeitsspeicher",
     turns: "Fragen",
     turns_so_far: |now, all| format!("{now} in Arbeit, {all} seit dem Start"),
     in_use: "Belegt",
@@ -172,38 +172,41 @@ pub(super) const WORDS: Words = Words {
     limits_are: |messages, tokens, span| format!("{messages} Nachrichten, {tokens} Token in {span}"),
     memory: "Arbeitsspeicher",
 
-    no_tools: "Kein Werkzeugserver ist verbunden; ich antworte also aus dem, was ich weiß und was wir gesagt haben.",
+    no_tools: "Kein Werkzeugserver ist verbunden; ich antworte mit dem, was ich weiß, und aus unserem Gespräch.",
     tools: "**Werkzeuge**",
     without_tools: "keine Werkzeuge",
     own_tools: "meine eigenen",
-    held_back: |tools| format!("verändert und zurückgehalten, bis ein Betreiber `/refresh_tools` ausführt: {tools}"),
+    held_back: |tools| format!("geändert und zurückgehalten, bis ein Betreiber `/refresh_tools` ausführt: {tools}"),
     more_names: |tools, more| format!("{tools} und {more} weitere"),
-    no_lists: "Kein Werkzeugserver ist verbunden; es gibt also keine Liste, die neu zu lesen wäre.",
+    no_lists: "Kein Werkzeugserver ist verbunden; es gibt also keine Liste zu lesen.",
     reading_lists: |servers| {
-        format!("Ich lese neu, {}: `/tools` zeigt, was daraus wird.", many(servers, "Werkzeugserver", "Werkzeugserver"))
+        format!(
+            "Ich lese die Listen von {} neu: `/tools` zeigt das Ergebnis.",
+            many(servers, "Werkzeugserver", "Werkzeugservern")
+        )
     },
-    nothing_waits: "Nichts wartet auf Zustimmung.",
+    nothing_waits: "Kein Aufruf wartet auf Zustimmung.",
     waiting: "**Wartet auf Zustimmung**",
     waits: |tool, place, who, until| format!("`{tool}` in {place}, gefragt von {who}, endet {until}"),
-    nothing_allowed: "Nichts ist über einen einzelnen Aufruf hinaus erlaubt.",
-    allowed: "**Eine Weile erlaubt** (`/approvals withdraw:` und die Kennung nimmt eines zurück)",
+    nothing_allowed: "Kein Aufruf ist im Voraus erlaubt.",
+    allowed: "**Eine Zeit lang erlaubt** (zurücknehmen mit `/approvals withdraw:` und der Kennung)",
     allows: |id, tool, place, whose, until| {
         let whose = whose.map_or_else(|| "alle dort".to_owned(), str::to_owned);
         format!("`{id}`: `{tool}` in {place} für {whose}, endet {until}")
     },
-    withdrawn: |id| format!("`{id}` ist zurückgenommen: Der Aufruf braucht wieder ein Ja."),
+    withdrawn: |id| format!("`{id}` ist zurückgenommen: Der Aufruf braucht wieder Zustimmung."),
     no_such_allowance: |id| {
         format!("Es gibt kein `{id}`, das du zurücknehmen könntest; `/approvals` zeigt, was erlaubt ist.")
     },
     refreshed: |version| {
         format!(
-            "Ich lese meine Prompts und Einstellungen neu und denke mir eine andere Statuszeile aus, wo diese eingeschaltet ist. Wenn \
-             sie sich geändert haben und stimmen, zeigt `/status` eine andere Konfiguration als `{version}`."
+            "Ich lese meine Prompts und Einstellungen neu und schreibe eine neue Statuszeile, falls sie eingeschaltet ist. Wenn \
+             sich die Dateien geändert haben und gültig sind, zeigt `/status` eine andere Konfiguration als `{version}`."
         )
     },
 
-    help: "Ich antworte, wenn du mich erwähnst oder auf eine meiner Nachrichten antwortest. Ich weiß, was du und ich zuletzt in diesem Kanal gesagt haben, und nichts von dem, was andere zu mir sagten oder was in anderen Kanälen war, außer einer Nachricht, auf die du antwortest.",
+    help: "Ich antworte, wenn du mich erwähnst oder auf eine meiner Nachrichten antwortest. Ich weiß, was du und ich zuletzt in diesem Kanal gesagt haben, und nichts von anderen Mitgliedern oder aus anderen Kanälen, außer einer Nachricht, auf die du antwortest.",
     help_direct: "Du kannst mir auch direkt schreiben.",
     help_commands: "**Was du ausführen kannst** (die Antworten siehst nur du)",
-    help_kept: "**Was ich aufbewahre**: unsere letzten Nachrichten in jedem Kanal, für eine Weile; was ich mir für dich merken soll; deine Wahl eines Modells; wie viele Token du verbraucht hast. Es bleibt im eigenen Speicher dieses Bots; was du fragst, geht an das Modell, das antwortet. `/export` zeigt dir alles davon, `/forget` nimmt es weg.",
+    help_kept: "**Was ich aufbewahre**: unsere letzten Nachrichten in jedem Kanal, für eine Weile; was ich mir für dich merken soll; deine Wahl eines Modells; wie viele Token du verbraucht hast. Es bleibt im eigenen Speicher dieses Bots; deine Fragen gehen an das Modell, das antwortet. `/export` zeigt dir alles davon, `/forget` löscht es.",
 };

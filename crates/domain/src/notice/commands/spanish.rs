@@ -13,17 +13,17 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Usage => "Lo que has usado y lo que te queda",
         CommandKind::Forget => "Olvidar todo lo que guardo sobre ti",
         CommandKind::Export => "Recibir como archivo todo lo que guardo sobre ti",
-        CommandKind::Remember => "Decirme algo sobre ti que deba recordar aquí",
-        CommandKind::Memories => "Lo que me pediste recordar, y olvidar algo de ello",
+        CommandKind::Remember => "Decirme algo que deba recordar en este canal",
+        CommandKind::Memories => "Ver lo que recuerdo para ti o borrar algo",
         CommandKind::Tools => "Las herramientas que puedo usar",
-        CommandKind::Status => "Cómo estoy: partes, modelos, colas, límites",
-        CommandKind::Approvals => "Llamadas que esperan aprobación y llamadas permitidas por un rato",
-        CommandKind::RefreshTools => "Leer de nuevo las listas de todas las herramientas",
-        CommandKind::RefreshStatus => "Leer de nuevo mis prompts y ajustes, y escribir una línea de estado",
+        CommandKind::Status => "Mi estado: partes, modelos, colas, límites",
+        CommandKind::Approvals => "Llamadas que esperan aprobación o están permitidas por un tiempo",
+        CommandKind::RefreshTools => "Recargar las listas de herramientas de todos los servidores",
+        CommandKind::RefreshStatus => "Recargar mis prompts y ajustes, y escribir una nueva línea de estado",
     },
     row: "El modelo que te responderá desde ahora; default retira tu elección",
-    user: "Otra persona; solo para operadores",
-    withdraw: "El identificador de algo permitido por un rato que se va a retirar",
+    user: "Otro miembro; solo para operadores",
+    withdraw: "El identificador del permiso que se va a retirar",
     fact: "Lo que debo olvidar",
     category: "La categoría cuyas herramientas se muestran, como search",
     remember: "Lo que debo recordar, en una frase corta",
@@ -34,7 +34,7 @@ pub(super) const WORDS: Words = Words {
         c => c,
     },
 
-    operators_only: |name| format!("`/{name}` es para quienes llevan este bot."),
+    operators_only: |name| format!("`/{name}` es solo para los operadores de este bot."),
     usage_of_others: "Solo los operadores pueden ver lo que ha usado otra persona. Ejecuta `/usage` sin nombre para ver lo tuyo.",
     unknown: "No conozco este comando. Quizá la lista que ves es antigua; `/help` nombra todos los que conozco.",
     broken: "Lo siento, algo ha fallado por mi parte y no sé decir hasta dónde llegué. Ejecútalo de nuevo, por favor.",
@@ -43,8 +43,8 @@ pub(super) const WORDS: Words = Words {
     still_running: "Tus últimos comandos aún se están ejecutando. No se hizo nada; espera primero a sus respuestas, por favor.",
 
     begun_anew: "Aquí empezamos de nuevo: ya no sé lo que dijimos en este canal. Si respondes a uno de mis mensajes anteriores, vuelvo a ver ese.",
-    fresh_already: "No había nada que dejar atrás: nuestra conversación en este canal ya es nueva.",
-    begun_unsure: "Aquí empezamos de nuevo, hasta donde puedo ver. Mi memoria no responde en este momento; si más tarde aún sé algo, ejecuta esto otra vez.",
+    fresh_already: "No hay nada que hacer: nuestra conversación en este canal ya es nueva.",
+    begun_unsure: "Aquí empezamos de nuevo. Mi memoria no responde en este momento; si más tarde aún recuerdo mensajes anteriores, ejecuta esto otra vez.",
 
     conversations: |count, messages| {
         format!("{} con {}", many(count, "conversación", "conversaciones"), many(messages, "mensaje", "mensajes"))
@@ -55,7 +55,7 @@ pub(super) const WORDS: Words = Words {
     tokens_used: "cuántos tokens has usado",
     forgotten: "**Olvidado**",
     nothing_kept: "No guardaba nada sobre ti que se pudiera olvidar.",
-    asked_behind: |answers| format!("lo que preguntaste detrás de {}", many(answers, "mensaje mío", "mensajes míos")),
+    asked_behind: |answers| format!("las preguntas que respondí en {}", many(answers, "mensaje", "mensajes")),
     quoted_in: |count| {
         format!(
             "tus palabras en {} de otras personas que respondieron a mis respuestas para ti",
@@ -68,29 +68,29 @@ pub(super) const WORDS: Words = Words {
     },
     kept: &[
         "**Lo que se conserva, y por qué**",
-        "tus límites y cualquier restricción, con sus tiempos: olvidar no es una manera de evitarlos",
-        "durante una hora, solo los números de los mensajes que respondí: para que ninguno se responda dos veces",
-        "los mensajes de los canales: se quedan donde se dijeron, y los tuyos los puedes borrar tú",
+        "tus límites y cualquier restricción, con sus fechas: `/forget` no los termina",
+        "durante una hora, los identificadores de los mensajes que respondí, para no responder ninguno dos veces",
+        "los mensajes de los canales: se quedan ahí, y los tuyos puedes borrarlos tú",
     ],
-    forget_again: "**Mi memoria no responde en este momento.** He olvidado todo lo que puedo ver y lo que tenía presente, pero puede haber más. Ejecuta `/forget` de nuevo más tarde, por favor.",
+    forget_again: "**Mi memoria no responde en este momento.** He olvidado todo lo que puedo ver ahora, pero puede haber más. Ejecuta `/forget` de nuevo más tarde, por favor.",
     kept_for_replies: |answers| {
         format!("{} para cuando alguien conteste", many(answers, "respuesta guardada", "respuestas guardadas"))
     },
     exported: |items| {
-        format!("Todo lo que guardo sobre ti: {items}. Tus límites cuentan en intervalos que terminan por sí solos.")
+        format!("Todo lo que guardo sobre ti: {items}. Tus límites cuentan en intervalos que terminan solos.")
     },
     export_again: "**Mi memoria no responde en este momento**, así que puede haber más. Ejecuta `/export` de nuevo más tarde, por favor.",
 
     memories: "**Lo que me pediste recordar**",
-    memories_how: "Uso cada cosa donde me la dijiste, y en los hilos de ese canal, solo para tus preguntas. `/memories forget:` retira una; también puedes pedírmelo.",
+    memories_how: "Uso cada cosa donde me la dijiste, y en los hilos de ese canal, solo para tus preguntas. `/memories forget:` borra una; también puedes pedírmelo.",
     memories_more: |count| format!("y {count} más, que están en `/export`"),
-    no_memories: "No me pediste recordar nada. Pídemelo cuando hables conmigo, o usa `/remember`.",
+    no_memories: "No recuerdo nada para ti. Pídemelo cuando hables conmigo, o usa `/remember`.",
     remembered: [
-        "Lo recordaré aquí, solo para tus preguntas. `/memories` lo muestra todo y retira una cosa.",
-        "Eso ya lo recuerdo; `/memories` lo muestra todo y retira una cosa.",
+        "Lo recordaré aquí, solo para tus preguntas. `/memories` lo muestra todo y borra una cosa.",
+        "Eso ya lo recuerdo; `/memories` lo muestra todo y borra una cosa.",
     ],
     remember_what: "Escribe lo que debo recordar: `/remember fact:` y una frase corta.",
-    remember_off: "Aquí no guardo nada de ese tipo.",
+    remember_off: "Aquí no guardo notas.",
     remember_too_long: |bytes| {
         format!("Es demasiado largo para recordarlo: como máximo {bytes} bytes. Dilo con menos palabras.")
     },
@@ -98,14 +98,14 @@ pub(super) const WORDS: Words = Words {
         format!("Ya recuerdo {} tuyas, y no cabe más. `/memories forget:` hace sitio.", many(count, "cosa", "cosas"))
     },
     remember_no_room: "Ahora no hay sitio para más recuerdos.",
-    fact_forgotten: "Queda olvidado.",
-    no_such_fact: "No hay tal nota tuya. `/memories` muestra las que hay.",
+    fact_forgotten: "Lo he olvidado.",
+    no_such_fact: "No tengo esa nota tuya. `/memories` muestra las que hay.",
     memory_away: "Mi memoria no responde en este momento. Inténtalo de nuevo en un minuto.",
 
     default_answers: |row| format!("Te responde el modelo predeterminado, `{row}`."),
     chose: |row| format!("Elegiste `{row}`."),
     choice_gone: |row| format!("Elegiste `{row}`, que ya no existe."),
-    no_other: "No hay otro que elegir.",
+    no_other: "No hay otro modelo para elegir.",
     can_choose: "Puedes elegir con `/model row:`",
     default_mark: "predeterminado",
     model_chosen: |row| format!("Desde tu próximo mensaje te responde `{row}`, en todos los canales."),
@@ -113,7 +113,7 @@ pub(super) const WORDS: Words = Words {
     model_default: |row| {
         format!("Desde tu próximo mensaje te responde el modelo predeterminado, que ahora es `{row}`.")
     },
-    no_such_model: |asked, rows| format!("No hay ningún modelo `{asked}` que elegir. Hay {rows}."),
+    no_such_model: |asked, rows| format!("No hay ningún modelo `{asked}` para elegir. Hay {rows}."),
 
     window: |whose, messages, tokens, span| {
         let who = whose.map_or_else(|| "Has".to_owned(), |whose| format!("{whose} ha"));
@@ -134,7 +134,7 @@ pub(super) const WORDS: Words = Words {
         format!("{who}: {used} de {most} (intervalo: {span}).")
     },
     amounts: ["mensajes", "tokens", "llamadas"],
-    exempt: "Estos límites no rigen aquí: un superrol está exento.",
+    exempt: "Estos límites no se aplican aquí: los superroles están exentos.",
     accepted: |moment| format!("El próximo mensaje se aceptará {moment}."),
     standing_unknown: "En este momento no puedo decir cuánto de los límites se ha usado.",
     sums: ["Hoy", "Siete días", "En total"],
@@ -145,7 +145,7 @@ pub(super) const WORDS: Words = Words {
     all_today: "Todos los miembros hoy",
     tools_today: "Herramientas hoy",
     calls: |calls, failed| {
-        let failed = if failed > 0 { format!(", {failed} fallidas") } else { String::new() };
+        let failed = if failed > 0 { format!(", {failed} con error") } else { String::new() };
         format!("{}{failed}", many(calls, "llamada", "llamadas"))
     },
 
@@ -157,10 +157,10 @@ pub(super) const WORDS: Words = Words {
     shards: "Shards",
     connected: |up, all| format!("{up} de {all} conectados"),
     models: "Modelos",
-    left_alone: |rows| format!("en reposo: {rows}"),
+    left_alone: |rows| format!("en pausa: {rows}"),
     store: "Almacén",
     store_works: "funciona",
-    store_fails: "falla; lo suple la memoria del proceso",
+    store_fails: "falla; los datos se guardan en memoria",
     turns: "Preguntas",
     turns_so_far: |now, all| format!("{now} en curso, {all} desde el inicio"),
     in_use: "En uso",
@@ -172,39 +172,39 @@ pub(super) const WORDS: Words = Words {
     limits_are: |messages, tokens, span| format!("{messages} mensajes, {tokens} tokens en {span}"),
     memory: "Memoria",
 
-    no_tools: "Ningún servidor de herramientas está conectado, así que respondo con lo que sé y lo que hemos dicho.",
+    no_tools: "Ningún servidor de herramientas está conectado, así que respondo con lo que sé y con nuestra conversación.",
     tools: "**Herramientas**",
     without_tools: "sin herramientas",
     own_tools: "las mías",
     held_back: |tools| format!("cambiadas y retenidas hasta que un operador ejecute `/refresh_tools`: {tools}"),
     more_names: |tools, more| format!("{tools} y {more} más"),
-    no_lists: "Ningún servidor de herramientas está conectado, así que no hay lista que leer de nuevo.",
+    no_lists: "Ningún servidor de herramientas está conectado, así que no hay ninguna lista que recargar.",
     reading_lists: |servers| {
         format!(
-            "Leo de nuevo, {}: `/tools` muestra el resultado.",
+            "Recargo las listas de {}: `/tools` muestra el resultado.",
             many(servers, "servidor de herramientas", "servidores de herramientas")
         )
     },
-    nothing_waits: "Nada espera aprobación.",
+    nothing_waits: "Ninguna llamada espera aprobación.",
     waiting: "**A la espera de aprobación**",
     waits: |tool, place, who, until| format!("`{tool}` en {place}, pedido por {who}, termina {until}"),
-    nothing_allowed: "Nada está permitido más allá de una sola llamada.",
-    allowed: "**Permitido por un rato** (`/approvals withdraw:` y el identificador retira uno)",
+    nothing_allowed: "Ninguna llamada está permitida de antemano.",
+    allowed: "**Permitido por un tiempo** (se retira con `/approvals withdraw:` y el identificador)",
     allows: |id, tool, place, whose, until| {
         let whose = whose.map_or_else(|| "todos allí".to_owned(), str::to_owned);
         format!("`{id}`: `{tool}` en {place} para {whose}, termina {until}")
     },
-    withdrawn: |id| format!("`{id}` queda retirado: la llamada necesita otra vez un sí."),
+    withdrawn: |id| format!("`{id}` queda retirado: la llamada vuelve a necesitar aprobación."),
     no_such_allowance: |id| format!("No hay ningún `{id}` que puedas retirar; `/approvals` muestra lo permitido."),
     refreshed: |version| {
         format!(
-            "Leo de nuevo mis prompts y ajustes, y pienso en otra línea de estado donde estén activadas. Si han cambiado y son \
-             correctos, `/status` muestra otra configuración que `{version}`."
+            "Estoy recargando mis prompts y ajustes, y escribo una nueva línea de estado si está activada. Si los archivos han \
+             cambiado y son válidos, `/status` muestra una configuración distinta de `{version}`."
         )
     },
 
-    help: "Respondo cuando me mencionas o respondes a uno de mis mensajes. Sé lo que tú y yo hemos dicho últimamente en este canal, y nada de lo que otros me dijeron ni de otros canales, salvo un mensaje al que respondas.",
+    help: "Respondo cuando me mencionas o respondes a uno de mis mensajes. Sé lo que tú y yo hemos dicho últimamente en este canal, y nada de otros miembros ni de otros canales, salvo un mensaje al que respondas.",
     help_direct: "También puedes escribirme directamente.",
     help_commands: "**Lo que puedes ejecutar** (solo tú ves las respuestas)",
-    help_kept: "**Lo que guardo**: nuestros últimos mensajes en cada canal, durante un tiempo; lo que me pediste recordar; tu elección de modelo; cuántos tokens has usado. Se queda en el almacén de este bot; lo que preguntas va al modelo que responde. `/export` te lo muestra todo, `/forget` lo borra.",
+    help_kept: "**Lo que guardo**: nuestros últimos mensajes en cada canal, durante un tiempo; lo que me pediste recordar; tu elección de modelo; cuántos tokens has usado. Se queda en el almacén de este bot; tus preguntas se envían al modelo que responde. `/export` te lo muestra todo, `/forget` lo borra.",
 };

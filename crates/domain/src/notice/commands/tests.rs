@@ -43,15 +43,15 @@ fn forgetting_names_what_went_and_what_stays() {
     insta::assert_snapshot!(forgotten(&wiped, true, EN), @r"
     **Forgotten**
     - 2 conversations with 8 messages
-    - what you asked behind 1 message of mine
+    - the questions that 1 message of mine answered
     - your choice of a model
 
     1 question from before this will still be answered, but not remembered.
 
     **Kept, and why**
-    - your limits and any restriction, with their times: forgetting is no way around them
-    - for an hour, the bare ids of messages that I answered: so that none is answered twice
-    - the messages in the channels: they stay where they were said, and yours are yours to delete
+    - your limits and any restriction, with their times: `/forget` does not end them
+    - for an hour, the ids of messages that I answered, so that I answer none twice
+    - the messages in the channels: they stay there, and you can delete yours
     ");
     assert!(forgotten(&Wiped::default(), true, EN).starts_with("I kept nothing"));
     assert!(forgotten(&ONE_OF_EACH, false, EN).contains("run `/forget` again"));
@@ -75,10 +75,10 @@ fn operators_read_what_all_members_and_tools_took_today() {
 fn a_choice_whose_row_is_gone_is_said() {
     assert_eq!(
         models(&[("fast", None)], "fast", None, EN),
-        "You are answered by the default model, `fast`. There is no other to choose."
+        "You are answered by the default model, `fast`. There is no other model to choose."
     );
     insta::assert_snapshot!(models(&[("fast", None), ("deep", None)], "fast", Some("gone"), EN), @r"
-    You chose `gone`, which is not there any more. You are answered by the default model, `fast`. You can choose with `/model row:`
+    You chose `gone`, which no longer exists. You are answered by the default model, `fast`. You can choose with `/model row:`
     - `fast` (default)
     - `deep`
     ");
@@ -149,7 +149,7 @@ fn status_says_what_is_wrong_first() {
     Configuration: abc
     Shards: 1 of 2 connected
     Models: fast; paused: deep
-    Store: fails; memory serves
+    Store: fails; data is kept in memory
     Turns: 0 in flight, 0 since the start
     In use: open turns 1/2000
     Queues: empty
@@ -183,7 +183,7 @@ fn gate() -> Gate {
 fn tools_and_approvals_are_told_as_they_are() {
     let none = Tooling::default();
     assert!(tools(&none, &[], EN).starts_with("No tool server"));
-    assert!(approvals(&[], &[], EN).starts_with("Nothing waits for approval."));
+    assert!(approvals(&[], &[], EN).starts_with("No call waits for approval."));
     let server = ToolServer {
         name: "time".to_owned(),
         state: ServerStatus::Ready,
@@ -283,7 +283,7 @@ fn every_language_says_everything_and_says_it_otherwise() {
     let counts = Wiped { conversations: 1, messages: 2, answers: 1, usage: true, ..Wiped::default() };
     insta::assert_snapshot!(
         exported(&counts, true, Locale::German),
-        @"Alles, was ich über dich aufbewahre: 1 Gespräch mit 2 Nachrichten, 1 Antwort, für Erwiderungen aufgehoben, wie viele Token du verbraucht hast. Deine Limits zählen in Zeitfenstern, die von selbst enden."
+        @"Alles, was ich über dich aufbewahre: 1 Gespräch mit 2 Nachrichten, 1 Antwort, für spätere Nachfragen aufgehoben, wie viele Token du verbraucht hast. Deine Limits zählen in Zeitfenstern, die von selbst enden."
     );
     let said: Vec<Vec<String>> = Locale::ALL.map(everything).into();
     for (index, english) in said[0].iter().enumerate() {
