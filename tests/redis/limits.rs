@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::ids::{Door, Timestamp, TurnId};
-use domain::keys;
 use domain::limits::account::{Account, Scope, Share};
 use domain::limits::member_windows::MemberWindows;
 use domain::limits::window_log::{EntryState, WindowLog};
-use domain::limits::{Cost, Decision, Limits, Member, Request, Reservation, Step};
+use domain::limits::{self, Cost, Decision, Limits, Member, Request, Reservation, Step};
 use futures_util::future::join_all;
 use ports::Limiter;
 use rand::rngs::StdRng;
@@ -89,7 +88,7 @@ fn before(server: &Server, asked: &Request, law: &WindowLog) -> Option<u64> {
         Step::Cancel(turn) => ("cancel", none, "0", String::new(), Some(turn), 0),
         Step::Read(limits) => ("read", *limits, "0", String::new(), None, 0),
     };
-    let turn = turn.map(keys::limits::limit_turn).unwrap_or_default();
+    let turn = turn.map(limits::turn_part).unwrap_or_default();
     if law.entry(&turn).is_some_and(|entry| entry.state == EntryState::Estimated) {
         return None;
     }

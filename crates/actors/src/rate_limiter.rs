@@ -330,7 +330,7 @@ impl RateLimiter {
         let Asker { person, guild, roles, place, parent } = asker;
         let applied = running.limits_in(person, place, parent.as_ref(), roles);
         let shares = running.shares(running.payer((person, roles), guild.as_deref(), place, parent.as_ref()));
-        let member = keys::limits::limited(person, guild.as_deref());
+        let member = Member::of(person, guild.as_deref());
         let asked = |lane: &MemberQueue| lane.waiting.iter().filter(|job| matches!(job, Job::Usage(..))).count();
         if state.lanes.get(&member).is_none_or(|lane| asked(lane) < QUESTIONS_MAX) {
             self.enqueue(ctx, state, &member, Job::Usage(applied, shares, reply));
@@ -398,7 +398,7 @@ fn read_next(running: &Running, turn: &Turn) -> Vec<String> {
 }
 
 fn member(turn: &Turn) -> Member {
-    keys::limits::limited(&turn.person, turn.guild.as_deref())
+    Member::of(&turn.person, turn.guild.as_deref())
 }
 
 /// The amount of each cost that a turn uses; `None` if it is not known.

@@ -54,6 +54,7 @@ pub const LEAF: Row = Row {
     on_hang: OnHang::Log,
     stop_within: Duration::from_secs(2),
     mailbox: Mailbox { capacity: 100_000, when_full: WhenFull::Refuse },
+    holds: None,
     children: &[],
 };
 

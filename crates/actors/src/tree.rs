@@ -43,8 +43,21 @@ pub struct Row {
     pub stop_within: Duration,
     /// The capacity for messages of other actors, and the overflow policy.
     pub mailbox: Mailbox,
+    /// The turns that its actors may hold, which the journal offers again after a failure; none if they hold none.
+    pub holds: Option<HeldTurns>,
     /// The supervised rows, in start order.
     pub children: &'static [Row],
+}
+
+/// The turns that an actor may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeldTurns {
+    /// Turns that are not yet admitted.
+    Unadmitted,
+    /// Turns without an answer.
+    Unanswered,
+    /// Turns whose answer is not yet posted.
+    Answered,
 }
 
 /// A supervisor's reaction to a child whose handler runs longer than its row allows. The event is always logged.
@@ -192,6 +205,7 @@ const fn leaf(kind: ActorKind, name: &'static str, role: &'static str) -> Row {
         on_hang: OnHang::Restart,
         stop_within,
         mailbox: Mailbox::NONE,
+        holds: None,
         children: &[],
     }
 }
@@ -213,6 +227,7 @@ pub static TREE: Row = Row {
     on_hang: OnHang::Log,
     stop_within: Duration::from_secs(10),
     mailbox: Mailbox::NONE,
+    holds: None,
     children: &[
         leaf(ActorKind::Ops, "ops", "healthz, readyz, metrics, the living tree; a line about the tree every minute"),
         template(
@@ -229,13 +244,15 @@ pub static TREE: Row = Row {
             Instances::Door,
             "the only way out of a door: order per channel, budgets, nonce, retries, typing",
         )
-        .with(mailbox::OUTBOX),
+        .with(mailbox::OUTBOX)
+        .holding(HeldTurns::Answered),
         leaf(
             ActorKind::RateLimiter,
             "rate_limiter",
             "lets turns through within the limits, and settles what they took",
         )
-        .with(mailbox::RATE_LIMITER),
+        .with(mailbox::RATE_LIMITER)
+        .holding(HeldTurns::Unadmitted),
         leaf(
             ActorKind::RestrictionSweeper,
             "restriction_sweeper",
@@ -286,6 +303,7 @@ pub static TREE: Row = Row {
                     "a lane for each user: one turn at a time in a lane, lanes side by side",
                 )
                 .with(mailbox::CONVERSATION)
+                .holding(HeldTurns::Unanswered)
             }],
             ..leaf(
                 ActorKind::Conversations,
@@ -293,6 +311,7 @@ pub static TREE: Row = Row {
                 "routes a turn to its conversation; an idle one asks to be forgotten",
             )
             .with(mailbox::CONVERSATIONS)
+            .holding(HeldTurns::Unanswered)
         },
         leaf(ActorKind::PresenceScheduler, "presence_scheduler", "how the bot is shown: hours, days, a line of status")
             .with(mailbox::SIGNAL),
@@ -345,6 +364,11 @@ impl Row {
     /// Returns the same row with this mailbox.
     const fn with(self, mailbox: Mailbox) -> Self {
         Self { mailbox, ..self }
+    }
+
+    /// Returns the same row with these turns.
+    const fn holding(self, turns: HeldTurns) -> Self {
+        Self { holds: Some(turns), ..self }
     }
 
     /// Returns the row of a kind at or below this row.

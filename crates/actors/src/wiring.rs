@@ -148,8 +148,8 @@ impl Tree {
             roster: Arc::clone(&parts.roster),
             // A journal that refuses this offers every turn when it restarts or has room.
             recovered: Box::new(move |stats| {
-                let recovered = Recovered { kind: stats.kind, scope: stats.scope.clone() };
-                journal.tell(JournalMsg::ActorRecovered(recovered));
+                let Some(held) = TREE.find(stats.kind).and_then(|row| row.holds) else { return };
+                journal.tell(JournalMsg::ActorRecovered(Recovered { held, scope: stats.scope.clone() }));
             }),
         });
         let board = Arc::clone(&parts.board);

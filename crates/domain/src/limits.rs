@@ -29,7 +29,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::account::{Scope, Share};
-use super::ids::{Timestamp, TurnId};
+use super::ids::{Person, Timestamp, TurnId};
+use super::key_part::{legacy, part};
 
 /// The maximum number of entries of one member. A higher message limit counts as this. Of an exempt member, only the
 /// newest entries count.
@@ -48,11 +49,34 @@ pub const fn estimate_max(limit: u64) -> u64 {
     if most < limit { most } else { limit }
 }
 
-/// The key of a member's entries: one person in one community. Built by [`super::keys::limits::limited`].
+/// The placeholder for "no community".
+const NO_GUILD: &str = "direct";
+
+/// Returns the community of a person's accounts, as written in keys.
+#[must_use]
+pub fn community(person: &Person, guild: Option<&str>) -> String {
+    legacy(&person.door, guild.unwrap_or(NO_GUILD))
+}
+
+/// Formats a turn as a part of an entry.
+#[must_use]
+pub fn turn_part(turn: &TurnId) -> String {
+    format!("{}%3A{}", part(turn.door.as_str()), part(&turn.id))
+}
+
+/// The key of a member's entries: one person in one community.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Member(Arc<str>);
 
 impl Member {
+    /// Returns the unit whose messages and tokens are counted together.
+    ///
+    /// On Discord the parts are the bare ids, as the Python bot wrote them; other doors qualify each id with their name.
+    #[must_use]
+    pub fn of(person: &Person, guild: Option<&str>) -> Self {
+        Self::new(format!("{}:{}", community(person, guild), legacy(&person.door, &person.id)))
+    }
+
     /// Builds a member from the key part that names them.
     #[must_use]
     pub fn new(part: impl Into<Arc<str>>) -> Self {

@@ -12,7 +12,7 @@ use crate::messages::conversations::{ConversationsMsg, Offered};
 use crate::messages::outbox::{NONCE_TRUST, OutboxMsg, Rescue};
 use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::rate_limiter;
-use crate::tree::{ActorKind, Scope};
+use crate::tree::{HeldTurns, Scope};
 use domain::delivery::Refusals;
 use domain::ending::{Dropped, Ending};
 use domain::happening::{Happening, Resumed};
@@ -138,38 +138,14 @@ impl Journal {
             Scope::Door(door) => turn.id.door == *door,
             Scope::Place(place) => turn.place == *place,
         };
-        let answered = match recovered.kind {
-            ActorKind::Outbox => true,
-            ActorKind::RateLimiter | ActorKind::Conversations | ActorKind::Conversation => false,
-            ActorKind::Root
-            | ActorKind::Ops
-            | ActorKind::Listener
-            | ActorKind::Journal
-            | ActorKind::RestrictionSweeper
-            | ActorKind::Tools
-            | ActorKind::ToolCache
-            | ActorKind::Approvals
-            | ActorKind::Providers
-            | ActorKind::Mcp
-            | ActorKind::LlmDispatcher
-            | ActorKind::PresenceScheduler
-            | ActorKind::Commands
-            | ActorKind::Reporter
-            | ActorKind::Timers
-            | ActorKind::ConfigWatcher
-            | ActorKind::Gateway
-            | ActorKind::Source
-            | ActorKind::Discord
-            | ActorKind::IdentifyQueue
-            | ActorKind::Shard => return,
-        };
+        let answered = recovered.held == HeldTurns::Answered;
         if answered {
             // Drafts of unanswered turns may be visible in their channels, and the new outbox has no record of them.
             let drafted = state.open.values_mut().filter(|entry| concerns(&entry.turn));
             drafted.for_each(|entry| entry.visible = Visible::Perhaps);
         }
         // The limiter released an acting turn earlier: the conversation still works on it.
-        let elsewhere = |entry: &Entry| entry.acted && recovered.kind == ActorKind::RateLimiter;
+        let elsewhere = |entry: &Entry| entry.acted && recovered.held == HeldTurns::Unadmitted;
         let waits = |entry: &Entry| matches!(entry.stage, Stage::Parked);
         let concerned = |entry: &&Entry| {
             entry.answer().is_some() == answered && concerns(&entry.turn) && !elsewhere(entry) && !waits(entry)

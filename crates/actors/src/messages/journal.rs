@@ -9,7 +9,7 @@ use super::approvals::Waiting;
 use super::outbox::Delivery;
 use crate::messages::receipt::Receipt;
 use crate::runtime::handle::Reply;
-use crate::tree::{ActorKind, Scope};
+use crate::tree::{HeldTurns, Scope};
 use domain::ending::{Dropped, Unposted};
 use domain::gate::{Decision, Gate, GateId};
 use domain::ids::{MessageId, Person, Timestamp, TurnId};
@@ -97,11 +97,11 @@ pub struct Decided {
     pub decision: Decision,
 }
 
-/// A failed actor, after it was restarted or given up.
+/// A failed actor that may have held turns, after it was restarted or given up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovered {
-    /// The kind of actor.
-    pub kind: ActorKind,
+    /// The turns that it may have held.
+    pub held: HeldTurns,
     /// Identifies the actor among those of its kind.
     pub scope: Scope,
 }

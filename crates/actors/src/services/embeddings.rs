@@ -14,10 +14,9 @@ use crate::services::running::Live;
 use domain::embedding::{EmbeddingRequest, Embeddings};
 use domain::ending::ModelErrorKind;
 use domain::ids::{Person, Place, TurnId};
-use domain::keys;
 use domain::ledger::{self, Tally};
 use domain::limits::rules::Applied;
-use domain::limits::{Decision, Request, Reservation, Step};
+use domain::limits::{Decision, Member, Request, Reservation, Step};
 use domain::turn::Effort;
 use ports::{Clock, EmbeddingAsk, Limiter, Metering, ModelError, NotEmbedded, Store};
 
@@ -132,7 +131,7 @@ impl Meter {
     }
 
     async fn step(&self, person: &Person, step: Step) -> Decision {
-        let member = keys::limits::limited(person, Some(person.door.as_str()));
+        let member = Member::of(person, Some(person.door.as_str()));
         self.limiter.step(Request::of_member(member, self.live.now().limits.window, step)).await
     }
 

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use super::legacy;
 use crate::ids::{Door, Person};
+use crate::key_part::legacy;
 
 /// The prefix of our counters.
 pub const PREFIX: &str = "staffai:ledger:";

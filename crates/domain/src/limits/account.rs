@@ -9,9 +9,9 @@ use std::time::Duration;
 use super::window_log::{Entry, EntryState, WindowLog};
 use super::{
     AccountUse, Basis, Cost, ENTRIES_MAX, FullAccount, Limits, Refusal, Reservation, TOKENS_MAX, estimate_max,
+    turn_part,
 };
 use crate::ids::{self, Timestamp, TurnId};
-use crate::keys;
 
 /// The number of entries from which final entries are merged. An account may see thousands of turns a day.
 pub const JOINED_FROM: usize = 128;
@@ -137,7 +137,7 @@ impl WindowLog {
 
     /// Counts the share of a turn. Returns false if it is already counted.
     pub fn reserve_share(&mut self, now: Timestamp, share: &Share, ask: &Reservation) -> bool {
-        let turn = keys::limits::limit_turn(&ask.turn);
+        let turn = turn_part(&ask.turn);
         self.refresh(now, share.account.window);
         if self.entry(&turn).is_some() {
             return false;

@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use super::account::{Account, Share};
 use super::window_log::{Entry, WindowLog};
-use super::{AccountUse, Decision, ENTRIES_MAX, FullAccount, Member, Refusal, Request, Step};
+use super::{AccountUse, Decision, ENTRIES_MAX, FullAccount, Member, Refusal, Request, Step, turn_part};
 use crate::ids::{self, Timestamp};
-use crate::keys;
 
 /// The maximum number of windows. The least recently used are evicted first.
 pub const MEMBERS_MAX: usize = 50_000;
@@ -151,7 +150,7 @@ impl MemberWindows {
         if ask.exempt || request.shares.is_empty() {
             return None;
         }
-        let turn = keys::limits::limit_turn(&ask.turn);
+        let turn = turn_part(&ask.turn);
         request.shares.iter().enumerate().find_map(|(place, share)| {
             self.make_room(now);
             let page = self.page(&Counted::Account(share.account.clone()), share.account.window);
@@ -473,7 +472,7 @@ fn turn_of(request: &Request) -> Option<Box<str>> {
         Step::Settle(turn, _) | Step::Cancel(turn) => turn,
         Step::Read(_) => return None,
     };
-    Some(keys::limits::limit_turn(turn).into())
+    Some(turn_part(turn).into())
 }
 
 #[cfg(test)]

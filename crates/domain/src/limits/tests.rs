@@ -11,6 +11,13 @@ use crate::ids::Door;
 const WINDOW: u64 = 1_000;
 const LEASE: Duration = Duration::from_millis(300);
 
+#[test]
+fn parts_never_collide() {
+    let door = Door::new("api");
+    assert_eq!(Member::of(&Person::new(door.clone(), "a:b"), None).as_str(), "api:direct:api:a%3Ab");
+    assert_eq!(turn_part(&TurnId::new(door, "a:b")), "api%3Aa%3Ab");
+}
+
 fn turn(number: u32) -> TurnId {
     TurnId::new(Door::new("d"), number.to_string())
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::{
     Basis, Cost, Decision, ENTRIES_MAX, Limits, Refusal, Request, Reservation, Step, TOKENS_MAX, Used, estimate_max,
+    turn_part,
 };
 use crate::ids::{self, Timestamp, TurnId};
-use crate::keys;
 
 /// The entries of one member in the window, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -125,7 +125,7 @@ impl WindowLog {
     }
 
     fn reserve(&mut self, now: Timestamp, window: Duration, ask: &Reservation) -> (Decision, bool) {
-        let turn = keys::limits::limit_turn(&ask.turn);
+        let turn = turn_part(&ask.turn);
         if self.position(&turn).is_some() {
             return (Decision::Admitted, false);
         }
@@ -153,7 +153,7 @@ impl WindowLog {
     }
 
     pub(super) fn settle(&mut self, turn: &TurnId, tokens: Option<u64>) -> bool {
-        let Some(at) = self.position(&keys::limits::limit_turn(turn)) else { return false };
+        let Some(at) = self.position(&turn_part(turn)) else { return false };
         let entry = &mut self.entries[at];
         if !entry.state.is_open() {
             return false;
@@ -166,7 +166,7 @@ impl WindowLog {
     }
 
     pub(super) fn cancel(&mut self, turn: &TurnId) -> bool {
-        let at = self.position(&keys::limits::limit_turn(turn));
+        let at = self.position(&turn_part(turn));
         let open = at.filter(|at| self.entries[*at].state.is_open());
         open.map(|at| self.entries.remove(at)).is_some()
     }

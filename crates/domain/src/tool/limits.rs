@@ -9,9 +9,8 @@ use super::ToolKind;
 use super::catalogue::Entry;
 use super::rights::matches;
 use crate::ids::{Person, TurnId};
-use crate::keys;
 use crate::limits::account::{Account, Scope, Share};
-use crate::limits::{Cost, Limits, Refusal, Request, Reservation, Step};
+use crate::limits::{self, Cost, Limits, Refusal, Request, Reservation, Step};
 
 /// The time for which an auto-disabled category stays closed to a person who exceeded its limit.
 pub const DISABLED_FOR: Duration = Duration::from_secs(3_600);
@@ -133,7 +132,7 @@ fn share(person: &Person, (word, what): (&str, &str), rate: Rate, amount: u64) -
         scope: Scope::Member,
         cost: Cost::Calls,
         window: rate.window,
-        community: keys::limits::community(person, None).into(),
+        community: limits::community(person, None).into(),
         id: format!("{}#{word}:{what}", person.id).into(),
     };
     Share { account, limit: rate.calls.into(), amount: Some(amount) }

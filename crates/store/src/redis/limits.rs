@@ -12,8 +12,8 @@ use domain::limits::account::Share;
 use domain::limits::member_windows::{Changes, Counted};
 use domain::limits::window_log::{Entry, EntryState, WindowLog};
 use domain::limits::{
-    Basis, Cost, Decision, ENTRIES_MAX, FullAccount, Limits, Member, Refusal, Request, Reservation, Step, TOKENS_MAX,
-    Used, member,
+    self, Basis, Cost, Decision, ENTRIES_MAX, FullAccount, Limits, Member, Refusal, Request, Reservation, Step,
+    TOKENS_MAX, Used, member,
 };
 
 /// The largest limit sent to the script: no sum of entries exceeds it, and it is exact as a Lua number.
@@ -221,11 +221,7 @@ fn step_arguments(call: &mut ScriptInvocation<'_>, window: Duration, step: Optio
         .arg(limits.messages)
         .arg(limits.tokens.min(LIMIT_MAX))
         .arg(u8::from(exempt));
-    call.arg(tokens)
-        .arg(turn.map(keys::limits::limit_turn).unwrap_or_default())
-        .arg(lease)
-        .arg(ENTRIES_MAX)
-        .arg(version);
+    call.arg(tokens).arg(turn.map(limits::turn_part).unwrap_or_default()).arg(lease).arg(ENTRIES_MAX).arg(version);
 }
 
 /// Adds the decisions made elsewhere: moment, turn, amount and lease of each entry.

@@ -38,7 +38,7 @@ fn settle(who: &Counted, number: usize, tokens: u64) -> Request {
 }
 
 fn elsewhere(at: Timestamp, tokens: u64, number: usize) -> Entry {
-    let turn = Some(Arc::from(keys::limits::limit_turn(&turn(number))));
+    let turn = Some(Arc::from(turn_part(&turn(number))));
     Entry { at, tokens, turn, message: true, state: EntryState::Open(Timestamp(at.0 + 5_000)) }
 }
 
@@ -88,7 +88,7 @@ fn a_refusal_decided_here_is_told_where_the_question_may_have_arrived() {
     assert!(!book.has_changes());
     book.tell_of(&reserve(&who, 3));
     let turns = book.changes_of(&who).unwrap().turns;
-    assert_eq!(turns, [(keys::limits::limit_turn(&turn(3)).into_boxed_str(), None)]);
+    assert_eq!(turns, [(turn_part(&turn(3)).into_boxed_str(), None)]);
 }
 
 #[test]
