@@ -256,7 +256,7 @@ fn the_tree_in_the_readme_is_the_tree() {
 
 #[test]
 fn every_actor_of_the_tree_is_explained_in_actors_md() {
-    fn check(row: &actors::tree::Row, page: &str) {
+    fn check(row: &actors::tree::TreeRow, page: &str) {
         let line = format!("\n| `{}` | ", row.name);
         assert!(page.matches(&line).count() > 1, "actors.md has no line for {} in its table of actors", row.name);
         row.children.iter().for_each(|row| check(row, page));

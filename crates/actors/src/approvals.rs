@@ -28,7 +28,7 @@ use crate::runtime::handle::{Handle, Reply};
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::allowances::Allowances;
 use domain::gate::allowance::{ALLOWANCES_MAX, Allowance};
-use domain::gate::{Case, Choice, Decision, Gate, GateId, OPEN_MAX, Refusal};
+use domain::gate::{ApprovalDecision, Case, Choice, ClickRefusal, Gate, GateId, OPEN_MAX};
 use domain::happening::Happening;
 use domain::ids::{MessageId, Timestamp};
 use domain::keys;
@@ -71,7 +71,7 @@ pub enum Unasked {
 /// A decision that the journal is recording.
 pub struct Recorded {
     gate: GateId,
-    decision: Decision,
+    decision: ApprovalDecision,
     /// The click that made the decision; `None` for an expiry.
     click: Option<Clicked>,
     /// The time of the decision.
@@ -108,7 +108,7 @@ pub struct ApprovalsState {
     withdrawn: Vec<Withdrawal>,
     /// The gates that were closed while their questions were being posted, with the final text to show. At most
     /// [`OPEN_MAX`].
-    closed: HashMap<GateId, (Gate, Decision)>,
+    closed: HashMap<GateId, (Gate, ApprovalDecision)>,
 }
 
 /// A pending gate.
@@ -274,7 +274,7 @@ impl Approvals {
         let open = state.open.remove(&gate.id);
         self.count(state);
         let open = open.unwrap_or_else(|| Open::new(gate, posted.clone()));
-        self.close(ctx, state, open, posted, Decision::Withdrawn);
+        self.close(ctx, state, open, posted, ApprovalDecision::Withdrawn);
     }
 
     /// Replaces a question by its outcome, now or once the question is posted.
@@ -284,7 +284,7 @@ impl Approvals {
         state: &mut ApprovalsState,
         open: Open,
         posted: Option<MessageId>,
-        decision: Decision,
+        decision: ApprovalDecision,
     ) {
         let Open { case, asking, .. } = open;
         match asking {
@@ -320,7 +320,13 @@ impl Approvals {
     }
 
     /// Has the journal record a decision, which takes effect from then on.
-    fn record(&self, ctx: &mut ActorContext<Approvals>, open: &mut Open, decision: Decision, click: Option<Clicked>) {
+    fn record(
+        &self,
+        ctx: &mut ActorContext<Approvals>,
+        open: &mut Open,
+        decision: ApprovalDecision,
+        click: Option<Clicked>,
+    ) {
         open.recording = true;
         let (turn, gate) = (open.case.gate.turn.clone(), open.case.gate.id.clone());
         let decided = Decided { turn, gate: gate.clone(), decision: decision.clone() };
@@ -352,15 +358,15 @@ impl Approvals {
             if let Some(open) = state.open.get_mut(&id) {
                 (open.recording, open.case.decision) = (false, None);
             }
-            let why = if known.is_none() { Refusal::NotRecorded } else { Refusal::Unknown };
+            let why = if known.is_none() { ClickRefusal::NotRecorded } else { ClickRefusal::Unknown };
             return click.into_iter().for_each(|clicked| self.refuse(ctx, clicked, why, None));
         };
         let Some(open) = state.open.remove(&id) else { return };
         self.count(state);
         if !known {
             // The turn ended meanwhile.
-            self.close(ctx, state, open, None, Decision::Withdrawn);
-            return click.into_iter().for_each(|clicked| self.refuse(ctx, clicked, Refusal::Unknown, None));
+            self.close(ctx, state, open, None, ApprovalDecision::Withdrawn);
+            return click.into_iter().for_each(|clicked| self.refuse(ctx, clicked, ClickRefusal::Unknown, None));
         }
         let gate = open.case.gate.clone();
         let choice = click.as_ref().map(|clicked| clicked.click.choice);

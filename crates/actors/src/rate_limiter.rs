@@ -21,7 +21,7 @@ use futures_util::FutureExt;
 
 use self::refusal::Notices;
 use crate::account::Account;
-use crate::messages::conversations::{ConversationsMsg, Offered};
+use crate::messages::conversations::{ConversationsMsg, OfferedTurn};
 use crate::messages::journal::JournalMsg;
 use crate::messages::rate_limiter::{Asker, RateLimiterMsg};
 use crate::messages::restriction_sweeper::SweeperMsg;
@@ -39,7 +39,7 @@ use domain::limits::charge::{Charge, charge, spent};
 use domain::limits::estimate::Learned;
 use domain::limits::rules::Applied;
 use domain::limits::{
-    AccountStanding, AccountUse, Cost, Decision, Member, Request, Reservation, Standing, Step, estimate_max,
+    AccountStanding, AccountUse, Cost, Decision, LimitStep, Member, Request, Reservation, Standing, estimate_max,
 };
 use domain::turn::{self, Effort, HistoryScope, Turn};
 use ports::{Clock, Limiter, Store, Subject};
@@ -98,7 +98,7 @@ struct MemberQueue {
 /// One step, with its purpose.
 enum Job {
     Admit {
-        offered: Box<Offered>,
+        offered: Box<OfferedTurn>,
         withdrawn: bool,
     },
     /// A part of a turn that was admitted before.
@@ -239,20 +239,20 @@ impl RateLimiter {
                 let reservation = Reservation { tokens: reservation.tokens + attached + given, ..reservation };
                 self.account.tell(&Happening::TurnReserved(&turn.id, &reservation));
                 let shares = shares(&running, turn, &Amounts::expected(&running, turn, reservation.tokens));
-                (Step::Reserve(reservation), shares)
+                (LimitStep::Reserve(reservation), shares)
             }
             Job::Count(turn) => {
                 let reservation = reservation(state, &running, turn);
                 let tokens = reservation.tokens.min(estimate_max(reservation.limits.tokens));
                 let shares = shares(&running, turn, &Amounts::expected(&running, turn, tokens));
-                (Step::Reserve(Reservation { tokens, exempt: true, ..reservation }), shares)
+                (LimitStep::Reserve(Reservation { tokens, exempt: true, ..reservation }), shares)
             }
             Job::Settle(turn, effort) => {
                 let amounts = Amounts::taken(effort);
-                (Step::Settle(turn.id.clone(), amounts.tokens), shares(&running, turn, &amounts))
+                (LimitStep::Settle(turn.id.clone(), amounts.tokens), shares(&running, turn, &amounts))
             }
-            Job::Cancel(turn) => (Step::Cancel(turn.id.clone()), shares(&running, turn, &Amounts::default())),
-            Job::Usage(applied, shares, _) => (Step::Read(applied.limits), shares.clone()),
+            Job::Cancel(turn) => (LimitStep::Cancel(turn.id.clone()), shares(&running, turn, &Amounts::default())),
+            Job::Usage(applied, shares, _) => (LimitStep::Read(applied.limits), shares.clone()),
         };
         Request { shares, ..Request::of_member(member.clone(), running.limits.window, step) }
     }

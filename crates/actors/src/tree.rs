@@ -20,7 +20,7 @@ pub use self::mailbox::{Mailbox, WhenFull};
 pub const ROOT: &str = "staffai";
 
 /// One actor, or one kind of actor, of the tree.
-pub struct Row {
+pub struct TreeRow {
     /// The kind, read by the wiring.
     pub kind: ActorKind,
     /// Its name among its siblings.
@@ -46,7 +46,7 @@ pub struct Row {
     /// The turns that its actors may hold, which the journal offers again after a failure; none if they hold none.
     pub holds: Option<HeldTurns>,
     /// The supervised rows, in start order.
-    pub children: &'static [Row],
+    pub children: &'static [TreeRow],
 }
 
 /// The turns that an actor may hold.
@@ -192,9 +192,9 @@ const BRANCH_HANDLES_WITHIN: Duration = Duration::from_secs(10);
 /// A leaf has no children, so it counts no failures.
 const LEAF: Intensity = Intensity { restarts: 0, period: Duration::from_secs(60) };
 
-const fn leaf(kind: ActorKind, name: &'static str, role: &'static str) -> Row {
+const fn leaf(kind: ActorKind, name: &'static str, role: &'static str) -> TreeRow {
     let (name, stop_within) = (Name::Fixed(name), Duration::from_secs(2));
-    Row {
+    TreeRow {
         kind,
         name,
         role,
@@ -210,12 +210,12 @@ const fn leaf(kind: ActorKind, name: &'static str, role: &'static str) -> Row {
     }
 }
 
-const fn template(kind: ActorKind, prefix: &'static str, of: Instances, role: &'static str) -> Row {
-    Row { name: Name::Template { prefix, of }, ..leaf(kind, prefix, role) }
+const fn template(kind: ActorKind, prefix: &'static str, of: Instances, role: &'static str) -> TreeRow {
+    TreeRow { name: Name::Template { prefix, of }, ..leaf(kind, prefix, role) }
 }
 
 /// The supervision tree.
-pub static TREE: Row = Row {
+pub static TREE: TreeRow = TreeRow {
     kind: ActorKind::Root,
     name: Name::Fixed(ROOT),
     role: "gives up with exit 70 when a branch keeps failing",
@@ -259,7 +259,7 @@ pub static TREE: Row = Row {
             "gives the role of restricted members; lifts it on time",
         )
         .with(mailbox::RESTRICTION_SWEEPER),
-        Row {
+        TreeRow {
             intensity: BRANCH,
             handles_within: BRANCH_HANDLES_WITHIN,
             stop_within: BRANCH_STOPS,
@@ -290,11 +290,11 @@ pub static TREE: Row = Row {
         },
         leaf(ActorKind::LlmDispatcher, "llm_dispatcher", "model permits, breakers, the order of fallbacks")
             .with(mailbox::LLM_DISPATCHER),
-        Row {
+        TreeRow {
             intensity: BRANCH,
             handles_within: BRANCH_HANDLES_WITHIN,
             stop_within: BRANCH_STOPS,
-            children: &[Row {
+            children: &[TreeRow {
                 restart: Restart::Temporary,
                 ..template(
                     ActorKind::Conversation,
@@ -336,7 +336,7 @@ pub static TREE: Row = Row {
             Instances::Door,
             "keeps the connection of a door whose platform needs no more than one",
         ),
-        Row {
+        TreeRow {
             intensity: BRANCH,
             handles_within: BRANCH_HANDLES_WITHIN,
             stop_within: BRANCH_STOPS,
@@ -360,7 +360,7 @@ pub static TREE: Row = Row {
     ],
 };
 
-impl Row {
+impl TreeRow {
     /// Returns the same row with this mailbox.
     const fn with(self, mailbox: Mailbox) -> Self {
         Self { mailbox, ..self }
@@ -373,7 +373,7 @@ impl Row {
 
     /// Returns the row of a kind at or below this row.
     #[must_use]
-    pub fn find(&'static self, kind: ActorKind) -> Option<&'static Row> {
+    pub fn find(&'static self, kind: ActorKind) -> Option<&'static TreeRow> {
         if self.kind == kind {
             return Some(self);
         }
@@ -382,7 +382,7 @@ impl Row {
 
     /// Returns the row of a kind at or below this row, and the path of its supervisor (empty for the root).
     #[must_use]
-    pub fn locate(&'static self, kind: ActorKind) -> Option<(&'static Row, String)> {
+    pub fn locate(&'static self, kind: ActorKind) -> Option<(&'static TreeRow, String)> {
         if self.kind == kind {
             return Some((self, String::new()));
         }
@@ -453,7 +453,7 @@ pub fn markdown() -> String {
     text
 }
 
-fn draw(row: &'static Row, lead: &str, indent: &str, lines: &mut Vec<(String, &'static Row)>) {
+fn draw(row: &'static TreeRow, lead: &str, indent: &str, lines: &mut Vec<(String, &'static TreeRow)>) {
     lines.push((format!("{lead}{}", row.name), row));
     for (index, child) in row.children.iter().enumerate() {
         let (branch, below) = if index + 1 == row.children.len() { ("└─ ", "   ") } else { ("├─ ", "│  ") };
@@ -461,7 +461,7 @@ fn draw(row: &'static Row, lead: &str, indent: &str, lines: &mut Vec<(String, &'
     }
 }
 
-fn table(row: &'static Row, text: &mut String) {
+fn table(row: &'static TreeRow, text: &mut String) {
     let children = if row.children.is_empty() {
         "none".to_owned()
     } else {

@@ -69,7 +69,7 @@ use domain::outgoing::Part;
 use domain::prompt::{self, Question, Scene, Transcript};
 use domain::reply::{self, Reply};
 use domain::tool::round::Planned;
-use domain::tool::turn_tools::Told;
+use domain::tool::turn_tools::ShownResult;
 use domain::turn::{Answer, Effort, Exchange, HistoryScope, Outcome, Turn};
 use ports::{Clock, Dice, ProgressSink, Store, Write};
 
@@ -367,7 +367,7 @@ enum Work {
     /// An event arrived.
     Told(Event),
     /// Calls to run, after those that are done.
-    Round(Vec<Planned>, Vec<Told>),
+    Round(Vec<Planned>, Vec<ShownResult>),
 }
 
 /// The data of a turn before its first model call.

@@ -113,7 +113,7 @@ pub struct Request {
     /// The length of the member's window.
     pub window: Duration,
     /// The operation.
-    pub step: Step,
+    pub step: LimitStep,
     /// The further accounts of the step; at most [`account::SHARES_MAX`].
     pub shares: Vec<Share>,
 }
@@ -121,20 +121,20 @@ pub struct Request {
 impl Request {
     /// Builds a step on a member's window only.
     #[must_use]
-    pub const fn of_member(member: Member, window: Duration, step: Step) -> Self {
+    pub const fn of_member(member: Member, window: Duration, step: LimitStep) -> Self {
         Self { member: Some(member), window, step, shares: Vec::new() }
     }
 
     /// Builds a step on accounts only.
     #[must_use]
-    pub const fn of_shares(shares: Vec<Share>, step: Step) -> Self {
+    pub const fn of_shares(shares: Vec<Share>, step: LimitStep) -> Self {
         Self { member: None, window: Duration::ZERO, step, shares }
     }
 }
 
 /// An operation on the entries of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum LimitStep {
     /// Reserves the estimate of a turn.
     Reserve(Reservation),
     /// Settles an ended turn: the actual tokens replace the estimate. `None` keeps the estimate, which never counts as
@@ -169,7 +169,7 @@ pub enum Decision {
     /// The turn is counted, by this step or an earlier one.
     Admitted,
     /// The turn exceeds a limit; nothing was written.
-    Refused(Refusal),
+    Refused(LimitRefusal),
     /// The step is done, or had no effect.
     Done,
     /// The current use.
@@ -179,7 +179,7 @@ pub enum Decision {
 /// The reason for a refusal and the time until a retry succeeds. If several accounts are full, the first is reported,
 /// the member's window before all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refusal {
+pub struct LimitRefusal {
     /// The cost whose limit is exceeded. Of a member's messages and tokens, the tokens if they are used up.
     pub cost: Cost,
     /// The time after which the same turn is accepted if nothing else happens; none if the limit allows nothing.
@@ -199,7 +199,7 @@ pub struct FullAccount {
     pub scope: Scope,
 }
 
-impl Refusal {
+impl LimitRefusal {
     /// True if the member exceeded a limit of their own window by their own use. A full account is not a breach.
     #[must_use]
     pub const fn is_breach(&self) -> bool {

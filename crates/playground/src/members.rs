@@ -2,7 +2,7 @@
 
 use super::{
     guild::{
-        Channel, Draft, Guild, Member, Message, Overwrite, Role,
+        Channel, Guild, Member, Message, MessageInput, Overwrite, Role,
         files::File,
         ids::{ChannelId, GuildId, MessageId, RoleId, UserId},
         permissions as may,
@@ -27,7 +27,7 @@ impl Service {
         reply_to: Option<MessageId>,
         files: Vec<File>,
     ) -> Option<Message> {
-        let draft = Draft { content: text.to_owned(), reply_to, files, ..Draft::default() };
+        let draft = MessageInput { content: text.to_owned(), reply_to, files, ..MessageInput::default() };
         self.core.world().post(channel, member, draft)
     }
 

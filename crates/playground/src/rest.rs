@@ -34,14 +34,14 @@ use routes::{Call, Lookup, Route};
 const LONGEST_BODY: usize = 100 << 20;
 
 /// A request without its transport.
-pub struct Asked {
+pub struct RestRequest {
     path: String,
     query: Vec<(String, String)>,
     headers: HeaderMap,
     body: Bytes,
 }
 
-impl Asked {
+impl RestRequest {
     /// Returns a parameter of the query string.
     fn parameter(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
@@ -63,7 +63,7 @@ pub async fn answer(State(core): State<Arc<Core>>, ConnectInfo(line): ConnectInf
     if !delay.is_zero() {
         tokio::time::sleep(delay).await;
     }
-    let asked = Asked {
+    let asked = RestRequest {
         path: parts.uri.path().to_owned(),
         query: parts.uri.query().map(body::query).unwrap_or_default(),
         headers: parts.headers,
@@ -84,7 +84,7 @@ pub async fn answer(State(core): State<Arc<Core>>, ConnectInfo(line): ConnectInf
     respond(&answer, standing.as_ref(), now)
 }
 
-fn gate(core: &Core, world: &mut World, lookup: Lookup, asked: &Asked) -> (RestReply, Option<Standing>) {
+fn gate(core: &Core, world: &mut World, lookup: Lookup, asked: &RestRequest) -> (RestReply, Option<Standing>) {
     let route = match lookup {
         Lookup::Found(route) => route,
         Lookup::NoSuchPath => return (ApiError::plain(404).into(), None),
@@ -110,12 +110,12 @@ fn gate(core: &Core, world: &mut World, lookup: Lookup, asked: &Asked) -> (RestR
     }
 }
 
-fn authorized(core: &Core, world: &World, asked: &Asked) -> bool {
+fn authorized(core: &Core, world: &World, asked: &RestRequest) -> bool {
     let shown = asked.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     shown.and_then(|value| value.strip_prefix("Bot ")) == Some(&core.token) && !world.script.reject_token
 }
 
-fn route_answer(core: &Core, world: &mut World, route: &Route, asked: &Asked) -> Result<RestReply, ApiError> {
+fn route_answer(core: &Core, world: &mut World, route: &Route, asked: &RestRequest) -> Result<RestReply, ApiError> {
     match route.call {
         Call::Gateway => Ok(RestReply::ok(json!({"url": core.gateway_url()}))),
         Call::GatewayBot => Ok(RestReply::ok(gateway_bot(core, world))),

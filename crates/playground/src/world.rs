@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     change::{Change, RoleChange},
     guild::{
-        Channel, Draft, Member, Message, Overwrite,
+        Channel, Member, Message, MessageInput, Overwrite,
         ids::{ChannelId, GuildId, MessageId, RoleId, UserId},
         state::State,
     },
@@ -120,7 +120,7 @@ impl World {
     }
 
     /// Adds a message and publishes it. Returns `None` if the channel does not exist.
-    pub fn post(&mut self, channel: ChannelId, author: UserId, draft: Draft) -> Option<Message> {
+    pub fn post(&mut self, channel: ChannelId, author: UserId, draft: MessageInput) -> Option<Message> {
         let now = self.now();
         let message = self.state.post(channel, author, draft, now)?;
         if author == self.state.bot().id {

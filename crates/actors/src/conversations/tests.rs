@@ -139,7 +139,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
 impl World {
     fn offer(&self, turn: Turn) {
         self.router
-            .cast(ConversationsMsg::Offer(Box::new(Offered { turn: Arc::new(turn), again: false, resumed: None })))
+            .cast(ConversationsMsg::Offer(Box::new(OfferedTurn { turn: Arc::new(turn), again: false, resumed: None })))
             .unwrap();
     }
 

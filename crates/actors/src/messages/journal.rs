@@ -11,7 +11,7 @@ use crate::messages::receipt::Receipt;
 use crate::runtime::handle::Reply;
 use crate::tree::{HeldTurns, Scope};
 use domain::ending::{Dropped, Unposted};
-use domain::gate::{Decision, Gate, GateId};
+use domain::gate::{ApprovalDecision, Gate, GateId};
 use domain::ids::{MessageId, Person, Timestamp, TurnId};
 use domain::turn::{Answer, Effort, Turn};
 
@@ -94,7 +94,7 @@ pub struct Decided {
     /// The gate of the decision.
     pub gate: GateId,
     /// The decision.
-    pub decision: Decision,
+    pub decision: ApprovalDecision,
 }
 
 /// A failed actor that may have held turns, after it was restarted or given up.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::catalogue::Entry;
+use super::catalogue::CatalogueEntry;
 use super::rights::{Audience, Call, Caller, Decided, Hidden, Operation, Rule, Verdict, decide, hides};
 use super::{Source, ToolKind};
 use crate::caller::Operators;
@@ -18,7 +18,7 @@ const RESOURCES_MAX: usize = 256;
 pub const RESOURCES: &str = "tables";
 
 /// True if calls of the tool name their resources in [`RESOURCES`] and nowhere else.
-fn names_resources(entry: &Entry) -> bool {
+fn names_resources(entry: &CatalogueEntry) -> bool {
     entry.tool.source == Source::BuiltIn && entry.tool.kind == ToolKind::Db
 }
 
@@ -79,7 +79,7 @@ impl Access {
 
     /// True if the caller's model may see this tool.
     #[must_use]
-    pub fn sees(&self, entry: &Entry) -> bool {
+    pub fn sees(&self, entry: &CatalogueEntry) -> bool {
         !self.hides.iter().any(|hidden| hidden.fits(&entry.name, entry.effect, entry.audience))
     }
 
@@ -92,7 +92,7 @@ impl Access {
     /// Decides on one call. The texts in its arguments are its resources; if the tool names them in [`RESOURCES`], only
     /// the texts there. Numbers, the names of nested fields, and all other texts are only mentions.
     #[must_use]
-    pub fn decide(&self, entry: &Entry, arguments: &Map<String, Value>) -> Decided {
+    pub fn decide(&self, entry: &CatalogueEntry, arguments: &Map<String, Value>) -> Decided {
         if entry.audience == Audience::Operators && !self.standing.operator {
             return Decided { verdict: Verdict::Deny, rule: None };
         }
@@ -165,11 +165,11 @@ mod tests {
     use super::super::{Tool, ToolKind};
     use super::*;
 
-    fn entry() -> Arc<Entry> {
+    fn entry() -> Arc<CatalogueEntry> {
         entry_of(Tool { kind: ToolKind::Db, ..tool("db", "query", "") })
     }
 
-    fn entry_of(tool: Tool) -> Arc<Entry> {
+    fn entry_of(tool: Tool) -> Arc<CatalogueEntry> {
         let offer = Offer { tools: vec![Arc::new(tool)], ..Offer::default() };
         let all = Catalogue::new(&[offer], &Catalogue::default(), |_| json!({}));
         Arc::clone(&all.entries()[0])

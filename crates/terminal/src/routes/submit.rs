@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::problem::{refused, status_of};
-use super::typed::{self, Done, Refused};
+use super::typed::{self, Done, InputRefusal};
 use super::{Parts, about, lineage, waiting};
 use crate::sessions::{NotTaken, Sessions, Wants, keyed};
 use crate::{DOOR, commands};
@@ -252,7 +252,7 @@ async fn heard(
     place: &Place,
     Submit { text, model, profile, .. }: &Submit,
     (key, lineage): (Option<&str>, Option<Box<Lineage>>),
-) -> Result<(Option<Heard>, Option<String>), Refused> {
+) -> Result<(Option<Heard>, Option<String>), InputRefusal> {
     let known = match key {
         Some(key) => parts.sessions.has_message(place, &keyed(&place.id, key)).await,
         None => false,

@@ -125,13 +125,13 @@ async fn join(client: OnUpgrade, program: reqwest::Response) {
 
 /// A request to the program. It is cancelled when the client disconnects, but continues when this proxy closes the
 /// client's connection.
-struct Asked {
+struct ForwardedRequest {
     task: JoinHandle<Result<Result<Response, reqwest::Error>, Elapsed>>,
     /// Cancelled when this proxy closes the connection.
     ended: CancellationToken,
 }
 
-impl Drop for Asked {
+impl Drop for ForwardedRequest {
     fn drop(&mut self) {
         if !self.ended.is_cancelled() {
             self.task.abort();
@@ -139,7 +139,7 @@ impl Drop for Asked {
     }
 }
 
-/// The rest of a response, which ends by the same rules as [`Asked`].
+/// The rest of a response, which ends by the same rules as [`ForwardedRequest`].
 struct Rest {
     /// `None` after the end.
     left: Option<BoxStream<'static, reqwest::Result<Bytes>>>,
@@ -207,7 +207,7 @@ async fn answer(
     let Some(address) = address else { return away("the bot is away; it is being started again") };
     let ended = ended.map(|axum::Extension(ended)| ended).unwrap_or_default();
     let of = (link, ended.clone());
-    let mut asked = Asked {
+    let mut asked = ForwardedRequest {
         task: tokio::spawn(async move { timeout(REST_WITHIN, behind.pass(address, of, request)).await }),
         ended,
     };

@@ -20,7 +20,7 @@ const OF_ONE_PEER: usize = 16;
 pub struct Rooms(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
 /// One place; released when dropped.
-pub struct Taken {
+pub struct PeerPlace {
     rooms: Rooms,
     peer: IpAddr,
 }
@@ -32,7 +32,7 @@ impl Rooms {
     }
 
     /// Takes a place for a request of this connection; `None` if all are taken, or the address has reached its maximum.
-    pub fn take(&self, link: &Link) -> Option<Taken> {
+    pub fn take(&self, link: &Link) -> Option<PeerPlace> {
         let peer = network(link.peer);
         let mut held = self.0.lock();
         let own = held.get(&peer).copied().unwrap_or_default();
@@ -40,11 +40,11 @@ impl Rooms {
             return None;
         }
         held.insert(peer, own + 1);
-        Some(Taken { rooms: self.clone(), peer })
+        Some(PeerPlace { rooms: self.clone(), peer })
     }
 }
 
-impl Drop for Taken {
+impl Drop for PeerPlace {
     fn drop(&mut self) {
         let mut held = self.rooms.0.lock();
         if let Some(own) = held.get_mut(&self.peer) {
