@@ -329,7 +329,7 @@ impl RateLimiter {
         let running = self.live.now();
         let Asker { person, guild, roles, place, parent } = asker;
         let applied = running.limits_in(person, place, parent.as_ref(), roles);
-        let shares = running.shares(running.payer((person, roles), guild.as_deref(), place, parent.as_ref()));
+        let shares = running.shares(running.payer(person, roles, guild.as_deref(), place, parent.as_ref()));
         let member = Member::of(person, guild.as_deref());
         let asked = |lane: &MemberQueue| lane.waiting.iter().filter(|job| matches!(job, Job::Usage(..))).count();
         if state.lanes.get(&member).is_none_or(|lane| asked(lane) < QUESTIONS_MAX) {
@@ -423,7 +423,7 @@ impl Amounts {
 
 /// Returns the accounts that a turn counts against, with its amounts.
 fn shares(running: &Running, turn: &Turn, amounts: &Amounts) -> Vec<Share> {
-    let payer = running.payer((&turn.person, &turn.roles), turn.guild.as_deref(), &turn.place, turn.parent.as_ref());
+    let payer = running.payer(&turn.person, &turn.roles, turn.guild.as_deref(), &turn.place, turn.parent.as_ref());
     let mut shares = running.shares(payer);
     for share in &mut shares {
         share.amount = match share.account.cost {

@@ -243,7 +243,7 @@ async fn remember_apologised(parts: &TurnParts, running: &Running, turn: &Arc<Tu
     {
         let read = parts.forgotten.now();
         let history = memory::load(parts, turn).await;
-        memory::remember(parts, running, turn, exchange, (history, read));
+        memory::remember(parts, running, turn, exchange, history, read);
     }
 }
 
@@ -482,7 +482,8 @@ impl Thinking<'_> {
         let Self { parts, running, turn, .. } = *self;
         let exchange = exchange(turn, reply.response.clone(), parts.clock.now());
         if turn.policy.history == HistoryScope::PersonInPlace {
-            memory::remember(parts, running, turn, &exchange, history);
+            let (history, read) = history;
+            memory::remember(parts, running, turn, &exchange, history, read);
         }
         let mut outgoing = turn.reply_with("");
         outgoing.parts = reply::to_parts(reply);

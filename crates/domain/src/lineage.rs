@@ -167,7 +167,8 @@ impl Lineage {
     /// # Errors
     /// See [`LineageRefusal`].
     pub fn check(
-        (text, signature): (&str, &str),
+        text: &str,
+        signature: &str,
         key: &KeyHash,
         message: Message<'_>,
         us: &Identity,
@@ -237,7 +238,7 @@ mod tests {
         let sent = lineage(&["lighthouse", "pier"]);
         let (text, signature) = sent.signed(&key, MESSAGE);
         let check = |text: &str, signature: &str, key: &KeyHash, message, now| {
-            Lineage::check((text, signature), key, message, &us(), now)
+            Lineage::check(text, signature, key, message, &us(), now)
         };
         assert_eq!(check(&text, &signature, &key, MESSAGE, NOW), Ok(sent.clone()));
         let richer = text.replace("100000", "900000");
@@ -266,7 +267,7 @@ mod tests {
             (spent, LineageRefusal::Spent),
         ] {
             let (text, signature) = sent.signed(&key, MESSAGE);
-            assert_eq!(Lineage::check((&text, &signature), &key, MESSAGE, &us(), NOW), Err(wanted), "{text}");
+            assert_eq!(Lineage::check(&text, &signature, &key, MESSAGE, &us(), NOW), Err(wanted), "{text}");
         }
     }
 

@@ -107,7 +107,8 @@ impl Manners {
     pub fn join(
         &mut self,
         rules: &InterjectionRules<'_>,
-        (place, parent): (&Place, Option<&Place>),
+        place: &Place,
+        parent: Option<&Place>,
         draw: Draw,
         now: Duration,
     ) -> Result<(), SuppressionReason> {

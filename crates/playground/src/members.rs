@@ -65,8 +65,8 @@ impl Service {
 
     /// Adds (`held`) or removes a member's reaction. Returns false if the message does not exist.
     #[must_use]
-    pub fn marks(&self, member: UserId, channel: ChannelId, message: MessageId, (emoji, held): (&str, bool)) -> bool {
-        self.core.world().reacts((channel, message), member, emoji, held)
+    pub fn marks(&self, member: UserId, channel: ChannelId, message: MessageId, emoji: &str, held: bool) -> bool {
+        self.core.world().reacts(channel, message, member, emoji, held)
     }
 
     /// Adds a new member with these roles to the first guild, invited by `member`. Returns `None` if the inviter may
@@ -101,7 +101,7 @@ impl Service {
         if !may_give(guild, member, known) {
             return false;
         }
-        world.set_role(id, user, (role, held), None)
+        world.set_role(id, user, role, held, None)
     }
 }
 

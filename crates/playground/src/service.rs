@@ -211,7 +211,7 @@ impl Service {
 
     /// Adds a member's reaction to a message in a guild; no effect if it does not exist.
     pub fn reacts(&self, member: UserId, channel: ChannelId, message: MessageId, emoji: &str) {
-        self.core.world().reacts((channel, message), member, emoji, true);
+        self.core.world().reacts(channel, message, member, emoji, true);
     }
 
     /// Shows a member's typing indicator.
@@ -272,11 +272,6 @@ impl Service {
     #[must_use]
     pub fn faults(&self) -> &Faults {
         &self.faults
-    }
-
-    /// Replaces the REST budgets; open windows keep their end.
-    pub fn set_budgets(&self, budgets: Budgets) {
-        self.core.world().limits.set(budgets);
     }
 
     /// Returns the counters so far.

@@ -105,7 +105,8 @@ impl Sessions {
         &self,
         caller: &api_key::Caller,
         place: &Place,
-        (text, wants): (&str, Wants),
+        text: &str,
+        wants: Wants,
         key: Option<&str>,
     ) -> Result<Posted, NotTaken> {
         if text.trim().is_empty() {

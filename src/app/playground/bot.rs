@@ -67,7 +67,7 @@ pub async fn run(cli: &Cli, verbose: bool) -> u8 {
     let (say, said) = mpsc::channel(SAID);
     let (orders, counts) = (say.clone(), say.clone());
     tokio::spawn(write(link.says, said));
-    tokio::spawn(async move { listen(&mut link.heard, (&strikes, &model), &orders).await });
+    tokio::spawn(async move { listen(&mut link.heard, &strikes, &model, &orders).await });
     tokio::spawn(count(Arc::clone(&launch.metrics), counts));
     let code = commands::serve(launch, async move |address| {
         // The send fails if the playground has ended, which ends this process.
@@ -133,11 +133,7 @@ fn example() -> ServerEntry {
 }
 
 /// Executes orders until the playground disconnects; then it drains as on a request to end.
-async fn listen(
-    heard: &mut Heard,
-    (strikes, model): (&Strikes, &Mutex<Option<Choice>>),
-    say: &mpsc::Sender<BotReport>,
-) {
+async fn listen(heard: &mut Heard, strikes: &Strikes, model: &Mutex<Option<Choice>>, say: &mpsc::Sender<BotReport>) {
     while let Some(Order { number, order }) = heard.next().await {
         if let BotOrder::AskModel(choice) = &order {
             model.lock().clone_from(choice);

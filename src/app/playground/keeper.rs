@@ -105,12 +105,13 @@ impl Keeper {
         args: &[String],
         birth: &Birth,
         mut asks: Asks,
-        (stop, now): (CancellationToken, CancellationToken),
+        stop: CancellationToken,
+        now: CancellationToken,
     ) -> u8 {
         let (mut pause, mut in_use) = (PAUSE, 0);
         loop {
             let begun = Instant::now();
-            let ended = match self.live(args, birth, &mut asks, (&stop, &now)).await {
+            let ended = match self.live(args, birth, &mut asks, &stop, &now).await {
                 Ok(ended) => ended,
                 Err(error) => {
                     eprintln!("the bot cannot be started: {error}");
@@ -143,7 +144,8 @@ impl Keeper {
         args: &[String],
         birth: &Birth,
         Asks { orders, signals }: &mut Asks,
-        (stop, now): (&CancellationToken, &CancellationToken),
+        stop: &CancellationToken,
+        now: &CancellationToken,
     ) -> std::io::Result<End> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut command = Command::new("/proc/self/exe");

@@ -241,7 +241,7 @@ async fn visible_tools(parts: &CommandParts, command: &Command) -> String {
     let listed = move || {
         let standing = running.standing(&place.door, &caller.person, &caller.roles);
         let rules = Arc::clone(&running.tool_rules);
-        let access = Access::new(rules, caller.person.clone(), caller.roles.clone(), (place, parent), standing);
+        let access = Access::new(rules, caller.person.clone(), caller.roles.clone(), place, parent, standing);
         let of_category =
             |entry: &CatalogueEntry| category.as_ref().is_none_or(|word| entry.tool.kind.as_str() == *word);
         let sees = |tool: &str| now.catalogue.get(tool).is_some_and(|entry| access.sees(entry) && of_category(entry));

@@ -127,7 +127,7 @@ impl Courier {
         let mut passing = None;
         loop {
             let result = match form {
-                Form::Whole | Form::Words | Form::Apology => self.post(job, form, (track, &mut *progress), until).await,
+                Form::Whole | Form::Words | Form::Apology => self.post(job, form, track, &mut *progress, until).await,
                 Form::Reaction => self.react(job).await,
             };
             let (refusal, reason) = match result {
@@ -156,7 +156,8 @@ impl Courier {
         &mut self,
         job: &Job,
         form: Form,
-        (track, progress): (Track, &mut Progress),
+        track: Track,
+        progress: &mut Progress,
         until: Instant,
     ) -> Result<(), PostFailure> {
         let pieces = self.pieces(job, form).await;
@@ -175,7 +176,7 @@ impl Courier {
             }
             progress.looked = true;
         }
-        self.bring(job, &pieces, (track, progress), until).await?;
+        self.bring(job, &pieces, track, progress, until).await?;
         self.remove_rest(&job.outgoing.place, &mut progress.found, pieces.len()).await;
         Ok(())
     }
@@ -260,7 +261,8 @@ impl Courier {
         &mut self,
         job: &Job,
         pieces: &[Piece],
-        (track, progress): (Track, &mut Progress),
+        track: Track,
+        progress: &mut Progress,
         until: Instant,
     ) -> Result<(), PostFailure> {
         let mut missing = false;
@@ -285,7 +287,7 @@ impl Courier {
                 continue;
             }
             let again = progress.found.pieces.get(index).is_some();
-            let message = self.create(job, pieces, (index, again), until).await?;
+            let message = self.create(job, pieces, index, again, until).await?;
             if progress.doubtful && index < DRAFT_MESSAGES_MAX {
                 // The nonce may have returned a draft that could not be found.
                 self.edit(job, &message, piece, until).await?;
@@ -312,7 +314,8 @@ impl Courier {
         &mut self,
         job: &Job,
         pieces: &[Piece],
-        (index, again): (usize, bool),
+        index: usize,
+        again: bool,
         until: Instant,
     ) -> Result<MessageId, PostFailure> {
         let place = job.outgoing.place.clone();

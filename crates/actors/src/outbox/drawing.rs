@@ -87,7 +87,7 @@ impl Outbox {
 
     pub(super) fn drew(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, drew: Drew) {
         let Drew { place, turn, track, drawn } = drew;
-        let withdrawn = self.drew_withdrawn(ctx, state, (&place, &turn), &drawn);
+        let withdrawn = self.drew_withdrawn(ctx, state, &place, &turn, &drawn);
         if !drawn.shown.is_empty() && !withdrawn {
             // A visible draft replaces the typing indicator.
             state.quiet(&place, &turn);

@@ -45,7 +45,7 @@ impl Interjections {
             backoff_after: settings.backoff_after,
             tokens_per_hour: settings.tokens_per_hour,
         };
-        self.manners.lock().join(&rules, (place, parent), draw, self.origin.elapsed())
+        self.manners.lock().join(&rules, place, parent, draw, self.origin.elapsed())
     }
 
     /// Records that an interjection is about to be posted.

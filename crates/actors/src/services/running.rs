@@ -145,10 +145,9 @@ impl Running {
         if self.budgets.is_empty() || exempt() {
             return Vec::new();
         }
-        let person = (&turn.person, &turn.roles[..]);
         budget::of_call(
             &self.budgets,
-            self.payer(person, turn.guild.as_deref(), &turn.place, turn.parent.as_ref()),
+            self.payer(&turn.person, &turn.roles, turn.guild.as_deref(), &turn.place, turn.parent.as_ref()),
             tool,
         )
     }
@@ -157,7 +156,8 @@ impl Running {
     #[must_use]
     pub fn payer<'a>(
         &self,
-        (person, roles): (&'a Person, &'a [String]),
+        person: &'a Person,
+        roles: &'a [String],
         guild: Option<&'a str>,
         place: &'a Place,
         parent: Option<&'a Place>,

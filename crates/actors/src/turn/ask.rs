@@ -83,8 +83,8 @@ impl Thinking<'_> {
             let result = match &broken {
                 Some(begun) => self.complete_rest(&row.key, &request, begun, flow).await,
                 None => {
-                    let shown = (asked.may_answer(turn.policy.reply), dialogue.goes_on());
-                    self.complete(&row.key, &request, shown, flow).await
+                    let may_answer = asked.may_answer(turn.policy.reply);
+                    self.complete(&row.key, &request, may_answer, dialogue.goes_on(), flow).await
                 }
             };
             drop(lease);
@@ -185,7 +185,8 @@ impl Thinking<'_> {
         &self,
         row: &str,
         request: &Request,
-        (may_answer, goes_on): (bool, bool),
+        may_answer: bool,
+        goes_on: bool,
         flow: Flow,
     ) -> Result<Completion, ModelError> {
         let unseen =
@@ -347,8 +348,8 @@ impl Underway<'_> {
         self.thinking.tally.modelled(self.begun.elapsed());
         let streamed = match result {
             Ok(completion) => {
-                let took = (self.begun.elapsed(), self.tool_tokens(completion.usage));
-                self.thinking.tally.completed(self.row, completion, took);
+                let (took, tool_tokens) = (self.begun.elapsed(), self.tool_tokens(completion.usage));
+                self.thinking.tally.completed(self.row, completion, took, tool_tokens);
                 None
             }
             Err(_) => self.cut_off(),

@@ -46,7 +46,8 @@ impl Thinking<'_> {
     /// Runs a call, and serves the model calls that its tool requests.
     pub(super) async fn serving<T>(
         &self,
-        (number, within): (usize, Duration),
+        number: usize,
+        within: Duration,
         progress: Option<ProgressSink>,
         call: impl Future<Output = T>,
     ) -> T {

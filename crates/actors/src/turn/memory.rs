@@ -122,7 +122,8 @@ pub(super) fn remember(
     running: &Running,
     turn: &Turn,
     exchange: &Exchange,
-    (mut history, read): (History, Moment),
+    mut history: History,
+    read: Moment,
 ) {
     let settings = &running.settings.history;
     let ttl = (!settings.ttl.is_zero()).then_some(settings.ttl);

@@ -348,9 +348,8 @@ impl Thinking<'_> {
         };
         // A built-in tool is served even without any model, so that it receives that answer.
         let asks = ready.entry.tool.source == Source::BuiltIn;
-        let calling = async {
-            if asks { self.serving((number, within), progress.clone(), calling).await } else { calling.await }
-        };
+        let calling =
+            async { if asks { self.serving(number, within, progress.clone(), calling).await } else { calling.await } };
         let calling = AssertUnwindSafe(calling).catch_unwind();
         match timeout(within + GRACE, calling).await {
             Ok(Ok(Ok(result))) => CallEnd::Result(Finding::of(result, request.limits)),

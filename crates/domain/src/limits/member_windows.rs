@@ -247,7 +247,7 @@ impl MemberWindows {
 
     /// Repeats a step that the server performed on exactly the local state. If the resulting messages and tokens differ
     /// from the server's, the local version becomes unknown.
-    pub fn followed(&mut self, now: Timestamp, request: &Request, (known, version): (u64, u64), used: (u32, u64)) {
+    pub fn followed(&mut self, now: Timestamp, request: &Request, known: u64, version: u64, used: (u32, u64)) {
         let number = self.number();
         let Some(page) = request.of_window().and_then(|of| self.pages.get_mut(&of)) else { return };
         page.touched = number;

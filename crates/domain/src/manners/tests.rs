@@ -28,7 +28,7 @@ fn join(
     draw: Draw,
     seconds: u64,
 ) -> Result<(), SuppressionReason> {
-    manners.join(rules, (&place(1), None), draw, at(seconds))
+    manners.join(rules, &place(1), None, draw, at(seconds))
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn both_chances_mean_what_they_say() {
 fn places_are_chosen_and_threads_follow_their_channel() {
     let mut manners = Manners::default();
     let mut try_in = |rules: &InterjectionRules<'_>, id: u64, parent: Option<u64>| {
-        manners.join(rules, (&place(id), parent.map(place).as_ref()), SURE, Duration::ZERO).is_ok()
+        manners.join(rules, &place(id), parent.map(place).as_ref(), SURE, Duration::ZERO).is_ok()
     };
     let (seven, eight) = (["7".to_owned()], ["8".to_owned()]);
     let only = InterjectionRules { only: &seven, ..NEUTRAL };
@@ -66,7 +66,7 @@ fn a_place_rests_between_two() {
     let mut manners = Manners::default();
     assert_eq!(join(&mut manners, &rules, SURE, 0), Ok(()));
     assert_eq!(join(&mut manners, &rules, SURE, 59), Err(SuppressionReason::Cooldown));
-    assert_eq!(manners.join(&rules, (&place(2), None), SURE, at(59)), Ok(()), "other places do not");
+    assert_eq!(manners.join(&rules, &place(2), None, SURE, at(59)), Ok(()), "other places do not");
     assert_eq!(join(&mut manners, &rules, SURE, 60), Ok(()));
 }
 
@@ -111,7 +111,7 @@ fn tokens_of_an_hour_are_counted() {
 fn its_memory_is_bounded() {
     let mut manners = Manners::default();
     for id in 0..PLACES_MAX as u64 + 10 {
-        manners.join(&NEUTRAL, (&place(id), None), SURE, at(id)).unwrap();
+        manners.join(&NEUTRAL, &place(id), None, SURE, at(id)).unwrap();
         manners.spent(1, at(0));
     }
     assert_eq!(manners.places.len(), PLACES_MAX);

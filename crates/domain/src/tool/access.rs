@@ -51,7 +51,8 @@ impl Access {
         rules: Arc<[Rule]>,
         person: Person,
         roles: Vec<String>,
-        (place, parent): (Place, Option<Place>),
+        place: Place,
+        parent: Option<Place>,
         standing: Standing,
     ) -> Self {
         let mut access = Self { rules, person, roles, place, parent, standing, hides: Arc::from([]) };
@@ -65,7 +66,7 @@ impl Access {
     pub fn of(turn: &Turn, rules: Arc<[Rule]>, operators: Option<Operators<'_>>) -> Self {
         let Turn { person, roles, place, parent, .. } = turn;
         let standing = Standing { known: operators.is_some(), operator: turn.is_of_operator(operators) };
-        Self::new(rules, person.clone(), roles.clone(), (place.clone(), parent.clone()), standing)
+        Self::new(rules, person.clone(), roles.clone(), place.clone(), parent.clone(), standing)
     }
 
     /// Builds the rights of a member without roles.
@@ -74,7 +75,7 @@ impl Access {
         let door = crate::ids::Door::new("discord");
         let (person, place) = (Person::new(door.clone(), "7"), Place::new(door, "42"));
         let standing = Standing { known: true, operator: false };
-        Self::new(rules.into(), person, Vec::new(), (place, None), standing)
+        Self::new(rules.into(), person, Vec::new(), place, None, standing)
     }
 
     /// True if the caller's model may see this tool.
@@ -205,7 +206,7 @@ mod tests {
             let door = crate::ids::Door::new("discord");
             let (person, place) = (Person::new(door.clone(), "7"), Place::new(door, "7"));
             let standing = Standing { known: true, operator };
-            let access = Access::new(Arc::clone(&rules), person, Vec::new(), (place, None), standing);
+            let access = Access::new(Arc::clone(&rules), person, Vec::new(), place, None, standing);
             let view = crate::tool::view::View::of(&all, access.hides());
             let verdicts = all.entries().iter().map(|entry| access.decide(entry, &Map::new()).verdict);
             let seen = all.entries().iter().map(|entry| access.sees(entry));
@@ -282,7 +283,7 @@ mod tests {
             let door = crate::ids::Door::new(door);
             let (person, place) = (Person::new(door.clone(), "7"), Place::new(door, "7"));
             let standing = Standing { known, operator: false };
-            Access::new(Arc::clone(&rules), person, Vec::new(), (place, None), standing)
+            Access::new(Arc::clone(&rules), person, Vec::new(), place, None, standing)
         };
         assert_eq!(access("discord", true).decide(&entry(), &Map::new()).verdict, Verdict::Auto);
         assert_eq!(access("terminal", false).decide(&entry(), &Map::new()).verdict, Verdict::Ask);

@@ -189,7 +189,7 @@ impl Catalogue {
                 } else if all.is_overfull() {
                     Reason::NoRoom
                 } else {
-                    let made = || CatalogueEntry::new(&name, (tool, offer), &validators, &convert);
+                    let made = || CatalogueEntry::new(&name, tool, offer, &validators, &convert);
                     let entry = before.same(&name, tool, offer).unwrap_or_else(made);
                     if !own.take(entry.weight) {
                         Reason::SourceTooLarge
@@ -298,7 +298,8 @@ impl PartialEq for CatalogueEntry {
 impl CatalogueEntry {
     fn new(
         name: &Arc<str>,
-        (tool, offer): (&Arc<Tool>, &Offer),
+        tool: &Arc<Tool>,
+        offer: &Offer,
         validators: &Arc<Validators>,
         convert: impl Fn(&Tool) -> Value,
     ) -> Arc<Self> {

@@ -92,10 +92,10 @@ impl ToolLimits {
         let pause = self.cooldown.iter().find(|(pattern, _)| fits(pattern)).map(|(_, pause)| *pause);
         let of_kind = self.kinds.get(&kind).copied();
         let closes = of_kind.is_some() && self.auto_disable.contains(&kind);
-        let closed = closes.then(|| (Quota::Closed, share(person, ("closed", kind.as_str()), CLOSED, 0)));
-        let pause = pause.map(|window| (Quota::Pause, share(person, ("pause", name), Rate { calls: 1, window }, 1)));
-        let of_kind = of_kind.map(|rate| (Quota::Kind(closes), share(person, ("kind", kind.as_str()), rate, 1)));
-        let of_tool = of_tool.map(|rate| (Quota::Tool, share(person, ("tool", name), rate, 1)));
+        let closed = closes.then(|| (Quota::Closed, share(person, "closed", kind.as_str(), CLOSED, 0)));
+        let pause = pause.map(|window| (Quota::Pause, share(person, "pause", name, Rate { calls: 1, window }, 1)));
+        let of_kind = of_kind.map(|rate| (Quota::Kind(closes), share(person, "kind", kind.as_str(), rate, 1)));
+        let of_tool = of_tool.map(|rate| (Quota::Tool, share(person, "tool", name, rate, 1)));
         let quotas = [closed, pause, of_kind, of_tool].into_iter().flatten();
         let (quotas, mut shares): (Vec<Quota>, Vec<Share>) = quotas.unzip();
         shares.extend(budgets);
@@ -115,7 +115,7 @@ impl CallStep {
             (Some(Quota::Pause), _) => (Limited::Cooldown(wait), None),
             (Some(Quota::Kind(true)), Some(Request { step: LimitStep::Reserve(ask), .. })) => {
                 // Twice the limit fills the account, so that it refuses even a call with an amount of zero.
-                let closing = share(&self.person, ("closed", self.kind.as_str()), CLOSED, 2);
+                let closing = share(&self.person, "closed", self.kind.as_str(), CLOSED, 2);
                 (Limited::Disabled(DISABLED_FOR), Some(reserve(vec![closing], ask.turn.clone(), true)))
             }
             (Some(Quota::Kind(_) | Quota::Tool) | None, _) => (Limited::Window(wait), None),
@@ -127,7 +127,7 @@ impl CallStep {
 const CLOSED: Rate = Rate { calls: 1, window: DISABLED_FOR };
 
 /// Builds an account of one person, shared by all communities of their door.
-fn share(person: &Person, (word, what): (&str, &str), rate: Rate, amount: u64) -> Share {
+fn share(person: &Person, word: &str, what: &str, rate: Rate, amount: u64) -> Share {
     let account = Account {
         scope: Scope::Member,
         cost: Cost::Calls,

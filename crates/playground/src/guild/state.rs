@@ -373,7 +373,8 @@ impl State {
     pub fn open_thread(
         &mut self,
         parent: ChannelId,
-        (message, opener): (Option<MessageId>, UserId),
+        message: Option<MessageId>,
+        opener: UserId,
         name: &str,
         now: u64,
     ) -> Option<Channel> {

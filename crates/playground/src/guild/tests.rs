@@ -72,7 +72,7 @@ fn what_is_kept_is_there_again_and_new_ids_are_above_it() {
     let answer =
         MessageInput { content: "an answer".to_owned(), reply_to: Some(asked), files, ..MessageInput::default() };
     let answer = state.post(channel, bot, answer, NOW).unwrap();
-    let thread = state.open_thread(channel, (Some(asked), ada), "a thread", NOW).unwrap();
+    let thread = state.open_thread(channel, Some(asked), ada, "a thread", NOW).unwrap();
     state.set_role(guild, ada, state.guilds()[0].roles[1].id, true);
     let text = serde_json::to_string(&state.kept()).unwrap();
     let mut again = State::new(Seed::harbour());

@@ -114,20 +114,26 @@ pub fn member(world: &World, guild: GuildId, user: UserId) -> Outcome {
 pub fn set_role(
     world: &mut World,
     id: GuildId,
-    (user, change): (UserId, (RoleId, bool)),
+    user: UserId,
+    role: RoleId,
+    held: bool,
     asked: &RestRequest,
 ) -> Outcome {
     let bot = world.state.bot().id;
     let guild = known(world, id)?;
-    let role = guild.roles.iter().find(|role| role.id == change.0);
-    let role = role.ok_or_else(|| ApiError::new(404, 10_011, "Unknown Role"))?;
-    let own = role.managed || role.id.0 == id.0;
-    if own || guild.permissions(bot) & may::MANAGE_ROLES == 0 || guild.rank(bot) <= role.position {
+    let found = guild.roles.iter().find(|known| known.id == role);
+    let found = found.ok_or_else(|| ApiError::new(404, 10_011, "Unknown Role"))?;
+    let own = found.managed || role.0 == id.0;
+    if own || guild.permissions(bot) & may::MANAGE_ROLES == 0 || guild.rank(bot) <= found.position {
         return Err(ApiError::missing_permissions());
     }
     let reason = asked.headers.get("x-audit-log-reason").and_then(|reason| reason.to_str().ok());
     let reason = reason.map(|reason| body::percent_decoded(reason).chars().take(REASON).collect());
-    if world.set_role(id, user, change, reason) { Ok(RestReply::nothing()) } else { Err(ApiError::unknown_member()) }
+    if world.set_role(id, user, role, held, reason) {
+        Ok(RestReply::nothing())
+    } else {
+        Err(ApiError::unknown_member())
+    }
 }
 
 pub fn channel(world: &World, id: ChannelId) -> Outcome {

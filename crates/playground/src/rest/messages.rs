@@ -160,11 +160,7 @@ pub fn typing(world: &mut World, channel: ChannelId) -> Outcome {
 }
 
 /// Opens a thread as the bot.
-pub fn open_thread(
-    world: &mut World,
-    (channel, message): (ChannelId, Option<MessageId>),
-    asked: &RestRequest,
-) -> Outcome {
+pub fn open_thread(world: &mut World, channel: ChannelId, message: Option<MessageId>, asked: &RestRequest) -> Outcome {
     writable(world, channel, may::CREATE_THREADS)?;
     let Form { json, .. } = body::read(asked)?;
     let name = json.get("name").and_then(Value::as_str).unwrap_or_default();
@@ -180,7 +176,7 @@ pub fn open_thread(
 }
 
 /// Adds or removes the bot's reaction.
-pub fn react(world: &mut World, (channel, id): (ChannelId, MessageId), held: bool, asked: &RestRequest) -> Outcome {
+pub fn react(world: &mut World, channel: ChannelId, id: MessageId, held: bool, asked: &RestRequest) -> Outcome {
     readable(world, channel)?;
     let emoji = asked.path.rsplit('/').nth(1).unwrap_or_default();
     let emoji = percent_decode_str(emoji).decode_utf8_lossy();
@@ -188,7 +184,7 @@ pub fn react(world: &mut World, (channel, id): (ChannelId, MessageId), held: boo
         return Err(ApiError::new(400, 10_014, "Unknown Emoji"));
     }
     let bot = world.state.bot().id;
-    let reacted = world.reacts((channel, id), bot, &emoji, held);
+    let reacted = world.reacts(channel, id, bot, &emoji, held);
     reacted.then(RestReply::nothing).ok_or_else(ApiError::unknown_message)
 }
 

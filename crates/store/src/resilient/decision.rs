@@ -193,7 +193,7 @@ impl<B: Backend> Shared<B> {
                 false
             }
             (None, Some(_)) => {
-                decided.book.followed(decision.now, request, (known.version, decision.version), decision.used);
+                decided.book.followed(decision.now, request, known.version, decision.version, decision.used);
                 false
             }
         };

@@ -29,7 +29,7 @@ pub(super) fn of(
         Caller::Local => Err(LineageRefusal::NoKey),
         Caller::Key(key) => {
             let message = Message { session: &body.session, text: &body.text };
-            Lineage::check((text, signature), &key.sha256, message, us, now)
+            Lineage::check(text, signature, &key.sha256, message, us, now)
         }
     };
     checked.map(|lineage| Some(Box::new(lineage))).map_err(|why| {

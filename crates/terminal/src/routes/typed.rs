@@ -74,7 +74,7 @@ pub(super) async fn run(parts: &Parts, caller: &Caller, place: &Place, message: 
     let (mut said, mut done) = (Vec::new(), Vec::new());
     for (spec, given) in commands {
         let command = format!("!{} {given}", spec.name);
-        match answer(parts, caller, place, (spec, &given)).await {
+        match answer(parts, caller, place, spec, &given).await {
             Ok(text) => {
                 done.push(format!("{}\n{text}", command.trim()));
                 said.push(text);
@@ -127,7 +127,8 @@ async fn answer(
     parts: &Parts,
     caller: &Caller,
     place: &Place,
-    (spec, given): (TypedSpec, &str),
+    spec: TypedSpec,
+    given: &str,
 ) -> Result<String, InputRefusal> {
     let with = |name: &'static str, options: Vec<(String, String)>| by_the_bot(parts, caller, place, name, options);
     match spec.kind {

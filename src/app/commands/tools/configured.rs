@@ -228,7 +228,7 @@ impl Catalogued {
         let door = doors.get(&place.door).filter(|door| door.limits == LimitScope::Community);
         let operator = door.is_some_and(|door| door.triage.operators().include_one(&person, &roles));
         let standing = Standing { known: door.is_some(), operator };
-        let access = Access::new(Arc::clone(&self.rules), person, roles, (place, None), standing);
+        let access = Access::new(Arc::clone(&self.rules), person, roles, place, None, standing);
         Some(access.decide(entry, arguments))
     }
 

@@ -129,7 +129,7 @@ fn what_was_done_elsewhere_is_followed_and_a_difference_is_noticed() {
     let (mut book, who) = (MemberWindows::default(), member(7));
     book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 30, 1)]), 4);
     assert_eq!(book.version(NOW, &who), 4);
-    book.followed(NOW, &reserve(&who, 2), (4, 5), (2, 40));
+    book.followed(NOW, &reserve(&who, 2), 4, 5, (2, 40));
     assert_eq!(book.version(NOW, &who), 5);
     let Decision::Used(used) = book.decide(NOW, &used(&who)) else { panic!() };
     assert_eq!((used.messages, used.tokens), (2, 40));
@@ -137,7 +137,7 @@ fn what_was_done_elsewhere_is_followed_and_a_difference_is_noticed() {
     if let LimitStep::Reserve(ask) = &mut other.step {
         ask.limits.messages = 9;
     }
-    book.followed(NOW, &other, (5, 6), (3, 51));
+    book.followed(NOW, &other, 5, 6, (3, 51));
     assert_eq!(book.version(NOW, &who), 0, "fifty are known here");
     let later = Timestamp(NOW.0 + 60_000);
     book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 30, 1)]), 7);
