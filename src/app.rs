@@ -63,7 +63,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use self::assemble::{Assembled, Launch, StartError};
-use self::begun::Begun;
+use self::begun::StartFields;
 use self::unlisted::Unlisted;
 use ::mcp::guardian;
 use actors::services::running::Exit;
@@ -383,7 +383,7 @@ impl App {
     /// See [`StartError`].
     pub async fn start(launch: Launch) -> Result<Self, StartError> {
         let drain = launch.settings.drain.timeout;
-        let begun = Begun::of(&launch);
+        let begun = StartFields::of(&launch);
         let Assembled { parts, exited: exit, bound } = Box::pin(assemble::assemble(launch)).await?;
         begun.tell(&parts.live.now().version, &parts.doors.names(|_| true));
         let (store, vitals) = (Arc::clone(&parts.store), Arc::clone(&parts.vitals));

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use domain::keys::{self, ledger};
-use settings::defaults::{Entry, offered};
+use settings::defaults::{DefaultKey, offered};
 use settings::env::{VARIABLES, general_name};
 use telemetry::events::EVENTS;
 use telemetry::metrics::{METRICS, MetricKind};
@@ -41,7 +41,7 @@ fn head(text: &mut String, cells: &[&str]) {
     writeln!(text, "|{}", "---|".repeat(cells.len())).unwrap();
 }
 
-fn names(entry: &Entry) -> String {
+fn names(entry: &DefaultKey) -> String {
     let rows: Vec<_> = VARIABLES.iter().filter(|variable| variable.key == entry.key).collect();
     if rows.is_empty() {
         return format!("`{}`", general_name(&entry.key));

@@ -142,7 +142,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock), Arc::clone(&store), kept_for(&live)));
     let others = (!alone).then(|| doors::chat_service(&settings, &clock)).flatten();
     let (doors, home) = opened(records(platform, &sessions, others))?;
-    let vitals = Arc::new(vitals(&store, &clock, &live, (Arc::clone(&metrics), logged, mask)));
+    let vitals = Arc::new(vitals(&store, &clock, &live, Arc::clone(&metrics), logged, mask));
     let (handles, sections) = (Handles::new(&doors), sections(&live, &store, &clock));
     let (facts, audit) = of_members(&store, &clock, &live);
     let (in_force, built_in) = (in_force(&live, &clock), built_in(own, &settings, &facts, &sections));
@@ -156,8 +156,8 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         vitals: Arc::clone(&vitals) as _,
         metrics,
         page: None,
-        routes: kept_routes(&settings, &audit, (&store, &clock), &home),
-        signed: signed(&in_force, &handles, (&store, &limiter), &dice),
+        routes: kept_routes(&settings, &audit, &store, &clock, &home),
+        signed: signed(&in_force, &handles, &store, &limiter, &dice),
         limits: Limits::of(settings.http.connections, settings.turn.lease()),
     });
     let (bound, (exit, exited)) = (listener.bound(), watch::channel(None));
@@ -216,7 +216,8 @@ fn opened(records: Vec<DoorRecord>) -> Result<(Doors, Door), StartError> {
 fn kept_routes(
     settings: &Settings,
     audit: &Arc<Audit>,
-    (store, clock): (&Arc<dyn Store>, &Arc<dyn Clock>),
+    store: &Arc<dyn Store>,
+    clock: &Arc<dyn Clock>,
     home: &Door,
 ) -> Router {
     let used = Arc::new(DailyUse::new(Arc::clone(store), Arc::clone(clock), home.clone()));
@@ -303,7 +304,8 @@ pub(crate) fn refuse(path: &str, status: StatusCode, why: &str) -> Response {
 fn signed(
     in_force: &Arc<InForce>,
     handles: &Handles,
-    (store, limiter): (&Arc<dyn Store>, &Arc<dyn Limiter>),
+    store: &Arc<dyn Store>,
+    limiter: &Arc<dyn Limiter>,
     dice: &Arc<dyn Dice>,
 ) -> Router {
     hooks::router(Hooks {
@@ -321,7 +323,9 @@ fn vitals(
     store: &Arc<dyn Store>,
     clock: &Arc<dyn Clock>,
     live: &Live,
-    (metrics, logged, mask): (Arc<dyn Fn() -> String + Send + Sync>, Arc<dyn TurnLog>, Redaction),
+    metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    logged: Arc<dyn TurnLog>,
+    mask: Redaction,
 ) -> TreeVitals {
     let board = Arc::<Board>::default();
     board.meet(PartKind::Store, STORE);

@@ -6,13 +6,13 @@ use settings::Settings;
 use settings::address;
 
 /// The fields of that line.
-pub struct Begun {
+pub struct StartFields {
     model: Option<String>,
     store: String,
     address: String,
 }
 
-impl Begun {
+impl StartFields {
     /// Returns the fields for this start.
     pub fn of(launch: &Launch) -> Self {
         let settings = &launch.settings;

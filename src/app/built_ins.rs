@@ -11,7 +11,7 @@ use secrecy::SecretString;
 use crate::app::configured::Lookup;
 use crate::app::system::{SystemClock, SystemDice};
 use actors::services::clean_calls::OpenCalls;
-use domain::fact::{FactId, Found, NotKept, Remembered};
+use domain::fact::{FactId, FactMatches, NotKept, Remembered};
 use domain::host::is_loopback;
 use domain::lineage::Identity;
 use domain::tool::OnBehalf;
@@ -80,7 +80,7 @@ impl Facts for NobodysFacts {
         Err(NotKept::Off)
     }
 
-    async fn search(&self, _asked: &OnBehalf, _query: &str) -> Result<Found, NotKept> {
+    async fn search(&self, _asked: &OnBehalf, _query: &str) -> Result<FactMatches, NotKept> {
         Err(NotKept::Off)
     }
 

@@ -81,7 +81,7 @@ pub fn config(cli: &Cli) -> u8 {
     let Examined { loaded, problems, warnings } = Reading::new(cli, |sources| sources).examine();
     reading::print_warnings(&warnings);
     print_problems(&problems);
-    for show::Row { key, value, origin } in loaded.iter().flat_map(show::table) {
+    for show::ConfigRow { key, value, origin } in loaded.iter().flat_map(show::table) {
         say!("{key} = {value}  # {origin}");
     }
     let rows = loaded.iter().map(|loaded| model::described(&loaded.settings, &lookup(loaded)));

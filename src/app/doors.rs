@@ -15,7 +15,7 @@ use discord::rest::Rest;
 use discord::{self, Access};
 use domain::ids::Door;
 use domain::restriction;
-use domain::triage::Rules;
+use domain::triage::TriageRules;
 use domain::turn::{GatePolicy, HistoryScope, Lasts, Policy, ReplyContract};
 use nats::chat_service::{self, ChatService};
 use ports::{Clock, Dice, NoFiles};
@@ -69,10 +69,10 @@ pub(crate) fn rules(settings: &Settings) -> BTreeMap<Door, DoorRules> {
 }
 
 /// Returns the members that are answered, and the requirements of the door for an answer.
-fn triage(settings: &Settings) -> Rules {
+fn triage(settings: &Settings) -> TriageRules {
     let set = |ids: &[String]| ids.iter().cloned().collect::<HashSet<_>>();
     let channel = settings.restriction.channel.clone();
-    Rules {
+    TriageRules {
         aliases: settings.members.aliases.clone(),
         ignored_roles: set(&settings.members.ignored_roles),
         allowed_bots: set(&settings.bots.allowed),
@@ -80,35 +80,35 @@ fn triage(settings: &Settings) -> Rules {
         communities: set(&settings.discord.guilds),
         operators: set(&settings.discord.operators),
         super_roles: set(&settings.members.super_roles),
-        restriction: settings.restriction.role.clone().map(|role| restriction::Rules { role, channel }),
+        restriction: settings.restriction.role.clone().map(|role| restriction::RestrictionRules { role, channel }),
         policy: Policy { gates: GatePolicy::Ask, ..Policy::default() },
     }
 }
 
 /// Returns the rules for a door whose members have no roles and belong to no guild.
-fn without_roles(rules: Rules) -> Rules {
-    Rules { communities: HashSet::new(), operators: HashSet::new(), restriction: None, ..rules }
+fn without_roles(rules: TriageRules) -> TriageRules {
+    TriageRules { communities: HashSet::new(), operators: HashSet::new(), restriction: None, ..rules }
 }
 
 /// Returns the rules for a door where approvals cannot be requested.
-fn unasked(rules: Rules) -> Rules {
+fn unasked(rules: TriageRules) -> TriageRules {
     let policy = Policy { gates: GatePolicy::Deny, ..rules.policy };
-    Rules { policy, ..rules }
+    TriageRules { policy, ..rules }
 }
 
 /// Returns the rules for requests, each of which waits for its reply.
-fn requests(settings: &Settings) -> Rules {
+fn requests(settings: &Settings) -> TriageRules {
     let rules = unasked(without_roles(triage(settings)));
     let policy = Policy { answers_each: true, ..rules.policy };
-    Rules { policy, ..rules }
+    TriageRules { policy, ..rules }
 }
 
 /// Returns the rules for programs that supply their conversation and wait for its answer on their connection.
-fn programs(settings: &Settings) -> Rules {
+fn programs(settings: &Settings) -> TriageRules {
     let rules = unasked(without_roles(triage(settings)));
     let (reply, history, lasts) = (ReplyContract::Verbatim, HistoryScope::Given, Lasts::WhileRead);
     let policy = Policy { reply, history, lasts, ..rules.policy };
-    Rules { policy, ..rules }
+    TriageRules { policy, ..rules }
 }
 
 /// Returns the record of the door for programs that use the API of a model.

@@ -158,7 +158,7 @@ async fn serve(
         eprintln!("signals cannot be handled");
         return exit::GAVE_UP;
     };
-    let api = Api::in_front(at, (page, refuse), Arc::clone(&of_keys) as _, behind);
+    let api = Api::in_front(at, page, refuse, Arc::clone(&of_keys) as _, behind);
     let (stop, now, closing) = (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());
     let mut bound = api.bound();
     let (reloaded, connected) = (Arc::clone(&keeper), service.clone());
@@ -173,7 +173,7 @@ async fn serve(
         return exit::USAGE;
     }
     let address = *bound.borrow();
-    let kept = keeper.keep(args, birth, asks, (stop.clone(), now.clone()));
+    let kept = keeper.keep(args, birth, asks, stop.clone(), now.clone());
     let saying = async {
         if let Some(address) = address {
             start.say(&connected, address).await;

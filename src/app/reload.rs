@@ -180,10 +180,10 @@ fn notes(settings: &Settings, registry: &Registry) -> Vec<String> {
 }
 
 /// Returns the limits of members, roles and channels.
-pub(crate) fn limits(settings: &Settings) -> limits::rules::Rules {
+pub(crate) fn limits(settings: &Settings) -> limits::rules::LimitRules {
     let limiter = &settings.rate_limiter;
     let row = |row: &LimitFor| (row.id.clone(), Limits { messages: row.messages, tokens: row.tokens });
-    limits::rules::Rules {
+    limits::rules::LimitRules {
         base: Limits { messages: limiter.messages, tokens: limiter.tokens },
         roles: limiter.roles.iter().map(row).collect(),
         channels: limiter.channels.iter().map(row).collect(),

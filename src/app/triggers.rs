@@ -10,7 +10,7 @@ use actors::services::running::Triggers;
 use domain::fire::{Deed, NAME_MAX};
 use domain::ids::Place;
 use domain::model::Row;
-use domain::timer::{GRACE_MAX, Schedule, Timer};
+use domain::timer::{CronSchedule, GRACE_MAX, Timer};
 use domain::webhook::{Proof, SCHEMES, SECRET_MIN, Scheme, WINDOW_MAX, Webhook};
 use llm::registry::RowOff;
 use settings::Settings;
@@ -122,7 +122,7 @@ fn timer(row: &TimerRow, names: &mut BTreeSet<String>) -> Result<Timer, Vec<Stri
     if *grace > GRACE_MAX {
         mistakes.push(format!("grace is at most {} minutes", GRACE_MAX.as_secs() / 60));
     }
-    let schedule = Schedule::read(cron, zone).map_err(|more| mistakes.extend(more)).ok();
+    let schedule = CronSchedule::read(cron, zone).map_err(|more| mistakes.extend(more)).ok();
     match (deed, schedule) {
         (Some(deed), Some(schedule)) if mistakes.is_empty() => Ok(Timer { deed, schedule, grace: *grace }),
         _ => Err(mistakes),

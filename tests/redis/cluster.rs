@@ -58,7 +58,7 @@ async fn a_server_that_dies_and_comes_back() {
 #[tokio::test]
 async fn both_lists_of_a_limit_are_on_one_server() {
     use domain::ids::{Door, TurnId};
-    use domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
+    use domain::limits::{Decision, LimitStep, Limits, Member, Request, Reservation};
     let nodes = cluster().await;
     let store = store(&format!("redis-cluster://{},{}", nodes[0].address(), nodes[1].address())).await;
     for number in 0..40 {
@@ -69,7 +69,7 @@ async fn both_lists_of_a_limit_are_on_one_server() {
         for turn in ["a", "b"] {
             let turn = TurnId::new(Door::new("d"), turn);
             let ask = Reservation { turn, tokens: 5, lease: window, limits, exempt: false };
-            let request = Request::of_member(member.clone(), window, Step::Reserve(ask));
+            let request = Request::of_member(member.clone(), window, LimitStep::Reserve(ask));
             admitted.push(soon(store.step(request)).await == Decision::Admitted);
         }
         assert_eq!(admitted, [true, false]);

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::ids::{Door, Timestamp, TurnId};
-use domain::keys;
 use domain::limits::account::{Account, Scope, Share};
 use domain::limits::member_windows::MemberWindows;
 use domain::limits::window_log::{EntryState, WindowLog};
-use domain::limits::{Cost, Decision, Limits, Member, Request, Reservation, Step};
+use domain::limits::{self, Cost, Decision, LimitStep, Limits, Member, Request, Reservation};
 use futures_util::future::join_all;
 use ports::Limiter;
 use rand::rngs::StdRng;
@@ -29,13 +28,13 @@ fn turn(number: u32) -> TurnId {
     TurnId::new(Door::new("d"), number.to_string())
 }
 
-fn request(window: Duration, step: Step) -> Request {
+fn request(window: Duration, step: LimitStep) -> Request {
     Request::of_member(Member::new("5:7"), window, step)
 }
 
 fn reserve(window: Duration, number: u32, tokens: u64, limits: Limits) -> Request {
     let lease = Duration::from_secs(30);
-    request(window, Step::Reserve(Reservation { turn: turn(number), tokens, lease, limits, exempt: false }))
+    request(window, LimitStep::Reserve(Reservation { turn: turn(number), tokens, lease, limits, exempt: false }))
 }
 
 fn few(messages: u32) -> Limits {
@@ -51,7 +50,7 @@ async fn admits(store: &impl Limiter, number: u32, limits: Limits) -> bool {
 }
 
 async fn used(store: &impl Limiter) -> (u32, u64) {
-    match soon(store.step(request(MINUTE, Step::Read(few(1_000))))).await {
+    match soon(store.step(request(MINUTE, LimitStep::Read(few(1_000))))).await {
         Decision::Used(used) => (used.messages, used.tokens),
         other => panic!("{other:?}"),
     }
@@ -61,13 +60,13 @@ async fn used(store: &impl Limiter) -> (u32, u64) {
 fn any_step(dice: &mut StdRng, window: Duration, number: u32, limits: Limits) -> Request {
     let some = number.saturating_sub(dice.random_range(0..12));
     let step = match dice.random_range(0..10) {
-        0 => Step::Read(limits),
-        1 => Step::Cancel(turn(some)),
-        2..=4 => Step::Settle(turn(some), dice.random_bool(0.8).then(|| dice.random_range(0..90))),
+        0 => LimitStep::Read(limits),
+        1 => LimitStep::Cancel(turn(some)),
+        2..=4 => LimitStep::Settle(turn(some), dice.random_bool(0.8).then(|| dice.random_range(0..90))),
         _ => {
             let exempt = dice.random_bool(0.02);
             let (tokens, lease) = (dice.random_range(0..100), Duration::from_millis(dice.random_range(0..5_000)));
-            Step::Reserve(Reservation { turn: turn(some), tokens, lease, limits, exempt })
+            LimitStep::Reserve(Reservation { turn: turn(some), tokens, lease, limits, exempt })
         }
     };
     request(window, step)
@@ -80,16 +79,16 @@ const BEFORE: &str = include_str!("limits_before.lua");
 fn before(server: &Server, asked: &Request, law: &WindowLog) -> Option<u64> {
     let none = Limits { messages: 0, tokens: 0 };
     let (word, limits, exempt, tokens, turn, lease) = match &asked.step {
-        Step::Reserve(ask) => {
+        LimitStep::Reserve(ask) => {
             let tokens = if ask.exempt { ask.tokens } else { ask.tokens.min(ask.limits.tokens / 2 + 1) };
             let exempt = if ask.exempt { "1" } else { "0" };
             ("reserve", ask.limits, exempt, tokens.to_string(), Some(&ask.turn), ask.lease.as_millis())
         }
-        Step::Settle(turn, tokens) => ("settle", none, "0", (*tokens)?.to_string(), Some(turn), 0),
-        Step::Cancel(turn) => ("cancel", none, "0", String::new(), Some(turn), 0),
-        Step::Read(limits) => ("read", *limits, "0", String::new(), None, 0),
+        LimitStep::Settle(turn, tokens) => ("settle", none, "0", (*tokens)?.to_string(), Some(turn), 0),
+        LimitStep::Cancel(turn) => ("cancel", none, "0", String::new(), Some(turn), 0),
+        LimitStep::Read(limits) => ("read", *limits, "0", String::new(), None, 0),
     };
-    let turn = turn.map(keys::limits::limit_turn).unwrap_or_default();
+    let turn = turn.map(limits::turn_part).unwrap_or_default();
     if law.entry(&turn).is_some_and(|entry| entry.state == EntryState::Estimated) {
         return None;
     }
@@ -194,7 +193,7 @@ async fn entries_have_the_form_of_the_python_bot_and_its_own_are_read() {
     let fields: Vec<&str> = tokens[1].split(':').collect();
     assert_eq!((fields.len(), fields[1], fields[2]), (4, "10", "d%3A1"));
     assert!(messages[1].starts_with(fields[0]) && fields[0].parse::<f64>().unwrap() >= 1_700_000_000.0);
-    soon(store.step(request(MINUTE, Step::Settle(turn(1), Some(33))))).await;
+    soon(store.step(request(MINUTE, LimitStep::Settle(turn(1), Some(33))))).await;
     let settled = server.ask::<Vec<String>>(&format!("LRANGE {} -1 -1", KEYS[1]));
     assert_eq!(settled, [format!("{}:33:d%3A1", fields[0])]);
 }
@@ -315,7 +314,7 @@ async fn a_user_without_the_right_to_hashes_has_limits_all_the_same() {
         assert!(admits(&store, number, few(3)).await);
     }
     assert!(!admits(&store, 4, few(3)).await);
-    soon(store.step(request(MINUTE, Step::Settle(turn(1), Some(33))))).await;
+    soon(store.step(request(MINUTE, LimitStep::Settle(turn(1), Some(33))))).await;
     assert_eq!((used(&store).await, said.count("store.degraded")), ((3, 53), 0));
     assert_eq!(server.ask::<i64>("EXISTS staffai:limit:5:7"), 0);
 }
@@ -329,7 +328,7 @@ async fn a_server_that_lost_everything_is_told_what_the_processes_know() {
         assert!(admits(&stores[0], number, few(5)).await);
     }
     assert!(admits(&stores[1], 10, few(5)).await);
-    soon(stores[0].step(request(MINUTE, Step::Settle(turn(1), Some(77))))).await;
+    soon(stores[0].step(request(MINUTE, LimitStep::Settle(turn(1), Some(77))))).await;
     let () = server.ask("FLUSHALL");
     // The first process that asks knows three of the other's entries, and the second one knows all.
     assert!(admits(&stores[1], 11, few(5)).await);
@@ -358,8 +357,8 @@ async fn goes_on(server: &mut Server, ill: impl FnOnce(&mut Server), well: impl 
     assert!(admits(&ours, 4, few(5)).await, "the same turn is the same reservation");
     assert!(admits(&ours, 5, few(5)).await);
     assert!(!admits(&ours, 6, few(5)).await, "and the limit holds");
-    soon(ours.step(request(MINUTE, Step::Settle(turn(2), Some(77))))).await;
-    soon(ours.step(request(MINUTE, Step::Cancel(turn(3))))).await;
+    soon(ours.step(request(MINUTE, LimitStep::Settle(turn(2), Some(77))))).await;
+    soon(ours.step(request(MINUTE, LimitStep::Cancel(turn(3))))).await;
     assert_eq!(used(&ours).await, (4, 107));
 
     well(server);
@@ -421,7 +420,7 @@ async fn a_long_list_is_bounded() {
     }
     assert!(!admits(&*store, 1, few(u32::MAX)).await, "a boundless limit counts as a thousand");
     let exempt = Reservation { turn: turn(2), tokens: 5, lease: MINUTE, limits: few(1), exempt: true };
-    assert_eq!(soon(store.step(request(MINUTE, Step::Reserve(exempt)))).await, Decision::Admitted);
+    assert_eq!(soon(store.step(request(MINUTE, LimitStep::Reserve(exempt)))).await, Decision::Admitted);
     assert_eq!(server.ask::<usize>(&format!("LLEN {}", KEYS[0])), 1_000);
 }
 
@@ -436,14 +435,14 @@ async fn the_server_keeps_the_law_of_accounts() {
         for number in 0..3_000 {
             let limits = Limits { messages: 900, tokens: 1_000_000 };
             let mut asked = any_step(&mut dice, window, number, limits);
-            asked.shares = any_shares(&mut dice, window, matches!(asked.step, Step::Settle(_, None)));
-            if dice.random_bool(0.2) && !asked.shares.is_empty() && !matches!(asked.step, Step::Read(_)) {
+            asked.shares = any_shares(&mut dice, window, matches!(asked.step, LimitStep::Settle(_, None)));
+            if dice.random_bool(0.2) && !asked.shares.is_empty() && !matches!(asked.step, LimitStep::Read(_)) {
                 asked.member = None;
             }
             let answer = process.decide_limit(&asked, &AccountsKnown::default()).await.unwrap();
             let LimitOutcome::Decided(decision) = answer else { panic!("lost without a claim") };
             assert_eq!(decision.decision, law.decide(decision.now, &asked), "{number}: {asked:?}");
-            let read = Request { shares: all_shares(window), ..request(window, Step::Read(limits)) };
+            let read = Request { shares: all_shares(window), ..request(window, LimitStep::Read(limits)) };
             let LimitOutcome::Decided(told) = process.decide_limit(&read, &AccountsKnown::default()).await.unwrap()
             else {
                 panic!()
@@ -491,7 +490,7 @@ async fn an_account_is_exact_over_processes_and_outages() {
     assert_eq!(admitted, 10);
     let settle = |number, amount| {
         let mut settled = ask(number);
-        settled.step = Step::Settle(turn(number), Some(1));
+        settled.step = LimitStep::Settle(turn(number), Some(1));
         settled.shares[0].amount = Some(amount);
         settled
     };

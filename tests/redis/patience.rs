@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use domain::ids::{Door, TurnId};
-use domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
+use domain::limits::{Decision, LimitStep, Limits, Member, Request, Reservation};
 use ports::{Limiter, Store, StoredRow, Write};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -19,7 +19,7 @@ const LEFT_WITHIN: Duration = Duration::from_millis(250);
 fn reserve(number: usize) -> Request {
     let turn = TurnId::new(Door::new("d"), number.to_string());
     let (lease, limits) = (Duration::from_secs(30), Limits { messages: 100_000, tokens: 100_000_000 });
-    let step = Step::Reserve(Reservation { turn, tokens: 1, lease, limits, exempt: false });
+    let step = LimitStep::Reserve(Reservation { turn, tokens: 1, lease, limits, exempt: false });
     Request::of_member(Member::new("5:7"), Duration::from_secs(60), step)
 }
 

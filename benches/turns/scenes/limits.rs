@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use domain::ids::{Door, Timestamp, TurnId};
 use domain::limits::member_windows::MemberWindows;
-use domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
+use domain::limits::{Decision, LimitStep, Limits, Member, Request, Reservation};
 use futures_util::future::join_all;
 use ports::{Limiter, Store, StoreStatus};
 use staffai::app::system::SystemClock;
@@ -94,7 +94,7 @@ fn steps(round: u64, number: u64) -> [Request; 2] {
     let member = Member::new(format!("5:{round}x{}", number % MEMBERS));
     let reservation = Reservation { turn: turn.clone(), tokens: 700, lease: WINDOW, limits: LIMITS, exempt: false };
     let request = |step| Request::of_member(member.clone(), WINDOW, step);
-    [request(Step::Reserve(reservation)), request(Step::Settle(turn, Some(300)))]
+    [request(LimitStep::Reserve(reservation)), request(LimitStep::Settle(turn, Some(300)))]
 }
 
 /// Measures both steps of each turn in sequence, in microseconds.

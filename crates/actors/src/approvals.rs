@@ -30,7 +30,7 @@ use crate::runtime::handle::{Handle, Reply};
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::allowances::Allowances;
 use domain::gate::allowance::{ALLOWANCES_MAX, Allowance};
-use domain::gate::{Case, Choice, Decision, Gate, GateId, OPEN_MAX, Refusal};
+use domain::gate::{ApprovalDecision, Case, Choice, ClickRefusal, Gate, GateId, OPEN_MAX};
 use domain::happening::Happening;
 use domain::ids::{Door, MessageId, Timestamp};
 use domain::keys;
@@ -74,7 +74,7 @@ pub enum Unasked {
 /// A decision that the journal is recording.
 pub struct Recorded {
     gate: GateId,
-    decision: Decision,
+    decision: ApprovalDecision,
     /// The click that made the decision; `None` for an expiry.
     click: Option<Clicked>,
     /// The time of the decision.
@@ -114,7 +114,7 @@ pub struct ApprovalsState {
     withdrawn: Vec<Withdrawal>,
     /// The gates that were closed while their questions were being posted, with the final text to show. At most
     /// [`OPEN_MAX`].
-    closed: HashMap<GateId, (Gate, Decision)>,
+    closed: HashMap<GateId, (Gate, ApprovalDecision)>,
 }
 
 /// A pending gate.
@@ -280,7 +280,7 @@ impl Approvals {
         let open = state.open.remove(&gate.id);
         self.count(state);
         let open = open.unwrap_or_else(|| Open::new(gate, posted.clone()));
-        self.close(ctx, state, open, posted, Decision::Withdrawn);
+        self.close(ctx, state, open, posted, ApprovalDecision::Withdrawn);
     }
 
     /// True if another process owns the turns of this door.
@@ -295,7 +295,7 @@ impl Approvals {
         state: &mut ApprovalsState,
         open: Open,
         posted: Option<MessageId>,
-        decision: Decision,
+        decision: ApprovalDecision,
     ) {
         let Open { case, asking, .. } = open;
         if self.is_fenced(&case.gate.place.door) {
@@ -334,7 +334,13 @@ impl Approvals {
     }
 
     /// Has the journal record a decision, which takes effect from then on.
-    fn record(&self, ctx: &mut ActorContext<Approvals>, open: &mut Open, decision: Decision, click: Option<Clicked>) {
+    fn record(
+        &self,
+        ctx: &mut ActorContext<Approvals>,
+        open: &mut Open,
+        decision: ApprovalDecision,
+        click: Option<Clicked>,
+    ) {
         open.recording = true;
         let (turn, gate) = (open.case.gate.turn.clone(), open.case.gate.id.clone());
         let decided = Decided { turn, gate: gate.clone(), decision: decision.clone() };
@@ -366,15 +372,15 @@ impl Approvals {
             if let Some(open) = state.open.get_mut(&id) {
                 (open.recording, open.case.decision) = (false, None);
             }
-            let why = if known.is_none() { Refusal::NotRecorded } else { Refusal::Unknown };
+            let why = if known.is_none() { ClickRefusal::NotRecorded } else { ClickRefusal::Unknown };
             return click.into_iter().for_each(|clicked| self.refuse(ctx, clicked, why, None));
         };
         let Some(open) = state.open.remove(&id) else { return };
         self.count(state);
         if !known {
             // The turn ended meanwhile.
-            self.close(ctx, state, open, None, Decision::Withdrawn);
-            return click.into_iter().for_each(|clicked| self.refuse(ctx, clicked, Refusal::Unknown, None));
+            self.close(ctx, state, open, None, ApprovalDecision::Withdrawn);
+            return click.into_iter().for_each(|clicked| self.refuse(ctx, clicked, ClickRefusal::Unknown, None));
         }
         let gate = open.case.gate.clone();
         let choice = click.as_ref().map(|clicked| clicked.click.choice);

@@ -54,7 +54,7 @@ use domain::restart::Backoff;
 use domain::shed::Shed;
 use domain::tool::rights::Verdict;
 use domain::tool::server::Tooling;
-use domain::triage::Rules;
+use domain::triage::TriageRules;
 use ports::{Clock, Origin, PostError, PostRequest, PostResult, Store, Vitals};
 
 /// The maximum number of concurrent commands.
@@ -341,8 +341,9 @@ impl Commands {
     /// Registers the commands of the current settings, unless they equal the last registration.
     fn register(&self, ctx: &mut ActorContext<Commands>, state: &CommandsState) {
         let running = self.parts.live.now();
-        let at_any =
-            |holds: fn(&Rules) -> bool| self.parts.registers.iter().filter_map(|door| running.rules(door)).any(holds);
+        let at_any = |holds: fn(&TriageRules) -> bool| {
+            self.parts.registers.iter().filter_map(|door| running.rules(door)).any(holds)
+        };
         let specs = menu::specs(Offer {
             operators: at_any(|rules| !rules.super_roles.is_empty() || !rules.operators.is_empty()),
             super_roles: at_any(|rules| !rules.super_roles.is_empty()),

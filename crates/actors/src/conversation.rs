@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::messages::conversation::ConversationMsg;
-use crate::messages::conversations::{ConversationsMsg, Offered};
+use crate::messages::conversations::{ConversationsMsg, OfferedTurn};
 use crate::messages::draft::Slot;
 use crate::messages::journal::JournalMsg;
 use crate::messages::rate_limiter::RateLimiterMsg;
@@ -66,7 +66,7 @@ pub struct ConversationState {
 
 #[derive(Default)]
 struct LaneState {
-    waiting: VecDeque<(Box<Offered>, Instant)>,
+    waiting: VecDeque<(Box<OfferedTurn>, Instant)>,
     running: Option<(TurnId, CancellationToken)>,
 }
 
@@ -146,7 +146,7 @@ impl Actor for Conversation {
 }
 
 impl Conversation {
-    fn offer(&self, ctx: &mut ActorContext<Conversation>, state: &mut ConversationState, offered: Box<Offered>) {
+    fn offer(&self, ctx: &mut ActorContext<Conversation>, state: &mut ConversationState, offered: Box<OfferedTurn>) {
         state.busy_at = Instant::now();
         let turn = &offered.turn;
         let whose = turn.lane();
@@ -201,7 +201,7 @@ impl Conversation {
             state.lanes.remove(whose);
             return;
         };
-        let Offered { turn, again, resumed } = *offered;
+        let OfferedTurn { turn, again, resumed } = *offered;
         let tally =
             resumed.as_ref().map_or_else(Tally::default, |parked| Tally::going_on(parked.effort.clone(), parked.acted));
         self.parts.account.tell(&Happening::TurnStarted(&turn.id));

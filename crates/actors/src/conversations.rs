@@ -12,12 +12,12 @@ use std::sync::atomic::Ordering;
 
 use crate::conversation::Conversation;
 use crate::messages::conversation::ConversationMsg;
-use crate::messages::conversations::{ConversationsMsg, Offered};
+use crate::messages::conversations::{ConversationsMsg, OfferedTurn};
 use crate::messages::journal::JournalMsg;
 use crate::runtime::handle::{Handle, Refused};
 use crate::runtime::shrink;
 use crate::runtime::supervisor::{Actor, ActorContext, ChildSpec, Crash};
-use crate::tree::{Row, Scope};
+use crate::tree::{Scope, TreeRow};
 use crate::turn::TurnParts;
 use domain::ids::Place;
 use ports::Subject;
@@ -25,7 +25,7 @@ use ports::Subject;
 /// The behaviour and its arguments.
 pub struct Conversations {
     /// The row that supervises each conversation.
-    pub template: &'static Row,
+    pub template: &'static TreeRow,
     /// The services that a turn uses.
     pub parts: Arc<TurnParts>,
 }
@@ -118,7 +118,7 @@ impl Conversations {
         &self,
         ctx: &mut ActorContext<Conversations>,
         state: &mut ConversationsState,
-        offered: Box<Offered>,
+        offered: Box<OfferedTurn>,
     ) -> Result<(), Crash> {
         let (place, id) = (offered.turn.place.clone(), offered.turn.id.clone());
         let mut offer = ConversationMsg::Offer(offered);

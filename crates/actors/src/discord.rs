@@ -9,14 +9,14 @@ use crate::messages::discord::DiscordMsg;
 use crate::runtime::handle::Handle;
 use crate::runtime::supervisor::{Actor, ActorContext, ChildSpec, Crash};
 use crate::shard::{ShardActor, ShardParts};
-use crate::tree::{Row, Scope};
+use crate::tree::{Scope, TreeRow};
 use ports::Shard;
 use std::convert::Infallible;
 
 /// The behavior and its arguments.
 pub struct Discord {
     /// The supervision row of shards.
-    pub template: &'static Row,
+    pub template: &'static TreeRow,
     /// The dependencies of a shard.
     pub parts: ShardParts,
 }

@@ -43,7 +43,7 @@ use domain::manners::Draw;
 use domain::notice;
 use domain::pairs::Pairs;
 use domain::shed::Shed;
-use domain::triage::{self, Reason, Rules, TriageDecision};
+use domain::triage::{self, Reason, TriageDecision, TriageRules};
 use domain::turn::{Answer, Effort, Outcome, Turn};
 use domain::turn_event::TurnUpdate;
 use ports::vitals::Status;
@@ -275,7 +275,7 @@ impl Gateway {
 
     /// Applies the restriction record: a restricted member who left and rejoined is still restricted, and gets the role
     /// again.
-    fn by_record(&self, posted: &Posted, rules: &Rules, decision: TriageDecision) -> TriageDecision {
+    fn by_record(&self, posted: &Posted, rules: &TriageRules, decision: TriageDecision) -> TriageDecision {
         let Some(restriction) = &rules.restriction else { return decision };
         let (TriageDecision::Turn(turn) | TriageDecision::Hint(turn) | TriageDecision::Interjection(turn, _)) =
             &decision

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use crate::messages::gateway::GatewayMsg;
 use crate::messages::receipt::{Outcome, Receipt};
 use crate::runtime::handle::Handle;
-use domain::gate::{Click, Decision, Refusal};
+use domain::gate::{ApprovalDecision, Click, ClickRefusal};
 use domain::ids::Person;
 use domain::incoming::Incoming;
 use ports::{Intake, NotAccepted};
@@ -40,8 +40,8 @@ impl Intake for GatewayIntake {
         }
     }
 
-    async fn decide(&self, click: Click) -> Result<Decision, Refusal> {
+    async fn decide(&self, click: Click) -> Result<ApprovalDecision, ClickRefusal> {
         let ask = |reply| GatewayMsg::Decide(Box::new(click), reply);
-        self.gateway.call(ask, DECIDED_WITHIN).await.unwrap_or(Err(Refusal::NotRecorded))
+        self.gateway.call(ask, DECIDED_WITHIN).await.unwrap_or(Err(ClickRefusal::NotRecorded))
     }
 }

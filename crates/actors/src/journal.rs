@@ -43,7 +43,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::entry::{Entry, HandOver, Stage, open_turn};
+use self::entry::{HandOver, JournalEntry, Stage, open_turn};
 use self::parking::ParkedNow;
 use crate::account::Account;
 use crate::messages::approvals::ApprovalsMsg;
@@ -67,7 +67,7 @@ use domain::happening::{Bound, Happening, WorkShed};
 use domain::ids::TurnId;
 use domain::shed::Shed;
 use domain::turn::OpenTurn;
-use ports::{Adopted, Clock, Kept, Pace, Store, StoreStatus, Subject, Turns};
+use ports::{Adopted, Clock, Pace, Store, StoreStatus, Subject, Turns, WriteOutcome};
 
 /// The most messages queued until the records are loaded. Later messages are dropped and recovered by other means:
 /// receipts return their events, answers are requested again, and posts are found in their channel.
@@ -125,7 +125,7 @@ pub struct Journal {
 /// The state of the journal.
 pub struct JournalState {
     /// Turns that are not closed. The permits of `turn.open` and the recovered turns bound their number.
-    open: HashMap<TurnId, Entry>,
+    open: HashMap<TurnId, JournalEntry>,
     /// Turns that are closed.
     closed: BoundedSet<TurnId, CLOSED_MAX>,
     /// Answers that are not replies, kept to distinguish them from each other.
@@ -311,7 +311,7 @@ impl Journal {
                 let _ = reply.send(many);
             }
             JournalMsg::Undelivered(id) => {
-                if let Some(Entry { stage: Stage::Open { offers }, hand_over, .. }) = state.open.get_mut(&id) {
+                if let Some(JournalEntry { stage: Stage::Open { offers }, hand_over, .. }) = state.open.get_mut(&id) {
                     *hand_over = HandOver::Refused;
                     *offers = offers.saturating_sub(1);
                 }
@@ -343,7 +343,7 @@ impl Journal {
     /// Records that a turn acts. If the turn is not open, or is already answered, no tool may run: the reply is
     /// dropped, which answers the caller.
     fn acts(&self, ctx: &mut ActorContext<Journal>, state: &mut JournalState, id: &TurnId, reply: Reply<bool>) {
-        let open = |entry: &&mut Entry| matches!(entry.stage, Stage::Open { .. });
+        let open = |entry: &&mut JournalEntry| matches!(entry.stage, Stage::Open { .. });
         let Some(entry) = state.open.get_mut(id).filter(open) else { return };
         entry.acted = true;
         let kept = self.turns.update(&open_turn(entry), Pace::Now);
@@ -368,12 +368,12 @@ impl Journal {
         let id = turn.id.clone();
         let pace = if receipt.is_awaited() { Pace::Now } else { Pace::Gathered };
         let kept = clearance::shared(self.turns.accept(&OpenTurn::new(turn.clone(), answer.clone()), pace));
-        let mut entry = Entry::new(turn, answer, permit);
+        let mut entry = JournalEntry::new(turn, answer, permit);
         entry.clearance = self.clearance(&entry.turn, kept.clone());
         ctx.background(async move {
             match kept.await {
-                Kept::Durable | Kept::InMemory => receipt.settle(),
-                Kept::Fenced => hold(receipt).await,
+                WriteOutcome::Durable | WriteOutcome::InMemory => receipt.settle(),
+                WriteOutcome::Fenced => hold(receipt).await,
             }
         });
         state.open.insert(id.clone(), entry);

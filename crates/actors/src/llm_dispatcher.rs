@@ -23,7 +23,7 @@ use crate::runtime::handle::Reply;
 use crate::runtime::shares::Shares;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::running::Live;
-use domain::breaker::{Breaker, Change};
+use domain::breaker::{Breaker, BreakerChange};
 use domain::completion::Usage;
 use domain::fair_queue::FairQueue;
 use domain::happening::{Completed, Happening, ModelCalled, ModelFailed};
@@ -226,12 +226,12 @@ impl LlmDispatcher {
             }
         };
         match change {
-            Some(Change::Opened) => {
+            Some(BreakerChange::Opened) => {
                 let reason = result.as_ref().err().map_or_else(String::new, ToString::to_string);
                 self.account.tell(&Happening::BreakerOpened(row, &reason));
                 self.board.down(PartKind::Model, row, &reason);
             }
-            Some(Change::Closed) => {
+            Some(BreakerChange::Closed) => {
                 self.account.tell(&Happening::BreakerClosed(row));
                 self.board.up(PartKind::Model, row);
             }

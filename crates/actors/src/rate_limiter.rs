@@ -21,7 +21,7 @@ use futures_util::FutureExt;
 
 use self::refusal::Notices;
 use crate::account::Account;
-use crate::messages::conversations::{ConversationsMsg, Offered};
+use crate::messages::conversations::{ConversationsMsg, OfferedTurn};
 use crate::messages::journal::JournalMsg;
 use crate::messages::rate_limiter::{Asker, RateLimiterMsg};
 use crate::messages::restriction_sweeper::SweeperMsg;
@@ -39,7 +39,7 @@ use domain::limits::charge::{Charge, charge, spent};
 use domain::limits::estimate::Learned;
 use domain::limits::rules::Applied;
 use domain::limits::{
-    AccountStanding, AccountUse, Cost, Decision, Member, Request, Reservation, Standing, Step, estimate_max,
+    AccountStanding, AccountUse, Cost, Decision, LimitStep, Member, Request, Reservation, Standing, estimate_max,
 };
 use domain::turn::{self, Effort, HistoryScope, Turn};
 use ports::{Clock, Limiter, Store, Subject};
@@ -98,7 +98,7 @@ struct MemberQueue {
 /// One step, with its purpose.
 enum Job {
     Admit {
-        offered: Box<Offered>,
+        offered: Box<OfferedTurn>,
         withdrawn: bool,
     },
     /// A part of a turn that was admitted before.
@@ -239,20 +239,20 @@ impl RateLimiter {
                 let reservation = Reservation { tokens: reservation.tokens + attached + given, ..reservation };
                 self.account.tell(&Happening::TurnReserved(&turn.id, &reservation));
                 let shares = shares(&running, turn, &Amounts::expected(&running, turn, reservation.tokens));
-                (Step::Reserve(reservation), shares)
+                (LimitStep::Reserve(reservation), shares)
             }
             Job::Count(turn) => {
                 let reservation = reservation(state, &running, turn);
                 let tokens = reservation.tokens.min(estimate_max(reservation.limits.tokens));
                 let shares = shares(&running, turn, &Amounts::expected(&running, turn, tokens));
-                (Step::Reserve(Reservation { tokens, exempt: true, ..reservation }), shares)
+                (LimitStep::Reserve(Reservation { tokens, exempt: true, ..reservation }), shares)
             }
             Job::Settle(turn, effort) => {
                 let amounts = Amounts::taken(effort);
-                (Step::Settle(turn.id.clone(), amounts.tokens), shares(&running, turn, &amounts))
+                (LimitStep::Settle(turn.id.clone(), amounts.tokens), shares(&running, turn, &amounts))
             }
-            Job::Cancel(turn) => (Step::Cancel(turn.id.clone()), shares(&running, turn, &Amounts::default())),
-            Job::Usage(applied, shares, _) => (Step::Read(applied.limits), shares.clone()),
+            Job::Cancel(turn) => (LimitStep::Cancel(turn.id.clone()), shares(&running, turn, &Amounts::default())),
+            Job::Usage(applied, shares, _) => (LimitStep::Read(applied.limits), shares.clone()),
         };
         Request { shares, ..Request::of_member(member.clone(), running.limits.window, step) }
     }
@@ -329,8 +329,8 @@ impl RateLimiter {
         let running = self.live.now();
         let Asker { person, guild, roles, place, parent } = asker;
         let applied = running.limits_in(person, place, parent.as_ref(), roles);
-        let shares = running.shares(running.payer((person, roles), guild.as_deref(), place, parent.as_ref()));
-        let member = keys::limits::limited(person, guild.as_deref());
+        let shares = running.shares(running.payer(person, roles, guild.as_deref(), place, parent.as_ref()));
+        let member = Member::of(person, guild.as_deref());
         let asked = |lane: &MemberQueue| lane.waiting.iter().filter(|job| matches!(job, Job::Usage(..))).count();
         if state.lanes.get(&member).is_none_or(|lane| asked(lane) < QUESTIONS_MAX) {
             self.enqueue(ctx, state, &member, Job::Usage(applied, shares, reply));
@@ -398,7 +398,7 @@ fn read_next(running: &Running, turn: &Turn) -> Vec<String> {
 }
 
 fn member(turn: &Turn) -> Member {
-    keys::limits::limited(&turn.person, turn.guild.as_deref())
+    Member::of(&turn.person, turn.guild.as_deref())
 }
 
 /// The amount of each cost that a turn uses; `None` if it is not known.
@@ -423,7 +423,7 @@ impl Amounts {
 
 /// Returns the accounts that a turn counts against, with its amounts.
 fn shares(running: &Running, turn: &Turn, amounts: &Amounts) -> Vec<Share> {
-    let payer = running.payer((&turn.person, &turn.roles), turn.guild.as_deref(), &turn.place, turn.parent.as_ref());
+    let payer = running.payer(&turn.person, &turn.roles, turn.guild.as_deref(), &turn.place, turn.parent.as_ref());
     let mut shares = running.shares(payer);
     for share in &mut shares {
         share.amount = match share.account.cost {

@@ -239,7 +239,7 @@ impl RestrictionSweeper {
         let restricts = running.rules(&turn.id.door).is_some_and(|rules| rules.restricts(turn));
         let Some(member) = member(turn).filter(|_| restricts) else { return };
         let (now, duration) = (self.clock.now(), running.settings.restriction.duration);
-        if !state.book.breached(&member, (&turn.name, tier), now, duration) {
+        if !state.book.breached(&member, &turn.name, tier, now, duration) {
             return;
         }
         let until = state.book.told(&member).and_then(|told| told.until);
@@ -297,7 +297,7 @@ impl RestrictionSweeper {
             let (role, there, back) = (role.clone(), member.clone(), member);
             ctx.task(
                 async move {
-                    let finished = actions::perform(&*store, &outbox, &there, (change, role), until).await;
+                    let finished = actions::perform(&*store, &outbox, &there, change, role, until).await;
                     SweeperEvent::Outcome(there, change, finished)
                 },
                 move |panic| SweeperEvent::Outcome(back, change, Outcome::Failed(panic)),

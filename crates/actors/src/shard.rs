@@ -41,7 +41,7 @@ use crate::services::running::{ExitSender, Live};
 use domain::ids::{Door, Timestamp};
 use domain::incoming::{Incoming, Seen};
 use domain::keys;
-use ports::{Clock, Dice, Origin, PresenceUpdates, Session, Shard, ShardedSource, Store, StreamEvent, Subject};
+use ports::{Clock, Dice, GatewaySession, Origin, PresenceUpdates, Shard, ShardedSource, Store, StreamEvent, Subject};
 
 /// The timeout for reading the stored session; after it a new session begins.
 const LOAD_WITHIN: Duration = Duration::from_secs(10);
@@ -84,7 +84,7 @@ pub struct ShardParts {
 /// The events from its connection, timers, tasks and receipts.
 pub enum ShardEvent {
     /// The stored session was read.
-    Loaded(Option<Session>),
+    Loaded(Option<GatewaySession>),
     /// Time to connect.
     Connect,
     /// The connection delivered an event. Its end is its last event, and the next connection begins after that.
@@ -116,7 +116,7 @@ pub struct ShardActor {
 /// The state of a shard.
 #[derive(Default)]
 pub struct ShardState {
-    session: Option<Session>,
+    session: Option<GatewaySession>,
     /// True if the session is from a previous life and is not yet confirmed as resumable.
     inherited: bool,
     failures: u32,

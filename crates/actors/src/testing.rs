@@ -17,11 +17,11 @@ use crate::runtime::handle::Handle;
 use crate::runtime::roster::Roster;
 use crate::runtime::supervisor::{Actor, ActorContext, ChildSpec, Crash, Shared, start_root};
 use crate::services::running::{DoorRules, LimitScope, Live, Running};
-use crate::tree::{ActorKind, Mailbox, Name, OnHang, ROOT, Row, Scope, TREE, WhenFull};
+use crate::tree::{ActorKind, Mailbox, Name, OnHang, ROOT, Scope, TREE, TreeRow, WhenFull};
 use domain::ids::{MessageId, Place, TurnId};
 use domain::incoming::{Author, AuthorKind, Posted, WantedModels};
 use domain::limits::Limits;
-use domain::limits::rules::Rules;
+use domain::limits::rules::LimitRules;
 use domain::ownership::Range;
 use domain::prompt::Prompts;
 use domain::reply::Schema;
@@ -43,7 +43,7 @@ pub fn turns(store: &Arc<MemoryStore>) -> Arc<dyn Turns> {
 // === A small tree ===
 
 /// A permanent leaf, restarted immediately, with two seconds to stop.
-pub const LEAF: Row = Row {
+pub const LEAF: TreeRow = TreeRow {
     kind: ActorKind::Ops,
     name: Name::Fixed("leaf"),
     role: "",
@@ -54,16 +54,17 @@ pub const LEAF: Row = Row {
     on_hang: OnHang::Log,
     stop_within: Duration::from_secs(2),
     mailbox: Mailbox { capacity: 100_000, when_full: WhenFull::Refuse },
+    holds: None,
     children: &[],
 };
 
 /// A row that lives as long as the test.
-pub fn row(row: Row) -> &'static Row {
+pub fn row(row: TreeRow) -> &'static TreeRow {
     Box::leak(Box::new(row))
 }
 
 /// The row of a kind in the real tree.
-pub fn real(kind: ActorKind) -> &'static Row {
+pub fn real(kind: ActorKind) -> &'static TreeRow {
     TREE.find(kind).expect("every kind has a row")
 }
 
@@ -105,7 +106,7 @@ impl Stage {
     }
 
     /// Adds an actor under test to the tree.
-    pub fn actor<A: Actor>(&mut self, row: &'static Row, handle: &Handle<A::Msg>, actor: A) {
+    pub fn actor<A: Actor>(&mut self, row: &'static TreeRow, handle: &Handle<A::Msg>, actor: A) {
         self.children.push(ChildSpec::new(row, handle, actor, Vec::new()));
     }
 
@@ -119,7 +120,7 @@ impl Stage {
     /// Starts the tree below a root that tolerates these failures.
     pub async fn start(self, intensity: Intensity) -> Tree {
         let shared = self.shared();
-        let top = row(Row { name: Name::Fixed(ROOT), intensity, ..LEAF });
+        let top = row(TreeRow { name: Name::Fixed(ROOT), intensity, ..LEAF });
         let handle = Handle::new(top, "", Scope::One);
         let (root, ended) = start_root(top, &handle, Nobody, self.children, shared).await.unwrap();
         Tree { root, ended }
@@ -139,7 +140,7 @@ pub fn at<M: Send + 'static>(name: &str) -> Handle<M> {
 /// Returns a handle to an actor of this name below the actor at this path.
 pub fn below<M: Send + 'static>(above: &str, name: &str) -> Handle<M> {
     let name = Name::Fixed(String::leak(name.to_owned()));
-    Handle::new(&Row { name, ..LEAF }, above, Scope::One)
+    Handle::new(&TreeRow { name, ..LEAF }, above, Scope::One)
 }
 
 /// An actor that receives no messages.
@@ -221,7 +222,7 @@ pub fn running(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Running {
     let settings = loaded.unwrap_or_else(|problems| panic!("{problems:#?}")).settings;
     let document = serde_json::from_str(include_str!("../../../response_schema.json")).unwrap();
     let limiter = &settings.rate_limiter;
-    let limits = Rules {
+    let limits = LimitRules {
         base: Limits { messages: limiter.messages, tokens: limiter.tokens },
         roles: Vec::new(),
         channels: Vec::new(),
@@ -263,9 +264,9 @@ pub fn usual() -> Live {
     live(&[], Arc::new(ScriptedModels::new(&["main"])))
 }
 
-fn rules(settings: &Settings) -> triage::Rules {
+fn rules(settings: &Settings) -> triage::TriageRules {
     let (role, channel) = (settings.restriction.role.clone(), settings.restriction.channel.clone());
-    triage::Rules {
+    triage::TriageRules {
         aliases: Vec::new(),
         ignored_roles: std::collections::HashSet::default(),
         allowed_bots: ["77".to_owned()].into(),
@@ -273,7 +274,7 @@ fn rules(settings: &Settings) -> triage::Rules {
         communities: settings.discord.guilds.iter().cloned().collect(),
         operators: std::collections::HashSet::default(),
         super_roles: ["99".to_owned()].into(),
-        restriction: role.map(|role| restriction::Rules { role, channel }),
+        restriction: role.map(|role| restriction::RestrictionRules { role, channel }),
         policy: policy(),
     }
 }

@@ -43,7 +43,7 @@ pub enum TimersEvent {
     /// The time to check for due fires.
     Look,
     /// The check of all timers is complete; `None` if it panicked.
-    Looked(Option<BTreeMap<String, Known>>),
+    Looked(Option<BTreeMap<String, TimerState>>),
 }
 
 /// The behavior and its arguments.
@@ -66,7 +66,7 @@ pub struct Timers {
 }
 
 /// The state of one timer.
-pub struct Known {
+pub struct TimerState {
     mark: Mark,
     /// The time before which nothing is due.
     next: Option<Timestamp>,
@@ -94,7 +94,7 @@ enum Fate {
 impl Actor for Timers {
     type Msg = Infallible;
     type Event = TimersEvent;
-    type State = BTreeMap<String, Known>;
+    type State = BTreeMap<String, TimerState>;
 
     fn start(&self, ctx: &mut ActorContext<Timers>) -> Result<Self::State, Crash> {
         ctx.after(Duration::ZERO, TimersEvent::Look);
@@ -137,7 +137,7 @@ impl Actor for Timers {
 
 impl Timers {
     /// Handles the due fires, and returns the state of each timer. No timer blocks another, even by a panic.
-    async fn look(&self, mut known: BTreeMap<String, Known>) -> BTreeMap<String, Known> {
+    async fn look(&self, mut known: BTreeMap<String, TimerState>) -> BTreeMap<String, TimerState> {
         let running = self.live.now();
         let looks = running.triggers.timers.iter().map(|timer| {
             let name = &timer.deed.name;
@@ -157,11 +157,11 @@ impl Timers {
 
     /// Reads the state of a timer. A new timer counts as processed up to now; `None` while the store gives no reliable
     /// answer.
-    async fn read(&self, timer: &Timer) -> Option<Known> {
+    async fn read(&self, timer: &Timer) -> Option<TimerState> {
         let stored = self.certain(&keys::triggers::timer(&timer.deed.name)).await?;
         let mark = stored.and_then(|text| serde_json::from_str::<Mark>(&text).ok());
         match mark.filter(|mark| mark.schedule == timer.schedule.as_str()) {
-            Some(mark) => Some(Known { mark, next: None }),
+            Some(mark) => Some(TimerState { mark, next: None }),
             None => Some(self.dealt_with(timer, self.clock.now())),
         }
     }
@@ -173,14 +173,14 @@ impl Timers {
     }
 
     /// Handles the due fire of one timer. `None` if the store must be read again.
-    async fn attend(&self, timer: &Timer, known: Known) -> Option<Known> {
+    async fn attend(&self, timer: &Timer, known: TimerState) -> Option<TimerState> {
         let now = self.clock.now();
         if known.next.is_some_and(|next| now < next) {
             return Some(known);
         }
         let name = &timer.deed.name;
         match timer.due(known.mark.done, now) {
-            Due::Later(next) => Some(Known { next: next.or(Some(Timestamp(u64::MAX))), ..known }),
+            Due::Later(next) => Some(TimerState { next: next.or(Some(Timestamp(u64::MAX))), ..known }),
             Due::Missed(due) => {
                 tracing::warn!(
                     event = "trigger.refused",
@@ -224,13 +224,13 @@ impl Timers {
     }
 
     /// Records that everything up to a time is processed.
-    fn dealt_with(&self, timer: &Timer, done: Timestamp) -> Known {
+    fn dealt_with(&self, timer: &Timer, done: Timestamp) -> TimerState {
         let mark = Mark { schedule: timer.schedule.as_str().to_owned(), done };
         let key = keys::triggers::timer(&timer.deed.name);
         // Plain data always serializes.
         let value = serde_json::to_string(&mark).unwrap_or_default();
         drop(self.store.write(vec![Write::Put { key, value, ttl: Some(keys::triggers::TIMER_TTL) }]));
-        Known { mark, next: None }
+        TimerState { mark, next: None }
     }
 }
 

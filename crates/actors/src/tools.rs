@@ -19,7 +19,7 @@ use crate::messages::tools::ToolsMsg;
 use crate::runtime::handle::Handle;
 use crate::runtime::supervisor::{Actor, ActorContext, ChildSpec, Crash};
 use crate::services::running::Live;
-use crate::tree::{Row, Scope};
+use crate::tree::{Scope, TreeRow};
 use domain::tool::ServerName;
 use ports::tools::{ServerEntries, ServerEntry, ServerOff};
 use ports::{Dice, ToolServers};
@@ -27,7 +27,7 @@ use ports::{Dice, ToolServers};
 /// The behavior and its arguments.
 pub struct Tools {
     /// The supervision row of server actors.
-    pub template: &'static Row,
+    pub template: &'static TreeRow,
     /// The running configuration.
     pub live: Live,
     /// The connector for servers.

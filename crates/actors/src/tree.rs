@@ -20,7 +20,7 @@ pub use self::mailbox::{Mailbox, WhenFull};
 pub const ROOT: &str = "staffai";
 
 /// One actor, or one kind of actor, of the tree.
-pub struct Row {
+pub struct TreeRow {
     /// The kind, read by the wiring.
     pub kind: ActorKind,
     /// Its name among its siblings.
@@ -43,8 +43,21 @@ pub struct Row {
     pub stop_within: Duration,
     /// The capacity for messages of other actors, and the overflow policy.
     pub mailbox: Mailbox,
+    /// The turns that its actors may hold, which the journal offers again after a failure; none if they hold none.
+    pub holds: Option<HeldTurns>,
     /// The supervised rows, in start order.
-    pub children: &'static [Row],
+    pub children: &'static [TreeRow],
+}
+
+/// The turns that an actor may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeldTurns {
+    /// Turns that are not yet admitted.
+    Unadmitted,
+    /// Turns without an answer.
+    Unanswered,
+    /// Turns whose answer is not yet posted.
+    Answered,
 }
 
 /// A supervisor's reaction to a child whose handler runs longer than its row allows. The event is always logged.
@@ -179,9 +192,9 @@ const BRANCH_HANDLES_WITHIN: Duration = Duration::from_secs(10);
 /// A leaf has no children, so it counts no failures.
 const LEAF: Intensity = Intensity { restarts: 0, period: Duration::from_secs(60) };
 
-const fn leaf(kind: ActorKind, name: &'static str, role: &'static str) -> Row {
+const fn leaf(kind: ActorKind, name: &'static str, role: &'static str) -> TreeRow {
     let (name, stop_within) = (Name::Fixed(name), Duration::from_secs(2));
-    Row {
+    TreeRow {
         kind,
         name,
         role,
@@ -192,16 +205,17 @@ const fn leaf(kind: ActorKind, name: &'static str, role: &'static str) -> Row {
         on_hang: OnHang::Restart,
         stop_within,
         mailbox: Mailbox::NONE,
+        holds: None,
         children: &[],
     }
 }
 
-const fn template(kind: ActorKind, prefix: &'static str, of: Instances, role: &'static str) -> Row {
-    Row { name: Name::Template { prefix, of }, ..leaf(kind, prefix, role) }
+const fn template(kind: ActorKind, prefix: &'static str, of: Instances, role: &'static str) -> TreeRow {
+    TreeRow { name: Name::Template { prefix, of }, ..leaf(kind, prefix, role) }
 }
 
 /// The supervision tree.
-pub static TREE: Row = Row {
+pub static TREE: TreeRow = TreeRow {
     kind: ActorKind::Root,
     name: Name::Fixed(ROOT),
     role: "the root supervisor; ends the process with exit 70 if a branch keeps failing",
@@ -213,6 +227,7 @@ pub static TREE: Row = Row {
     on_hang: OnHang::Log,
     stop_within: Duration::from_secs(10),
     mailbox: Mailbox::NONE,
+    holds: None,
     children: &[
         leaf(ActorKind::Ops, "ops", "serves health, metrics and the live tree; logs tree.health every minute"),
         template(
@@ -229,20 +244,22 @@ pub static TREE: Row = Row {
             Instances::Door,
             "sends all posts of a door: order per channel, budgets, nonces, retries, typing",
         )
-        .with(mailbox::OUTBOX),
+        .with(mailbox::OUTBOX)
+        .holding(HeldTurns::Answered),
         leaf(
             ActorKind::RateLimiter,
             "rate_limiter",
             "reserves and settles the tokens and messages of turns; refuses turns over a limit",
         )
-        .with(mailbox::RATE_LIMITER),
+        .with(mailbox::RATE_LIMITER)
+        .holding(HeldTurns::Unadmitted),
         leaf(
             ActorKind::RestrictionSweeper,
             "restriction_sweeper",
             "gives members the restricted role, and removes it on time",
         )
         .with(mailbox::RESTRICTION_SWEEPER),
-        Row {
+        TreeRow {
             intensity: BRANCH,
             handles_within: BRANCH_HANDLES_WITHIN,
             stop_within: BRANCH_STOPS,
@@ -276,11 +293,11 @@ pub static TREE: Row = Row {
             "grants model permits; holds circuit breakers and the fallback order",
         )
         .with(mailbox::LLM_DISPATCHER),
-        Row {
+        TreeRow {
             intensity: BRANCH,
             handles_within: BRANCH_HANDLES_WITHIN,
             stop_within: BRANCH_STOPS,
-            children: &[Row {
+            children: &[TreeRow {
                 restart: Restart::Temporary,
                 ..template(
                     ActorKind::Conversation,
@@ -289,9 +306,11 @@ pub static TREE: Row = Row {
                     "one lane per member: one turn at a time in a lane, lanes run concurrently",
                 )
                 .with(mailbox::CONVERSATION)
+                .holding(HeldTurns::Unanswered)
             }],
             ..leaf(ActorKind::Conversations, "conversations", "routes turns to conversations; stops idle ones")
                 .with(mailbox::CONVERSATIONS)
+                .holding(HeldTurns::Unanswered)
         },
         leaf(
             ActorKind::PresenceScheduler,
@@ -308,7 +327,7 @@ pub static TREE: Row = Row {
         leaf(ActorKind::Gateway, "gateway", "accepts the events of all doors: triage, permit, journal")
             .with(mailbox::GATEWAY),
         template(ActorKind::Source, "source", Instances::Door, "owns the connection of a door that needs only one"),
-        Row {
+        TreeRow {
             intensity: BRANCH,
             handles_within: BRANCH_HANDLES_WITHIN,
             stop_within: BRANCH_STOPS,
@@ -332,15 +351,20 @@ pub static TREE: Row = Row {
     ],
 };
 
-impl Row {
+impl TreeRow {
     /// Returns the same row with this mailbox.
     const fn with(self, mailbox: Mailbox) -> Self {
         Self { mailbox, ..self }
     }
 
+    /// Returns the same row with these turns.
+    const fn holding(self, turns: HeldTurns) -> Self {
+        Self { holds: Some(turns), ..self }
+    }
+
     /// Returns the row of a kind at or below this row.
     #[must_use]
-    pub fn find(&'static self, kind: ActorKind) -> Option<&'static Row> {
+    pub fn find(&'static self, kind: ActorKind) -> Option<&'static TreeRow> {
         if self.kind == kind {
             return Some(self);
         }
@@ -349,7 +373,7 @@ impl Row {
 
     /// Returns the row of a kind at or below this row, and the path of its supervisor (empty for the root).
     #[must_use]
-    pub fn locate(&'static self, kind: ActorKind) -> Option<(&'static Row, String)> {
+    pub fn locate(&'static self, kind: ActorKind) -> Option<(&'static TreeRow, String)> {
         if self.kind == kind {
             return Some((self, String::new()));
         }
@@ -420,7 +444,7 @@ pub fn markdown() -> String {
     text
 }
 
-fn draw(row: &'static Row, lead: &str, indent: &str, lines: &mut Vec<(String, &'static Row)>) {
+fn draw(row: &'static TreeRow, lead: &str, indent: &str, lines: &mut Vec<(String, &'static TreeRow)>) {
     lines.push((format!("{lead}{}", row.name), row));
     for (index, child) in row.children.iter().enumerate() {
         let (branch, below) = if index + 1 == row.children.len() { ("└─ ", "   ") } else { ("├─ ", "│  ") };
@@ -428,7 +452,7 @@ fn draw(row: &'static Row, lead: &str, indent: &str, lines: &mut Vec<(String, &'
     }
 }
 
-fn table(row: &'static Row, text: &mut String) {
+fn table(row: &'static TreeRow, text: &mut String) {
     let children = if row.children.is_empty() {
         "none".to_owned()
     } else {

@@ -69,7 +69,7 @@ use domain::outgoing::Part;
 use domain::prompt::{self, Question, Scene, Transcript};
 use domain::reply::{self, Reply};
 use domain::tool::round::Planned;
-use domain::tool::turn_tools::Told;
+use domain::tool::turn_tools::ShownResult;
 use domain::turn::{Answer, Effort, Exchange, HistoryScope, Outcome, Turn};
 use ports::{Clock, Dice, ProgressSink, Store, Write};
 
@@ -243,7 +243,7 @@ async fn remember_apologised(parts: &TurnParts, running: &Running, turn: &Arc<Tu
     {
         let read = parts.forgotten.now();
         let history = memory::load(parts, turn).await;
-        memory::remember(parts, running, turn, exchange, (history, read));
+        memory::remember(parts, running, turn, exchange, history, read);
     }
 }
 
@@ -367,7 +367,7 @@ enum Work {
     /// An event arrived.
     Told(Event),
     /// Calls to run, after those that are done.
-    Round(Vec<Planned>, Vec<Told>),
+    Round(Vec<Planned>, Vec<ShownResult>),
 }
 
 /// The data of a turn before its first model call.
@@ -482,7 +482,8 @@ impl Thinking<'_> {
         let Self { parts, running, turn, .. } = *self;
         let exchange = exchange(turn, reply.response.clone(), parts.clock.now());
         if turn.policy.history == HistoryScope::PersonInPlace {
-            memory::remember(parts, running, turn, &exchange, history);
+            let (history, read) = history;
+            memory::remember(parts, running, turn, &exchange, history, read);
         }
         let mut outgoing = turn.reply_with("");
         outgoing.parts = reply::to_parts(reply);

@@ -45,7 +45,7 @@ use crate::services::running::{ExitSender, Live};
 use crate::services::tool_use::ToolUse;
 use crate::services::toolbox::Toolbox;
 use crate::tool_cache::BuiltIn;
-use crate::tree::{ActorKind, Name, ROOT, Row, TREE};
+use crate::tree::{ActorKind, Name, ROOT, TREE, TreeRow};
 use crate::turn::{ATTACHMENT_KIB_MAX, TurnParts};
 use domain::ids::Door;
 use domain::tool::server::Tooling;
@@ -148,8 +148,8 @@ impl Tree {
             roster: Arc::clone(&parts.roster),
             // A journal that refuses this offers every turn when it restarts or has room.
             recovered: Box::new(move |stats| {
-                let recovered = Recovered { kind: stats.kind, scope: stats.scope.clone() };
-                journal.tell(JournalMsg::ActorRecovered(recovered));
+                let Some(held) = TREE.find(stats.kind).and_then(|row| row.holds) else { return };
+                journal.tell(JournalMsg::ActorRecovered(Recovered { held, scope: stats.scope.clone() }));
             }),
         });
         let board = Arc::clone(&parts.board);
@@ -278,13 +278,13 @@ impl Wiring {
     }
 
     /// Returns the initial children of a row.
-    fn children(&self, row: &'static Row) -> Vec<ChildSpec> {
+    fn children(&self, row: &'static TreeRow) -> Vec<ChildSpec> {
         row.children.iter().flat_map(|row| self.initial(row)).collect()
     }
 
     /// Returns the initial actors of a row, each with its own children: one, or, for a template, the instances known
     /// at that time.
-    fn initial(&self, row: &'static Row) -> Vec<ChildSpec> {
+    fn initial(&self, row: &'static TreeRow) -> Vec<ChildSpec> {
         let below = self.children(row);
         let Handles {
             root,
@@ -417,7 +417,7 @@ impl Wiring {
         }
     }
 
-    fn conversations(&self, row: &'static Row) -> Conversations {
+    fn conversations(&self, row: &'static TreeRow) -> Conversations {
         Conversations { template: template(row), parts: Arc::clone(&self.turn_parts) }
     }
 
@@ -495,7 +495,7 @@ impl Wiring {
 }
 
 /// Returns the template below a row. Without one it returns the row itself, which the tests of the tree rule out.
-fn template(row: &'static Row) -> &'static Row {
+fn template(row: &'static TreeRow) -> &'static TreeRow {
     row.children.iter().find(|child| matches!(child.name, Name::Template { .. })).unwrap_or(row)
 }
 

@@ -23,8 +23,8 @@ use domain::ids::Person;
 use domain::incoming::{Incoming, Posted};
 use domain::rejection::Rejection;
 use ports::{
-    Advice, AfterClose, Closed, EventStream, IdentifyPermit, PostError, PresenceUpdates, Session, Shard, ShardedSource,
-    SourceError, StreamEvent,
+    Advice, AfterClose, Closed, EventStream, GatewaySession, IdentifyPermit, PostError, PresenceUpdates, Shard,
+    ShardedSource, SourceError, StreamEvent,
 };
 
 mod connection;
@@ -103,7 +103,7 @@ impl ShardedSource for Gateway {
     fn connect(
         &self,
         shard: Shard,
-        session: Option<Session>,
+        session: Option<GatewaySession>,
         permit: IdentifyPermit,
         shown: PresenceUpdates,
     ) -> Box<dyn EventStream> {
@@ -156,10 +156,10 @@ impl Shared {
 
     /// Returns the session if it can belong to this shard at the configured service. Another service must not receive
     /// the bot token.
-    fn resumable(&self, session: Session, shard: Shard) -> Option<Session> {
+    fn resumable(&self, session: GatewaySession, shard: Shard) -> Option<GatewaySession> {
         let here = session.service.as_ref().is_none_or(|service| *service == self.access.api_url);
         let resume_url = session.resume_url.clone().filter(|_| session.service.is_some());
-        (here && session.total == shard.total).then_some(Session { resume_url, ..session })
+        (here && session.total == shard.total).then_some(GatewaySession { resume_url, ..session })
     }
 
     /// Returns the resume address if it is valid; an invalid one counts as missing.
@@ -182,7 +182,7 @@ fn refusal(error: PostError) -> SourceError {
 struct Stream {
     shared: Arc<Shared>,
     shard: Shard,
-    session: Option<Session>,
+    session: Option<GatewaySession>,
     /// Handed to the connection when it is opened.
     permit: Option<IdentifyPermit>,
     display: Display,
@@ -433,9 +433,9 @@ impl Stream {
         }
     }
 
-    fn begun(&self, sequence: u64, ready: Ready) -> Session {
+    fn begun(&self, sequence: u64, ready: Ready) -> GatewaySession {
         self.shared.rest.know_me(ready.user.id);
-        Session {
+        GatewaySession {
             id: ready.session_id,
             sequence,
             resume_url: self.shared.resume_address(ready.resume_gateway_url.as_deref()),

@@ -86,7 +86,7 @@ const NO_CLAIM: [&str; 2] = ["", "application/octet-stream"];
 
 /// The remaining allowance of one question.
 #[derive(Debug, Clone)]
-pub struct Allowance {
+pub struct AttachmentAllowance {
     /// True if at least one candidate model accepts pictures.
     sight: bool,
     pictures: usize,
@@ -104,7 +104,7 @@ const BYTES_A_TOKEN: u64 = 4;
 /// Estimates the upper bound of tokens for these files, if the model accepts pictures.
 #[must_use]
 pub fn estimate(files: &[Attachment]) -> u64 {
-    let mut allowance = Allowance::new(true);
+    let mut allowance = AttachmentAllowance::new(true);
     let cost = |file: &Attachment| match allowance.plan(file) {
         Plan::Picture => PICTURE_TOKENS,
         Plan::Text => file.size / BYTES_A_TOKEN,
@@ -176,7 +176,7 @@ impl Unread {
     }
 }
 
-impl Allowance {
+impl AttachmentAllowance {
     /// Returns the full allowance of one question.
     #[must_use]
     pub const fn new(sight: bool) -> Self {
@@ -244,7 +244,7 @@ impl Claim {
 
 /// One file as the model sees it.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Shown {
+pub enum FileView {
     /// A picture, for models that accept pictures.
     Picture(Picture),
     /// The file's content, or the reason why it was not read, as text.
@@ -262,10 +262,10 @@ pub struct Enclosed {
 
 impl Enclosed {
     /// Adds a file.
-    pub fn add(&mut self, shown: Shown) {
+    pub fn add(&mut self, shown: FileView) {
         match shown {
-            Shown::Picture(picture) => self.pictures.push(picture),
-            Shown::Words(words) => self.words.push(words),
+            FileView::Picture(picture) => self.pictures.push(picture),
+            FileView::Words(words) => self.words.push(words),
         }
     }
 
@@ -288,21 +288,21 @@ impl Enclosed {
 
 /// Describes a file that is not read: name, claimed type and size, reason.
 #[must_use]
-pub fn named(file: &Attachment, why: Unread) -> Shown {
+pub fn named(file: &Attachment, why: Unread) -> FileView {
     let what = if Claim::of(file) == Claim::Picture { "picture" } else { "file" };
     let kind = label(file.mime.as_deref().unwrap_or("unknown kind"), MAX_KIND_CHARS);
     let size = size(file.size);
-    Shown::Words(format!("[Attached {what} {} ({kind}, {size}), not shown: {}.]", name(file), why.because()))
+    FileView::Words(format!("[Attached {what} {} ({kind}, {size}), not shown: {}.]", name(file), why.because()))
 }
 
 /// Reads the fetched bytes according to the plan.
 ///
 /// # Errors
 /// The content does not match the plan.
-pub fn read(file: &Attachment, plan: Plan, bytes: Vec<u8>) -> Result<Shown, Unread> {
+pub fn read(file: &Attachment, plan: Plan, bytes: Vec<u8>) -> Result<FileView, Unread> {
     match plan {
-        Plan::Picture => picture(file, bytes).map(Shown::Picture),
-        Plan::Text => text(file, bytes).map(Shown::Words),
+        Plan::Picture => picture(file, bytes).map(FileView::Picture),
+        Plan::Text => text(file, bytes).map(FileView::Words),
         Plan::Name(why) => Err(why),
     }
 }

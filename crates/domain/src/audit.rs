@@ -147,7 +147,7 @@ impl AuditLine {
 
 /// A filter for audit lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct AuditFilter {
     /// Lines from this time on.
     pub since: Option<Timestamp>,
     /// Lines of tools whose names match this pattern, with `*` for any characters.
@@ -156,7 +156,7 @@ pub struct Wanted {
     pub member: Option<String>,
 }
 
-impl Wanted {
+impl AuditFilter {
     /// True if the line matches the filter.
     #[must_use]
     pub fn fits(&self, line: &AuditLine) -> bool {
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn lines_are_chosen_by_time_tool_and_member() {
         let wanted = |since, tool: Option<&str>, member: Option<&str>| {
-            Wanted { since, tool: tool.map(str::to_owned), member: member.map(str::to_owned) }.fits(&called())
+            AuditFilter { since, tool: tool.map(str::to_owned), member: member.map(str::to_owned) }.fits(&called())
         };
         assert!(wanted(None, None, None) && wanted(Some(Timestamp(5_000)), Some("fm__*"), Some("7")));
         assert!(wanted(None, Some("fm__delete"), Some("discord:7")));

@@ -33,7 +33,7 @@ impl<T, O> Default for Breaker<T, O> {
 
 /// A state change that the caller should report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum BreakerChange {
     /// The breaker opened: calls are refused.
     Opened,
     /// The breaker closed: calls are allowed.
@@ -61,14 +61,14 @@ impl<T: Eq + Hash, O: Eq + Hash> Breaker<T, O> {
     }
 
     /// Records a successful call.
-    pub fn succeeded(&mut self) -> Option<Change> {
+    pub fn succeeded(&mut self) -> Option<BreakerChange> {
         self.turns.clear();
         self.origins.clear();
-        self.open_until.take().map(|_| Change::Closed)
+        self.open_until.take().map(|_| BreakerChange::Closed)
     }
 
     /// Records a failure that the callee caused, not the request.
-    pub fn failed(&mut self, turn: T, origin: O, now: Duration) -> Option<Change> {
+    pub fn failed(&mut self, turn: T, origin: O, now: Duration) -> Option<BreakerChange> {
         if self.turns.len() < REMEMBERED {
             self.turns.insert(turn);
         }
@@ -79,7 +79,7 @@ impl<T: Eq + Hash, O: Eq + Hash> Breaker<T, O> {
             return None;
         }
         let was_open = self.open_until.replace(now + self.open_for).is_some();
-        (!was_open).then_some(Change::Opened)
+        (!was_open).then_some(BreakerChange::Opened)
     }
 
     /// Returns how long calls are refused from now on.
@@ -119,7 +119,7 @@ mod tests {
         let now = Duration::from_secs(100);
         assert_eq!((breaker.failed(1, "ada", now), breaker.failed(2, "ben", now)), (None, None));
         assert!(breaker.allow(now));
-        assert_eq!(breaker.failed(3, "ada", now), Some(Change::Opened));
+        assert_eq!(breaker.failed(3, "ada", now), Some(BreakerChange::Opened));
         assert!(!breaker.allow(now) && breaker.is_open());
         assert_eq!((breaker.rest(now), breaker.rest(now + OPEN_FOR / 3)), (OPEN_FOR, OPEN_FOR * 2 / 3));
         let later = now + OPEN_FOR;
@@ -127,7 +127,7 @@ mod tests {
         assert!(!breaker.allow(later), "and only one");
         assert_eq!(breaker.failed(4, "ada", later), None);
         assert!(!breaker.allow(later + OPEN_FOR / 2));
-        assert_eq!(breaker.succeeded(), Some(Change::Closed));
+        assert_eq!(breaker.succeeded(), Some(BreakerChange::Closed));
         assert!(breaker.allow(later));
     }
 

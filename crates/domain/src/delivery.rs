@@ -22,7 +22,7 @@ const APOLOGISE_NOT_BEFORE: Duration = Duration::from_secs(10);
 
 /// The temporary refusals of one answer, as stored in its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusals {
+pub struct RefusalRecord {
     /// Their number.
     pub many: u32,
     /// The time of the first.
@@ -53,7 +53,7 @@ impl Form {
 
 /// The kind of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum RefusalKind {
     /// Temporary: the same request may succeed later.
     Passing,
     /// Permanent: the same request will be refused again.
@@ -87,8 +87,8 @@ pub fn lets_pass(refused: u32, refused_for: Duration, patience: u32) -> bool {
 impl Standing {
     /// Returns the form to try after this one was refused. `None` ends the round.
     #[must_use]
-    pub fn after(&self, form: Form, refusal: Refusal) -> Option<Form> {
-        let lasting = refusal == Refusal::Lasting;
+    pub fn after(&self, form: Form, refusal: RefusalKind) -> Option<Form> {
+        let lasting = refusal == RefusalKind::Lasting;
         let worn_out = lets_pass(self.refused, self.refused_for, BESIDE_AFTER);
         let due = worn_out && self.refused_for >= APOLOGISE_NOT_BEFORE;
         let is_told = self.sign_due.is_some_and(|sign_due| lasting || (sign_due && due));
@@ -116,7 +116,7 @@ mod tests {
     };
 
     /// Returns the forms of one round in which each is refused like this.
-    fn round(standing: &Standing, refusal: Refusal) -> Vec<Form> {
+    fn round(standing: &Standing, refusal: RefusalKind) -> Vec<Form> {
         std::iter::successors(Some(Form::Whole), |form| standing.after(*form, refusal)).collect()
     }
 
@@ -125,7 +125,7 @@ mod tests {
         for refused in 1..BESIDE_AFTER {
             let standing = Standing { refused, ..FRESH };
             assert!(!lets_pass(refused, standing.refused_for, BESIDE_AFTER));
-            assert_eq!(round(&standing, Refusal::Passing), [Form::Whole]);
+            assert_eq!(round(&standing, RefusalKind::Passing), [Form::Whole]);
         }
         assert!(lets_pass(2, BESIDE_WITHIN, BESIDE_AFTER), "two slow refusals are enough");
         assert!(!lets_pass(1, BESIDE_WITHIN, BESIDE_AFTER), "one is not");
@@ -135,27 +135,27 @@ mod tests {
     fn from_the_fourth_refusal_on_words_are_tried_and_at_the_deadline_less() {
         let beside = Standing { refused: BESIDE_AFTER, refused_for: Duration::from_secs(3), ..FRESH };
         assert!(lets_pass(beside.refused, beside.refused_for, BESIDE_AFTER));
-        assert_eq!(round(&beside, Refusal::Passing), [Form::Whole, Form::Words]);
+        assert_eq!(round(&beside, RefusalKind::Passing), [Form::Whole, Form::Words]);
         let plain = Standing { has_extras: false, ..beside };
-        assert_eq!(round(&plain, Refusal::Passing), [Form::Whole]);
+        assert_eq!(round(&plain, RefusalKind::Passing), [Form::Whole]);
         let late = Standing { sign_due: Some(true), ..plain };
-        assert_eq!(round(&late, Refusal::Passing), [Form::Whole], "an outage of seconds costs no answer");
+        assert_eq!(round(&late, RefusalKind::Passing), [Form::Whole], "an outage of seconds costs no answer");
         let late = Standing { refused_for: Duration::from_secs(10), ..late };
-        assert_eq!(round(&late, Refusal::Passing), [Form::Whole, Form::Apology, Form::Reaction]);
+        assert_eq!(round(&late, RefusalKind::Passing), [Form::Whole, Form::Apology, Form::Reaction]);
         let of_a_timer = Standing { has_message: false, ..late };
-        assert_eq!(round(&of_a_timer, Refusal::Passing), [Form::Whole, Form::Apology]);
+        assert_eq!(round(&of_a_timer, RefusalKind::Passing), [Form::Whole, Form::Apology]);
         let apology = Standing { is_answer: false, ..late };
-        assert_eq!(round(&apology, Refusal::Passing), [Form::Whole, Form::Reaction]);
+        assert_eq!(round(&apology, RefusalKind::Passing), [Form::Whole, Form::Reaction]);
         let unasked = Standing { sign_due: None, ..late };
-        assert_eq!(round(&unasked, Refusal::Passing), [Form::Whole]);
+        assert_eq!(round(&unasked, RefusalKind::Passing), [Form::Whole]);
     }
 
     #[test]
     fn what_is_refused_for_good_gives_way_to_less_at_once() {
         let once = Standing { refused: 0, ..FRESH };
-        assert_eq!(round(&once, Refusal::Lasting), [Form::Whole, Form::Words, Form::Apology, Form::Reaction]);
+        assert_eq!(round(&once, RefusalKind::Lasting), [Form::Whole, Form::Words, Form::Apology, Form::Reaction]);
         let unasked = Standing { sign_due: None, ..once };
-        assert_eq!(round(&unasked, Refusal::Lasting), [Form::Whole, Form::Words]);
+        assert_eq!(round(&unasked, RefusalKind::Lasting), [Form::Whole, Form::Words]);
         assert!(Form::Words.answers() && !Form::Apology.answers());
     }
 }

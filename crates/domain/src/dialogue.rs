@@ -19,9 +19,9 @@ mod saved;
 
 use std::sync::Arc;
 
-pub use self::asking::{Asked, Offered};
-pub use self::going_on::Begun;
+pub use self::asking::{RequestFacts, ToolOffer};
 pub use self::going_on::GO_ON;
+pub use self::going_on::ShownPart;
 use self::rounds::Round;
 pub use self::saved::{Resumed, Saved};
 use super::completion::{Completion, Finish, Item, Role, ToolCall};
@@ -31,7 +31,7 @@ use super::prompt::Transcript;
 use super::reply::{Invalid, MAX_CONTENT_BYTES, Reply, Schema, salvage};
 use super::tool::round::Planned;
 use super::tool::spoken;
-use super::tool::turn_tools::{Told, TurnTools};
+use super::tool::turn_tools::{ShownResult, TurnTools};
 use super::turn::ReplyContract;
 
 /// The longest part of an invalid answer that a repair call repeats, in Unicode scalar values.
@@ -82,11 +82,11 @@ pub enum Event {
     /// The turn begins, or the pending request must be repeated.
     Begin,
     /// The model answered.
-    Completed(Completion, Asked),
+    Completed(Completion, RequestFacts),
     /// A fallback row completed an answer that was interrupted after this part.
-    WentOn(Completion, Begun),
+    WentOn(Completion, ShownPart),
     /// The tools ran: the result of each call, in the order of [`Step::RunTools`].
-    Ran(Vec<Told>),
+    Ran(Vec<ShownResult>),
     /// Every model failed after all retries and fallbacks, or no tool may run. A prompt that is too long is
     /// shortened.
     Failed(Ending),
@@ -189,13 +189,13 @@ impl Dialogue {
     }
 
     /// Processes an answer of a model that may have been offered tools.
-    fn completed(&mut self, completion: &Completion, asked: &Asked) -> Step {
+    fn completed(&mut self, completion: &Completion, asked: &RequestFacts) -> Step {
         let over = completion.refusal.is_some() || completion.finish == Finish::Filtered;
         let handed_back = if over { Vec::new() } else { self.handed_back(completion, asked) };
         if !handed_back.is_empty() {
             return self.hand_back(completion, handed_back);
         }
-        if over || asked.offered == Offered::Nothing || self.tools.is_none() {
+        if over || asked.offered == ToolOffer::Nothing || self.tools.is_none() {
             return self.answered(completion);
         }
         let read = self.read(&completion.content);
@@ -209,12 +209,12 @@ impl Dialogue {
             return Step::RunTools(planned);
         }
         match (&asked.offered, read) {
-            (Offered::Nothing | Offered::Beside { .. }, _) => self.answered(completion),
-            (Offered::Before { missed: false, .. }, Ok(reply)) if self.rounds.is_empty() && !self.verbatim => {
+            (ToolOffer::Nothing | ToolOffer::Beside { .. }, _) => self.answered(completion),
+            (ToolOffer::Before { missed: false, .. }, Ok(reply)) if self.rounds.is_empty() && !self.verbatim => {
                 self.finish(reply)
             }
             // The text is not an answer in the required form, or the model could not see the whole conversation.
-            (Offered::Before { .. }, read) => {
+            (ToolOffer::Before { .. }, read) => {
                 let words = read.ok().map(|reply| reply.response).or_else(|| self.words_of(&completion.content));
                 self.fallback = words.or(self.fallback.take());
                 self.ask(Stage::Closing)
@@ -224,7 +224,7 @@ impl Dialogue {
 
     /// Returns the tool calls of an answer, native or written in its text. Text that is a valid reply contains no
     /// calls.
-    fn calls(&self, completion: &Completion, asked: &Asked, is_reply: bool) -> Vec<ToolCall> {
+    fn calls(&self, completion: &Completion, asked: &RequestFacts, is_reply: bool) -> Vec<ToolCall> {
         let Some(tools) = self.tools.as_ref().filter(|tools| tools.is_open()) else { return Vec::new() };
         if !completion.calls.is_empty() && asked.offered.is_native() {
             return completion.calls.clone();
@@ -239,10 +239,10 @@ impl Dialogue {
     }
 
     /// Returns the calls that the caller runs itself. The bot adds no tools of its own to the caller's.
-    fn handed_back(&self, completion: &Completion, asked: &Asked) -> Vec<ToolCall> {
+    fn handed_back(&self, completion: &Completion, asked: &RequestFacts) -> Vec<ToolCall> {
         let Some(given) = self.given.as_ref().filter(|given| !given.tools.is_empty()) else { return Vec::new() };
         match asked.offered {
-            Offered::Nothing => Vec::new(),
+            ToolOffer::Nothing => Vec::new(),
             offered if offered.is_native() => completion.calls.clone(),
             _ => spoken::calls(&completion.content, |name| given.runs(name)),
         }
@@ -256,7 +256,7 @@ impl Dialogue {
     }
 
     /// Processes the results of a round.
-    fn ran(&mut self, mut round: Round, told: Vec<Told>) -> Step {
+    fn ran(&mut self, mut round: Round, told: Vec<ShownResult>) -> Step {
         if let Some(tools) = &mut self.tools {
             round.results = round.calls.iter().zip(told).map(|(call, told)| tools.result(call, told)).collect();
         }

@@ -138,7 +138,7 @@ pub struct Remembered {
 
 /// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct FactMatches {
     /// The matching facts, best first; at most [`FOUND_MAX`].
     pub facts: Vec<Fact>,
     /// The number of all facts that may be found in that place.

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::clean::own_words;
 use super::ids::{MessageId, Person, Place, Timestamp, TurnId};
 use super::keys;
-use super::limits::{self, Limits, Member, Reservation, Step, TOKENS_MAX};
+use super::limits::{self, LimitStep, Limits, Member, Reservation, TOKENS_MAX};
 use super::policy::{HistoryScope, LaneRule, Policy, Trigger};
 use super::turn::Turn;
 
@@ -156,7 +156,7 @@ impl Fire {
 fn step(member: Member, turn: TurnId, most: u32, window: Duration) -> limits::Request {
     let limits = Limits { messages: most, tokens: TOKENS_MAX };
     let reservation = Reservation { turn, tokens: 0, lease: window, limits, exempt: false };
-    limits::Request::of_member(member, window, Step::Reserve(reservation))
+    limits::Request::of_member(member, window, LimitStep::Reserve(reservation))
 }
 
 #[cfg(test)]

@@ -228,7 +228,7 @@ impl Click {
 /// The decision about a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "decision", rename_all = "snake_case")]
-pub enum Decision {
+pub enum ApprovalDecision {
     /// The call may run.
     Approved {
         /// The decider; `None` for a program.
@@ -259,7 +259,7 @@ pub enum GateDecision {
     Expired,
 }
 
-impl Decision {
+impl ApprovalDecision {
     /// Returns the label in logs and audit records.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
@@ -294,7 +294,7 @@ impl Decision {
 
 /// The reason why a click has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ClickRefusal {
     /// The gate does not exist, or no longer.
     Unknown,
     /// The gate belongs to another place.
@@ -309,7 +309,7 @@ pub enum Refusal {
     NotRecorded,
 }
 
-impl Refusal {
+impl ClickRefusal {
     /// Returns the log label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -331,7 +331,7 @@ pub struct Case {
     pub gate: Gate,
     /// The decision; `None` while open.
     #[serde(default)]
-    pub decision: Option<Decision>,
+    pub decision: Option<ApprovalDecision>,
 }
 
 impl Case {
@@ -344,46 +344,46 @@ impl Case {
     /// Applies a click. A refused click changes nothing.
     ///
     /// # Errors
-    /// See [`Refusal`].
-    pub fn click(&mut self, click: &Click, now: Timestamp) -> Result<Decision, Refusal> {
+    /// See [`ClickRefusal`].
+    pub fn click(&mut self, click: &Click, now: Timestamp) -> Result<ApprovalDecision, ClickRefusal> {
         let gate = &self.gate;
         if click.gate != gate.id {
-            return Err(Refusal::Unknown);
+            return Err(ClickRefusal::Unknown);
         }
         if click.place.as_ref().is_some_and(|place| *place != gate.place) {
-            return Err(Refusal::WrongPlace);
+            return Err(ClickRefusal::WrongPlace);
         }
         if !gate.is_for(&click.by) {
-            return Err(Refusal::NotTheirs);
+            return Err(ClickRefusal::NotTheirs);
         }
         if self.decision.is_some() {
-            return Err(Refusal::Decided);
+            return Err(ClickRefusal::Decided);
         }
         if now >= gate.expires_at {
-            return Err(Refusal::Expired);
+            return Err(ClickRefusal::Expired);
         }
         let by = match &click.by {
             Clicker::Member(caller) => Some(caller.person.clone()),
             Clicker::Client(_, person) => person.clone(),
         };
         let decision = match click.choice {
-            Choice::Once | Choice::Hour => Decision::Approved { by },
-            Choice::Deny => Decision::Denied { by },
+            Choice::Once | Choice::Hour => ApprovalDecision::Approved { by },
+            Choice::Deny => ApprovalDecision::Denied { by },
         };
         self.decision = Some(decision.clone());
         Ok(decision)
     }
 
     /// Expires the gate if it is undecided at its end. Returns the decision if it changed.
-    pub fn expire(&mut self, now: Timestamp) -> Option<Decision> {
+    pub fn expire(&mut self, now: Timestamp) -> Option<ApprovalDecision> {
         let over = self.decision.is_none() && now >= self.gate.expires_at;
-        over.then(|| self.decision.insert(Decision::Expired).clone())
+        over.then(|| self.decision.insert(ApprovalDecision::Expired).clone())
     }
 
     /// True if the call with this hash may run, given the approvers that the rules name now.
     #[must_use]
     pub fn lets_run(&self, hash: &ArgumentsHash, approvers: &[String]) -> bool {
-        matches!(self.decision, Some(Decision::Approved { .. }))
+        matches!(self.decision, Some(ApprovalDecision::Approved { .. }))
             && self.gate.hash == *hash
             && self.gate.approvers == approvers
     }

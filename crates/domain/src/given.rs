@@ -11,13 +11,13 @@ use super::completion::{
     AnswerForm, Item, Picture, Role, Sampling, ToolCall, ToolChoice, ToolSpec, WrittenJson, estimated_tokens,
 };
 
-/// A shared [`Conversation`]. Clones share it.
+/// A shared [`GivenConversation`]. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Given(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    conversation: Conversation,
+    conversation: GivenConversation,
     /// Its JSON, serialized once, because each record of its turn contains it.
     written: Option<WrittenJson>,
 }
@@ -27,7 +27,7 @@ const LONG_BYTES: usize = 32 * 1024;
 
 /// The messages, oldest first, and the client's requirements for the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Conversation {
+pub struct GivenConversation {
     /// The messages; never empty.
     pub messages: Vec<Message>,
     /// Tools that the client runs itself. A call of one is returned as the answer.
@@ -75,13 +75,13 @@ pub struct Message {
 impl Given {
     /// Shares a conversation.
     #[must_use]
-    pub fn new(conversation: Conversation) -> Self {
+    pub fn new(conversation: GivenConversation) -> Self {
         Self(Arc::new(Shared { conversation, written: None }))
     }
 
     /// Shares a conversation and serializes it now. The time is proportional to its bytes, pictures included.
     #[must_use]
-    pub fn written(conversation: Conversation) -> Self {
+    pub fn written(conversation: GivenConversation) -> Self {
         let written = WrittenJson::of(&conversation);
         Self(Arc::new(Shared { conversation, written }))
     }
@@ -102,9 +102,9 @@ impl PartialEq for Given {
 impl Eq for Given {}
 
 impl Deref for Given {
-    type Target = Conversation;
+    type Target = GivenConversation;
 
-    fn deref(&self) -> &Conversation {
+    fn deref(&self) -> &GivenConversation {
         &self.0.conversation
     }
 }
@@ -120,7 +120,7 @@ impl Serialize for Given {
 
 impl<'de> Deserialize<'de> for Given {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Conversation::deserialize(deserializer).map(Self::new)
+        GivenConversation::deserialize(deserializer).map(Self::new)
     }
 }
 
@@ -180,7 +180,7 @@ mod stored_pictures {
     }
 }
 
-impl Conversation {
+impl GivenConversation {
     /// True if serializing it takes longer than a task may block its thread.
     #[must_use]
     pub fn is_long(&self) -> bool {
@@ -244,14 +244,15 @@ mod tests {
 
     #[test]
     fn tools_of_ours_stay_out_of_a_conversation_with_tools_of_its_own() {
-        let plain = Conversation { messages: vec![Message::new(Role::User, "hi")], ..Conversation::default() };
+        let plain =
+            GivenConversation { messages: vec![Message::new(Role::User, "hi")], ..GivenConversation::default() };
         assert!(plain.takes_our_tools(), "plain");
-        assert!(!Conversation { choice: ToolChoice::None, ..plain.clone() }.takes_our_tools());
-        let with = Conversation { tools: vec![look()], ..plain.clone() };
+        assert!(!GivenConversation { choice: ToolChoice::None, ..plain.clone() }.takes_our_tools());
+        let with = GivenConversation { tools: vec![look()], ..plain.clone() };
         assert!(!with.takes_our_tools() && with.tokens() > plain.tokens());
         let mut found = Message::new(Role::Tool, "a boat");
         found.result_of = Some("c1".to_owned());
-        assert!(!Conversation { messages: vec![found], ..plain }.takes_our_tools());
+        assert!(!GivenConversation { messages: vec![found], ..plain }.takes_our_tools());
     }
 
     #[test]
@@ -262,7 +263,7 @@ mod tests {
         let found = Message { result_of: Some(text()), ..Message::new(Role::Tool, "") };
         assert_eq!((called.text_bytes(), found.text_bytes()), (4_000, 1_000));
         assert!(called.bytes() > 4_000 && found.bytes() > 1_000 && Message::new(Role::User, "").bytes() > 0);
-        let asks = Conversation { messages: vec![called, found], ..Conversation::default() };
+        let asks = GivenConversation { messages: vec![called, found], ..GivenConversation::default() };
         assert_eq!((asks.text_bytes(), asks.tokens()), (5_000, estimated_tokens(5_000)));
     }
 
@@ -276,7 +277,7 @@ mod tests {
         assert_eq!(message.pictures[0].mime, "image/gif");
         assert_eq!(serde_json::to_value(&message).unwrap(), record);
         assert_eq!(message.item().pictures, message.pictures);
-        let asks = Conversation { messages: vec![message], ..Conversation::default() };
+        let asks = GivenConversation { messages: vec![message], ..GivenConversation::default() };
         assert!(asks.tokens() > PICTURE_TOKENS);
         let before: Message = serde_json::from_value(serde_json::json!({"role": "user", "text": "hi"})).unwrap();
         assert_eq!(before, Message::new(Role::User, "hi"));
@@ -289,8 +290,8 @@ mod tests {
         let bytes: Arc<[u8]> = b"GIF89a\x01\x00\x01\x00\x00\x00\x00,".iter().copied().chain(vec![7; 100_000]).collect();
         let mut message = Message::new(Role::User, "what is this?");
         message.pictures.push(Picture { about: String::new(), mime: "image/gif", bytes });
-        let conversation = Conversation { messages: vec![message], ..Conversation::default() };
-        assert!(conversation.is_long() && !Conversation::default().is_long());
+        let conversation = GivenConversation { messages: vec![message], ..GivenConversation::default() };
+        assert!(conversation.is_long() && !GivenConversation::default().is_long());
         let (plain, written) = (Given::new(conversation.clone()), Given::written(conversation));
         let stored = serde_json::to_string(&plain).unwrap();
         assert_eq!(serde_json::to_string(&written).unwrap(), stored);
@@ -298,7 +299,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Given>(&stored).unwrap(), written);
         // A record contains exactly that text, without encoding it again.
         let other = WrittenJson::of(&7);
-        let given = Given(Arc::new(Shared { conversation: Conversation::default(), written: other }));
+        let given = Given(Arc::new(Shared { conversation: GivenConversation::default(), written: other }));
         assert_eq!(serde_json::to_string(&given).unwrap(), "7");
     }
 
@@ -309,12 +310,12 @@ mod tests {
         said.calls.push(call);
         let mut found = Message::new(Role::Tool, "a boat");
         found.result_of = Some("c1".to_owned());
-        let given = Given::new(Conversation {
+        let given = Given::new(GivenConversation {
             messages: vec![Message::new(Role::User, "look there"), said, found],
             sampling: Sampling { temperature: serde_json::Number::from_f64(0.2), ..Sampling::default() },
             choice: ToolChoice::Named("look".to_owned()),
             tools: vec![look()],
-            ..Conversation::default()
+            ..GivenConversation::default()
         });
         let stored = serde_json::to_string(&given).unwrap();
         assert_eq!(serde_json::from_str::<Given>(&stored).unwrap(), given);

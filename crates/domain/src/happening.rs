@@ -11,10 +11,10 @@ use serde_json::{Map, Value};
 use crate::completion::Usage;
 use crate::ending::{Dropped, Unposted};
 use crate::gate::allowance::Allowance;
-use crate::gate::{Choice, Decision, Gate, GateId};
+use crate::gate::{ApprovalDecision, Choice, Gate, GateId};
 use crate::ids::{Person, Place, Timestamp, TurnId};
 use crate::limits::charge::Charge;
-use crate::limits::{Refusal, Reservation};
+use crate::limits::{LimitRefusal, Reservation};
 use crate::shed::Shed;
 use crate::tool::called::CallEnd;
 use crate::tool::round::Ready;
@@ -46,7 +46,7 @@ pub enum Happening<'a> {
     /// The turn is suspended until a person decides.
     TurnParked(&'a Gate),
     /// A decision, or the timeout of the question, is recorded with the turn.
-    TurnDecided(&'a Gate, &'a Decision),
+    TurnDecided(&'a Gate, &'a ApprovalDecision),
     /// The turn was resumed.
     TurnResumed(&'a TurnId, Resumed),
     /// The charge of the turn is settled, with its tokens if they are known.
@@ -90,7 +90,7 @@ pub enum Happening<'a> {
     /// Work was rejected by load shedding.
     WorkShed(WorkShed<'a>),
     /// A turn exceeds a limit.
-    LimitRefused(&'a TurnId, &'a Refusal),
+    LimitRefused(&'a TurnId, &'a LimitRefusal),
 
     /// A model row receives a request of the turn.
     ModelAsked(&'a TurnId, &'a str),
@@ -168,7 +168,7 @@ pub enum Happening<'a> {
         /// The question.
         gate: &'a Gate,
         /// The decision.
-        decision: &'a Decision,
+        decision: &'a ApprovalDecision,
         /// The button that was pressed; none if the timeout decided.
         choice: Option<Choice>,
         /// The time of the decision.
@@ -179,7 +179,7 @@ pub enum Happening<'a> {
         /// The question that the click names.
         gate: &'a GateId,
         /// The reason.
-        why: crate::gate::Refusal,
+        why: crate::gate::ClickRefusal,
         /// The author of the click.
         by: &'a str,
         /// The place of the click.

@@ -36,12 +36,12 @@ pub struct Exchange {
 /// its own answer, so timestamps need not increase.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct History {
-    entries: Vec<Entry>,
+    entries: Vec<HistoryEntry>,
 }
 
 /// One stored message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct HistoryEntry {
     /// The speaker: the member or the bot.
     pub role: Role,
     /// The text.
@@ -95,7 +95,7 @@ impl History {
             return Err(NotHistory::NotArray);
         };
         let total = items.len();
-        let mut entries: Vec<Entry> = Vec::with_capacity(total.min(MAX_STORED_ENTRIES));
+        let mut entries: Vec<HistoryEntry> = Vec::with_capacity(total.min(MAX_STORED_ENTRIES));
         for item in items.into_iter().skip(total.saturating_sub(MAX_STORED_ENTRIES)) {
             // A missing time is copied from the previous message: in the order of the conversation, the entry is not
             // older.
@@ -119,12 +119,12 @@ impl History {
 
     /// Returns all messages in order.
     #[must_use]
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[HistoryEntry] {
         &self.entries
     }
 
     /// Returns the messages not older than `max_age`, each by its own time; zero means no expiry.
-    fn live(&self, now: Timestamp, max_age: Duration) -> Vec<&Entry> {
+    fn live(&self, now: Timestamp, max_age: Duration) -> Vec<&HistoryEntry> {
         self.entries.iter().filter(|entry| max_age.is_zero() || now.since(entry.at) <= max_age).collect()
     }
 
@@ -144,8 +144,8 @@ impl History {
         now: Timestamp,
         max_age: Duration,
         most: usize,
-        referred: &'a [Entry],
-    ) -> Vec<&'a Entry> {
+        referred: &'a [HistoryEntry],
+    ) -> Vec<&'a HistoryEntry> {
         let mut shown = self.live(now, max_age);
         shown.drain(..shown.len().saturating_sub(most));
         if !referred.iter().all(|entry| shown.contains(&entry)) {
@@ -158,7 +158,7 @@ impl History {
     /// Adds an exchange from elsewhere that `owner` refers to, unless it is present. It is inserted by time, or last
     /// if it would soon be evicted. Another member's question is marked with their id; an exchange without a question
     /// (an interjection) is the bot's message alone. Returns the exchange as stored here.
-    pub fn merge(&mut self, exchange: &Exchange, owner: &Person, max_messages: usize) -> Vec<Entry> {
+    pub fn merge(&mut self, exchange: &Exchange, owner: &Person, max_messages: usize) -> Vec<HistoryEntry> {
         let asked = if exchange.person == *owner || exchange.asked.trim().is_empty() {
             exchange.asked.clone()
         } else {
@@ -175,12 +175,13 @@ impl History {
     }
 
     /// Returns the index of the first later question, so that a question and its answer are never separated.
-    fn place_in_time(&self, pair: &[Entry]) -> usize {
-        let later = |entry: &Entry| entry.role == Role::User && pair.first().is_some_and(|first| entry.at > first.at);
+    fn place_in_time(&self, pair: &[HistoryEntry]) -> usize {
+        let later =
+            |entry: &HistoryEntry| entry.role == Role::User && pair.first().is_some_and(|first| entry.at > first.at);
         self.entries.iter().position(later).unwrap_or(self.entries.len())
     }
 
-    fn insert(&mut self, place: usize, pair: Vec<Entry>, max_messages: usize) {
+    fn insert(&mut self, place: usize, pair: Vec<HistoryEntry>, max_messages: usize) {
         self.entries.splice(place..place, pair);
         let excess = self.entries.len().saturating_sub(max_messages);
         self.entries.drain(..excess);
@@ -212,7 +213,7 @@ impl History {
 
     /// Removes matching questions, each with the messages up to the next question. A leading answer counts as a
     /// question.
-    fn forget_where(&mut self, matches: impl Fn(&Entry) -> bool) {
+    fn forget_where(&mut self, matches: impl Fn(&HistoryEntry) -> bool) {
         let mut forgetting = false;
         let mut first = true;
         self.entries.retain(|entry| {
@@ -226,7 +227,8 @@ impl History {
 
     /// Removes the exchange of this question, so that a repeated turn does not see its earlier answer.
     pub fn forget(&mut self, question: &str, asked_at: Timestamp) {
-        let asked = |entry: &Entry| entry.role == Role::User && entry.at == asked_at && entry.content == question;
+        let asked =
+            |entry: &HistoryEntry| entry.role == Role::User && entry.at == asked_at && entry.content == question;
         if let Some(place) = self.entries.iter().position(asked) {
             let answered = self.entries.get(place + 1).is_some_and(|next| next.role == Role::Assistant);
             self.entries.drain(place..=place + usize::from(answered));
@@ -245,17 +247,17 @@ fn mark(person: &Person) -> String {
 }
 
 /// Returns the messages of an exchange without blank ones.
-fn pair(exchange: &Exchange, asked: String) -> Vec<Entry> {
+fn pair(exchange: &Exchange, asked: String) -> Vec<HistoryEntry> {
     [
-        Entry { role: Role::User, content: asked, at: exchange.asked_at },
-        Entry { role: Role::Assistant, content: exchange.answered.clone(), at: exchange.answered_at },
+        HistoryEntry { role: Role::User, content: asked, at: exchange.asked_at },
+        HistoryEntry { role: Role::Assistant, content: exchange.answered.clone(), at: exchange.answered_at },
     ]
     .into_iter()
     .filter(|entry| !entry.content.trim().is_empty())
     .collect()
 }
 
-fn read_entry(item: Value, before: Timestamp) -> Option<Entry> {
+fn read_entry(item: Value, before: Timestamp) -> Option<HistoryEntry> {
     let Value::Object(mut fields) = item else {
         return None;
     };
@@ -276,7 +278,7 @@ fn read_entry(item: Value, before: Timestamp) -> Option<Entry> {
         Some(Value::String(text)) => from_seconds(text.trim().parse().ok()?)?,
         Some(number) => from_seconds(number.as_f64()?)?,
     };
-    Some(Entry { role, content, at })
+    Some(HistoryEntry { role, content, at })
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]

@@ -10,9 +10,9 @@ use crate::ids::{Person, Timestamp};
 
 /// All data found about one person.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Kept {
+pub struct PersonData {
     /// Their conversations.
-    pub conversations: Vec<Conversation>,
+    pub conversations: Vec<StoredConversation>,
     /// Unreadable records that were set aside, by key.
     pub aside: Vec<(String, String)>,
     /// Exchanges kept so that replies to the bot's messages have context, by key.
@@ -43,7 +43,7 @@ pub struct Kept {
 
 /// One conversation.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Conversation {
+pub struct StoredConversation {
     /// The key in the store.
     pub key: String,
     /// The place, as named in the key.
@@ -75,7 +75,7 @@ pub struct Wiped {
     pub in_flight: usize,
 }
 
-impl Kept {
+impl PersonData {
     /// Returns the keys to delete.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
@@ -92,7 +92,7 @@ impl Kept {
     #[must_use]
     pub fn counts(&self) -> Wiped {
         let messages =
-            |conversation: &Conversation| conversation.history.as_ref().map_or(0, |kept| kept.entries().len());
+            |conversation: &StoredConversation| conversation.history.as_ref().map_or(0, |kept| kept.entries().len());
         Wiped {
             conversations: self.conversations.len(),
             messages: self.conversations.iter().map(messages).sum(),
@@ -110,7 +110,7 @@ impl Kept {
     /// omitted, and `conversations_left_out` counts them.
     #[must_use]
     pub fn to_json(&self, person: &Person, now: Timestamp, most: usize) -> String {
-        let mut conversations: Vec<&Conversation> = self.conversations.iter().collect();
+        let mut conversations: Vec<&StoredConversation> = self.conversations.iter().collect();
         conversations.sort_by_key(|conversation| std::cmp::Reverse(last(conversation)));
         let mut shown = conversations.len();
         loop {
@@ -122,7 +122,7 @@ impl Kept {
         }
     }
 
-    fn document(&self, person: &Person, now: Timestamp, conversations: &[&Conversation]) -> String {
+    fn document(&self, person: &Person, now: Timestamp, conversations: &[&StoredConversation]) -> String {
         let answers = self.answers.iter().map(|(_, exchange)| {
             json!({
                 "asked": exchange.asked,
@@ -158,14 +158,14 @@ impl Kept {
 }
 
 /// Returns the time of the last message.
-fn last(conversation: &Conversation) -> Timestamp {
+fn last(conversation: &StoredConversation) -> Timestamp {
     let entries = conversation.history.as_ref().map(History::entries).unwrap_or_default();
     entries.iter().map(|entry| entry.at).max().unwrap_or(Timestamp(0))
 }
 
-fn shown(conversation: &Conversation) -> Value {
+fn shown(conversation: &StoredConversation) -> Value {
     let messages = conversation.history.as_ref().map(|history| {
-        let message = |entry: &crate::history::Entry| {
+        let message = |entry: &crate::history::HistoryEntry| {
             let who = if entry.role == Role::User { "you" } else { "bot" };
             json!({"who": who, "text": entry.content, "at": entry.at.as_seconds()})
         };
@@ -191,7 +191,7 @@ mod tests {
         Person::new(Door::new("discord"), "7")
     }
 
-    fn conversation(place: &str, second: u64, asked: &str) -> Conversation {
+    fn conversation(place: &str, second: u64, asked: &str) -> StoredConversation {
         let mut history = History::default();
         let at = Timestamp(second * 1_000);
         let exchange = Exchange {
@@ -202,16 +202,20 @@ mod tests {
             answered_at: at,
         };
         history.add(&exchange, 20);
-        Conversation { key: format!("discord_context:7:{place}"), place: place.to_owned(), history: Some(history) }
+        StoredConversation {
+            key: format!("discord_context:7:{place}"),
+            place: place.to_owned(),
+            history: Some(history),
+        }
     }
 
-    fn kept() -> Kept {
-        Kept {
+    fn kept() -> PersonData {
+        PersonData {
             conversations: vec![conversation("42", 1, "old words"), conversation("43", 2, "young words")],
             preferences: Some(("staffai:preferences:discord:7".to_owned(), r#"{"model":"deep"}"#.to_owned())),
             audit: vec![("staffai:audit:discord:7:1:a".to_owned(), r#"{"event":"called"}"#.to_owned())],
             usage: vec![("token_stats:total:5:7".to_owned(), "120".to_owned())],
-            ..Kept::default()
+            ..PersonData::default()
         }
     }
 

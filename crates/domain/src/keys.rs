@@ -13,11 +13,10 @@ pub mod restrictions;
 pub mod sessions;
 pub mod triggers;
 
-use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
+use crate::key_part::{legacy, part};
 use crate::ownership::Range;
 use crate::server_name::ServerName;
 
@@ -302,38 +301,6 @@ pub fn applied_to(writer: &str, key: &str) -> Option<String> {
 #[must_use]
 pub fn essential(key: &str) -> bool {
     !key.starts_with(HISTORY_PREFIX)
-}
-
-/// The one door that keys of the Python bot omit, because that bot supported no other. It belongs to their format, like
-/// their prefixes.
-const UNNAMED_DOOR: Door = Door::new("discord");
-
-/// Formats an id as a part of a key of the Python bot: bare at the omitted door, else qualified by the door.
-fn legacy(door: &Door, id: &str) -> String {
-    if *door == UNNAMED_DOOR { part(id).into_owned() } else { format!("{door}:{}", part(id)) }
-}
-
-/// Escapes an id that another id follows. At doors where clients choose ids, a colon could make two people share a key,
-/// so it is written as `%3A`. Ids without colons and percent signs stay unchanged.
-fn part(id: &str) -> Cow<'_, str> {
-    if !id.contains([':', '%']) {
-        return Cow::Borrowed(id);
-    }
-    let mut out = String::with_capacity(id.len());
-    for c in id.chars() {
-        match c {
-            ':' | '%' => {
-                let _ = write!(out, "%{:02X}", u32::from(c));
-            }
-            _ => out.push(c),
-        }
-    }
-    Cow::Owned(out)
-}
-
-/// Returns the id that [`part`] escaped.
-fn whole(part: &str) -> String {
-    part.replace("%3A", ":").replace("%25", "%")
 }
 
 #[cfg(test)]

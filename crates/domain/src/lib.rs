@@ -11,6 +11,7 @@ pub mod fact_id;
 pub mod hex;
 pub mod ids;
 pub mod kept;
+mod key_part;
 pub mod menu;
 pub mod overview;
 pub mod policy;

@@ -29,7 +29,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::account::{Scope, Share};
-use super::ids::{Timestamp, TurnId};
+use super::ids::{Person, Timestamp, TurnId};
+use super::key_part::{legacy, part};
 
 /// The maximum number of entries of one member. A higher message limit counts as this. Of an exempt member, only the
 /// newest entries count.
@@ -48,11 +49,34 @@ pub const fn estimate_max(limit: u64) -> u64 {
     if most < limit { most } else { limit }
 }
 
-/// The key of a member's entries: one person in one community. Built by [`super::keys::limits::limited`].
+/// The placeholder for "no community".
+const NO_GUILD: &str = "direct";
+
+/// Returns the community of a person's accounts, as written in keys.
+#[must_use]
+pub fn community(person: &Person, guild: Option<&str>) -> String {
+    legacy(&person.door, guild.unwrap_or(NO_GUILD))
+}
+
+/// Formats a turn as a part of an entry.
+#[must_use]
+pub fn turn_part(turn: &TurnId) -> String {
+    format!("{}%3A{}", part(turn.door.as_str()), part(&turn.id))
+}
+
+/// The key of a member's entries: one person in one community.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Member(Arc<str>);
 
 impl Member {
+    /// Returns the unit whose messages and tokens are counted together.
+    ///
+    /// On Discord the parts are the bare ids, as the Python bot wrote them; other doors qualify each id with their name.
+    #[must_use]
+    pub fn of(person: &Person, guild: Option<&str>) -> Self {
+        Self::new(format!("{}:{}", community(person, guild), legacy(&person.door, &person.id)))
+    }
+
     /// Builds a member from the key part that names them.
     #[must_use]
     pub fn new(part: impl Into<Arc<str>>) -> Self {
@@ -89,7 +113,7 @@ pub struct Request {
     /// The length of the member's window.
     pub window: Duration,
     /// The operation.
-    pub step: Step,
+    pub step: LimitStep,
     /// The further accounts of the step; at most [`account::SHARES_MAX`].
     pub shares: Vec<Share>,
 }
@@ -97,20 +121,20 @@ pub struct Request {
 impl Request {
     /// Builds a step on a member's window only.
     #[must_use]
-    pub const fn of_member(member: Member, window: Duration, step: Step) -> Self {
+    pub const fn of_member(member: Member, window: Duration, step: LimitStep) -> Self {
         Self { member: Some(member), window, step, shares: Vec::new() }
     }
 
     /// Builds a step on accounts only.
     #[must_use]
-    pub const fn of_shares(shares: Vec<Share>, step: Step) -> Self {
+    pub const fn of_shares(shares: Vec<Share>, step: LimitStep) -> Self {
         Self { member: None, window: Duration::ZERO, step, shares }
     }
 }
 
 /// An operation on the entries of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum LimitStep {
     /// Reserves the estimate of a turn.
     Reserve(Reservation),
     /// Settles an ended turn: the actual tokens replace the estimate. `None` keeps the estimate, which never counts as
@@ -145,7 +169,7 @@ pub enum Decision {
     /// The turn is counted, by this step or an earlier one.
     Admitted,
     /// The turn exceeds a limit; nothing was written.
-    Refused(Refusal),
+    Refused(LimitRefusal),
     /// The step is done, or had no effect.
     Done,
     /// The current use.
@@ -155,7 +179,7 @@ pub enum Decision {
 /// The reason for a refusal and the time until a retry succeeds. If several accounts are full, the first is reported,
 /// the member's window before all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refusal {
+pub struct LimitRefusal {
     /// The cost whose limit is exceeded. Of a member's messages and tokens, the tokens if they are used up.
     pub cost: Cost,
     /// The time after which the same turn is accepted if nothing else happens; none if the limit allows nothing.
@@ -175,7 +199,7 @@ pub struct FullAccount {
     pub scope: Scope,
 }
 
-impl Refusal {
+impl LimitRefusal {
     /// True if the member exceeded a limit of their own window by their own use. A full account is not a breach.
     #[must_use]
     pub const fn is_breach(&self) -> bool {

@@ -23,7 +23,7 @@ const ROOT_BYTES: usize = 8;
 /// The remaining budget of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Budget {
+pub struct ChainBudget {
     /// The number of further servers in sequence.
     pub hops: u32,
     /// Calls of other servers, for all of them together.
@@ -51,7 +51,7 @@ pub enum Spent {
     Time,
 }
 
-impl Budget {
+impl ChainBudget {
     /// Takes a share for one call: half of the remaining calls and tokens, so that all following servers together
     /// never exceed this budget. `used` are the tokens that the turn itself used, `ms` the time remaining for the
     /// call.
@@ -83,14 +83,14 @@ pub struct Lineage {
     /// The names of the servers passed, first one first.
     pub path: Vec<String>,
     /// The remaining budget.
-    pub budget: Budget,
+    pub budget: ChainBudget,
     /// The time of the signature; at the callee, the time of arrival.
     pub at: Timestamp,
 }
 
 /// The reason why a lineage is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum LineageRefusal {
     /// The text is not a lineage.
     #[error("the lineage is not of the form that this server reads")]
     Form,
@@ -141,14 +141,14 @@ fn signing(key: &KeyHash) -> SigningKey {
 impl Lineage {
     /// Creates the lineage of a turn that began here.
     #[must_use]
-    pub fn begin(us: &str, turn: &TurnId, budget: Budget, at: Timestamp) -> Self {
+    pub fn begin(us: &str, turn: &TurnId, budget: ChainBudget, at: Timestamp) -> Self {
         let root = hex(&Sha256::digest(format!("{us}\0{turn}"))[..ROOT_BYTES]);
         Self { root, path: Vec::new(), budget, at }
     }
 
     /// Returns the lineage for the next server, with this server added and this share as its budget.
     #[must_use]
-    pub fn through(&self, us: &str, share: Budget, at: Timestamp) -> Self {
+    pub fn through(&self, us: &str, share: ChainBudget, at: Timestamp) -> Self {
         let path = self.path.iter().cloned().chain([us.to_owned()]).collect();
         Self { root: self.root.clone(), path, budget: share, at }
     }
@@ -165,37 +165,38 @@ impl Lineage {
     /// Parses and verifies a lineage from a caller with this key.
     ///
     /// # Errors
-    /// See [`Refused`].
+    /// See [`LineageRefusal`].
     pub fn check(
-        (text, signature): (&str, &str),
+        text: &str,
+        signature: &str,
         key: &KeyHash,
         message: Message<'_>,
         us: &Identity,
         now: Timestamp,
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, LineageRefusal> {
         if text.len() > LINEAGE_MAX {
-            return Err(Refused::Form);
+            return Err(LineageRefusal::Form);
         }
-        let signature = Signature::read(signature).ok_or(Refused::Signature)?;
+        let signature = Signature::read(signature).ok_or(LineageRefusal::Signature)?;
         if !signing(key).signed(&pieces(text, message), &signature) {
-            return Err(Refused::Signature);
+            return Err(LineageRefusal::Signature);
         }
-        let lineage: Self = serde_json::from_str(text).map_err(|_| Refused::Form)?;
+        let lineage: Self = serde_json::from_str(text).map_err(|_| LineageRefusal::Form)?;
         if now.0.abs_diff(lineage.at.0) > WINDOW_MS {
-            return Err(Refused::Stale);
+            return Err(LineageRefusal::Stale);
         }
         let named = lineage.path.iter().chain([&lineage.root]).all(|name| is_name(name));
         if lineage.path.is_empty() || !named {
-            return Err(Refused::Form);
+            return Err(LineageRefusal::Form);
         }
         if lineage.path.contains(&us.name) {
-            return Err(Refused::Loop(us.name.clone()));
+            return Err(LineageRefusal::Loop(us.name.clone()));
         }
         if lineage.path.len() > us.depth {
-            return Err(Refused::Deep(us.depth));
+            return Err(LineageRefusal::Deep(us.depth));
         }
         if lineage.budget.tokens == 0 || lineage.budget.ms == 0 {
-            return Err(Refused::Spent);
+            return Err(LineageRefusal::Spent);
         }
         Ok(Self { at: now, ..lineage })
     }
@@ -219,7 +220,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp(1_700_000_000_000);
     const MESSAGE: Message<'_> = Message { session: "s", text: "Which tide is it?" };
-    const BUDGET: Budget = Budget { hops: 3, calls: 8, tokens: 100_000, ms: 30_000 };
+    const BUDGET: ChainBudget = ChainBudget { hops: 3, calls: 8, tokens: 100_000, ms: 30_000 };
 
     fn us() -> Identity {
         Identity { name: "harbour".to_owned(), depth: 3 }
@@ -237,18 +238,18 @@ mod tests {
         let sent = lineage(&["lighthouse", "pier"]);
         let (text, signature) = sent.signed(&key, MESSAGE);
         let check = |text: &str, signature: &str, key: &KeyHash, message, now| {
-            Lineage::check((text, signature), key, message, &us(), now)
+            Lineage::check(text, signature, key, message, &us(), now)
         };
         assert_eq!(check(&text, &signature, &key, MESSAGE, NOW), Ok(sent.clone()));
         let richer = text.replace("100000", "900000");
         let elsewhere = Message { text: "Open the gate.", ..MESSAGE };
         for (text, signature, key, message, now, wanted) in [
-            (richer.as_str(), signature.as_str(), &key, MESSAGE, NOW, Refused::Signature),
-            (&text, &signature, &other, MESSAGE, NOW, Refused::Signature),
-            (&text, &signature, &key, elsewhere, NOW, Refused::Signature),
-            (&text, "", &key, MESSAGE, NOW, Refused::Signature),
-            (&text, &signature, &key, MESSAGE, Timestamp(NOW.0 + WINDOW_MS + 1), Refused::Stale),
-            (&text, &signature, &key, MESSAGE, Timestamp(NOW.0 - WINDOW_MS - 1), Refused::Stale),
+            (richer.as_str(), signature.as_str(), &key, MESSAGE, NOW, LineageRefusal::Signature),
+            (&text, &signature, &other, MESSAGE, NOW, LineageRefusal::Signature),
+            (&text, &signature, &key, elsewhere, NOW, LineageRefusal::Signature),
+            (&text, "", &key, MESSAGE, NOW, LineageRefusal::Signature),
+            (&text, &signature, &key, MESSAGE, Timestamp(NOW.0 + WINDOW_MS + 1), LineageRefusal::Stale),
+            (&text, &signature, &key, MESSAGE, Timestamp(NOW.0 - WINDOW_MS - 1), LineageRefusal::Stale),
         ] {
             assert_eq!(check(text, signature, key, message, now), Err(wanted), "{text}");
         }
@@ -257,16 +258,16 @@ mod tests {
     #[test]
     fn loops_long_chains_and_empty_budgets_are_refused() {
         let key = KeyHash::of("sk-one");
-        let spent = Lineage { budget: Budget { tokens: 0, ..BUDGET }, ..lineage(&["a"]) };
+        let spent = Lineage { budget: ChainBudget { tokens: 0, ..BUDGET }, ..lineage(&["a"]) };
         for (sent, wanted) in [
-            (lineage(&["a", "harbour", "b"]), Refused::Loop("harbour".to_owned())),
-            (lineage(&["a", "b", "c", "d"]), Refused::Deep(3)),
-            (lineage(&[]), Refused::Form),
-            (lineage(&["a b"]), Refused::Form),
-            (spent, Refused::Spent),
+            (lineage(&["a", "harbour", "b"]), LineageRefusal::Loop("harbour".to_owned())),
+            (lineage(&["a", "b", "c", "d"]), LineageRefusal::Deep(3)),
+            (lineage(&[]), LineageRefusal::Form),
+            (lineage(&["a b"]), LineageRefusal::Form),
+            (spent, LineageRefusal::Spent),
         ] {
             let (text, signature) = sent.signed(&key, MESSAGE);
-            assert_eq!(Lineage::check((&text, &signature), &key, MESSAGE, &us(), NOW), Err(wanted), "{text}");
+            assert_eq!(Lineage::check(&text, &signature, &key, MESSAGE, &us(), NOW), Err(wanted), "{text}");
         }
     }
 
@@ -284,7 +285,7 @@ mod tests {
         assert!(calls <= BUDGET.calls && shares.iter().map(|share| share.tokens).sum::<u64>() <= BUDGET.tokens);
         assert!(shares.iter().all(|share| share.hops == 2 && share.ms == 1_000));
         for (mut budget, used, ms, wanted) in [
-            (Budget { hops: 0, ..BUDGET }, 0, 1_000, Spent::Hops),
+            (ChainBudget { hops: 0, ..BUDGET }, 0, 1_000, Spent::Hops),
             (BUDGET, 99_500, 1_000, Spent::Tokens),
             (BUDGET, 0, 100, Spent::Time),
         ] {

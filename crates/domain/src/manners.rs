@@ -21,7 +21,7 @@ pub const HALVINGS_MAX: u32 = 10;
 
 /// The operator's settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rules<'a> {
+pub struct InterjectionRules<'a> {
     /// The chance that a message not addressed to the bot is considered, 0 to 1.
     pub consider: f64,
     /// The chance that a considered message is answered, 0 to 1.
@@ -106,8 +106,9 @@ impl Manners {
     /// The reason against it.
     pub fn join(
         &mut self,
-        rules: &Rules<'_>,
-        (place, parent): (&Place, Option<&Place>),
+        rules: &InterjectionRules<'_>,
+        place: &Place,
+        parent: Option<&Place>,
         draw: Draw,
         now: Duration,
     ) -> Result<(), SuppressionReason> {

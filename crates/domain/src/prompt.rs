@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::attachment::Enclosed;
 use super::clean::clean;
 use super::completion::{Item, Role};
-use super::given::{Conversation, Message};
-use super::history::Entry;
+use super::given::{GivenConversation, Message};
+use super::history::HistoryEntry;
 use super::ids::{Door, Place, Timestamp};
 use super::incoming::{AuthorKind, Posted};
 use super::policy::ReplyContract;
@@ -120,9 +120,9 @@ pub struct Question<'a> {
     /// The form of the answer.
     pub contract: ReplyContract,
     /// The conversation so far, oldest first.
-    pub history: &'a [&'a Entry],
+    pub history: &'a [&'a HistoryEntry],
     /// The entries of the history that the question refers to. They are never left out.
-    pub referred: &'a [Entry],
+    pub referred: &'a [HistoryEntry],
     /// The message that the question replies to.
     pub quoted: Option<&'a Quoted>,
     /// The files of that message.
@@ -159,7 +159,7 @@ pub fn transcript(prompts: &Prompts, question: &Question<'_>) -> Transcript {
 /// Returns the transcript of a conversation that the client supplied. Its own instructions replace the bot's
 /// instructions.
 #[must_use]
-pub fn given(prompts: &Prompts, scene: &Scene<'_>, conversation: &Conversation) -> Transcript {
+pub fn given(prompts: &Prompts, scene: &Scene<'_>, conversation: &GivenConversation) -> Transcript {
     let ours = || Item::new(Role::System, system(prompts, ReplyContract::Verbatim, scene));
     let first = (!conversation.has_instructions()).then(ours);
     first.into_iter().chain(conversation.messages.iter().map(Message::item)).collect::<Vec<_>>().into()

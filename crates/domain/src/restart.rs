@@ -115,7 +115,7 @@ pub enum RestartDecision {
 
 /// The exit history of one child.
 #[derive(Debug, Clone, Default)]
-pub struct History {
+pub struct RestartHistory {
     /// The times of the counted restarts, oldest first; at most [`MAX_REMEMBERED`].
     restarts: VecDeque<Duration>,
     /// The number of consecutive restarts without a calm period between them.
@@ -124,7 +124,7 @@ pub struct History {
     due: Option<Duration>,
 }
 
-impl History {
+impl RestartHistory {
     /// Records an exit at `now` (monotonic time since a fixed origin) and returns the decision.
     pub fn record(&mut self, policy: &RestartPolicy, exit: Exit, now: Duration, roll: f64) -> RestartDecision {
         match (policy.restart, exit) {

@@ -12,14 +12,14 @@ pub mod book;
 
 /// The rules of restrictions, from the operator's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rules {
+pub struct RestrictionRules {
     /// The role that marks a restricted member.
     pub role: String,
     /// The only channel in which restricted members are answered; `None` means nowhere.
     pub channel: Option<String>,
 }
 
-impl Rules {
+impl RestrictionRules {
     /// True if a member with these roles is not answered in this place.
     #[must_use]
     pub fn confine(&self, roles: &[String], place: &Place, parent: Option<&Place>) -> bool {
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn only_holders_of_the_role_are_confined_and_threads_belong_to_their_channel() {
-        let rules = Rules { role: "12".into(), channel: Some("42".into()) };
+        let rules = RestrictionRules { role: "12".into(), channel: Some("42".into()) };
         let (held, other) = (vec!["9".to_owned(), "12".to_owned()], vec!["9".to_owned()]);
         let at = |id: &str| Place::new(DOOR, id);
         assert!(rules.confine(&held, &at("43"), None));
@@ -88,7 +88,7 @@ mod tests {
         assert!(!rules.confine(&held, &at("42"), None));
         assert!(!rules.confine(&held, &at("99"), Some(&at("42"))));
         assert!(rules.confine(&held, &at("99"), Some(&at("43"))));
-        assert!(Rules { channel: None, ..rules }.confine(&held, &at("42"), None));
+        assert!(RestrictionRules { channel: None, ..rules }.confine(&held, &at("42"), None));
     }
 
     #[test]

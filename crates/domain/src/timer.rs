@@ -12,13 +12,13 @@ use super::ids::Timestamp;
 /// The schedule of a timer: a cron expression in a time zone. When clocks go forward, times inside the gap are due
 /// after it; when they go back, a fixed time of day is due once.
 #[derive(Debug, Clone)]
-pub struct Schedule {
+pub struct CronSchedule {
     cron: Cron,
     zone: TimeZone,
     written: String,
 }
 
-impl Schedule {
+impl CronSchedule {
     /// Parses an expression of five fields (minute, hour, day of month, month, day of week; six with seconds first) and
     /// the IANA name of a time zone.
     ///
@@ -83,7 +83,7 @@ pub struct Timer {
     /// The action.
     pub deed: Deed,
     /// The schedule.
-    pub schedule: Schedule,
+    pub schedule: CronSchedule,
     /// The delay up to which it still fires, after the process was down or overloaded.
     pub grace: Duration,
 }
@@ -130,7 +130,7 @@ mod tests {
     fn timer(cron: &str, zone: &str) -> Timer {
         let target = Place::new(Door::new("discord"), "42");
         let deed = Deed { name: "t".into(), target, prompt: "Hello.".into(), per_hour: 4, tools: false, model: None };
-        Timer { deed, schedule: Schedule::read(cron, zone).unwrap(), grace: Duration::from_secs(900) }
+        Timer { deed, schedule: CronSchedule::read(cron, zone).unwrap(), grace: Duration::from_secs(900) }
     }
 
     #[test]
@@ -166,9 +166,9 @@ mod tests {
             ("0 9 * * *", "Europe/Bärlin", "no time zone"),
             ("0 0 31 2 *", "UTC", "never due"),
         ] {
-            let mistakes = Schedule::read(cron, zone).unwrap_err();
+            let mistakes = CronSchedule::read(cron, zone).unwrap_err();
             assert!(mistakes.len() == 1 && mistakes[0].contains(wrong), "{mistakes:?}");
         }
-        assert_eq!(Schedule::read("every day", "Europe/Bärlin").unwrap_err().len(), 2, "both are named");
+        assert_eq!(CronSchedule::read("every day", "Europe/Bärlin").unwrap_err().len(), 2, "both are named");
     }
 }

@@ -12,7 +12,7 @@ use super::turn::{HistoryScope, LaneRule, Policy, Trigger, Turn};
 
 /// The rules of a door, from its operator's configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Rules {
+pub struct TriageRules {
     /// Names that address the bot without a mention: whole words, in any case.
     pub aliases: Vec<String>,
     /// Ids of roles whose holders are never answered.
@@ -28,12 +28,12 @@ pub struct Rules {
     /// Ids of roles whose holders are exempt from limits and restrictions.
     pub super_roles: HashSet<String>,
     /// The rules of restrictions. `None` disables them.
-    pub restriction: Option<restriction::Rules>,
+    pub restriction: Option<restriction::RestrictionRules>,
     /// The answer policy of the door.
     pub policy: Policy,
 }
 
-impl Rules {
+impl TriageRules {
     /// True if this community is served. Direct conversations always are.
     #[must_use]
     pub fn serves(&self, community: Option<&str>) -> bool {
@@ -137,7 +137,7 @@ impl Reason {
 
 /// Decides about one message. `us` is the bot's account at the door of the message.
 #[must_use]
-pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> TriageDecision {
+pub fn triage(posted: &Posted, rules: &TriageRules, us: &Person) -> TriageDecision {
     if let Some(reason) = refusal(posted, rules, us) {
         return TriageDecision::Ignore(reason);
     }
@@ -201,10 +201,11 @@ fn policy(posted: &Posted, door: &Policy) -> Policy {
 }
 
 /// True if the author is restricted and this is not a place where restricted members are answered.
-fn is_confined(posted: &Posted, rules: &Rules) -> bool {
+fn is_confined(posted: &Posted, rules: &TriageRules) -> bool {
     let roles = &posted.author.roles;
     let exempt = roles.iter().any(|role| rules.super_roles.contains(role));
-    let confined = |restriction: &restriction::Rules| restriction.confine(roles, &posted.place, posted.parent.as_ref());
+    let confined =
+        |restriction: &restriction::RestrictionRules| restriction.confine(roles, &posted.place, posted.parent.as_ref());
     !exempt && rules.restriction.as_ref().is_some_and(confined)
 }
 
@@ -217,7 +218,7 @@ fn unasked(posted: &Posted) -> Option<Trigger> {
 
 /// Builds an interjection: without history, without the quoted message, and refused if its lane is busy. The messages
 /// of restricted members never get an interjection, in any place.
-fn interjection(turn: Turn, draw: Draw, rules: &Rules) -> TriageDecision {
+fn interjection(turn: Turn, draw: Draw, rules: &TriageRules) -> TriageDecision {
     if rules.restriction.as_ref().is_some_and(|restriction| turn.roles.contains(&restriction.role)) {
         return TriageDecision::Ignore(Reason::Restricted);
     }
@@ -226,7 +227,7 @@ fn interjection(turn: Turn, draw: Draw, rules: &Rules) -> TriageDecision {
 }
 
 /// Returns the reason why this author or place is never answered, independent of the text.
-fn refusal(posted: &Posted, rules: &Rules, us: &Person) -> Option<Reason> {
+fn refusal(posted: &Posted, rules: &TriageRules, us: &Person) -> Option<Reason> {
     let author = &posted.author;
     let listed = rules.allowed_bots.contains(author.person.id.as_str());
     match author.kind {
@@ -244,7 +245,7 @@ fn refusal(posted: &Posted, rules: &Rules, us: &Person) -> Option<Reason> {
 }
 
 /// Returns the trigger of the answer: the first that applies.
-fn trigger(posted: &Posted, rules: &Rules) -> Option<Trigger> {
+fn trigger(posted: &Posted, rules: &TriageRules) -> Option<Trigger> {
     let answers_us = posted.reply_to.as_ref().and_then(|quoted| quoted.seen.as_ref()).is_some_and(|seen| seen.ours);
     if answers_us {
         Some(Trigger::Reply)

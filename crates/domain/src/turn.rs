@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attachment::{self, Attachment};
 use super::caller::Operators;
-use super::delivery::Refusals;
+use super::delivery::RefusalRecord;
 pub use super::effort::{Effort, Outcome, Times};
 use super::ending::Ending;
 use super::gate::Parked;
@@ -160,7 +160,7 @@ pub struct OpenTurn {
     pub parked: Option<Box<Parked>>,
     /// The parts of the answer that the platform refused so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refused: Option<Refusals>,
+    pub refused: Option<RefusalRecord>,
 }
 
 impl OpenTurn {

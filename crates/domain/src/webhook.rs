@@ -152,7 +152,7 @@ impl Proof {
     }
 
     fn fits(&self, knock: Knock<'_>) -> bool {
-        self.scheme.fits(knock, (&self.secret, &self.key))
+        self.scheme.fits(knock, &self.secret, &self.key)
     }
 
     /// Checks that a request was authenticated with the secret. The comparison takes constant time.

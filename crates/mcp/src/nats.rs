@@ -33,7 +33,7 @@ use self::provider::Provider;
 use self::roster::Roster;
 use self::wire::Heard;
 use super::failure::{Failure, MESSAGE_MAX, one_line, root_cause};
-use nats::{self, Current, LOST, Session};
+use nats::{self, Current, LOST, NatsSession};
 use ports::tools::{ConnectError, ServerEntry, Transport};
 use ports::{AnnouncedSink, ToolProviders, ToolServer};
 
@@ -59,7 +59,7 @@ async fn read<T: Send + 'static>(
 pub struct NatsProviders {
     url: SecretString,
     roster: Arc<Mutex<Roster>>,
-    session: Mutex<Option<Session>>,
+    session: Mutex<Option<NatsSession>>,
 }
 
 impl NatsProviders {

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use secrecy::SecretString;
 
 use self::wire::{Ask, Reply};
-use crate::{Current, LOST, Session};
+use crate::{Current, LOST, NatsSession};
 use domain::ids::{Door, MessageId, Person, Place};
 use domain::incoming::{Author, AuthorKind, Incoming, Posted, WantedModels};
 use domain::notice::template;
@@ -46,7 +46,7 @@ const TEXT_LIMIT: usize = 100_000;
 pub struct ChatService {
     url: SecretString,
     clock: Arc<dyn Clock>,
-    session: Mutex<Option<Session>>,
+    session: Mutex<Option<NatsSession>>,
     last_id: Mutex<u64>,
 }
 

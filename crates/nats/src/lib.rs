@@ -49,7 +49,7 @@ impl Seldom {
 
 /// One connection and its state. Cheap to clone.
 #[derive(Clone)]
-pub struct Session {
+pub struct NatsSession {
     /// The client of the connection.
     pub client: Client,
     /// Cancelled when the connection ends, which also stops the library's own reconnects. Users then open a new
@@ -61,7 +61,7 @@ pub struct Session {
 ///
 /// # Errors
 /// Why the connection failed, in one line without a secret.
-pub async fn connect(url: &SecretString) -> Result<Session, String> {
+pub async fn connect(url: &SecretString) -> Result<NatsSession, String> {
     connect_with(url, WAITING_MAX).await
 }
 
@@ -69,11 +69,11 @@ pub async fn connect(url: &SecretString) -> Result<Session, String> {
 ///
 /// # Errors
 /// Why the connection failed, in one line without a secret.
-pub async fn connect_for_requests(url: &SecretString) -> Result<Session, String> {
+pub async fn connect_for_requests(url: &SecretString) -> Result<NatsSession, String> {
     connect_with(url, REQUESTS_MAX).await
 }
 
-async fn connect_with(url: &SecretString, waiting: usize) -> Result<Session, String> {
+async fn connect_with(url: &SecretString, waiting: usize) -> Result<NatsSession, String> {
     let lost = CancellationToken::new();
     let ended = lost.clone();
     let (overrun, refused) = (Arc::new(Seldom::default()), Arc::new(Seldom::default()));
@@ -117,16 +117,16 @@ async fn connect_with(url: &SecretString, waiting: usize) -> Result<Session, Str
     let place = format!("NATS at {}:{}", server.host(), server.port());
     let connected = timeout(CONNECT_WITHIN, options.connect(server)).await;
     let connected = connected.map_err(|_| format!("{place}: no connection within {} s", CONNECT_WITHIN.as_secs()))?;
-    connected.map(|client| Session { client, lost }).map_err(|error| format!("{place}: {error}"))
+    connected.map(|client| NatsSession { client, lost }).map_err(|error| format!("{place}: {error}"))
 }
 
 /// Publishes a connection for requests and removes it on drop: the library reconnects as long as a client exists.
-pub struct Current<'a>(&'a Mutex<Option<Session>>);
+pub struct Current<'a>(&'a Mutex<Option<NatsSession>>);
 
 impl<'a> Current<'a> {
     /// Makes `session` the current one.
     #[must_use]
-    pub fn new(present: &'a Mutex<Option<Session>>, session: &Session) -> Self {
+    pub fn new(present: &'a Mutex<Option<NatsSession>>, session: &NatsSession) -> Self {
         *present.lock() = Some(session.clone());
         Self(present)
     }

@@ -42,14 +42,14 @@ pub trait BotProcess: Send + Sync {
     /// Sends an order to it.
     ///
     /// # Errors
-    /// See [`Refused`].
-    async fn order(&self, order: BotOrder) -> Result<(), Refused>;
+    /// See [`OrderRefusal`].
+    async fn order(&self, order: BotOrder) -> Result<(), OrderRefusal>;
 
     /// Kills it. It is restarted.
     ///
     /// # Errors
-    /// See [`Refused`].
-    fn kill(&self) -> Result<(), Refused>;
+    /// See [`OrderRefusal`].
+    fn kill(&self) -> Result<(), OrderRefusal>;
 
     /// Returns its counters, summed over restarts.
     fn counted(&self) -> Counted;
@@ -69,7 +69,7 @@ pub struct Counted {
 /// The reason why an order was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Refused {
+pub enum OrderRefusal {
     /// The actor does not exist, is about to restart, or is the root.
     #[error("no actor runs at this path")]
     NotRunning,

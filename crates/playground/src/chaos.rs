@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use super::demo_model::ModelFault;
 use super::faults::Faults;
 use super::rest::routes::CREATE_MESSAGE;
-use crate::bot_process::{BotOrder, BotProcess, Counted, Refused, Strike};
+use crate::bot_process::{BotOrder, BotProcess, Counted, OrderRefusal, Strike};
 use ports::{self, Fault, Input, StoreFault};
 
 /// The time that the model or the store fails.
@@ -133,8 +133,8 @@ impl Chaos {
     /// Strikes the actor at this path.
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub async fn strike(&self, path: &str, strike: Strike) -> Result<(), Refused> {
+    /// See [`OrderRefusal`].
+    pub async fn strike(&self, path: &str, strike: Strike) -> Result<(), OrderRefusal> {
         self.bot.order(BotOrder::Strike(path.to_owned(), strike)).await?;
         self.ordered.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -143,10 +143,10 @@ impl Chaos {
     /// Causes this failure.
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub async fn trouble(&self, trouble: Trouble) -> Result<(), Refused> {
+    /// See [`OrderRefusal`].
+    pub async fn trouble(&self, trouble: Trouble) -> Result<(), OrderRefusal> {
         if !self.offers(trouble) {
-            return Err(Refused::NoDemo);
+            return Err(OrderRefusal::NoDemo);
         }
         match trouble {
             Trouble::CutDiscord => self.discord.cut_gateways(),
@@ -218,8 +218,8 @@ impl Strikes {
     /// Executes an order.
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub fn order(&self, order: &BotOrder) -> Result<(), Refused> {
+    /// See [`OrderRefusal`].
+    pub fn order(&self, order: &BotOrder) -> Result<(), OrderRefusal> {
         match order {
             BotOrder::Strike(path, strike) => self.strike(path, *strike),
             BotOrder::StoreDown => {
@@ -231,9 +231,9 @@ impl Strikes {
         }
     }
 
-    fn strike(&self, path: &str, strike: Strike) -> Result<(), Refused> {
+    fn strike(&self, path: &str, strike: Strike) -> Result<(), OrderRefusal> {
         let actor = self.actors.lock().get(path).filter(|actor| !actor.is_closed()).cloned();
-        let actor = actor.ok_or(Refused::NotRunning)?;
+        let actor = actor.ok_or(OrderRefusal::NotRunning)?;
         let (fault, times) = match strike {
             Strike::Crash => (Fault::Panic, 1),
             Strike::Freeze => (Fault::Hang, 1),
@@ -241,10 +241,10 @@ impl Strikes {
         };
         // Orders are executed at once unless earlier ones are pending.
         if actor.capacity() < times {
-            return Err(Refused::Flooded);
+            return Err(OrderRefusal::Flooded);
         }
         for _ in 0..times {
-            actor.try_send(fault).map_err(|_| Refused::NotRunning)?;
+            actor.try_send(fault).map_err(|_| OrderRefusal::NotRunning)?;
         }
         Ok(())
     }

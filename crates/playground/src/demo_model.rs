@@ -32,7 +32,7 @@ mod wire;
 mod tests;
 
 use super::programs;
-use wire::{Asked, Reply};
+use wire::{CompletionRequest, Reply};
 
 /// The name of the primary model.
 pub const MODEL: &str = "staffai-demo";
@@ -158,7 +158,7 @@ async fn complete(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>)
             return refuse(rejection.status(), &format!("cannot read the body: {}", rejection.body_text()));
         }
     };
-    let asked = match Asked::read(&body) {
+    let asked = match CompletionRequest::read(&body) {
         Ok(asked) => asked,
         Err(error) => return refuse(StatusCode::BAD_REQUEST, &error),
     };
@@ -179,7 +179,7 @@ async fn complete(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>)
 }
 
 /// Returns a factor of 0.6 to 1.25 for the delay, derived from the text: varied, but reproducible.
-fn pace(asked: &Asked) -> f64 {
+fn pace(asked: &CompletionRequest) -> f64 {
     let letters = asked.said.iter().map(|said| said.text.len()).sum::<usize>();
     0.75 + f64::from(u8::try_from(letters % 51).unwrap_or(0)) / 100.0
 }

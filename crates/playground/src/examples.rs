@@ -88,12 +88,12 @@ pub struct Chip {
 
 /// The examples for the page.
 #[derive(Debug, Clone, Serialize)]
-pub struct Offered {
+pub struct Examples {
     chips: Vec<Chip>,
     tour: Vec<&'static str>,
 }
 
-impl Offered {
+impl Examples {
     /// Returns all examples of the table.
     #[must_use]
     pub fn all() -> Self {
@@ -180,7 +180,7 @@ mod tests {
             assert!(before.iter().all(|other| other.ask != example.ask), "{} stands there twice", example.ask);
             assert!(!example.answer.is_empty(), "{} expects nothing", example.ask);
         }
-        assert_eq!(Offered::all().tour.len(), 3, "the tour has a place for each");
+        assert_eq!(Examples::all().tour.len(), 3, "the tour has a place for each");
     }
 
     /// Returns the quoted questions after a mention of the bot.

@@ -59,7 +59,7 @@ pub async fn upgrade(
             failed.world().hub.close(id, false, tokio::time::Instant::now());
         })
         .on_upgrade(move |socket| async move {
-            let connection = Connection::new(core, (id, line), (socket, encoder), at_resume_url);
+            let connection = Connection::new(core, id, line, (socket, encoder), at_resume_url);
             connection.run(orders, version_known).await;
         })
 }

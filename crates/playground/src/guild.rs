@@ -225,7 +225,7 @@ const REACTIONS: usize = 20;
 
 /// The input for a message.
 #[derive(Clone, Debug, Default)]
-pub struct Draft {
+pub struct MessageInput {
     /// The text.
     pub content: String,
     /// The message that it replies to.

@@ -55,7 +55,7 @@ pub struct Event {
 
 /// The parameters of an IDENTIFY.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct IdentifyRequest {
     pub shard: (u32, u32),
     pub intents: u64,
 }
@@ -91,7 +91,7 @@ struct Connection {
 }
 
 struct Session {
-    asked: Asked,
+    asked: IdentifyRequest,
     seq: u64,
     sent: VecDeque<(u64, Arc<str>)>,
     /// Events up to this sequence number can no longer be replayed.
@@ -196,7 +196,7 @@ impl Hub {
     }
 
     /// Begins a session and returns its id. Returns `None` if the IDENTIFY rate limit refuses it.
-    pub fn begin(&mut self, connection: u64, asked: Asked, now: Instant) -> Option<String> {
+    pub fn begin(&mut self, connection: u64, asked: IdentifyRequest, now: Instant) -> Option<String> {
         let kind = asked.shard.0 % self.bounds.max_concurrency.max(1);
         let recent = self.identified.get(&kind).is_some_and(|at| now.duration_since(*at) < self.bounds.identify_period);
         if recent || self.starts_left == 0 {

@@ -122,11 +122,6 @@ impl Limits {
         Self { budgets, global: None, buckets: HashMap::new() }
     }
 
-    /// Replaces the budgets; open windows keep their end.
-    pub fn set(&mut self, budgets: Budgets) {
-        self.budgets = budgets;
-    }
-
     /// Charges a request for `major`, the channel or guild in its path.
     pub fn charge(&mut self, bucket: Bucket, major: u64, now: Instant) -> RateDecision {
         if bucket == Bucket::Exempt {

@@ -2,7 +2,7 @@
 
 use super::{
     guild::{
-        Channel, Draft, Guild, Member, Message, Overwrite, Role,
+        Channel, Guild, Member, Message, MessageInput, Overwrite, Role,
         files::File,
         ids::{ChannelId, GuildId, MessageId, RoleId, UserId},
         permissions as may,
@@ -27,7 +27,7 @@ impl Service {
         reply_to: Option<MessageId>,
         files: Vec<File>,
     ) -> Option<Message> {
-        let draft = Draft { content: text.to_owned(), reply_to, files, ..Draft::default() };
+        let draft = MessageInput { content: text.to_owned(), reply_to, files, ..MessageInput::default() };
         self.core.world().post(channel, member, draft)
     }
 
@@ -65,8 +65,8 @@ impl Service {
 
     /// Adds (`held`) or removes a member's reaction. Returns false if the message does not exist.
     #[must_use]
-    pub fn marks(&self, member: UserId, channel: ChannelId, message: MessageId, (emoji, held): (&str, bool)) -> bool {
-        self.core.world().reacts((channel, message), member, emoji, held)
+    pub fn marks(&self, member: UserId, channel: ChannelId, message: MessageId, emoji: &str, held: bool) -> bool {
+        self.core.world().reacts(channel, message, member, emoji, held)
     }
 
     /// Adds a new member with these roles to the first guild, invited by `member`. Returns `None` if the inviter may
@@ -101,7 +101,7 @@ impl Service {
         if !may_give(guild, member, known) {
             return false;
         }
-        world.set_role(id, user, (role, held), None)
+        world.set_role(id, user, role, held, None)
     }
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
-use crate::bot_process::{BotOrder, BotProcess, Choice, Refused};
+use crate::bot_process::{BotOrder, BotProcess, Choice, OrderRefusal};
 
 /// The default ports.
 const USUAL: [(&str, u16); 3] = [("Ollama", 11434), ("LM Studio", 1234), ("LiteLLM", 4000)];
@@ -65,7 +65,7 @@ pub enum NotTaken {
     Gone,
     /// The bot did not accept it.
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Refused(#[from] OrderRefusal),
 }
 
 /// Finds model servers, and lets the bot use one.

@@ -34,14 +34,14 @@ use routes::{Call, Lookup, Route};
 const LONGEST_BODY: usize = 100 << 20;
 
 /// A request without its transport.
-pub struct Asked {
+pub struct RestRequest {
     path: String,
     query: Vec<(String, String)>,
     headers: HeaderMap,
     body: Bytes,
 }
 
-impl Asked {
+impl RestRequest {
     /// Returns a parameter of the query string.
     fn parameter(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
@@ -63,7 +63,7 @@ pub async fn answer(State(core): State<Arc<Core>>, ConnectInfo(line): ConnectInf
     if !delay.is_zero() {
         tokio::time::sleep(delay).await;
     }
-    let asked = Asked {
+    let asked = RestRequest {
         path: parts.uri.path().to_owned(),
         query: parts.uri.query().map(body::query).unwrap_or_default(),
         headers: parts.headers,
@@ -84,7 +84,7 @@ pub async fn answer(State(core): State<Arc<Core>>, ConnectInfo(line): ConnectInf
     respond(&answer, standing.as_ref(), now)
 }
 
-fn gate(core: &Core, world: &mut World, lookup: Lookup, asked: &Asked) -> (RestReply, Option<Standing>) {
+fn gate(core: &Core, world: &mut World, lookup: Lookup, asked: &RestRequest) -> (RestReply, Option<Standing>) {
     let route = match lookup {
         Lookup::Found(route) => route,
         Lookup::NoSuchPath => return (ApiError::plain(404).into(), None),
@@ -110,12 +110,12 @@ fn gate(core: &Core, world: &mut World, lookup: Lookup, asked: &Asked) -> (RestR
     }
 }
 
-fn authorized(core: &Core, world: &World, asked: &Asked) -> bool {
+fn authorized(core: &Core, world: &World, asked: &RestRequest) -> bool {
     let shown = asked.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     shown.and_then(|value| value.strip_prefix("Bot ")) == Some(&core.token) && !world.script.reject_token
 }
 
-fn route_answer(core: &Core, world: &mut World, route: &Route, asked: &Asked) -> Result<RestReply, ApiError> {
+fn route_answer(core: &Core, world: &mut World, route: &Route, asked: &RestRequest) -> Result<RestReply, ApiError> {
     match route.call {
         Call::Gateway => Ok(RestReply::ok(json!({"url": core.gateway_url()}))),
         Call::GatewayBot => Ok(RestReply::ok(gateway_bot(core, world))),
@@ -129,7 +129,7 @@ fn route_answer(core: &Core, world: &mut World, route: &Route, asked: &Asked) ->
         Call::GuildRoles(guild) => guilds::roles(world, guild),
         Call::GuildMembers(guild) => guilds::members(world, guild, asked),
         Call::GuildMember(guild, user) => guilds::member(world, guild, user),
-        Call::SetRole(guild, user, change) => guilds::set_role(world, guild, (user, change), asked),
+        Call::SetRole(guild, user, role, held) => guilds::set_role(world, guild, user, role, held, asked),
         Call::Channel(channel) => guilds::channel(world, channel),
         Call::CreateMessage(channel) => messages::create(world, channel, asked),
         Call::ListMessages(channel) => messages::list(world, channel, asked),
@@ -137,9 +137,9 @@ fn route_answer(core: &Core, world: &mut World, route: &Route, asked: &Asked) ->
         Call::EditMessage(channel, message) => messages::edit(world, channel, message, asked),
         Call::DeleteMessage(channel, message) => messages::delete(world, channel, message),
         Call::Typing(channel) => messages::typing(world, channel),
-        Call::OpenThread(channel, message) => messages::open_thread(world, (channel, message), asked),
+        Call::OpenThread(channel, message) => messages::open_thread(world, channel, message, asked),
         Call::GuildThreads(guild) => guilds::threads(world, guild),
-        Call::React(channel, message, held) => messages::react(world, (channel, message), held, asked),
+        Call::React(channel, message, held) => messages::react(world, channel, message, held, asked),
         Call::Commands(scope) => Ok(interactions::commands(world, scope, asked)),
         Call::SetCommands(scope) => interactions::set_commands(world, scope, asked),
         Call::Callback(id, token) => interactions::callback(world, id, token, asked),

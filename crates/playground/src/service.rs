@@ -15,9 +15,9 @@ use super::{
     faults::Faults,
     files, gateway,
     guild::{
-        Channel, Draft, Guild, Member, Message,
+        Channel, Guild, Member, Message, MessageInput,
         ids::{ChannelId, GuildId, MessageId, UserId},
-        kept::Kept,
+        kept::SavedGuilds,
         seed::Seed,
         state::State,
     },
@@ -65,7 +65,7 @@ pub struct Options {
     /// REST budgets.
     pub budgets: Budgets,
     /// The data kept from an earlier run.
-    pub kept: Option<Kept>,
+    pub kept: Option<SavedGuilds>,
     /// The clock for ids and timestamps, in milliseconds since 1970.
     pub clock: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
@@ -194,7 +194,7 @@ impl Service {
     #[allow(clippy::must_use_candidate, reason = "called for its effect")]
     pub fn says(&self, member: UserId, channel: ChannelId, text: &str, reply_to: Option<MessageId>) -> MessageId {
         let content = text.chars().take(MEMBER_MESSAGE).collect();
-        let draft = Draft { content, reply_to, ..Draft::default() };
+        let draft = MessageInput { content, reply_to, ..MessageInput::default() };
         self.core.world().post(channel, member, draft).map_or(MessageId(0), |message| message.id)
     }
 
@@ -211,7 +211,7 @@ impl Service {
 
     /// Adds a member's reaction to a message in a guild; no effect if it does not exist.
     pub fn reacts(&self, member: UserId, channel: ChannelId, message: MessageId, emoji: &str) {
-        self.core.world().reacts((channel, message), member, emoji, true);
+        self.core.world().reacts(channel, message, member, emoji, true);
     }
 
     /// Shows a member's typing indicator.
@@ -252,7 +252,7 @@ impl Service {
 
     /// Returns the data to keep over a restart of the service.
     #[must_use]
-    pub fn kept(&self) -> Kept {
+    pub fn kept(&self) -> SavedGuilds {
         self.core.world().state.kept()
     }
 
@@ -272,11 +272,6 @@ impl Service {
     #[must_use]
     pub fn faults(&self) -> &Faults {
         &self.faults
-    }
-
-    /// Replaces the REST budgets; open windows keep their end.
-    pub fn set_budgets(&self, budgets: Budgets) {
-        self.core.world().limits.set(budgets);
     }
 
     /// Returns the counters so far.

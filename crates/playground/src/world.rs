@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     change::{Change, RoleChange},
     guild::{
-        Channel, Draft, Member, Message, Overwrite,
+        Channel, Member, Message, MessageInput, Overwrite,
         ids::{ChannelId, GuildId, MessageId, RoleId, UserId},
         state::State,
     },
@@ -120,7 +120,7 @@ impl World {
     }
 
     /// Adds a message and publishes it. Returns `None` if the channel does not exist.
-    pub fn post(&mut self, channel: ChannelId, author: UserId, draft: Draft) -> Option<Message> {
+    pub fn post(&mut self, channel: ChannelId, author: UserId, draft: MessageInput) -> Option<Message> {
         let now = self.now();
         let message = self.state.post(channel, author, draft, now)?;
         if author == self.state.bot().id {
@@ -154,13 +154,7 @@ impl World {
     }
 
     /// Adds or removes a reaction and publishes the change. Returns false if the message does not exist.
-    pub fn reacts(
-        &mut self,
-        (channel, message): (ChannelId, MessageId),
-        user: UserId,
-        emoji: &str,
-        held: bool,
-    ) -> bool {
+    pub fn reacts(&mut self, channel: ChannelId, message: MessageId, user: UserId, emoji: &str, held: bool) -> bool {
         let Some(author) = self.state.message(channel, message).map(|message| message.author) else { return false };
         if let Some(changed) = self.state.react(channel, message, user, emoji, held) {
             let _ = self.changes.send(Change::Reacted { channel, message, reactions: changed.reactions });
@@ -219,13 +213,7 @@ impl World {
     }
 
     /// Gives or removes a role and publishes the change. Returns false if the member does not exist.
-    pub fn set_role(
-        &mut self,
-        guild: GuildId,
-        user: UserId,
-        (role, held): (RoleId, bool),
-        reason: Option<String>,
-    ) -> bool {
+    pub fn set_role(&mut self, guild: GuildId, user: UserId, role: RoleId, held: bool, reason: Option<String>) -> bool {
         let Some(member) = self.state.set_role(guild, user, role, held) else {
             return false;
         };
@@ -258,7 +246,7 @@ impl World {
             return Some(known.clone());
         }
         let now = self.now();
-        let thread = self.state.open_thread(parent, (message, opener), name, now)?;
+        let thread = self.state.open_thread(parent, message, opener, name, now)?;
         let mut data = wire::channel(&self.state, &thread);
         data["newly_created"] = json!(true);
         if !self.script.withheld.new_threads {

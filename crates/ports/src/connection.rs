@@ -31,7 +31,7 @@ pub struct Advice {
 
 /// A session that a restarted shard or process can resume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Session {
+pub struct GatewaySession {
     /// The platform's session id.
     pub id: String,
     /// The last event that was durably accepted.
@@ -61,7 +61,7 @@ pub enum SourceError {
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamEvent {
     /// A new session began.
-    Ready(Session),
+    Ready(GatewaySession),
     /// The old session continues; all missed events have been or will be replayed.
     Resumed,
     /// An event that may concern the bot.

@@ -28,7 +28,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use self::clean_calls::{CleanCalls, CleanQuestion};
-pub use self::connection::{Advice, AfterClose, Closed, Session, Shard, SourceError, StreamEvent};
+pub use self::connection::{Advice, AfterClose, Closed, GatewaySession, Shard, SourceError, StreamEvent};
 pub use self::fault::{Fault, Input, NoFaults, Origin, Subject};
 pub use self::files::{FetchError, NoFiles, NotDrawn};
 pub use self::in_force::{Console, Keys, ModelsInForce, RowChange, ToolsOf, UsageOf, Webhooks};
@@ -37,22 +37,22 @@ pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::requests::{Bucket, GuildField, HistoryRange, PostError, PostReply, PostRequest, PostResult};
 use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
-pub use self::turns::{Adopted, Kept, OwnedStore, Pace, Turns};
+pub use self::turns::{Adopted, OwnedStore, Pace, Turns, WriteOutcome};
 pub use self::writes::{Keeping, Replaced, StoreStatus, StoredRow, Write, replace};
 pub use self::{observer::Observer, turn_detail::TurnLog, vitals::Vitals};
-use domain::audit::Wanted;
+use domain::audit::AuditFilter;
 use domain::completion::{Completion, Request};
 use domain::daily::DayUse;
 use domain::embedding::{EmbeddingRequest, Embeddings};
-use domain::fact::{FactId, Found, NotKept, Remembered};
-use domain::gate::{Click, Decision, Refusal};
+use domain::fact::{FactId, FactMatches, NotKept, Remembered};
+use domain::gate::{ApprovalDecision, Click, ClickRefusal};
 use domain::ids::{Person, Timestamp};
 use domain::incoming::{Incoming, Posted};
 use domain::limits;
 use domain::model::Row;
 use domain::outgoing::Capabilities;
 use domain::presence::Presence;
-use domain::prompt::sections::{Change, Section};
+use domain::prompt::sections::{Section, SectionChange};
 use domain::restart::Backoff;
 use domain::tool::outline::Outline;
 use domain::tool::{CallError, OnBehalf, ToolRequest, ToolResult};
@@ -321,7 +321,7 @@ pub trait Facts: Send + Sync {
     ///
     /// # Errors
     /// See [`NotKept`].
-    async fn search(&self, asked: &OnBehalf, query: &str) -> Result<Found, NotKept>;
+    async fn search(&self, asked: &OnBehalf, query: &str) -> Result<FactMatches, NotKept>;
 
     /// Deletes a fact of the caller, if it may be found in their place. False if there is none.
     ///
@@ -352,7 +352,7 @@ pub trait PromptSections: Send + Sync {
     ///
     /// # Errors
     /// The reason why nothing changed, as text for the caller.
-    async fn change(&self, asked: &OnBehalf, name: &str, change: &Change) -> Result<u32, String>;
+    async fn change(&self, asked: &OnBehalf, name: &str, change: &SectionChange) -> Result<u32, String>;
 }
 
 // === Events in ===
@@ -392,7 +392,7 @@ pub trait ShardedSource: Send + Sync {
     fn connect(
         &self,
         shard: Shard,
-        session: Option<Session>,
+        session: Option<GatewaySession>,
         permit: IdentifyPermit,
         shown: PresenceUpdates,
     ) -> Box<dyn EventStream>;
@@ -426,7 +426,7 @@ pub trait Intake: Send + Sync {
     ///
     /// # Errors
     /// The reason why it was not accepted.
-    async fn decide(&self, click: Click) -> Result<Decision, Refusal>;
+    async fn decide(&self, click: Click) -> Result<ApprovalDecision, ClickRefusal>;
 }
 
 /// The error for an event that was not accepted and of which nothing was stored.
@@ -476,7 +476,7 @@ pub trait Renderer: Send + Sync {
 #[async_trait]
 pub trait AuditLog: Send + Sync {
     /// Returns the stored lines that match, oldest first, each one JSON object. Their number is bounded per day.
-    async fn lines(&self, wanted: &Wanted) -> Vec<String>;
+    async fn lines(&self, wanted: &AuditFilter) -> Vec<String>;
 }
 
 /// The usage per day.

@@ -54,7 +54,7 @@ pub struct Sample {
     /// The counts of the whole program.
     pub figures: Figures,
     /// The actors, in the order of their paths.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SampleRow>,
 }
 
 /// Counts of the whole program, since the start of the process unless stated otherwise.
@@ -94,7 +94,7 @@ pub struct Counters {
 
 /// One actor, or all of one kind without rows of their own. In JSON, an array of these fields in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
+pub struct SampleRow {
     /// The index in [`Samples::actors`].
     pub actor: usize,
     /// `starting`, `running`, `hung`, `restarting` or `stopped`; for several actors, that of one which is not
@@ -114,7 +114,7 @@ pub struct Row {
     pub p99_us: Option<u64>,
 }
 
-impl Serialize for Row {
+impl Serialize for SampleRow {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { actor, state, count, mailbox, restarts, handled, p50_us, p99_us } = self;
         (actor, state, count, mailbox, restarts, handled, p50_us, p99_us).serialize(serializer)

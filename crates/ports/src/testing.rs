@@ -22,10 +22,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::vitals::{Configuration, Readiness, Status, TreeNode, Turns};
 use crate::{
-    Advice, Clock, Delta, DeltaSink, Dice, EventStream, Fault, Faults, HistoryRange, IdentifyPermit, Input, Kept,
-    Limiter, Listener, ModelError, ModelErrorKind, Models, OwnedStore, Pace, PostError, PostReply, PostRequest,
-    PostResult, Poster, PresenceUpdates, Replaced, Session, Shard, ShardedSource, SourceError, Store, StoreStatus,
-    StoredRow, StreamEvent, Vitals, Write,
+    Advice, Clock, Delta, DeltaSink, Dice, EventStream, Fault, Faults, GatewaySession, HistoryRange, IdentifyPermit,
+    Input, Limiter, Listener, ModelError, ModelErrorKind, Models, OwnedStore, Pace, PostError, PostReply, PostRequest,
+    PostResult, Poster, PresenceUpdates, Replaced, Shard, ShardedSource, SourceError, Store, StoreStatus, StoredRow,
+    StreamEvent, Vitals, Write, WriteOutcome,
 };
 use domain::completion::{Completion, Finish, Request, Usage};
 use domain::counter::Counter;
@@ -299,17 +299,17 @@ impl OwnedStore for MemoryStore {
         FencingToken(1)
     }
 
-    fn write_under(&self, range: &Range, writes: Vec<Write>, _pace: Pace) -> BoxFuture<'static, Kept> {
+    fn write_under(&self, range: &Range, writes: Vec<Write>, _pace: Pace) -> BoxFuture<'static, WriteOutcome> {
         if self.fenced.borrow().contains(range) {
-            return async { Kept::Fenced }.boxed();
+            return async { WriteOutcome::Fenced }.boxed();
         }
         let (durable, fenced, range) = (self.write(writes), self.fenced.subscribe(), range.clone());
         async move {
             let durable = durable.await;
             match fenced.borrow().contains(&range) {
-                true => Kept::Fenced,
-                false if durable => Kept::Durable,
-                false => Kept::InMemory,
+                true => WriteOutcome::Fenced,
+                false if durable => WriteOutcome::Durable,
+                false => WriteOutcome::InMemory,
             }
         }
         .boxed()
@@ -662,7 +662,7 @@ impl Poster for ScriptedPoster {
 /// One connection that a shard opened.
 pub struct Connection {
     pub shard: Shard,
-    pub session: Option<Session>,
+    pub session: Option<GatewaySession>,
     pub permit: IdentifyPermit,
     /// The events that the test sends on it.
     pub events: mpsc::UnboundedSender<StreamEvent>,
@@ -727,7 +727,7 @@ impl ShardedSource for ScriptedSource {
     fn connect(
         &self,
         shard: Shard,
-        session: Option<Session>,
+        session: Option<GatewaySession>,
         permit: IdentifyPermit,
         _shown: PresenceUpdates,
     ) -> Box<dyn EventStream> {

@@ -20,7 +20,7 @@ pub enum Pace {
 
 /// The outcome of a write about a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
+pub enum WriteOutcome {
     /// It is durable, and its writer owned the turn at that time.
     Durable,
     /// The store is degraded and holds it in memory. The current owner of the turn is unknown.
@@ -29,7 +29,7 @@ pub enum Kept {
     Fenced,
 }
 
-impl Kept {
+impl WriteOutcome {
     /// True if it is durable.
     #[must_use]
     pub fn is_durable(self) -> bool {
@@ -52,7 +52,7 @@ pub trait OwnedStore: Store {
 
     /// Applies the writes atomically and in order, if this process owns the range when they become durable. As with
     /// [`Store::write`], they are visible in this process immediately. Dropping the future has no effect.
-    fn write_under(&self, range: &Range, writes: Vec<Write>, pace: Pace) -> BoxFuture<'static, Kept>;
+    fn write_under(&self, range: &Range, writes: Vec<Write>, pace: Pace) -> BoxFuture<'static, WriteOutcome>;
 
     /// Returns the ranges that other processes took over from this one. Ranges are never removed from it.
     fn fenced(&self) -> watch::Receiver<Vec<Range>>;
@@ -64,20 +64,20 @@ pub trait OwnedStore: Store {
 /// The journal's records of turns. Writes become visible in call order and durable later; no call waits for a backend.
 pub trait Turns: Send + Sync {
     /// Records an accepted turn, with its answer if it is known.
-    fn accept(&self, open: &OpenTurn, pace: Pace) -> BoxFuture<'static, Kept>;
+    fn accept(&self, open: &OpenTurn, pace: Pace) -> BoxFuture<'static, WriteOutcome>;
 
     /// Records a change of an open turn: side effects, a decision, a refusal, a request to be forgotten.
-    fn update(&self, open: &OpenTurn, pace: Pace) -> BoxFuture<'static, Kept>;
+    fn update(&self, open: &OpenTurn, pace: Pace) -> BoxFuture<'static, WriteOutcome>;
 
     /// Records, atomically, a turn that awaits a decision and its dialogue so far.
-    fn park(&self, open: &OpenTurn, dialogue: String) -> BoxFuture<'static, Kept>;
+    fn park(&self, open: &OpenTurn, dialogue: String) -> BoxFuture<'static, WriteOutcome>;
 
     /// Records the answer of a turn. If [`Self::is_shared`], it may be delivered once this resolves to anything but
-    /// [`Kept::Fenced`].
-    fn answered(&self, open: &OpenTurn) -> BoxFuture<'static, Kept>;
+    /// [`WriteOutcome::Fenced`].
+    fn answered(&self, open: &OpenTurn) -> BoxFuture<'static, WriteOutcome>;
 
     /// Records, atomically, the end of a turn and these writes.
-    fn close(&self, turn: &Turn, closed: ClosedTurn, with: Vec<Write>) -> BoxFuture<'static, Kept>;
+    fn close(&self, turn: &Turn, closed: ClosedTurn, with: Vec<Write>) -> BoxFuture<'static, WriteOutcome>;
 
     /// Reads the records of earlier processes, after this process acquired its tokens. Former owners can change nothing
     /// after that.

@@ -7,7 +7,7 @@ pub const DEFAULT_TOML: &str = include_str!("../../../config/default.toml");
 
 /// One key of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct DefaultKey {
     /// `section.key`.
     pub key: String,
     /// The comment above it.
@@ -16,7 +16,7 @@ pub struct Entry {
     pub toml: &'static str,
 }
 
-impl Entry {
+impl DefaultKey {
     /// Returns the name of the section.
     #[must_use]
     pub fn section(&self) -> &str {
@@ -32,7 +32,7 @@ impl Entry {
 }
 
 /// Returns the keys offered to operators, in the order of the file.
-pub fn offered() -> impl Iterator<Item = Entry> {
+pub fn offered() -> impl Iterator<Item = DefaultKey> {
     entries().into_iter()
 }
 
@@ -41,7 +41,7 @@ pub fn offered() -> impl Iterator<Item = Entry> {
 /// The compiled-in file is parsed line by line: a comment line, then its key. A test compares the result with that of a
 /// TOML parser.
 #[must_use]
-pub fn entries() -> Vec<Entry> {
+pub fn entries() -> Vec<DefaultKey> {
     let mut entries = Vec::new();
     let (mut section, mut sentence) = ("", "");
     for line in DEFAULT_TOML.lines().map(str::trim) {
@@ -50,7 +50,7 @@ pub fn entries() -> Vec<Entry> {
         } else if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             (section, sentence) = (name, "");
         } else if let Some((key, toml)) = line.split_once(" = ") {
-            entries.push(Entry { key: format!("{section}.{key}"), sentence, toml });
+            entries.push(DefaultKey { key: format!("{section}.{key}"), sentence, toml });
             sentence = "";
         }
     }

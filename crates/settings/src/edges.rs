@@ -13,7 +13,6 @@ use serde::de::{Deserializer, Error};
 
 use super::address::escape;
 use super::{defaults, read};
-use domain::host::is_loopback;
 use domain::proxies::Network;
 
 /// `[discord]`: the account, the service and its options.
@@ -72,12 +71,6 @@ impl Discord {
         (usual && !has_form).then_some(
             "is not a bot token, which has three parts separated by dots; copy it from discord developer portal > Bot > Reset Token",
         )
-    }
-
-    /// True if an unencrypted connection to this host is allowed.
-    #[must_use]
-    pub fn permits_insecure(&self, host: &str) -> bool {
-        self.allow_insecure || is_loopback(host)
     }
 }
 

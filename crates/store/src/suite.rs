@@ -9,9 +9,9 @@ use domain::counter::Counter;
 use domain::ids::{Door, Timestamp, TurnId};
 use domain::keys;
 use domain::limits::account::{Account, Scope, Share};
-use domain::limits::{Cost, Decision, Limits, Member, Request, Reservation, Step};
+use domain::limits::{Cost, Decision, LimitStep, Limits, Member, Request, Reservation};
 use domain::ownership::{FencingToken, Range, Term};
-use ports::{Clock, Kept, Limiter, OwnedStore, Pace, Replaced, StoreStatus, Write, replace};
+use ports::{Clock, Limiter, OwnedStore, Pace, Replaced, StoreStatus, Write, WriteOutcome, replace};
 use proptest::prelude::*;
 
 use crate::{Backend, Batch, OwnedWrites};
@@ -268,10 +268,10 @@ pub async fn tokens_rise_with_each_owner(bench: Bench) {
         store.owned().await;
         assert!(store.token(&mine) > newest && store.token(&other) > newest);
         newest = store.token(&mine).max(store.token(&other));
-        assert_eq!(early.await, Kept::Durable);
+        assert_eq!(early.await, WriteOutcome::Durable);
         let durable = store.write_under(&mine, vec![put("a", &life.to_string()), add("n", 1)], Pace::Gathered);
         assert_eq!(store.get("a").await, Some(life.to_string()));
-        assert_eq!(durable.await, Kept::Durable);
+        assert_eq!(durable.await, WriteOutcome::Durable);
         assert!(store.fenced().borrow().is_empty());
         store.close(CLOSING).await;
     }
@@ -284,16 +284,16 @@ pub async fn writes_of_a_former_owner_are_refused_as_one(bench: Bench) {
     store.own(vec![mine.clone(), other.clone()]);
     store.owned().await;
     let first = vec![put("kept", "1"), put("deleted", "1"), add("n", 1)];
-    assert_eq!(store.write_under(&mine, first, Pace::Now).await, Kept::Durable);
+    assert_eq!(store.write_under(&mine, first, Pace::Now).await, WriteOutcome::Durable);
     // Another process takes the next token.
     assert!(store.write(vec![put(&keys::term(&mine), "4000000000000")]).await);
     let writes = || vec![put("kept", "2"), put("new", "2"), delete("deleted"), add("n", 10)];
     let refused = store.write_under(&mine, writes(), Pace::Gathered);
     let others = store.write_under(&other, vec![put("theirs", "2"), add("n", 100)], Pace::Gathered);
     let plain = store.write(vec![put("plain", "2"), add("n", 1_000)]);
-    assert_eq!((refused.await, others.await, plain.await), (Kept::Fenced, Kept::Durable, true));
+    assert_eq!((refused.await, others.await, plain.await), (WriteOutcome::Fenced, WriteOutcome::Durable, true));
     assert_eq!(*store.fenced().borrow(), std::slice::from_ref(&mine));
-    assert_eq!(store.write_under(&mine, writes(), Pace::Now).await, Kept::Fenced);
+    assert_eq!(store.write_under(&mine, writes(), Pace::Now).await, WriteOutcome::Fenced);
     let left = [row("deleted", "1"), row("kept", "1"), row("n", "1101"), row("plain", "2"), row("theirs", "2")];
     let ours = |rows: Vec<(String, String)>| -> Vec<_> {
         rows.into_iter().filter(|(key, _)| !key.starts_with("staffai:")).collect()
@@ -392,7 +392,7 @@ pub async fn limits_hold_over_reopening(bench: Bench) {
         let turn = TurnId::new(Door::new("d"), number.to_string());
         let limits = Limits { messages: 3, tokens: 1_000 };
         let lease = Duration::from_secs(60);
-        step(Step::Reserve(Reservation { turn, tokens: 50, lease, limits, exempt: false }))
+        step(LimitStep::Reserve(Reservation { turn, tokens: 50, lease, limits, exempt: false }))
     };
     let turn = |number: u32| TurnId::new(Door::new("d"), number.to_string());
     let store = (bench.open)().await;
@@ -400,18 +400,18 @@ pub async fn limits_hold_over_reopening(bench: Bench) {
         assert_eq!(store.step(ask(number)).await, Decision::Admitted);
     }
     assert!(matches!(store.step(ask(3)).await, Decision::Refused(_)));
-    store.step(step(Step::Settle(turn(0), Some(700)))).await;
-    store.step(step(Step::Cancel(turn(1)))).await;
+    store.step(step(LimitStep::Settle(turn(0), Some(700)))).await;
+    store.step(step(LimitStep::Cancel(turn(1)))).await;
     let used =
         |answer| if let Decision::Used(used) = answer { (used.messages, used.tokens) } else { panic!("{answer:?}") };
-    let read = || step(Step::Read(Limits { messages: 3, tokens: 1_000 }));
+    let read = || step(LimitStep::Read(Limits { messages: 3, tokens: 1_000 }));
     assert_eq!(used(store.step(read()).await), (2, 750));
     store.close(CLOSING).await;
 
     let store = (bench.open)().await;
     assert_eq!(used(store.step(read()).await), (2, 750));
     assert_eq!(store.step(ask(2)).await, Decision::Admitted, "it has its reservation");
-    store.step(step(Step::Settle(turn(0), Some(5)))).await;
+    store.step(step(LimitStep::Settle(turn(0), Some(5)))).await;
     assert_eq!(store.step(ask(4)).await, Decision::Admitted);
     assert!(matches!(store.step(ask(5)).await, Decision::Refused(_)));
     assert_eq!(used(store.step(read()).await), (3, 800));
@@ -420,7 +420,7 @@ pub async fn limits_hold_over_reopening(bench: Bench) {
 
 /// Accounts hold across reopening, also without a server that decides.
 pub async fn accounts_hold_over_reopening(bench: Bench) {
-    let ask = |number: u32, step: fn(Reservation) -> Step, amount| {
+    let ask = |number: u32, step: fn(Reservation) -> LimitStep, amount| {
         let (window, community) = (Duration::from_secs(86_400), "5".into());
         let account = Account { scope: Scope::Channel, cost: Cost::Dollars, window, community, id: "a:b".into() };
         let turn = TurnId::new(Door::new("d"), number.to_string());
@@ -430,18 +430,20 @@ pub async fn accounts_hold_over_reopening(bench: Bench) {
         Request { shares, ..self::step(step(reservation)) }
     };
     let store = (bench.open)().await;
-    assert_eq!(store.step(ask(1, Step::Reserve, 30)).await, Decision::Admitted);
-    store.step(ask(1, |ask| Step::Settle(ask.turn, Some(5)), 70)).await;
+    assert_eq!(store.step(ask(1, LimitStep::Reserve, 30)).await, Decision::Admitted);
+    store.step(ask(1, |ask| LimitStep::Settle(ask.turn, Some(5)), 70)).await;
     store.close(CLOSING).await;
 
     let store = (bench.open)().await;
-    assert!(matches!(store.step(ask(2, Step::Reserve, 40)).await, Decision::Refused(refusal) if !refusal.is_breach()));
-    assert_eq!(store.step(ask(3, Step::Reserve, 30)).await, Decision::Admitted);
-    let Decision::Used(used) = store.step(ask(4, |ask| Step::Read(ask.limits), 1)).await else { panic!() };
+    assert!(
+        matches!(store.step(ask(2, LimitStep::Reserve, 40)).await, Decision::Refused(refusal) if !refusal.is_breach())
+    );
+    assert_eq!(store.step(ask(3, LimitStep::Reserve, 30)).await, Decision::Admitted);
+    let Decision::Used(used) = store.step(ask(4, |ask| LimitStep::Read(ask.limits), 1)).await else { panic!() };
     assert_eq!((used.messages, used.accounts[0].used), (2, 100));
     store.close(CLOSING).await;
 }
 
-fn step(step: Step) -> Request {
+fn step(step: LimitStep) -> Request {
     Request::of_member(Member::new("5:7"), Duration::from_secs(600), step)
 }

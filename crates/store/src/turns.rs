@@ -11,7 +11,7 @@ use domain::given::Given;
 use domain::keys;
 use domain::ownership::{Range, Term};
 use domain::turn::{ClosedTurn, Custody, OpenTurn, Turn};
-use ports::{Adopted, Kept, OwnedStore, Pace, Turns, Write};
+use ports::{Adopted, OwnedStore, Pace, Turns, Write, WriteOutcome};
 
 /// The most records read at startup.
 const ADOPT_MAX: usize = 200_000;
@@ -58,7 +58,7 @@ impl StoredTurns {
         self.put(&open.turn, Custody::Open(open.clone()))
     }
 
-    fn write(&self, turn: &Turn, writes: Vec<Write>, pace: Pace) -> BoxFuture<'static, Kept> {
+    fn write(&self, turn: &Turn, writes: Vec<Write>, pace: Pace) -> BoxFuture<'static, WriteOutcome> {
         if let Some(range) = self.owner_of(turn) {
             return self.store.write_under(range, writes, pace);
         }
@@ -66,29 +66,29 @@ impl StoredTurns {
             Pace::Gathered => self.store.write(writes),
             Pace::Now => self.store.commit(writes),
         };
-        Box::pin(async move { if durable.await { Kept::Durable } else { Kept::InMemory } })
+        Box::pin(async move { if durable.await { WriteOutcome::Durable } else { WriteOutcome::InMemory } })
     }
 }
 
 impl Turns for StoredTurns {
-    fn accept(&self, open: &OpenTurn, pace: Pace) -> BoxFuture<'static, Kept> {
+    fn accept(&self, open: &OpenTurn, pace: Pace) -> BoxFuture<'static, WriteOutcome> {
         self.update(open, pace)
     }
 
-    fn update(&self, open: &OpenTurn, pace: Pace) -> BoxFuture<'static, Kept> {
+    fn update(&self, open: &OpenTurn, pace: Pace) -> BoxFuture<'static, WriteOutcome> {
         self.write(&open.turn, vec![self.open(open)], pace)
     }
 
-    fn park(&self, open: &OpenTurn, dialogue: String) -> BoxFuture<'static, Kept> {
+    fn park(&self, open: &OpenTurn, dialogue: String) -> BoxFuture<'static, WriteOutcome> {
         let said = Write::Put { key: keys::parked(&open.turn.id), value: dialogue, ttl: Some(keys::TURN_TTL) };
         self.write(&open.turn, vec![said, self.open(open)], Pace::Now)
     }
 
-    fn answered(&self, open: &OpenTurn) -> BoxFuture<'static, Kept> {
+    fn answered(&self, open: &OpenTurn) -> BoxFuture<'static, WriteOutcome> {
         self.update(open, Pace::Gathered)
     }
 
-    fn close(&self, turn: &Turn, closed: ClosedTurn, mut with: Vec<Write>) -> BoxFuture<'static, Kept> {
+    fn close(&self, turn: &Turn, closed: ClosedTurn, mut with: Vec<Write>) -> BoxFuture<'static, WriteOutcome> {
         with.push(self.put(turn, Custody::Closed(closed)));
         self.write(turn, with, Pace::Gathered)
     }
@@ -175,7 +175,7 @@ mod tests {
             let turns = StoredTurns::new(Arc::clone(&store) as _, vec![shard(number)]);
             let turn = turn(&number.to_string());
             turns.adopt().await;
-            assert_eq!(turns.accept(&OpenTurn::new(turn, None), Pace::Now).await, Kept::Durable);
+            assert_eq!(turns.accept(&OpenTurn::new(turn, None), Pace::Now).await, WriteOutcome::Durable);
         }
         // The previous version had no owners.
         let before = serde_json::to_string(&Custody::Open(OpenTurn::new(turn("8"), None))).unwrap();
@@ -203,11 +203,11 @@ mod tests {
             let text = store.get(&keys::turn(&turn.id)).await.unwrap();
             serde_json::from_str::<Record>(&text).unwrap()
         };
-        assert_eq!(turns.accept(&OpenTurn::new(turn.clone(), None), Pace::Gathered).await, Kept::Durable);
+        assert_eq!(turns.accept(&OpenTurn::new(turn.clone(), None), Pace::Gathered).await, WriteOutcome::Durable);
         let owner = Term { range: Range::Door(DOOR), token: FencingToken(1) };
         let open = record().await;
         assert_eq!((open.owner, open.version), (Some(owner), domain::custody::RECORD_VERSION));
-        assert_eq!(turns.park(&OpenTurn::new(turn.clone(), None), "said".to_owned()).await, Kept::Durable);
+        assert_eq!(turns.park(&OpenTurn::new(turn.clone(), None), "said".to_owned()).await, WriteOutcome::Durable);
         assert_eq!(store.get(&keys::parked(&turn.id)).await.as_deref(), Some("said"));
 
         // A newer owner exists.
@@ -215,7 +215,7 @@ mod tests {
         assert!(store.commit(vec![newer]).await);
         let counted = Write::Add { key: "n".to_owned(), by: 1.into(), ttl: None };
         let closed = ClosedTurn { posted: Vec::new(), alone: false };
-        assert_eq!(turns.close(&turn, closed, vec![counted]).await, Kept::Fenced);
+        assert_eq!(turns.close(&turn, closed, vec![counted]).await, WriteOutcome::Fenced);
         assert_eq!(store.get("n").await, None);
         assert!(matches!(record().await.custody, Custody::Open(_)));
         assert_eq!(*turns.fenced().borrow(), [Range::Door(DOOR)]);
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!((turns.range_of(&read), turns.range_of(&turn("2"))), (None, Some(Range::Door(DOOR))));
         let newer = Write::Put { key: keys::term(&Range::Door(DOOR)), value: "9".to_owned(), ttl: None };
         assert!(store.commit(vec![newer]).await);
-        assert_eq!(turns.accept(&OpenTurn::new(read, None), Pace::Now).await, Kept::Durable);
+        assert_eq!(turns.accept(&OpenTurn::new(read, None), Pace::Now).await, WriteOutcome::Durable);
         let adopted = turns.adopt().await;
         assert!(adopted[0].record.as_ref().is_ok_and(|record| record.owner.is_none()));
         assert!(store.close(Duration::from_secs(20)).await);

@@ -100,7 +100,7 @@ struct Person {
 
 /// The result of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
+pub enum MessageOutcome {
     /// Answered, or no answer was needed.
     Answered,
     /// An apology, or nothing.
@@ -173,9 +173,9 @@ impl Client {
                 text => match attaches(text) {
                     Some(session) => self.attach(session, out).await?,
                     None => match self.ask(text, out).await? {
-                        Asked::Answered => {}
-                        Asked::Unanswered => answered = false,
-                        Asked::Left => break,
+                        MessageOutcome::Answered => {}
+                        MessageOutcome::Unanswered => answered = false,
+                        MessageOutcome::Left => break,
                     },
                 },
             }
@@ -249,7 +249,7 @@ impl Client {
     ///
     /// # Errors
     /// The service is unreachable or refuses the request.
-    pub async fn ask(&mut self, text: &str, out: &mut (impl Write + Send)) -> Result<Asked, String> {
+    pub async fn ask(&mut self, text: &str, out: &mut (impl Write + Send)) -> Result<MessageOutcome, String> {
         let (session, profile) = (self.session.clone(), self.profile.clone());
         let body = Submit { session, text: text.to_owned(), profile, ..Submit::default() };
         let request = self.authorized(self.http.post(format!("{}/api/v1/submit", self.base)).json(&body));
@@ -262,13 +262,13 @@ impl Client {
                     answer = timeout(STOP_WITHIN, sending) => self.take_back(answer.ok().and_then(Result::ok)).await,
                     () = interrupted() => {}
                 }
-                return Ok(Asked::Left);
+                return Ok(MessageOutcome::Left);
             }
         };
         let written = |error: std::io::Error| error.to_string();
         if answer.status() == StatusCode::SERVICE_UNAVAILABLE {
             writeln!(out, "{}", notice::busy(Locale::English)).map_err(written)?;
-            return Ok(Asked::Unanswered);
+            return Ok(MessageOutcome::Unanswered);
         }
         if !answer.status().is_success() {
             // Only a missing key makes every further message useless.
@@ -278,14 +278,14 @@ impl Client {
                 return Err(why);
             }
             writeln!(out, "{why}").map_err(written)?;
-            return Ok(Asked::Unanswered);
+            return Ok(MessageOutcome::Unanswered);
         }
         let submitted: Submitted = answer.json().await.map_err(unreachable)?;
         if let Some(said) = &submitted.said {
             writeln!(out, "{}", harmless(said)).map_err(written)?;
         }
         if submitted.message.is_empty() {
-            return Ok(Asked::Answered);
+            return Ok(MessageOutcome::Answered);
         }
         if !submitted.command {
             return self.show(&submitted.message, out).await;
@@ -294,7 +294,7 @@ impl Client {
             return shown;
         }
         writeln!(out, "{}", notice::commands::unanswered()).map_err(written)?;
-        Ok(Asked::Unanswered)
+        Ok(MessageOutcome::Unanswered)
     }
 
     /// Cancels a submitted message, if the service accepted it.

@@ -27,7 +27,7 @@ pub use self::submit::{Submit, Submitted, no_profile};
 use super::DOOR;
 use super::sessions::Sessions;
 use domain::api_key::{Caller, Right};
-use domain::gate::{Choice, Click, Clicker, GateId, Refusal};
+use domain::gate::{Choice, Click, ClickRefusal, Clicker, GateId};
 use domain::lineage::Identity;
 use ports::{Console, Intake, ModelsInForce, PromptSections, ToolsOf, TurnEventLog, UsageOf, Vitals};
 
@@ -124,10 +124,10 @@ async fn decide(
     match parts.intake.decide(click).await {
         Ok(decision) => Json(json!({"status": "ok", "decision": decision.told()})).into_response(),
         // The existence of another member's call is not revealed.
-        Err(Refusal::Unknown | Refusal::WrongPlace | Refusal::NotTheirs) => unknown(),
-        Err(Refusal::Decided) => refused(StatusCode::CONFLICT, "it was decided already"),
-        Err(Refusal::Expired) => refused(StatusCode::CONFLICT, "the approval expired: the call counts as denied"),
-        Err(Refusal::NotRecorded) => {
+        Err(ClickRefusal::Unknown | ClickRefusal::WrongPlace | ClickRefusal::NotTheirs) => unknown(),
+        Err(ClickRefusal::Decided) => refused(StatusCode::CONFLICT, "it was decided already"),
+        Err(ClickRefusal::Expired) => refused(StatusCode::CONFLICT, "the approval expired: the call counts as denied"),
+        Err(ClickRefusal::NotRecorded) => {
             refused(StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable; try again in a moment")
         }
     }

@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use self::index::Known;
-use self::memory::{Kept, MESSAGES_MAX, Memory};
-pub(super) use self::names::Found;
+use self::memory::{MESSAGES_MAX, Memory, StoredMessage};
+pub(super) use self::names::FoundSession;
 pub use self::names::is_place;
 pub use self::names::owner_of;
 use super::{DOOR, commands};
@@ -105,7 +105,8 @@ impl Sessions {
         &self,
         caller: &api_key::Caller,
         place: &Place,
-        (text, wants): (&str, Wants),
+        text: &str,
+        wants: Wants,
         key: Option<&str>,
     ) -> Result<Posted, NotTaken> {
         if text.trim().is_empty() {
@@ -127,7 +128,7 @@ impl Sessions {
                 models: wanted(caller, wants),
                 ..self.posted(MessageId::new(DOOR, id), place, false, text)
             };
-            let dropped = session.keep(Kept { number, posted: posted.clone(), nonce: None, apology: false });
+            let dropped = session.keep(StoredMessage { number, posted: posted.clone(), nonce: None, apology: false });
             let writes = self.written(place, session, number, dropped);
             inner.make_room();
             (posted, writes)
@@ -230,7 +231,7 @@ impl Sessions {
             let mut posted = self.posted(MessageId::new(DOOR, line.id), place, line.ours, &line.text);
             posted.at = Timestamp(line.at);
             posted.reply_to = line.answers.map(|id| Quoted { id: MessageId::new(DOOR, id), seen: None });
-            Kept { number, posted, nonce: line.nonce, apology: line.apology }
+            StoredMessage { number, posted, nonce: line.nonce, apology: line.apology }
         });
         self.inner.lock().fill(place, &record, kept.collect());
     }
@@ -268,7 +269,7 @@ impl Sessions {
             let text = template::spelled_out(&piece.text, self.clock.now());
             let posted = Posted { reply_to, ..self.posted(id.clone(), place, true, &text) };
             let nonce = Some(nonce.to_owned());
-            let dropped = session.keep(Kept { number, posted, nonce, apology: piece.apology });
+            let dropped = session.keep(StoredMessage { number, posted, nonce, apology: piece.apology });
             let writes = self.written(place, session, number, dropped);
             inner.make_room();
             (id, writes)

@@ -25,7 +25,7 @@ use self::peer::{Peer, Question};
 use super::{BuiltInTool, arguments, reads, told};
 use domain::hex::hex;
 use domain::ids::{TurnId, millis};
-use domain::lineage::{Budget, Lineage, Message, Spent};
+use domain::lineage::{ChainBudget, Lineage, Message, Spent};
 use domain::tool::{Annotations, CallError, OnBehalf, Tool, ToolKind, ToolRequest, ToolResult};
 use ports::{Clock, ProgressSink};
 
@@ -52,10 +52,10 @@ pub async fn try_out(row: Row) -> Result<(), String> {
 /// The `agent_call` tool.
 pub struct AgentCall {
     us: String,
-    budget: Budget,
+    budget: ChainBudget,
     peers: Vec<Peer>,
     clock: Arc<dyn Clock>,
-    left: Mutex<VecDeque<(TurnId, Budget)>>,
+    left: Mutex<VecDeque<(TurnId, ChainBudget)>>,
 }
 
 #[derive(Deserialize)]
@@ -68,7 +68,7 @@ impl AgentCall {
     /// Creates the tool for the server named `us`. `budget` is that of a turn that begins here; its time is the timeout
     /// of each call.
     #[must_use]
-    pub fn new(us: String, budget: Budget, rows: Vec<Row>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(us: String, budget: ChainBudget, rows: Vec<Row>, clock: Arc<dyn Clock>) -> Self {
         Self { us, budget, peers: rows.into_iter().map(Peer::new).collect(), clock, left: Mutex::default() }
     }
 
@@ -113,10 +113,10 @@ impl AgentCall {
                 turns.pop_front();
             }
             // A chain that began elsewhere gets no more here than one that begins here.
-            let Budget { hops, calls, tokens, ms } = lineage.budget;
+            let ChainBudget { hops, calls, tokens, ms } = lineage.budget;
             let hops = hops.min(self.budget.hops);
             let budget =
-                Budget { hops, calls: calls.min(self.budget.calls), tokens: tokens.min(self.budget.tokens), ms };
+                ChainBudget { hops, calls: calls.min(self.budget.calls), tokens: tokens.min(self.budget.tokens), ms };
             turns.push_back((asked.turn.clone(), budget));
         }
         let left = turns.iter_mut().find(|(turn, _)| *turn == asked.turn).map(|(_, left)| left);

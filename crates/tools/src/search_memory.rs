@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::facts::{Shared, asked, refused};
 use super::{BuiltInTool, arguments, reads};
-use domain::fact::Found;
+use domain::fact::FactMatches;
 use domain::fact::prompt::{RECALL_TOOL, day};
 use domain::tool::{CallError, Tool, ToolRequest, ToolResult};
 
@@ -43,7 +43,7 @@ impl BuiltInTool for SearchMemory {
     }
 }
 
-fn told(found: &Found) -> String {
+fn told(found: &FactMatches) -> String {
     match (found.facts.as_slice(), found.all) {
         ([], 0) => "Nothing is remembered of this member here.".to_owned(),
         ([], all) => {

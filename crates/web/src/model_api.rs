@@ -35,7 +35,7 @@ use self::sockets::Sockets;
 use domain::api_key::{Caller, HOLDERS};
 use domain::embedding::{EmbeddingRequest, Embeddings};
 use domain::ending::Ending;
-use domain::given::Conversation;
+use domain::given::GivenConversation;
 use domain::ids::{Door, MessageId, Person};
 use domain::model::{Row, ToolMode};
 use domain::outgoing::Capabilities;
@@ -122,9 +122,9 @@ pub fn speaks(path: &str) -> bool {
 /// Formats a failure for the clients of this path.
 fn refusal(path: &str, failure: Failure) -> Response {
     if openai::speaks(path) {
-        openai::Refusal(failure).into_response()
+        openai::OpenAiFailure(failure).into_response()
     } else {
-        ollama::Refusal(failure).into_response()
+        ollama::OllamaFailure(failure).into_response()
     }
 }
 
@@ -188,7 +188,7 @@ impl ModelApi {
     fn settle(
         &self,
         caller: &Caller,
-        conversation: &mut Conversation,
+        conversation: &mut GivenConversation,
         stream: bool,
         ignored: &mut Ignored,
     ) -> Result<Row, Failure> {

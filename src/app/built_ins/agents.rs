@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::app::configured::Lookup;
 use domain::api_key::is_name;
 use domain::host::is_loopback;
-use domain::lineage::{Budget, Identity};
+use domain::lineage::{ChainBudget, Identity};
 use ports::{Clock, Dice};
 use settings::Settings;
 use settings::address::is_remote;
@@ -41,7 +41,7 @@ pub(crate) fn tools(
     let agents = &settings.agents;
     let hops = u32::try_from(agents.depth).unwrap_or(u32::MAX);
     // Each call supplies its own time.
-    let budget = Budget { hops, calls: agents.calls, tokens: agents.tokens, ms: u64::MAX };
+    let budget = ChainBudget { hops, calls: agents.calls, tokens: agents.tokens, ms: u64::MAX };
     Ok(vec![Box::new(AgentCall::new(us.name.clone(), budget, rows, Arc::clone(clock)))])
 }
 

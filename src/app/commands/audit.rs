@@ -11,7 +11,7 @@ use crate::app::commands::reading::Reading;
 use crate::app::system::SystemClock;
 use crate::app::{Cli, STORE_WITHIN, exit};
 use actors::observation::audit;
-use domain::audit::Wanted;
+use domain::audit::AuditFilter;
 use domain::ids::{self, Timestamp};
 use ports::Clock;
 use settings::Loaded;
@@ -34,7 +34,7 @@ pub(crate) struct Of {
 pub(crate) async fn run(cli: &Cli, of: &Of) -> u8 {
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
     let since = of.since.map(|since| Timestamp(SystemClock.now().0.saturating_sub(ids::millis(since))));
-    let wanted = Wanted { since, tool: of.tool.clone(), member: of.member.clone() };
+    let wanted = AuditFilter { since, tool: of.tool.clone(), member: of.member.clone() };
     let runs = operating::service_runs(&loaded).await;
     let lines = if runs { of_service(&loaded, &wanted).await } else { of_store(&loaded, &wanted).await };
     match lines {
@@ -50,14 +50,14 @@ pub(crate) async fn run(cli: &Cli, of: &Of) -> u8 {
     }
 }
 
-async fn of_service(loaded: &Loaded, wanted: &Wanted) -> Result<String, Failed> {
+async fn of_service(loaded: &Loaded, wanted: &AuditFilter) -> Result<String, Failed> {
     let since = wanted.since.map(|since| since.0.to_string());
     let asked = [("since", &since), ("tool", &wanted.tool), ("member", &wanted.member)];
     let asked: Vec<(&str, &str)> = asked.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))).collect();
     operating::ask_service(loaded, "audit", "/api/v1/audit", &asked).await?.text().await
 }
 
-async fn of_store(loaded: &Loaded, wanted: &Wanted) -> Result<String, Failed> {
+async fn of_store(loaded: &Loaded, wanted: &AuditFilter) -> Result<String, Failed> {
     let store = operating::open_store(&loaded.settings).await?;
     let lines = audit::lines(&*store, wanted).await;
     store.close(STORE_WITHIN).await;

@@ -137,7 +137,7 @@ async fn examine(loaded: &Loaded, readable: bool, scope: Scope, secrets: &mut Ve
     }
     listener::check(settings, &mut report).await;
     storage::check(settings, scope.offline, &mut report).await;
-    servers::check(&entries, (settings, lookup), scope.offline, &mut report).await;
+    servers::check(&entries, settings, lookup, scope.offline, &mut report).await;
     servers::nats(settings, scope.offline, &mut report).await;
     triggers(settings, lookup, &mut report);
     agents::check(settings, lookup, scope.offline, &mut report).await;

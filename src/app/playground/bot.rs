@@ -11,7 +11,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-use super::link::{Birth, Heard, Link, Order, Says, Told};
+use super::link::{Birth, BotReport, Heard, Link, Order, Says};
 use super::log_to;
 use crate::app::assemble::Launch;
 use crate::app::commands;
@@ -67,11 +67,11 @@ pub async fn run(cli: &Cli, verbose: bool) -> u8 {
     let (say, said) = mpsc::channel(SAID);
     let (orders, counts) = (say.clone(), say.clone());
     tokio::spawn(write(link.says, said));
-    tokio::spawn(async move { listen(&mut link.heard, (&strikes, &model), &orders).await });
+    tokio::spawn(async move { listen(&mut link.heard, &strikes, &model, &orders).await });
     tokio::spawn(count(Arc::clone(&launch.metrics), counts));
     let code = commands::serve(launch, async move |address| {
         // The send fails if the playground has ended, which ends this process.
-        let _ = say.send(Told::Listens(address)).await;
+        let _ = say.send(BotReport::Listens(address)).await;
     })
     .await;
     log.close().await;
@@ -133,7 +133,7 @@ fn example() -> ServerEntry {
 }
 
 /// Executes orders until the playground disconnects; then it drains as on a request to end.
-async fn listen(heard: &mut Heard, (strikes, model): (&Strikes, &Mutex<Option<Choice>>), say: &mpsc::Sender<Told>) {
+async fn listen(heard: &mut Heard, strikes: &Strikes, model: &Mutex<Option<Choice>>, say: &mpsc::Sender<BotReport>) {
     while let Some(Order { number, order }) = heard.next().await {
         if let BotOrder::AskModel(choice) = &order {
             model.lock().clone_from(choice);
@@ -145,7 +145,7 @@ async fn listen(heard: &mut Heard, (strikes, model): (&Strikes, &Mutex<Option<Ch
                 );
             }
         }
-        if say.send(Told::Done(number, strikes.order(&order))).await.is_err() {
+        if say.send(BotReport::Done(number, strikes.order(&order))).await.is_err() {
             break;
         }
     }
@@ -157,7 +157,7 @@ async fn listen(heard: &mut Heard, (strikes, model): (&Strikes, &Mutex<Option<Ch
     }
 }
 
-async fn write(mut says: Says, mut said: mpsc::Receiver<Told>) {
+async fn write(mut says: Says, mut said: mpsc::Receiver<BotReport>) {
     while let Some(told) = said.recv().await {
         if says.say(&told).await.is_err() {
             return;
@@ -165,7 +165,7 @@ async fn write(mut says: Says, mut said: mpsc::Receiver<Told>) {
     }
 }
 
-async fn count(metrics: Arc<dyn Fn() -> String + Send + Sync>, say: mpsc::Sender<Told>) {
+async fn count(metrics: Arc<dyn Fn() -> String + Send + Sync>, say: mpsc::Sender<BotReport>) {
     let mut known = Counted::default();
     loop {
         tokio::time::sleep(COUNTED).await;
@@ -175,7 +175,7 @@ async fn count(metrics: Arc<dyn Fn() -> String + Send + Sync>, say: mpsc::Sender
             lost: summed(&page, "staffai_turns_lost_total"),
             doubled: summed(&page, "staffai_turns_doubled_total"),
         };
-        if counted != known && say.send(Told::Counted(counted)).await.is_err() {
+        if counted != known && say.send(BotReport::Counted(counted)).await.is_err() {
             return;
         }
         known = counted;

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::files;
 use playground::change::Change;
-use playground::guild::kept::{Kept, VERSION};
+use playground::guild::kept::{SavedGuilds, VERSION};
 use playground::service::Service;
 
 /// The file of the chat.
@@ -49,22 +49,22 @@ pub(super) fn alone(dir: &Path) -> Result<File, String> {
 }
 
 /// Reads the chat. Returns `None` if there is none, or if it is unreadable, which is reported.
-pub(super) fn read(file: &Path) -> Option<Kept> {
+pub(super) fn read(file: &Path) -> Option<SavedGuilds> {
     let length = std::fs::metadata(file).ok()?.len();
     let read = if length > FILE_BYTES {
         Err(format!("it has {length} bytes"))
     } else {
         let text = std::fs::read(file).map_err(|error| error.to_string());
-        text.and_then(|text| serde_json::from_slice::<Kept>(&text).map_err(|error| error.to_string()))
+        text.and_then(|text| serde_json::from_slice::<SavedGuilds>(&text).map_err(|error| error.to_string()))
     };
     match read {
         Ok(kept) if kept.version == VERSION => Some(kept),
-        Ok(Kept { version, .. }) => unread(file, &format!("it is of version {version}")),
+        Ok(SavedGuilds { version, .. }) => unread(file, &format!("it is of version {version}")),
         Err(why) => unread(file, &why),
     }
 }
 
-fn unread(file: &Path, why: &str) -> Option<Kept> {
+fn unread(file: &Path, why: &str) -> Option<SavedGuilds> {
     let aside = file.with_extension("json.unread");
     // If it cannot be moved aside, it is overwritten: the page needs a file.
     let moved = std::fs::rename(file, &aside).is_ok();

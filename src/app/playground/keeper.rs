@@ -18,10 +18,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::link::{Birth, Heard, Link, Order, Says, Told};
+use super::link::{Birth, BotReport, Heard, Link, Order, Says};
 use crate::app::exit;
 use playground::bot_process::Choice;
-use playground::bot_process::{BotOrder, BotProcess, Counted, Refused};
+use playground::bot_process::{BotOrder, BotProcess, Counted, OrderRefusal};
 
 /// The capacity of the queue of orders.
 const ORDERS: usize = 64;
@@ -39,11 +39,11 @@ const IN_USE_FOR: u32 = 6;
 /// The capacity of the queue of signals.
 const SIGNALS: usize = 4;
 
-type Asked = (BotOrder, oneshot::Sender<Result<(), Refused>>);
+type SentOrder = (BotOrder, oneshot::Sender<Result<(), OrderRefusal>>);
 
 /// The queued input for the bot.
 pub(super) struct Asks {
-    orders: mpsc::Receiver<Asked>,
+    orders: mpsc::Receiver<SentOrder>,
     signals: mpsc::Receiver<Signal>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Asks {
 pub(super) struct Keeper {
     life: Mutex<Life>,
     address: watch::Sender<Option<SocketAddr>>,
-    asked: mpsc::Sender<Asked>,
+    asked: mpsc::Sender<SentOrder>,
     signals: mpsc::Sender<Signal>,
     /// The model that a user selected; the next run uses it too.
     model: Mutex<Option<Choice>>,
@@ -91,11 +91,11 @@ impl Keeper {
         let _ = self.signal(Signal::HUP);
     }
 
-    fn signal(&self, signal: Signal) -> Result<(), Refused> {
+    fn signal(&self, signal: Signal) -> Result<(), OrderRefusal> {
         if !self.life.lock().runs {
-            return Err(Refused::Away);
+            return Err(OrderRefusal::Away);
         }
-        self.signals.try_send(signal).map_err(|_| Refused::Flooded)
+        self.signals.try_send(signal).map_err(|_| OrderRefusal::Flooded)
     }
 
     /// Runs the bot repeatedly until `stop`, or until its exit code says that a restart would fail the same way.
@@ -105,12 +105,13 @@ impl Keeper {
         args: &[String],
         birth: &Birth,
         mut asks: Asks,
-        (stop, now): (CancellationToken, CancellationToken),
+        stop: CancellationToken,
+        now: CancellationToken,
     ) -> u8 {
         let (mut pause, mut in_use) = (PAUSE, 0);
         loop {
             let begun = Instant::now();
-            let ended = match self.live(args, birth, &mut asks, (&stop, &now)).await {
+            let ended = match self.live(args, birth, &mut asks, &stop, &now).await {
                 Ok(ended) => ended,
                 Err(error) => {
                     eprintln!("the bot cannot be started: {error}");
@@ -143,7 +144,8 @@ impl Keeper {
         args: &[String],
         birth: &Birth,
         Asks { orders, signals }: &mut Asks,
-        (stop, now): (&CancellationToken, &CancellationToken),
+        stop: &CancellationToken,
+        now: &CancellationToken,
     ) -> std::io::Result<End> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut command = Command::new("/proc/self/exe");
@@ -189,14 +191,14 @@ impl Keeper {
     }
 
     /// Forwards orders and receives messages of the bot, until the bot disconnects.
-    async fn talk(&self, heard: &mut Heard, says: &mut Says, asks: &mut mpsc::Receiver<Asked>) {
+    async fn talk(&self, heard: &mut Heard, says: &mut Says, asks: &mut mpsc::Receiver<SentOrder>) {
         let (mut number, mut waiting) = (0, HashMap::new());
         loop {
             tokio::select! {
                 told = heard.next() => match told {
-                    Some(Told::Listens(address)) => drop(self.address.send_replace(Some(address))),
-                    Some(Told::Counted(counted)) => self.life.lock().now = counted,
-                    Some(Told::Done(number, result)) => {
+                    Some(BotReport::Listens(address)) => drop(self.address.send_replace(Some(address))),
+                    Some(BotReport::Counted(counted)) => self.life.lock().now = counted,
+                    Some(BotReport::Done(number, result)) => {
                         // The caller may have timed out.
                         let asker: Option<oneshot::Sender<_>> = waiting.remove(&number);
                         let _ = asker.map(|asker| asker.send(result));
@@ -238,13 +240,13 @@ const fn was_killed(ended: &End) -> bool {
 
 #[async_trait]
 impl BotProcess for Keeper {
-    async fn order(&self, order: BotOrder) -> Result<(), Refused> {
+    async fn order(&self, order: BotOrder) -> Result<(), OrderRefusal> {
         if self.address.borrow().is_none() {
-            return Err(Refused::Away);
+            return Err(OrderRefusal::Away);
         }
         let model = if let BotOrder::AskModel(model) = &order { Some(model.clone()) } else { None };
         let (asker, answer) = oneshot::channel();
-        self.asked.try_send((order, asker)).map_err(|_| Refused::Flooded)?;
+        self.asked.try_send((order, asker)).map_err(|_| OrderRefusal::Flooded)?;
         match timeout(ANSWERS_WITHIN, answer).await {
             Ok(Ok(result)) => {
                 if let Some(model) = model.filter(|_| result.is_ok()) {
@@ -252,11 +254,11 @@ impl BotProcess for Keeper {
                 }
                 result
             }
-            Ok(Err(_)) | Err(_) => Err(Refused::Away),
+            Ok(Err(_)) | Err(_) => Err(OrderRefusal::Away),
         }
     }
 
-    fn kill(&self) -> Result<(), Refused> {
+    fn kill(&self) -> Result<(), OrderRefusal> {
         self.signal(Signal::KILL)
     }
 

@@ -9,7 +9,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use playground::bot_process::Choice;
-use playground::bot_process::{BotOrder, Counted, Refused};
+use playground::bot_process::{BotOrder, Counted, OrderRefusal};
 
 /// The first line to the bot.
 #[derive(Clone, Serialize, Deserialize)]
@@ -40,11 +40,11 @@ pub(super) struct Order {
 /// A message of the bot.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Told {
+pub(super) enum BotReport {
     /// The address on which it listens.
     Listens(SocketAddr),
     /// The outcome of the order with this number.
-    Done(u64, Result<(), Refused>),
+    Done(u64, Result<(), OrderRefusal>),
     /// The counters since its start.
     Counted(Counted),
 }

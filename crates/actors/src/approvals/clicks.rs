@@ -5,7 +5,7 @@ use crate::desk::Desk;
 use crate::runtime::handle::Reply;
 use crate::runtime::supervisor::ActorContext;
 use domain::command::Callback;
-use domain::gate::{Click, Clicker, Decision, Gate, Refusal};
+use domain::gate::{ApprovalDecision, Click, ClickRefusal, Clicker, Gate};
 use domain::happening::{Bound, Happening, WorkShed};
 use domain::ids::Place;
 use domain::locale::Locale;
@@ -16,11 +16,11 @@ use domain::shed::Shed;
 /// A click, and the caller that receives its outcome in addition to the member who clicked.
 pub struct Clicked {
     pub(super) click: Click,
-    pub(super) reply: Option<Reply<Result<Decision, Refusal>>>,
+    pub(super) reply: Option<Reply<Result<ApprovalDecision, ClickRefusal>>>,
 }
 
 /// The outcome of a click: the decision, or the reason why there is none.
-pub(super) type Outcome = Result<Decision, Refusal>;
+pub(super) type Outcome = Result<ApprovalDecision, ClickRefusal>;
 
 impl Clicked {
     /// The member who clicked, for the log.
@@ -74,7 +74,7 @@ impl Approvals {
         let now = self.clock.now();
         let Some(open) = state.open.get_mut(&clicked.click.gate) else {
             // The state of an earlier process may not be loaded yet.
-            let why = if state.loaded { Refusal::Unknown } else { Refusal::NotRecorded };
+            let why = if state.loaded { ClickRefusal::Unknown } else { ClickRefusal::NotRecorded };
             return self.refuse(ctx, clicked, why, None);
         };
         match open.case.click(&clicked.click, now) {
@@ -91,7 +91,7 @@ impl Approvals {
         &self,
         ctx: &mut ActorContext<Approvals>,
         clicked: Clicked,
-        why: Refusal,
+        why: ClickRefusal,
         gate: Option<&Gate>,
     ) {
         let (id, by, place) = (&clicked.click.gate, clicked.by(), clicked.click.place.as_ref());
@@ -101,7 +101,7 @@ impl Approvals {
     }
 
     /// Responds that the click decided.
-    pub(super) fn confirm(&self, ctx: &mut ActorContext<Approvals>, clicked: Clicked, decision: Decision) {
+    pub(super) fn confirm(&self, ctx: &mut ActorContext<Approvals>, clicked: Clicked, decision: ApprovalDecision) {
         let text = words::taken(clicked.click.choice, clicked.locale()).to_owned();
         self.answer(ctx, clicked, Ok(decision), text);
     }

@@ -7,7 +7,7 @@ use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::OutboxMsg;
 use crate::runtime::supervisor::ActorContext;
 use domain::ending::Unposted;
-use domain::gate::{Decision, Gate, GateId};
+use domain::gate::{ApprovalDecision, Gate, GateId};
 use domain::happening::Happening;
 use domain::ids::MessageId;
 use domain::layout::lay_out;
@@ -83,7 +83,7 @@ impl Approvals {
             Err(Unasked::Never) => {
                 open.asking = AskState::Asked(None);
                 if open.case.decision.is_none() {
-                    let decision = open.case.decision.insert(Decision::NotAsked).clone();
+                    let decision = open.case.decision.insert(ApprovalDecision::NotAsked).clone();
                     self.record(ctx, open, decision, None);
                 }
             }
@@ -96,7 +96,7 @@ impl Approvals {
         ctx: &mut ActorContext<Approvals>,
         gate: &Gate,
         message: &MessageId,
-        decision: &Decision,
+        decision: &ApprovalDecision,
     ) {
         let outbox = self.ways.outboxes.of(&gate.place.door).clone();
         let (place, message) = (gate.place.clone(), message.clone());
@@ -110,7 +110,7 @@ impl Approvals {
 }
 
 /// The single message that shows a decision.
-fn shown(gate: &Gate, decision: &Decision) -> Piece {
+fn shown(gate: &Gate, decision: &ApprovalDecision) -> Piece {
     /// The length that every platform shows in one message.
     const DECIDED_CHARS: usize = 1_900;
     let pieces = lay_out(&words::decided(gate, decision), &Capabilities::text_only(DECIDED_CHARS));

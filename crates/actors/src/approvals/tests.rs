@@ -120,7 +120,7 @@ impl World {
     }
 
     /// Returns the next decision to record, and confirms the record.
-    async fn records(&mut self) -> Decision {
+    async fn records(&mut self) -> ApprovalDecision {
         loop {
             if let JournalMsg::Decided(decided, reply) = self.journal.next().await {
                 reply.send(true).unwrap();
@@ -139,7 +139,7 @@ impl World {
         None
     }
 
-    async fn decides(&self, click: Click) -> Result<Decision, Refusal> {
+    async fn decides(&self, click: Click) -> Result<ApprovalDecision, ClickRefusal> {
         let ask = |reply| ApprovalsMsg::Decide(Box::new(click), Some(reply));
         self.approvals.call(ask, LONG).await.unwrap()
     }
@@ -209,17 +209,17 @@ async fn what_cannot_be_posted_whole_counts_as_not_asked() {
     let mut world = world().await;
     world.ask(&gate("10"));
     world.posts().await.send(Err(Unposted::Rejected(Rejection::Content, "no files".to_owned()))).unwrap();
-    assert_eq!(world.records().await, Decision::NotAsked);
+    assert_eq!(world.records().await, ApprovalDecision::NotAsked);
 }
 
 #[tokio::test(start_paused = true)]
 async fn until_what_waits_is_known_nobody_is_told_that_there_is_nothing_to_decide() {
     let mut world = beginning(MemoryStore::new()).await;
     let reply = world.loads().await;
-    assert_eq!(world.decides(click(&gate("10"), "7", Choice::Once)).await, Err(Refusal::NotRecorded));
+    assert_eq!(world.decides(click(&gate("10"), "7", Choice::Once)).await, Err(ClickRefusal::NotRecorded));
     reply.send(Vec::new()).unwrap();
     settle().await;
-    assert_eq!(world.decides(click(&gate("10"), "7", Choice::Once)).await, Err(Refusal::Unknown));
+    assert_eq!(world.decides(click(&gate("10"), "7", Choice::Once)).await, Err(ClickRefusal::Unknown));
 }
 
 #[tokio::test(start_paused = true)]
@@ -250,7 +250,7 @@ async fn nobody_decided_in_time_and_the_place_of_the_question_says_so() {
     world.posts().await.send(Ok(posted())).unwrap();
     settle().await;
     tokio::time::sleep(Duration::from_millis(HOUR) + LOOK_EVERY).await;
-    assert_eq!(world.records().await, Decision::Expired);
+    assert_eq!(world.records().await, ApprovalDecision::Expired);
     assert!(world.rewrites().await.is_some_and(|piece| piece.text.contains("expired without a decision")));
-    assert_eq!(world.decides(click(&gate, "7", Choice::Once)).await, Err(Refusal::Unknown));
+    assert_eq!(world.decides(click(&gate, "7", Choice::Once)).await, Err(ClickRefusal::Unknown));
 }

@@ -25,7 +25,7 @@ use domain::notice::commands as words;
 use domain::outgoing::{Card, Field, File, Piece};
 use domain::overview::Usage;
 use domain::tool::access::Access;
-use domain::tool::catalogue::Entry;
+use domain::tool::catalogue::CatalogueEntry;
 use domain::tool::{OnBehalf, Source};
 use ports::{Facts, Write};
 use settings::edges::DirectMessages;
@@ -241,8 +241,9 @@ async fn visible_tools(parts: &CommandParts, command: &Command) -> String {
     let listed = move || {
         let standing = running.standing(&place.door, &caller.person, &caller.roles);
         let rules = Arc::clone(&running.tool_rules);
-        let access = Access::new(rules, caller.person.clone(), caller.roles.clone(), (place, parent), standing);
-        let of_category = |entry: &Entry| category.as_ref().is_none_or(|word| entry.tool.kind.as_str() == *word);
+        let access = Access::new(rules, caller.person.clone(), caller.roles.clone(), place, parent, standing);
+        let of_category =
+            |entry: &CatalogueEntry| category.as_ref().is_none_or(|word| entry.tool.kind.as_str() == *word);
         let sees = |tool: &str| now.catalogue.get(tool).is_some_and(|entry| access.sees(entry) && of_category(entry));
         let own = now.catalogue.entries().iter().filter(|entry| entry.tool.source == Source::BuiltIn);
         let own: Vec<String> = own.map(|entry| entry.name.to_string()).filter(|tool| sees(tool)).collect();

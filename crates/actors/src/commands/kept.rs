@@ -11,7 +11,7 @@ use crate::messages::journal::JournalMsg;
 use domain::command::Command;
 use domain::history::History;
 use domain::ids::Person;
-use domain::kept::{Conversation, Kept, Wiped};
+use domain::kept::{PersonData, StoredConversation, Wiped};
 use domain::keys;
 use domain::ledger;
 use domain::notice::commands as words;
@@ -123,7 +123,7 @@ async fn line_keys(parts: &CommandParts, session: &str, record: &str) -> Vec<Str
 
 /// Reads transcript lines in order, up to the limit of an export; then lines without a session record, if there is
 /// room.
-async fn read_lines(parts: &CommandParts, person: &Person, kept: &mut Kept) {
+async fn read_lines(parts: &CommandParts, person: &Person, kept: &mut PersonData) {
     let mut bytes = 0;
     let mut named = BTreeSet::new();
     for (session, record) in &kept.sessions {
@@ -167,25 +167,25 @@ async fn communities(parts: &CommandParts, command: &Command) -> BTreeSet<Option
     found
 }
 
-async fn find(parts: &CommandParts, command: &Command) -> Kept {
+async fn find(parts: &CommandParts, command: &Command) -> PersonData {
     let person = &command.caller.person;
     let store = &parts.store;
     let histories = keys::histories_of(person);
-    let mut kept = Kept {
+    let mut kept = PersonData {
         conversations: store
             .scan(&histories, LOOK_MAX)
             .await
             .into_iter()
             .map(|(key, stored)| {
                 let place = key.strip_prefix(&histories).unwrap_or_default().to_owned();
-                Conversation { key, place, history: readable(&stored) }
+                StoredConversation { key, place, history: readable(&stored) }
             })
             .collect(),
         aside: store.scan(&keys::quarantine(&histories), LOOK_MAX).await,
         facts: parts.facts.stored(person).await,
         audit: store.scan(&keys::audit_of(person), LOOK_MAX).await,
         sessions: store.scan(&keys::sessions::sessions_of(person), LOOK_MAX).await,
-        ..Kept::default()
+        ..PersonData::default()
     };
     let answers = keys::answers_of(person);
     for (index, _) in store.scan(&answers, LOOK_MAX).await {

@@ -23,6 +23,7 @@ use crate::services::allowances::Allowances;
 use crate::services::facts::FactKeeper;
 use crate::services::forgotten::Wished;
 use crate::services::in_flight::InFlight;
+use crate::services::shares::Shares;
 use crate::services::tool_use::ToolUse;
 use crate::services::toolbox::Toolbox;
 use crate::testing::log::Log;
@@ -139,7 +140,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
 impl World {
     fn offer(&self, turn: Turn) {
         self.router
-            .cast(ConversationsMsg::Offer(Box::new(Offered { turn: Arc::new(turn), again: false, resumed: None })))
+            .cast(ConversationsMsg::Offer(Box::new(OfferedTurn { turn: Arc::new(turn), again: false, resumed: None })))
             .unwrap();
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::entry::Entry;
+use super::entry::JournalEntry;
 use super::offering::may_have_acted;
 use super::{Journal, JournalEvent, JournalState};
 use crate::messages::approvals::ApprovalsMsg;
@@ -52,7 +52,7 @@ impl Journal {
                     self.abandon(state, turn, answer);
                 }
                 Ok(Custody::Open(OpenTurn { turn, answer: None, acted, parked: Some(parked), .. })) => {
-                    resumed.extend(self.take_up_waiting(state, Entry::that_waits(turn, acted, parked)));
+                    resumed.extend(self.take_up_waiting(state, JournalEntry::that_waits(turn, acted, parked)));
                 }
                 Ok(Custody::Open(OpenTurn { turn, answer, acted, refused, .. })) => {
                     let how = Resumed::Earlier { answered: answer.is_some() };
@@ -61,7 +61,7 @@ impl Journal {
                     if acted && answer.is_none() && self.in_flight.has(&id) {
                         // Only the journal restarted: the task still works on the turn and will report the answer.
                         self.taken(&turn, None, false);
-                        state.open.insert(id, Entry::of_earlier_life(turn, None, acted));
+                        state.open.insert(id, JournalEntry::of_earlier_life(turn, None, acted));
                         continue;
                     }
                     let late = self.clock.now().since(turn.at) > self.live.now().settings.catch_up.age;
@@ -75,7 +75,7 @@ impl Journal {
                         rate_limiter::close(&self.rate_limiter, &turn, None, answer);
                     }
                     resumed.push(id.clone());
-                    let mut entry = Entry::of_earlier_life(turn, answer, acted);
+                    let mut entry = JournalEntry::of_earlier_life(turn, answer, acted);
                     entry.refused = refused;
                     self.take_over(&mut entry);
                     state.open.insert(id, entry);
@@ -106,7 +106,7 @@ impl Journal {
 
     /// Records an answer again if another process may own its turn; the answer is posted once the store accepts the
     /// record.
-    fn take_over(&self, entry: &mut Entry) {
+    fn take_over(&self, entry: &mut JournalEntry) {
         if self.turns.is_shared() && entry.answer().is_some() {
             self.record_answer(entry);
         }
@@ -118,7 +118,7 @@ impl Journal {
     }
 
     /// Takes up a turn that is parked, or continues after a decision. Returns its id if there is work to do now.
-    fn take_up_waiting(&self, state: &mut JournalState, entry: Entry) -> Option<TurnId> {
+    fn take_up_waiting(&self, state: &mut JournalState, entry: JournalEntry) -> Option<TurnId> {
         let id = entry.turn.id.clone();
         self.taken(&entry.turn, None, false);
         if entry.acted && self.in_flight.has(&id) {
@@ -133,7 +133,7 @@ impl Journal {
             self.answered(state, &id, answer);
             return None;
         }
-        if let Some(waiting) = state.open.get(&id).and_then(Entry::waits_for) {
+        if let Some(waiting) = state.open.get(&id).and_then(JournalEntry::waits_for) {
             // If approvals has the gate, it ignores this message. If approvals refuses the message, it asks the
             // journal for all parked turns later.
             self.approvals.tell(ApprovalsMsg::Ask(Box::new(waiting)));

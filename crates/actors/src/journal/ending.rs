@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::entry::{Entry, Stage, Visible, open_turn};
+use super::entry::{JournalEntry, Stage, Visible, open_turn};
 use super::offering::may_have_acted;
 use super::{Journal, JournalState, memory};
 use crate::messages::clearance;
@@ -13,7 +13,7 @@ use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::{Delivery, OutboxMsg};
 use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::rate_limiter;
-use domain::delivery::{Form, Refusals};
+use domain::delivery::{Form, RefusalRecord};
 use domain::ending::{Dropped, Ending, Unposted};
 use domain::happening::{Happening, TurnPosted};
 use domain::ids::{self, MessageId, Timestamp, TurnId};
@@ -34,7 +34,7 @@ fn silent(turn: &Turn, answer: &Answer) -> Option<Dropped> {
 }
 
 /// Returns the last-resort answer to a turn: an apology.
-pub(super) fn gave_up(entry: &Entry) -> Answer {
+pub(super) fn gave_up(entry: &JournalEntry) -> Answer {
     if entry.may_have_acted() {
         return may_have_acted(&entry.turn);
     }
@@ -87,7 +87,7 @@ impl Journal {
 
     /// Records the answer of a turn. If another process may own the turn, the answer is posted after the store accepts
     /// the record.
-    pub(super) fn record_answer(&self, entry: &mut Entry) {
+    pub(super) fn record_answer(&self, entry: &mut JournalEntry) {
         let kept = clearance::shared(self.turns.answered(&open_turn(entry)));
         entry.clearance = self.clearance(&entry.turn, kept);
     }
@@ -97,7 +97,7 @@ impl Journal {
     pub(super) fn refused(&self, state: &mut JournalState, id: &TurnId, many: u32, since: Duration) {
         let Some(entry) = state.open.get_mut(id).filter(|entry| entry.answer().is_some()) else { return };
         let since = Timestamp(self.clock.now().0.saturating_sub(ids::millis(since)));
-        let known = entry.refused.get_or_insert(Refusals { many: 0, since });
+        let known = entry.refused.get_or_insert(RefusalRecord { many: 0, since });
         if many >= known.many.saturating_mul(2) {
             known.many = many;
             drop(self.turns.update(&open_turn(entry), Pace::Gathered));
@@ -179,7 +179,7 @@ impl Journal {
     pub(super) fn close(
         &self,
         state: &mut JournalState,
-        entry: &Entry,
+        entry: &JournalEntry,
         posted: Vec<MessageId>,
         mut writes: Vec<Write>,
         unanswered: Option<Dropped>,
@@ -203,7 +203,7 @@ impl Journal {
 
     /// Ends a turn without an answer, and notifies the actors that may hold it.
     pub(super) fn withdraw(&self, state: &mut JournalState, id: &TurnId, why: Dropped) {
-        let Some(Entry { turn, visible, parked, .. }) = self.drop_turn(state, id, why) else { return };
+        let Some(JournalEntry { turn, visible, parked, .. }) = self.drop_turn(state, id, why) else { return };
         let shown = visible == Visible::Perhaps || parked.is_some();
         let (place, perhaps) = (turn.place.clone(), shown && turn.trigger.has_message());
         // A limiter or outbox that is down holds nothing of the turn. If a full outbox refuses this, the platform
@@ -218,12 +218,12 @@ impl Journal {
         if let Some(answer) = &answer {
             rate_limiter::close(&self.rate_limiter, &turn, None, answer);
         }
-        let entry = Entry::of_earlier_life(turn, answer, false);
+        let entry = JournalEntry::of_earlier_life(turn, answer, false);
         self.close(state, &entry, Vec::new(), Vec::new(), Some(Dropped::NotRepeated));
     }
 
     /// Ends a turn without an answer.
-    pub(super) fn drop_turn(&self, state: &mut JournalState, id: &TurnId, why: Dropped) -> Option<Entry> {
+    pub(super) fn drop_turn(&self, state: &mut JournalState, id: &TurnId, why: Dropped) -> Option<JournalEntry> {
         let entry = state.open.remove(id)?;
         self.account.tell(&Happening::TurnDropped { turn: &entry.turn, why, took: entry.taken.elapsed() });
         self.close(state, &entry, Vec::new(), Vec::new(), Some(why));

@@ -9,13 +9,13 @@ use tokio::time::Instant;
 use crate::messages::approvals::Waiting;
 use crate::messages::clearance::Clearance;
 use crate::runtime::handle::{Refused, Reply};
-use domain::delivery::{BESIDE_AFTER, Refusals};
+use domain::delivery::{BESIDE_AFTER, RefusalRecord};
 use domain::gate::Parked;
 use domain::ids::TurnId;
 use domain::turn::{Answer, OpenTurn, Turn};
 
 /// A turn that is not closed.
-pub(super) struct Entry {
+pub(super) struct JournalEntry {
     pub turn: Arc<Turn>,
     pub stage: Stage,
     /// The time at which this journal took the turn since its start.
@@ -30,7 +30,7 @@ pub(super) struct Entry {
     /// True if a tool with side effects may have run for it. Such a turn is not offered a second time.
     pub acted: bool,
     /// The platform's refusals of its answer so far.
-    pub refused: Option<Refusals>,
+    pub refused: Option<RefusalRecord>,
     /// Granted once the store has accepted the record of its answer, or of its recovery with an answer.
     pub clearance: Clearance,
     /// The result of the last hand-over. If the receiver was down or full, the next sweep repeats it.
@@ -81,7 +81,7 @@ pub(super) enum Stage {
     },
 }
 
-impl Entry {
+impl JournalEntry {
     /// Creates the entry of a turn accepted now.
     pub(super) fn new(turn: Arc<Turn>, answer: Option<Answer>, permit: OwnedSemaphorePermit) -> Self {
         Self { permit: Some(permit), ..Self::taken(turn, answer) }
@@ -166,14 +166,14 @@ impl Entry {
 }
 
 /// Returns the ids in the order of the questions, because lanes and places keep the order in which turns arrive.
-pub(super) fn oldest_first<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<TurnId> {
+pub(super) fn oldest_first<'a>(entries: impl Iterator<Item = &'a JournalEntry>) -> Vec<TurnId> {
     let mut turns: Vec<&Turn> = entries.map(|entry| &*entry.turn).collect();
     turns.sort_by(|one, other| (one.at, &one.id).cmp(&(other.at, &other.id)));
     turns.into_iter().map(|turn| turn.id.clone()).collect()
 }
 
 /// Returns the record of an open turn.
-pub(super) fn open_turn(entry: &Entry) -> OpenTurn {
+pub(super) fn open_turn(entry: &JournalEntry) -> OpenTurn {
     let answer = entry.answer().cloned();
     let parked = entry.parked.clone().filter(|_| answer.is_none());
     OpenTurn { turn: entry.turn.clone(), answer, acted: entry.acted, parked, refused: entry.refused }

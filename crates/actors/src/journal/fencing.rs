@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::entry::{Entry, oldest_first};
+use super::entry::{JournalEntry, oldest_first};
 use super::{Journal, JournalEvent, JournalState};
 use crate::messages::clearance::{Clearance, SharedKept};
 use crate::messages::outbox::OutboxMsg;
@@ -48,7 +48,7 @@ impl Journal {
     }
 
     fn drop_fenced(&self, state: &mut JournalState, id: &TurnId) {
-        let Some(Entry { turn, .. }) = state.open.remove(id) else { return };
+        let Some(JournalEntry { turn, .. }) = state.open.remove(id) else { return };
         self.account.tell(&Happening::TurnFenced(&turn));
         self.account.tell(&Happening::TurnClosed(&turn, Some(Dropped::Fenced)));
         // If the outbox refuses this, it holds nothing of the turn.

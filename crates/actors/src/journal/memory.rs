@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::JournalState;
-use super::entry::{Entry, Stage};
+use super::entry::{JournalEntry, Stage};
 use crate::services::forgotten::Saving;
 use domain::ids::{MessageId, Person, Timestamp, TurnId};
 use domain::keys;
@@ -13,7 +13,7 @@ use ports::Write;
 
 /// Returns the index writes that map our messages to their exchange, and the member to their exchanges. Returns none
 /// if the member asked to be forgotten. Entries expire after `ttl`; zero selects the default bound.
-pub(super) fn index(entry: &Entry, saving: &Saving<'_>, posted: &[MessageId], ttl: Duration) -> Vec<Write> {
+pub(super) fn index(entry: &JournalEntry, saving: &Saving<'_>, posted: &[MessageId], ttl: Duration) -> Vec<Write> {
     let Some(exchange) = entry.answer().and_then(|answer| answer.exchange.as_ref()) else { return Vec::new() };
     let unwanted = entry.turn.policy.history == HistoryScope::Forgotten || saving.covers(&entry.turn);
     let Some(value) = serde_json::to_string(exchange).ok().filter(|_| !unwanted) else { return Vec::new() };
@@ -29,7 +29,7 @@ pub(super) fn index(entry: &Entry, saving: &Saving<'_>, posted: &[MessageId], tt
 /// Keeps nothing that this member asked up to `cut`, also after a restart. Returns the affected turns, whose records
 /// must be written.
 pub(super) fn forget(state: &mut JournalState, person: &Person, cut: Timestamp) -> Vec<TurnId> {
-    let concerned = |entry: &&mut Entry| entry.turn.person == *person && entry.turn.at <= cut;
+    let concerned = |entry: &&mut JournalEntry| entry.turn.person == *person && entry.turn.at <= cut;
     let forgotten = state.open.values_mut().filter(concerned).map(|entry| {
         Arc::make_mut(&mut entry.turn).policy.history = HistoryScope::Forgotten;
         if let Stage::Answered { answer, .. } = &mut entry.stage {

@@ -6,14 +6,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::ending::gave_up;
-use super::entry::{Entry, HandOver, Stage, Visible, oldest_first};
+use super::entry::{HandOver, JournalEntry, Stage, Visible, oldest_first};
 use super::{Journal, JournalState, Recovered};
-use crate::messages::conversations::{ConversationsMsg, Offered};
+use crate::messages::conversations::{ConversationsMsg, OfferedTurn};
 use crate::messages::outbox::{NONCE_TRUST, OutboxMsg, Rescue};
 use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::rate_limiter;
-use crate::tree::{ActorKind, Scope};
-use domain::delivery::Refusals;
+use crate::tree::{HeldTurns, Scope};
+use domain::delivery::RefusalRecord;
 use domain::ending::{Dropped, Ending};
 use domain::happening::{Happening, Resumed};
 use domain::ids::TurnId;
@@ -64,7 +64,7 @@ impl Journal {
                     // If the limiter refuses this, it does not count this part.
                     self.rate_limiter.tell(RateLimiterMsg::GoesOn(rate_limiter::part(turn, parked)));
                 }
-                let offered = Offered { turn: turn.clone(), again, resumed: entry.parked.clone() };
+                let offered = OfferedTurn { turn: turn.clone(), again, resumed: entry.parked.clone() };
                 let offer = ConversationsMsg::Offer(Box::new(offered));
                 entry.hand_over = HandOver::of(&self.conversations.cast(offer));
                 *offers += u32::from(entry.hand_over == HandOver::Taken);
@@ -72,7 +72,7 @@ impl Journal {
             // A neighbour that is down gets the turn when its supervisor reports the restart, or, before its first
             // start, at the next sweep.
             Stage::Open { offers } => {
-                let offered = Offered { turn: turn.clone(), again: again || *offers > 0, resumed: None };
+                let offered = OfferedTurn { turn: turn.clone(), again: again || *offers > 0, resumed: None };
                 entry.hand_over = HandOver::of(&self.rate_limiter.cast(RateLimiterMsg::Admit(Box::new(offered))));
                 *offers += u32::from(entry.hand_over == HandOver::Taken);
             }
@@ -125,7 +125,7 @@ impl Journal {
     }
 
     /// Returns the recorded refusals, with their start on the clock of this process.
-    fn refused_before(&self, Refusals { many, since }: Refusals) -> (u32, Instant) {
+    fn refused_before(&self, RefusalRecord { many, since }: RefusalRecord) -> (u32, Instant) {
         let now = Instant::now();
         (many, now.checked_sub(self.clock.now().since(since)).unwrap_or(now))
     }
@@ -138,40 +138,16 @@ impl Journal {
             Scope::Door(door) => turn.id.door == *door,
             Scope::Place(place) => turn.place == *place,
         };
-        let answered = match recovered.kind {
-            ActorKind::Outbox => true,
-            ActorKind::RateLimiter | ActorKind::Conversations | ActorKind::Conversation => false,
-            ActorKind::Root
-            | ActorKind::Ops
-            | ActorKind::Listener
-            | ActorKind::Journal
-            | ActorKind::RestrictionSweeper
-            | ActorKind::Tools
-            | ActorKind::ToolCache
-            | ActorKind::Approvals
-            | ActorKind::Providers
-            | ActorKind::Mcp
-            | ActorKind::LlmDispatcher
-            | ActorKind::PresenceScheduler
-            | ActorKind::Commands
-            | ActorKind::Reporter
-            | ActorKind::Timers
-            | ActorKind::ConfigWatcher
-            | ActorKind::Gateway
-            | ActorKind::Source
-            | ActorKind::Discord
-            | ActorKind::IdentifyQueue
-            | ActorKind::Shard => return,
-        };
+        let answered = recovered.held == HeldTurns::Answered;
         if answered {
             // Drafts of unanswered turns may be visible in their channels, and the new outbox has no record of them.
             let drafted = state.open.values_mut().filter(|entry| concerns(&entry.turn));
             drafted.for_each(|entry| entry.visible = Visible::Perhaps);
         }
         // The limiter released an acting turn earlier: the conversation still works on it.
-        let elsewhere = |entry: &Entry| entry.acted && recovered.kind == ActorKind::RateLimiter;
-        let waits = |entry: &Entry| matches!(entry.stage, Stage::Parked);
-        let concerned = |entry: &&Entry| {
+        let elsewhere = |entry: &JournalEntry| entry.acted && recovered.held == HeldTurns::Unadmitted;
+        let waits = |entry: &JournalEntry| matches!(entry.stage, Stage::Parked);
+        let concerned = |entry: &&JournalEntry| {
             entry.answer().is_some() == answered && concerns(&entry.turn) && !elsewhere(entry) && !waits(entry)
         };
         for id in oldest_first(state.open.values().filter(concerned)) {
@@ -183,7 +159,7 @@ impl Journal {
     /// Offers every turn again that has no running task and no pending decision. An actor that holds a turn ignores
     /// the offer.
     pub(super) fn offer_idle(&self, state: &mut JournalState) {
-        let idle = |entry: &&Entry| !matches!(entry.stage, Stage::Parked) && !self.in_flight.has(&entry.turn.id);
+        let idle = |entry: &&JournalEntry| !matches!(entry.stage, Stage::Parked) && !self.in_flight.has(&entry.turn.id);
         for id in oldest_first(state.open.values().filter(idle)) {
             self.account.tell(&Happening::TurnResumed(&id, Resumed::OfferedAgain));
             self.offer(state, &id);
@@ -198,7 +174,7 @@ impl Journal {
         let turn = &self.live.now().settings.turn;
         let bound = turn.queue + turn.deadline + GRACE;
         // A turn whose model is writing is in flight and on time; `turn.longest` bounds it.
-        let late = |entry: &&Entry| {
+        let late = |entry: &&JournalEntry| {
             matches!(entry.stage, Stage::Open { .. })
                 && entry.since.elapsed() > bound
                 && !self.in_flight.is_in_time(&entry.turn.id)

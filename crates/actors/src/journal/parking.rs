@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::entry::{Entry, HandOver, Stage, Visible, oldest_first, open_turn};
+use super::entry::{HandOver, JournalEntry, Stage, Visible, oldest_first, open_turn};
 use super::offering::may_have_acted;
 use super::{Journal, JournalEvent, JournalState};
 use crate::messages::approvals::{ApprovalsMsg, Waiting};
@@ -20,13 +20,13 @@ use crate::rate_limiter;
 use crate::runtime::handle::Reply;
 use crate::runtime::supervisor::ActorContext;
 use domain::ending::Ending;
-use domain::gate::{Case, Decision, Gate, GateId, OPEN_MAX, OWN_MAX, Parked};
+use domain::gate::{ApprovalDecision, Case, Gate, GateId, OPEN_MAX, OWN_MAX, Parked};
 use domain::happening::{Happening, Resumed};
 use domain::ids::{MessageId, Person, TurnId};
 use domain::keys;
 use domain::notice;
 use domain::turn::Answer;
-use ports::{Kept, Pace, Write};
+use ports::{Pace, Write, WriteOutcome};
 
 /// The time after its expiry at which the journal itself closes a gate that approvals left undecided.
 const OVERDUE: Duration = Duration::from_secs(60);
@@ -86,10 +86,10 @@ impl Journal {
     pub(super) fn parked(&self, ctx: &mut ActorContext<Journal>, state: &mut JournalState, parked: ParkedNow) {
         let ParkedNow { turn, gate, asks } = parked;
         if !asks {
-            let decided = Decided { turn, gate, decision: Decision::NotAsked };
+            let decided = Decided { turn, gate, decision: ApprovalDecision::NotAsked };
             return self.decided(ctx, state, decided, None);
         }
-        let waiting = state.open.get(&turn).and_then(Entry::waits_for);
+        let waiting = state.open.get(&turn).and_then(JournalEntry::waits_for);
         if let Some(waiting) = waiting.filter(|waiting| waiting.gate.id == gate) {
             // If approvals refuses this, it asks the journal for all parked turns when it restarts or has room.
             self.approvals.tell(ApprovalsMsg::Ask(Box::new(waiting)));
@@ -105,7 +105,7 @@ impl Journal {
         reply: Option<Reply<bool>>,
     ) {
         let Decided { turn: id, gate, decision } = decided;
-        let waits = |entry: &&mut Entry| entry.waits_for().is_some_and(|waiting| waiting.gate.id == gate);
+        let waits = |entry: &&mut JournalEntry| entry.waits_for().is_some_and(|waiting| waiting.gate.id == gate);
         let Some(entry) = state.open.get_mut(&id).filter(waits) else {
             // The caller may have stopped waiting.
             let _ = reply.map(|reply| reply.send(false));
@@ -121,7 +121,7 @@ impl Journal {
         let kept = self.turns.update(&open_turn(entry), Pace::Now);
         self.account.tell(&Happening::TurnResumed(&id, Resumed::Decided));
         ctx.background(async move {
-            let decided = kept.await != Kept::Fenced;
+            let decided = kept.await != WriteOutcome::Fenced;
             // The caller may have stopped waiting.
             let _ = reply.map(|reply| reply.send(decided));
         });
@@ -153,15 +153,15 @@ impl Journal {
     pub(super) fn close_overdue(&self, ctx: &mut ActorContext<Journal>, state: &mut JournalState) {
         let now = self.clock.now();
         let overdue = |gate: &Gate| now.since(gate.expires_at) > OVERDUE;
-        let waiting = state.open.values().filter_map(Entry::waits_for).filter(|waiting| overdue(&waiting.gate));
+        let waiting = state.open.values().filter_map(JournalEntry::waits_for).filter(|waiting| overdue(&waiting.gate));
         let ids: Vec<(TurnId, GateId)> = waiting.map(|waiting| (waiting.gate.turn, waiting.gate.id)).collect();
         for (turn, gate) in ids {
-            self.decided(ctx, state, Decided { turn, gate, decision: Decision::Expired }, None);
+            self.decided(ctx, state, Decided { turn, gate, decision: ApprovalDecision::Expired }, None);
         }
     }
 
     /// Withdraws the request of an ended turn, and deletes its stored messages.
-    pub(super) fn unpark(&self, entry: &Entry, writes: &mut Vec<Write>) {
+    pub(super) fn unpark(&self, entry: &JournalEntry, writes: &mut Vec<Write>) {
         if entry.parked.is_some() {
             writes.push(Write::Delete { key: keys::parked(&entry.turn.id) });
         }
@@ -169,16 +169,16 @@ impl Journal {
     }
 
     /// Withdraws the pending request of this turn, if there is one.
-    pub(super) fn gone(&self, entry: &Entry) {
+    pub(super) fn gone(&self, entry: &JournalEntry) {
         if let Some(waiting) = entry.waits_for() {
-            self.account.tell(&Happening::TurnDecided(&waiting.gate, &Decision::Withdrawn));
+            self.account.tell(&Happening::TurnDecided(&waiting.gate, &ApprovalDecision::Withdrawn));
             // If approvals refuses this, it learns of the end from the journal's reply to a decision.
             self.approvals.tell(ApprovalsMsg::Gone(Box::new(waiting)));
         }
     }
 
     /// Returns the answer to a recovered turn that was parked, or about to continue, if it is now too old to continue.
-    pub(super) fn too_late(&self, entry: &Entry) -> Option<Answer> {
+    pub(super) fn too_late(&self, entry: &JournalEntry) -> Option<Answer> {
         let parked = entry.parked.as_ref()?;
         let late = self.clock.now().since(parked.case.gate.expires_at) > self.live.now().settings.catch_up.age;
         let interrupted = || entry.turn.apology(notice::interrupted(entry.turn.locale()), Ending::Interrupted);

@@ -17,8 +17,8 @@ use crate::observation::turn_events::TurnEvents;
 use crate::runtime::handle::CallError;
 use crate::testing::log::Log;
 use crate::testing::{DOOR, Inbox, LEAF, Stage, Tree, answer, at, message, place, row, settle, turn, turn_id, usual};
-use crate::tree::ActorKind;
 use crate::tree::Scope;
+use crate::tree::{ActorKind, HeldTurns, TREE};
 use domain::completion::Usage;
 use domain::delivery::Form;
 use domain::ending::{Dropped, Ending, ModelErrorKind, OverLimit, Unposted};
@@ -158,7 +158,8 @@ impl World {
     }
 
     fn recovered(&self, kind: ActorKind, scope: Scope) {
-        self.journal.cast(JournalMsg::ActorRecovered(Recovered { kind, scope })).unwrap();
+        let held = TREE.find(kind).and_then(|row| row.holds).unwrap();
+        self.journal.cast(JournalMsg::ActorRecovered(Recovered { held, scope })).unwrap();
     }
 
     fn answered(&self, turn: &Turn, text: &str) {
@@ -468,7 +469,6 @@ async fn recovered_actors_are_offered_what_they_may_have_held_and_nobody_else() 
     while world.rate_limiter.now().await.is_some() || world.outbox.now().await.is_some() {}
     let recovered = |kind, scope| world.recovered(kind, scope);
     recovered(ActorKind::Conversation, Scope::Place(place("43")));
-    recovered(ActorKind::Gateway, Scope::One);
     assert_eq!(world.offered().await.as_deref(), Some("11"));
     assert_eq!(world.offered().await, None);
     world.recovered(ActorKind::Conversations, Scope::One);
@@ -717,7 +717,7 @@ async fn a_turn_that_nobody_heard_is_offered_again() {
 #[test]
 fn what_comes_before_the_records_waits_in_order_and_within_a_bound() {
     let mut phase = Phase::Loading { early: Vec::new() };
-    let recovered = Recovered { kind: ActorKind::Conversations, scope: Scope::One };
+    let recovered = Recovered { held: HeldTurns::Unanswered, scope: Scope::One };
     assert!(phase.defer(JournalMsg::ActorRecovered(recovered), &Account::default()).is_none());
     for id in 0..EARLY_MAX + 2 {
         assert!(phase.defer(JournalMsg::Cancel(turn_id(&id.to_string())), &Account::default()).is_none());

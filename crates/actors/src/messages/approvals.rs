@@ -2,7 +2,7 @@
 
 use crate::runtime::handle::Reply;
 use domain::gate::allowance::Allowance;
-use domain::gate::{Click, Decision, Gate, Refusal};
+use domain::gate::{ApprovalDecision, Click, ClickRefusal, Gate};
 use domain::ids::{MessageId, Person};
 
 /// The messages that approvals handles.
@@ -13,7 +13,7 @@ pub enum ApprovalsMsg {
     Gone(Box<Waiting>),
     /// From the gateway: a member decides. The member is answered, and the journal receives the decision that holds.
     /// The reply, if any, carries the outcome.
-    Decide(Box<Click>, Option<Reply<Result<Decision, Refusal>>>),
+    Decide(Box<Click>, Option<Reply<Result<ApprovalDecision, ClickRefusal>>>),
     /// From commands: returns all pending decisions, the first to expire first.
     List(Reply<Vec<Gate>>),
     /// From commands: revokes allowances. The reply is their number, sent when the revocation is durable.

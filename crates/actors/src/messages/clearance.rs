@@ -6,10 +6,10 @@ use futures_util::future::{BoxFuture, Shared};
 use tokio::sync::watch;
 
 use domain::ownership::Range;
-use ports::Kept;
+use ports::WriteOutcome;
 
 /// The outcome of a write about a turn, shared by several tasks.
-pub type SharedKept = Shared<BoxFuture<'static, Kept>>;
+pub type SharedKept = Shared<BoxFuture<'static, WriteOutcome>>;
 
 /// Permission to post an answer. The default is always granted, for turns that no other process can own.
 #[derive(Clone, Default)]
@@ -30,7 +30,7 @@ impl Clearance {
     /// true also while the store cannot determine the owner.
     pub async fn is_given(&self) -> bool {
         let accepted = match &self.record {
-            Some(record) => record.clone().await != Kept::Fenced,
+            Some(record) => record.clone().await != WriteOutcome::Fenced,
             None => true,
         };
         accepted && !self.is_lost()
@@ -43,6 +43,6 @@ impl Clearance {
 }
 
 /// Makes the outcome of a write available to several tasks.
-pub fn shared(kept: BoxFuture<'static, Kept>) -> SharedKept {
+pub fn shared(kept: BoxFuture<'static, WriteOutcome>) -> SharedKept {
     kept.shared()
 }

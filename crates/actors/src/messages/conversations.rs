@@ -12,7 +12,7 @@ use domain::turn::Turn;
 /// The messages that the router handles.
 pub enum ConversationsMsg {
     /// From the journal: offers a turn. Idempotent by the turn's id.
-    Offer(Box<Offered>),
+    Offer(Box<OfferedTurn>),
     /// Cancels a turn whose trigger was deleted.
     Cancel(Place, TurnId),
     /// A conversation is idle. The number is the count of messages that it had handled at that time.
@@ -23,7 +23,7 @@ pub enum ConversationsMsg {
 
 /// A turn offered for an answer.
 #[derive(Clone)]
-pub struct Offered {
+pub struct OfferedTurn {
     /// The turn.
     pub turn: Arc<Turn>,
     /// True for any offer after the first: the channel may already contain parts of an answer.
@@ -32,7 +32,7 @@ pub struct Offered {
     pub resumed: Option<Box<Parked>>,
 }
 
-impl Offered {
+impl OfferedTurn {
     /// Returns the report to the journal for a turn that repeatedly failed an actor on its way. Its member gets the
     /// same apology as for a turn that exceeded the maximum number of offers.
     pub(crate) fn given_up(&self) -> JournalMsg {

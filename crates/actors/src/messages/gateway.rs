@@ -2,7 +2,7 @@
 
 use crate::messages::receipt::Receipt;
 use crate::runtime::handle::Reply;
-use domain::gate::{Click, Decision, Refusal};
+use domain::gate::{ApprovalDecision, Click, ClickRefusal};
 use domain::ids::Person;
 use domain::incoming::Incoming;
 
@@ -12,5 +12,5 @@ pub enum GatewayMsg {
     /// stored or needs no owner.
     Received(Box<Incoming>, Person, Receipt),
     /// From a door with direct requests: a member decides about a pending call. The reply carries the outcome.
-    Decide(Box<Click>, Reply<Result<Decision, Refusal>>),
+    Decide(Box<Click>, Reply<Result<ApprovalDecision, ClickRefusal>>),
 }

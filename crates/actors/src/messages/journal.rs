@@ -9,9 +9,9 @@ use super::approvals::Waiting;
 use super::outbox::Delivery;
 use crate::messages::receipt::Receipt;
 use crate::runtime::handle::Reply;
-use crate::tree::{ActorKind, Scope};
+use crate::tree::{HeldTurns, Scope};
 use domain::ending::{Dropped, Unposted};
-use domain::gate::{Decision, Gate, GateId};
+use domain::gate::{ApprovalDecision, Gate, GateId};
 use domain::ids::{MessageId, Person, Timestamp, TurnId};
 use domain::turn::{Answer, Effort, Turn};
 
@@ -94,14 +94,14 @@ pub struct Decided {
     /// The gate of the decision.
     pub gate: GateId,
     /// The decision.
-    pub decision: Decision,
+    pub decision: ApprovalDecision,
 }
 
-/// A failed actor, after it was restarted or given up.
+/// A failed actor that may have held turns, after it was restarted or given up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovered {
-    /// The kind of actor.
-    pub kind: ActorKind,
+    /// The turns that it may have held.
+    pub held: HeldTurns,
     /// Identifies the actor among those of its kind.
     pub scope: Scope,
 }

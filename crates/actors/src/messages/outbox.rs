@@ -82,7 +82,7 @@ pub enum OutboxMsg {
         until: Deadline,
     },
     /// The answer of a turn is being streamed, and there is text to show. Sent again while the text grows.
-    Draft(Draft),
+    Draft(TurnDraft),
     /// A turn stopped thinking.
     Quiet(Place, TurnId),
     /// The turn stopped writing without an answer: its draft stays as it is.
@@ -124,7 +124,7 @@ pub struct Rescue {
 
 /// A turn with text to show.
 #[derive(Clone)]
-pub struct Draft {
+pub struct TurnDraft {
     /// The turn.
     pub turn: TurnId,
     /// The place of the draft.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::conversations::Offered;
+use super::conversations::OfferedTurn;
 use crate::runtime::handle::Reply;
 use domain::ids::{Person, Place};
 use domain::limits::Standing;
@@ -12,7 +12,7 @@ use domain::turn::{Effort, Turn};
 pub enum RateLimiterMsg {
     /// From the journal: offers a turn. Idempotent by the turn's id. The limiter passes it to conversations, or returns
     /// it as refused.
-    Admit(Box<Offered>),
+    Admit(Box<OfferedTurn>),
     /// A turn resumes after a decision. Its further use is counted under its own id, the id of the part that follows;
     /// it is never refused. Idempotent.
     GoesOn(Arc<Turn>),

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use crate::runtime::blocking::blocking;
 use crate::services::forgotten::Forgotten;
 use crate::services::running::Live;
-use domain::audit::{AuditLine, LINES_MAX, Wanted};
+use domain::audit::{AuditFilter, AuditLine, LINES_MAX};
 use domain::counter::Counter;
 use domain::ids::Timestamp;
 use domain::keys;
@@ -105,13 +105,13 @@ impl Audit {
 
 #[async_trait]
 impl AuditLog for Audit {
-    async fn lines(&self, wanted: &Wanted) -> Vec<String> {
+    async fn lines(&self, wanted: &AuditFilter) -> Vec<String> {
         lines(&*self.store, wanted).await
     }
 }
 
 /// Returns the lines that match the filter, oldest first, each as one JSON object.
-pub async fn lines(store: &dyn Store, wanted: &Wanted) -> Vec<String> {
+pub async fn lines(store: &dyn Store, wanted: &AuditFilter) -> Vec<String> {
     let (stored, wanted) = (store.scan(keys::AUDIT_PREFIX, READ_MAX).await, wanted.clone());
     blocking(move || {
         let mut found: Vec<((Timestamp, u8), String)> = Vec::new();
@@ -128,7 +128,7 @@ pub async fn lines(store: &dyn Store, wanted: &Wanted) -> Vec<String> {
 /// Returns the lines that match the filter, in any order, mapped by `of`.
 pub(crate) async fn read<T: Send + 'static>(
     store: &dyn Store,
-    wanted: &Wanted,
+    wanted: &AuditFilter,
     of: impl FnOnce(Vec<AuditLine>) -> T + Send + 'static,
 ) -> T {
     let (stored, wanted) = (store.scan(keys::AUDIT_PREFIX, READ_MAX).await, wanted.clone());
@@ -178,16 +178,16 @@ mod tests {
         for (who, call, after) in [("8", 1, 20), ("7", 1, 10), ("7", 2, 30)] {
             kept.note(called(who, call, after), BEGINNING);
         }
-        let told = kept.lines(&Wanted::default()).await;
+        let told = kept.lines(&AuditFilter::default()).await;
         let people: Vec<_> =
             told.iter().map(|line| serde_json::from_str::<AuditLine>(line).unwrap().person.id).collect();
         assert_eq!(people, ["7", "8", "7"]);
         assert!(told.iter().all(|line| !line.contains("arguments")), "{told:?}");
-        let own = Wanted { member: Some("8".to_owned()), ..Wanted::default() };
+        let own = AuditFilter { member: Some("8".to_owned()), ..AuditFilter::default() };
         assert_eq!(kept.lines(&own).await.len(), 1);
         let (_, open) = audit(&[("LOG_CONTENT", "true")]);
         open.note(called("7", 1, 0), BEGINNING);
-        assert!(open.lines(&Wanted::default()).await[0].contains("arguments"));
+        assert!(open.lines(&AuditFilter::default()).await[0].contains("arguments"));
     }
 
     #[tokio::test(start_paused = true)]
@@ -199,10 +199,10 @@ mod tests {
         kept.note(called("7", 2, 0), BEGINNING);
         let decided = AuditEvent::Withdrawn { allowance: "ab".to_owned() };
         kept.note(AuditLine { event: decided, ..called("7", 3, 0) }, BEGINNING);
-        assert_eq!(kept.lines(&Wanted::default()).await.len(), 2, "what was decided still finds room");
+        assert_eq!(kept.lines(&AuditFilter::default()).await.len(), 2, "what was decided still finds room");
         let tomorrow = 24 * 60 * 60 * 1_000;
         kept.note(called("7", 4, tomorrow), BEGINNING);
-        assert_eq!(kept.lines(&Wanted::default()).await.len(), 3);
+        assert_eq!(kept.lines(&AuditFilter::default()).await.len(), 3);
     }
 
     #[tokio::test(start_paused = true)]
@@ -210,11 +210,11 @@ mod tests {
         let (_, kept) = audit(&[]);
         kept.forgotten.wish(&person("7"), None, BEGINNING);
         kept.note(called("7", 1, 0), BEGINNING);
-        assert_eq!(kept.lines(&Wanted::default()).await, [""; 0]);
+        assert_eq!(kept.lines(&AuditFilter::default()).await, [""; 0]);
         kept.note(called("7", 2, 5), Timestamp(BEGINNING.0 + 5));
-        assert_eq!(kept.lines(&Wanted::default()).await.len(), 1, "what is asked afterwards is kept again");
+        assert_eq!(kept.lines(&AuditFilter::default()).await.len(), 1, "what is asked afterwards is kept again");
         let (_, off) = audit(&[("STAFFAI_TOOLS__AUDIT", "0s")]);
         off.note(called("7", 1, 0), BEGINNING);
-        assert_eq!(off.lines(&Wanted::default()).await, [""; 0]);
+        assert_eq!(off.lines(&AuditFilter::default()).await, [""; 0]);
     }
 }

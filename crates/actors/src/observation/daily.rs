@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::observation::audit;
 use crate::services::ledger;
-use domain::audit::Wanted;
+use domain::audit::AuditFilter;
 use domain::daily::{DAYS_MAX, DayUse, tools};
 use domain::ids::{Door, Timestamp};
 use domain::ledger::days;
@@ -61,7 +61,7 @@ impl UseByDay for DailyUse {
 pub(crate) async fn read(store: &dyn Store, many: usize, now: Timestamp, home: &Door) -> Vec<DayUse> {
     let first = Timestamp(now.0.saturating_sub(DAY_MS * (many.saturating_sub(1)) as u64));
     let first_ms = first.0 - first.0 % DAY_MS;
-    let wanted = Wanted { since: Some(Timestamp(first_ms)), ..Wanted::default() };
+    let wanted = AuditFilter { since: Some(Timestamp(first_ms)), ..AuditFilter::default() };
     let mut called = audit::read(store, &wanted, tools).await;
     let mut all = Vec::with_capacity(many);
     for day in days(first, now) {

@@ -16,7 +16,7 @@ use crate::runtime::roster::Roster;
 use crate::tree::{ActorKind, Scope};
 use domain::ids::{self, Timestamp};
 use domain::latencies::Latencies;
-use ports::samples::{self, Figures, Row, Sample};
+use ports::samples::{self, Figures, Sample, SampleRow};
 
 /// The interval between two samples.
 pub const EVERY: Duration = Duration::from_secs(2);
@@ -207,10 +207,10 @@ impl Measured {
 }
 
 impl Kept {
-    fn shown(&self, actor: usize) -> Row {
+    fn shown(&self, actor: usize) -> SampleRow {
         // Zero microseconds means that no handler ran.
         let some = |micros: u32| (micros > 0).then_some(u64::from(micros));
-        Row {
+        SampleRow {
             actor,
             state: self.state,
             count: self.count.into(),

@@ -166,7 +166,7 @@ impl Outbox {
         if let Some(job) = next {
             queue.beside.out = Some(job.task.clone());
             let courier = Courier { patience: Some(BESIDE), ..self.courier(queue.pace.clone()) };
-            return Self::send(ctx, place, courier, (job, None));
+            return Self::send(ctx, place, courier, job, None);
         }
         queue.beside.stuck &= !queue.beside.taken;
         if queue.beside.is_empty() {

@@ -9,14 +9,14 @@ use tokio::time::Instant;
 
 use super::attempt::PostFailure;
 use super::drafts::Drawn;
-use super::found::{Anchor, Found, Shown};
+use super::found::{Anchor, VisibleAnswer, VisiblePiece};
 use super::job::{End, Job, Returned, Task, Tries};
 use super::pace::{SharedPace, Track};
 use super::pacer::Pacer;
 use crate::messages::clearance::Clearance;
 use crate::messages::outbox::{Delivery, NONCE_TRUST};
 use crate::services::running::Live;
-use domain::delivery::{Form, Refusal};
+use domain::delivery::{Form, RefusalKind};
 use domain::draft::DRAFT_MESSAGES_MAX;
 use domain::ending::Unposted;
 use domain::ids::{MessageId, Place};
@@ -53,7 +53,7 @@ pub(super) struct Courier {
 
 /// The progress of a delivery.
 struct Progress {
-    found: Found,
+    found: VisibleAnswer,
     /// True if messages of a draft may exist that could not be found.
     doubtful: bool,
     first_visible: Option<Instant>,
@@ -83,7 +83,7 @@ impl Courier {
             return Returned { job, track, end: End::Fenced };
         }
         let drawn = job.drawn.clone().unwrap_or_default();
-        let found = Found { pieces: drawn.shown, doubled: false };
+        let found = VisibleAnswer { pieces: drawn.shown, doubled: false };
         let (doubtful, first_visible) = (drawn.doubtful, drawn.first_visible);
         let mut progress = Progress { found, doubtful, first_visible, has_extras: false, looked: false };
         let result = self.round(&job, track.unwrap_or(Track::Posts), &mut progress).await;
@@ -127,22 +127,22 @@ impl Courier {
         let mut passing = None;
         loop {
             let result = match form {
-                Form::Whole | Form::Words | Form::Apology => self.post(job, form, (track, &mut *progress), until).await,
+                Form::Whole | Form::Words | Form::Apology => self.post(job, form, track, &mut *progress, until).await,
                 Form::Reaction => self.react(job).await,
             };
             let (refusal, reason) = match result {
                 Ok(()) => return Ok(form),
                 // No time is left for any form.
                 Err(PostFailure::Request(reason @ Unposted::GaveUp(_))) => return Err(PostFailure::Request(reason)),
-                Err(PostFailure::Refused(reason)) => (Refusal::Passing, reason),
-                Err(PostFailure::Request(reason) | PostFailure::Extras(reason)) => (Refusal::Lasting, reason),
+                Err(PostFailure::Refused(reason)) => (RefusalKind::Passing, reason),
+                Err(PostFailure::Request(reason) | PostFailure::Extras(reason)) => (RefusalKind::Lasting, reason),
                 Err(other) => return Err(other),
             };
             let next = job.standing(&self.tries, progress.has_extras).after(form, refusal);
             match refusal {
-                Refusal::Passing => passing = Some(reason.clone()),
-                Refusal::Lasting if passing.is_none() => self.tries.best = next.unwrap_or(form),
-                Refusal::Lasting => {}
+                RefusalKind::Passing => passing = Some(reason.clone()),
+                RefusalKind::Lasting if passing.is_none() => self.tries.best = next.unwrap_or(form),
+                RefusalKind::Lasting => {}
             }
             let Some(less) = next else {
                 return Err(passing.map_or(PostFailure::Request(reason), PostFailure::Refused));
@@ -156,7 +156,8 @@ impl Courier {
         &mut self,
         job: &Job,
         form: Form,
-        (track, progress): (Track, &mut Progress),
+        track: Track,
+        progress: &mut Progress,
         until: Instant,
     ) -> Result<(), PostFailure> {
         let pieces = self.pieces(job, form).await;
@@ -175,7 +176,7 @@ impl Courier {
             }
             progress.looked = true;
         }
-        self.bring(job, &pieces, (track, progress), until).await?;
+        self.bring(job, &pieces, track, progress, until).await?;
         self.remove_rest(&job.outgoing.place, &mut progress.found, pieces.len()).await;
         Ok(())
     }
@@ -260,7 +261,8 @@ impl Courier {
         &mut self,
         job: &Job,
         pieces: &[Piece],
-        (track, progress): (Track, &mut Progress),
+        track: Track,
+        progress: &mut Progress,
         until: Instant,
     ) -> Result<(), PostFailure> {
         let mut missing = false;
@@ -274,10 +276,10 @@ impl Courier {
                 match self.edit(job, &shown.message, piece, until).await? {
                     Edited::Done => {
                         progress.first_visible.get_or_insert_with(Instant::now);
-                        progress.found.note(index, Shown::whole(shown.message, piece));
+                        progress.found.note(index, VisiblePiece::whole(shown.message, piece));
                         continue;
                     }
-                    Edited::Gone => progress.found.note(index, Shown { gone: true, ..shown }),
+                    Edited::Gone => progress.found.note(index, VisiblePiece { gone: true, ..shown }),
                 }
             }
             missing = true;
@@ -285,20 +287,20 @@ impl Courier {
                 continue;
             }
             let again = progress.found.pieces.get(index).is_some();
-            let message = self.create(job, pieces, (index, again), until).await?;
+            let message = self.create(job, pieces, index, again, until).await?;
             if progress.doubtful && index < DRAFT_MESSAGES_MAX {
                 // The nonce may have returned a draft that could not be found.
                 self.edit(job, &message, piece, until).await?;
             }
             progress.first_visible.get_or_insert_with(Instant::now);
-            progress.found.note(index, Shown::whole(message, piece));
+            progress.found.note(index, VisiblePiece::whole(message, piece));
         }
         if missing && track == Track::Edits { Err(PostFailure::Begun) } else { Ok(()) }
     }
 
     /// Removes the messages of a draft beyond the end of the answer, in one try, because the answer itself is
     /// complete.
-    async fn remove_rest(&mut self, place: &Place, found: &mut Found, pieces: usize) {
+    async fn remove_rest(&mut self, place: &Place, found: &mut VisibleAnswer, pieces: usize) {
         for shown in found.pieces.drain(pieces.min(found.pieces.len())..) {
             let request = PostRequest::Delete { place: place.clone(), message: shown.message };
             if let Err(error) = self.perform(&request).await {
@@ -312,7 +314,8 @@ impl Courier {
         &mut self,
         job: &Job,
         pieces: &[Piece],
-        (index, again): (usize, bool),
+        index: usize,
+        again: bool,
         until: Instant,
     ) -> Result<MessageId, PostFailure> {
         let place = job.outgoing.place.clone();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::OutboxMsg;
 use crate::runtime::handle::Handle;
-use crate::tree::{ActorKind, ROOT, Row, Scope, TREE};
+use crate::tree::{ActorKind, ROOT, Scope, TREE, TreeRow};
 use domain::ids::Door;
 
 /// The outbox of each door.
@@ -19,7 +19,7 @@ impl Outboxes {
     /// Returns the outboxes of these doors.
     #[must_use]
     pub fn new(known: Vec<(Door, Handle<OutboxMsg>)>) -> Self {
-        let row: &Row = TREE.find(ActorKind::Outbox).unwrap_or(&TREE);
+        let row: &TreeRow = TREE.find(ActorKind::Outbox).unwrap_or(&TREE);
         Self { known: known.into(), none: Handle::new(row, ROOT, Scope::Door(Door::new("unknown"))) }
     }
 

@@ -8,11 +8,11 @@ use std::collections::{HashMap, VecDeque};
 
 use tokio::time::Instant;
 
-use super::found::Shown;
+use super::found::VisiblePiece;
 use super::pace::Track;
 use crate::messages::deadline::Deadline;
 use crate::messages::draft::Watcher;
-use crate::messages::outbox::Draft;
+use crate::messages::outbox::TurnDraft;
 use domain::ids::{MessageId, Place, TurnId};
 use settings::community::Streaming;
 
@@ -40,7 +40,7 @@ struct Entry {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Drawn {
     /// Its known messages, in order.
-    pub shown: Vec<Shown>,
+    pub shown: Vec<VisiblePiece>,
     /// True if a further, unknown message may exist: its response was lost, or an earlier process posted it.
     pub doubtful: bool,
     /// The earliest time at which the first message may have been visible.
@@ -95,8 +95,8 @@ pub(super) struct Room<'a> {
 
 impl Drafts {
     /// Registers a turn with text. A registered turn only gets its new slot, if there is one.
-    pub(super) fn note(&mut self, draft: Draft) {
-        let Draft { turn, place, reply_to, slot, again, until } = draft;
+    pub(super) fn note(&mut self, draft: TurnDraft) {
+        let TurnDraft { turn, place, reply_to, slot, again, until } = draft;
         let entries = self.places.entry(place.clone()).or_insert_with(|| {
             self.ring.push_back(place);
             VecDeque::new()
@@ -235,10 +235,10 @@ mod tests {
         Room { now: Instant::now(), posts: true, edits: true, redraw, hold: &NO_HOLD }
     }
 
-    fn draft(place: &str, turn: &str) -> (Draft, Slot) {
+    fn draft(place: &str, turn: &str) -> (TurnDraft, Slot) {
         let door = Door::new("test");
         let slot = Slot::default();
-        let draft = Draft {
+        let draft = TurnDraft {
             turn: TurnId::of(&MessageId::new(door.clone(), turn)),
             place: Place::new(door, place),
             reply_to: None,
@@ -302,7 +302,7 @@ mod tests {
         drafts.note(first);
         old.write("a");
         drafts.take_step(&place, room(false)).unwrap();
-        let shown = vec![Shown::draft(MessageId::new(Door::new("test"), "99"), "a".to_owned())];
+        let shown = vec![VisiblePiece::draft(MessageId::new(Door::new("test"), "99"), "a".to_owned())];
         drafts.drew(&place, &turn, Drawn { shown, ..Drawn::default() });
         assert!(drafts.is_shown(&place, &turn));
         old.write("ab");

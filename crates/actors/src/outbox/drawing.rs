@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::courier::Courier;
 use super::drafts::{Drawn, Room, Step};
-use super::found::{Anchor, Shown};
+use super::found::{Anchor, VisiblePiece};
 use super::job::Task;
 use super::pace::Track;
 use super::pacer::Slot;
@@ -87,7 +87,7 @@ impl Outbox {
 
     pub(super) fn drew(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, drew: Drew) {
         let Drew { place, turn, track, drawn } = drew;
-        let withdrawn = self.drew_withdrawn(ctx, state, (&place, &turn), &drawn);
+        let withdrawn = self.drew_withdrawn(ctx, state, &place, &turn, &drawn);
         if !drawn.shown.is_empty() && !withdrawn {
             // A visible draft replaces the typing indicator.
             state.quiet(&place, &turn);
@@ -158,7 +158,7 @@ impl Courier {
                 drawn.first_visible.get_or_insert(now);
                 // The nonce may have returned an older draft.
                 let text = if drawn.doubtful { String::new() } else { pieces[index].clone() };
-                drawn.shown.push(Shown::draft(message, text));
+                drawn.shown.push(VisiblePiece::draft(message, text));
                 drawn.doubtful = false;
             }
             // The message was removed on purpose: only the complete answer is posted again.

@@ -39,16 +39,16 @@ pub(super) enum Anchor<'a> {
 
 /// The messages of an answer that exist.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct VisibleAnswer {
     /// The pieces, in order.
-    pub pieces: Vec<Shown>,
+    pub pieces: Vec<VisiblePiece>,
     /// True if more than one message of ours replies to the trigger.
     pub doubled: bool,
 }
 
 /// A piece in the channel.
 #[derive(Debug, Clone)]
-pub(super) struct Shown {
+pub(super) struct VisiblePiece {
     /// Its message.
     pub message: MessageId,
     /// The text that it certainly shows; empty if unknown.
@@ -61,7 +61,7 @@ pub(super) struct Shown {
     pub gone: bool,
 }
 
-impl Shown {
+impl VisiblePiece {
     /// Returns a message of a draft with this text.
     pub(super) fn draft(message: MessageId, text: String) -> Self {
         Self { message, text, whole: false, files: false, gone: false }
@@ -87,11 +87,11 @@ impl Courier {
         anchor: Anchor<'_>,
         pieces: &[Piece],
         until: Instant,
-    ) -> Result<Found, PostFailure> {
+    ) -> Result<VisibleAnswer, PostFailure> {
         let mut range = match anchor {
             Anchor::Trigger(trigger) => HistoryRange::After(trigger.clone()),
             Anchor::Words(..) => HistoryRange::Newest,
-            Anchor::Nothing => return Ok(Found::default()),
+            Anchor::Nothing => return Ok(VisibleAnswer::default()),
         };
         let nothing = Piece::default();
         let mut ours = Vec::new();
@@ -127,13 +127,13 @@ impl Courier {
                 break;
             }
         }
-        Ok(Found::among(ours, anchor, pieces))
+        Ok(VisibleAnswer::among(ours, anchor, pieces))
     }
 }
 
-impl Found {
+impl VisibleAnswer {
     /// Stores the present content of a piece.
-    pub(super) fn note(&mut self, index: usize, shown: Shown) {
+    pub(super) fn note(&mut self, index: usize, shown: VisiblePiece) {
         match self.pieces.get_mut(index) {
             Some(known) => *known = shown,
             None => self.pieces.push(shown),
@@ -158,7 +158,7 @@ impl Found {
         let mut rest = ours.into_iter().skip_while(|posted| !answers(posted));
         let Some(first) = rest.next() else { return found };
         let files = !first.attachments.is_empty();
-        found.pieces.push(Shown { files, ..Shown::draft(first.id, first.text) });
+        found.pieces.push(VisiblePiece { files, ..VisiblePiece::draft(first.id, first.text) });
         // Only first pieces are replies, so an answer to another message never matches.
         let further: Vec<Posted> = rest.filter(|posted| posted.reply_to.is_none() && !of_others(posted)).collect();
         let mut further = further.as_slice();
@@ -166,8 +166,8 @@ impl Found {
             let whole = further.iter().position(|posted| posted.text == piece.text);
             let at = whole.or_else(|| further.iter().position(|posted| is_beginning(&posted.text, &piece.text)));
             let Some((at, posted)) = at.and_then(|at| Some((at, further.get(at)?))) else { break };
-            let shown = Shown::draft(posted.id.clone(), posted.text.clone());
-            found.pieces.push(Shown {
+            let shown = VisiblePiece::draft(posted.id.clone(), posted.text.clone());
+            found.pieces.push(VisiblePiece {
                 whole: whole.is_some(),
                 files: whole.is_some() && !piece.files.is_empty(),
                 ..shown

@@ -157,7 +157,7 @@ impl Outbox {
             queue.line(track).out = Some(job.task.clone());
             let patience = queue.beside.patience();
             let courier = Courier { patience: Some(patience), ..self.courier(queue.pace.clone()) };
-            Self::send(ctx, place, courier, (job, Some(track)));
+            Self::send(ctx, place, courier, job, Some(track));
         }
     }
 
@@ -166,7 +166,8 @@ impl Outbox {
         ctx: &mut ActorContext<Outbox>,
         place: &Place,
         courier: Courier,
-        (job, track): (Job, Option<Track>),
+        job: Job,
+        track: Option<Track>,
     ) {
         let spare = job.clone();
         let (there, back) = (place.clone(), place.clone());

@@ -12,7 +12,7 @@ use super::*;
 use crate::account::Account;
 use crate::messages::deadline::Deadline;
 use crate::messages::draft::Slot;
-use crate::messages::outbox::Draft;
+use crate::messages::outbox::TurnDraft;
 use crate::observation::turn_events::TurnEvents;
 use crate::testing::log::Log;
 use crate::testing::pictures::Sketches;
@@ -411,7 +411,7 @@ async fn a_draft_that_comes_after_the_answer_is_passed_over() {
     let until = Deadline::fixed(Instant::now() + Duration::from_secs(60));
     let (turn, place) = (turn_id("10"), place("42"));
     let reply_to = Some(turn.trigger());
-    let late = Draft { turn, place: place.clone(), reply_to, slot, again: true, until };
+    let late = TurnDraft { turn, place: place.clone(), reply_to, slot, again: true, until };
     world.outbox.cast(OutboxMsg::Draft(late)).unwrap();
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(world.poster.ours(&place), ["hello"]);
@@ -426,7 +426,7 @@ async fn a_draft_that_had_to_be_looked_for_keeps_to_the_budgets_as_they_are_by_t
     slot.write("hello");
     let (turn, begun) = (turn_id("10"), Instant::now());
     let (reply_to, until) = (Some(turn.trigger()), Deadline::fixed(begun + Duration::from_secs(100)));
-    let draft = Draft { turn, place: place("42"), reply_to, slot, again: true, until };
+    let draft = TurnDraft { turn, place: place("42"), reply_to, slot, again: true, until };
     world.outbox.cast(OutboxMsg::Draft(draft)).unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
     world.pacer.lock().limited(Instant::now(), Duration::from_secs(40), true);

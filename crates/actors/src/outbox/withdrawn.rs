@@ -103,7 +103,8 @@ impl Outbox {
         &self,
         ctx: &mut ActorContext<Outbox>,
         state: &OutboxState,
-        (place, turn): (&Place, &TurnId),
+        place: &Place,
+        turn: &TurnId,
         drawn: &Drawn,
     ) -> bool {
         if state.released.contains(turn) {

@@ -14,7 +14,7 @@ use crate::messages::restriction_sweeper::SweeperMsg;
 use domain::ending::{Dropped, OverLimit};
 use domain::happening::Happening;
 use domain::ids::{self, Timestamp, TurnId};
-use domain::limits::{Basis, Cost, Member, Refusal};
+use domain::limits::{Basis, Cost, LimitRefusal, Member};
 use domain::notice::limit as notice;
 use domain::notice::template::Filling;
 use domain::turn::{self, Effort, Outcome, Turn};
@@ -46,7 +46,7 @@ impl Notices {
 
 impl RateLimiter {
     /// Refuses a turn.
-    pub(super) fn refuse(&self, notices: &mut Notices, member: &Member, turn: &Arc<Turn>, refusal: Refusal) {
+    pub(super) fn refuse(&self, notices: &mut Notices, member: &Member, turn: &Arc<Turn>, refusal: LimitRefusal) {
         let tier = refusal.cost.as_str();
         let breach = refusal.is_breach();
         self.account.tell(&Happening::LimitRefused(&turn.id, &refusal));
@@ -96,7 +96,7 @@ impl RateLimiter {
     }
 
     /// Returns the time at which the turn would be accepted; `None` if it would never be.
-    fn retry_at(&self, refusal: &Refusal) -> Option<Timestamp> {
+    fn retry_at(&self, refusal: &LimitRefusal) -> Option<Timestamp> {
         refusal.retry_after.map(|wait| self.after(wait))
     }
 
@@ -104,7 +104,7 @@ impl RateLimiter {
         Timestamp(self.clock.now().0.saturating_add(ids::millis(wait)))
     }
 
-    fn over(&self, turn: &Turn, refusal: &Refusal) -> String {
+    fn over(&self, turn: &Turn, refusal: &LimitRefusal) -> String {
         let running = self.live.now();
         let restriction = &running.settings.restriction;
         let retry_at = self.retry_at(refusal);

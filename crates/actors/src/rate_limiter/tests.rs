@@ -47,7 +47,7 @@ async fn world(variables: &[(&str, &str)]) -> World {
 
 impl World {
     fn admit(&self, turn: &Turn) {
-        let offered = Offered { turn: Arc::new(turn.clone()), again: false, resumed: None };
+        let offered = OfferedTurn { turn: Arc::new(turn.clone()), again: false, resumed: None };
         self.limiter.cast(RateLimiterMsg::Admit(Box::new(offered))).unwrap();
     }
 

@@ -35,7 +35,8 @@ pub(super) async fn perform(
     store: &dyn Store,
     outbox: &Handle<OutboxMsg>,
     member: &Member,
-    (change, role): (RoleChange, String),
+    change: RoleChange,
+    role: String,
     until: Option<Timestamp>,
 ) -> Outcome {
     let reason = match change {

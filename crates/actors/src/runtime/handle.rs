@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 
 pub use self::stats::{Failure, HUNG, LifeState, Stats};
 pub(crate) use self::stats::{Hung, Next};
-use crate::tree::{Mailbox, Row, Scope, WhenFull};
+use crate::tree::{Mailbox, Scope, TreeRow, WhenFull};
 use ports::Fault;
 
 /// The sender of a reply. Dropping it fails the call.
@@ -153,7 +153,7 @@ impl<M: Send + 'static> Handle<M> {
     /// Returns a handle for one actor of a row, below the path of its supervisor. It is down until the supervisor
     /// starts the actor.
     #[must_use]
-    pub fn new(row: &Row, above: &str, scope: Scope) -> Self {
+    pub fn new(row: &TreeRow, above: &str, scope: Scope) -> Self {
         let inner = Inner { actor: RwLock::new(None), stats: Arc::new(Stats::new(row, above, scope)) };
         Self { inner: Arc::new(inner) }
     }

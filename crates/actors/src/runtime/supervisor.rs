@@ -38,7 +38,7 @@ use self::children::{Children, Siblings, Timer};
 use self::watch::Watch;
 use crate::runtime::handle::{Address, Envelope, Handle, Next, Slot, Stats};
 use crate::runtime::roster::Roster;
-use crate::tree::Row;
+use crate::tree::TreeRow;
 use domain::panic;
 use ports::{Dice, Faults, Input, Origin, Subject};
 
@@ -283,7 +283,7 @@ impl<A: Actor> ActorContext<A> {
 /// The start of one child and the row that supervises it.
 #[derive(Clone)]
 pub struct ChildSpec {
-    row: &'static Row,
+    row: &'static TreeRow,
     address: Arc<dyn Address>,
     start: Starter,
 }
@@ -293,7 +293,7 @@ type Starter =
 
 impl ChildSpec {
     /// Returns the spec of a child that runs `actor` at `handle`, with its own children.
-    pub fn new<A: Actor>(row: &'static Row, handle: &Handle<A::Msg>, actor: A, children: Vec<ChildSpec>) -> Self {
+    pub fn new<A: Actor>(row: &'static TreeRow, handle: &Handle<A::Msg>, actor: A, children: Vec<ChildSpec>) -> Self {
         let actor = Arc::new(actor);
         let address = handle.clone();
         let start: Starter = Arc::new({
@@ -317,7 +317,7 @@ impl ChildSpec {
 /// # Errors
 /// The root's own start failed.
 pub async fn start_root<A: Actor>(
-    row: &'static Row,
+    row: &'static TreeRow,
     handle: &Handle<A::Msg>,
     actor: A,
     children: Vec<ChildSpec>,
@@ -363,7 +363,7 @@ impl<A: Actor> Node<A> {
 }
 
 struct StartArgs<A: Actor> {
-    row: &'static Row,
+    row: &'static TreeRow,
     handle: Handle<A::Msg>,
     children: Vec<ChildSpec>,
     shared: Arc<Shared>,

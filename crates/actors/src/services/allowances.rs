@@ -4,7 +4,7 @@
 
 use parking_lot::RwLock;
 
-use domain::gate::allowance::{ALLOWANCES_MAX, Allowance, Asked};
+use domain::gate::allowance::{ALLOWANCES_MAX, Allowance, GatedCall};
 use domain::ids::Timestamp;
 
 /// The standing allowances.
@@ -14,7 +14,7 @@ pub struct Allowances(RwLock<Vec<Allowance>>);
 impl Allowances {
     /// True if one of the allowances lets this call run now.
     #[must_use]
-    pub fn let_run(&self, asked: &Asked<'_>, now: Timestamp) -> bool {
+    pub fn let_run(&self, asked: &GatedCall<'_>, now: Timestamp) -> bool {
         self.0.read().iter().any(|allowance| allowance.lets_run(asked, now))
     }
 

@@ -14,10 +14,9 @@ use crate::services::running::Live;
 use domain::embedding::{EmbeddingRequest, Embeddings};
 use domain::ending::ModelErrorKind;
 use domain::ids::{Person, Place, TurnId};
-use domain::keys;
 use domain::ledger::{self, Tally};
 use domain::limits::rules::Applied;
-use domain::limits::{Decision, Request, Reservation, Step};
+use domain::limits::{Decision, LimitStep, Member, Request, Reservation};
 use domain::turn::Effort;
 use ports::{Clock, EmbeddingAsk, Limiter, Metering, ModelError, NotEmbedded, Store};
 
@@ -52,7 +51,7 @@ impl Metering for Meter {
         let Applied { limits, exempt } = self.limits(&ask.person);
         let tokens = ask.request.inputs.tokens();
         let reservation = Reservation { turn: turn.clone(), tokens, lease: WITHIN, limits, exempt };
-        match self.step(&ask.person, Step::Reserve(reservation)).await {
+        match self.step(&ask.person, LimitStep::Reserve(reservation)).await {
             Decision::Admitted => {}
             Decision::Refused(refusal) => return Err(NotEmbedded::OverLimit(refusal.retry_after)),
             Decision::Done | Decision::Used(_) => return Err(NotEmbedded::NotCounted),
@@ -70,7 +69,7 @@ impl Metering for Meter {
 
     async fn refused_for(&self, person: &Person) -> Option<Duration> {
         let Applied { limits, exempt } = self.limits(person);
-        match self.step(person, Step::Read(limits)).await {
+        match self.step(person, LimitStep::Read(limits)).await {
             Decision::Used(used) if !exempt => used.wait,
             _ => None,
         }
@@ -85,7 +84,7 @@ impl Meter {
         let late =
             |_| Err(NotEmbedded::Model(ModelError::new(ModelErrorKind::Timeout, "not all vectors came in time")));
         let ended = timeout(WITHIN, self.in_pieces(ask, &mut made)).await.unwrap_or_else(late);
-        self.step(person, Step::Settle(turn, Some(made.usage.prompt))).await;
+        self.step(person, LimitStep::Settle(turn, Some(made.usage.prompt))).await;
         let error = match &ended {
             Err(NotEmbedded::Model(error)) => Some(error.safe_message.as_str()),
             Err(NotEmbedded::TooMany(_)) => Some("too many numbers"),
@@ -131,8 +130,8 @@ impl Meter {
         self.live.now().limits_in(person, &place, None, &[])
     }
 
-    async fn step(&self, person: &Person, step: Step) -> Decision {
-        let member = keys::limits::limited(person, Some(person.door.as_str()));
+    async fn step(&self, person: &Person, step: LimitStep) -> Decision {
+        let member = Member::of(person, Some(person.door.as_str()));
         self.limiter.step(Request::of_member(member, self.live.now().limits.window, step)).await
     }
 

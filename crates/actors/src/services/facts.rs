@@ -22,7 +22,7 @@ use crate::services::forgotten::{self, Forgotten};
 use domain::counter::Counter;
 use domain::fact::index::{FactIndex, Named, ToldBy};
 use domain::fact::search::Search;
-use domain::fact::{Bounds, FACTS_MAX, FOUND_MAX, Fact, FactId, Found, Here, NotKept, Remembered};
+use domain::fact::{Bounds, FACTS_MAX, FOUND_MAX, Fact, FactId, FactMatches, Here, NotKept, Remembered};
 use domain::ids::{self, MessageId, Person, Timestamp};
 use domain::keys;
 use domain::tool::OnBehalf;
@@ -359,7 +359,7 @@ impl Facts for FactKeeper {
         Ok(Remembered { id: fact.id, before })
     }
 
-    async fn search(&self, asked: &OnBehalf, query: &str) -> Result<Found, NotKept> {
+    async fn search(&self, asked: &OnBehalf, query: &str) -> Result<FactMatches, NotKept> {
         let (person, here) = (&asked.person, Here::of(asked));
         let index = self.index(person).await;
         let mut facts = self.read(person, index.found(here)).await;
@@ -368,7 +368,7 @@ impl Facts for FactKeeper {
         }
         // The record of the fact decides in which place it was told.
         facts.retain(|fact| here.finds(&fact.place));
-        Ok(Found { facts: best(&facts, query, FOUND_MAX).await, all: facts.len() })
+        Ok(FactMatches { facts: best(&facts, query, FOUND_MAX).await, all: facts.len() })
     }
 
     async fn forget(&self, asked: &OnBehalf, fact: &FactId) -> Result<bool, NotKept> {

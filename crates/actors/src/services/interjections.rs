@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use domain::ids::{Place, TurnId};
-use domain::manners::{Draw, Manners, PLACES_MAX, Rules, SuppressionReason};
+use domain::manners::{Draw, InterjectionRules, Manners, PLACES_MAX, SuppressionReason};
 use settings::community::Interjection;
 
 /// The record of interjections.
@@ -36,7 +36,7 @@ impl Interjections {
         parent: Option<&Place>,
         draw: Draw,
     ) -> Result<(), SuppressionReason> {
-        let rules = Rules {
+        let rules = InterjectionRules {
             consider: settings.response_chance,
             deliver: settings.delivery_chance,
             only: &settings.channels,
@@ -45,7 +45,7 @@ impl Interjections {
             backoff_after: settings.backoff_after,
             tokens_per_hour: settings.tokens_per_hour,
         };
-        self.manners.lock().join(&rules, (place, parent), draw, self.origin.elapsed())
+        self.manners.lock().join(&rules, place, parent, draw, self.origin.elapsed())
     }
 
     /// Records that an interjection is about to be posted.

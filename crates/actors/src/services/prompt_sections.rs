@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 
 use crate::services::running::{Live, Running};
 use domain::keys;
-use domain::prompt::sections::{Change, Edits, Section, Versions, includes};
+use domain::prompt::sections::{Edits, Section, SectionChange, Versions, includes};
 use domain::prompt::{self, Prompts, Scene};
 use domain::tool::OnBehalf;
 use domain::turn::ReplyContract;
@@ -101,7 +101,7 @@ impl PromptSections for SectionKeeper {
         Ok(prompt::system(&prompts, contract, &scene))
     }
 
-    async fn change(&self, asked: &OnBehalf, name: &str, change: &Change) -> Result<u32, String> {
+    async fn change(&self, asked: &OnBehalf, name: &str, change: &SectionChange) -> Result<u32, String> {
         if !asked.operator {
             return Err(NOT_THEIRS.to_owned());
         }

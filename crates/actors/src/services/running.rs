@@ -21,7 +21,7 @@ use domain::timer::Timer;
 use domain::tool::access::Standing;
 use domain::tool::limits::ToolLimits;
 use domain::tool::rights::Rule;
-use domain::triage::Rules;
+use domain::triage::TriageRules;
 use domain::turn::Turn;
 use domain::webhook::Webhook;
 use ports::Models;
@@ -41,7 +41,7 @@ pub struct Running {
     /// The rules of each door, derived from the settings.
     pub doors: BTreeMap<Door, DoorRules>,
     /// The limits by member, role and channel, derived from the settings.
-    pub limits: limits::rules::Rules,
+    pub limits: limits::rules::LimitRules,
     /// Further limits with their own accounts, derived from the settings.
     pub budgets: Vec<Budget>,
     /// The permissions for tools, derived from the settings.
@@ -77,7 +77,7 @@ pub struct Triggers {
 #[derive(Debug, Clone, PartialEq)]
 pub struct DoorRules {
     /// The rules for answering messages, and the policy of each turn.
-    pub triage: Rules,
+    pub triage: TriageRules,
     /// The limits that apply there.
     pub limits: LimitScope,
 }
@@ -102,14 +102,14 @@ impl Running {
 
     /// Returns the rules of a door; `None` if the settings have none for it.
     #[must_use]
-    pub fn rules(&self, door: &Door) -> Option<&Rules> {
+    pub fn rules(&self, door: &Door) -> Option<&TriageRules> {
         self.doors.get(door).map(|rules| &rules.triage)
     }
 
     /// Returns the operators of the bot at a door; `None` if no ids of operators apply there.
     #[must_use]
     pub fn operators(&self, door: &Door) -> Option<Operators<'_>> {
-        self.rules(door).filter(|_| self.knows_ids(door)).map(Rules::operators)
+        self.rules(door).filter(|_| self.knows_ids(door)).map(TriageRules::operators)
     }
 
     /// Returns the standing of a caller with these roles at a door.
@@ -147,10 +147,9 @@ impl Running {
         if self.budgets.is_empty() || exempt() {
             return Vec::new();
         }
-        let person = (&turn.person, &turn.roles[..]);
         budget::of_call(
             &self.budgets,
-            self.payer(person, turn.guild.as_deref(), &turn.place, turn.parent.as_ref()),
+            self.payer(&turn.person, &turn.roles, turn.guild.as_deref(), &turn.place, turn.parent.as_ref()),
             tool,
         )
     }
@@ -159,7 +158,8 @@ impl Running {
     #[must_use]
     pub fn payer<'a>(
         &self,
-        (person, roles): (&'a Person, &'a [String]),
+        person: &'a Person,
+        roles: &'a [String],
         guild: Option<&'a str>,
         place: &'a Place,
         parent: Option<&'a Place>,
@@ -217,7 +217,7 @@ impl Running {
     /// True if any rule depends on the roles of members.
     #[must_use]
     pub fn roles_matter(&self) -> bool {
-        let matter = |rules: &Rules| {
+        let matter = |rules: &TriageRules| {
             !rules.ignored_roles.is_empty() || !rules.super_roles.is_empty() || rules.restriction.is_some()
         };
         !self.limits.roles.is_empty() || self.doors.values().any(|rules| matter(&rules.triage))

@@ -11,7 +11,7 @@ use crate::runtime::shares::Shares;
 use domain::ids::{Person, Timestamp, TurnId};
 use domain::limits::Decision;
 use domain::limits::account::Share;
-use domain::tool::catalogue::Entry;
+use domain::tool::catalogue::CatalogueEntry;
 use domain::tool::limits::{Limited, ToolLimits};
 use ports::Limiter;
 
@@ -38,7 +38,7 @@ pub struct Call<'a> {
     /// The person who requested it.
     pub person: &'a Person,
     /// The tool.
-    pub entry: &'a Entry,
+    pub entry: &'a CatalogueEntry,
     /// The turn that makes it.
     pub turn: &'a TurnId,
     /// The current time.
@@ -76,7 +76,7 @@ impl ToolUse {
     }
 
     /// Counts the use of a tool.
-    fn count(&self, entry: &Entry) {
+    fn count(&self, entry: &CatalogueEntry) {
         let mut used = self.used.write();
         let mut counts = used.to_vec();
         match counts.iter_mut().find(|(name, _)| *name == entry.name) {

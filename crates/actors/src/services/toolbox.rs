@@ -14,7 +14,7 @@ use crate::messages::server_line::ServerLine;
 use crate::runtime::blocking::blocking;
 use domain::completion::ToolSpec;
 use domain::tool::access::Access;
-use domain::tool::catalogue::{Catalogue, Entry};
+use domain::tool::catalogue::{Catalogue, CatalogueEntry};
 use domain::tool::outline::outlined;
 use domain::tool::rights::Hidden;
 use domain::tool::selection::Index;
@@ -169,7 +169,7 @@ impl Toolset {
 
     /// Returns the timeout of one call of a tool, if its source has its own.
     #[must_use]
-    pub fn timeout(&self, entry: &Entry) -> Option<Duration> {
+    pub fn timeout(&self, entry: &CatalogueEntry) -> Option<Duration> {
         match self.callers.get(&entry.tool.source)? {
             Caller::Direct(_) => None,
             Caller::Server(line) => line.timeout,
@@ -182,7 +182,7 @@ impl Toolset {
     /// See [`CallError`].
     pub async fn call(
         &self,
-        entry: &Entry,
+        entry: &CatalogueEntry,
         request: &ToolRequest,
         progress: Option<ProgressSink>,
     ) -> Result<ToolResult, CallError> {

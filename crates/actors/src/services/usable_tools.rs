@@ -30,7 +30,7 @@ impl ToolsOf for UsableTools {
         }
         let standing = running.standing(&place.door, person, &[]);
         let rules = Arc::clone(&running.tool_rules);
-        let access = Arc::new(Access::new(rules, person.clone(), Vec::new(), (place.clone(), None), standing));
+        let access = Arc::new(Access::new(rules, person.clone(), Vec::new(), place.clone(), None, standing));
         let set = self.toolbox.listed().await;
         let outlined = set.outlined(&access).await;
         // There can be thousands of tools.

@@ -12,7 +12,7 @@ use crate::runtime::supervisor::ActorContext;
 use crate::services::running::Exit;
 use domain::ids;
 use domain::restart::Backoff;
-use ports::{AfterClose, Closed, IdentifyPermit, Session, StreamEvent, Write};
+use ports::{AfterClose, Closed, GatewaySession, IdentifyPermit, StreamEvent, Write};
 
 /// The backoff before a reconnect, after one immediate attempt. Only a session that lasted resets it.
 const RECONNECT: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(30) };
@@ -30,7 +30,7 @@ impl ShardActor {
     /// Starts a connection, with the stored session if there is one.
     pub(super) fn connect(&self, ctx: &mut ActorContext<ShardActor>, state: &mut ShardState) {
         let session =
-            state.session.as_ref().map(|session| Session { sequence: state.safe_sequence(), ..session.clone() });
+            state.session.as_ref().map(|session| GatewaySession { sequence: state.safe_sequence(), ..session.clone() });
         let mut stream = self.parts.source.connect(self.shard, session, self.permit(), self.parts.presence.clone());
         let events = ctx.events();
         ctx.task(

@@ -40,12 +40,7 @@ impl Pending {
 
 impl ShardActor {
     /// Reads the parent message of an event and reports it.
-    pub(super) fn look_up(
-        &self,
-        ctx: &mut ActorContext<ShardActor>,
-        ticket: u64,
-        (place, message): (Place, MessageId),
-    ) {
+    pub(super) fn look_up(&self, ctx: &mut ActorContext<ShardActor>, ticket: u64, place: Place, message: MessageId) {
         let outbox = self.parts.outbox.clone();
         ctx.task(
             async move {

@@ -5,7 +5,7 @@ use futures_util::future::BoxFuture;
 use super::{ShardActor, ShardState};
 use domain::ids::Timestamp;
 use domain::keys;
-use ports::{Session, Write};
+use ports::{GatewaySession, Write};
 
 impl ShardActor {
     /// Saves the changes; returns `None` if there are none.
@@ -14,7 +14,7 @@ impl ShardActor {
         let safe = state.safe_sequence();
         if let Some(session) = &state.session {
             let now = (session.id.clone(), safe);
-            let record = Session { sequence: safe, ..session.clone() };
+            let record = GatewaySession { sequence: safe, ..session.clone() };
             if state.saved.as_ref() != Some(&now)
                 && let Ok(value) = serde_json::to_string(&record)
             {

@@ -119,7 +119,7 @@ impl World {
 }
 
 fn ready(connection: &Connection) {
-    let session = Session { id: "s".into(), sequence: 1, resume_url: None, service: None, total: 1 };
+    let session = GatewaySession { id: "s".into(), sequence: 1, resume_url: None, service: None, total: 1 };
     connection.events.send(StreamEvent::Ready(session)).unwrap();
 }
 

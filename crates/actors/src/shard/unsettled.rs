@@ -78,9 +78,9 @@ impl ShardActor {
             if state.lanes.waits(posted, ticket) {
                 return;
             }
-            if let Some(message) = pending.unseen() {
+            if let Some((place, message)) = pending.unseen() {
                 state.lanes.hold(posted, ticket);
-                return self.look_up(ctx, ticket, message);
+                return self.look_up(ctx, ticket, place, message);
             }
         }
         let shard = ctx.events();

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::*;
 use crate::testing::{DOOR, LEAF, Stage, at, row, settle};
-use domain::gate::{Click, Decision, Refusal};
+use domain::gate::{ApprovalDecision, Click, ClickRefusal};
 use domain::ids::Person;
 use domain::incoming::Incoming;
 use domain::restart::Backoff;
@@ -50,8 +50,8 @@ impl Intake for Closed {
         Err(NotAccepted)
     }
 
-    async fn decide(&self, _click: Click) -> Result<Decision, Refusal> {
-        Err(Refusal::NotRecorded)
+    async fn decide(&self, _click: Click) -> Result<ApprovalDecision, ClickRefusal> {
+        Err(ClickRefusal::NotRecorded)
     }
 }
 

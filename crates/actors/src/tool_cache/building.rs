@@ -177,7 +177,8 @@ fn server(planned: Planned, work: &mut bool) -> (BuiltServer, Offer, ServerLine)
 pub(super) fn record(
     transport: &Transport,
     entry: String,
-    (tools, whole): (&[Arc<Tool>], bool),
+    tools: &[Arc<Tool>],
+    whole: bool,
     pins: BTreeMap<String, Pin>,
 ) -> Option<String> {
     let provider = *transport == Transport::Provider;

@@ -98,7 +98,7 @@ pub(super) fn record(ctx: &mut ActorContext<ToolCache>, state: &mut ToolCacheSta
     let (entry, fingerprint, whole) = (Arc::clone(&known.server.entry), known.fingerprint.clone(), known.whole);
     let (tools, pins) = (Arc::clone(&known.tools), Arc::clone(&known.pins));
     let made = tokio::task::spawn_blocking(move || {
-        let text = building::record(&entry.transport, fingerprint.clone(), (&tools, whole), BTreeMap::clone(&pins));
+        let text = building::record(&entry.transport, fingerprint.clone(), &tools, whole, BTreeMap::clone(&pins));
         Record { tools, pins, fingerprint, text }
     });
     let (name, back) = (name.clone(), name.clone());

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn every(row: &'static Row, check: &impl Fn(&'static Row)) {
+fn every(row: &'static TreeRow, check: &impl Fn(&'static TreeRow)) {
     check(row);
     row.children.iter().for_each(|child| every(child, check));
 }
@@ -28,7 +28,7 @@ fn paths_come_from_the_rows() {
 #[test]
 fn actors_of_one_kind_have_one_supervisor() {
     // Samples, labels and page sections group actors by kind alone.
-    fn kinds(row: &'static Row) -> Vec<ActorKind> {
+    fn kinds(row: &'static TreeRow) -> Vec<ActorKind> {
         std::iter::once(row.kind).chain(row.children.iter().flat_map(kinds)).collect()
     }
     let all = kinds(&TREE);

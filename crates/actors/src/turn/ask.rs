@@ -14,10 +14,10 @@ use super::{Thinking, TurnParts};
 use crate::messages::deadline::Deadline;
 use crate::messages::draft::Slot;
 use crate::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report, Summary};
-use crate::messages::outbox::{Draft, OutboxMsg};
+use crate::messages::outbox::{OutboxMsg, TurnDraft};
 use domain::clean::tail;
 use domain::completion::{Completion, Request, Usage};
-use domain::dialogue::{Begun, Dialogue, Event};
+use domain::dialogue::{Dialogue, Event, ShownPart};
 use domain::ending::Ending;
 use domain::happening::Happening;
 use domain::model::Row;
@@ -58,7 +58,7 @@ impl Thinking<'_> {
         let mut tries = 0;
         let mut last_failure = Ending::NoModel;
         // The shown part of an interrupted answer.
-        let mut broken: Option<Begun> = None;
+        let mut broken: Option<ShownPart> = None;
         loop {
             let lease = self.lease(&tried, last_failure).await?;
             if tries == 0 && !tried.is_empty() {
@@ -83,8 +83,8 @@ impl Thinking<'_> {
             let result = match &broken {
                 Some(begun) => self.complete_rest(&row.key, &request, begun, flow).await,
                 None => {
-                    let shown = (asked.may_answer(turn.policy.reply), dialogue.goes_on());
-                    self.complete(&row.key, &request, shown, flow).await
+                    let may_answer = asked.may_answer(turn.policy.reply);
+                    self.complete(&row.key, &request, may_answer, dialogue.goes_on(), flow).await
                 }
             };
             drop(lease);
@@ -141,9 +141,9 @@ impl Thinking<'_> {
     }
 
     /// Returns the shown part of an interrupted answer if another row can continue it.
-    fn begun(&self, dialogue: &Dialogue, kind: ModelErrorKind) -> Option<Begun> {
+    fn begun(&self, dialogue: &Dialogue, kind: ModelErrorKind) -> Option<ShownPart> {
         let may = kind.is_about_the_model() && dialogue.may_go_on();
-        self.slot.visible().filter(|_| may).and_then(|shown| Begun::of(&shown))
+        self.slot.visible().filter(|_| may).and_then(|shown| ShownPart::of(&shown))
     }
 
     /// Makes one call for the rest of an answer. If the place edits a growing message, the rest is shown as it grows.
@@ -151,7 +151,7 @@ impl Thinking<'_> {
         &self,
         row: &str,
         request: &Request,
-        begun: &Begun,
+        begun: &ShownPart,
         flow: Flow,
     ) -> Result<Completion, ModelError> {
         let Self { parts, turn, slot, .. } = *self;
@@ -185,7 +185,8 @@ impl Thinking<'_> {
         &self,
         row: &str,
         request: &Request,
-        (may_answer, goes_on): (bool, bool),
+        may_answer: bool,
+        goes_on: bool,
         flow: Flow,
     ) -> Result<Completion, ModelError> {
         let unseen =
@@ -213,11 +214,11 @@ impl Thinking<'_> {
         self.parts.outboxes.of(&self.turn.place.door).tell(OutboxMsg::Draft(self.draft()));
     }
 
-    pub(super) fn draft(&self) -> Draft {
+    pub(super) fn draft(&self) -> TurnDraft {
         let Self { turn, again, .. } = *self;
         let (id, place, slot) = (turn.id.clone(), turn.place.clone(), self.slot.clone());
         let until = self.deadline.clone();
-        Draft { turn: id, place, reply_to: Some(turn.id.trigger()), slot, again, until }
+        TurnDraft { turn: id, place, reply_to: Some(turn.id.trigger()), slot, again, until }
     }
 
     /// Returns the sink that writes the visible part of the stream into the slot.
@@ -347,8 +348,8 @@ impl Underway<'_> {
         self.thinking.tally.modelled(self.begun.elapsed());
         let streamed = match result {
             Ok(completion) => {
-                let took = (self.begun.elapsed(), self.tool_tokens(completion.usage));
-                self.thinking.tally.completed(self.row, completion, took);
+                let (took, tool_tokens) = (self.begun.elapsed(), self.tool_tokens(completion.usage));
+                self.thinking.tally.completed(self.row, completion, took, tool_tokens);
                 None
             }
             Err(_) => self.cut_off(),

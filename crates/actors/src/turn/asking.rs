@@ -6,22 +6,22 @@ use super::Thinking;
 use super::parked::{Asking, GoingOn, Roles, TooLong};
 use super::tools::known_name;
 use crate::services::tool_use::Call;
-use domain::gate::Decision;
-use domain::gate::allowance::Asked;
+use domain::gate::ApprovalDecision;
+use domain::gate::allowance::GatedCall;
 use domain::happening::NotCalled;
 use domain::tool::Effect;
 use domain::tool::called::{CallEnd, NotApproved};
-use domain::tool::catalogue::Entry;
+use domain::tool::catalogue::CatalogueEntry;
 use domain::tool::limits::Limited;
 use domain::tool::rights::{Decided, Verdict};
 use domain::tool::round::{Planned, Ready};
-use domain::tool::turn_tools::Told;
+use domain::tool::turn_tools::ShownResult;
 use domain::turn::GatePolicy;
 
 /// The result of a round.
 pub(super) enum Round {
     /// The results of the calls, in order.
-    Ran(Vec<Told>),
+    Ran(Vec<ShownResult>),
     /// A call requires approval first.
     Ask(Asking),
 }
@@ -47,7 +47,7 @@ impl Thinking<'_> {
     }
 
     /// Counts a call of this tool against the quotas. The error states when the call may be made.
-    pub(super) async fn admit_call(&self, entry: &Entry) -> Result<(), Limited> {
+    pub(super) async fn admit_call(&self, entry: &CatalogueEntry) -> Result<(), Limited> {
         let Self { parts, running, turn, .. } = *self;
         let budgets = running.call_shares(turn, &entry.name);
         let call = Call { person: &turn.person, entry, turn: &turn.id, now: parts.clock.now() };
@@ -73,12 +73,12 @@ impl Thinking<'_> {
     /// True if an approver has allowed this call for a limited time.
     fn is_allowed(&self, ready: &Ready, approvers: &[String]) -> bool {
         let Self { parts, turn, .. } = *self;
-        let asked = Asked { hash: &ready.hash, person: &turn.person, place: &turn.place, approvers };
+        let asked = GatedCall { hash: &ready.hash, person: &turn.person, place: &turn.place, approvers };
         parts.allowances.let_run(&asked, parts.clock.now())
     }
 
     /// Runs the call for which the turn was parked, if it is still permitted.
-    pub(super) async fn run_decided(&self, left: &mut Vec<Planned>, going_on: &GoingOn) -> Option<Told> {
+    pub(super) async fn run_decided(&self, left: &mut Vec<Planned>, going_on: &GoingOn) -> Option<ShownResult> {
         if left.is_empty() {
             return None;
         }
@@ -92,7 +92,7 @@ impl Thinking<'_> {
             // The call is no longer possible: the tool is gone, hidden, or takes other arguments.
             planned => {
                 let end = match &going_on.parked.case.decision {
-                    Some(Decision::Approved { .. }) | None => self.impossible(&planned.call().name),
+                    Some(ApprovalDecision::Approved { .. }) | None => self.impossible(&planned.call().name),
                     Some(decision) => CallEnd::NotApproved(decision.into()),
                 };
                 self.not_called(known_name(&self.tools.set, &planned.call().name), NotCalled::Impossible(&end));
@@ -112,7 +112,7 @@ impl Thinking<'_> {
     }
 
     /// Refuses the call that cannot be presented for approval.
-    pub(super) async fn refuse(&self, TooLong(asking): TooLong) -> (Vec<Told>, Vec<Planned>) {
+    pub(super) async fn refuse(&self, TooLong(asking): TooLong) -> (Vec<ShownResult>, Vec<Planned>) {
         let Asking { mut done, mut left, .. } = asking;
         if !left.is_empty() {
             let end = CallEnd::NotApproved(NotApproved::TooLong);

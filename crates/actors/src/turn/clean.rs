@@ -15,14 +15,14 @@ use tokio::time::Instant;
 
 use super::{Thinking, Thought, Work};
 use crate::messages::deadline::Deadline;
-use crate::services::clean_calls::Wanted;
+use crate::services::clean_calls::CleanRequest;
 use domain::command::preferences;
 use domain::completion::{Item, Role};
 use domain::dialogue::Dialogue;
 use domain::history::History;
 use domain::model::{Row, ToolMode};
-use domain::tool::catalogue::{Catalogue, Entry};
-use domain::tool::round::Allowance;
+use domain::tool::catalogue::{Catalogue, CatalogueEntry};
+use domain::tool::round::CallAllowance;
 use domain::tool::selection::Index;
 use domain::tool::turn_tools::{Available, TurnTools};
 use domain::tool::view::View;
@@ -38,7 +38,7 @@ const TASK: &str =
     "Do the task with the tools that you have, and answer with what came of it. Nobody can be asked back.";
 
 /// True for a tool of this program that delegates work to other models.
-fn delegates(entry: &Entry) -> bool {
+fn delegates(entry: &CatalogueEntry) -> bool {
     entry.tool.source == Source::BuiltIn && entry.tool.kind == ToolKind::Llm
 }
 
@@ -46,7 +46,8 @@ impl Thinking<'_> {
     /// Runs a call, and serves the model calls that its tool requests.
     pub(super) async fn serving<T>(
         &self,
-        (number, within): (usize, Duration),
+        number: usize,
+        within: Duration,
         progress: Option<ProgressSink>,
         call: impl Future<Output = T>,
     ) -> T {
@@ -68,11 +69,11 @@ impl Thinking<'_> {
         }
     }
 
-    async fn give(&self, wanted: Wanted, until: Deadline, watcher: Option<ProgressSink>) {
+    async fn give(&self, wanted: CleanRequest, until: Deadline, watcher: Option<ProgressSink>) {
         // The reply of a tool that was given up is dropped.
         match wanted {
-            Wanted::Rows(reply) => drop(reply.send(self.rows().cloned().collect())),
-            Wanted::Answer(question, reply) => {
+            CleanRequest::Rows(reply) => drop(reply.send(self.rows().cloned().collect())),
+            CleanRequest::Answer(question, reply) => {
                 drop(reply.send(self.clean_call(question, until, watcher).await));
             }
         }
@@ -153,7 +154,7 @@ impl Thinking<'_> {
             return Ok(None);
         }
         let innermost = self.depth + 1 >= DEPTH_MAX;
-        let may = |entry: &Entry| self.tools.access.sees(entry) && !(innermost && delegates(entry));
+        let may = |entry: &CatalogueEntry| self.tools.access.sees(entry) && !(innermost && delegates(entry));
         let all = &self.tools.set.catalogue;
         if let Some(unknown) = names.iter().find(|name| !all.get(name).is_some_and(|entry| may(entry))) {
             return Err(format!("there is no tool {unknown:?} to give: name tools that you have yourself"));
@@ -171,7 +172,7 @@ impl Thinking<'_> {
             prompt_bytes: self.running.settings.tools.prompt_bytes,
         };
         let left = settings.max_calls.saturating_sub(self.tools.called());
-        match TurnTools::new(available, Allowance::new(settings.max_rounds, left), question) {
+        match TurnTools::new(available, CallAllowance::new(settings.max_rounds, left), question) {
             None => Err("no more tool calls are allowed in this answer".to_owned()),
             tools => Ok(tools),
         }

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::TurnParts;
 use crate::services::running::Running;
-use domain::attachment::{self, Allowance, Enclosed, Plan, Shown, Unread};
+use domain::attachment::{self, AttachmentAllowance, Enclosed, FileView, Plan, Unread};
 use domain::ids::Door;
 use domain::incoming::{Attachment, Quoted};
 use domain::turn::Turn;
@@ -39,7 +39,7 @@ pub(super) async fn read(parts: &TurnParts, running: &Running, turn: &Turn, quot
     if turn.attachments.is_empty() && of_quoted.is_empty() {
         return Files { own: Enclosed::default(), quoted: Enclosed::default(), room: None };
     }
-    let mut allowance = Allowance::new(running.somebody_sees(turn.policy.model.as_deref()));
+    let mut allowance = AttachmentAllowance::new(running.somebody_sees(turn.policy.model.as_deref()));
     let files = turn.attachments.iter().chain(of_quoted);
     let mut plans: Vec<(&Attachment, Plan)> = files.map(|file| (file, allowance.plan(file))).collect();
     let room = room(parts, &plans).await;
@@ -69,7 +69,7 @@ async fn room(parts: &TurnParts, plans: &[(&Attachment, Plan)]) -> Option<OwnedS
     timeout(ROOM_WITHIN, room).await.ok()?.ok()
 }
 
-async fn one(parts: &TurnParts, turn: &Turn, file: &Attachment, plan: Plan) -> Shown {
+async fn one(parts: &TurnParts, turn: &Turn, file: &Attachment, plan: Plan) -> FileView {
     let read = match plan {
         Plan::Name(why) => Err((why, None)),
         Plan::Picture | Plan::Text => fetch(parts, &turn.id.door, file, plan).await,
@@ -87,7 +87,7 @@ async fn fetch(
     door: &Door,
     file: &Attachment,
     plan: Plan,
-) -> Result<Shown, (Unread, Option<String>)> {
+) -> Result<FileView, (Unread, Option<String>)> {
     let most = usize::try_from(file.size).unwrap_or(0);
     let fetched = timeout(FETCH_WITHIN, parts.doors.fetch(door, &file.url, most)).await;
     let fetched = fetched.unwrap_or_else(|_| Err(FetchError::Lost("it took too long".to_owned())));

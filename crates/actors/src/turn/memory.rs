@@ -12,7 +12,7 @@ use crate::services::forgotten::{Forgotten, Moment, StoredWishes};
 use crate::services::running::Running;
 use domain::command::preferences::Preferences;
 use domain::fact::prompt::{RECALL_TOOL, block};
-use domain::history::{Entry, History};
+use domain::history::{History, HistoryEntry};
 use domain::ids::{MessageId, Person, Place, Timestamp, TurnId};
 use domain::incoming::{Quoted, Seen};
 use domain::keys;
@@ -31,7 +31,7 @@ pub(super) struct Recalled {
     /// The conversation so far, with the exchange that the trigger replies to if it fits.
     pub history: History,
     /// That exchange.
-    pub referred: Vec<Entry>,
+    pub referred: Vec<HistoryEntry>,
     /// The message that the trigger replies to, unless its exchange is now part of the history.
     pub quoted: Option<Quoted>,
     /// The time of the read: deletions requested later are not applied to it yet.
@@ -122,7 +122,8 @@ pub(super) fn remember(
     running: &Running,
     turn: &Turn,
     exchange: &Exchange,
-    (mut history, read): (History, Moment),
+    mut history: History,
+    read: Moment,
 ) {
     let settings = &running.settings.history;
     let ttl = (!settings.ttl.is_zero()).then_some(settings.ttl);

@@ -11,20 +11,20 @@ use crate::messages::outbox::OutboxMsg;
 use crate::services::running::Running;
 use domain::dialogue::{Dialogue, Resumed, Saved};
 use domain::ending::Ending;
-use domain::gate::{self, Decision, EXPIRY_MAX, Gate, GateId, PARKED_BYTES_MAX, Parked};
+use domain::gate::{self, ApprovalDecision, EXPIRY_MAX, Gate, GateId, PARKED_BYTES_MAX, Parked};
 use domain::ids::{self, Timestamp};
 use domain::keys;
 use domain::prompt::Transcript;
 use domain::restriction::Member;
 use domain::tool::round::{Planned, Ready};
-use domain::tool::turn_tools::Told;
+use domain::tool::turn_tools::ShownResult;
 use domain::turn::Turn;
 use ports::{PostRequest, PostResult};
 
 /// A call that requires approval before it runs, and the rest of its round.
 pub(super) struct Asking {
     /// The results of the calls before it.
-    pub done: Vec<Told>,
+    pub done: Vec<ShownResult>,
     /// The call, and those after it.
     pub left: Vec<Planned>,
     /// The ids of the roles whose holders decide.
@@ -66,7 +66,7 @@ impl GoingOn {
         resumed: Option<Box<Parked>>,
     ) -> Option<Self> {
         let parked = resumed?;
-        if !matches!(parked.case.decision, Some(Decision::Approved { .. })) {
+        if !matches!(parked.case.decision, Some(ApprovalDecision::Approved { .. })) {
             return Some(Self { parked, roles: Roles::Known });
         }
         let back = tokio::time::timeout(BACK_WITHIN, parts.toolbox.offers(&parked.case.gate.tool));

@@ -76,9 +76,9 @@ impl Tally {
     }
 
     /// Counts a completion of this row, with its duration and the number of prompt tokens that tools added.
-    pub(super) fn completed(&self, row: &Row, completion: &Completion, (took, tool_tokens): (Duration, u64)) {
+    pub(super) fn completed(&self, row: &Row, completion: &Completion, took: Duration, tool_tokens: u64) {
         let effort = &mut *self.spent.effort.lock();
-        add(effort, row, (completion.usage, tool_tokens));
+        add(effort, row, completion.usage, tool_tokens);
         if self.beside {
             return;
         }
@@ -119,7 +119,7 @@ impl Tally {
     /// Counts a call to this row that ended without a completion: the streamed tokens, and the prompt tokens that tools
     /// added.
     pub(super) fn cut_off(&self, row: &Row, at_least: Usage, tool_tokens: u64) {
-        add(&mut self.spent.effort.lock(), row, (at_least, tool_tokens));
+        add(&mut self.spent.effort.lock(), row, at_least, tool_tokens);
     }
 
     /// Notes that no model could answer, and the time after which the last one may be called again; `None` if it is not
@@ -137,7 +137,7 @@ impl Tally {
     }
 }
 
-fn add(effort: &mut Effort, row: &Row, (usage, tool_tokens): (Usage, u64)) {
+fn add(effort: &mut Effort, row: &Row, usage: Usage, tool_tokens: u64) {
     ledger::charge(effort, row.price, usage);
     effort.usage += usage;
     effort.tool_tokens = effort.tool_tokens.saturating_add(tool_tokens);

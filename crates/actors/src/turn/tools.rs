@@ -23,9 +23,9 @@ use domain::happening::{Happening, NotCalled, ToolCalled};
 use domain::outgoing::Part;
 use domain::tool::access::Access;
 use domain::tool::called::{CallEnd, Finding};
-use domain::tool::pictures::{Pictures, Taken};
-use domain::tool::round::{Allowance, Planned, Problem, Ready};
-use domain::tool::turn_tools::{Available, Told, TurnTools};
+use domain::tool::pictures::{PictureOutcome, Pictures};
+use domain::tool::round::{CallAllowance, Planned, Problem, Ready};
+use domain::tool::turn_tools::{Available, ShownResult, TurnTools};
 use domain::tool::{CallError, CallErrorKind, Effect, Image, OnBehalf, ResultLimits, Source, ToolRequest, TraceParent};
 use domain::turn::Turn;
 use telemetry;
@@ -81,14 +81,14 @@ impl Tools {
 
 /// The result of a call, for the model and for the answer.
 pub(super) struct Ran {
-    pub told: Told,
+    pub told: ShownResult,
     tool: Arc<str>,
     images: Vec<Image>,
 }
 
 impl Ran {
     /// Returns a result that adds nothing to the answer.
-    fn told(told: Told) -> Self {
+    fn told(told: ShownResult) -> Self {
         Self { told, tool: "".into(), images: Vec::new() }
     }
 }
@@ -151,7 +151,7 @@ impl Thinking<'_> {
             return None;
         }
         let settings = &running.settings.tools;
-        let allowance = Allowance::new(settings.max_rounds, settings.max_calls);
+        let allowance = CallAllowance::new(settings.max_rounds, settings.max_calls);
         TurnTools::new(self.available().await, allowance, &turn.text)
     }
 
@@ -178,7 +178,7 @@ impl Thinking<'_> {
 
     /// Runs the remaining calls of a round: read-only calls concurrently, each of the others alone. Results are in the
     /// order of the calls, after those in `done`. A call that requires approval ends the round.
-    pub(super) async fn run_tools(&self, planned: Vec<Planned>, mut done: Vec<Told>) -> Round {
+    pub(super) async fn run_tools(&self, planned: Vec<Planned>, mut done: Vec<ShownResult>) -> Round {
         let began = Instant::now();
         let _waits = self.tally.waits_for_tools();
         let mut left: VecDeque<Planned> = planned.into();
@@ -205,7 +205,7 @@ impl Thinking<'_> {
     }
 
     /// Keeps the pictures of a result for the answer, as far as memory permits are free.
-    pub(super) fn with_pictures(&self, Ran { told, tool, images }: Ran) -> Told {
+    pub(super) fn with_pictures(&self, Ran { told, tool, images }: Ran) -> ShownResult {
         let shown = &mut *self.tools.pictures.lock();
         let mut kept = 0;
         for image in &images {
@@ -216,15 +216,15 @@ impl Thinking<'_> {
             // A turn does not queue for memory that others need: a picture without a permit is only named.
             let Ok(room) = Arc::clone(&self.parts.attachment_kib).try_acquire_many_owned(kib) else { continue };
             match shown.pictures.take(&tool, image) {
-                Taken::Added => {
+                PictureOutcome::Added => {
                     shown.room.push(room);
                     kept += 1;
                 }
-                Taken::Known => kept += 1,
-                Taken::LeftOut => {}
+                PictureOutcome::Known => kept += 1,
+                PictureOutcome::LeftOut => {}
             }
         }
-        Told { pictures: kept, ..told }
+        ShownResult { pictures: kept, ..told }
     }
 
     pub(super) async fn run_one(&self, planned: Planned, since: Instant, leave: Leave<'_>) -> Ran {
@@ -232,16 +232,16 @@ impl Thinking<'_> {
             Planned::Run(ready) => ready,
             Planned::Answer(call, problem) => {
                 self.not_called(known_name(&self.tools.set, &call.name), NotCalled::Invalid);
-                return Ran::told(Told::text(problem.to_string()));
+                return Ran::told(ShownResult::text(problem.to_string()));
             }
             Planned::Told(call, text) => {
                 self.not_called(Some(&call.name), NotCalled::Answered);
-                return Ran::told(Told::text(text));
+                return Ran::told(ShownResult::text(text));
             }
         };
         if self.tools.called() >= self.running.settings.tools.max_calls {
             self.not_called(Some(&ready.entry.name), NotCalled::Spent);
-            return Ran::told(Told::text(Problem::Spent.to_string()));
+            return Ran::told(ShownResult::text(Problem::Spent.to_string()));
         }
         let number = self.tools.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let Self { parts, turn, .. } = *self;
@@ -347,9 +347,8 @@ impl Thinking<'_> {
         };
         // A built-in tool is served even without any model, so that it receives that answer.
         let asks = ready.entry.tool.source == Source::BuiltIn;
-        let calling = async {
-            if asks { self.serving((number, within), progress.clone(), calling).await } else { calling.await }
-        };
+        let calling =
+            async { if asks { self.serving(number, within, progress.clone(), calling).await } else { calling.await } };
         let calling = AssertUnwindSafe(calling).catch_unwind();
         match timeout(within + GRACE, calling).await {
             Ok(Ok(Ok(result))) => CallEnd::Result(Finding::of(result, request.limits)),

@@ -16,7 +16,7 @@ use crate::runtime::supervisor::ChildSpec;
 use crate::shard::ShardParts;
 use crate::source::SourceActor;
 use crate::timers::Timers;
-use crate::tree::{ROOT, Row, Scope};
+use crate::tree::{ROOT, Scope, TreeRow};
 use domain::ids::Door;
 use ports::{Listener, ShardedSource};
 use settings::edges::Shards;
@@ -40,7 +40,7 @@ impl Wiring {
     }
 
     /// Returns the actor that keeps the connection of a door, if the door has exactly one.
-    pub(super) fn source(&self, row: &'static Row, record: &DoorRecord) -> Option<ChildSpec> {
+    pub(super) fn source(&self, row: &'static TreeRow, record: &DoorRecord) -> Option<ChildSpec> {
         let Source::Connection(source) = &record.source else { return None };
         let actor = SourceActor {
             door: record.door.clone(),
@@ -55,7 +55,7 @@ impl Wiring {
     }
 
     /// Returns one actor for each further address.
-    pub(super) fn listeners(&self, row: &'static Row) -> Vec<ChildSpec> {
+    pub(super) fn listeners(&self, row: &'static TreeRow) -> Vec<ChildSpec> {
         let listening = |(number, listener): (u32, &Arc<dyn Listener>)| {
             let actor = Listening { listener: Arc::clone(listener) };
             ChildSpec::new(row, &Handle::new(row, ROOT, Scope::Number(number)), actor, Vec::new())
@@ -68,7 +68,7 @@ impl Wiring {
         self.parts.doors.iter().find_map(|record| Some((&record.door, record.shards()?)))
     }
 
-    pub(super) fn discord(&self, row: &'static Row) -> Option<Discord> {
+    pub(super) fn discord(&self, row: &'static TreeRow) -> Option<Discord> {
         let (door, source) = self.sharded()?;
         let parts = ShardParts {
             door: door.clone(),

@@ -29,7 +29,7 @@ use ports::testing::{
     ScriptedPoster, ScriptedSource,
 };
 use ports::tools::ServerEntries;
-use ports::{NoFaults, NoFiles, Session, StreamEvent};
+use ports::{GatewaySession, NoFaults, NoFiles, StreamEvent};
 
 /// Files that never change.
 struct Still;
@@ -160,7 +160,7 @@ impl World {
 /// The platform begins a session, unless one continues.
 fn greet(connection: &Connection) {
     if connection.session.is_none() {
-        let session = Session { id: "s".into(), sequence: 1, resume_url: None, service: None, total: 1 };
+        let session = GatewaySession { id: "s".into(), sequence: 1, resume_url: None, service: None, total: 1 };
         connection.events.send(StreamEvent::Ready(session)).unwrap();
     }
 }
@@ -171,7 +171,7 @@ fn ask(connection: &Connection, sequence: u64, id: &str) {
 }
 
 /// Returns the paths of a row's initial actors.
-fn from_start(row: &'static Row, above: &str) -> Vec<String> {
+fn from_start(row: &'static TreeRow, above: &str) -> Vec<String> {
     let of = |scope: Scope| row.path(above, &scope);
     match row.name {
         Name::Fixed(_) => vec![of(Scope::One)],
@@ -183,14 +183,14 @@ fn from_start(row: &'static Row, above: &str) -> Vec<String> {
 }
 
 /// A supervisor starts after its children and stops after them.
-fn starts(row: &'static Row, above: &str, found: &mut Vec<String>) {
+fn starts(row: &'static TreeRow, above: &str, found: &mut Vec<String>) {
     for path in from_start(row, above) {
         row.children.iter().for_each(|child| starts(child, &path, found));
         found.push(path);
     }
 }
 
-fn stops(row: &'static Row, above: &str, found: &mut Vec<String>) {
+fn stops(row: &'static TreeRow, above: &str, found: &mut Vec<String>) {
     for path in from_start(row, above).into_iter().rev() {
         row.children.iter().rev().for_each(|child| stops(child, &path, found));
         found.push(path);

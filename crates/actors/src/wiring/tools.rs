@@ -8,11 +8,11 @@ use crate::mcp::{Published, Starts};
 use crate::providers::Providers;
 use crate::tool_cache::ToolCache;
 use crate::tools::Tools;
-use crate::tree::Row;
+use crate::tree::TreeRow;
 use ports::ToolProviders;
 
 impl Wiring {
-    pub(super) fn tools(&self, row: &'static Row) -> Tools {
+    pub(super) fn tools(&self, row: &'static TreeRow) -> Tools {
         Tools {
             template: template(row),
             live: self.parts.live.clone(),

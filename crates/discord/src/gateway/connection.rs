@@ -28,7 +28,7 @@ use twilight_gateway::{Config, ConfigBuilder, Intents, Message, ShardId, ShardSt
 use crate::Access;
 use crate::close;
 use crate::rest::{USER_AGENT, bare_token};
-use ports::{AfterClose, Closed, IdentifyPermit, Session, Shard};
+use ports::{AfterClose, Closed, GatewaySession, IdentifyPermit, Shard};
 
 /// The operating system of this build, as sent with IDENTIFY.
 const SYSTEM: &str = if cfg!(windows) {
@@ -59,7 +59,7 @@ pub(super) struct Plan {
     pub(super) shard: Shard,
     pub(super) address: String,
     pub(super) resume_address: Option<String>,
-    pub(super) session: Option<Session>,
+    pub(super) session: Option<GatewaySession>,
     pub(super) intents: Intents,
     pub(super) presence: Option<Value>,
 }

@@ -12,8 +12,8 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message};
 use super::super::DOOR;
 use super::super::testing::{TOKEN, access, answer, serve};
 use super::{
-    Advice, AfterClose, Arc, Closed, Duration, EventStream, Gateway, IdentifyPermit, Incoming, Interests, Mutex,
-    PresenceUpdates, Rest, Session, Shard, ShardedSource, SourceError, StreamEvent, close,
+    Advice, AfterClose, Arc, Closed, Duration, EventStream, Gateway, GatewaySession, IdentifyPermit, Incoming,
+    Interests, Mutex, PresenceUpdates, Rest, Shard, ShardedSource, SourceError, StreamEvent, close,
 };
 use domain::ids::{Place, Timestamp};
 use domain::presence::{ActivityKind, Line, Mood, Presence};
@@ -84,8 +84,8 @@ impl Peer {
         (wire, told)
     }
 
-    fn kept(&self, sequence: u64) -> Session {
-        Session {
+    fn kept(&self, sequence: u64) -> GatewaySession {
+        GatewaySession {
             id: "abc".to_owned(),
             sequence,
             resume_url: Some(self.address.clone()),
@@ -251,7 +251,7 @@ async fn an_unusable_address_to_resume_at_gives_way_to_the_usual_one() {
     let refused = format!("ws://{}", nobody.local_addr().unwrap());
     drop(nobody);
     for address in ["not an address", "ws://10.1.2.3", "http://127.0.0.1", "wss://", refused.as_str()] {
-        let session = Session { resume_url: Some(address.to_owned()), ..peer.kept(7) };
+        let session = GatewaySession { resume_url: Some(address.to_owned()), ..peer.kept(7) };
         let _told = listen(gateway.connect(ONE, Some(session), allowed(), unshown()));
         let (_wire, asked) = peer.greet(SLOW).await;
         assert_eq!((&asked["op"], &asked["d"]["seq"]), (&json!(6), &json!(7)), "{address}");
@@ -262,7 +262,7 @@ async fn an_unusable_address_to_resume_at_gives_way_to_the_usual_one() {
 async fn an_address_to_resume_at_that_says_no_hello_gives_way_to_the_usual_one() {
     let (peer, mute) = (Peer::new().await, Peer::new().await);
     let gateway = peer.source(Interests::default()).await;
-    let session = Session { resume_url: Some(mute.address.clone()), ..peer.kept(7) };
+    let session = GatewaySession { resume_url: Some(mute.address.clone()), ..peer.kept(7) };
     let mut told = listen(gateway.connect(ONE, Some(session), allowed(), unshown()));
     drop(mute.accept().await);
     let (wire, asked) = tokio::select! {
@@ -279,7 +279,7 @@ async fn an_address_to_resume_at_that_says_no_hello_gives_way_to_the_usual_one()
 async fn a_session_of_another_number_of_shards_is_not_resumed() {
     let peer = Peer::new().await;
     let gateway = peer.source(Interests::default()).await;
-    let session = Session { total: 2, ..peer.kept(7) };
+    let session = GatewaySession { total: 2, ..peer.kept(7) };
     let _told = listen(gateway.connect(ONE, Some(session), allowed(), unshown()));
     assert_eq!(peer.greet(SLOW).await.1["op"], 2);
 }
@@ -289,11 +289,14 @@ async fn a_session_with_another_service_is_not_resumed_and_one_with_an_unknown_o
     let (peer, elsewhere) = (Peer::new().await, Peer::new().await);
     let gateway = peer.source(Interests::default()).await;
     let resume_url = Some(elsewhere.address.clone());
-    let foreign =
-        Session { service: Some("https://other.example".to_owned()), resume_url: resume_url.clone(), ..peer.kept(7) };
+    let foreign = GatewaySession {
+        service: Some("https://other.example".to_owned()),
+        resume_url: resume_url.clone(),
+        ..peer.kept(7)
+    };
     let _told = listen(gateway.connect(ONE, Some(foreign), allowed(), unshown()));
     assert_eq!(peer.greet(SLOW).await.1["op"], 2);
-    let unknown = Session { service: None, resume_url, ..peer.kept(7) };
+    let unknown = GatewaySession { service: None, resume_url, ..peer.kept(7) };
     let _told = listen(gateway.connect(ONE, Some(unknown), allowed(), unshown()));
     assert_eq!(peer.greet(SLOW).await.1["op"], 6, "at the usual address");
 }
@@ -320,7 +323,7 @@ async fn an_address_that_ready_names_wrongly_is_forgotten() {
     let (mut wire, _) = peer.greet(SLOW).await;
     let ready = json!({"session_id": "abc", "resume_gateway_url": "ws://far.example", "user": {"id": "1"}});
     wire.dispatch("READY", 1, &ready).await;
-    let expected = Session { resume_url: None, ..peer.kept(1) };
+    let expected = GatewaySession { resume_url: None, ..peer.kept(1) };
     assert_eq!(told.recv().await.unwrap(), StreamEvent::Ready(expected));
 }
 

@@ -16,9 +16,9 @@ fn png(width: u32, height: u32) -> Vec<u8> {
     bytes
 }
 
-fn words(shown: Result<Shown, Unread>) -> String {
+fn words(shown: Result<FileView, Unread>) -> String {
     match shown {
-        Ok(Shown::Words(words)) => words,
+        Ok(FileView::Words(words)) => words,
         other => panic!("{other:?}"),
     }
 }
@@ -41,16 +41,16 @@ fn what_is_claimed_decides_only_what_is_looked_at() {
         ("paper.pdf", "application/pdf", Plan::Name(Unread::Kind)),
         ("song.mp3", "audio/mpeg", Plan::Name(Unread::Kind)),
     ] {
-        assert_eq!(Allowance::new(true).plan(&file(name, mime, 900)), plan, "{name} {mime}");
+        assert_eq!(AttachmentAllowance::new(true).plan(&file(name, mime, 900)), plan, "{name} {mime}");
     }
-    let blind = Allowance::new(false).plan(&file("cat.png", "image/png", 900));
+    let blind = AttachmentAllowance::new(false).plan(&file("cat.png", "image/png", 900));
     assert_eq!(blind, Plan::Name(Unread::Blind), "a picture that no model accepts is not fetched");
 }
 
 #[test]
 fn the_allowance_is_bounded_by_number_and_bytes() {
     let plans = |sizes: &[u64], mime: &str| {
-        let mut left = Allowance::new(true);
+        let mut left = AttachmentAllowance::new(true);
         sizes.iter().map(|size| left.plan(&file("x", mime, *size))).collect::<Vec<_>>()
     };
     let (many, large) = (Plan::Name(Unread::TooMany), Plan::Name(Unread::TooLarge));
@@ -75,7 +75,7 @@ fn files_are_estimated_by_what_would_be_read_of_them() {
 #[test]
 fn a_picture_is_known_by_its_bytes() {
     let cat = file("cat.jpg", "image/jpeg", 33);
-    let Ok(Shown::Picture(picture)) = read(&cat, Plan::Picture, png(640, 480)) else { panic!("no picture") };
+    let Ok(FileView::Picture(picture)) = read(&cat, Plan::Picture, png(640, 480)) else { panic!("no picture") };
     assert_eq!((picture.mime, picture.about.as_str()), ("image/png", "cat.jpg (image/png, 640 x 480 pixels)"));
     assert_eq!(picture.bytes[..], png(640, 480));
 }

@@ -11,16 +11,16 @@ use crate::prompt::TOOL_MANNERS;
 use crate::tool::spoken;
 use crate::turn::ReplyContract;
 
-/// The value of [`Asked::tool_bytes`] that means the whole request.
+/// The value of [`RequestFacts::tool_bytes`] that means the whole request.
 pub const WHOLE: usize = usize::MAX;
 
 /// The facts about a request that are needed to interpret its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestFacts {
     /// The key of the row.
     pub row: String,
     /// The way in which tools were offered.
-    pub offered: Offered,
+    pub offered: ToolOffer,
     /// The bytes that the bot's tools added to the request: definitions and instructions. [`WHOLE`] after a round of
     /// calls, because such a request repeats the first one only for the tools.
     pub tool_bytes: usize,
@@ -28,7 +28,7 @@ pub struct Asked {
 
 /// The way in which tools were offered to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Offered {
+pub enum ToolOffer {
     /// No tools: the response is the answer.
     Nothing,
     /// Together with the answer form: a response without a call is the answer.
@@ -45,7 +45,7 @@ pub enum Offered {
     },
 }
 
-impl Offered {
+impl ToolOffer {
     pub(super) const fn is_native(self) -> bool {
         match self {
             Self::Nothing => false,
@@ -54,16 +54,16 @@ impl Offered {
     }
 }
 
-impl Asked {
+impl RequestFacts {
     /// True if the response may be the answer, so that it may be streamed. Text streamed unprocessed must not contain
     /// calls either.
     #[must_use]
     pub const fn may_answer(&self, contract: ReplyContract) -> bool {
         let sorted = !matches!(contract, ReplyContract::Verbatim);
         match self.offered {
-            Offered::Nothing | Offered::Beside { native: true } => true,
-            Offered::Beside { native: false } => sorted,
-            Offered::Before { missed, .. } => !missed && sorted,
+            ToolOffer::Nothing | ToolOffer::Beside { native: true } => true,
+            ToolOffer::Beside { native: false } => sorted,
+            ToolOffer::Before { missed, .. } => !missed && sorted,
         }
     }
 }
@@ -116,17 +116,17 @@ impl Dialogue {
     /// Builds the request for this row, with the member's facts before the question. `takes_tools`: the provider
     /// currently accepts tools.
     #[must_use]
-    pub fn request(&self, row: &Row, takes_tools: bool, facts: Option<&str>) -> (Request, Asked) {
+    pub fn request(&self, row: &Row, takes_tools: bool, facts: Option<&str>) -> (Request, RequestFacts) {
         let native = row.tools == ToolMode::Native && takes_tools;
         let (form, brought, together) = (self.form(), self.brought(), self.takes_both(row));
         let specs = self.specs(row, takes_tools, together);
         let (offered, mut messages) = if specs.is_empty() {
-            (Offered::Nothing, self.transcript.items.clone())
+            (ToolOffer::Nothing, self.transcript.items.clone())
         } else if together {
-            (Offered::Beside { native }, self.transcript.items.clone())
+            (ToolOffer::Beside { native }, self.transcript.items.clone())
         } else {
             let (brief, missed) = self.transcript.brief(row.tool_history);
-            (Offered::Before { native, missed: missed || !self.rounds.is_empty() }, brief)
+            (ToolOffer::Before { native, missed: missed || !self.rounds.is_empty() }, brief)
         };
         if let Some(facts) = facts {
             // Providers cache equal prefixes, so variable parts come as late as possible.
@@ -136,7 +136,7 @@ impl Dialogue {
         if brought.is_none() {
             defined += specs.iter().map(|spec| spec.bytes()).sum::<usize>();
         }
-        if (offered != Offered::Nothing && brought.is_none()) || !self.rounds.is_empty() {
+        if (offered != ToolOffer::Nothing && brought.is_none()) || !self.rounds.is_empty() {
             add_to_first(&mut messages, TOOL_MANNERS);
             defined += TOOL_MANNERS.len();
         }
@@ -145,11 +145,11 @@ impl Dialogue {
         }
         messages.extend(self.repair.iter().cloned());
         let (form, tools) = match offered {
-            Offered::Nothing => (form, Vec::new()),
-            Offered::Beside { native: true } => (form, specs),
-            Offered::Before { native: true, .. } => (None, specs),
+            ToolOffer::Nothing => (form, Vec::new()),
+            ToolOffer::Beside { native: true } => (form, specs),
+            ToolOffer::Before { native: true, .. } => (None, specs),
             // The answer form would forbid a call written as text, so the form is described in words only.
-            Offered::Beside { native: false } | Offered::Before { native: false, .. } => {
+            ToolOffer::Beside { native: false } | ToolOffer::Before { native: false, .. } => {
                 add_to_first(&mut messages, &spoken::instructions(&specs));
                 (None, Vec::new())
             }
@@ -157,7 +157,10 @@ impl Dialogue {
         let (choice, sampling) =
             self.given.as_ref().map(|given| (given.choice.clone(), given.sampling.clone())).unwrap_or_default();
         let tool_bytes = self.tool_bytes(defined);
-        (Request { messages, form, tools, choice, sampling }, Asked { row: row.key.clone(), offered, tool_bytes })
+        (
+            Request { messages, form, tools, choice, sampling },
+            RequestFacts { row: row.key.clone(), offered, tool_bytes },
+        )
     }
 }
 

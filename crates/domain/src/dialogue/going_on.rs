@@ -1,6 +1,6 @@
 //! Continues an answer that was interrupted after part of it was shown: a fallback row writes only the rest.
 
-use super::{Asked, Dialogue, Offered, Step};
+use super::{Dialogue, RequestFacts, Step, ToolOffer};
 use crate::completion::{Completion, Finish, Item, Request, Role};
 use crate::ending::Ending;
 use crate::model::{Row, ToolMode};
@@ -18,9 +18,9 @@ const OVERLAP_LEAST: usize = 12;
 
 /// The part of an answer that was shown, up to its last complete word.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Begun(String);
+pub struct ShownPart(String);
 
-impl Begun {
+impl ShownPart {
     /// Returns the part that can be continued. `None` if it contains no complete word.
     #[must_use]
     pub fn of(shown: &str) -> Option<Self> {
@@ -63,7 +63,7 @@ impl Dialogue {
 
     /// Builds the request for the rest of an answer. It offers no tools, because the shown part is already an answer.
     #[must_use]
-    pub fn rest(&self, row: &Row, begun: &Begun) -> (Request, Asked) {
+    pub fn rest(&self, row: &Row, begun: &ShownPart) -> (Request, RequestFacts) {
         let mut messages = self.transcript.items.clone();
         for round in &self.rounds {
             round.tell(row, row.tools == ToolMode::Native, &mut messages);
@@ -71,12 +71,12 @@ impl Dialogue {
         messages.push(Item::new(Role::Assistant, begun.0.trim_end()));
         messages.push(Item::new(Role::User, GO_ON));
         let form = self.schema.as_ref().map(|schema| schema.form());
-        let asked = Asked { row: row.key.clone(), offered: Offered::Nothing, tool_bytes: self.tool_bytes(0) };
+        let asked = RequestFacts { row: row.key.clone(), offered: ToolOffer::Nothing, tool_bytes: self.tool_bytes(0) };
         (Request { messages, form, ..Request::default() }, asked)
     }
 
     /// Processes the rest of an answer.
-    pub(super) fn went_on(&mut self, completion: &Completion, begun: &Begun) -> Step {
+    pub(super) fn went_on(&mut self, completion: &Completion, begun: &ShownPart) -> Step {
         if completion.refusal.is_some() || completion.finish == Finish::Filtered {
             return self.fall_back(Ending::Filtered);
         }
@@ -103,14 +103,14 @@ mod tests {
             ("A wave took the pen and th", "took the pen and the ink.", "A wave took the pen and the ink."),
             ("It was the end. ", "", "It was the end."),
         ] {
-            assert_eq!(Begun::of(shown).unwrap().with(rest), whole, "{shown:?} and {rest:?}");
+            assert_eq!(ShownPart::of(shown).unwrap().with(rest), whole, "{shown:?} and {rest:?}");
         }
-        assert_eq!((Begun::of(""), Begun::of("Half"), Begun::of("  Half")), (None, None, None));
+        assert_eq!((ShownPart::of(""), ShownPart::of("Half"), ShownPart::of("  Half")), (None, None, None));
     }
 
     #[test]
     fn a_rest_is_shown_once_it_is_clear_what_it_repeats() {
-        let begun = Begun::of("A wave took the pen and th").unwrap();
+        let begun = ShownPart::of("A wave took the pen and th").unwrap();
         assert_eq!((begun.growing("the ink"), begun.growing("A wave took")), (None, None));
         let rest = "the ink and the table. ".repeat(20);
         let shown = begun.growing(&rest[..300]).unwrap();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Asked;
+use super::RequestFacts;
 use crate::completion::{Completion, Item, Role, ToolCall};
 use crate::model::Row;
 
@@ -22,7 +22,7 @@ pub(super) struct Round {
 }
 
 impl Round {
-    pub fn new(completion: &Completion, calls: Vec<ToolCall>, asked: &Asked) -> Self {
+    pub fn new(completion: &Completion, calls: Vec<ToolCall>, asked: &RequestFacts) -> Self {
         let native = asked.offered.is_native() && !completion.calls.is_empty();
         let row = native.then(|| asked.row.clone());
         Self { row, echo: Item::echo(completion), calls, results: Vec::new() }

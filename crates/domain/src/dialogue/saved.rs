@@ -11,7 +11,7 @@ use crate::completion::{Item, Role, ToolCall};
 use crate::prompt::Transcript;
 use crate::reply::Schema;
 use crate::tool::round::Planned;
-use crate::tool::turn_tools::{Available, SavedTools, Told, TurnTools};
+use crate::tool::turn_tools::{Available, SavedTools, ShownResult, TurnTools};
 use crate::turn::ReplyContract;
 
 /// The complete state needed to resume. Pictures are omitted; the text says so.
@@ -71,7 +71,7 @@ pub struct Resumed {
     /// The dialogue.
     pub dialogue: Dialogue,
     /// The results of the first calls of the round.
-    pub done: Vec<Told>,
+    pub done: Vec<ShownResult>,
     /// The remaining calls, bound to the tools available now.
     pub left: Vec<Planned>,
     /// The number of calls started, including those of clean calls.
@@ -82,11 +82,13 @@ impl Dialogue {
     /// Returns the state to store while a call of the running round waits. Of the round's calls, `done` are completed
     /// and `left` are not; `called` counts all started calls. `None` if no round is running.
     #[must_use]
-    pub fn save(&self, done: &[Told], left: &[Planned], called: usize) -> Option<Saved> {
+    pub fn save(&self, done: &[ShownResult], left: &[Planned], called: usize) -> Option<Saved> {
         let Stage::Running(round) = &self.stage else { return None };
         let tools = self.tools.as_ref()?;
-        let told =
-            |told: &Told| SavedTold { text: told.text.clone(), whole: told.whole.as_ref().map(ToString::to_string) };
+        let told = |told: &ShownResult| SavedTold {
+            text: told.text.clone(),
+            whole: told.whole.as_ref().map(ToString::to_string),
+        };
         let call = |planned: &Planned| SavedCall {
             call: planned.call().clone(),
             told: match planned {
@@ -118,8 +120,8 @@ impl Dialogue {
             None => tools.plan_again(saved.call),
         };
         let left = saved.left.into_iter().map(plan).collect();
-        let told = |told: SavedTold| Told { text: told.text, whole: told.whole.map(Arc::from), pictures: 0 };
-        let done: Vec<Told> = saved.done.into_iter().map(told).collect();
+        let told = |told: SavedTold| ShownResult { text: told.text, whole: told.whole.map(Arc::from), pictures: 0 };
+        let done: Vec<ShownResult> = saved.done.into_iter().map(told).collect();
         // Records of earlier versions lack this number.
         let called = saved.called.max(done.len());
         let items = saved.transcript.into_iter().map(SavedItem::item).collect();

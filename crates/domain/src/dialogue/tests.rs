@@ -39,7 +39,7 @@ fn row() -> Row {
 }
 
 fn completed(completion: Completion) -> Event {
-    Event::Completed(completion, Asked { row: "main".to_owned(), offered: Offered::Nothing, tool_bytes: 0 })
+    Event::Completed(completion, RequestFacts { row: "main".to_owned(), offered: ToolOffer::Nothing, tool_bytes: 0 })
 }
 
 /// Plays one dialogue with these answers. Returns the last step and the request of each call.
@@ -50,7 +50,7 @@ fn play(contract: ReplyContract, events: Vec<Event>) -> (Step, Vec<Request>) {
     let mut events = events.into_iter();
     while step == Step::AskModel {
         let (request, asked) = dialogue.request(&row(), true, None);
-        assert_eq!(asked.offered, Offered::Nothing);
+        assert_eq!(asked.offered, ToolOffer::Nothing);
         requests.push(request);
         step = dialogue.next(events.next().expect("the dialogue asks more often than it was answered"));
     }

@@ -61,7 +61,7 @@ impl Allowance {
 
     /// True if it permits this call now, given the approvers that the rules name.
     #[must_use]
-    pub fn lets_run(&self, asked: &Asked<'_>, now: Timestamp) -> bool {
+    pub fn lets_run(&self, asked: &GatedCall<'_>, now: Timestamp) -> bool {
         now < self.until
             && self.hash == *asked.hash
             && self.place == *asked.place
@@ -79,7 +79,7 @@ impl Allowance {
 
 /// A call that requires approval.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct GatedCall<'a> {
     /// The identity of the call.
     pub hash: &'a ArgumentsHash,
     /// The member.

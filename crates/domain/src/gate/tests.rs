@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::allowance::{Allowance, Asked};
+use super::allowance::{Allowance, GatedCall};
 use super::*;
 use crate::command::{Callback, CallbackToken};
 
@@ -67,12 +67,12 @@ fn each_click_that_decides_nothing_says_why() {
     let good = click(&gate, Choice::Once, member(1, &[]));
     let forged = Click { gate: GateId::parse(&"0".repeat(32)).unwrap(), ..good.clone() };
     let elsewhere = Click { place: Some(place(2)), ..good.clone() };
-    assert_eq!(case.click(&forged, BEGAN), Err(Refusal::Unknown));
-    assert_eq!(case.click(&elsewhere, BEGAN), Err(Refusal::WrongPlace));
-    assert_eq!(case.click(&click(&gate, Choice::Once, member(2, &[])), BEGAN), Err(Refusal::NotTheirs));
-    assert_eq!(case.click(&good, ENDS), Err(Refusal::Expired));
-    assert_eq!(case.click(&good, BEGAN), Ok(Decision::Approved { by: Some(person(1)) }));
-    assert_eq!(case.click(&click(&gate, Choice::Deny, member(1, &[])), BEGAN), Err(Refusal::Decided));
+    assert_eq!(case.click(&forged, BEGAN), Err(ClickRefusal::Unknown));
+    assert_eq!(case.click(&elsewhere, BEGAN), Err(ClickRefusal::WrongPlace));
+    assert_eq!(case.click(&click(&gate, Choice::Once, member(2, &[])), BEGAN), Err(ClickRefusal::NotTheirs));
+    assert_eq!(case.click(&good, ENDS), Err(ClickRefusal::Expired));
+    assert_eq!(case.click(&good, BEGAN), Ok(ApprovalDecision::Approved { by: Some(person(1)) }));
+    assert_eq!(case.click(&click(&gate, Choice::Deny, member(1, &[])), BEGAN), Err(ClickRefusal::Decided));
     assert_eq!(case.expire(ENDS), None, "what is decided stays so");
     assert!(case.lets_run(&hash(1), &[]));
     assert!(!case.lets_run(&hash(2), &[]), "other arguments, or another tool");
@@ -272,20 +272,20 @@ fn an_allowance_holds_for_the_same_call_in_the_same_place_for_an_hour() {
     let (ada, ben) = (person(1), person(2));
     let (here, there) = (place(1), place(2));
     let mods = ["mods".to_owned()];
-    let asked = Asked { hash: &hash_1, person: &ada, place: &here, approvers: &[] };
+    let asked = GatedCall { hash: &hash_1, person: &ada, place: &here, approvers: &[] };
     assert!(own.lets_run(&asked, BEGAN));
     for (other, now) in [
-        (Asked { hash: &hash_2, ..asked }, BEGAN),
-        (Asked { person: &ben, ..asked }, BEGAN),
-        (Asked { place: &there, ..asked }, BEGAN),
-        (Asked { approvers: &mods, ..asked }, BEGAN),
+        (GatedCall { hash: &hash_2, ..asked }, BEGAN),
+        (GatedCall { person: &ben, ..asked }, BEGAN),
+        (GatedCall { place: &there, ..asked }, BEGAN),
+        (GatedCall { approvers: &mods, ..asked }, BEGAN),
         (asked, Timestamp(BEGAN.0 + 3_600_000)),
     ] {
         assert!(!own.lets_run(&other, now), "{other:?}");
     }
     let theirs = Allowance::of(&gate(&["mods"]), &member(3, &["mods"]), BEGAN);
     assert!(
-        theirs.lets_run(&Asked { person: &ben, approvers: &mods, ..asked }, BEGAN),
+        theirs.lets_run(&GatedCall { person: &ben, approvers: &mods, ..asked }, BEGAN),
         "an approver's word is for all"
     );
     assert!(theirs.concerns(&person(3)) && !theirs.concerns(&ben));

@@ -171,7 +171,7 @@ fn what_a_question_refers_to_is_shown_once_however_old_it_is() {
     }
     let old = history.merge(&exchange(&bob(), 5, "q5", "a5"), &ada(), 6);
     let recent = history.merge(&exchange(&ada(), 20, "q20", "a20"), &ada(), 6);
-    let shown = |most: usize, referred: &[Entry]| {
+    let shown = |most: usize, referred: &[HistoryEntry]| {
         let shown = history.shown(Timestamp(31_000), Duration::from_secs(15), most, referred);
         shown.into_iter().map(|entry| entry.content.clone()).collect::<Vec<_>>().join(" ")
     };
@@ -189,7 +189,7 @@ proptest! {
     ) {
         let entries = entries
             .into_iter()
-            .map(|(user, content, at)| Entry {
+            .map(|(user, content, at)| HistoryEntry {
                 role: if user { Role::User } else { Role::Assistant },
                 content,
                 at: Timestamp(at),

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::part;
 use crate::fact_id::FactId;
 use crate::ids::{MessageId, Person};
+use crate::key_part::part;
 
 /// The prefix of facts.
 const FACT_PREFIX: &str = "staffai:fact:";

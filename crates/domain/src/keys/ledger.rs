@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use super::legacy;
 use crate::ids::{Door, Person};
+use crate::key_part::legacy;
 
 /// The prefix of our counters.
 pub const PREFIX: &str = "staffai:ledger:";
@@ -34,7 +34,7 @@ const NOWHERE: &str = "%none";
 
 /// The parts of one of our keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct LedgerKey {
     /// A day, or [`ALL`].
     pub period: String,
     /// The door.
@@ -86,7 +86,7 @@ pub fn of_period(period: &str) -> String {
 
 /// Parses one of our counter keys; none if the key is not one.
 #[must_use]
-pub fn parse(key: &str) -> Option<Entry> {
+pub fn parse(key: &str) -> Option<LedgerKey> {
     let parts: Vec<&str> = key.strip_prefix(PREFIX)?.split(':').collect();
     let (period, door, guild, account, kind) = match parts[..] {
         [period, door, guild, account] => (period, door, guild, account, None),
@@ -98,7 +98,7 @@ pub fn parse(key: &str) -> Option<Entry> {
         Some(id) => Account::Member(id),
         None => Account::Own(unescape(account.strip_prefix('%')?)?),
     };
-    Some(Entry { period: period.to_owned(), door: door.to_owned(), guild, account, kind: kind.map(str::to_owned) })
+    Some(LedgerKey { period: period.to_owned(), door: door.to_owned(), guild, account, kind: kind.map(str::to_owned) })
 }
 
 /// Returns the key of the all-time tokens of a member in a community, as the Python bot counts them. It has no expiry.
@@ -205,7 +205,7 @@ mod tests {
                 let entry = parse(&key).unwrap();
                 assert_eq!((entry.guild.as_deref(), &entry.account), (guild, &account), "{key}");
                 assert_eq!((entry.period.as_str(), entry.door.as_str(), &entry.kind), (DAY, "discord", &None));
-                let before = Entry { kind: Some("in".to_owned()), ..entry };
+                let before = LedgerKey { kind: Some("in".to_owned()), ..entry };
                 assert_eq!(parse(&counter_of_kind(&key, "in")), Some(before), "as earlier versions wrote it");
             }
         }

@@ -1,7 +1,6 @@
 //! Keys of the rate limits. The lists are those of the Python bot.
 
-use super::{legacy, part, whole};
-use crate::ids::{Person, TurnId};
+use crate::key_part::{part, whole};
 use crate::limits::account::{Account, Scope};
 use crate::limits::{Cost, Member};
 
@@ -17,18 +16,6 @@ const LIMIT_SUM_PREFIX: &str = "staffai:limit:";
 /// The prefix of accounts.
 pub const ACCOUNT_PREFIX: &str = "staffai:limit:account:";
 
-/// The placeholder for "no community".
-const NO_GUILD: &str = "direct";
-
-/// Returns the unit whose messages and tokens are counted together: one person in one community.
-///
-/// On Discord the parts are the bare ids, as the Python bot wrote them; other doors qualify each id with their name.
-#[must_use]
-pub fn limited(person: &Person, guild: Option<&str>) -> Member {
-    let guild = legacy(&person.door, guild.unwrap_or(NO_GUILD));
-    Member::new(format!("{guild}:{}", legacy(&person.door, &person.id)))
-}
-
 /// Returns the keys of a member's lists of counted messages and tokens. They live for the window's length after the
 /// last entry. In a cluster, `tagged` keeps both on one node.
 #[must_use]
@@ -42,12 +29,6 @@ pub fn limit_pair(member: &Member, tagged: bool) -> [String; 2] {
 #[must_use]
 pub fn limit_sum(member: &Member, tagged: bool) -> String {
     if tagged { format!("{LIMIT_SUM_PREFIX}{{{member}}}") } else { format!("{LIMIT_SUM_PREFIX}{member}") }
-}
-
-/// Returns the community of a person's accounts, as written in keys.
-#[must_use]
-pub fn community(person: &Person, guild: Option<&str>) -> String {
-    legacy(&person.door, guild.unwrap_or(NO_GUILD))
 }
 
 /// Returns the key of the entries of an account. They live for the window's length after the last entry. In a cluster,
@@ -79,26 +60,14 @@ pub fn parse_token_limit(key: &str) -> Option<Member> {
     key.strip_prefix(TOKEN_LIMIT_PREFIX).map(Member::new)
 }
 
-/// Formats a turn as a part of an entry of those lists.
-#[must_use]
-pub fn limit_turn(turn: &TurnId) -> String {
-    let mut out = part(turn.door.as_str()).into_owned();
-    out.push_str("%3A");
-    out.push_str(&part(&turn.id));
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{Door, MessageId};
-
-    const DISCORD: Door = Door::new("discord");
-    const API: Door = Door::new("api");
+    use crate::ids::{Door, Person};
 
     #[test]
     fn limits_keep_the_keys_of_the_python_bot() {
-        let member = limited(&Person::new(DISCORD, "7"), Some("5"));
+        let member = Member::of(&Person::new(Door::new("discord"), "7"), Some("5"));
         assert_eq!(limit_pair(&member, false), ["msg_rl:5:7", "token_rl:5:7"]);
         assert_eq!(limit_pair(&member, true), ["msg_rl:{5:7}", "token_rl:{5:7}"]);
         assert_eq!(
@@ -106,8 +75,5 @@ mod tests {
             ("staffai:limit:5:7".into(), "staffai:limit:{5:7}".into())
         );
         assert_eq!(parse_token_limit("token_rl:5:7"), Some(member));
-        let elsewhere = limited(&Person::new(API, "a:b"), None);
-        assert_eq!(elsewhere.as_str(), "api:direct:api:a%3Ab");
-        assert_eq!(limit_turn(&TurnId::of(&MessageId::new(API, "a:b"))), "api%3Aa%3Ab");
     }
 }

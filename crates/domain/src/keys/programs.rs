@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::part;
+use crate::key_part::part;
 
 /// The prefix of responses that programs may continue from.
 const RESPONSE_PREFIX: &str = "staffai:response:";

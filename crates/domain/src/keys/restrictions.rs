@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{UNNAMED_DOOR, legacy, part, whole};
 use crate::ids::Person;
+use crate::key_part::{UNNAMED_DOOR, legacy, part, whole};
 
 /// The prefix of the end times of restrictions, as the Python bot wrote them.
 pub const RESTRICTED_PREFIX: &str = "restricted_until:";

@@ -1,7 +1,7 @@
 //! Keys of client sessions and their transcripts.
 
-use super::part;
 use crate::ids::{Person, Place};
+use crate::key_part::part;
 
 /// The prefix of session records.
 pub const SESSIONS_PREFIX: &str = "staffai:talk:";

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::window_log::{Entry, EntryState, WindowLog};
+use super::window_log::{EntryState, WindowEntry, WindowLog};
 use super::{
-    AccountUse, Basis, Cost, ENTRIES_MAX, FullAccount, Limits, Refusal, Reservation, TOKENS_MAX, estimate_max,
+    AccountUse, Basis, Cost, ENTRIES_MAX, FullAccount, LimitRefusal, Limits, Reservation, TOKENS_MAX, estimate_max,
+    turn_part,
 };
 use crate::ids::{self, Timestamp, TurnId};
-use crate::keys;
 
 /// The number of entries from which final entries are merged. An account may see thousands of turns a day.
 pub const JOINED_FROM: usize = 128;
@@ -109,7 +109,7 @@ impl Share {
 impl WindowLog {
     /// Returns the refusal of a full account; `None` if it has room or already counts the turn. The caller sets the
     /// account's index.
-    pub fn share_refusal(&mut self, now: Timestamp, share: &Share, turn: &str) -> Option<Refusal> {
+    pub fn share_refusal(&mut self, now: Timestamp, share: &Share, turn: &str) -> Option<LimitRefusal> {
         let Account { scope, cost, window, .. } = share.account;
         self.refresh(now, window);
         if self.entry(turn).is_some() {
@@ -119,12 +119,12 @@ impl WindowLog {
         let account = Some(FullAccount { place: 0, scope });
         if self.entries().len() >= ENTRIES_MAX {
             let basis = Basis::OpenTurns;
-            return Some(Refusal { cost, retry_after: Some(FULL), basis, account });
+            return Some(LimitRefusal { cost, retry_after: Some(FULL), basis, account });
         }
         let limits = Limits { messages: u32::MAX, tokens: share.limit };
         let refusal = self.refusal(now, window, share.reserved(false), limits)?;
         let basis = if cost.is_counted() { Basis::Use } else { refusal.basis };
-        Some(Refusal { cost, basis, account, ..refusal })
+        Some(LimitRefusal { cost, basis, account, ..refusal })
     }
 
     /// Returns the use of an account and the time until it has room for one more unit.
@@ -137,14 +137,14 @@ impl WindowLog {
 
     /// Counts the share of a turn. Returns false if it is already counted.
     pub fn reserve_share(&mut self, now: Timestamp, share: &Share, ask: &Reservation) -> bool {
-        let turn = keys::limits::limit_turn(&ask.turn);
+        let turn = turn_part(&ask.turn);
         self.refresh(now, share.account.window);
         if self.entry(&turn).is_some() {
             return false;
         }
         self.join(now, share.account.window);
         let lease = Timestamp(now.0.saturating_add(ids::millis(ask.lease)));
-        self.push(Entry {
+        self.push(WindowEntry {
             at: now,
             tokens: share.reserved(ask.exempt),
             turn: Some(turn.into()),
@@ -173,7 +173,7 @@ impl WindowLog {
             return;
         }
         let part = (ids::millis(window) / PARTS).max(1);
-        let mut kept: Vec<Entry> = Vec::with_capacity(JOINED_FROM);
+        let mut kept: Vec<WindowEntry> = Vec::with_capacity(JOINED_FROM);
         let mut closed: Option<usize> = None;
         for entry in self.entries().iter().rev() {
             if matches!(entry.state, EntryState::Open(lease) if lease > now) {

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use super::Cost;
 use super::account::{Account, Scope, Share};
+use super::{Cost, community};
 use crate::ids::{Person, Place};
-use crate::keys;
 use crate::wildcard::matches;
 
 /// The number of hash bytes that distinguish accounts with different filters.
@@ -128,7 +127,7 @@ impl Budget {
             scope: self.scope,
             cost: self.cost,
             window: self.window,
-            community: keys::limits::community(payer.person, payer.guild).into(),
+            community: community(payer.person, payer.guild).into(),
             id: Arc::from(id),
         }
     }

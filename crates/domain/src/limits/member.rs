@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-use super::window_log::{Entry, EntryState, WindowLog};
+use super::window_log::{EntryState, WindowEntry, WindowLog};
 use super::{ENTRIES_MAX, TOKENS_MAX};
 use crate::ids::Timestamp;
 
@@ -23,11 +23,11 @@ const LATEST_MILLIS: f64 = 253_402_300_799_999.0;
 const ESTIMATED: Timestamp = Timestamp(0);
 
 /// An entry as an item of the token list.
-struct Tokens<'a>(&'a Entry);
+struct Tokens<'a>(&'a WindowEntry);
 
 impl fmt::Display for Tokens<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Entry { at, tokens, turn, state, .. } = self.0;
+        let WindowEntry { at, tokens, turn, state, .. } = self.0;
         write!(f, "{}:{tokens}", Moment(*at))?;
         let Some(turn) = turn else { return Ok(()) };
         write!(f, ":{turn}")?;
@@ -50,7 +50,8 @@ impl Serialize for Tokens<'_> {
 #[must_use]
 pub fn read<T: AsRef<str>, U: AsRef<str>>(messages: &[T], tokens: &[U]) -> WindowLog {
     let newest = tokens.len().saturating_sub(ENTRIES_MAX);
-    let mut entries: Vec<Entry> = tokens[newest..].iter().filter_map(|member| read_tokens(member.as_ref())).collect();
+    let mut entries: Vec<WindowEntry> =
+        tokens[newest..].iter().filter_map(|member| read_tokens(member.as_ref())).collect();
     let spent = entries.len();
     let newest = messages.len().saturating_sub(ENTRIES_MAX);
     for (index, member) in messages[newest..].iter().enumerate() {
@@ -58,11 +59,11 @@ pub fn read<T: AsRef<str>, U: AsRef<str>>(messages: &[T], tokens: &[U]) -> Windo
         let Some(at) = fields.next().and_then(read_moment) else { continue };
         let turn = fields.next().filter(|turn| !turn.is_empty());
         // Both lists are written together, so matching items are usually at the same index.
-        let same = |entry: &Entry| turn.is_some() && entry.turn.as_deref() == turn;
+        let same = |entry: &WindowEntry| turn.is_some() && entry.turn.as_deref() == turn;
         let known = entries[..spent].get(index).is_some_and(same).then_some(index);
         match known.or_else(|| entries[..spent].iter().position(same)) {
             Some(index) => entries[index].message = true,
-            None => entries.push(Entry {
+            None => entries.push(WindowEntry {
                 at,
                 tokens: 0,
                 turn: turn.map(Arc::from),
@@ -86,7 +87,7 @@ pub fn to_json(log: &WindowLog) -> String {
 #[must_use]
 pub fn from_json(text: &str) -> Option<WindowLog> {
     let log = account_from_json(text)?;
-    Some(WindowLog::of(log.entries().iter().map(|entry| Entry { message: true, ..entry.clone() }).collect()))
+    Some(WindowLog::of(log.entries().iter().map(|entry| WindowEntry { message: true, ..entry.clone() }).collect()))
 }
 
 /// Parses the entries of an account from such a text; `None` if the text is malformed.
@@ -97,7 +98,7 @@ pub fn account_from_json(text: &str) -> Option<WindowLog> {
     Some(WindowLog::of(members[newest..].iter().filter_map(|member| read_tokens(member)).collect()))
 }
 
-fn read_tokens(member: &str) -> Option<Entry> {
+fn read_tokens(member: &str) -> Option<WindowEntry> {
     let mut fields = member.splitn(4, ':');
     let at = fields.next().and_then(read_moment)?;
     // The Python bot may have written a fraction.
@@ -108,7 +109,7 @@ fn read_tokens(member: &str) -> Option<Entry> {
         Some(ESTIMATED) => EntryState::Estimated,
         Some(lease) => EntryState::Open(lease),
     };
-    Some(Entry { at, tokens: whole(tokens).min(TOKENS_MAX), turn, message: false, state })
+    Some(WindowEntry { at, tokens: whole(tokens).min(TOKENS_MAX), turn, message: false, state })
 }
 
 /// A time in seconds.
@@ -136,20 +137,20 @@ mod tests {
     use super::*;
 
     /// Returns the entry as an item of the message list.
-    fn message(entry: &Entry) -> String {
+    fn message(entry: &WindowEntry) -> String {
         match &entry.turn {
             Some(turn) => format!("{}:{turn}", Moment(entry.at)),
             None => Moment(entry.at).to_string(),
         }
     }
 
-    fn tokens(entry: &Entry) -> String {
+    fn tokens(entry: &WindowEntry) -> String {
         Tokens(entry).to_string()
     }
 
-    fn entry(at: u64, tokens: u64, turn: Option<&str>, lease: Option<u64>) -> Entry {
+    fn entry(at: u64, tokens: u64, turn: Option<&str>, lease: Option<u64>) -> WindowEntry {
         let state = lease.map_or(EntryState::Settled, |lease| EntryState::Open(Timestamp(lease)));
-        Entry { at: Timestamp(at), tokens, turn: turn.map(Arc::from), message: true, state }
+        WindowEntry { at: Timestamp(at), tokens, turn: turn.map(Arc::from), message: true, state }
     }
 
     #[test]
@@ -159,7 +160,7 @@ mod tests {
         assert_eq!(message(&reserved), "1700000000.025:discord%3A9");
         assert_eq!(tokens(&reserved), "1700000000.025:70:discord%3A9:1700000120.000");
         assert_eq!(tokens(&settled), "1700000000.900:12:discord%3A10");
-        let estimated = Entry { state: EntryState::Estimated, ..reserved.clone() };
+        let estimated = WindowEntry { state: EntryState::Estimated, ..reserved.clone() };
         assert_eq!(tokens(&estimated), "1700000000.025:70:discord%3A9:0.000");
         assert_eq!(read::<&str, _>(&[], &[tokens(&estimated)]).entries()[0].state, EntryState::Estimated);
         let log = WindowLog::of(vec![reserved.clone(), settled.clone()]);
@@ -173,7 +174,7 @@ mod tests {
     #[test]
     fn plain_members_of_the_python_bot_are_read() {
         let log = read(&["1700000000.25", "1700000001"], &["1700000001.5:70", "1700000002123:8.0"]);
-        let spent = |at, tokens| Entry { message: false, ..entry(at, tokens, None, None) };
+        let spent = |at, tokens| WindowEntry { message: false, ..entry(at, tokens, None, None) };
         let wanted = vec![
             entry(1_700_000_000_250, 0, None, None),
             entry(1_700_000_001_000, 0, None, None),
@@ -189,7 +190,10 @@ mod tests {
         assert_eq!(read(&bad, &bad).entries().len(), 1);
         let bad = ["1700000000", "1700000000:x", "1700000000:-3", "1700000000:nan", "x:1", "1700000000:1e30:t:x"];
         let log = read::<&str, _>(&[], &bad);
-        assert_eq!(log.entries(), [Entry { message: false, ..entry(1_700_000_000_000, TOKENS_MAX, Some("t"), None) }]);
+        assert_eq!(
+            log.entries(),
+            [WindowEntry { message: false, ..entry(1_700_000_000_000, TOKENS_MAX, Some("t"), None) }]
+        );
         assert_eq!(from_json("{}"), None);
         assert_eq!(from_json("[\"x\"]"), Some(WindowLog::default()));
     }

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::account::{Account, Share};
-use super::window_log::{Entry, WindowLog};
-use super::{AccountUse, Decision, ENTRIES_MAX, FullAccount, Member, Refusal, Request, Step};
+use super::window_log::{WindowEntry, WindowLog};
+use super::{AccountUse, Decision, ENTRIES_MAX, FullAccount, LimitRefusal, LimitStep, Member, Request, turn_part};
 use crate::ids::{self, Timestamp};
-use crate::keys;
 
 /// The maximum number of windows. The least recently used are evicted first.
 pub const MEMBERS_MAX: usize = 50_000;
@@ -60,9 +59,9 @@ pub struct Changes {
     /// The length of the window.
     pub window: Duration,
     /// Each changed turn with its entry; none if it was cancelled or has aged out.
-    pub turns: Vec<(Box<str>, Option<Entry>)>,
+    pub turns: Vec<(Box<str>, Option<WindowEntry>)>,
     /// The other known entries, for a server that lost its data.
-    pub rest: Vec<Entry>,
+    pub rest: Vec<WindowEntry>,
     /// The version that the server is expected to have; zero for none.
     pub known: u64,
     /// The number of the last change included.
@@ -89,8 +88,8 @@ impl MemberWindows {
         if let Decision::Used(used) = &mut answer {
             used.accounts = request.shares.iter().map(|share| self.used_of(now, share)).collect();
         }
-        let takes =
-            matches!(request.step, Step::Settle(..) | Step::Cancel(_)) || (changed && answer == Decision::Admitted);
+        let takes = matches!(request.step, LimitStep::Settle(..) | LimitStep::Cancel(_))
+            || (changed && answer == Decision::Admitted);
         for share in request.shares.iter().filter(|_| takes) {
             self.take_share(now, request, share, number);
         }
@@ -103,19 +102,19 @@ impl MemberWindows {
         &mut self,
         now: Timestamp,
         request: &Request,
-        blocked: Option<Refusal>,
+        blocked: Option<LimitRefusal>,
         number: u64,
     ) -> (Decision, bool) {
         let Some(member) = &request.member else {
             let known = self.first_counts(now, request);
             return match (&request.step, blocked) {
-                (Step::Reserve(_), Some(refusal)) if !known => (Decision::Refused(refusal), false),
-                (Step::Reserve(_), _) => (Decision::Admitted, !known),
+                (LimitStep::Reserve(_), Some(refusal)) if !known => (Decision::Refused(refusal), false),
+                (LimitStep::Reserve(_), _) => (Decision::Admitted, !known),
                 _ => (Decision::Done, false),
             };
         };
         let of = Counted::Member(member.clone());
-        if matches!(request.step, Step::Read(_)) && !self.pages.contains_key(&of) {
+        if matches!(request.step, LimitStep::Read(_)) && !self.pages.contains_key(&of) {
             return WindowLog::default().step(now, request);
         }
         self.make_room(now);
@@ -146,12 +145,12 @@ impl MemberWindows {
     }
 
     /// Returns the refusal of the first full account; `None` if all have room or the step reserves nothing.
-    fn blocking_share(&mut self, now: Timestamp, request: &Request, number: u64) -> Option<Refusal> {
-        let Step::Reserve(ask) = &request.step else { return None };
+    fn blocking_share(&mut self, now: Timestamp, request: &Request, number: u64) -> Option<LimitRefusal> {
+        let LimitStep::Reserve(ask) = &request.step else { return None };
         if ask.exempt || request.shares.is_empty() {
             return None;
         }
-        let turn = keys::limits::limit_turn(&ask.turn);
+        let turn = turn_part(&ask.turn);
         request.shares.iter().enumerate().find_map(|(place, share)| {
             self.make_room(now);
             let page = self.page(&Counted::Account(share.account.clone()), share.account.window);
@@ -169,10 +168,10 @@ impl MemberWindows {
         let page = self.page(&of, share.account.window);
         page.touched = number;
         let changed = match &request.step {
-            Step::Reserve(ask) => page.log.reserve_share(now, share, ask),
-            Step::Settle(turn, _) => page.log.settle_share(now, share, turn),
-            Step::Cancel(turn) => page.log.cancel_share(now, share, turn),
-            Step::Read(_) => false,
+            LimitStep::Reserve(ask) => page.log.reserve_share(now, share, ask),
+            LimitStep::Settle(turn, _) => page.log.settle_share(now, share, turn),
+            LimitStep::Cancel(turn) => page.log.cancel_share(now, share, turn),
+            LimitStep::Read(_) => false,
         };
         if changed && let Some(turn) = turn_of(request) {
             self.change(&of, number, turn);
@@ -189,7 +188,7 @@ impl MemberWindows {
     /// must learn the outcome in any case, so that it keeps no orphaned reservation.
     pub fn tell_of(&mut self, request: &Request) {
         let number = self.number();
-        let Some(turn) = turn_of(request).filter(|_| matches!(request.step, Step::Reserve(_))) else { return };
+        let Some(turn) = turn_of(request).filter(|_| matches!(request.step, LimitStep::Reserve(_))) else { return };
         for of in windows_of(request) {
             if self.pages.contains_key(&of) {
                 self.change(&of, number, turn.clone());
@@ -224,7 +223,7 @@ impl MemberWindows {
         let missing = |turn: &Arc<str>| {
             let ours = ours.entry(turn).filter(|entry| entry.at.0.saturating_add(ids::millis(window)) > now.0);
             let known = changes.iter().any(|(_, known)| **known == **turn);
-            let gone = |ours: &Entry| match log.entry(turn) {
+            let gone = |ours: &WindowEntry| match log.entry(turn) {
                 Some(there) => there.state.is_open() && !ours.state.is_open(),
                 None => true,
             };
@@ -248,7 +247,7 @@ impl MemberWindows {
 
     /// Repeats a step that the server performed on exactly the local state. If the resulting messages and tokens differ
     /// from the server's, the local version becomes unknown.
-    pub fn followed(&mut self, now: Timestamp, request: &Request, (known, version): (u64, u64), used: (u32, u64)) {
+    pub fn followed(&mut self, now: Timestamp, request: &Request, known: u64, version: u64, used: (u32, u64)) {
         let number = self.number();
         let Some(page) = request.of_window().and_then(|of| self.pages.get_mut(&of)) else { return };
         page.touched = number;
@@ -265,10 +264,10 @@ impl MemberWindows {
     /// Records that this process reserved or cancelled the turn of a step.
     pub fn did(&mut self, request: &Request) {
         let Some(page) = request.of_window().and_then(|of| self.pages.get_mut(&of)) else { return };
-        let (Some(turn), reserved) = (turn_of(request), matches!(request.step, Step::Reserve(_))) else { return };
+        let (Some(turn), reserved) = (turn_of(request), matches!(request.step, LimitStep::Reserve(_))) else { return };
         let at = page.own.iter().position(|known| **known == *turn);
         match (&request.step, at) {
-            (Step::Cancel(_), Some(at)) => drop(page.own.swap_remove(at)),
+            (LimitStep::Cancel(_), Some(at)) => drop(page.own.swap_remove(at)),
             (_, None) if reserved => {
                 let log = &page.log;
                 page.own.retain(|known| log.entry(known).is_some());
@@ -447,7 +446,7 @@ impl Page {
     }
 
     /// Returns the entries that did not change here.
-    fn rest(&self) -> impl Iterator<Item = &Entry> {
+    fn rest(&self) -> impl Iterator<Item = &WindowEntry> {
         let changed = |turn: &Arc<str>| self.changes.iter().any(|(_, known)| **known == **turn);
         self.log.entries().iter().filter(move |entry| entry.turn.as_ref().is_some_and(|turn| !changed(turn)))
     }
@@ -469,11 +468,11 @@ fn windows_of(request: &Request) -> impl Iterator<Item = Counted> {
 /// Returns the turn of a step.
 fn turn_of(request: &Request) -> Option<Box<str>> {
     let turn = match &request.step {
-        Step::Reserve(ask) => &ask.turn,
-        Step::Settle(turn, _) | Step::Cancel(turn) => turn,
-        Step::Read(_) => return None,
+        LimitStep::Reserve(ask) => &ask.turn,
+        LimitStep::Settle(turn, _) | LimitStep::Cancel(turn) => turn,
+        LimitStep::Read(_) => return None,
     };
-    Some(keys::limits::limit_turn(turn).into())
+    Some(turn_part(turn).into())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::Limits;
 
 /// The rules set by the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rules {
+pub struct LimitRules {
     /// The default limits.
     pub base: Limits,
     /// The limits of holders of a role, by role id.
@@ -29,7 +29,7 @@ pub struct Applied {
     pub exempt: bool,
 }
 
-impl Rules {
+impl LimitRules {
     /// Returns the rules for a member with these roles in this place below this parent. Limits of roles take precedence
     /// over limits of channels, and those over the default. Of several roles, the most generous value applies, for each
     /// limit separately. A thread has the limits of its channel unless it has its own.
@@ -55,8 +55,8 @@ mod tests {
         Limits { messages, tokens }
     }
 
-    fn rules() -> Rules {
-        Rules {
+    fn rules() -> LimitRules {
+        LimitRules {
             base: limits(15, 20_000),
             roles: vec![("new".into(), limits(3, 50)), ("old".into(), limits(2, 70)), ("vip".into(), limits(100, 60))],
             channels: vec![("busy".into(), limits(5, 500)), ("thread".into(), limits(6, 600))],

@@ -11,17 +11,24 @@ use crate::ids::Door;
 const WINDOW: u64 = 1_000;
 const LEASE: Duration = Duration::from_millis(300);
 
+#[test]
+fn parts_never_collide() {
+    let door = Door::new("api");
+    assert_eq!(Member::of(&Person::new(door.clone(), "a:b"), None).as_str(), "api:direct:api:a%3Ab");
+    assert_eq!(turn_part(&TurnId::new(door, "a:b")), "api%3Aa%3Ab");
+}
+
 fn turn(number: u32) -> TurnId {
     TurnId::new(Door::new("d"), number.to_string())
 }
 
-fn request(step: Step) -> Request {
+fn request(step: LimitStep) -> Request {
     Request::of_member(Member::new("5:7"), Duration::from_millis(WINDOW), step)
 }
 
 fn reserve(number: u32, tokens: u64, limits: Limits) -> Request {
     let reservation = Reservation { turn: turn(number), tokens, lease: LEASE, limits, exempt: false };
-    request(Step::Reserve(reservation))
+    request(LimitStep::Reserve(reservation))
 }
 
 /// One message as kept by the oracle.
@@ -73,7 +80,7 @@ impl Oracle {
             true => Basis::OpenTurns,
         };
         let cost = if little || (!few && any_left) { Cost::Messages } else { Cost::Tokens };
-        Decision::Refused(Refusal { cost, retry_after, basis, account: None })
+        Decision::Refused(LimitRefusal { cost, retry_after, basis, account: None })
     }
 
     fn settle(&mut self, now: u64, number: u32, tokens: Option<u64>) {
@@ -128,10 +135,10 @@ fn steps(seed: u64, many: u32) {
             1 => {
                 // Entries that have aged out stay so.
                 oracle.0.retain(|_, held| held.at + WINDOW > now);
-                log.step(Timestamp(now), &request(Step::Read(limits)));
+                log.step(Timestamp(now), &request(LimitStep::Read(limits)));
                 now -= chance.below(3_600_000);
                 oracle.set_back(now);
-                log.step(Timestamp(now), &request(Step::Read(limits)));
+                log.step(Timestamp(now), &request(LimitStep::Read(limits)));
             }
             2 => now += chance.below(3 * WINDOW),
             3..=12 => {
@@ -143,7 +150,8 @@ fn steps(seed: u64, many: u32) {
                 let known = writer.open.swap_remove(usize::try_from(chance.below(writer.open.len() as u64)).unwrap());
                 let (cancels, tokens) = (chance.below(4) == 0, Some(chance.below(90)).filter(|tokens| *tokens > 9));
                 for _ in 0..=chance.below(2) {
-                    let step = if cancels { Step::Cancel(turn(known)) } else { Step::Settle(turn(known), tokens) };
+                    let step =
+                        if cancels { LimitStep::Cancel(turn(known)) } else { LimitStep::Settle(turn(known), tokens) };
                     assert_eq!(log.step(Timestamp(now), &request(step)).0, Decision::Done);
                 }
                 if cancels { oracle.cancel(now, known) } else { oracle.settle(now, known, tokens) }
@@ -157,7 +165,7 @@ fn steps(seed: u64, many: u32) {
 }
 
 fn ask(log: &mut WindowLog, oracle: &mut Oracle, now: u64, asked: &Request, writer: &mut Writer) {
-    let Step::Reserve(ask) = &asked.step else { return };
+    let LimitStep::Reserve(ask) = &asked.step else { return };
     let number: u32 = ask.turn.id.parse().unwrap();
     let before = log.entries().len();
     let (answer, changed) = log.step(Timestamp(now), asked);
@@ -212,7 +220,7 @@ proptest! {
                 log.step(Timestamp(5), &reserve(number, 50, limits));
             }
             for number in order {
-                log.step(Timestamp(9), &request(Step::Settle(turn(*number), Some(u64::from(*number) * 7))));
+                log.step(Timestamp(9), &request(LimitStep::Settle(turn(*number), Some(u64::from(*number) * 7))));
             }
             log
         };
@@ -232,7 +240,7 @@ fn five_at_once_let_at_most_one_run_over() {
         .map(|(_, number)| number)
         .collect();
     assert_eq!(admitted, [0]);
-    log.step(Timestamp(8), &request(Step::Settle(turn(0), Some(175))));
+    log.step(Timestamp(8), &request(LimitStep::Settle(turn(0), Some(175))));
     let Decision::Refused(refusal) = log.step(Timestamp(9), &reserve(9, 1, limits)).0 else { panic!() };
     assert_eq!((refusal.cost, refusal.basis), (Cost::Tokens, Basis::Use));
     assert_eq!(refusal.retry_after, Some(Duration::from_millis(998)), "the debt goes when it ages out");
@@ -261,7 +269,7 @@ fn an_estimate_takes_just_over_half_of_a_limit_at_most() {
     let mut log = WindowLog::default();
     for (number, tokens) in [(1, 900), (2, 980), (3, 1_000)] {
         assert_eq!(log.step(Timestamp(0), &reserve(number, u64::MAX, limits)).0, Decision::Admitted, "{number}");
-        log.step(Timestamp(0), &request(Step::Settle(turn(number), Some(tokens))));
+        log.step(Timestamp(0), &request(LimitStep::Settle(turn(number), Some(tokens))));
     }
     assert_eq!(log.used(None), Used { messages: 3, tokens: 2_880, ..Used::default() });
 }
@@ -278,19 +286,19 @@ fn a_breach_rests_on_settled_use_alone() {
     // The unmeasured use of a turn stays an estimate.
     for number in 0..2 {
         log.step(Timestamp(5), &reserve(number, 450, limits));
-        log.step(Timestamp(6), &request(Step::Settle(turn(number), None)));
+        log.step(Timestamp(6), &request(LimitStep::Settle(turn(number), None)));
     }
     assert_eq!(refused(&mut log, 10, 200), (Cost::Tokens, Basis::OpenTurns));
-    log.step(Timestamp(7), &request(Step::Cancel(turn(0))));
-    log.step(Timestamp(7), &request(Step::Settle(turn(0), Some(5_000))));
+    log.step(Timestamp(7), &request(LimitStep::Cancel(turn(0))));
+    log.step(Timestamp(7), &request(LimitStep::Settle(turn(0), Some(5_000))));
     assert_eq!(log.used(None).tokens, 900, "it has ended, and is neither settled again nor taken back");
 
     let mut log = WindowLog::default();
     log.step(Timestamp(5), &reserve(1, 400, limits));
-    log.step(Timestamp(6), &request(Step::Settle(turn(1), Some(999))));
+    log.step(Timestamp(6), &request(LimitStep::Settle(turn(1), Some(999))));
     assert_eq!(refused(&mut log, 2, 2), (Cost::Tokens, Basis::Remainder), "one token is left");
     assert_eq!(log.step(Timestamp(9), &reserve(2, 1, limits)).0, Decision::Admitted);
-    log.step(Timestamp(9), &request(Step::Settle(turn(2), Some(1))));
+    log.step(Timestamp(9), &request(LimitStep::Settle(turn(2), Some(1))));
     assert_eq!(refused(&mut log, 3, 1), (Cost::Tokens, Basis::Use));
 }
 
@@ -299,12 +307,12 @@ fn the_exempt_are_counted_and_bounded() {
     let mut log = WindowLog::default();
     for number in 0..1_500 {
         let mut asked = reserve(number, 7, Limits { messages: 2, tokens: 3 });
-        if let Step::Reserve(ask) = &mut asked.step {
+        if let LimitStep::Reserve(ask) = &mut asked.step {
             ask.exempt = true;
         }
         assert_eq!(log.step(Timestamp(u64::from(number) / 10), &asked).0, Decision::Admitted);
     }
-    let Decision::Used(used) = log.step(Timestamp(150), &request(Step::Read(Limits { messages: 2, tokens: 3 }))).0
+    let Decision::Used(used) = log.step(Timestamp(150), &request(LimitStep::Read(Limits { messages: 2, tokens: 3 }))).0
     else {
         panic!()
     };
@@ -318,7 +326,7 @@ fn absurd_figures_are_clamped() {
     let limits = Limits { messages: u32::MAX, tokens: u64::MAX };
     for number in 0..1_000 {
         assert_eq!(log.step(Timestamp(0), &reserve(number, u64::MAX, limits)).0, Decision::Admitted);
-        log.step(Timestamp(0), &request(Step::Settle(turn(number), Some(u64::MAX))));
+        log.step(Timestamp(0), &request(LimitStep::Settle(turn(number), Some(u64::MAX))));
     }
     let Decision::Refused(refusal) = log.step(Timestamp(0), &reserve(1_000, 1, limits)).0 else { panic!() };
     assert_eq!(refusal.cost, Cost::Messages, "a boundless limit counts as a thousand");

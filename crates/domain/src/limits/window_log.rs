@@ -4,20 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Basis, Cost, Decision, ENTRIES_MAX, Limits, Refusal, Request, Reservation, Step, TOKENS_MAX, Used, estimate_max,
+    Basis, Cost, Decision, ENTRIES_MAX, LimitRefusal, LimitStep, Limits, Request, Reservation, TOKENS_MAX, Used,
+    estimate_max, turn_part,
 };
 use crate::ids::{self, Timestamp, TurnId};
-use crate::keys;
 
 /// The entries of one member in the window, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WindowLog {
-    entries: Vec<Entry>,
+    entries: Vec<WindowEntry>,
 }
 
 /// One entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct WindowEntry {
     /// The time from which it counts.
     pub at: Timestamp,
     /// The tokens used, or their estimate.
@@ -52,14 +52,14 @@ impl EntryState {
 impl WindowLog {
     /// Builds a log of these entries, in any order.
     #[must_use]
-    pub fn of(mut entries: Vec<Entry>) -> Self {
+    pub fn of(mut entries: Vec<WindowEntry>) -> Self {
         entries.sort_by_key(|entry| entry.at);
         Self { entries }
     }
 
     /// Returns the entries, oldest first.
     #[must_use]
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[WindowEntry] {
         &self.entries
     }
 
@@ -74,10 +74,10 @@ impl WindowLog {
         let window = request.window;
         self.refresh(now, window);
         match &request.step {
-            Step::Reserve(ask) => self.reserve(now, window, ask),
-            Step::Settle(turn, tokens) => (Decision::Done, self.settle(turn, *tokens)),
-            Step::Cancel(turn) => (Decision::Done, self.cancel(turn)),
-            Step::Read(limits) => {
+            LimitStep::Reserve(ask) => self.reserve(now, window, ask),
+            LimitStep::Settle(turn, tokens) => (Decision::Done, self.settle(turn, *tokens)),
+            LimitStep::Cancel(turn) => (Decision::Done, self.cancel(turn)),
+            LimitStep::Read(limits) => {
                 let wait = self.refusal(now, window, 1, *limits).and_then(|refusal| refusal.retry_after);
                 (Decision::Used(self.used(wait)), false)
             }
@@ -92,13 +92,13 @@ impl WindowLog {
 
     /// Returns the entry of a turn.
     #[must_use]
-    pub fn entry(&self, turn: &str) -> Option<&Entry> {
+    pub fn entry(&self, turn: &str) -> Option<&WindowEntry> {
         self.position(turn).map(|at| &self.entries[at])
     }
 
     /// Merges the state of a turn from another copy of the log; `None` if it was cancelled there. A settled entry stays
     /// settled.
-    pub fn merge(&mut self, turn: &str, known: Option<&Entry>) {
+    pub fn merge(&mut self, turn: &str, known: Option<&WindowEntry>) {
         match (self.position(turn), known) {
             (Some(at), None) => drop(self.entries.remove(at)),
             (Some(at), Some(known)) if self.entries[at].state.is_open() && !known.state.is_open() => {
@@ -125,7 +125,7 @@ impl WindowLog {
     }
 
     fn reserve(&mut self, now: Timestamp, window: Duration, ask: &Reservation) -> (Decision, bool) {
-        let turn = keys::limits::limit_turn(&ask.turn);
+        let turn = turn_part(&ask.turn);
         if self.position(&turn).is_some() {
             return (Decision::Admitted, false);
         }
@@ -142,18 +142,24 @@ impl WindowLog {
             self.entries.shrink_to(1);
             self.entries.reserve_exact(1);
         }
-        self.push(Entry { at: now, tokens, turn: Some(turn.into()), message: true, state: EntryState::Open(lease) });
+        self.push(WindowEntry {
+            at: now,
+            tokens,
+            turn: Some(turn.into()),
+            message: true,
+            state: EntryState::Open(lease),
+        });
         (Decision::Admitted, true)
     }
 
     /// Adds an entry that is newer than all others.
-    pub(super) fn push(&mut self, entry: Entry) {
+    pub(super) fn push(&mut self, entry: WindowEntry) {
         self.entries.push(entry);
         self.trim();
     }
 
     pub(super) fn settle(&mut self, turn: &TurnId, tokens: Option<u64>) -> bool {
-        let Some(at) = self.position(&keys::limits::limit_turn(turn)) else { return false };
+        let Some(at) = self.position(&turn_part(turn)) else { return false };
         let entry = &mut self.entries[at];
         if !entry.state.is_open() {
             return false;
@@ -166,13 +172,19 @@ impl WindowLog {
     }
 
     pub(super) fn cancel(&mut self, turn: &TurnId) -> bool {
-        let at = self.position(&keys::limits::limit_turn(turn));
+        let at = self.position(&turn_part(turn));
         let open = at.filter(|at| self.entries[*at].state.is_open());
         open.map(|at| self.entries.remove(at)).is_some()
     }
 
     /// Returns the refusal of one further message with this number of tokens; none if it fits.
-    pub(super) fn refusal(&self, now: Timestamp, window: Duration, tokens: u64, limits: Limits) -> Option<Refusal> {
+    pub(super) fn refusal(
+        &self,
+        now: Timestamp,
+        window: Duration,
+        tokens: u64,
+        limits: Limits,
+    ) -> Option<LimitRefusal> {
         let allowed = (limits.messages as usize).min(ENTRIES_MAX);
         let held = self.entries.iter().filter(|entry| entry.message).count();
         let many = held >= allowed;
@@ -198,7 +210,7 @@ impl WindowLog {
         let settled = self.sum(|entry| entry.state == EntryState::Settled);
         let basis = Basis::of(many, settled, tokens, limits.tokens);
         let cost = if much && (!many || settled >= limits.tokens) { Cost::Tokens } else { Cost::Messages };
-        Some(Refusal { cost, retry_after, basis, account: None })
+        Some(LimitRefusal { cost, retry_after, basis, account: None })
     }
 
     fn position(&self, turn: &str) -> Option<usize> {
@@ -215,7 +227,7 @@ impl WindowLog {
         self.sum(|_| true)
     }
 
-    fn sum(&self, counts: impl Fn(&Entry) -> bool) -> u64 {
+    fn sum(&self, counts: impl Fn(&WindowEntry) -> bool) -> u64 {
         self.entries.iter().filter(|entry| counts(entry)).fold(0, |sum, entry| sum.saturating_add(entry.tokens))
     }
 
@@ -230,6 +242,6 @@ impl WindowLog {
     }
 }
 
-fn aged(entry: &Entry, now: Timestamp, window: Duration) -> bool {
+fn aged(entry: &WindowEntry, now: Timestamp, window: Duration) -> bool {
     entry.at.0.saturating_add(ids::millis(window)) <= now.0
 }

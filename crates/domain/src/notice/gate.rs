@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use super::template::countdown;
 use crate::code;
-use crate::gate::{Choice, Decision, Gate, Refusal};
+use crate::gate::{ApprovalDecision, Choice, ClickRefusal, Gate};
 use crate::hex::hex;
 use crate::locale::Locale;
 use crate::outgoing::{Button, ButtonStyle, Part};
@@ -238,20 +238,20 @@ pub fn asking(gate: &Gate) -> Vec<Part> {
 
 /// Returns the same message after the decision: with the decider, without buttons.
 #[must_use]
-pub fn decided(gate: &Gate, decision: &Decision) -> Vec<Part> {
+pub fn decided(gate: &Gate, decision: &ApprovalDecision) -> Vec<Part> {
     let words = words(gate.locale());
     let by = decision.by().map_or_else(|| words.somebody.to_owned(), |person| format!("<@{}>", person.id));
     let outcome = match decision {
-        Decision::Approved { .. } => (words.approved)(&by),
-        Decision::Denied { .. } => (words.denied)(&by),
-        Decision::Expired => words.expired.to_owned(),
-        Decision::NotAsked => words.not_asked.to_owned(),
-        Decision::Withdrawn => words.withdrawn.to_owned(),
+        ApprovalDecision::Approved { .. } => (words.approved)(&by),
+        ApprovalDecision::Denied { .. } => (words.denied)(&by),
+        ApprovalDecision::Expired => words.expired.to_owned(),
+        ApprovalDecision::NotAsked => words.not_asked.to_owned(),
+        ApprovalDecision::Withdrawn => words.withdrawn.to_owned(),
     };
     let text = format!("`{}`: {outcome}", gate.tool);
     // After `/forget`, the arguments are no longer shown.
     match decision {
-        Decision::Withdrawn => vec![Part::Text { text }],
+        ApprovalDecision::Withdrawn => vec![Part::Text { text }],
         _ => [Some(Part::Text { text }), arguments(gate)].into_iter().flatten().collect(),
     }
 }
@@ -269,15 +269,15 @@ pub const fn taken(choice: Choice, locale: Locale) -> &'static str {
 
 /// Returns the answer to a click without effect. `gate`: the gate that it named, if it exists.
 #[must_use]
-pub fn refused(why: Refusal, gate: Option<&Gate>, locale: Locale) -> String {
+pub fn refused(why: ClickRefusal, gate: Option<&Gate>, locale: Locale) -> String {
     let words = words(locale);
     match (why, gate) {
-        (Refusal::NotTheirs, Some(gate)) => (words.not_yours)(&deciders(gate)),
-        (Refusal::Unknown | Refusal::NotTheirs, _) => words.unknown.to_owned(),
-        (Refusal::WrongPlace, _) => words.wrong_place.to_owned(),
-        (Refusal::Decided, _) => words.decided.to_owned(),
-        (Refusal::Expired, _) => words.too_late.to_owned(),
-        (Refusal::NotRecorded, _) => words.not_recorded.to_owned(),
+        (ClickRefusal::NotTheirs, Some(gate)) => (words.not_yours)(&deciders(gate)),
+        (ClickRefusal::Unknown | ClickRefusal::NotTheirs, _) => words.unknown.to_owned(),
+        (ClickRefusal::WrongPlace, _) => words.wrong_place.to_owned(),
+        (ClickRefusal::Decided, _) => words.decided.to_owned(),
+        (ClickRefusal::Expired, _) => words.too_late.to_owned(),
+        (ClickRefusal::NotRecorded, _) => words.not_recorded.to_owned(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::sections::{Change, Section};
+use super::sections::{Section, SectionChange};
 use crate::ids::Timestamp;
 
 /// A change of a section, as a client or a model writes it.
@@ -75,15 +75,17 @@ impl Edit {
     ///
     /// # Errors
     /// Returns the reason why it is invalid, in words for the caller.
-    pub fn change(self) -> Result<Change, &'static str> {
+    pub fn change(self) -> Result<SectionChange, &'static str> {
         match self.operation {
-            Operation::Append => Ok(Change::Append(self.text)),
-            Operation::Prepend => Ok(Change::Prepend(self.text)),
-            Operation::Replace => Ok(Change::Replace(self.old, self.text)),
-            Operation::Delete => Ok(Change::Delete(self.text)),
-            Operation::Overwrite if self.confirm_overwrite => Ok(Change::Overwrite(self.text)),
+            Operation::Append => Ok(SectionChange::Append(self.text)),
+            Operation::Prepend => Ok(SectionChange::Prepend(self.text)),
+            Operation::Replace => Ok(SectionChange::Replace(self.old, self.text)),
+            Operation::Delete => Ok(SectionChange::Delete(self.text)),
+            Operation::Overwrite if self.confirm_overwrite => Ok(SectionChange::Overwrite(self.text)),
             Operation::Overwrite => Err("overwrite replaces the whole section; it needs confirm_overwrite: true"),
-            Operation::RollBack => self.version.map(Change::RollBack).ok_or("roll_back needs the number of a version"),
+            Operation::RollBack => {
+                self.version.map(SectionChange::RollBack).ok_or("roll_back needs the number of a version")
+            }
         }
     }
 }
@@ -135,13 +137,13 @@ mod tests {
     fn a_typed_line_is_a_change_or_none() {
         let typed = |line: &str| Edit::typed(line).map(|edit| edit.change().unwrap());
         for (line, change) in [
-            ("append  Be brief. ", Some(Change::Append("Be brief.".into()))),
-            ("prepend Hello", Some(Change::Prepend("Hello".into()))),
-            ("replace softly => loudly", Some(Change::Replace("softly".into(), "loudly".into()))),
+            ("append  Be brief. ", Some(SectionChange::Append("Be brief.".into()))),
+            ("prepend Hello", Some(SectionChange::Prepend("Hello".into()))),
+            ("replace softly => loudly", Some(SectionChange::Replace("softly".into(), "loudly".into()))),
             ("replace softly", None),
-            ("delete voice", Some(Change::Delete("voice".into()))),
-            ("overwrite Speak.", Some(Change::Overwrite("Speak.".into()))),
-            ("roll_back 0", Some(Change::RollBack(0))),
+            ("delete voice", Some(SectionChange::Delete("voice".into()))),
+            ("overwrite Speak.", Some(SectionChange::Overwrite("Speak.".into()))),
+            ("roll_back 0", Some(SectionChange::RollBack(0))),
             ("roll_back -1", None),
             ("append", None),
             ("improve it", None),
@@ -156,6 +158,6 @@ mod tests {
         let edit = |text: &str| serde_json::from_str::<Edit>(text).unwrap().change();
         assert!(edit(r#"{"operation": "overwrite", "text": "x"}"#).unwrap_err().contains("confirm_overwrite"));
         assert!(edit(r#"{"operation": "roll_back"}"#).is_err());
-        assert_eq!(edit(r#"{"operation": "append", "text": "x"}"#), Ok(Change::Append("x".into())));
+        assert_eq!(edit(r#"{"operation": "append", "text": "x"}"#), Ok(SectionChange::Append("x".into())));
     }
 }

@@ -140,7 +140,7 @@ pub struct Edits(pub Sections);
 
 /// A change of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum SectionChange {
     /// Appends these lines.
     Append(String),
     /// Prepends these lines.
@@ -155,7 +155,7 @@ pub enum Change {
     RollBack(u32),
 }
 
-impl Change {
+impl SectionChange {
     /// Returns its word in the list of versions.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
@@ -206,10 +206,10 @@ impl Versions {
     ///
     /// # Errors
     /// Returns the reason why nothing changed, in words for the person who requested it.
-    pub fn change(&mut self, file: &str, change: &Change, by: Person, at: Timestamp) -> Result<u32, String> {
+    pub fn change(&mut self, file: &str, change: &SectionChange, by: Person, at: Timestamp) -> Result<u32, String> {
         let text = match change {
-            Change::RollBack(0) => None,
-            Change::RollBack(number) => {
+            SectionChange::RollBack(0) => None,
+            SectionChange::RollBack(number) => {
                 let version = self.0.iter().find(|version| version.number == *number);
                 version.ok_or_else(|| format!("there is no version {number} any more"))?.text.clone()
             }
@@ -223,20 +223,22 @@ impl Versions {
     }
 }
 
-fn changed(text: &str, change: &Change) -> Result<String, String> {
+fn changed(text: &str, change: &SectionChange) -> Result<String, String> {
     let changed = match change {
-        Change::Append(more) => format!("{}\n{}", text.trim_end(), more.trim_end()),
-        Change::Prepend(more) => format!("{}\n{}", more.trim_end(), text.trim_start()),
-        Change::Replace(old, _) | Change::Delete(old) if old.is_empty() => {
+        SectionChange::Append(more) => format!("{}\n{}", text.trim_end(), more.trim_end()),
+        SectionChange::Prepend(more) => format!("{}\n{}", more.trim_end(), text.trim_start()),
+        SectionChange::Replace(old, _) | SectionChange::Delete(old) if old.is_empty() => {
             return Err("say which words are meant".to_owned());
         }
-        Change::Replace(old, new) if text.contains(old.as_str()) => text.replacen(old.as_str(), new, 1),
-        Change::Delete(words) if text.contains(words.as_str()) => {
+        SectionChange::Replace(old, new) if text.contains(old.as_str()) => text.replacen(old.as_str(), new, 1),
+        SectionChange::Delete(words) if text.contains(words.as_str()) => {
             text.lines().filter(|line| !line.contains(words.as_str())).collect::<Vec<_>>().join("\n")
         }
-        Change::Replace(..) | Change::Delete(_) => return Err("these exact words do not stand there".to_owned()),
-        Change::Overwrite(text) => text.clone(),
-        Change::RollBack(_) => text.to_owned(),
+        SectionChange::Replace(..) | SectionChange::Delete(_) => {
+            return Err("these exact words do not stand there".to_owned());
+        }
+        SectionChange::Overwrite(text) => text.clone(),
+        SectionChange::RollBack(_) => text.to_owned(),
     };
     let changed = clean(&changed, usize::MAX);
     if changed.trim().is_empty() {
@@ -312,24 +314,24 @@ mod tests {
         let file = "one\ntwo words\nthree\n";
         let mut versions = Versions::default();
         for (change, text) in [
-            (Change::Append("four\n".into()), "one\ntwo words\nthree\nfour"),
-            (Change::Prepend("zero".into()), "zero\none\ntwo words\nthree\nfour"),
-            (Change::Replace("o".into(), "0".into()), "zer0\none\ntwo words\nthree\nfour"),
-            (Change::Delete("two".into()), "zer0\none\nthree\nfour"),
-            (Change::Overwrite("All new.".into()), "All new."),
-            (Change::RollBack(1), "one\ntwo words\nthree\nfour"),
-            (Change::RollBack(0), file),
+            (SectionChange::Append("four\n".into()), "one\ntwo words\nthree\nfour"),
+            (SectionChange::Prepend("zero".into()), "zero\none\ntwo words\nthree\nfour"),
+            (SectionChange::Replace("o".into(), "0".into()), "zer0\none\ntwo words\nthree\nfour"),
+            (SectionChange::Delete("two".into()), "zer0\none\nthree\nfour"),
+            (SectionChange::Overwrite("All new.".into()), "All new."),
+            (SectionChange::RollBack(1), "one\ntwo words\nthree\nfour"),
+            (SectionChange::RollBack(0), file),
         ] {
             let number = versions.change(file, &change, by(), Timestamp(5)).unwrap();
             assert_eq!((versions.text(file), versions.number()), (text, number), "{change:?}");
         }
         for (change, why) in [
-            (Change::Replace("absent".into(), "x".into()), "do not stand there"),
-            (Change::Delete(String::new()), "which words"),
-            (Change::Overwrite("  ".into()), "nothing would be left"),
-            (Change::Append("{{include a}}".into()), "by files alone"),
-            (Change::Append("x".repeat(SECTION_MAX)), "more than the"),
-            (Change::RollBack(99), "no version 99"),
+            (SectionChange::Replace("absent".into(), "x".into()), "do not stand there"),
+            (SectionChange::Delete(String::new()), "which words"),
+            (SectionChange::Overwrite("  ".into()), "nothing would be left"),
+            (SectionChange::Append("{{include a}}".into()), "by files alone"),
+            (SectionChange::Append("x".repeat(SECTION_MAX)), "more than the"),
+            (SectionChange::RollBack(99), "no version 99"),
         ] {
             let found = versions.change(file, &change, by(), Timestamp(6)).unwrap_err();
             assert!(found.contains(why), "{found}");
@@ -341,9 +343,11 @@ mod tests {
     fn versions_are_bounded_and_keep_their_numbers() {
         let mut versions = Versions::default();
         for _ in 0..VERSIONS_MAX + 5 {
-            versions.change("x", &Change::Overwrite("y".into()), by(), Timestamp(5)).unwrap();
+            versions.change("x", &SectionChange::Overwrite("y".into()), by(), Timestamp(5)).unwrap();
         }
         assert_eq!((versions.0.len(), versions.number(), versions.0[0].number), (VERSIONS_MAX, 25, 6));
-        assert!(versions.change("x", &Change::RollBack(1), by(), Timestamp(5)).unwrap_err().contains("any more"));
+        assert!(
+            versions.change("x", &SectionChange::RollBack(1), by(), Timestamp(5)).unwrap_err().contains("any more")
+        );
     }
 }

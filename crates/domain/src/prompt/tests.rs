@@ -40,8 +40,8 @@ fn here(prompts: &Prompts, contract: ReplyContract) -> String {
     system(prompts, contract, &scene(&place("42"), None))
 }
 
-fn entry(role: Role, content: &str) -> Entry {
-    Entry { role, content: content.into(), at: Timestamp(0) }
+fn entry(role: Role, content: &str) -> HistoryEntry {
+    HistoryEntry { role, content: content.into(), at: Timestamp(0) }
 }
 
 fn quoted(name: &str, text: &str, ours: bool) -> Quoted {
@@ -50,7 +50,7 @@ fn quoted(name: &str, text: &str, ours: bool) -> Quoted {
     Quoted { id: MessageId::new(DOOR, "800"), seen: Some(seen) }
 }
 
-fn after_system(history: &[&Entry], quoted: Option<&Quoted>, text: &str) -> Vec<(Role, String)> {
+fn after_system(history: &[&HistoryEntry], quoted: Option<&Quoted>, text: &str) -> Vec<(Role, String)> {
     let (place, none) = (place("42"), Enclosed::default());
     let question = Question {
         scene: scene(&place, None),

@@ -14,7 +14,7 @@ const LAW: RestartPolicy = RestartPolicy {
 
 /// Returns the decisions for failures at these seconds, with the longest jitter.
 fn judge(policy: &RestartPolicy, times: &[u64]) -> Vec<RestartDecision> {
-    let mut history = History::default();
+    let mut history = RestartHistory::default();
     times.iter().map(|at| history.record(policy, Exit::Failure, seconds(*at), 1.0)).collect()
 }
 
@@ -33,7 +33,7 @@ fn policies_decide_who_rises_again() {
         (Restart::Temporary, Exit::Failure, RestartDecision::Leave),
     ] {
         let policy = RestartPolicy { restart, ..LAW };
-        assert_eq!(History::default().record(&policy, exit, seconds(7), 1.0), expected, "{restart:?} {exit:?}");
+        assert_eq!(RestartHistory::default().record(&policy, exit, seconds(7), 1.0), expected, "{restart:?} {exit:?}");
     }
 }
 
@@ -48,15 +48,15 @@ fn one_restart_too_many_within_the_period_escalates() {
 
 #[test]
 fn what_others_caused_is_not_counted_and_waits_longer() {
-    let mut history = History::default();
+    let mut history = RestartHistory::default();
     for (at, expected) in [(0, 1), (1, 2), (3, 4), (7, 8), (15, 16), (31, 30), (61, 30)] {
         assert_eq!(history.record(&LAW, Exit::Poison, seconds(at), 1.0), after(expected));
     }
     assert_eq!(history.record(&LAW, Exit::Failure, seconds(91), 1.0), after(5), "the first one that counts");
     let slow = RestartPolicy { backoff: Backoff { base: seconds(60), cap: seconds(60) }, ..LAW };
-    assert_eq!(History::default().record(&slow, Exit::Poison, seconds(0), 1.0), after(60));
+    assert_eq!(RestartHistory::default().record(&slow, Exit::Poison, seconds(0), 1.0), after(60));
     let never = RestartPolicy { restart: Restart::Temporary, ..LAW };
-    assert_eq!(History::default().record(&never, Exit::Poison, seconds(0), 1.0), RestartDecision::Leave);
+    assert_eq!(RestartHistory::default().record(&never, Exit::Poison, seconds(0), 1.0), RestartDecision::Leave);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_base_of_zero_restarts_at_once() {
 #[test]
 fn a_law_without_escalation_keeps_a_bounded_memory() {
     let endless = RestartPolicy { intensity: Intensity { restarts: u32::MAX, period: Duration::MAX }, ..LAW };
-    let mut history = History::default();
+    let mut history = RestartHistory::default();
     for at in 0..5_000 {
         assert!(matches!(history.record(&endless, Exit::Failure, seconds(at), 0.5), RestartDecision::RestartAfter(_)));
     }
@@ -112,7 +112,7 @@ proptest! {
     ) {
         let intensity = Intensity { restarts, period: seconds(10) };
         let policy = RestartPolicy { intensity, ..LAW };
-        let mut history = History::default();
+        let mut history = RestartHistory::default();
         let (mut now, mut borne) = (Duration::ZERO, Vec::new());
         for gap in gaps {
             now += Duration::from_millis(gap);

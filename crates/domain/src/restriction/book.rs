@@ -78,7 +78,8 @@ impl Restrictions {
     pub fn breached(
         &mut self,
         member: &Member,
-        (name, tier): (&str, &'static str),
+        name: &str,
+        tier: &'static str,
         now: Timestamp,
         duration: Duration,
     ) -> bool {

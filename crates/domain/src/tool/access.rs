@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::catalogue::Entry;
+use super::catalogue::CatalogueEntry;
 use super::rights::{Audience, Call, Caller, Decided, Hidden, Operation, Rule, Verdict, decide, hides};
 use super::{Source, ToolKind};
 use crate::caller::Operators;
@@ -18,7 +18,7 @@ const RESOURCES_MAX: usize = 256;
 pub const RESOURCES: &str = "tables";
 
 /// True if calls of the tool name their resources in [`RESOURCES`] and nowhere else.
-fn names_resources(entry: &Entry) -> bool {
+fn names_resources(entry: &CatalogueEntry) -> bool {
     entry.tool.source == Source::BuiltIn && entry.tool.kind == ToolKind::Db
 }
 
@@ -51,7 +51,8 @@ impl Access {
         rules: Arc<[Rule]>,
         person: Person,
         roles: Vec<String>,
-        (place, parent): (Place, Option<Place>),
+        place: Place,
+        parent: Option<Place>,
         standing: Standing,
     ) -> Self {
         let mut access = Self { rules, person, roles, place, parent, standing, hides: Arc::from([]) };
@@ -65,7 +66,7 @@ impl Access {
     pub fn of(turn: &Turn, rules: Arc<[Rule]>, operators: Option<Operators<'_>>) -> Self {
         let Turn { person, roles, place, parent, .. } = turn;
         let standing = Standing { known: operators.is_some(), operator: turn.is_of_operator(operators) };
-        Self::new(rules, person.clone(), roles.clone(), (place.clone(), parent.clone()), standing)
+        Self::new(rules, person.clone(), roles.clone(), place.clone(), parent.clone(), standing)
     }
 
     /// Builds the rights of a member without roles.
@@ -74,12 +75,12 @@ impl Access {
         let door = crate::ids::Door::new("discord");
         let (person, place) = (Person::new(door.clone(), "7"), Place::new(door, "42"));
         let standing = Standing { known: true, operator: false };
-        Self::new(rules.into(), person, Vec::new(), (place, None), standing)
+        Self::new(rules.into(), person, Vec::new(), place, None, standing)
     }
 
     /// True if the caller's model may see this tool.
     #[must_use]
-    pub fn sees(&self, entry: &Entry) -> bool {
+    pub fn sees(&self, entry: &CatalogueEntry) -> bool {
         !self.hides.iter().any(|hidden| hidden.fits(&entry.name, entry.effect, entry.audience))
     }
 
@@ -92,7 +93,7 @@ impl Access {
     /// Decides on one call. The texts in its arguments are its resources; if the tool names them in [`RESOURCES`], only
     /// the texts there. Numbers, the names of nested fields, and all other texts are only mentions.
     #[must_use]
-    pub fn decide(&self, entry: &Entry, arguments: &Map<String, Value>) -> Decided {
+    pub fn decide(&self, entry: &CatalogueEntry, arguments: &Map<String, Value>) -> Decided {
         if entry.audience == Audience::Operators && !self.standing.operator {
             return Decided { verdict: Verdict::Deny, rule: None };
         }
@@ -165,11 +166,11 @@ mod tests {
     use super::super::{Tool, ToolKind};
     use super::*;
 
-    fn entry() -> Arc<Entry> {
+    fn entry() -> Arc<CatalogueEntry> {
         entry_of(Tool { kind: ToolKind::Db, ..tool("db", "query", "") })
     }
 
-    fn entry_of(tool: Tool) -> Arc<Entry> {
+    fn entry_of(tool: Tool) -> Arc<CatalogueEntry> {
         let offer = Offer { tools: vec![Arc::new(tool)], ..Offer::default() };
         let all = Catalogue::new(&[offer], &Catalogue::default(), |_| json!({}));
         Arc::clone(&all.entries()[0])
@@ -205,7 +206,7 @@ mod tests {
             let door = crate::ids::Door::new("discord");
             let (person, place) = (Person::new(door.clone(), "7"), Place::new(door, "7"));
             let standing = Standing { known: true, operator };
-            let access = Access::new(Arc::clone(&rules), person, Vec::new(), (place, None), standing);
+            let access = Access::new(Arc::clone(&rules), person, Vec::new(), place, None, standing);
             let view = crate::tool::view::View::of(&all, access.hides());
             let verdicts = all.entries().iter().map(|entry| access.decide(entry, &Map::new()).verdict);
             let seen = all.entries().iter().map(|entry| access.sees(entry));
@@ -282,7 +283,7 @@ mod tests {
             let door = crate::ids::Door::new(door);
             let (person, place) = (Person::new(door.clone(), "7"), Place::new(door, "7"));
             let standing = Standing { known, operator: false };
-            Access::new(Arc::clone(&rules), person, Vec::new(), (place, None), standing)
+            Access::new(Arc::clone(&rules), person, Vec::new(), place, None, standing)
         };
         assert_eq!(access("discord", true).decide(&entry(), &Map::new()).verdict, Verdict::Auto);
         assert_eq!(access("terminal", false).decide(&entry(), &Map::new()).verdict, Verdict::Ask);

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::limits::Limited;
-use super::turn_tools::Told;
+use super::turn_tools::ShownResult;
 use super::{CallError, CallErrorKind, Effect, Image, ResultLimits, ToolResult};
-use crate::gate::Decision;
+use crate::gate::ApprovalDecision;
 
 /// The end of a call.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,14 +97,14 @@ impl NotApproved {
     }
 }
 
-impl From<&Decision> for NotApproved {
+impl From<&ApprovalDecision> for NotApproved {
     /// Maps a decision other than an approval to the reason.
-    fn from(decision: &Decision) -> Self {
+    fn from(decision: &ApprovalDecision) -> Self {
         match decision {
-            Decision::Denied { .. } => Self::Denied,
-            Decision::Expired => Self::Expired,
-            Decision::NotAsked | Decision::Withdrawn => Self::NotAsked,
-            Decision::Approved { .. } => Self::Changed,
+            ApprovalDecision::Denied { .. } => Self::Denied,
+            ApprovalDecision::Expired => Self::Expired,
+            ApprovalDecision::NotAsked | ApprovalDecision::Withdrawn => Self::NotAsked,
+            ApprovalDecision::Approved { .. } => Self::Changed,
         }
     }
 }
@@ -177,11 +177,13 @@ impl CallEnd {
 
     /// Returns the text for the model, which explains it to the member in its own words.
     #[must_use]
-    pub fn told(self, effect: Effect) -> Told {
+    pub fn told(self, effect: Effect) -> ShownResult {
         let text = match self {
-            Self::Result(Finding { text, whole, is_error: false, .. }) => return Told { text, whole, pictures: 0 },
+            Self::Result(Finding { text, whole, is_error: false, .. }) => {
+                return ShownResult { text, whole, pictures: 0 };
+            }
             Self::Result(Finding { text, whole, is_error: true, .. }) => {
-                return Told { text: format!("The tool failed: {text}"), whole, pictures: 0 };
+                return ShownResult { text: format!("The tool failed: {text}"), whole, pictures: 0 };
             }
             Self::Denied => "This member may not use this tool here. It did not run.".to_owned(),
             Self::NotApproved(why) => why.told().to_owned(),
@@ -192,7 +194,7 @@ impl CallEnd {
             Self::NotRecorded => "It cannot run now, because nothing can be recorded. It did not run.".to_owned(),
             Self::Failed(error) => failure(&error, effect),
         };
-        Told::text(text)
+        ShownResult::text(text)
     }
 }
 

@@ -48,7 +48,7 @@ pub struct Offer {
 
 /// One tool of the catalogue.
 #[derive(Debug)]
-pub struct Entry {
+pub struct CatalogueEntry {
     /// The name in calls.
     pub name: Arc<str>,
     /// The tool.
@@ -96,7 +96,7 @@ impl Pin {
 
 /// A tool that is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedTool {
     /// Its source.
     pub source: Source,
     /// Its name at the source.
@@ -155,9 +155,9 @@ impl std::fmt::Display for Reason {
 /// All tools, ordered by name.
 #[derive(Debug, Default)]
 pub struct Catalogue {
-    entries: Vec<Arc<Entry>>,
+    entries: Vec<Arc<CatalogueEntry>>,
     by_name: HashMap<Arc<str>, usize>,
-    refused: Vec<Refused>,
+    refused: Vec<RefusedTool>,
     validators: Arc<Validators>,
 }
 
@@ -166,7 +166,7 @@ impl Catalogue {
     /// returns the schema that models may see. Entries that are unchanged since `before` are reused.
     #[must_use]
     pub fn new(offers: &[Offer], before: &Self, convert: impl Fn(&Tool) -> Value) -> Self {
-        let mut names: BTreeMap<Arc<str>, Arc<Entry>> = BTreeMap::new();
+        let mut names: BTreeMap<Arc<str>, Arc<CatalogueEntry>> = BTreeMap::new();
         let mut skeletons: HashMap<String, Arc<str>> = HashMap::new();
         let mut refused = Vec::new();
         let (mut all, validators) = (Room::of(OF_CATALOGUE), Arc::clone(&before.validators));
@@ -189,7 +189,7 @@ impl Catalogue {
                 } else if all.is_overfull() {
                     Reason::NoRoom
                 } else {
-                    let made = || Entry::new(&name, (tool, offer), &validators, &convert);
+                    let made = || CatalogueEntry::new(&name, tool, offer, &validators, &convert);
                     let entry = before.same(&name, tool, offer).unwrap_or_else(made);
                     if !own.take(entry.weight) {
                         Reason::SourceTooLarge
@@ -203,7 +203,7 @@ impl Catalogue {
                         continue;
                     }
                 };
-                refused.push(Refused { source: tool.source.clone(), tool: tool.name.to_string(), reason });
+                refused.push(RefusedTool { source: tool.source.clone(), tool: tool.name.to_string(), reason });
             }
         }
         let by_name = names.keys().enumerate().map(|(index, name)| (Arc::clone(name), index)).collect();
@@ -212,21 +212,22 @@ impl Catalogue {
 
     /// Builds a catalogue of these tools of another catalogue.
     #[must_use]
-    pub fn of(entries: impl Iterator<Item = Arc<Entry>>) -> Self {
-        let names: BTreeMap<Arc<str>, Arc<Entry>> = entries.map(|entry| (Arc::clone(&entry.name), entry)).collect();
+    pub fn of(entries: impl Iterator<Item = Arc<CatalogueEntry>>) -> Self {
+        let names: BTreeMap<Arc<str>, Arc<CatalogueEntry>> =
+            entries.map(|entry| (Arc::clone(&entry.name), entry)).collect();
         let by_name = names.keys().enumerate().map(|(index, name)| (Arc::clone(name), index)).collect();
         Self { entries: names.into_values().collect(), by_name, ..Self::default() }
     }
 
     /// Returns all tools, ordered by name.
     #[must_use]
-    pub fn entries(&self) -> &[Arc<Entry>] {
+    pub fn entries(&self) -> &[Arc<CatalogueEntry>] {
         &self.entries
     }
 
     /// Returns the tool with this name in calls.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
+    pub fn get(&self, name: &str) -> Option<&Arc<CatalogueEntry>> {
         self.by_name.get(name).map(|index| &self.entries[*index])
     }
 
@@ -238,7 +239,7 @@ impl Catalogue {
 
     /// Returns the refused tools with their reasons.
     #[must_use]
-    pub fn refused(&self) -> &[Refused] {
+    pub fn refused(&self) -> &[RefusedTool] {
         &self.refused
     }
 
@@ -249,7 +250,7 @@ impl Catalogue {
     }
 
     /// Returns the entry of this name if it is unchanged.
-    fn same(&self, name: &str, tool: &Arc<Tool>, offer: &Offer) -> Option<Arc<Entry>> {
+    fn same(&self, name: &str, tool: &Arc<Tool>, offer: &Offer) -> Option<Arc<CatalogueEntry>> {
         let entry = self.get(name)?;
         let same = *entry.tool == **tool
             && entry.effect == offer.effect(tool)
@@ -286,7 +287,7 @@ impl Offer {
     }
 }
 
-impl PartialEq for Entry {
+impl PartialEq for CatalogueEntry {
     /// True if both are the same tool with the same content and name.
     fn eq(&self, other: &Self) -> bool {
         (&self.name, &self.tool.source, &self.origin, &self.pin, self.effect, self.usual)
@@ -294,10 +295,11 @@ impl PartialEq for Entry {
     }
 }
 
-impl Entry {
+impl CatalogueEntry {
     fn new(
         name: &Arc<str>,
-        (tool, offer): (&Arc<Tool>, &Offer),
+        tool: &Arc<Tool>,
+        offer: &Offer,
         validators: &Arc<Validators>,
         convert: impl Fn(&Tool) -> Value,
     ) -> Arc<Self> {

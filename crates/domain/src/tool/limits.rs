@@ -6,12 +6,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::ToolKind;
-use super::catalogue::Entry;
+use super::catalogue::CatalogueEntry;
 use super::rights::matches;
 use crate::ids::{Person, TurnId};
-use crate::keys;
 use crate::limits::account::{Account, Scope, Share};
-use crate::limits::{Cost, Limits, Refusal, Request, Reservation, Step};
+use crate::limits::{self, Cost, LimitRefusal, LimitStep, Limits, Request, Reservation};
 
 /// The time for which an auto-disabled category stays closed to a person who exceeded its limit.
 pub const DISABLED_FOR: Duration = Duration::from_secs(3_600);
@@ -86,17 +85,17 @@ pub struct CallStep {
 impl ToolLimits {
     /// Builds the step that counts a call. Its id must be unique; `budgets` are further accounts in which it counts.
     #[must_use]
-    pub fn step(&self, person: &Person, entry: &Entry, budgets: Vec<Share>, call: TurnId) -> CallStep {
+    pub fn step(&self, person: &Person, entry: &CatalogueEntry, budgets: Vec<Share>, call: TurnId) -> CallStep {
         let (kind, name) = (entry.tool.kind, &*entry.name);
         let fits = |pattern: &str| matches(pattern, name);
         let of_tool = self.tools.iter().find(|(pattern, _)| fits(pattern)).map(|(_, rate)| *rate);
         let pause = self.cooldown.iter().find(|(pattern, _)| fits(pattern)).map(|(_, pause)| *pause);
         let of_kind = self.kinds.get(&kind).copied();
         let closes = of_kind.is_some() && self.auto_disable.contains(&kind);
-        let closed = closes.then(|| (Quota::Closed, share(person, ("closed", kind.as_str()), CLOSED, 0)));
-        let pause = pause.map(|window| (Quota::Pause, share(person, ("pause", name), Rate { calls: 1, window }, 1)));
-        let of_kind = of_kind.map(|rate| (Quota::Kind(closes), share(person, ("kind", kind.as_str()), rate, 1)));
-        let of_tool = of_tool.map(|rate| (Quota::Tool, share(person, ("tool", name), rate, 1)));
+        let closed = closes.then(|| (Quota::Closed, share(person, "closed", kind.as_str(), CLOSED, 0)));
+        let pause = pause.map(|window| (Quota::Pause, share(person, "pause", name, Rate { calls: 1, window }, 1)));
+        let of_kind = of_kind.map(|rate| (Quota::Kind(closes), share(person, "kind", kind.as_str(), rate, 1)));
+        let of_tool = of_tool.map(|rate| (Quota::Tool, share(person, "tool", name, rate, 1)));
         let quotas = [closed, pause, of_kind, of_tool].into_iter().flatten();
         let (quotas, mut shares): (Vec<Quota>, Vec<Share>) = quotas.unzip();
         shares.extend(budgets);
@@ -108,15 +107,15 @@ impl ToolLimits {
 impl CallStep {
     /// Returns the reason for the refusal, and the step that closes the category if one is required.
     #[must_use]
-    pub fn refused(&self, refusal: &Refusal) -> (Limited, Option<Request>) {
+    pub fn refused(&self, refusal: &LimitRefusal) -> (Limited, Option<Request>) {
         let quota = refusal.account.and_then(|account| self.quotas.get(account.place));
         let wait = refusal.retry_after.unwrap_or(DISABLED_FOR);
         match (quota, &self.request) {
             (Some(Quota::Closed), _) => (Limited::Disabled(wait), None),
             (Some(Quota::Pause), _) => (Limited::Cooldown(wait), None),
-            (Some(Quota::Kind(true)), Some(Request { step: Step::Reserve(ask), .. })) => {
+            (Some(Quota::Kind(true)), Some(Request { step: LimitStep::Reserve(ask), .. })) => {
                 // Twice the limit fills the account, so that it refuses even a call with an amount of zero.
-                let closing = share(&self.person, ("closed", self.kind.as_str()), CLOSED, 2);
+                let closing = share(&self.person, "closed", self.kind.as_str(), CLOSED, 2);
                 (Limited::Disabled(DISABLED_FOR), Some(reserve(vec![closing], ask.turn.clone(), true)))
             }
             (Some(Quota::Kind(_) | Quota::Tool) | None, _) => (Limited::Window(wait), None),
@@ -128,12 +127,12 @@ impl CallStep {
 const CLOSED: Rate = Rate { calls: 1, window: DISABLED_FOR };
 
 /// Builds an account of one person, shared by all communities of their door.
-fn share(person: &Person, (word, what): (&str, &str), rate: Rate, amount: u64) -> Share {
+fn share(person: &Person, word: &str, what: &str, rate: Rate, amount: u64) -> Share {
     let account = Account {
         scope: Scope::Member,
         cost: Cost::Calls,
         window: rate.window,
-        community: keys::limits::community(person, None).into(),
+        community: limits::community(person, None).into(),
         id: format!("{}#{word}:{what}", person.id).into(),
     };
     Share { account, limit: rate.calls.into(), amount: Some(amount) }
@@ -143,7 +142,7 @@ fn share(person: &Person, (word, what): (&str, &str), rate: Rate, amount: u64) -
 fn reserve(shares: Vec<Share>, turn: TurnId, exempt: bool) -> Request {
     let limits = Limits { messages: 0, tokens: 0 };
     let reservation = Reservation { turn, tokens: 0, lease: Duration::ZERO, limits, exempt };
-    Request::of_shares(shares, Step::Reserve(reservation))
+    Request::of_shares(shares, LimitStep::Reserve(reservation))
 }
 
 #[cfg(test)]
@@ -172,7 +171,7 @@ mod tests {
             &mut self,
             limits: &ToolLimits,
             person: &Person,
-            entry: &Entry,
+            entry: &CatalogueEntry,
             now: Timestamp,
         ) -> Result<(), Limited> {
             self.number += 1;
@@ -188,7 +187,7 @@ mod tests {
         }
     }
 
-    fn entry(kind: ToolKind) -> Arc<Entry> {
+    fn entry(kind: ToolKind) -> Arc<CatalogueEntry> {
         let offer = Offer { tools: vec![Arc::new(Tool { kind, ..tool("a", "x", "") })], ..Offer::default() };
         let all = Catalogue::new(&[offer], &Catalogue::default(), |_| json!({}));
         Arc::clone(all.get("a__x").unwrap())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::access::{Access, RESOURCES};
-use super::catalogue::Entry;
+use super::catalogue::CatalogueEntry;
 use super::rights::Verdict;
 use crate::clean::clean;
 use crate::completion::ToolSpec;
@@ -54,7 +54,7 @@ enum Openness {
 /// Returns the tool as shown to the model of this caller: with the tables and columns that the rules allow, table names
 /// first, in at most [`OUTLINE_BYTES`]. Takes at most linear time in the number of columns times the number of rules.
 #[must_use]
-pub fn outlined(entry: &Entry, outline: &Outline, access: &Access) -> ToolSpec {
+pub fn outlined(entry: &CatalogueEntry, outline: &Outline, access: &Access) -> ToolSpec {
     let Outline { about, tables } = outline;
     let mut left = OUTLINE_BYTES - MORE_TABLES_BYTES;
     let (mut lines, mut more) = (Vec::new(), 0_usize);
@@ -117,7 +117,7 @@ impl Asked {
         Self(arguments.map(|(name, value)| (name.to_owned(), value)).into_iter().collect())
     }
 
-    fn openness(&self, entry: &Entry, access: &Access) -> Openness {
+    fn openness(&self, entry: &CatalogueEntry, access: &Access) -> Openness {
         let decided = access.decide(entry, &self.0);
         match decided.verdict {
             Verdict::Deny => Openness::Closed,
@@ -127,7 +127,7 @@ impl Asked {
     }
 
     /// True if a statement that mentions this column is open to the caller.
-    fn tells(&self, entry: &Entry, access: &Access, column: &str) -> bool {
+    fn tells(&self, entry: &CatalogueEntry, access: &Access, column: &str) -> bool {
         let mut arguments = self.0.clone();
         arguments.insert("sql".to_owned(), Value::from(column));
         Self(arguments).openness(entry, access) == Openness::Open

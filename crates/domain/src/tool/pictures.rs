@@ -11,7 +11,7 @@ pub const PICTURES_BYTES: usize = 8 * 1024 * 1024;
 
 /// The result of adding an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken {
+pub enum PictureOutcome {
     /// The image will be posted.
     Added,
     /// The same image is already among those to be posted.
@@ -30,20 +30,20 @@ pub struct Pictures {
 impl Pictures {
     /// Adds an image of this tool if there is room and its bytes are an image, regardless of the declared media type.
     /// Equal images count once.
-    pub fn take(&mut self, tool: &str, image: &Image) -> Taken {
+    pub fn take(&mut self, tool: &str, image: &Image) -> PictureOutcome {
         let bytes = image.bytes.len();
         if self.files.iter().any(|file| file.bytes == image.bytes) {
-            return Taken::Known;
+            return PictureOutcome::Known;
         }
         if !self.has_room(bytes) {
-            return Taken::LeftOut;
+            return PictureOutcome::LeftOut;
         }
-        let Ok(pixels) = Pixels::of(&image.bytes) else { return Taken::LeftOut };
+        let Ok(pixels) = Pixels::of(&image.bytes) else { return PictureOutcome::LeftOut };
         let name = format!("picture-{}.{}", self.files.len() + 1, pixels.ending);
         let file = File::new(name, pixels.mime, image.bytes.clone());
         self.files.push(File { description: format!("a picture from {tool}"), ..file });
         self.bytes += bytes;
-        Taken::Added
+        PictureOutcome::Added
     }
 
     /// True if there is room for an image of this size.
@@ -80,23 +80,23 @@ mod tests {
     #[test]
     fn a_picture_is_what_its_bytes_are() {
         let mut pictures = Pictures::default();
-        assert_eq!(pictures.take("draw", &gif(2, 3, b"1")), Taken::Added);
-        assert_eq!(pictures.take("draw", &gif(2, 3, b"1")), Taken::Known, "the same once more takes no room");
+        assert_eq!(pictures.take("draw", &gif(2, 3, b"1")), PictureOutcome::Added);
+        assert_eq!(pictures.take("draw", &gif(2, 3, b"1")), PictureOutcome::Known, "the same once more takes no room");
         let page = Image { mime: "image/png".to_owned(), bytes: b"<svg onload=alert(1)>".to_vec().into() };
-        assert_eq!(pictures.take("draw", &page), Taken::LeftOut);
-        assert_eq!(pictures.take("draw", &gif(60_000, 60_000, b"")), Taken::LeftOut, "a bomb");
+        assert_eq!(pictures.take("draw", &page), PictureOutcome::LeftOut);
+        assert_eq!(pictures.take("draw", &gif(60_000, 60_000, b"")), PictureOutcome::LeftOut, "a bomb");
         assert_eq!(names(&pictures), ["picture-1.gif image/gif"]);
     }
 
     #[test]
     fn pictures_are_bounded_in_number_and_bytes() {
         let mut pictures = Pictures::default();
-        let taken = (0..6).filter(|n| pictures.take("draw", &gif(1, 1, &[*n])) == Taken::Added);
+        let taken = (0..6).filter(|n| pictures.take("draw", &gif(1, 1, &[*n])) == PictureOutcome::Added);
         assert_eq!(taken.count(), PICTURES_MAX);
         let mut pictures = Pictures::default();
         let large = |n: u8| gif(1, 1, &vec![n; 3 * 1024 * 1024]);
-        assert_eq!((0..4).filter(|n| pictures.take("draw", &large(*n)) == Taken::Added).count(), 2);
+        assert_eq!((0..4).filter(|n| pictures.take("draw", &large(*n)) == PictureOutcome::Added).count(), 2);
         let larger = gif(1, 1, &vec![0; FILE_BYTES_MAX]);
-        assert_eq!(Pictures::default().take("draw", &larger), Taken::LeftOut);
+        assert_eq!(Pictures::default().take("draw", &larger), PictureOutcome::LeftOut);
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::catalogue::{Catalogue, Entry};
+use super::catalogue::{Catalogue, CatalogueEntry};
 use crate::arguments_hash::ArgumentsHash;
 use crate::completion::ToolCall;
 use crate::hex::hex;
@@ -17,7 +17,7 @@ pub const REPEATS_MAX: u32 = 2;
 
 /// The remaining calls of a turn.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Allowance {
+pub struct CallAllowance {
     rounds: u32,
     calls: u32,
     /// The number of times each call was made, by its hash.
@@ -26,7 +26,7 @@ pub struct Allowance {
 
 /// Returns the hash of a call.
 #[must_use]
-pub fn hash_of(entry: &Entry, arguments: &Map<String, Value>) -> ArgumentsHash {
+pub fn hash_of(entry: &CatalogueEntry, arguments: &Map<String, Value>) -> ArgumentsHash {
     let mut hash = Sha256::new();
     // Maps of this program keep their keys sorted, at every depth.
     let arguments = Value::Object(arguments.clone()).to_string();
@@ -43,7 +43,7 @@ pub struct Ready {
     /// The call as the model made it.
     pub call: ToolCall,
     /// The tool.
-    pub entry: Arc<Entry>,
+    pub entry: Arc<CatalogueEntry>,
     /// The arguments, valid under the schema.
     pub arguments: Map<String, Value>,
     /// The hash to which the call is bound.
@@ -92,7 +92,7 @@ pub enum Problem {
     Spent,
 }
 
-impl Allowance {
+impl CallAllowance {
     /// Builds the allowance of a turn: the number of rounds, and the number of calls in all rounds.
     #[must_use]
     pub fn new(rounds: u32, calls: u32) -> Self {
@@ -110,7 +110,7 @@ impl Allowance {
         &mut self,
         calls: Vec<ToolCall>,
         catalogue: &Catalogue,
-        visible: impl Fn(&Entry) -> bool,
+        visible: impl Fn(&CatalogueEntry) -> bool,
     ) -> Vec<Planned> {
         self.begin_round();
         calls.into_iter().map(|call| self.plan_one(call, catalogue, &visible)).collect()
@@ -131,7 +131,12 @@ impl Allowance {
     }
 
     /// Plans one call of the current round.
-    pub fn plan_one(&mut self, call: ToolCall, catalogue: &Catalogue, visible: impl Fn(&Entry) -> bool) -> Planned {
+    pub fn plan_one(
+        &mut self,
+        call: ToolCall,
+        catalogue: &Catalogue,
+        visible: impl Fn(&CatalogueEntry) -> bool,
+    ) -> Planned {
         match self.ready(&call, catalogue, visible) {
             Ok(ready) => Planned::Run(Box::new(ready)),
             Err(problem) => Planned::Answer(call, problem),
@@ -142,7 +147,7 @@ impl Allowance {
         &mut self,
         call: &ToolCall,
         catalogue: &Catalogue,
-        visible: impl Fn(&Entry) -> bool,
+        visible: impl Fn(&CatalogueEntry) -> bool,
     ) -> Result<Ready, Problem> {
         self.spend()?;
         let ready = Ready::bind(call, catalogue, visible)?;
@@ -161,7 +166,11 @@ impl Ready {
     ///
     /// # Errors
     /// See [`Problem`].
-    pub fn bind(call: &ToolCall, catalogue: &Catalogue, visible: impl Fn(&Entry) -> bool) -> Result<Self, Problem> {
+    pub fn bind(
+        call: &ToolCall,
+        catalogue: &Catalogue,
+        visible: impl Fn(&CatalogueEntry) -> bool,
+    ) -> Result<Self, Problem> {
         let entry = catalogue.get(&call.name).filter(|entry| visible(entry));
         let entry = entry.ok_or_else(|| Problem::Unknown(call.name.chars().take(64).collect()))?;
         let mut arguments = read(&call.arguments)?;
@@ -221,7 +230,7 @@ mod tests {
     }
 
     /// Describes the plan of each call in words.
-    fn plan(allowance: &mut Allowance, calls: &[(&str, &str)]) -> Vec<String> {
+    fn plan(allowance: &mut CallAllowance, calls: &[(&str, &str)]) -> Vec<String> {
         let calls = calls.iter().map(|(name, arguments)| call(name, arguments)).collect();
         let planned = allowance.plan(calls, &catalogue(), |_| true);
         let word = |planned: &Planned| match planned {
@@ -235,13 +244,13 @@ mod tests {
     #[test]
     fn arguments_come_as_objects_strings_and_nothing() {
         let told =
-            plan(&mut Allowance::new(5, 10), &[("a__x", r#"{"n":1}"#), ("a__x", r#""{\"n\":2}""#), ("a__x", " ")]);
+            plan(&mut CallAllowance::new(5, 10), &[("a__x", r#"{"n":1}"#), ("a__x", r#""{\"n\":2}""#), ("a__x", " ")]);
         assert_eq!(told, [r#"{"n":1}"#, r#"{"n":2}"#, "{}"]);
     }
 
     #[test]
     fn null_for_an_optional_argument_is_left_out_and_for_a_required_one_refused() {
-        let told = plan(&mut Allowance::new(5, 10), &[("a__x", r#"{"n":null,"m":null}"#)]);
+        let told = plan(&mut CallAllowance::new(5, 10), &[("a__x", r#"{"n":null,"m":null}"#)]);
         assert_eq!(told, ["{}"]);
         let schema = json!({"type": "object", "required": ["n"], "properties": {
             "n": {"type": "integer"}, "m": {"type": ["string", "null"]}}});
@@ -260,7 +269,7 @@ mod tests {
     #[test]
     fn what_cannot_run_is_told_to_the_model() {
         let told = plan(
-            &mut Allowance::new(5, 10),
+            &mut CallAllowance::new(5, 10),
             &[("b__y", "{}"), ("a__x", "{"), ("a__x", r#"{"n":"one"}"#), ("a__x", "[]")],
         );
         assert_eq!(told[0], "there is no tool \"b__y\": use only the tools that you were given");
@@ -271,7 +280,7 @@ mod tests {
 
     #[test]
     fn the_same_call_runs_twice_at_the_most_and_keys_have_no_order() {
-        let mut allowance = Allowance::new(5, 10);
+        let mut allowance = CallAllowance::new(5, 10);
         let told = plan(&mut allowance, &[("a__x", r#"{"n":1,"m":2}"#), ("a__x", r#"{"m":2,"n":1}"#)]);
         assert_eq!(told[0], told[1]);
         let told = plan(&mut allowance, &[("a__x", r#"{"n":1,"m":2}"#), ("a__x", r#"{"n":2}"#)]);
@@ -291,7 +300,7 @@ mod tests {
 
     #[test]
     fn rounds_and_calls_are_bounded() {
-        let mut allowance = Allowance::new(2, 3);
+        let mut allowance = CallAllowance::new(2, 3);
         assert!(allowance.is_open());
         plan(&mut allowance, &[("a__x", r#"{"n":1}"#), ("b__y", "{}")]);
         assert!(allowance.is_open());

@@ -224,13 +224,6 @@ fn marked(text: &str, known: &impl Fn(&str) -> bool) -> Option<Found> {
     (!found.is_empty() && is_frame(rest)).then_some(found)
 }
 
-/// Returns the part of a growing text that is certainly not a call: everything before the first brace, fence or mark.
-#[must_use]
-pub fn surely_text(text: &str) -> &str {
-    let end = text.find(['{', '`', '<', '[']).unwrap_or(text.len());
-    text[..end].trim_end()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -307,13 +300,6 @@ mod tests {
         let tool = ToolSpec { name: "roll_dice".to_owned(), description: "Roll dice.".to_owned(), parameters };
         let text = instructions(&[Arc::new(tool)]);
         assert!(text.ends_with("- roll_dice: Roll dice. Arguments as JSON schema: {\"type\":\"object\"}\n"), "{text}");
-    }
-
-    #[test]
-    fn a_growing_text_is_shown_up_to_what_may_become_a_call() {
-        assert_eq!(surely_text("Let me see. {\"tool\""), "Let me see.");
-        assert_eq!(surely_text("plain words"), "plain words");
-        assert_eq!(surely_text("```json"), "");
     }
 
     proptest! {

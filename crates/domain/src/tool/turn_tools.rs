@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::access::Access;
-use super::catalogue::{Catalogue, Entry};
-use super::round::{self, Allowance, Planned, Problem, Ready};
+use super::catalogue::{Catalogue, CatalogueEntry};
+use super::round::{self, CallAllowance, Planned, Problem, Ready};
 use super::selection::{FIND_TOOLS, Index};
 use super::view::View;
 use crate::clean::clean;
@@ -52,7 +52,7 @@ pub struct Available {
 pub struct TurnTools {
     available: Available,
     worth_a_call: bool,
-    allowance: Allowance,
+    allowance: CallAllowance,
     /// The question, whose words select tools.
     question: String,
     /// The indices of tools that searches returned, newest last.
@@ -63,7 +63,7 @@ pub struct TurnTools {
 
 /// The result of one call, as shown to the model.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Told {
+pub struct ShownResult {
     /// The text: untrusted data if it comes from a tool.
     pub text: String,
     /// The full text, if the text is truncated.
@@ -72,7 +72,7 @@ pub struct Told {
     pub pictures: usize,
 }
 
-impl Told {
+impl ShownResult {
     /// Builds a result of this text only.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
@@ -83,7 +83,7 @@ impl Told {
 /// The stored state of the tools of a suspended turn.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SavedTools {
-    allowance: Allowance,
+    allowance: CallAllowance,
     question: String,
     /// The names of tools that searches returned.
     found: Vec<String>,
@@ -125,7 +125,7 @@ impl TurnTools {
 
     /// Builds the tools for a question; none if the caller may see no tools, or if there are no rounds or calls.
     #[must_use]
-    pub fn new(available: Available, allowance: Allowance, question: &str) -> Option<Self> {
+    pub fn new(available: Available, allowance: CallAllowance, question: &str) -> Option<Self> {
         let worth_a_call = available.view.worth_a_call(available.built_in_always);
         let question = question.to_owned();
         (!available.view.is_empty() && allowance.is_open()).then_some(Self {
@@ -223,11 +223,12 @@ impl TurnTools {
     /// True if a call names a tool that the caller may see, with valid arguments.
     #[must_use]
     pub fn fits(&self, call: &ToolCall) -> bool {
-        let fits = |entry: &Arc<Entry>| round::read(&call.arguments).is_ok_and(|read| entry.check(&read).is_ok());
+        let fits =
+            |entry: &Arc<CatalogueEntry>| round::read(&call.arguments).is_ok_and(|read| entry.check(&read).is_ok());
         self.entry(&call.name).map_or_else(|| self.knows(&call.name), fits)
     }
 
-    fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
+    fn entry(&self, name: &str) -> Option<&Arc<CatalogueEntry>> {
         let Available { catalogue, access, .. } = &self.available;
         catalogue.get(name).filter(|entry| access.sees(entry))
     }
@@ -293,7 +294,7 @@ impl TurnTools {
 
     /// Returns the result of a call as the model reads it: without invisible characters, and fenced, so that its text
     /// cannot pass as instructions of ours.
-    pub fn result(&mut self, call: &ToolCall, told: Told) -> String {
+    pub fn result(&mut self, call: &ToolCall, told: ShownResult) -> String {
         // Invisible characters could split the marks of the fence.
         let mut fenced = fenced(&call.name, &clean(&told.text, usize::MAX));
         if told.pictures > 0 {

@@ -9,8 +9,8 @@ fn us() -> Person {
     Person::new(DOOR, "1")
 }
 
-fn rules() -> Rules {
-    Rules {
+fn rules() -> TriageRules {
+    TriageRules {
         aliases: vec!["Staffai".into(), "hey bot".into(), "Ünal".into()],
         ignored_roles: HashSet::from(["66".to_owned()]),
         allowed_bots: HashSet::from(["77".to_owned()]),
@@ -18,7 +18,7 @@ fn rules() -> Rules {
         communities: HashSet::new(),
         operators: HashSet::new(),
         super_roles: HashSet::from(["99".to_owned()]),
-        restriction: Some(restriction::Rules { role: "12".to_owned(), channel: Some("40".to_owned()) }),
+        restriction: Some(restriction::RestrictionRules { role: "12".to_owned(), channel: Some("40".to_owned()) }),
         policy: Policy { gates: GatePolicy::Ask, ..Policy::default() },
     }
 }
@@ -76,7 +76,7 @@ fn ignored(posted: &Posted) -> Option<&'static str> {
     }
 }
 
-fn turn(posted: &Posted, rules: &Rules) -> Turn {
+fn turn(posted: &Posted, rules: &TriageRules) -> Turn {
     match triage(posted, rules, &us()) {
         TriageDecision::Turn(turn) => turn,
         other => panic!("expected a turn, got {other:?}"),
@@ -150,7 +150,7 @@ fn direct_messages_follow_the_rule() {
     let mut message = posted("hello");
     message.guild = None;
     assert_eq!(ignored(&message), Some("direct_message"));
-    let open = Rules { direct_messages: true, ..rules() };
+    let open = TriageRules { direct_messages: true, ..rules() };
     assert_eq!(turn(&message, &open).trigger, Trigger::Direct);
     message.reply_to = Some(quoted(true));
     assert_eq!(turn(&message, &open).trigger, Trigger::Reply);
@@ -230,7 +230,7 @@ fn chance_alone_makes_a_plain_message_of_what_nobody_asked_for() {
 fn nobody_is_interjected_upon_who_is_not_a_person_among_others() {
     let mut bot = drawn("beep");
     bot.author.kind = AuthorKind::Bot;
-    let mut listed = Rules { direct_messages: true, ..rules() };
+    let mut listed = TriageRules { direct_messages: true, ..rules() };
     listed.allowed_bots.insert("42".into());
     assert_eq!(triage(&bot, &listed, &us()), TriageDecision::Ignore(Reason::NotAddressed), "not even a listed bot");
     assert_eq!(ignored(&bot), Some("bot"));
@@ -281,7 +281,7 @@ fn where_we_may_not_answer_nobody_is_answered() {
 
 #[test]
 fn where_we_do_not_serve_members_are_told_so_and_nobody_is_joined() {
-    let listed = Rules { communities: HashSet::from(["6".to_owned()]), ..rules() };
+    let listed = TriageRules { communities: HashSet::from(["6".to_owned()]), ..rules() };
     assert!(matches!(triage(&posted("<@1> hello?"), &listed, &us()), TriageDecision::NotServed(_)));
     assert_eq!(triage(&drawn("hello"), &listed, &us()), TriageDecision::Ignore(Reason::NotServed));
     assert!(listed.serves(None), "direct conversations");
@@ -295,5 +295,5 @@ fn a_breach_restricts_members_of_a_community_with_roles_alone() {
     for role in ["12", "99"] {
         assert!(!rules().restricts(&Turn { roles: vec![role.to_owned()], ..asked.clone() }), "{role}");
     }
-    assert!(!Rules { restriction: None, ..rules() }.restricts(&asked), "a door without roles");
+    assert!(!TriageRules { restriction: None, ..rules() }.restricts(&asked), "a door without roles");
 }

@@ -222,7 +222,7 @@ impl Scheme {
 
     /// True if a request was authenticated with this secret. Each comparison takes constant time.
     #[must_use]
-    pub fn fits(&self, knock: Knock<'_>, (secret, key): (&[u8], &SigningKey)) -> bool {
+    pub fn fits(&self, knock: Knock<'_>, secret: &[u8], key: &SigningKey) -> bool {
         let mut pieces: Vec<&[u8]> = Vec::with_capacity(2 * self.signed.len());
         for part in self.signed {
             match part {

@@ -18,14 +18,14 @@ use crate::failure::{MESSAGE_MAX, one_line, root_cause};
 use crate::frame::MESSAGE_BYTES;
 use domain::ids;
 use domain::tool::{CallError, CallErrorKind, ServerName, ToolRequest, ToolResult};
-use nats::{LOST, Session};
+use nats::{LOST, NatsSession};
 use ports::tools::{Listing, ServerInfo};
 use ports::{ProgressSink, ToolServer};
 
 /// The calls of one provider over one connection.
 pub(super) struct Provider {
     name: ServerName,
-    session: Session,
+    session: NatsSession,
     roster: Arc<Mutex<Roster>>,
     changes: watch::Receiver<u64>,
     info: ServerInfo,
@@ -54,7 +54,7 @@ impl Drop for Cancelled {
 impl Provider {
     pub(super) fn new(
         name: ServerName,
-        session: Session,
+        session: NatsSession,
         roster: Arc<Mutex<Roster>>,
         changes: watch::Receiver<u64>,
     ) -> Self {

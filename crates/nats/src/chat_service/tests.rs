@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::*;
-use domain::gate::{Click, Decision, Refusal};
+use domain::gate::{ApprovalDecision, Click, ClickRefusal};
 use domain::ids::Timestamp;
 use domain::outgoing::{Piece, Spent};
 use ports::NotAccepted;
@@ -59,7 +59,7 @@ impl Intake for Silent {
         Ok(())
     }
 
-    async fn decide(&self, _click: Click) -> Result<Decision, Refusal> {
+    async fn decide(&self, _click: Click) -> Result<ApprovalDecision, ClickRefusal> {
         panic!("no decision is pending")
     }
 }

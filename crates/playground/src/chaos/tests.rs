@@ -20,11 +20,11 @@ struct Here(Arc<Strikes>);
 
 #[async_trait::async_trait]
 impl BotProcess for Here {
-    async fn order(&self, order: BotOrder) -> Result<(), Refused> {
+    async fn order(&self, order: BotOrder) -> Result<(), OrderRefusal> {
         self.0.order(&order)
     }
 
-    fn kill(&self) -> Result<(), Refused> {
+    fn kill(&self) -> Result<(), OrderRefusal> {
         Ok(())
     }
 
@@ -47,12 +47,12 @@ async fn place(demo: bool) -> Place {
 #[tokio::test]
 async fn an_order_reaches_the_life_that_runs_now_and_no_other() {
     let Place { chaos, strikes, .. } = place(true).await;
-    assert_eq!(chaos.strike(JOURNAL, Strike::Crash).await, Err(Refused::NotRunning));
+    assert_eq!(chaos.strike(JOURNAL, Strike::Crash).await, Err(OrderRefusal::NotRunning));
     let mut first = strikes.ordered(JOURNAL).unwrap();
     assert_eq!(chaos.strike(JOURNAL, Strike::Crash).await, Ok(()));
     assert_eq!(first.recv().await, Some(Fault::Panic));
     drop(first);
-    assert_eq!(chaos.strike(JOURNAL, Strike::Crash).await, Err(Refused::NotRunning), "it is down");
+    assert_eq!(chaos.strike(JOURNAL, Strike::Crash).await, Err(OrderRefusal::NotRunning), "it is down");
     let mut second = strikes.ordered(JOURNAL).unwrap();
     assert_eq!(chaos.strike(JOURNAL, Strike::Freeze).await, Ok(()));
     assert_eq!(second.recv().await, Some(Fault::Hang));
@@ -63,7 +63,7 @@ async fn an_order_reaches_the_life_that_runs_now_and_no_other() {
 async fn the_root_takes_no_orders() {
     let Place { chaos, strikes, .. } = place(true).await;
     assert!(strikes.ordered("staffai").is_none());
-    assert_eq!(chaos.strike("staffai", Strike::Crash).await, Err(Refused::NotRunning));
+    assert_eq!(chaos.strike("staffai", Strike::Crash).await, Err(OrderRefusal::NotRunning));
 }
 
 #[tokio::test]
@@ -71,8 +71,8 @@ async fn a_second_flood_waits_until_the_first_is_over() {
     let Place { chaos, strikes, .. } = place(true).await;
     let mut ordered = strikes.ordered(JOURNAL).unwrap();
     assert_eq!(chaos.strike(JOURNAL, Strike::Flood).await, Ok(()));
-    assert_eq!(chaos.strike(JOURNAL, Strike::Flood).await, Err(Refused::Flooded));
-    assert_eq!(chaos.strike(JOURNAL, Strike::Crash).await, Err(Refused::Flooded));
+    assert_eq!(chaos.strike(JOURNAL, Strike::Flood).await, Err(OrderRefusal::Flooded));
+    assert_eq!(chaos.strike(JOURNAL, Strike::Crash).await, Err(OrderRefusal::Flooded));
     for _ in 0..FLOOD {
         assert_eq!(ordered.recv().await, Some(Fault::Delay(FLOOD_EACH)));
     }
@@ -122,7 +122,7 @@ async fn a_kill_ends_what_only_the_killed_life_knew() {
 #[tokio::test]
 async fn a_real_model_is_left_alone() {
     let Place { chaos, .. } = place(false).await;
-    assert_eq!(chaos.trouble(Trouble::ModelDown).await, Err(Refused::NoDemo));
+    assert_eq!(chaos.trouble(Trouble::ModelDown).await, Err(OrderRefusal::NoDemo));
     let offered: Vec<Trouble> = chaos.caused().lasting.into_iter().map(|(trouble, _)| trouble).collect();
     assert_eq!(offered, [Trouble::CutDiscord, Trouble::RefusePosts, Trouble::StoreDown, Trouble::KillBot]);
 }

@@ -4,7 +4,7 @@ mod calls;
 
 use serde_json::{Value, json};
 
-use super::wire::Said;
+use super::wire::TranscriptMessage;
 use crate::examples::{EXAMPLES, Example, Topic};
 use domain::dialogue::GO_ON;
 use domain::fact::prompt::{BEGIN as FACTS_BEGIN, END as FACTS_END};
@@ -18,7 +18,7 @@ const ATTACHED: &str = "[Attached ";
 /// The input for an answer.
 pub struct Heard<'a> {
     /// The transcript, oldest first.
-    pub said: &'a [Said],
+    pub said: &'a [TranscriptMessage],
     /// Names of the offered tools, each with its argument schema.
     pub tools: &'a [(String, Value)],
 }

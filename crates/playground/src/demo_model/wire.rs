@@ -17,7 +17,7 @@ const MESSAGE_TOKENS: usize = 4;
 
 /// One message of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct TranscriptMessage {
     /// `system`, `user`, `assistant`, `tool`, or any other text sent.
     pub role: String,
     /// The text parts, joined.
@@ -26,9 +26,9 @@ pub struct Said {
 
 /// A valid request.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct CompletionRequest {
     /// The transcript, oldest first.
-    pub said: Vec<Said>,
+    pub said: Vec<TranscriptMessage>,
     /// True if the answer is streamed word by word.
     pub stream: bool,
     /// True if the stream ends with the usage.
@@ -43,7 +43,7 @@ pub struct Asked {
     schema: Option<Value>,
 }
 
-impl Asked {
+impl CompletionRequest {
     /// Parses a request body.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl Asked {
     }
 }
 
-fn read_message(message: &Value) -> Result<Said, String> {
+fn read_message(message: &Value) -> Result<TranscriptMessage, String> {
     let Some(role) = message["role"].as_str() else {
         return Err("each message needs a 'role'".to_owned());
     };
@@ -86,7 +86,7 @@ fn read_message(message: &Value) -> Result<Said, String> {
         Value::Null => String::new(),
         _ => return Err("'content' must be a text or a list of parts".to_owned()),
     };
-    Ok(Said { role: role.to_owned(), text })
+    Ok(TranscriptMessage { role: role.to_owned(), text })
 }
 
 fn read_tool(tool: &Value) -> Option<(String, Value)> {
@@ -111,7 +111,7 @@ enum Body {
 
 impl Reply {
     /// Computes the answer to a request.
-    pub fn to(asked: &Asked) -> Self {
+    pub fn to(asked: &CompletionRequest) -> Self {
         let heard = Heard { said: &asked.said, tools: &asked.tools };
         let body = match answers::answer(&heard) {
             DemoAnswer::Call { name, arguments } => Body::Call { name, arguments: arguments.to_string() },

@@ -55,7 +55,7 @@ pub struct Connection {
 impl Connection {
     /// Creates the connection with this id in the hub.
     #[must_use]
-    pub fn new(core: Arc<Core>, (id, line): (u64, Line), wire: (WebSocket, Encoder), at_resume_url: bool) -> Self {
+    pub fn new(core: Arc<Core>, id: u64, line: Line, wire: (WebSocket, Encoder), at_resume_url: bool) -> Self {
         let (socket, encoder) = wire;
         Self {
             core,

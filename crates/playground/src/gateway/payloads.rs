@@ -8,7 +8,7 @@ use crate::{
         Guild,
         ids::{ChannelId, GuildId, UserId},
     },
-    hub::{Asked, NoResume},
+    hub::{IdentifyRequest, NoResume},
     intents, wire,
     world::{Core, World},
 };
@@ -156,7 +156,7 @@ impl Hearing<'_> {
         data
     }
 
-    fn asked(&self, data: &Value) -> Result<Asked, (u16, &'static str)> {
+    fn asked(&self, data: &Value) -> Result<IdentifyRequest, (u16, &'static str)> {
         let shard = match &data["shard"] {
             Value::Null => Some((0, 1)),
             pair => {
@@ -177,7 +177,7 @@ impl Hearing<'_> {
         if intents & refused != 0 {
             return Err((4014, "disallowed intent(s)"));
         }
-        Ok(Asked { shard: (shard, shards), intents })
+        Ok(IdentifyRequest { shard: (shard, shards), intents })
     }
 
     fn resume(&mut self, data: &Value) -> Reply {

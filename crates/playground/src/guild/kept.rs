@@ -21,7 +21,7 @@ const FILES_BYTES: usize = 4 << 20;
 
 /// The kept data.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct SavedGuilds {
     /// [`VERSION`].
     pub version: u32,
     /// Threads and direct message channels.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::{
-    Attachment, Channel, ChannelKind, Draft, Guild, Member, Message, Overwrite, Role,
+    Attachment, Channel, ChannelKind, Guild, Member, Message, MessageInput, Overwrite, Role,
     files::{File, Files},
     ids::{ChannelId, GuildId, MessageId, RoleId, Snowflakes, UserId},
     mentions::{Allowed, Mentions},
@@ -205,7 +205,7 @@ impl State {
     }
 
     /// Adds a message. Returns `None` if the channel does not exist.
-    pub fn post(&mut self, channel: ChannelId, author: UserId, draft: Draft, now: u64) -> Option<Message> {
+    pub fn post(&mut self, channel: ChannelId, author: UserId, draft: MessageInput, now: u64) -> Option<Message> {
         let guild = self.channel(channel)?.guild;
         let id = MessageId(self.snowflakes.next(now));
         let replied = draft.reply_to.and_then(|id| self.message(channel, id)).map(|message| message.author);
@@ -373,7 +373,8 @@ impl State {
     pub fn open_thread(
         &mut self,
         parent: ChannelId,
-        (message, opener): (Option<MessageId>, UserId),
+        message: Option<MessageId>,
+        opener: UserId,
         name: &str,
         now: u64,
     ) -> Option<Channel> {

@@ -33,7 +33,7 @@ fn a_channel_forgets_its_oldest_messages() {
     let mut state = State::new(Seed::harbour());
     let (channel, author) = (general(&state), state.bot().id);
     for n in 0..=MESSAGES_PER_CHANNEL {
-        let draft = Draft { content: n.to_string(), ..Draft::default() };
+        let draft = MessageInput { content: n.to_string(), ..MessageInput::default() };
         state.post(channel, author, draft, NOW).unwrap();
     }
     let kept: Vec<&str> = state.messages(channel).map(|message| &*message.content).collect();
@@ -44,7 +44,7 @@ fn a_channel_forgets_its_oldest_messages() {
 fn a_nonce_stands_for_its_message_for_some_minutes_and_for_its_author_only() {
     let mut state = State::new(Seed::harbour());
     let (channel, author) = (general(&state), state.bot().id);
-    let draft = Draft { nonce: Some("n".to_owned()), ..Draft::default() };
+    let draft = MessageInput { nonce: Some("n".to_owned()), ..MessageInput::default() };
     let id = state.post(channel, author, draft, NOW).unwrap().id;
     let found = |author, now| state.by_nonce(channel, author, "n", now).map(|message| message.id);
     assert_eq!(found(author, NOW + NONCE_LIFETIME_MS - 1), Some(id));
@@ -64,14 +64,15 @@ fn what_is_kept_is_there_again_and_new_ids_are_above_it() {
         description: None,
     };
     for n in 0..kept::MESSAGES + 3 {
-        let draft = Draft { content: n.to_string(), ..Draft::default() };
+        let draft = MessageInput { content: n.to_string(), ..MessageInput::default() };
         state.post(channel, ada, draft, NOW).unwrap();
     }
     let files = vec![file("small.png", 9), file("large.png", 600 * 1024)];
     let asked = state.messages(channel).next_back().unwrap().id;
-    let answer = Draft { content: "an answer".to_owned(), reply_to: Some(asked), files, ..Draft::default() };
+    let answer =
+        MessageInput { content: "an answer".to_owned(), reply_to: Some(asked), files, ..MessageInput::default() };
     let answer = state.post(channel, bot, answer, NOW).unwrap();
-    let thread = state.open_thread(channel, (Some(asked), ada), "a thread", NOW).unwrap();
+    let thread = state.open_thread(channel, Some(asked), ada, "a thread", NOW).unwrap();
     state.set_role(guild, ada, state.guilds()[0].roles[1].id, true);
     let text = serde_json::to_string(&state.kept()).unwrap();
     let mut again = State::new(Seed::harbour());
@@ -85,7 +86,7 @@ fn what_is_kept_is_there_again_and_new_ids_are_above_it() {
     assert!(again.file(answer.attachments[0].id).is_some() && again.file(answer.attachments[1].id).is_none());
     assert!(again.snowflake(NOW) > answer.attachments[1].id.0, "the clock may have gone back");
     assert_eq!(again.doubled(), 0);
-    let twice = Draft { reply_to: Some(asked), ..Draft::default() };
+    let twice = MessageInput { reply_to: Some(asked), ..MessageInput::default() };
     again.post(channel, bot, twice, NOW).unwrap();
     assert_eq!(again.doubled(), 1);
 }

@@ -12,13 +12,13 @@ struct Bot(Mutex<Vec<BotOrder>>);
 
 #[async_trait::async_trait]
 impl BotProcess for Bot {
-    async fn order(&self, order: BotOrder) -> Result<(), Refused> {
+    async fn order(&self, order: BotOrder) -> Result<(), OrderRefusal> {
         self.0.lock().push(order);
         Ok(())
     }
 
-    fn kill(&self) -> Result<(), Refused> {
-        Err(Refused::Away)
+    fn kill(&self) -> Result<(), OrderRefusal> {
+        Err(OrderRefusal::Away)
     }
 
     fn counted(&self) -> Counted {

@@ -297,7 +297,7 @@ pub async fn react(State(desk): State<Desk>, body: Body) -> Result<StatusCode, A
     if message.only_for.is_some() || channel.recipient.is_some_and(|recipient| recipient != member.id) {
         return Err(forbidden("nothing can be put below this message"));
     }
-    if !desk.service.marks(member.id, channel.id, message.id, (emoji, reacting.held)) {
+    if !desk.service.marks(member.id, channel.id, message.id, emoji, reacting.held) {
         return Err(missing("there is no such message"));
     }
     Ok(StatusCode::NO_CONTENT)

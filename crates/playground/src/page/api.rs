@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Desk, actions};
-use crate::examples::Offered;
+use crate::examples::Examples;
 use crate::guild::files::{FILE_BYTES, File};
 use crate::guild::ids::{ChannelId, GuildId, MessageId, UserId};
 use crate::guild::{Channel, Guild, Member, Message, Role, permissions};
@@ -68,7 +68,7 @@ pub(super) fn forbidden(sentence: &str) -> ApiError {
 
 /// The initial state of the page.
 #[derive(Serialize)]
-pub struct Shown {
+pub struct PageState {
     guild: Option<GuildName>,
     bot: UserId,
     roles: Vec<Role>,
@@ -82,7 +82,7 @@ pub struct Shown {
     /// The commands that the bot registered.
     commands: Vec<Value>,
     /// The suggested questions.
-    examples: Offered,
+    examples: Examples,
 }
 
 #[derive(Serialize)]
@@ -93,7 +93,7 @@ struct GuildName {
 }
 
 /// `GET /playground/state`
-pub async fn state(State(desk): State<Desk>) -> Json<Shown> {
+pub async fn state(State(desk): State<Desk>) -> Json<PageState> {
     let service = &desk.service;
     let first = service.guilds().into_iter().next();
     let guild = first.as_ref().map(|guild| GuildName { id: guild.id, name: guild.name.clone(), owner: guild.owner });
@@ -104,7 +104,7 @@ pub async fn state(State(desk): State<Desk>) -> Json<Shown> {
         messages.drain(..messages.len().saturating_sub(MESSAGES));
         (channel.id.to_string(), messages)
     };
-    Json(Shown {
+    Json(PageState {
         bot: service.bot(),
         roles: first.as_ref().map(|guild| guild.roles.clone()).unwrap_or_default(),
         members: service.members().into_iter().take(MEMBERS).collect(),
@@ -112,7 +112,7 @@ pub async fn state(State(desk): State<Desk>) -> Json<Shown> {
         typing: channels.iter().map(|channel| channel.id).filter(|id| service.typing(*id)).collect(),
         presence: service.shown(),
         commands: actions::commands(service),
-        examples: Offered::all(),
+        examples: Examples::all(),
         channels,
         guild,
     })

@@ -19,7 +19,7 @@ const TOKEN: &str = "x-staffai-chaos";
 
 /// The state for the page.
 #[derive(Serialize)]
-pub struct Told {
+pub struct ChaosState {
     /// The token to send with each order.
     token: String,
     #[serde(flatten)]
@@ -29,12 +29,12 @@ pub struct Told {
 }
 
 /// `GET /playground/chaos`
-pub async fn caused(State(desk): State<Desk>) -> Json<Told> {
+pub async fn caused(State(desk): State<Desk>) -> Json<ChaosState> {
     let token = desk.breaking.token.expose_secret().to_owned();
     let mut counted = desk.breaking.chaos.counted();
     // Duplicates in the chat are also counted from outside the bot, independently of its own counters.
     counted.doubled = counted.doubled.max(desk.service.doubled());
-    Json(Told { token, caused: desk.breaking.chaos.caused(), counted })
+    Json(ChaosState { token, caused: desk.breaking.chaos.caused(), counted })
 }
 
 /// Checks that an order comes from the page of this start.

@@ -14,7 +14,7 @@ use crate::neighbours::Offer;
 
 /// The state for the page.
 #[derive(Serialize)]
-pub struct Told {
+pub struct ModelsState {
     offers: Vec<Offer>,
     /// The model in use; `None` for the demo model.
     chosen: Option<Choice>,
@@ -23,10 +23,10 @@ pub struct Told {
 }
 
 /// `GET /playground/models`
-pub async fn offered(State(desk): State<Desk>) -> Json<Told> {
+pub async fn offered(State(desk): State<Desk>) -> Json<ModelsState> {
     let models = &desk.breaking.models;
     let (offers, unreachable) = (models.offers().await, models.unreachable().await);
-    Json(Told { offers, chosen: models.chosen(), unreachable })
+    Json(ModelsState { offers, chosen: models.chosen(), unreachable })
 }
 
 /// The chosen model.

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::bot_process::{BotOrder, BotProcess, Counted, Refused};
+use crate::bot_process::{BotOrder, BotProcess, Counted, OrderRefusal};
 use crate::chaos::{Spells, Strikes};
 use crate::service::Options;
 use crate::setup::{Outcome, Typed};
@@ -24,12 +24,12 @@ struct Here(Arc<Strikes>);
 
 #[async_trait::async_trait]
 impl BotProcess for Here {
-    async fn order(&self, order: BotOrder) -> Result<(), Refused> {
+    async fn order(&self, order: BotOrder) -> Result<(), OrderRefusal> {
         self.0.order(&order)
     }
 
-    fn kill(&self) -> Result<(), Refused> {
-        Err(Refused::Away)
+    fn kill(&self) -> Result<(), OrderRefusal> {
+        Err(OrderRefusal::Away)
     }
 
     fn counted(&self) -> Counted {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::{Asked, answer::ApiError};
+use super::{RestRequest, answer::ApiError};
 use crate::guild::files::{FILE_BYTES, File};
 
 /// Maximum number of files of a request.
@@ -25,7 +25,7 @@ pub struct Form {
 ///
 /// # Errors
 /// The body is neither, or a file is too large.
-pub fn read(asked: &Asked) -> Result<Form, ApiError> {
+pub fn read(asked: &RestRequest) -> Result<Form, ApiError> {
     let kind = asked.headers.get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let invalid = || ApiError::new(400, 50_109, "The request body contains invalid JSON.");
     let parsed = |text: &[u8]| {

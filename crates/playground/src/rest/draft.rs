@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::answer::ApiError;
 use crate::{
     guild::{
-        Draft,
+        MessageInput,
         ids::{ChannelId, MessageId},
         mentions::Allowed,
     },
@@ -33,7 +33,7 @@ const SETTABLE: u64 = 1 << 2 | 1 << 12 | 1 << 15;
 ///
 /// # Errors
 /// A field is malformed or too long.
-pub fn draft(json: &Map<String, Value>) -> Result<Draft, ApiError> {
+pub fn draft(json: &Map<String, Value>) -> Result<MessageInput, ApiError> {
     let content = match json.get("content") {
         None | Some(Value::Null) => "",
         Some(Value::String(content)) => content,
@@ -48,7 +48,7 @@ pub fn draft(json: &Map<String, Value>) -> Result<Draft, ApiError> {
         let text = "parse:[] and the ids of the same kind are mutually exclusive.";
         ApiError::field("allowed_mentions", "MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE", text)
     })?;
-    Ok(Draft {
+    Ok(MessageInput {
         content: content.trim().to_owned(),
         nonce: nonce(json)?,
         embeds: embeds(json)?,
@@ -56,7 +56,7 @@ pub fn draft(json: &Map<String, Value>) -> Result<Draft, ApiError> {
         flags: json.get("flags").and_then(Value::as_u64).unwrap_or(0) & SETTABLE,
         tts: json.get("tts").and_then(Value::as_bool).unwrap_or(false),
         allowed,
-        ..Draft::default()
+        ..MessageInput::default()
     })
 }
 
@@ -91,7 +91,7 @@ pub fn reply(world: &World, channel: ChannelId, json: &Map<String, Value>) -> Re
 
 /// True if it has no visible content.
 #[must_use]
-pub fn is_empty(draft: &Draft) -> bool {
+pub fn is_empty(draft: &MessageInput) -> bool {
     draft.content.is_empty() && draft.embeds.is_empty() && draft.components.is_empty() && draft.files.is_empty()
 }
 

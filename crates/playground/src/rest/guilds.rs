@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    Asked,
+    RestRequest,
     answer::{ApiError, RestReply},
     body,
 };
@@ -53,7 +53,7 @@ pub fn mine(world: &World) -> RestReply {
 }
 
 /// Opens a direct message channel.
-pub fn open_direct(world: &mut World, asked: &Asked) -> Outcome {
+pub fn open_direct(world: &mut World, asked: &RestRequest) -> Outcome {
     let form = body::read(asked)?;
     let recipient = form.json.get("recipient_id").and_then(Value::as_str).and_then(|id| id.parse().ok());
     let now = world.now();
@@ -91,7 +91,7 @@ pub fn roles(world: &World, id: GuildId) -> Outcome {
 }
 
 /// Returns a guild's members by id, `limit` of them after the id `after`.
-pub fn members(world: &World, id: GuildId, asked: &Asked) -> Outcome {
+pub fn members(world: &World, id: GuildId, asked: &RestRequest) -> Outcome {
     let limit = match asked.parameter("limit").map(str::parse) {
         None => 1,
         Some(Ok(limit)) if (1..=MEMBERS).contains(&limit) => limit,
@@ -111,18 +111,29 @@ pub fn member(world: &World, guild: GuildId, user: UserId) -> Outcome {
 }
 
 /// Gives or removes a role. The bot needs the permission, and a rank above the role.
-pub fn set_role(world: &mut World, id: GuildId, (user, change): (UserId, (RoleId, bool)), asked: &Asked) -> Outcome {
+pub fn set_role(
+    world: &mut World,
+    id: GuildId,
+    user: UserId,
+    role: RoleId,
+    held: bool,
+    asked: &RestRequest,
+) -> Outcome {
     let bot = world.state.bot().id;
     let guild = known(world, id)?;
-    let role = guild.roles.iter().find(|role| role.id == change.0);
-    let role = role.ok_or_else(|| ApiError::new(404, 10_011, "Unknown Role"))?;
-    let own = role.managed || role.id.0 == id.0;
-    if own || guild.permissions(bot) & may::MANAGE_ROLES == 0 || guild.rank(bot) <= role.position {
+    let found = guild.roles.iter().find(|known| known.id == role);
+    let found = found.ok_or_else(|| ApiError::new(404, 10_011, "Unknown Role"))?;
+    let own = found.managed || role.0 == id.0;
+    if own || guild.permissions(bot) & may::MANAGE_ROLES == 0 || guild.rank(bot) <= found.position {
         return Err(ApiError::missing_permissions());
     }
     let reason = asked.headers.get("x-audit-log-reason").and_then(|reason| reason.to_str().ok());
     let reason = reason.map(|reason| body::percent_decoded(reason).chars().take(REASON).collect());
-    if world.set_role(id, user, change, reason) { Ok(RestReply::nothing()) } else { Err(ApiError::unknown_member()) }
+    if world.set_role(id, user, role, held, reason) {
+        Ok(RestReply::nothing())
+    } else {
+        Err(ApiError::unknown_member())
+    }
 }
 
 pub fn channel(world: &World, id: ChannelId) -> Outcome {

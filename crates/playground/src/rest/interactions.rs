@@ -3,14 +3,14 @@
 use serde_json::{Map, Value};
 
 use super::{
-    Asked,
+    RestRequest,
     answer::{ApiError, RestReply},
     body::{self, Form},
     draft::{draft, is_empty},
 };
 use crate::{
     guild::{
-        Draft,
+        MessageInput,
         ids::{GuildId, MessageId},
     },
     interactions::{FIRST_ANSWER_MS, Interaction, TOKEN_LIFETIME_MS},
@@ -25,7 +25,7 @@ const EPHEMERAL: u64 = 1 << 6;
 /// The bot is thinking.
 const LOADING: u64 = 1 << 7;
 
-pub fn commands(world: &World, scope: Option<GuildId>, asked: &Asked) -> RestReply {
+pub fn commands(world: &World, scope: Option<GuildId>, asked: &RestRequest) -> RestReply {
     let mut commands = world.interactions.commands(scope).to_vec();
     if asked.parameter("with_localizations") != Some("true") {
         commands.iter_mut().for_each(without_localizations);
@@ -42,7 +42,7 @@ fn without_localizations(command: &mut Value) {
     options.into_iter().flatten().for_each(without_localizations);
 }
 
-pub fn set_commands(world: &mut World, scope: Option<GuildId>, asked: &Asked) -> Outcome {
+pub fn set_commands(world: &mut World, scope: Option<GuildId>, asked: &RestRequest) -> Outcome {
     let invalid = |_| ApiError::new(400, 50_109, "The request body contains invalid JSON.");
     let list: Vec<Map<String, Value>> = serde_json::from_slice(&asked.body).map_err(invalid)?;
     let named = list.iter().all(|command| command.get("name").is_some_and(Value::is_string));
@@ -53,7 +53,7 @@ pub fn set_commands(world: &mut World, scope: Option<GuildId>, asked: &Asked) ->
 }
 
 /// Handles the first answer to an interaction.
-pub fn callback(world: &mut World, id: MessageId, token: u64, asked: &Asked) -> Outcome {
+pub fn callback(world: &mut World, id: MessageId, token: u64, asked: &RestRequest) -> Outcome {
     let now = world.now();
     let unknown = || ApiError::new(404, 10_062, "Unknown interaction");
     let known = world.interactions.by_token(token).filter(|known| known.id == id).ok_or_else(unknown)?;
@@ -71,12 +71,12 @@ pub fn callback(world: &mut World, id: MessageId, token: u64, asked: &Asked) -> 
     match kind {
         1 | 6 | 8 | 9 => {}
         4 => {
-            let spoken = Draft { files, ..spoken(&data)? };
+            let spoken = MessageInput { files, ..spoken(&data)? };
             original = Some(write(world, &interaction, spoken)?);
         }
         5 => {
             let flags = flags(&data) & EPHEMERAL | LOADING;
-            let thinking = Draft { flags, ..Draft::default() };
+            let thinking = MessageInput { flags, ..MessageInput::default() };
             original = Some(write(world, &interaction, thinking)?);
         }
         7 => {
@@ -98,10 +98,10 @@ pub fn callback(world: &mut World, id: MessageId, token: u64, asked: &Asked) -> 
 }
 
 /// Adds a further message.
-pub fn follow_up(world: &mut World, token: u64, asked: &Asked) -> Outcome {
+pub fn follow_up(world: &mut World, token: u64, asked: &RestRequest) -> Outcome {
     let interaction = alive(world, token)?;
     let Form { json, files } = body::read(asked)?;
-    let draft = Draft { files, ..spoken(&json)? };
+    let draft = MessageInput { files, ..spoken(&json)? };
     // The first further message after a deferred answer takes its place.
     let waiting = interaction
         .original
@@ -119,7 +119,7 @@ pub fn get(world: &mut World, token: u64, id: Option<MessageId>) -> Outcome {
     shown(world, &interaction, id)
 }
 
-pub fn edit(world: &mut World, token: u64, id: Option<MessageId>, asked: &Asked) -> Outcome {
+pub fn edit(world: &mut World, token: u64, id: Option<MessageId>, asked: &RestRequest) -> Outcome {
     let interaction = alive(world, token)?;
     let id = id.or(interaction.original).ok_or_else(ApiError::unknown_message)?;
     let Form { json, files } = body::read(asked)?;
@@ -152,7 +152,7 @@ fn flags(data: &Map<String, Value>) -> u64 {
     data.get("flags").and_then(Value::as_u64).unwrap_or(0)
 }
 
-fn spoken(data: &Map<String, Value>) -> Result<Draft, ApiError> {
+fn spoken(data: &Map<String, Value>) -> Result<MessageInput, ApiError> {
     let mut draft = draft(data)?;
     if is_empty(&draft) {
         return Err(ApiError::new(400, 50_006, "Cannot send an empty message"));
@@ -161,11 +161,11 @@ fn spoken(data: &Map<String, Value>) -> Result<Draft, ApiError> {
     Ok(draft)
 }
 
-fn write(world: &mut World, interaction: &Interaction, draft: Draft) -> Result<MessageId, ApiError> {
+fn write(world: &mut World, interaction: &Interaction, draft: MessageInput) -> Result<MessageId, ApiError> {
     let only_for = (draft.flags & EPHEMERAL != 0).then_some(interaction.member);
     let command = interaction.command.clone().map(|name| (interaction.member, name));
     let bot = world.state.bot().id;
-    let posted = world.post(interaction.channel, bot, Draft { only_for, command, ..draft });
+    let posted = world.post(interaction.channel, bot, MessageInput { only_for, command, ..draft });
     posted.map(|message| message.id).ok_or_else(ApiError::unknown_channel)
 }
 

@@ -4,14 +4,14 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 use super::{
-    Asked,
+    RestRequest,
     answer::{ApiError, RestReply},
     body::{self, Form},
     draft::{draft, is_empty, reply},
 };
 use crate::{
     guild::{
-        Attachment, ChannelKind, Draft, Message,
+        Attachment, ChannelKind, Message, MessageInput,
         ids::{ChannelId, MessageId},
         permissions as may,
     },
@@ -30,7 +30,7 @@ const THREAD_NAME: usize = 100;
 const EMOJI: usize = 64;
 
 /// Creates a message as the bot.
-pub fn create(world: &mut World, channel: ChannelId, asked: &Asked) -> Outcome {
+pub fn create(world: &mut World, channel: ChannelId, asked: &RestRequest) -> Outcome {
     writable(world, channel, may::SEND_MESSAGES)?;
     let Form { json, files } = body::read(asked)?;
     let mut draft = draft(&json)?;
@@ -57,7 +57,7 @@ pub fn create(world: &mut World, channel: ChannelId, asked: &Asked) -> Outcome {
 }
 
 /// Returns messages, newest first.
-pub fn list(world: &World, channel: ChannelId, asked: &Asked) -> Outcome {
+pub fn list(world: &World, channel: ChannelId, asked: &RestRequest) -> Outcome {
     readable(world, channel)?;
     let limit = match asked.parameter("limit").map(str::parse) {
         None => LISTED_USUALLY,
@@ -96,20 +96,20 @@ pub fn get(world: &World, channel: ChannelId, id: MessageId) -> Outcome {
 }
 
 /// Edits one of the bot's messages; absent fields are unchanged.
-pub fn edit(world: &mut World, channel: ChannelId, id: MessageId, asked: &Asked) -> Outcome {
+pub fn edit(world: &mut World, channel: ChannelId, id: MessageId, asked: &RestRequest) -> Outcome {
     writable(world, channel, 0)?;
     let Form { json, files } = body::read(asked)?;
-    let change = Draft { files, ..draft(&json)? };
+    let change = MessageInput { files, ..draft(&json)? };
     let before = world.state.message(channel, id).ok_or_else(ApiError::unknown_message)?;
     if before.author != world.state.bot().id {
         return Err(ApiError::new(403, 50_005, "Cannot edit a message authored by another user"));
     }
     let has = |name: &str| json.contains_key(name);
-    let after = Draft {
+    let after = MessageInput {
         content: if has("content") { change.content.clone() } else { before.content.clone() },
         embeds: if has("embeds") { change.embeds.clone() } else { before.embeds.clone() },
         components: if has("components") { change.components.clone() } else { before.components.clone() },
-        ..Draft::default()
+        ..MessageInput::default()
     };
     let mut attachments = kept(&json, &before.attachments);
     if is_empty(&after) && attachments.is_empty() && change.files.is_empty() {
@@ -160,7 +160,7 @@ pub fn typing(world: &mut World, channel: ChannelId) -> Outcome {
 }
 
 /// Opens a thread as the bot.
-pub fn open_thread(world: &mut World, (channel, message): (ChannelId, Option<MessageId>), asked: &Asked) -> Outcome {
+pub fn open_thread(world: &mut World, channel: ChannelId, message: Option<MessageId>, asked: &RestRequest) -> Outcome {
     writable(world, channel, may::CREATE_THREADS)?;
     let Form { json, .. } = body::read(asked)?;
     let name = json.get("name").and_then(Value::as_str).unwrap_or_default();
@@ -176,7 +176,7 @@ pub fn open_thread(world: &mut World, (channel, message): (ChannelId, Option<Mes
 }
 
 /// Adds or removes the bot's reaction.
-pub fn react(world: &mut World, (channel, id): (ChannelId, MessageId), held: bool, asked: &Asked) -> Outcome {
+pub fn react(world: &mut World, channel: ChannelId, id: MessageId, held: bool, asked: &RestRequest) -> Outcome {
     readable(world, channel)?;
     let emoji = asked.path.rsplit('/').nth(1).unwrap_or_default();
     let emoji = percent_decode_str(emoji).decode_utf8_lossy();
@@ -184,7 +184,7 @@ pub fn react(world: &mut World, (channel, id): (ChannelId, MessageId), held: boo
         return Err(ApiError::new(400, 10_014, "Unknown Emoji"));
     }
     let bot = world.state.bot().id;
-    let reacted = world.reacts((channel, id), bot, &emoji, held);
+    let reacted = world.reacts(channel, id, bot, &emoji, held);
     reacted.then(RestReply::nothing).ok_or_else(ApiError::unknown_message)
 }
 

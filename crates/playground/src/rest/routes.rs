@@ -38,7 +38,7 @@ pub enum Call {
     GuildMembers(GuildId),
     GuildMember(GuildId, UserId),
     /// Give a role (true) or remove it (false).
-    SetRole(GuildId, UserId, (RoleId, bool)),
+    SetRole(GuildId, UserId, RoleId, bool),
     Channel(ChannelId),
     CreateMessage(ChannelId),
     ListMessages(ChannelId),
@@ -166,8 +166,8 @@ fn guild_row(guild: GuildId, rest: &[&str]) -> Vec<(&'static str, Call)> {
         ["members", user, "roles", role] => {
             let (user, role) = (UserId(id(user)), RoleId(id(role)));
             vec![
-                ("PUT /guilds/{guild}/members/{user}/roles/{role}", Call::SetRole(guild, user, (role, true))),
-                ("DELETE /guilds/{guild}/members/{user}/roles/{role}", Call::SetRole(guild, user, (role, false))),
+                ("PUT /guilds/{guild}/members/{user}/roles/{role}", Call::SetRole(guild, user, role, true)),
+                ("DELETE /guilds/{guild}/members/{user}/roles/{role}", Call::SetRole(guild, user, role, false)),
             ]
         }
         _ => Vec::new(),

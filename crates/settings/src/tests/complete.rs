@@ -129,7 +129,7 @@ fn secrets_are_the_same_in_the_table_and_in_the_structs() {
     let loaded = good(&names, &[]);
     let text = format!("{loaded:?} {:?} {:?}", show::table(&loaded), loaded.warnings);
     assert!(!text.contains("hunter2"), "{text}");
-    let masked: Vec<show::Row> = show::table(&loaded).into_iter().filter(|row| row.value == show::MASK).collect();
+    let masked: Vec<show::ConfigRow> = show::table(&loaded).into_iter().filter(|row| row.value == show::MASK).collect();
     // Of an address only the credentials are masked.
     let secret = VARIABLES.iter().filter(|row| row.secret && !["redis.url", "tools.nats_url"].contains(&row.key));
     let keys: BTreeSet<&str> = secret.map(|row| row.key).collect();

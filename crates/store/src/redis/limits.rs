@@ -10,10 +10,10 @@ use domain::ids::{self, Timestamp};
 use domain::keys;
 use domain::limits::account::Share;
 use domain::limits::member_windows::{Changes, Counted};
-use domain::limits::window_log::{Entry, EntryState, WindowLog};
+use domain::limits::window_log::{EntryState, WindowEntry, WindowLog};
 use domain::limits::{
-    Basis, Cost, Decision, ENTRIES_MAX, FullAccount, Limits, Member, Refusal, Request, Reservation, Step, TOKENS_MAX,
-    Used, member,
+    self, Basis, Cost, Decision, ENTRIES_MAX, FullAccount, LimitRefusal, LimitStep, Limits, Member, Request,
+    Reservation, TOKENS_MAX, Used, member,
 };
 
 /// The largest limit sent to the script: no sum of entries exceeds it, and it is exact as a Lua number.
@@ -81,8 +81,8 @@ impl LimitScript {
                 Ok(LimitOutcome::Decided(whole))
             }
             other => {
-                if let Step::Reserve(ask) = &request.step {
-                    let back = Request { step: Step::Cancel(ask.turn.clone()), ..of_shares };
+                if let LimitStep::Reserve(ask) = &request.step {
+                    let back = Request { step: LimitStep::Cancel(ask.turn.clone()), ..of_shares };
                     self.decide(link, &back, &AccountsKnown::default()).await?;
                 }
                 Ok(other)
@@ -111,7 +111,7 @@ impl LimitScript {
                 let own = if cost == "messages" { Cost::Messages } else { Cost::Tokens };
                 let cost = share.map_or(own, |share| share.account.cost);
                 let account = share.map(|share| FullAccount { place: refusing - 1, scope: share.account.scope });
-                Decision::Refused(Refusal { cost, retry_after: wait, basis, account })
+                Decision::Refused(LimitRefusal { cost, retry_after: wait, basis, account })
             }
             "used" => Decision::Used(Used { messages: many, tokens: much, wait, accounts }),
             LOST => return Ok(LimitOutcome::Lost),
@@ -156,7 +156,7 @@ impl LimitScript {
         &self,
         link: &mut Link,
         target: &Target<'_>,
-        step: Option<&Step>,
+        step: Option<&LimitStep>,
         known: &AccountsKnown,
     ) -> RedisResult<RawReply> {
         let mut call = self.0.prepare_invoke();
@@ -204,15 +204,15 @@ impl<'a> Target<'a> {
 }
 
 /// Adds the arguments of the step and of the member's window.
-fn step_arguments(call: &mut ScriptInvocation<'_>, window: Duration, step: Option<&Step>, version: u64) {
+fn step_arguments(call: &mut ScriptInvocation<'_>, window: Duration, step: Option<&LimitStep>, version: u64) {
     let none = Limits { messages: 0, tokens: 0 };
     let (word, limits, exempt, tokens, turn, lease) = match step {
-        Some(Step::Reserve(Reservation { turn, tokens, lease, limits, exempt })) => {
+        Some(LimitStep::Reserve(Reservation { turn, tokens, lease, limits, exempt })) => {
             ("reserve", *limits, *exempt, Some(*tokens), Some(turn), ids::millis(*lease))
         }
-        Some(Step::Settle(turn, tokens)) => ("settle", none, false, *tokens, Some(turn), 0),
-        Some(Step::Cancel(turn)) => ("cancel", none, false, None, Some(turn), 0),
-        Some(Step::Read(limits)) => ("read", *limits, false, None, None, 0),
+        Some(LimitStep::Settle(turn, tokens)) => ("settle", none, false, *tokens, Some(turn), 0),
+        Some(LimitStep::Cancel(turn)) => ("cancel", none, false, None, Some(turn), 0),
+        Some(LimitStep::Read(limits)) => ("read", *limits, false, None, None, 0),
         None => ("merge", none, false, None, None, 0),
     };
     let tokens = tokens.map(|tokens| tokens.min(TOKENS_MAX).to_string()).unwrap_or_default();
@@ -221,15 +221,11 @@ fn step_arguments(call: &mut ScriptInvocation<'_>, window: Duration, step: Optio
         .arg(limits.messages)
         .arg(limits.tokens.min(LIMIT_MAX))
         .arg(u8::from(exempt));
-    call.arg(tokens)
-        .arg(turn.map(keys::limits::limit_turn).unwrap_or_default())
-        .arg(lease)
-        .arg(ENTRIES_MAX)
-        .arg(version);
+    call.arg(tokens).arg(turn.map(limits::turn_part).unwrap_or_default()).arg(lease).arg(ENTRIES_MAX).arg(version);
 }
 
 /// Adds the decisions made elsewhere: moment, turn, amount and lease of each entry.
-fn changed_turns(call: &mut ScriptInvocation<'_>, turns: &[(Box<str>, Option<Entry>)]) {
+fn changed_turns(call: &mut ScriptInvocation<'_>, turns: &[(Box<str>, Option<WindowEntry>)]) {
     for (turn, entry) in turns {
         match entry {
             Some(entry) => {

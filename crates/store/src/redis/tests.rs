@@ -9,7 +9,7 @@ use crate::Ticket;
 use crate::resilient::Resilient;
 use crate::suite::{self, Bench, CLOSING, Opened, TestClock, add, add_for, delete, put, put_for, row};
 use domain::ids::Door;
-use ports::{Kept, OwnedStore as _, Pace, Replaced, Store as _};
+use ports::{OwnedStore as _, Pace, Replaced, Store as _, WriteOutcome};
 use proptest::prelude::*;
 
 #[path = "../../../../tests/redis/server.rs"]
@@ -216,13 +216,16 @@ async fn of_two_processes_the_second_one_fences_the_first() {
     let (one, other) = ((bench.open)().await, (bench.open)().await);
     one.own(vec![range.clone()]);
     one.owned().await;
-    assert_eq!(one.write_under(&range, vec![put("a", "one"), add("n", 1)], Pace::Now).await, Kept::Durable);
+    assert_eq!(one.write_under(&range, vec![put("a", "one"), add("n", 1)], Pace::Now).await, WriteOutcome::Durable);
     other.own(vec![range.clone()]);
     other.owned().await;
     assert!(one.token(&range) < other.token(&range));
     let late = one.write_under(&range, vec![put("a", "one, late"), add("n", 10)], Pace::Now);
-    assert_eq!(late.await, Kept::Fenced);
-    assert_eq!(other.write_under(&range, vec![put("b", "other"), add("n", 100)], Pace::Now).await, Kept::Durable);
+    assert_eq!(late.await, WriteOutcome::Fenced);
+    assert_eq!(
+        other.write_under(&range, vec![put("b", "other"), add("n", 100)], Pace::Now).await,
+        WriteOutcome::Durable
+    );
     for store in [one, other] {
         assert_eq!(store.get("a").await.as_deref(), Some("one"));
         assert_eq!(store.get("n").await.as_deref(), Some("101"));
@@ -262,8 +265,8 @@ async fn a_new_owner_fences_the_former_one_after_the_server_lost_its_data() {
     assert_eq!(server.ask::<String>("FLUSHALL"), "OK");
     new.own(vec![range.clone()]);
     new.owned().await;
-    assert_eq!(former.write_under(&range, vec![put("a", "1")], Pace::Now).await, Kept::Fenced);
-    assert_eq!(new.write_under(&range, vec![put("a", "2")], Pace::Now).await, Kept::Durable);
+    assert_eq!(former.write_under(&range, vec![put("a", "1")], Pace::Now).await, WriteOutcome::Fenced);
+    assert_eq!(new.write_under(&range, vec![put("a", "2")], Pace::Now).await, WriteOutcome::Durable);
     former.close(CLOSING).await;
     new.close(CLOSING).await;
 }

@@ -16,7 +16,7 @@ use crate::{AccountsKnown, Backend, BackendError, LimitDecision, LimitOutcome};
 use domain::ids::{self, Timestamp};
 use domain::limits::member_windows::{Changes, Counted, MemberWindows};
 use domain::limits::window_log::WindowLog;
-use domain::limits::{Decision, Request, Step, member};
+use domain::limits::{Decision, LimitStep, Request, member};
 use domain::{keys, panic};
 use ports::{StoreStatus, Write};
 
@@ -38,7 +38,7 @@ pub struct KnownLimits {
 impl KnownLimits {
     /// Records a step with this answer.
     fn did(&mut self, request: &Request, answer: &Decision) {
-        if matches!(request.step, Step::Cancel(_)) || *answer == Decision::Admitted {
+        if matches!(request.step, LimitStep::Cancel(_)) || *answer == Decision::Admitted {
             self.book.did(request);
         }
     }
@@ -69,7 +69,7 @@ pub async fn decide_limit<B: Backend>(shared: &Shared<B>, request: &Request) -> 
         return shared.decide(request);
     };
     let (deadline, begun) = (shared.short.lock().deadline(), Instant::now());
-    let fresh = matches!(request.step, Step::Reserve(_)) && !shared.lock().decision.book.knows(request);
+    let fresh = matches!(request.step, LimitStep::Reserve(_)) && !shared.lock().decision.book.knows(request);
     let asked = async {
         let (answer, lost) = ask(shared, backend.as_ref(), request, known).await?;
         if !(lost && fresh && answer == Decision::Admitted) {
@@ -77,8 +77,8 @@ pub async fn decide_limit<B: Backend>(shared: &Shared<B>, request: &Request) -> 
         }
         // The backend admitted it without the lost entries. They are sent first, and the step is repeated.
         let all = shared.everything(request);
-        let Step::Reserve(reservation) = &request.step else { return Ok(answer) };
-        let back = Request { step: Step::Cancel(reservation.turn.clone()), ..request.clone() };
+        let LimitStep::Reserve(reservation) = &request.step else { return Ok(answer) };
+        let back = Request { step: LimitStep::Cancel(reservation.turn.clone()), ..request.clone() };
         ask(shared, backend.as_ref(), &back, all).await?;
         ask(shared, backend.as_ref(), request, AccountsKnown::default()).await.map(|(answer, _)| answer)
     };
@@ -183,7 +183,7 @@ impl<B: Backend> Shared<B> {
         let lost = match (decision.log, of) {
             (_, None) => false,
             (Some(log), Some(of)) => {
-                if matches!(request.step, Step::Cancel(_)) {
+                if matches!(request.step, LimitStep::Cancel(_)) {
                     decided.book.did(request);
                 }
                 decided.book.learned(decision.now, &of, request.window, log, decision.version)
@@ -193,7 +193,7 @@ impl<B: Backend> Shared<B> {
                 false
             }
             (None, Some(_)) => {
-                decided.book.followed(decision.now, request, (known.version, decision.version), decision.used);
+                decided.book.followed(decision.now, request, known.version, decision.version, decision.used);
                 false
             }
         };

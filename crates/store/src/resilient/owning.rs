@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::Resilient;
 use crate::Backend;
 use domain::ownership::{FencingToken, Range};
-use ports::{Kept, OwnedStore, Pace, StoreStatus, Write};
+use ports::{OwnedStore, Pace, StoreStatus, Write, WriteOutcome};
 
 impl<B: Backend> OwnedStore for Resilient<B> {
     fn own(&self, ranges: Vec<Range>) {
@@ -35,24 +35,24 @@ impl<B: Backend> OwnedStore for Resilient<B> {
         self.shared.lock().terms.token(range)
     }
 
-    fn write_under(&self, range: &Range, writes: Vec<Write>, pace: Pace) -> BoxFuture<'static, Kept> {
+    fn write_under(&self, range: &Range, writes: Vec<Write>, pace: Pace) -> BoxFuture<'static, WriteOutcome> {
         if self.shared.lock().terms.is_fenced(range) {
-            return Box::pin(ready(Kept::Fenced));
+            return Box::pin(ready(WriteOutcome::Fenced));
         }
         counter!("staffai_store_writes_total").increment(writes.len() as u64);
         let number = self.shared.take(writes, Some(range));
         if pace == Pace::Now {
             self.shared.enough.notify_one();
         }
-        let Some(number) = number else { return Box::pin(ready(Kept::InMemory)) };
+        let Some(number) = number else { return Box::pin(ready(WriteOutcome::InMemory)) };
         let (shared, range, mut progress) = (Arc::clone(&self.shared), range.clone(), self.shared.progress.subscribe());
         Box::pin(async move {
             let landed = progress.wait_for(|progress| progress.of(number).is_some()).await;
             let durable = landed.is_ok_and(|progress| progress.of(number).unwrap_or(false));
             match (shared.lock().terms.is_fenced(&range), durable) {
-                (true, _) => Kept::Fenced,
-                (false, true) => Kept::Durable,
-                (false, false) => Kept::InMemory,
+                (true, _) => WriteOutcome::Fenced,
+                (false, true) => WriteOutcome::Durable,
+                (false, false) => WriteOutcome::InMemory,
             }
         })
     }

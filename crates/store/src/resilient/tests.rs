@@ -447,13 +447,13 @@ async fn a_counter_tells_what_is_known_while_the_backend_is_away() {
 #[tokio::test]
 async fn limits_hold_whatever_the_backend_does_and_are_merged_back() {
     use domain::ids::{Door, TurnId};
-    use domain::limits::{Decision, Member, Reservation, Step};
+    use domain::limits::{Decision, LimitStep, Member, Reservation};
     let ask = |number: usize| {
         let limits = limits::Limits { messages: 3, tokens: 1_000 };
         let turn = TurnId::new(Door::new("d"), number.to_string());
         let reservation = Reservation { turn, tokens: 5, lease: Duration::from_secs(9), limits, exempt: false };
         let (member, window) = (Member::new("5:7"), Duration::from_secs(600));
-        limits::Request::of_member(member, window, Step::Reserve(reservation))
+        limits::Request::of_member(member, window, LimitStep::Reserve(reservation))
     };
     for mood in [Mood::Fails, Mood::Breaks, Mood::Hangs, Mood::Panics] {
         let world = World::new(QUICK).await;

@@ -12,10 +12,10 @@ use super::code::{DIM, PLAIN};
 use super::refusal::{refusal, unreachable};
 use super::shown::{Shown, escaped, harmless};
 use super::stream::{Lines, parse};
-use super::{Asked, Attached, Client, interrupted, read_line};
+use super::{Attached, Client, MessageOutcome, interrupted, read_line};
 use crate::routes::Verdict;
 use crate::wire::{Event, Unanswered, Update};
-use domain::gate::Refusal;
+use domain::gate::ClickRefusal;
 use domain::locale::Locale;
 use domain::notice;
 use domain::turn_event::ToolState;
@@ -42,7 +42,7 @@ pub(super) struct Turn<'a> {
     message: &'a str,
     shown: Shown,
     /// The result so far.
-    came: Asked,
+    came: MessageOutcome,
     calls: BTreeSet<String>,
     /// True if the current line shows a call's progress.
     progress: bool,
@@ -57,7 +57,7 @@ pub(super) struct Turn<'a> {
 
 impl<'a> Turn<'a> {
     fn of(message: &'a str, drawn: bool) -> Self {
-        let (shown, came) = (Shown::nothing(drawn), Asked::Unanswered);
+        let (shown, came) = (Shown::nothing(drawn), MessageOutcome::Unanswered);
         Self {
             message,
             shown,
@@ -92,7 +92,11 @@ fn written(error: std::io::Error) -> String {
 impl Client {
     /// Shows the events of the turn that this message began, until its end. A broken stream is resumed with backoff,
     /// for about a minute without an event. Ctrl-C stops the turn and shows its end; a second one exits.
-    pub(super) async fn show(&mut self, message: &str, out: &mut (impl Write + Send)) -> Result<Asked, String> {
+    pub(super) async fn show(
+        &mut self,
+        message: &str,
+        out: &mut (impl Write + Send),
+    ) -> Result<MessageOutcome, String> {
         let mut turn = Turn::of(message, self.colors);
         let (mut stopped, mut tries, mut away) = (false, 0, None);
         loop {
@@ -110,21 +114,21 @@ impl Client {
                     turn.clear(out).and_then(|()| turn.shown.end(out)).map_err(written)?;
                     if stopped {
                         writeln!(out).map_err(written)?;
-                        return Ok(Asked::Left);
+                        return Ok(MessageOutcome::Left);
                     }
                     stopped = true;
                     self.hint(&mut turn, "stopping; Ctrl-C leaves", out).map_err(written)?;
                     tokio::select! {
                         // If the service is unreachable, the answer is still awaited.
                         _ = self.stop(message) => {}
-                        () = interrupted() => return Ok(Asked::Left),
+                        () = interrupted() => return Ok(MessageOutcome::Left),
                     }
                     continue;
                 }
             };
             let Read::Broken(why) = read else {
                 turn.clear(out).and_then(|()| turn.shown.end(out)).map_err(written)?;
-                if (stopped || turn.stopped) && matches!(turn.came, Asked::Unanswered) {
+                if (stopped || turn.stopped) && matches!(turn.came, MessageOutcome::Unanswered) {
                     self.hint(&mut turn, "stopped", out).map_err(written)?;
                 }
                 writeln!(out).map_err(written)?;
@@ -217,16 +221,16 @@ impl Client {
         match event.update {
             Update::Draft { text, anew } => turn.shown.grow(&text, anew, out),
             Update::Final { text } => {
-                turn.came = Asked::Answered;
+                turn.came = MessageOutcome::Answered;
                 turn.shown.update(&text, out)
             }
             Update::Apology { text } => {
-                turn.came = Asked::Unanswered;
+                turn.came = MessageOutcome::Unanswered;
                 turn.shown.update(&text, out)
             }
             Update::Done { unanswered } => {
                 if unanswered.is_some() {
-                    turn.came = Asked::Unanswered;
+                    turn.came = MessageOutcome::Unanswered;
                     turn.stopped = unanswered == Some(Unanswered::Stopped);
                 }
                 return Ok(true);
@@ -298,7 +302,7 @@ impl Client {
             turn.found = text;
             return Ok(last);
         }
-        turn.came = if apology { Asked::Unanswered } else { Asked::Answered };
+        turn.came = if apology { MessageOutcome::Unanswered } else { MessageOutcome::Answered };
         turn.clear(out).and_then(|()| turn.shown.update(&text, out)).map_err(written)?;
         Ok(true)
     }
@@ -325,7 +329,8 @@ impl Client {
         let answer = request.timeout(DECIDED_WITHIN).send().await.map_err(unreachable)?;
         if !answer.status().is_success() {
             // Expired, or decided elsewhere: the answer shows the result.
-            writeln!(out, "{}", notice::gate::refused(Refusal::Expired, None, Locale::English)).map_err(written)?;
+            writeln!(out, "{}", notice::gate::refused(ClickRefusal::Expired, None, Locale::English))
+                .map_err(written)?;
         }
         Ok(())
     }
@@ -384,7 +389,7 @@ mod tests {
             .route("/api/v1/sessions/s", get(move || async move { Json(said) }));
         let serving = tokio::spawn(async move { axum::serve(listener, service).await });
         let mut out = Vec::new();
-        assert_eq!(client.show("1", &mut out).await, Ok(Asked::Answered));
+        assert_eq!(client.show("1", &mut out).await, Ok(MessageOutcome::Answered));
         assert_eq!(String::from_utf8(out).unwrap(), "It is noon.\n");
         serving.abort();
     }
@@ -424,7 +429,7 @@ mod tests {
         let service = Router::new().route("/api/v1/stream/s", get(events));
         let serving = tokio::spawn(async move { axum::serve(listener, service).await });
         let mut out = Vec::new();
-        assert_eq!(client.show("1", &mut out).await, Ok(Asked::Answered));
+        assert_eq!(client.show("1", &mut out).await, Ok(MessageOutcome::Answered));
         assert_eq!(String::from_utf8(out).unwrap(), "It is noon.\n");
         serving.abort();
     }

@@ -7,7 +7,7 @@ use super::problem::refused;
 use super::submit::Submit;
 use domain::api_key::Caller;
 use domain::ids::Timestamp;
-use domain::lineage::{Identity, Lineage, Message, Refused};
+use domain::lineage::{Identity, Lineage, LineageRefusal, Message};
 
 /// The header with the lineage.
 const LINEAGE: &str = "x-staffai-lineage";
@@ -26,10 +26,10 @@ pub(super) fn of(
     let text = text.to_str().unwrap_or_default();
     let signature = headers.get(SIGNATURE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let checked = match caller {
-        Caller::Local => Err(Refused::NoKey),
+        Caller::Local => Err(LineageRefusal::NoKey),
         Caller::Key(key) => {
             let message = Message { session: &body.session, text: &body.text };
-            Lineage::check((text, signature), &key.sha256, message, us, now)
+            Lineage::check(text, signature, &key.sha256, message, us, now)
         }
     };
     checked.map(|lineage| Some(Box::new(lineage))).map_err(|why| {
@@ -39,12 +39,14 @@ pub(super) fn of(
     })
 }
 
-fn status(why: &Refused) -> StatusCode {
+fn status(why: &LineageRefusal) -> StatusCode {
     match why {
-        Refused::Form => StatusCode::BAD_REQUEST,
-        Refused::NoKey | Refused::Signature | Refused::Stale | Refused::Deep(_) | Refused::Spent => {
-            StatusCode::FORBIDDEN
-        }
-        Refused::Loop(_) => StatusCode::LOOP_DETECTED,
+        LineageRefusal::Form => StatusCode::BAD_REQUEST,
+        LineageRefusal::NoKey
+        | LineageRefusal::Signature
+        | LineageRefusal::Stale
+        | LineageRefusal::Deep(_)
+        | LineageRefusal::Spent => StatusCode::FORBIDDEN,
+        LineageRefusal::Loop(_) => StatusCode::LOOP_DETECTED,
     }
 }

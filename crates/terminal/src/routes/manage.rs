@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::{Parts, problem, waiting};
 use crate::DOOR;
-use crate::sessions::{Found, Sessions};
+use crate::sessions::{FoundSession, Sessions};
 use domain::api_key::Caller;
 use domain::ids::{MessageId, Place};
 use domain::incoming::Incoming;
@@ -42,7 +42,9 @@ pub(super) async fn show(
     Extension(caller): Extension<Caller>,
     Path(session): Path<String>,
 ) -> Response {
-    let Some(Found { place, name, number }) = parts.sessions.find(&caller, &session).await else { return unknown() };
+    let Some(FoundSession { place, name, number }) = parts.sessions.find(&caller, &session).await else {
+        return unknown();
+    };
     let messages = parts.sessions.transcript(&place).await;
     Json(json!({"session": name, "number": number, "messages": messages})).into_response()
 }
@@ -71,7 +73,7 @@ pub(super) async fn delete(
     Extension(caller): Extension<Caller>,
     Path(session): Path<String>,
 ) -> Response {
-    let Some(Found { place, .. }) = parts.sessions.find(&caller, &session).await else { return unknown() };
+    let Some(FoundSession { place, .. }) = parts.sessions.find(&caller, &session).await else { return unknown() };
     if end(&parts, &caller, &place).await {
         return StatusCode::NO_CONTENT.into_response();
     }

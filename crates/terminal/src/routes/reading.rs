@@ -37,7 +37,7 @@ const AGAIN_MAX: usize = 10;
 
 /// The reader's position, and the handling of open turns when it disconnects.
 #[derive(Debug, Deserialize)]
-pub(super) struct Wanted {
+pub(super) struct ReadPosition {
     /// The number of its last event.
     #[serde(default)]
     after: u64,
@@ -54,10 +54,10 @@ pub(super) async fn read_along(
         Extension<Answers>,
     ),
     (stop, Path(session)): (Stop, Path<String>),
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    wanted: Result<Query<ReadPosition>, QueryRejection>,
     (method, headers): (Method, HeaderMap),
 ) -> Response {
-    let Ok(Query(Wanted { after, cancel_when_gone })) = wanted else {
+    let Ok(Query(ReadPosition { after, cancel_when_gone })) = wanted else {
         return refused(StatusCode::BAD_REQUEST, "after must be a number, and cancel_when_gone true or false");
     };
     // Any page can make a browser send a GET, so cancellation needs a proof.

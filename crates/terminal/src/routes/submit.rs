@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::problem::{refused, status_of};
-use super::typed::{self, Done, Refused};
+use super::typed::{self, Done, InputRefusal};
 use super::{Parts, about, lineage, waiting};
 use crate::sessions::{NotTaken, Sessions, Wants, keyed};
 use crate::{DOOR, commands};
@@ -176,8 +176,7 @@ pub(super) async fn submit(
         let why = "the session is being answered; wait, or send busy: queue or replace";
         return refused(StatusCode::CONFLICT, why);
     }
-    let (Heard { incoming, message, command }, said) = match heard(&parts, &caller, &place, &body, (key, lineage)).await
-    {
+    let (Heard { incoming, message, command }, said) = match heard(&parts, &caller, &place, &body, key, lineage).await {
         Ok((Some(heard), said)) => (heard, said),
         Ok((None, said)) => return Json(done(&body, said)).into_response(),
         Err((status, why)) => return refused(status, &why),
@@ -251,8 +250,9 @@ async fn heard(
     caller: &Caller,
     place: &Place,
     Submit { text, model, profile, .. }: &Submit,
-    (key, lineage): (Option<&str>, Option<Box<Lineage>>),
-) -> Result<(Option<Heard>, Option<String>), Refused> {
+    key: Option<&str>,
+    lineage: Option<Box<Lineage>>,
+) -> Result<(Option<Heard>, Option<String>), InputRefusal> {
     let known = match key {
         Some(key) => parts.sessions.has_message(place, &keyed(&place.id, key)).await,
         None => false,
@@ -281,7 +281,7 @@ async fn heard(
         return Ok((Some(Heard { incoming, message, command: true }), said));
     }
     let wants = Wants { row: row.or(model), profile: profile.clone() };
-    let posted = parts.sessions.says(caller, place, (&text, wants), key).await;
+    let posted = parts.sessions.says(caller, place, &text, wants, key).await;
     let posted = posted.map_err(|why| (status_of(why), why.to_string()))?;
     let message = posted.id.id.to_string();
     Ok((Some(Heard { incoming: Incoming::Posted(Posted { lineage, ..posted }), message, command: false }), said))

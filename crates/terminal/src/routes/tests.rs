@@ -10,12 +10,12 @@ use tower::Service;
 use super::*;
 use domain::api_key::{ApiKey, KeyRing, Proven};
 use domain::completion::{ToolSpec, WrittenJson};
-use domain::gate::Decision;
+use domain::gate::ApprovalDecision;
 use domain::ids::{Door, Person, Place};
 use domain::incoming::Incoming;
 use domain::lineage::Identity;
 use domain::overview::Usage;
-use domain::prompt::sections::{Change, Section, Versions};
+use domain::prompt::sections::{Section, SectionChange, Versions};
 use domain::tool::usable::UsableTool;
 use domain::tool::{Effect, OnBehalf};
 use ports::testing::{ManualClock, MemoryStore, NoVitals, ScriptedModels};
@@ -68,7 +68,7 @@ impl PromptSections for Fixed {
         Ok("You are staffai.".to_owned())
     }
 
-    async fn change(&self, _asked: &OnBehalf, _name: &str, _change: &Change) -> Result<u32, String> {
+    async fn change(&self, _asked: &OnBehalf, _name: &str, _change: &SectionChange) -> Result<u32, String> {
         Err("prompts.editable is off".to_owned())
     }
 }
@@ -90,8 +90,8 @@ impl Intake for Closed {
         Err(NotAccepted)
     }
 
-    async fn decide(&self, _click: Click) -> Result<Decision, Refusal> {
-        Err(Refusal::Unknown)
+    async fn decide(&self, _click: Click) -> Result<ApprovalDecision, ClickRefusal> {
+        Err(ClickRefusal::Unknown)
     }
 }
 

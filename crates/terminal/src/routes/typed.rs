@@ -24,9 +24,9 @@ const TIMEOUT_MAX: u64 = 3_600;
 const DATABASE_TOOLS: [&str; 2] = ["db_query", "db_change"];
 
 /// The reason of a refused message: status and text.
-pub(super) type Refused = (StatusCode, String);
+pub(super) type InputRefusal = (StatusCode, String);
 
-fn bad(why: impl Into<String>) -> Refused {
+fn bad(why: impl Into<String>) -> InputRefusal {
     (StatusCode::BAD_REQUEST, why.into())
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Done {
 }
 
 /// Returns the rest of a message whose commands ran before.
-pub(super) fn left(parts: &Parts, caller: &Caller, message: &str) -> Result<Done, Refused> {
+pub(super) fn left(parts: &Parts, caller: &Caller, message: &str) -> Result<Done, InputRefusal> {
     let message = typed::read(message).map_err(|misread| bad(misread.to_string()))?;
     Ok(taken_apart(parts, caller, message)?.1)
 }
@@ -51,7 +51,7 @@ fn taken_apart(
     parts: &Parts,
     caller: &Caller,
     message: TypedMessage,
-) -> Result<(Vec<(TypedSpec, String)>, Done), Refused> {
+) -> Result<(Vec<(TypedSpec, String)>, Done), InputRefusal> {
     let TypedMessage { commands, row, text } = message;
     let row = row.map(|key| asked_row(parts, caller, &key)).transpose()?.map(|row| row.key);
     let (statements, commands): (Vec<_>, Vec<_>) =
@@ -61,7 +61,7 @@ fn taken_apart(
 }
 
 /// Runs the commands in front of a message. If any of them is invalid or not allowed, none is run.
-pub(super) async fn run(parts: &Parts, caller: &Caller, place: &Place, message: &str) -> Result<Done, Refused> {
+pub(super) async fn run(parts: &Parts, caller: &Caller, place: &Place, message: &str) -> Result<Done, InputRefusal> {
     let message = typed::read(message).map_err(|misread| bad(misread.to_string()))?;
     if let Some(forbidden) = message.commands.iter().map(|(spec, _)| spec).find(|spec| !caller.may(spec.needs)) {
         let (name, right) = (forbidden.name, forbidden.needs.as_str());
@@ -74,7 +74,7 @@ pub(super) async fn run(parts: &Parts, caller: &Caller, place: &Place, message: 
     let (mut said, mut done) = (Vec::new(), Vec::new());
     for (spec, given) in commands {
         let command = format!("!{} {given}", spec.name);
-        match answer(parts, caller, place, (spec, &given)).await {
+        match answer(parts, caller, place, spec, &given).await {
             Ok(text) => {
                 done.push(format!("{}\n{text}", command.trim()));
                 said.push(text);
@@ -90,7 +90,7 @@ pub(super) async fn run(parts: &Parts, caller: &Caller, place: &Place, message: 
 }
 
 /// Returns the row of this key, if the caller may ask it.
-pub(super) fn asked_row(parts: &Parts, caller: &Caller, key: &str) -> Result<Row, Refused> {
+pub(super) fn asked_row(parts: &Parts, caller: &Caller, key: &str) -> Result<Row, InputRefusal> {
     let models = parts.models.models();
     let rows: Vec<&Row> = models.rows().iter().filter(|row| caller.may_ask(&row.key)).collect();
     match rows.iter().find(|row| row.key == key) {
@@ -103,7 +103,7 @@ pub(super) fn asked_row(parts: &Parts, caller: &Caller, key: &str) -> Result<Row
 }
 
 /// Refuses statements while the caller has no tool for them.
-async fn with_a_database(parts: &Parts, place: &Place) -> Result<(), Refused> {
+async fn with_a_database(parts: &Parts, place: &Place) -> Result<(), InputRefusal> {
     let tools = parts.tools.tools(&owner_of(place), place).await;
     if tools.iter().any(|tool| DATABASE_TOOLS.contains(&tool.spec.name.as_str())) {
         return Ok(());
@@ -114,7 +114,7 @@ async fn with_a_database(parts: &Parts, place: &Place) -> Result<(), Refused> {
 }
 
 /// Returns the request to the model, so that the tool runs within its rights, approvals and limits.
-fn statement(given: &str) -> Result<String, Refused> {
+fn statement(given: &str) -> Result<String, InputRefusal> {
     if given.is_empty() {
         return Err(bad("!db needs a statement, such as !db select 1"));
     }
@@ -127,8 +127,9 @@ async fn answer(
     parts: &Parts,
     caller: &Caller,
     place: &Place,
-    (spec, given): (TypedSpec, &str),
-) -> Result<String, Refused> {
+    spec: TypedSpec,
+    given: &str,
+) -> Result<String, InputRefusal> {
     let with = |name: &'static str, options: Vec<(String, String)>| by_the_bot(parts, caller, place, name, options);
     match spec.kind {
         Typed::Help => Ok(typed::help(|right| caller.may(right))),
@@ -170,7 +171,7 @@ async fn by_the_bot(
     place: &Place,
     name: &str,
     options: Vec<(String, String)>,
-) -> Result<String, Refused> {
+) -> Result<String, InputRefusal> {
     let busy = || (StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable; try again in a moment".to_owned());
     let command = parts.sessions.runs(caller, place, name.to_owned(), options).await;
     let id = command.callback.id.id.clone();
@@ -184,7 +185,7 @@ async fn by_the_bot(
 }
 
 /// Lists all sessions, shows one, or deletes one.
-async fn session(parts: &Parts, caller: &Caller, given: &str) -> Result<String, Refused> {
+async fn session(parts: &Parts, caller: &Caller, given: &str) -> Result<String, InputRefusal> {
     let words: Vec<&str> = given.split_whitespace().collect();
     match words[..] {
         [] => {
@@ -214,7 +215,7 @@ async fn session(parts: &Parts, caller: &Caller, given: &str) -> Result<String, 
 }
 
 /// Shows or sets the preview length of tool calls in this session.
-async fn preview(parts: &Parts, place: &Place, given: &str) -> Result<String, Refused> {
+async fn preview(parts: &Parts, place: &Place, given: &str) -> Result<String, InputRefusal> {
     let told = |shown: usize| match shown {
         0 => "tool calls are not shown".to_owned(),
         shown => format!("{shown} characters of each tool call and of its result are shown"),
@@ -230,7 +231,7 @@ async fn preview(parts: &Parts, place: &Place, given: &str) -> Result<String, Re
     Ok(told(wanted))
 }
 
-fn unknown(session: &str) -> Refused {
+fn unknown(session: &str) -> InputRefusal {
     (StatusCode::NOT_FOUND, format!("there is no session {session}; !session shows all"))
 }
 
@@ -240,7 +241,7 @@ async fn row_field(
     caller: &Caller,
     given: &str,
     (shown, read, usage): (impl Fn(&Row) -> String, impl Fn(&str) -> Option<RowChange>, &str),
-) -> Result<String, Refused> {
+) -> Result<String, InputRefusal> {
     let line = |row: &Row| format!("{}: {}", row.key, shown(row));
     let words: Vec<&str> = given.split_whitespace().collect();
     match words[..] {

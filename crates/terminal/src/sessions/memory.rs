@@ -31,7 +31,7 @@ pub(super) struct Memory {
 pub(super) struct Session {
     name: String,
     number: u64,
-    pub(super) messages: VecDeque<Kept>,
+    pub(super) messages: VecDeque<StoredMessage>,
     /// Bytes of the texts in `messages`, including quoted ones.
     pub(super) bytes: usize,
     touched: Instant,
@@ -41,7 +41,7 @@ pub(super) struct Session {
 }
 
 /// A message of a session.
-pub(super) struct Kept {
+pub(super) struct StoredMessage {
     /// Its number in the session; increasing.
     pub(super) number: u64,
     pub(super) posted: Posted,
@@ -73,7 +73,7 @@ impl Memory {
     }
 
     /// Fills a session from the store.
-    pub(super) fn fill(&mut self, place: &Place, record: &Record, messages: Vec<Kept>) {
+    pub(super) fn fill(&mut self, place: &Place, record: &Record, messages: Vec<StoredMessage>) {
         let mut session = Session::new(record.name.clone(), record.number);
         session.touched_at = Timestamp(record.touched_at);
         session.preview = record.preview;
@@ -82,7 +82,7 @@ impl Memory {
         let first = read.first().copied().unwrap_or(0);
         let here = self.sessions.remove(place).map(|here| here.messages).unwrap_or_default();
         let here = here.into_iter().filter(|kept| kept.number > first && !read.contains(&kept.number));
-        let mut all: Vec<Kept> = messages.into_iter().chain(here).collect();
+        let mut all: Vec<StoredMessage> = messages.into_iter().chain(here).collect();
         all.sort_by_key(|kept| kept.number);
         for kept in all {
             // Numbers stay unique if the clock was set back or another process' clock is ahead.
@@ -175,7 +175,7 @@ impl Session {
 
     /// Returns the stored form of a message.
     pub(super) fn line(&self, number: u64) -> Option<String> {
-        let Kept { posted, nonce, apology, .. } = self.messages.iter().find(|kept| kept.number == number)?;
+        let StoredMessage { posted, nonce, apology, .. } = self.messages.iter().find(|kept| kept.number == number)?;
         let line = Line {
             id: posted.id.id.to_string(),
             ours: posted.author.kind == AuthorKind::Ourselves,
@@ -189,7 +189,7 @@ impl Session {
     }
 
     /// Adds a message; returns the numbers of the evicted ones.
-    pub(super) fn keep(&mut self, kept: Kept) -> Vec<u64> {
+    pub(super) fn keep(&mut self, kept: StoredMessage) -> Vec<u64> {
         self.bytes += bytes_of(&kept.posted);
         self.messages.push_back(kept);
         self.shrink()

@@ -34,7 +34,7 @@ const AGAIN: char = '~';
 
 /// A session that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundSession {
     /// Its place.
     pub place: Place,
     /// Its name for its owner.
@@ -67,7 +67,7 @@ impl fmt::Display for Listed {
 
 /// A message of a session, for clients.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Said {
+pub struct SessionMessage {
     message: String,
     /// True for messages of the bot.
     ours: bool,
@@ -82,13 +82,13 @@ pub struct Said {
     apology: bool,
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for SessionMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", if self.ours { "bot" } else { "you" }, self.text)
     }
 }
 
-impl Said {
+impl SessionMessage {
     /// Returns the answered message, the answer, and true for an apology.
     pub fn answer(&self) -> Option<(&str, &str, bool)> {
         let answers = self.answers.as_deref().filter(|_| self.ours)?;
@@ -130,7 +130,7 @@ pub(super) fn check_name(session: &str) -> Result<(), NotTaken> {
 
 impl Sessions {
     /// Finds a session by name or number: one of the caller's own or, for operators, any.
-    pub async fn find(&self, caller: &Caller, given: &str) -> Option<Found> {
+    pub async fn find(&self, caller: &Caller, given: &str) -> Option<FoundSession> {
         if let Some(found) = self.by_name(caller, given).await {
             return Some(found);
         }
@@ -154,9 +154,9 @@ impl Sessions {
     ///
     /// # Errors
     /// The name is invalid, or the session belongs to another holder.
-    pub async fn open(&self, caller: &Caller, given: &str) -> Result<Found, NotTaken> {
+    pub async fn open(&self, caller: &Caller, given: &str) -> Result<FoundSession, NotTaken> {
         check_name(given)?;
-        let own = |found: &Found| match caller.person() {
+        let own = |found: &FoundSession| match caller.person() {
             Some(person) => owner_of(&found.place) == person,
             None => holder(&found.place).is_none(),
         };
@@ -218,8 +218,8 @@ impl Sessions {
     }
 
     /// Returns the messages of a session.
-    pub async fn transcript(&self, place: &Place) -> Vec<Said> {
-        let said = |(_, line): (u64, Line)| Said {
+    pub async fn transcript(&self, place: &Place) -> Vec<SessionMessage> {
+        let said = |(_, line): (u64, Line)| SessionMessage {
             message: line.id,
             ours: line.ours,
             text: line.text,
@@ -234,7 +234,7 @@ impl Sessions {
     ///
     /// # Errors
     /// The name is invalid, or in use by another session of the owner.
-    pub async fn rename(&self, found: &Found, name: &str) -> Result<(), NotTaken> {
+    pub async fn rename(&self, found: &FoundSession, name: &str) -> Result<(), NotTaken> {
         check_name(name)?;
         let _alone = self.beginning.lock().await;
         let others = self.index().await;
@@ -352,7 +352,7 @@ impl Sessions {
         self.enter(place, name).await.map(drop)
     }
 
-    async fn by_name(&self, caller: &Caller, given: &str) -> Option<Found> {
+    async fn by_name(&self, caller: &Caller, given: &str) -> Option<FoundSession> {
         check_name(given).ok()?;
         let place = place_of(caller, given);
         let record = self.record(&place).await.filter(|record| record.name == given)?;
@@ -360,7 +360,7 @@ impl Sessions {
         Some(found(&place, &record))
     }
 
-    async fn begin(&self, caller: &Caller, name: &str) -> Result<Found, NotTaken> {
+    async fn begin(&self, caller: &Caller, name: &str) -> Result<FoundSession, NotTaken> {
         let _alone = self.beginning.lock().await;
         // Another request may have created it meanwhile.
         if let Some(found) = self.by_name(caller, name).await {
@@ -403,6 +403,6 @@ impl Sessions {
     }
 }
 
-fn found(place: &Place, record: &Record) -> Found {
-    Found { place: place.clone(), name: record.name.clone(), number: record.number }
+fn found(place: &Place, record: &Record) -> FoundSession {
+    FoundSession { place: place.clone(), name: record.name.clone(), number: record.number }
 }

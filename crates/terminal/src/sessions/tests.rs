@@ -25,7 +25,7 @@ impl Sessions {
 
     async fn hears_of(&self, caller: &Caller, session: &str, text: &str) -> Posted {
         let place = self.open(caller, session).await.unwrap().place;
-        self.says(caller, &place, (text, Wants::default()), None).await.unwrap()
+        self.says(caller, &place, text, Wants::default(), None).await.unwrap()
     }
 
     async fn posts(&self, place: &Place, nonce: &str, text: &str) -> MessageId {
@@ -140,7 +140,7 @@ async fn what_is_no_session_or_says_nothing_is_not_taken() {
         assert_eq!(sessions.open(&Caller::Local, name).await, Err(NotTaken::BadName), "{name}");
     }
     let place = sessions.open(&Caller::Local, "s").await.unwrap().place;
-    assert_eq!(sessions.says(&Caller::Local, &place, (" \n", Wants::default()), None).await, Err(NotTaken::Empty));
+    assert_eq!(sessions.says(&Caller::Local, &place, " \n", Wants::default(), None).await, Err(NotTaken::Empty));
 }
 
 #[tokio::test]
@@ -229,9 +229,9 @@ async fn a_message_of_an_earlier_life_that_comes_again_is_for_us() {
     let store = Arc::new(MemoryStore::new());
     let place = sessions_in(&store).open(&Caller::Local, "s1").await.unwrap().place;
     let said =
-        sessions_in(&store).says(&Caller::Local, &place, ("hello", Wants::default()), Some("order-7")).await.unwrap();
+        sessions_in(&store).says(&Caller::Local, &place, "hello", Wants::default(), Some("order-7")).await.unwrap();
     let again =
-        sessions_in(&store).says(&Caller::Local, &place, ("hello", Wants::default()), Some("order-7")).await.unwrap();
+        sessions_in(&store).says(&Caller::Local, &place, "hello", Wants::default(), Some("order-7")).await.unwrap();
     assert!(again.id == said.id && again.mentions_us && again.tools);
     let sessions = sessions_in(&store);
     assert_eq!(sessions.texts(&place).await, ["hello"]);
@@ -355,7 +355,7 @@ async fn sessions_that_ended_by_themselves_leave_the_index() {
     let sessions = Sessions::new(Arc::clone(&clock) as _, Arc::clone(&store) as _, kept_for);
     let (gone, stays) = (sessions.hears("gone", "hi").await.place, sessions.hears("stays", "hi").await.place);
     tokio::time::advance(Duration::from_secs(61)).await;
-    sessions.says(&Caller::Local, &stays, ("more", Wants::default()), None).await.unwrap();
+    sessions.says(&Caller::Local, &stays, "more", Wants::default(), None).await.unwrap();
     store.entries.lock().remove(&domain::keys::sessions::session(&owner_of(&gone), &gone));
     assert_eq!(sessions.count(&Caller::Local).await, 1);
     assert_eq!(sessions.names(&Caller::Local).await, [("stays".to_owned(), 102)]);

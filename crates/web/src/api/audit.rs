@@ -10,13 +10,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde::Deserialize;
 
-use domain::audit::Wanted;
+use domain::audit::AuditFilter;
 use domain::ids::Timestamp;
 use ports::AuditLog;
 
 /// The filters of a request; an absent one matches all.
 #[derive(Debug, Deserialize)]
-struct Asked {
+struct AuditQuery {
     /// The earliest time, in milliseconds since 1970.
     since: Option<u64>,
     /// A pattern for tool names.
@@ -30,11 +30,11 @@ pub fn router(audit: Arc<dyn AuditLog>) -> Router {
     Router::new().route("/api/v1/audit", get(lines)).with_state(audit)
 }
 
-async fn lines(State(audit): State<Arc<dyn AuditLog>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
-    let Ok(Query(Asked { since, tool, member })) = asked else {
+async fn lines(State(audit): State<Arc<dyn AuditLog>>, asked: Result<Query<AuditQuery>, QueryRejection>) -> Response {
+    let Ok(Query(AuditQuery { since, tool, member })) = asked else {
         return (StatusCode::BAD_REQUEST, "since must be a number of milliseconds since 1970").into_response();
     };
-    let mut text = audit.lines(&Wanted { since: since.map(Timestamp), tool, member }).await.join("\n");
+    let mut text = audit.lines(&AuditFilter { since: since.map(Timestamp), tool, member }).await.join("\n");
     if !text.is_empty() {
         text.push('\n');
     }

@@ -81,7 +81,8 @@ impl Behind {
     async fn pass(
         &self,
         address: SocketAddr,
-        (link, ended): (Link, CancellationToken),
+        link: Link,
+        ended: CancellationToken,
         mut request: Request,
     ) -> Result<Response, reqwest::Error> {
         let client = asks_for_socket(request.headers()).then(|| hyper::upgrade::on(&mut request));
@@ -125,13 +126,13 @@ async fn join(client: OnUpgrade, program: reqwest::Response) {
 
 /// A request to the program. It is cancelled when the client disconnects, but continues when this proxy closes the
 /// client's connection.
-struct Asked {
+struct ForwardedRequest {
     task: JoinHandle<Result<Result<Response, reqwest::Error>, Elapsed>>,
     /// Cancelled when this proxy closes the connection.
     ended: CancellationToken,
 }
 
-impl Drop for Asked {
+impl Drop for ForwardedRequest {
     fn drop(&mut self) {
         if !self.ended.is_cancelled() {
             self.task.abort();
@@ -139,7 +140,7 @@ impl Drop for Asked {
     }
 }
 
-/// The rest of a response, which ends by the same rules as [`Asked`].
+/// The rest of a response, which ends by the same rules as [`ForwardedRequest`].
 struct Rest {
     /// `None` after the end.
     left: Option<BoxStream<'static, reqwest::Result<Bytes>>>,
@@ -174,16 +175,16 @@ impl Drop for Rest {
 impl Api {
     /// Returns a listener for a page in front of the program, to which all other requests are forwarded.
     #[must_use]
-    pub fn in_front(address: String, (page, refuse): (Router, Refuse), keys: Arc<dyn Keys>, behind: Behind) -> Self {
+    pub fn in_front(address: String, page: Router, refuse: Refuse, keys: Arc<dyn Keys>, behind: Behind) -> Self {
         let limits = Limits { answer: REST_WITHIN, ..Limits::default() };
-        let whole = Site::new(address, "STAFFAI_HTTP_ADDR", router((page, refuse), keys, behind, limits));
+        let whole = Site::new(address, "STAFFAI_HTTP_ADDR", router(page, refuse, keys, behind, limits));
         Self { limits, whole, health: None }
     }
 }
 
 /// Returns the routes: the page and the dashboard's files, for operators; all else is forwarded to the program, which
 /// authorizes it.
-fn router((page, refuse): (Router, Refuse), keys: Arc<dyn Keys>, behind: Behind, limits: Limits) -> Router {
+fn router(page: Router, refuse: Refuse, keys: Arc<dyn Keys>, behind: Behind, limits: Limits) -> Router {
     let gate = Gate::for_staff(keys, Access::Needs(Right::Operate));
     page.merge(dashboard::router())
         .layer(from_fn_with_state(limits.body_within, bodies::within))
@@ -206,9 +207,9 @@ async fn answer(
     let address = *behind.address.borrow();
     let Some(address) = address else { return away("the bot is away; it is being started again") };
     let ended = ended.map(|axum::Extension(ended)| ended).unwrap_or_default();
-    let of = (link, ended.clone());
-    let mut asked = Asked {
-        task: tokio::spawn(async move { timeout(REST_WITHIN, behind.pass(address, of, request)).await }),
+    let lost = ended.clone();
+    let mut asked = ForwardedRequest {
+        task: tokio::spawn(async move { timeout(REST_WITHIN, behind.pass(address, link, lost, request)).await }),
         ended,
     };
     match (&mut asked.task).await {
@@ -277,7 +278,7 @@ mod tests {
     async fn in_front(behind: watch::Receiver<Option<SocketAddr>>, keys: Ring) -> (String, CancellationToken) {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let page = Router::new().route("/", get(async || "the page"));
-        let api = Api::in_front("127.0.0.1:0".to_owned(), (page, plain), Arc::new(keys), Behind::new(behind).unwrap());
+        let api = Api::in_front("127.0.0.1:0".to_owned(), page, plain, Arc::new(keys), Behind::new(behind).unwrap());
         let (mut bound, stop) = (api.bound(), CancellationToken::new());
         let stopped = stop.clone();
         tokio::spawn(async move { api.serve(stopped).await });
@@ -353,7 +354,7 @@ mod tests {
         let program = Router::new().route("/waits", get(waiting)).route("/streams", get(streaming));
         tokio::spawn(async move { axum::serve(listener, program).await });
         let behind = Behind::new(known).unwrap();
-        let routes = router((Router::new(), plain), Arc::new(Ring(KeyRing::default())), behind, Limits::default());
+        let routes = router(Router::new(), plain, Arc::new(Ring(KeyRing::default())), behind, Limits::default());
         let here = [127, 0, 0, 1].into();
         for (ours, path) in [(true, "/waits"), (true, "/streams"), (false, "/waits"), (false, "/streams")] {
             let ended = CancellationToken::new();

@@ -52,7 +52,7 @@ pub struct Link {
 
 /// The parts of a request that authorization depends on.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct GuardedRequest<'a> {
     pub link: Link,
     pub method: &'a Method,
     pub path: &'a str,
@@ -127,8 +127,13 @@ impl Rejection {
 /// - Without keys, only direct (not forwarded) requests from this machine are authorized.
 /// - Pages of `origins` need a bearer key. Pages of other origins, including other local ports, are refused, except
 ///   that a link on them may lead to a page of this service.
-pub fn admit(asked: Asked<'_>, keys: &dyn Keys, access: Access, origins: &Origins) -> Result<Caller, Rejection> {
-    let Asked { link, method, path, headers } = asked;
+pub fn admit(
+    asked: GuardedRequest<'_>,
+    keys: &dyn Keys,
+    access: Access,
+    origins: &Origins,
+) -> Result<Caller, Rejection> {
+    let GuardedRequest { link, method, path, headers } = asked;
     if access != Access::Open && link.share == Share::HealthOnly {
         return Err(Rejection::Busy);
     }
@@ -233,7 +238,7 @@ pub(super) mod tests {
         access: Access,
         origins: &Origins,
     ) -> Result<Caller, Rejection> {
-        admit(Asked { link, method: &Method::GET, path: "/api/v1/tree", headers }, keys, access, origins)
+        admit(GuardedRequest { link, method: &Method::GET, path: "/api/v1/tree", headers }, keys, access, origins)
     }
 
     const PRIVATE: Access = Access::Needs(Right::Operate);
@@ -389,7 +394,7 @@ pub(super) mod tests {
             for (name, value) in lines {
                 headers.append(*name, value.parse().unwrap());
             }
-            let asked = Asked { link, method: &method, path, headers: &headers };
+            let asked = GuardedRequest { link, method: &method, path, headers: &headers };
             admit(asked, &Ring(KeyRing::default()), access, &Origins::default()).map(drop)
         };
         let (navigates, document) = (("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document"));

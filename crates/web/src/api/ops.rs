@@ -16,7 +16,7 @@ use tokio::task::spawn_blocking;
 use crate::api::cors::{self, Origins};
 use crate::api::form::in_form;
 use crate::api::grants::{Cut, Grant};
-use crate::api::guard::{Access, Asked, Link, Rejection, admit, shows_bearer};
+use crate::api::guard::{Access, GuardedRequest, Link, Rejection, admit, shows_bearer};
 use crate::api::places::Place;
 use crate::api::rooms::Rooms;
 use crate::api::site::{FETCH_MODE, is_foreign};
@@ -197,7 +197,7 @@ pub(super) async fn guard(
     next: Next,
 ) -> Response {
     let (method, path, headers) = (request.method(), request.uri().path(), request.headers());
-    let asked = Asked { link: *link, method, path, headers };
+    let asked = GuardedRequest { link: *link, method, path, headers };
     let caller = match admit(asked, &*keys, access, &origins) {
         Ok(caller) => caller,
         Err(refusal) => return refused(refusal, request.headers()),

@@ -20,7 +20,7 @@ const DAYS: usize = 7;
 
 /// The requested number of days.
 #[derive(Debug, Deserialize)]
-struct Asked {
+struct UsageQuery {
     days: Option<usize>,
 }
 
@@ -29,9 +29,9 @@ pub fn router(used: Arc<dyn UseByDay>) -> Router {
     Router::new().route("/api/v1/usage/days", get(days)).with_state(used)
 }
 
-async fn days(State(used): State<Arc<dyn UseByDay>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
+async fn days(State(used): State<Arc<dyn UseByDay>>, asked: Result<Query<UsageQuery>, QueryRejection>) -> Response {
     let days =
-        asked.ok().map(|Query(Asked { days })| days.unwrap_or(DAYS)).filter(|days| (1..=DAYS_MAX).contains(days));
+        asked.ok().map(|Query(UsageQuery { days })| days.unwrap_or(DAYS)).filter(|days| (1..=DAYS_MAX).contains(days));
     let Some(days) = days else {
         return (StatusCode::BAD_REQUEST, format!("days must be a number from 1 to {DAYS_MAX}")).into_response();
     };

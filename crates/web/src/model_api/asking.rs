@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::failure::{Failure, TOO_MUCH};
-use super::room::Taken;
+use super::room::RoomReservation;
 use super::{DOOR, ModelApi, TEXT_LIMIT, us};
 use domain::answer_end::AnswerEnd;
 use domain::api_key::{Caller, Right};
 use domain::completion::{ToolCall, Usage};
 use domain::ending::Dropped;
-use domain::given::{Conversation, Given};
+use domain::given::{Given, GivenConversation};
 use domain::ids::{MessageId, Person, Place};
 use domain::incoming::{Author, AuthorKind, Incoming, Posted, WantedModels};
 use domain::layout::lay_out;
@@ -91,7 +91,7 @@ struct UnderWay {
     message: MessageId,
     /// Nothing to cancel: not submitted yet, or answered.
     over: bool,
-    _taken: Taken,
+    _taken: RoomReservation,
 }
 
 impl ModelApi {
@@ -100,8 +100,8 @@ impl ModelApi {
     pub(super) async fn ask(
         self: &Arc<Self>,
         caller: &Caller,
-        conversation: Conversation,
-        taken: Taken,
+        conversation: GivenConversation,
+        taken: RoomReservation,
     ) -> Result<Asking, Failure> {
         Self::opens(caller)?;
         self.check_size(caller, &conversation)?;
@@ -139,7 +139,7 @@ impl ModelApi {
         self.parts.intake.accept(Incoming::Posted(posted.clone()), us()).await
     }
 
-    fn begin(self: &Arc<Self>, caller: &Caller, taken: Taken) -> UnderWay {
+    fn begin(self: &Arc<Self>, caller: &Caller, taken: RoomReservation) -> UnderWay {
         let (holder, id) = (caller.name().to_owned(), self.next_id());
         let (place, message) = (Place::new(DOOR, format!("{holder}.{id}")), MessageId::new(DOOR, id));
         UnderWay { api: Arc::clone(self), holder, place, message, over: true, _taken: taken }
@@ -148,7 +148,7 @@ impl ModelApi {
     async fn posted(
         &self,
         caller: &Caller,
-        mut conversation: Conversation,
+        mut conversation: GivenConversation,
         under_way: &UnderWay,
     ) -> Result<Posted, Failure> {
         let holder = &under_way.holder;
@@ -188,7 +188,7 @@ impl ModelApi {
 
 /// Shares a conversation with its JSON, which is part of each record of its turn. A long one is serialized on a thread
 /// for blocking work.
-async fn shared(conversation: Conversation) -> Result<Given, Failure> {
+async fn shared(conversation: GivenConversation) -> Result<Given, Failure> {
     if !conversation.is_long() {
         return Ok(Given::new(conversation));
     }

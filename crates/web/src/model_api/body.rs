@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, header};
 use serde::de::DeserializeOwned;
 
 use super::failure::Failure;
-use super::room::{Room, Taken};
+use super::room::{Room, RoomReservation};
 use domain::api_key::Caller;
 
 /// Maximum size of a body that cannot hold pictures or has no declared length, in bytes.
@@ -25,7 +25,7 @@ pub(super) async fn read<T: DeserializeOwned + Send + 'static>(
     caller: &Caller,
     headers: &HeaderMap,
     body: Body,
-) -> Result<(T, Taken), Failure> {
+) -> Result<(T, RoomReservation), Failure> {
     read_up_to(BODY_MAX, room, caller, headers, body).await
 }
 
@@ -35,7 +35,7 @@ pub(super) async fn read_conversation<T: DeserializeOwned + Send + 'static>(
     caller: &Caller,
     headers: &HeaderMap,
     body: Body,
-) -> Result<(T, Taken), Failure> {
+) -> Result<(T, RoomReservation), Failure> {
     read_up_to(CONVERSATION_MAX, room, caller, headers, body).await
 }
 
@@ -45,7 +45,7 @@ async fn read_up_to<T: DeserializeOwned + Send + 'static>(
     caller: &Caller,
     headers: &HeaderMap,
     body: Body,
-) -> Result<(T, Taken), Failure> {
+) -> Result<(T, RoomReservation), Failure> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     // Memory is reserved before the body is read; a body without a length may not reserve all of it.
     let most = length.unwrap_or(BODY_MAX);

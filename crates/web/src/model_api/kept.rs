@@ -32,7 +32,7 @@ pub(super) struct Responses {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct StoredResponse {
     /// The response that it continues from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<String>,
@@ -56,7 +56,7 @@ impl Responses {
 
     /// Stores a response and evicts the holder's oldest ones if necessary. A response larger than the quota is not
     /// stored, nor is any while the store is offline.
-    pub async fn keep(&self, holder: &str, id: &str, kept: &Kept) {
+    pub async fn keep(&self, holder: &str, id: &str, kept: &StoredResponse) {
         let Ok(value) = serde_json::to_string(kept) else { return };
         let bytes = value.len();
         if bytes > BYTES_MAX {
@@ -96,7 +96,7 @@ impl Responses {
     }
 
     /// Returns a response of a holder.
-    pub async fn get(&self, holder: &str, id: &str) -> Option<Kept> {
+    pub async fn get(&self, holder: &str, id: &str) -> Option<StoredResponse> {
         if !is_id(id) {
             return None;
         }
@@ -127,7 +127,7 @@ impl Responses {
     pub async fn said(&self, holder: &str, id: &str) -> Result<(Vec<Message>, usize), Failure> {
         let (mut links, mut next, mut messages, mut bytes) = (Vec::new(), Some(id.to_owned()), 0, 0);
         while let Some(id) = next {
-            let Some(Kept { previous, said, .. }) = self.get(holder, &id).await else {
+            let Some(StoredResponse { previous, said, .. }) = self.get(holder, &id).await else {
                 return Err(if self.is_away() { away() } else { Failure::NoPrevious(id) });
             };
             messages += said.len();
@@ -186,9 +186,13 @@ mod tests {
     use domain::completion::Role;
     use ports::testing::MemoryStore;
 
-    fn kept(previous: Option<&str>, text: &str) -> Kept {
+    fn kept(previous: Option<&str>, text: &str) -> StoredResponse {
         let said = vec![Message::new(Role::User, text), Message::new(Role::Assistant, "so")];
-        Kept { previous: previous.map(str::to_owned), said, response: WrittenJson::new(&serde_json::json!({"id": 1})) }
+        StoredResponse {
+            previous: previous.map(str::to_owned),
+            said,
+            response: WrittenJson::new(&serde_json::json!({"id": 1})),
+        }
     }
 
     fn responses() -> Responses {

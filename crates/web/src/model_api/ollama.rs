@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use self::reading::{Asked, ChatRequest, GenerateRequest, ShowRequest, Style};
+use self::reading::{ChatRequest, GenerateRequest, OllamaRequest, ShowRequest, Style};
 use self::writing::Writer;
 use super::asking::{Asking, Progress};
 use super::failure::Failure;
@@ -46,15 +46,15 @@ pub(super) fn routes() -> Router<Arc<ModelApi>> {
 }
 
 /// A failure in Ollama's format.
-pub(super) struct Refusal(pub Failure);
+pub(super) struct OllamaFailure(pub Failure);
 
-impl From<Failure> for Refusal {
+impl From<Failure> for OllamaFailure {
     fn from(failure: Failure) -> Self {
         Self(failure)
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for OllamaFailure {
     fn into_response(self) -> Response {
         (self.0.status(), self.0.headers(), Json(writing::error(&self.0))).into_response()
     }
@@ -84,7 +84,7 @@ async fn show(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Value>, OllamaFailure> {
     let (request, _room) = body::read::<ShowRequest>(&api.room, &caller, &headers, body).await?;
     let row = api.row(&caller, request.name())?;
     Ok(Json(writing::shown(&row, api.parts.clock.now())))
@@ -93,17 +93,17 @@ async fn show(
 /// A request for an answer.
 trait Question: DeserializeOwned + Send + 'static {
     /// Returns the conversation, if the request contains one.
-    fn read(self) -> Result<Asked, Failure>;
+    fn read(self) -> Result<OllamaRequest, Failure>;
 }
 
 impl Question for ChatRequest {
-    fn read(self) -> Result<Asked, Failure> {
+    fn read(self) -> Result<OllamaRequest, Failure> {
         Self::read(self)
     }
 }
 
 impl Question for GenerateRequest {
-    fn read(self) -> Result<Asked, Failure> {
+    fn read(self) -> Result<OllamaRequest, Failure> {
         Self::read(self)
     }
 }
@@ -113,9 +113,9 @@ async fn answer<Q: Question>(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Refusal> {
+) -> Result<Response, OllamaFailure> {
     let (request, room) = body::read_conversation::<Q>(&api.room, &caller, &headers, body).await?;
-    let Asked { conversation, style, model, stream, mut ignored } = request.read()?;
+    let OllamaRequest { conversation, style, model, stream, mut ignored } = request.read()?;
     let named =
         |row: Row| model.as_deref().map_or(row.key, |name| name.strip_suffix(LATEST).unwrap_or(name).to_owned());
     let writer = |row: Row| Writer { style, model: named(row), begun: Instant::now() };

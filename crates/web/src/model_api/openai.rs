@@ -18,7 +18,7 @@ use axum::{Extension, Json, Router};
 use futures_util::stream::{self, Stream};
 use serde_json::Value;
 
-use self::reading::{Asked, ChatRequest};
+use self::reading::{ChatRequest, OpenAiRequest};
 use self::writing::Writer;
 use super::asking::{Asking, Progress};
 use super::failure::Failure;
@@ -43,15 +43,15 @@ pub(super) fn speaks(path: &str) -> bool {
 }
 
 /// A failure in OpenAI's format.
-pub(super) struct Refusal(pub Failure);
+pub(super) struct OpenAiFailure(pub Failure);
 
-impl From<Failure> for Refusal {
+impl From<Failure> for OpenAiFailure {
     fn from(failure: Failure) -> Self {
         Self(failure)
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for OpenAiFailure {
     fn into_response(self) -> Response {
         (self.0.status(), self.0.headers(), Json(writing::error(&self.0))).into_response()
     }
@@ -68,7 +68,7 @@ async fn model(
     State(api): State<Arc<ModelApi>>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Value>, OpenAiFailure> {
     api.row(&caller, Some(&id))?;
     Ok(Json(writing::model(&id)))
 }
@@ -78,9 +78,9 @@ async fn chat(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Refusal> {
+) -> Result<Response, OpenAiFailure> {
     let (request, room) = body::read_conversation::<ChatRequest>(&api.room, &caller, &headers, body).await?;
-    let Asked { mut conversation, stream, usage, mut ignored } = request.read()?;
+    let OpenAiRequest { mut conversation, stream, usage, mut ignored } = request.read()?;
     let row = api.settle(&caller, &mut conversation, stream, &mut ignored)?;
     let created = api.parts.clock.now().0 / 1_000;
     let mut asking = api.ask(&caller, conversation, room).await?;

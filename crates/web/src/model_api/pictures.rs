@@ -12,7 +12,7 @@ use super::failure::Failure;
 use domain::api_key::Caller;
 use domain::attachment::{MAX_PICTURE_BYTES, Pixels, Unread};
 use domain::completion::Picture;
-use domain::given::Conversation;
+use domain::given::GivenConversation;
 use domain::model::Row;
 
 /// Maximum number of pictures of a conversation.
@@ -97,7 +97,7 @@ impl ModelApi {
     ///
     /// # Errors
     /// The bound that is exceeded, or the row without vision.
-    pub(super) fn check_size(&self, caller: &Caller, conversation: &Conversation) -> Result<(), Failure> {
+    pub(super) fn check_size(&self, caller: &Caller, conversation: &GivenConversation) -> Result<(), Failure> {
         if conversation.text_bytes() > TEXT_MAX {
             return Err(Failure::TooLarge(TEXT_MAX));
         }
@@ -126,7 +126,7 @@ impl ModelApi {
 
     /// Returns the keys of the rows that may answer a conversation, fallbacks included; empty for all. With pictures,
     /// only those with vision.
-    pub(super) fn answering(&self, caller: &Caller, conversation: &Conversation) -> Vec<String> {
+    pub(super) fn answering(&self, caller: &Caller, conversation: &GivenConversation) -> Vec<String> {
         if conversation.pictures().next().is_none() {
             return caller.rows().to_vec();
         }

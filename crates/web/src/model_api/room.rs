@@ -34,7 +34,7 @@ struct Held {
 }
 
 /// A reservation; released when dropped.
-pub(super) struct Taken {
+pub(super) struct RoomReservation {
     room: Arc<Room>,
     holder: String,
     kib: u32,
@@ -51,7 +51,7 @@ impl Room {
     ///
     /// # Errors
     /// The holder has reached its maximum, or the timeout expired.
-    pub async fn take(self: &Arc<Self>, holder: &str, kib: u32) -> Result<Taken, Failure> {
+    pub async fn take(self: &Arc<Self>, holder: &str, kib: u32) -> Result<RoomReservation, Failure> {
         {
             let mut holders = self.holders.lock();
             let held = holders.entry(holder.to_owned()).or_default();
@@ -65,7 +65,7 @@ impl Room {
             held.requests += 1;
             held.kib += kib;
         }
-        let mut taken = Taken { room: Arc::clone(self), holder: holder.to_owned(), kib, permit: None };
+        let mut taken = RoomReservation { room: Arc::clone(self), holder: holder.to_owned(), kib, permit: None };
         let permit = timeout(WITHIN, Arc::clone(&self.all).acquire_many_owned(kib)).await;
         let Ok(Ok(permit)) = permit else {
             return Err(full());
@@ -75,7 +75,7 @@ impl Room {
     }
 }
 
-impl Taken {
+impl RoomReservation {
     /// Reserves this many bytes more.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for RoomReservation {
     fn drop(&mut self) {
         let mut holders = self.room.holders.lock();
         if let Some(held) = holders.get_mut(&self.holder) {

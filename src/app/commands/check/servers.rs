@@ -131,7 +131,8 @@ fn patterns(settings: &Settings, offered: &Offered<'_>, report: &mut Report) {
 /// Connects to all servers concurrently and reads their tools.
 pub(super) async fn check(
     entries: &[ServerEntry],
-    (settings, lookup): (&Settings, &Lookup),
+    settings: &Settings,
+    lookup: &Lookup,
     offline: bool,
     report: &mut Report,
 ) {

@@ -12,7 +12,7 @@ use super::report::{CheckStatus, Report};
 use crate::app::commands::own_service;
 use crate::app::system::SystemClock;
 use domain::keys;
-use domain::limits::{Limits, Member, Request, Step};
+use domain::limits::{LimitStep, Limits, Member, Request};
 use ports::{Keeping, Write};
 use settings::Settings;
 use store::embedded::FILE;
@@ -129,7 +129,7 @@ async fn requests(store: &impl Backend) -> Result<(), BackendError> {
     }
     store.apply(vec![Write::Delete { key: keys::PROBE.to_owned() }].into()).await?;
     let limits = Limits { messages: 1, tokens: 1 };
-    let request = Request::of_member(Member::new("probe"), Duration::from_secs(1), Step::Read(limits));
+    let request = Request::of_member(Member::new("probe"), Duration::from_secs(1), LimitStep::Read(limits));
     store.decide_limit(&request, &AccountsKnown::default()).await?;
     Ok(())
 }

@@ -17,7 +17,7 @@ use crate::app::{Cli, built_ins, doors, exit, files};
 use actors::services::running::LimitScope;
 use domain::ids::{Door, Person, Place};
 use domain::tool::access::{Access, Standing};
-use domain::tool::catalogue::{Catalogue, Entry};
+use domain::tool::catalogue::{Catalogue, CatalogueEntry};
 use domain::tool::rights::{Decided, Rule, Verdict};
 use domain::tool::{Source, ToolRequest, schema};
 use ports::ToolServer;
@@ -115,7 +115,7 @@ impl Catalogued {
 
     /// Prints each tool with its description and permission.
     pub(super) fn list(&self, category: Option<&str>) -> u8 {
-        let wanted = |entry: &&Arc<Entry>| category.is_none_or(|word| entry.tool.kind.as_str() == word);
+        let wanted = |entry: &&Arc<CatalogueEntry>| category.is_none_or(|word| entry.tool.kind.as_str() == word);
         if let Some(word) = category.filter(|_| !self.catalogue.entries().iter().any(|entry| wanted(&entry))) {
             let known: BTreeSet<&str> = self.catalogue.entries().iter().map(|entry| entry.tool.kind.as_str()).collect();
             let known: Vec<&str> = known.into_iter().collect();
@@ -196,7 +196,7 @@ impl Catalogued {
     }
 
     /// True if the bot holds the tool back.
-    fn is_held(&self, entry: &Entry) -> bool {
+    fn is_held(&self, entry: &CatalogueEntry) -> bool {
         match &entry.tool.source {
             Source::BuiltIn => false,
             Source::Server(name) => {
@@ -205,7 +205,7 @@ impl Catalogued {
         }
     }
 
-    fn server(&self, entry: &Entry) -> Option<(&dyn ToolServer, Duration)> {
+    fn server(&self, entry: &CatalogueEntry) -> Option<(&dyn ToolServer, Duration)> {
         let usual = self.settings.tools.timeout;
         match &entry.tool.source {
             Source::BuiltIn => Some((&self.built_in, usual)),
@@ -222,13 +222,13 @@ impl Catalogued {
     }
 
     /// Returns the decision of the rules about a call of this tool by the member, or `None` without a member.
-    fn decided(&self, entry: &Entry, arguments: &Map<String, Value>) -> Option<Decided> {
+    fn decided(&self, entry: &CatalogueEntry, arguments: &Map<String, Value>) -> Option<Decided> {
         let Member { person, roles, place } = self.member.clone()?;
         let doors = doors::rules(&self.settings);
         let door = doors.get(&place.door).filter(|door| door.limits == LimitScope::Community);
         let operator = door.is_some_and(|door| door.triage.operators().include_one(&person, &roles));
         let standing = Standing { known: door.is_some(), operator };
-        let access = Access::new(Arc::clone(&self.rules), person, roles, (place, None), standing);
+        let access = Access::new(Arc::clone(&self.rules), person, roles, place, None, standing);
         Some(access.decide(entry, arguments))
     }
 

@@ -1,7 +1,7 @@
 //! Log lines about questions, decisions and allowances.
 
 use domain::gate::allowance::Allowance;
-use domain::gate::{Choice, Decision, Gate, GateId, Refusal};
+use domain::gate::{ApprovalDecision, Choice, ClickRefusal, Gate, GateId};
 use domain::ids::{Person, Place};
 use telemetry::events as names;
 
@@ -12,7 +12,7 @@ pub(super) fn asked(gate: &Gate, again: bool) {
     );
 }
 
-pub(super) fn decided(gate: &Gate, decision: &Decision, choice: Option<Choice>) {
+pub(super) fn decided(gate: &Gate, decision: &ApprovalDecision, choice: Option<Choice>) {
     tracing::info!(
         event = names::GATE_DECIDED, gate = %gate.id, turn = %gate.turn, tool = gate.tool, args_sha256 = gate.hash.0,
         place = %gate.place, decision = decision.as_str(), by = decision.by().map(ToString::to_string),
@@ -20,7 +20,7 @@ pub(super) fn decided(gate: &Gate, decision: &Decision, choice: Option<Choice>) 
     );
 }
 
-pub(super) fn refused(gate: &GateId, why: Refusal, by: &str, place: Option<&Place>) {
+pub(super) fn refused(gate: &GateId, why: ClickRefusal, by: &str, place: Option<&Place>) {
     tracing::info!(
         event = names::GATE_REFUSED, gate = %gate, reason = why.as_str(), by,
         place = place.map(ToString::to_string), "a click decides nothing"

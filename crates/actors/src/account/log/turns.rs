@@ -9,7 +9,7 @@ use domain::gate::Gate;
 use domain::happening::{Bound, Resumed, TurnPosted, WorkShed};
 use domain::ids::{TurnId, millis};
 use domain::limits::account::Scope;
-use domain::limits::{Basis, Refusal};
+use domain::limits::{Basis, LimitRefusal};
 use domain::shed::Shed;
 use domain::turn::{Answer, Outcome, Times, Turn};
 use telemetry::events as names;
@@ -133,7 +133,7 @@ pub(super) fn fenced(turn: &Turn) {
     );
 }
 
-pub(super) fn over_limit(turn: &TurnId, refusal: &Refusal) {
+pub(super) fn over_limit(turn: &TurnId, refusal: &LimitRefusal) {
     let scope = refusal.account.map_or(Scope::Member, |account| account.scope).as_str();
     let (tier, retry_after_ms) = (refusal.cost.as_str(), refusal.retry_after.map(millis));
     let unsettled = refusal.basis != Basis::Use;

@@ -6,7 +6,7 @@ use crate::messages::journal::Parking;
 use crate::services::toolbox::Toolset;
 use domain::command::Caller;
 use domain::gate::allowance::Allowance;
-use domain::gate::{Case, Clicker, Decision, Gate, Parked};
+use domain::gate::{ApprovalDecision, Case, Clicker, Gate, Parked};
 use domain::ids::Person;
 use domain::keys;
 use domain::tool::catalogue::Catalogue;
@@ -26,10 +26,10 @@ impl World {
     }
 
     /// Resumes the turn with this decision.
-    fn goes_on(&self, turn: Turn, parking: &Parking, decision: Decision) {
+    fn goes_on(&self, turn: Turn, parking: &Parking, decision: ApprovalDecision) {
         let case = Case { gate: parking.gate.clone(), decision: Some(decision) };
         let parked = Parked { case, posted: None, effort: parking.effort.clone(), acted: parking.acted };
-        let offered = Offered { turn: Arc::new(turn), again: false, resumed: Some(Box::new(parked)) };
+        let offered = OfferedTurn { turn: Arc::new(turn), again: false, resumed: Some(Box::new(parked)) };
         self.router.cast(ConversationsMsg::Offer(Box::new(offered))).unwrap();
     }
 
@@ -39,8 +39,8 @@ impl World {
     }
 }
 
-fn yes() -> Decision {
-    Decision::Approved { by: None }
+fn yes() -> ApprovalDecision {
+    ApprovalDecision::Approved { by: None }
 }
 
 /// Returns a turn pending on the approval of `changes`, with the calls that ran before it.
@@ -81,9 +81,9 @@ async fn the_lane_takes_the_next_message_while_a_turn_waits() {
 #[tokio::test(start_paused = true)]
 async fn whatever_is_no_yes_is_told_to_the_model_and_runs_nothing() {
     for (decision, words) in [
-        (Decision::Denied { by: None }, "A person was asked to approve this call and said no."),
-        (Decision::Expired, "nobody answered in time"),
-        (Decision::NotAsked, "nobody could be asked now"),
+        (ApprovalDecision::Denied { by: None }, "A person was asked to approve this call and said no."),
+        (ApprovalDecision::Expired, "nobody answered in time"),
+        (ApprovalDecision::NotAsked, "nobody could be asked now"),
     ] {
         let (mut world, bench, parking) = waits(&[ASKS]).await;
         world.goes_on(turn("10", "7", "42"), &parking, decision);

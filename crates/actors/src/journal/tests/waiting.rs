@@ -5,7 +5,7 @@ use crate::messages::approvals::Waiting;
 use crate::messages::journal::{Decided, Parking};
 use crate::testing::LONG;
 use domain::arguments_hash::ArgumentsHash;
-use domain::gate::{Case, Decision, Gate, GateId, OWN_MAX, Parked};
+use domain::gate::{ApprovalDecision, Case, Gate, GateId, OWN_MAX, Parked};
 use domain::ids::Timestamp;
 
 const HOUR: u64 = 3_600_000;
@@ -51,13 +51,13 @@ impl World {
         }
     }
 
-    async fn decide(&self, gate: &Gate, decision: Decision) -> Option<bool> {
+    async fn decide(&self, gate: &Gate, decision: ApprovalDecision) -> Option<bool> {
         let decided = Decided { turn: gate.turn.clone(), gate: gate.id.clone(), decision };
         self.journal.call(|reply| JournalMsg::Decided(Box::new(decided), reply), LONG).await.ok()
     }
 
     /// Returns the next turn that continues, with its decision.
-    async fn goes_on(&mut self) -> Option<(String, Option<Decision>)> {
+    async fn goes_on(&mut self) -> Option<(String, Option<ApprovalDecision>)> {
         match self.conversations.now().await? {
             ConversationsMsg::Offer(offered) => {
                 Some((offered.turn.id.id.to_string(), offered.resumed.and_then(|parked| parked.case.decision)))
@@ -99,8 +99,8 @@ impl World {
     }
 }
 
-fn yes() -> Decision {
-    Decision::Approved { by: None }
+fn yes() -> ApprovalDecision {
+    ApprovalDecision::Approved { by: None }
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,7 +121,7 @@ async fn a_turn_that_waits_gives_back_what_it_holds_and_goes_on_once_with_the_de
     assert_eq!(world.goes_on().await, Some(("10".to_owned(), Some(yes()))));
     let part = format!("10-{}", &gate.id.as_str()[..8]);
     assert_eq!(world.counted().await.as_deref(), Some(&*part), "what follows is counted by itself");
-    assert_eq!(world.decide(&gate, Decision::Denied { by: None }).await, Some(false), "it is decided once");
+    assert_eq!(world.decide(&gate, ApprovalDecision::Denied { by: None }).await, Some(false), "it is decided once");
     assert_eq!(world.goes_on().await, None);
     let found = Answer { effort: effort(30), ..crate::testing::answer(&ten, "done") };
     world.journal.cast(JournalMsg::Answered(ten.id.clone(), Box::new(found))).unwrap();
@@ -195,7 +195,7 @@ async fn a_person_has_so_many_questions_open_and_no_more() {
         asked += 1;
     }
     assert_eq!(asked, OWN_MAX);
-    assert_eq!(world.goes_on().await.unwrap().1, Some(Decision::NotAsked));
+    assert_eq!(world.goes_on().await.unwrap().1, Some(ApprovalDecision::NotAsked));
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,7 +208,7 @@ async fn a_gate_that_nobody_closed_is_closed_by_the_journal() {
     tokio::time::sleep(Duration::from_secs(3_600 + 30)).await;
     assert_eq!(world.goes_on().await, None, "approvals has its time");
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(world.goes_on().await, Some(("10".to_owned(), Some(Decision::Expired))));
+    assert_eq!(world.goes_on().await, Some(("10".to_owned(), Some(ApprovalDecision::Expired))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,7 +248,7 @@ async fn what_was_decided_long_ago_is_not_done_any_more() {
     for turn in [&mut decided, &mut open] {
         turn.at.0 -= 3 * HOUR;
     }
-    let record = |turn: &Turn, decision: Option<Decision>| {
+    let record = |turn: &Turn, decision: Option<ApprovalDecision>| {
         let case = Case { gate: gate(turn, turn.at), decision };
         let parked = Some(Box::new(Parked { case, posted: None, effort: effort(1), acted: false }));
         let custody = Custody::Open(OpenTurn { parked, ..OpenTurn::new(Arc::new(turn.clone()), None) });

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Audit;
 use domain::audit::{AuditEvent, AuditLine, Decider};
 use domain::gate::allowance::Allowance;
-use domain::gate::{Choice, Decision, Gate};
+use domain::gate::{ApprovalDecision, Choice, Gate};
 use domain::happening::{Happening, ToolCalled};
 use domain::ids::{Person, Timestamp};
 use domain::tool::Source;
@@ -74,7 +74,7 @@ fn asked(gate: &Gate) -> AuditLine {
     line(gate, event, &gate.requester, gate.asked_at)
 }
 
-fn decided(gate: &Gate, decision: &Decision, choice: Option<Choice>, at: Timestamp) -> AuditLine {
+fn decided(gate: &Gate, decision: &ApprovalDecision, choice: Option<Choice>, at: Timestamp) -> AuditLine {
     let by = match (decision.by(), choice) {
         (Some(_), _) => Decider::Person,
         (None, Some(_)) => Decider::Program,

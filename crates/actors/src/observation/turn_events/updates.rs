@@ -1,7 +1,7 @@
 //! Renders events of the account as events for clients.
 
 use super::TurnEvents;
-use domain::gate::{Decision, Gate};
+use domain::gate::{ApprovalDecision, Gate};
 use domain::happening::Happening;
 use domain::notice::gate::question_in_words;
 use domain::turn::{Answer, Turn};
@@ -44,13 +44,13 @@ impl TurnEvents {
         self.publish(&turn.place, &turn.id, update);
     }
 
-    fn gate(&self, gate: &Gate, decision: Option<&Decision>) {
+    fn gate(&self, gate: &Gate, decision: Option<&ApprovalDecision>) {
         self.publish(&gate.place, &gate.turn, || TurnUpdate::Gate {
             id: gate.id.to_string(),
             question: question_in_words(gate),
             arguments: gate.arguments.clone(),
             expires_at: gate.expires_at,
-            decision: decision.map(Decision::told),
+            decision: decision.map(ApprovalDecision::told),
         });
     }
 }

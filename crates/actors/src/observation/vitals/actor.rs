@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::runtime::handle::{HUNG, LifeState, Stats};
-use crate::tree::{ActorKind, Row, TREE};
+use crate::tree::{ActorKind, TREE, TreeRow};
 use domain::ids::{self, Timestamp};
 use ports::vitals::{ActorDetail, ActorFailure, ActorRow};
 
@@ -41,14 +41,14 @@ fn moment(at: Instant, now: Timestamp) -> Timestamp {
     Timestamp(now.0.saturating_sub(ids::millis(at.elapsed())))
 }
 
-fn find(row: &'static Row, kind: ActorKind) -> Option<&'static Row> {
+fn find(row: &'static TreeRow, kind: ActorKind) -> Option<&'static TreeRow> {
     if row.kind == kind {
         return Some(row);
     }
     row.children.iter().find_map(|child| find(child, kind))
 }
 
-fn row(row: &Row) -> ActorRow {
+fn row(row: &TreeRow) -> ActorRow {
     ActorRow {
         role: row.role.to_owned(),
         restart: row.policy(),

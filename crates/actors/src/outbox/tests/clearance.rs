@@ -6,12 +6,12 @@ use tokio::sync::{oneshot, watch};
 use super::*;
 use crate::messages::clearance::{self, Clearance};
 use domain::ownership::Range;
-use ports::Kept;
+use ports::WriteOutcome;
 use ports::testing::DOOR;
 
 /// A pending record, and the sender of its result.
 struct Record {
-    outcome: Option<oneshot::Sender<Kept>>,
+    outcome: Option<oneshot::Sender<WriteOutcome>>,
     fenced: watch::Sender<Vec<Range>>,
     clearance: Clearance,
 }
@@ -20,13 +20,13 @@ impl Record {
     fn new() -> Self {
         let (outcome, kept) = oneshot::channel();
         let fenced = watch::Sender::default();
-        let kept = clearance::shared(kept.map(|kept| kept.unwrap_or(Kept::InMemory)).boxed());
+        let kept = clearance::shared(kept.map(|kept| kept.unwrap_or(WriteOutcome::InMemory)).boxed());
         let clearance = Clearance::new(kept, Range::Door(DOOR), fenced.subscribe());
         Self { outcome: Some(outcome), fenced, clearance }
     }
 
-    fn is(&mut self, kept: Kept) {
-        if kept == Kept::Fenced {
+    fn is(&mut self, kept: WriteOutcome) {
+        if kept == WriteOutcome::Fenced {
             self.fence();
         }
         self.outcome.take().unwrap().send(kept).unwrap();
@@ -56,7 +56,7 @@ fn deliver(world: &World, id: &str, text: &str, record: &Record) {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_posted_once_its_record_is_accepted() {
-    for kept in [Kept::Durable, Kept::InMemory] {
+    for kept in [WriteOutcome::Durable, WriteOutcome::InMemory] {
         let (mut world, mut record) = (world().await, Record::new());
         deliver(&world, "10", "hello", &record);
         settle().await;
@@ -73,7 +73,7 @@ async fn nothing_is_posted_for_a_turn_that_another_process_owns() {
     deliver(&world, "10", "hello", &record);
     world.deliver("11", "42", "behind it");
     settle().await;
-    record.is(Kept::Fenced);
+    record.is(WriteOutcome::Fenced);
     assert_eq!(world.told().await, ("11".to_owned(), Ok(1)), "the next answer of the place is not held up");
     assert_eq!(world.poster.ours(&place("42")), ["behind it"]);
     assert!(world.journal.now().await.is_none(), "the journal hears of it from the store");
@@ -82,7 +82,7 @@ async fn nothing_is_posted_for_a_turn_that_another_process_owns() {
 #[tokio::test(start_paused = true)]
 async fn a_courier_that_tries_again_stops_once_another_process_owns_the_turn() {
     let (mut world, mut record) = (world().await, Record::new());
-    record.is(Kept::Durable);
+    record.is(WriteOutcome::Durable);
     world.poster.post_goes(transient());
     deliver(&world, "10", "hello", &record);
     settle().await;

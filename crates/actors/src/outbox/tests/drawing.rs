@@ -14,7 +14,7 @@ impl World {
         slot.write(text);
         let (turn, until) = (turn_id(id), Deadline::fixed(Instant::now() + Duration::from_secs(100)));
         let reply_to = Some(turn.trigger());
-        let draft = Draft { turn, place: place(there), reply_to, slot: slot.clone(), again: false, until };
+        let draft = TurnDraft { turn, place: place(there), reply_to, slot: slot.clone(), again: false, until };
         self.outbox.cast(OutboxMsg::Draft(draft)).unwrap();
         slot
     }
@@ -143,7 +143,7 @@ async fn every_message_of_a_draft_is_found_after_a_crash() {
     slot.write(&words(0, 25));
     let (turn, until) = (turn_id("10"), Deadline::fixed(Instant::now() + Duration::from_secs(100)));
     let reply_to = Some(turn.trigger());
-    let draft = Draft { turn, place: place("42"), reply_to, slot, again: false, until };
+    let draft = TurnDraft { turn, place: place("42"), reply_to, slot, again: false, until };
     world.outbox.cast(OutboxMsg::Draft(draft)).unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!((world.shown().len(), world.creates()), (2, 2));

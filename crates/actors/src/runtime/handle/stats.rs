@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::tree::{ActorKind, Mailbox, Row, Scope};
+use crate::tree::{ActorKind, Mailbox, Scope, TreeRow};
 use domain::latencies::Latencies;
 use ports::{Input, Subject};
 
@@ -190,7 +190,7 @@ impl Service {
 }
 
 impl Stats {
-    pub(super) fn new(row: &Row, above: &str, scope: Scope) -> Self {
+    pub(super) fn new(row: &TreeRow, above: &str, scope: Scope) -> Self {
         let life =
             Life { state: LifeState::Starting, since: Instant::now(), last_error: None, backoff: None, outage: None };
         Self {

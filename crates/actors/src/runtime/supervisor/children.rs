@@ -12,7 +12,7 @@ use super::watch::Watch;
 use super::{ChildSpec, Crash, Shared};
 use crate::runtime::handle::{LifeState, Stats};
 use crate::runtime::shrink;
-use crate::tree::Row;
+use crate::tree::TreeRow;
 use domain::restart::{self, Exit, Intensity, RestartDecision, RestartPolicy};
 use domain::unquoted::unquoted;
 use ports::Input;
@@ -21,7 +21,7 @@ use ports::Input;
 pub(super) const KILL_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) struct Children {
-    pub row: &'static Row,
+    pub row: &'static TreeRow,
     /// The statistics of the supervisor itself.
     pub own: Arc<Stats>,
     pub shared: Arc<Shared>,
@@ -44,7 +44,7 @@ pub(super) struct Child {
     pub(super) spec: ChildSpec,
     pub(super) cell: Option<ActorCell>,
     /// The ends of the child; `None` before the first. Boxed, because a supervisor may have 100,000 children.
-    history: Option<Box<restart::History>>,
+    history: Option<Box<restart::RestartHistory>>,
 }
 
 impl Child {

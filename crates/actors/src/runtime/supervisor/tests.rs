@@ -159,7 +159,7 @@ impl Actor for Worker {
 
 const PATIENT: Intensity = Intensity { restarts: 1000, period: Duration::from_secs(60) };
 
-fn permanent() -> &'static Row {
+fn permanent() -> &'static TreeRow {
     row(LEAF)
 }
 
@@ -227,7 +227,7 @@ async fn a_child_that_hangs_is_killed_at_its_deadline_and_the_others_still_stop(
 
 #[tokio::test(start_paused = true)]
 async fn a_child_that_waits_for_its_restart_needs_no_time_to_stop() {
-    let slow = row(Row { backoff: Backoff { base: Duration::from_secs(9), cap: Duration::from_secs(9) }, ..LEAF });
+    let slow = row(TreeRow { backoff: Backoff { base: Duration::from_secs(9), cap: Duration::from_secs(9) }, ..LEAF });
     let (log, a) = (Log::capture(), at("a"));
     let mut stage = Stage::new();
     stage.actor(slow, &a, Worker::default());
@@ -270,7 +270,7 @@ async fn each_policy_decides_for_itself() {
             let a = at("a");
             let mut stage = Stage::new();
             let (roster, recovered) = (Arc::clone(&stage.roster), Arc::clone(&stage.recovered));
-            stage.actor(row(Row { restart, ..LEAF }), &a, Worker::default());
+            stage.actor(row(TreeRow { restart, ..LEAF }), &a, Worker::default());
             let _tree = stage.go().await;
             a.cast(message).unwrap();
             settle().await;
@@ -289,7 +289,7 @@ async fn a_start_that_fails_is_tried_again_and_recovery_is_told_when_it_worked()
     let mut stage = Stage::new();
     let recovered = Arc::clone(&stage.recovered);
     let worker = Worker { broken_starts: AtomicUsize::new(3), ..Worker::default() };
-    let slow = row(Row { backoff: Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(1) }, ..LEAF });
+    let slow = row(TreeRow { backoff: Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(1) }, ..LEAF });
     stage.actor(slow, &a, worker);
     let _tree = stage.go().await;
     assert_eq!(state(&a), LifeState::Restarting);
@@ -305,7 +305,7 @@ async fn a_start_that_fails_is_tried_again_and_recovery_is_told_when_it_worked()
 async fn backoff_doubles_to_its_cap_with_the_dice_in_full() {
     let a = at("a");
     let mut stage = Stage::new();
-    let slow = row(Row { backoff: Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(10) }, ..LEAF });
+    let slow = row(TreeRow { backoff: Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(10) }, ..LEAF });
     stage.actor(slow, &a, Worker::default());
     let _tree = stage.go().await;
     for expected in [1, 2, 4, 5, 5] {
@@ -338,7 +338,7 @@ async fn a_handle_refuses_while_its_actor_waits_for_the_restart_and_serves_after
     let a: Handle<Do> = at("a");
     assert!(is_down(&a), "before the first start");
     let mut stage = Stage::new();
-    let slow = row(Row { backoff: Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(2) }, ..LEAF });
+    let slow = row(TreeRow { backoff: Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(2) }, ..LEAF });
     stage.actor(slow, &a, Worker::default());
     let _tree = stage.go().await;
     a.cast(Do::Fail("no")).unwrap();
@@ -467,7 +467,7 @@ async fn each_step_of_a_life_is_one_line_with_the_path() {
 async fn an_ordinary_end_is_no_failure() {
     let (log, a) = (Log::capture(), at("a"));
     let mut stage = Stage::new();
-    stage.actor(row(Row { kind: ActorKind::Ops, restart: Restart::Transient, ..LEAF }), &a, Worker::default());
+    stage.actor(row(TreeRow { kind: ActorKind::Ops, restart: Restart::Transient, ..LEAF }), &a, Worker::default());
     let _tree = stage.go().await;
     a.cast(Do::Leave).unwrap();
     settle().await;

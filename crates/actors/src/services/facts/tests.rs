@@ -59,7 +59,7 @@ async fn what_is_over_is_not_found_and_makes_room() {
         keeper.remember(&asked("7", 0), text).await.unwrap();
     }
     tokio::time::advance(BOUNDS.ttl + Duration::from_secs(1)).await;
-    assert_eq!(keeper.search(&asked("7", 1), "").await, Ok(Found::default()));
+    assert_eq!(keeper.search(&asked("7", 1), "").await, Ok(FactMatches::default()));
     let now = clock.now().0 - BEGINNING.0;
     keeper.remember(&asked("7", now), "four").await.unwrap();
     // Expired facts can still be counted, for one step.
@@ -126,7 +126,7 @@ async fn a_fact_goes_with_the_message_that_told_it_last() {
     keeper.deleted(&turn_id("1").trigger()).await;
     assert_eq!(texts(&keeper, &asked("7", 4)).await, ["two"], "it was told again later");
     keeper.deleted(&turn_id("2").trigger()).await;
-    assert_eq!(keeper.search(&asked("7", 4), "").await, Ok(Found::default()));
+    assert_eq!(keeper.search(&asked("7", 4), "").await, Ok(FactMatches::default()));
     let left: Vec<String> = store.entries.lock().keys().cloned().collect();
     assert!(left.iter().all(|key| key.starts_with("staffai:facts_told:")), "{left:?}");
 }

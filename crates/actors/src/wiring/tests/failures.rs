@@ -169,12 +169,12 @@ impl Outside {
 }
 
 /// Returns the names of this row and of all rows below it.
-fn names(row: &'static Row) -> Vec<String> {
+fn names(row: &'static TreeRow) -> Vec<String> {
     [row.name.to_string()].into_iter().chain(row.children.iter().flat_map(names)).collect()
 }
 
 /// Returns every actor except the root, with its row, while a question is being answered.
-async fn every_actor() -> Vec<(&'static Row, String)> {
+async fn every_actor() -> Vec<(&'static TreeRow, String)> {
     let outside = Outside::asked();
     let mut world = life(&outside, Arc::new(NoFaults)).await;
     world.models.takes(Duration::from_secs(10));
@@ -189,7 +189,7 @@ async fn every_actor() -> Vec<(&'static Row, String)> {
 
 /// Breaks the actor at this path once. Returns the number of failures, which is zero if the actor is idle at that
 /// moment.
-async fn breaks_once(row: &'static Row, path: &str, fault: Fault, moment: Moment) -> usize {
+async fn breaks_once(row: &'static TreeRow, path: &str, fault: Fault, moment: Moment) -> usize {
     let told = format!("{path} {fault:?} {moment:?}");
     let (log, outside, breaks) = (Log::capture(), Outside::asked(), Breaks::new(path, fault));
     if let Moment::Start = moment {

@@ -226,7 +226,7 @@ fn reacted() -> GatewayMsg {
     GatewayMsg::Received(Box::new(Incoming::Reacted(place("9"))), us(), Receipt::new(|_| {}))
 }
 
-fn kinds(row: &'static Row) -> Vec<ActorKind> {
+fn kinds(row: &'static TreeRow) -> Vec<ActorKind> {
     std::iter::once(row.kind).chain(row.children.iter().flat_map(kinds)).collect()
 }
 

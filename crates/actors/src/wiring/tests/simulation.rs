@@ -94,7 +94,8 @@ impl Story {
             if connection.session.is_some() {
                 let _ = connection.events.send(StreamEvent::Resumed);
             } else {
-                let session = Session { id: "s".into(), sequence: known, resume_url: None, service: None, total: 1 };
+                let session =
+                    GatewaySession { id: "s".into(), sequence: known, resume_url: None, service: None, total: 1 };
                 let _ = connection.events.send(StreamEvent::Ready(session));
                 self.told.push(Told::Places);
             }

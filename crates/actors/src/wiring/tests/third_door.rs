@@ -49,7 +49,7 @@ pub(super) fn record(club: &Arc<Club>) -> DoorRecord {
 /// Returns the operator's rules: plain text, no memory.
 pub(super) fn rules() -> DoorRules {
     let policy = Policy { reply: ReplyContract::Plain, history: HistoryScope::Nothing, ..Policy::default() };
-    let triage = triage::Rules { direct_messages: true, policy, ..triage::Rules::default() };
+    let triage = triage::TriageRules { direct_messages: true, policy, ..triage::TriageRules::default() };
     DoorRules { triage, limits: LimitScope::Base }
 }
 

@@ -5,7 +5,7 @@ use crate::completion::WrittenJson;
 use crate::model::ToolMode;
 use crate::tool::access::Access;
 use crate::tool::catalogue::{Catalogue, Offer};
-use crate::tool::round::Allowance;
+use crate::tool::round::CallAllowance;
 use crate::tool::selection::Index;
 use crate::tool::testing::tool;
 use crate::tool::turn_tools::Available;
@@ -60,7 +60,7 @@ fn tools_that(built_in_always: bool, rounds: u32, calls: u32) -> Option<TurnTool
         built_in_always,
         prompt_bytes: 64 * 1024,
     };
-    TurnTools::new(available, Allowance::new(rounds, calls), "hi")
+    TurnTools::new(available, CallAllowance::new(rounds, calls), "hi")
 }
 
 /// Returns a transcript: instructions, two stored messages, context of the question, and the question.
@@ -133,7 +133,7 @@ fn tell(transcript: Transcript, tools: Option<TurnTools>, takes: Takes, what: Ve
                     Planned::Answer(_, problem) => problem.to_string(),
                     Planned::Told(_, text) => text.clone(),
                 };
-                Event::Ran(planned.iter().map(|planned| Told::text(told(planned))).collect())
+                Event::Ran(planned.iter().map(|planned| ShownResult::text(told(planned))).collect())
             }
             Step::Finish(_) | Step::GiveUp(_) => break,
         };
@@ -249,7 +249,7 @@ fn a_request_after_a_round_is_the_expense_of_tools_as_a_whole() {
     let of_tools = request.share(asked.tool_bytes, 1_000, false);
     assert!(of_tools > 0 && of_tools < 1_000, "{of_tools}");
     let Step::RunTools(planned) = dialogue.next(Event::Completed(wants(&[ROLL]), asked)) else { panic!("no round") };
-    dialogue.next(Event::Ran(planned.iter().map(|_| Told::text("8".to_owned())).collect()));
+    dialogue.next(Event::Ran(planned.iter().map(|_| ShownResult::text("8".to_owned())).collect()));
     let (request, asked) = dialogue.request(&row, true, None);
     assert_eq!(request.share(asked.tool_bytes, 1_000, false), 1_000);
 }
@@ -339,7 +339,7 @@ fn a_row_without_tools_is_asked_as_ever() {
     let (request, asked) = dialogue.request(&row_that(Takes::Before), false, None);
     assert_eq!(
         (request, asked.offered),
-        (requests[0].clone(), Offered::Nothing),
+        (requests[0].clone(), ToolOffer::Nothing),
         "nor is one whose provider refused them"
     );
 }
@@ -376,7 +376,7 @@ fn long_results_give_way_when_there_is_no_room_for_them() {
     dialogue.next(Event::Begin);
     let (_, asked) = dialogue.request(&row_that(Takes::Together), true, None);
     assert!(matches!(dialogue.next(Event::Completed(wants(&[ROLL]), asked)), Step::RunTools(_)));
-    let mut step = dialogue.next(Event::Ran(vec![Told::text("x".repeat(50_000))]));
+    let mut step = dialogue.next(Event::Ran(vec![ShownResult::text("x".repeat(50_000))]));
     let mut sizes = Vec::new();
     while step == Step::AskModel {
         let (request, _) = dialogue.request(&row_that(Takes::Together), true, None);

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::ids::Door;
 use crate::limits::member_windows::MemberWindows;
-use crate::limits::{Decision, FullAccount, Member, Request, Step};
+use crate::limits::{Decision, FullAccount, LimitStep, Member, Request};
 
 const WINDOW: u64 = 1_000;
 const LEASE: Duration = Duration::from_millis(300);
@@ -79,13 +79,13 @@ impl Oracle {
     }
 }
 
-fn request(step: Step, shares: Vec<Share>) -> Request {
+fn request(step: LimitStep, shares: Vec<Share>) -> Request {
     Request::of_shares(shares, step)
 }
 
-fn ask(number: u32, exempt: bool) -> Step {
+fn ask(number: u32, exempt: bool) -> LimitStep {
     let limits = Limits { messages: 0, tokens: 0 };
-    Step::Reserve(Reservation { turn: turn(number), tokens: 0, lease: LEASE, limits, exempt })
+    LimitStep::Reserve(Reservation { turn: turn(number), tokens: 0, lease: LEASE, limits, exempt })
 }
 
 /// One random step: the operation, the turn, the accounts, an amount, and the elapsed time.
@@ -121,11 +121,11 @@ fn story(steps: &[Told]) {
                 }
             }
             5 | 6 => {
-                book.decide(at, &request(Step::Settle(turn(*number), None), shares.clone()));
+                book.decide(at, &request(LimitStep::Settle(turn(*number), None), shares.clone()));
                 oracle.end(now, *number, &shares, false);
             }
             _ => {
-                book.decide(at, &request(Step::Cancel(turn(*number)), shares.clone()));
+                book.decide(at, &request(LimitStep::Cancel(turn(*number)), shares.clone()));
                 oracle.end(now, *number, &shares, true);
             }
         }
@@ -137,7 +137,7 @@ fn story(steps: &[Told]) {
 
 /// Builds a read, which requires a member; this one has used nothing.
 fn read(shares: Vec<Share>) -> Request {
-    let step = Step::Read(Limits { messages: 1, tokens: 1 });
+    let step = LimitStep::Read(Limits { messages: 1, tokens: 1 });
     Request { shares, ..Request::of_member(Member::new("5:7"), Duration::from_secs(1), step) }
 }
 
@@ -163,7 +163,7 @@ proptest! {
         let (mut log, mut all, mut now) = (WindowLog::default(), Vec::new(), 1_000_000);
         for (number, (amount, passes)) in (0..).zip(&turns) {
             now += passes;
-            let Step::Reserve(asked) = ask(number, false) else { unreachable!() };
+            let LimitStep::Reserve(asked) = ask(number, false) else { unreachable!() };
             log.reserve_share(Timestamp(now), &share(*amount), &asked);
             log.settle_share(Timestamp(now), &share(*amount), &turn(number));
             all.push((now, *amount));
@@ -186,7 +186,8 @@ fn the_members_own_window_is_told_first_and_nothing_is_written_when_an_account_r
     let ask = |number, messages, limit| {
         let limits = Limits { messages, tokens: 100 };
         let reservation = Reservation { turn: turn(number), tokens: 5, lease: LEASE, limits, exempt: false };
-        let of_member = Request::of_member(Member::new("5:7"), Duration::from_secs(60), Step::Reserve(reservation));
+        let of_member =
+            Request::of_member(Member::new("5:7"), Duration::from_secs(60), LimitStep::Reserve(reservation));
         Request { shares: vec![share(limit)], ..of_member }
     };
     let (mut book, now) = (MemberWindows::default(), Timestamp(1_000_000));

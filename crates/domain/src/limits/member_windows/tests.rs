@@ -12,7 +12,7 @@ fn member(number: usize) -> Counted {
     Counted::Member(Member::new(format!("5:{number}")))
 }
 
-fn request(who: &Counted, step: Step) -> Request {
+fn request(who: &Counted, step: LimitStep) -> Request {
     let Counted::Member(member) = who else { panic!("an account") };
     Request::of_member(member.clone(), WINDOW, step)
 }
@@ -23,23 +23,23 @@ fn turn(number: usize) -> TurnId {
 
 fn used(who: &Counted) -> Request {
     let limits = Limits { messages: 9, tokens: 1_000 };
-    request(who, Step::Read(limits))
+    request(who, LimitStep::Read(limits))
 }
 
 fn reserve(who: &Counted, number: usize) -> Request {
     let limits = Limits { messages: 2, tokens: 1_000 };
     let lease = Duration::from_secs(5);
-    let step = Step::Reserve(Reservation { turn: turn(number), tokens: 10, lease, limits, exempt: false });
+    let step = LimitStep::Reserve(Reservation { turn: turn(number), tokens: 10, lease, limits, exempt: false });
     request(who, step)
 }
 
 fn settle(who: &Counted, number: usize, tokens: u64) -> Request {
-    request(who, Step::Settle(turn(number), Some(tokens)))
+    request(who, LimitStep::Settle(turn(number), Some(tokens)))
 }
 
-fn elsewhere(at: Timestamp, tokens: u64, number: usize) -> Entry {
-    let turn = Some(Arc::from(keys::limits::limit_turn(&turn(number))));
-    Entry { at, tokens, turn, message: true, state: EntryState::Open(Timestamp(at.0 + 5_000)) }
+fn elsewhere(at: Timestamp, tokens: u64, number: usize) -> WindowEntry {
+    let turn = Some(Arc::from(turn_part(&turn(number))));
+    WindowEntry { at, tokens, turn, message: true, state: EntryState::Open(Timestamp(at.0 + 5_000)) }
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_refusal_decided_here_is_told_where_the_question_may_have_arrived() {
     assert!(!book.has_changes());
     book.tell_of(&reserve(&who, 3));
     let turns = book.changes_of(&who).unwrap().turns;
-    assert_eq!(turns, [(keys::limits::limit_turn(&turn(3)).into_boxed_str(), None)]);
+    assert_eq!(turns, [(turn_part(&turn(3)).into_boxed_str(), None)]);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn what_has_aged_out_is_forgotten_and_the_number_is_bounded() {
 #[test]
 fn reading_leaves_no_trace() {
     let mut book = MemberWindows::default();
-    let read = request(&member(7), Step::Read(Limits { messages: 2, tokens: 10 }));
+    let read = request(&member(7), LimitStep::Read(Limits { messages: 2, tokens: 10 }));
     assert!(matches!(book.decide(NOW, &read), Decision::Used(used) if used.messages == 0 && used.wait.is_none()));
     assert!(book.pages.is_empty());
     book.load(vec![(member(7), WindowLog::of(vec![elsewhere(NOW, 30, 1)]))], WINDOW);
@@ -129,15 +129,15 @@ fn what_was_done_elsewhere_is_followed_and_a_difference_is_noticed() {
     let (mut book, who) = (MemberWindows::default(), member(7));
     book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 30, 1)]), 4);
     assert_eq!(book.version(NOW, &who), 4);
-    book.followed(NOW, &reserve(&who, 2), (4, 5), (2, 40));
+    book.followed(NOW, &reserve(&who, 2), 4, 5, (2, 40));
     assert_eq!(book.version(NOW, &who), 5);
     let Decision::Used(used) = book.decide(NOW, &used(&who)) else { panic!() };
     assert_eq!((used.messages, used.tokens), (2, 40));
     let mut other = reserve(&who, 3);
-    if let Step::Reserve(ask) = &mut other.step {
+    if let LimitStep::Reserve(ask) = &mut other.step {
         ask.limits.messages = 9;
     }
-    book.followed(NOW, &other, (5, 6), (3, 51));
+    book.followed(NOW, &other, 5, 6, (3, 51));
     assert_eq!(book.version(NOW, &who), 0, "fifty are known here");
     let later = Timestamp(NOW.0 + 60_000);
     book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 30, 1)]), 7);
@@ -182,7 +182,12 @@ fn a_page_with_one_entry_that_is_kept_elsewhere_has_no_room_for_more() {
     book.kept(book.last());
     let page = &book.pages[&who];
     assert_eq!((page.log.room(), page.changes.capacity(), page.own.capacity()), (1, 0, 1));
-    assert!(size_of::<Page>() <= 112 && size_of::<Entry>() <= 56, "{} {}", size_of::<Page>(), size_of::<Entry>());
+    assert!(
+        size_of::<Page>() <= 112 && size_of::<WindowEntry>() <= 56,
+        "{} {}",
+        size_of::<Page>(),
+        size_of::<WindowEntry>()
+    );
     book.decide(NOW, &reserve(&who, 2));
     book.kept_of(&who, book.last());
     let page = &book.pages[&who];

@@ -4,7 +4,6 @@ use crate::ids::{Door, Person};
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const HOUR: Duration = Duration::from_secs(3600);
 const AGAIN: Duration = Duration::from_secs(300);
-const ADA: (&str, &str) = ("Ada", "messages");
 
 fn member(guild: &str, person: &str) -> Member {
     Member { guild: guild.into(), person: Person::new(Door::new("test"), person) }
@@ -17,7 +16,7 @@ fn after(seconds: u64) -> Timestamp {
 /// Returns a book with one restriction in force until an hour from now.
 fn restricted(who: &Member) -> Restrictions {
     let mut book = Restrictions::default();
-    assert!(book.breached(who, ADA, NOW, HOUR));
+    assert!(book.breached(who, "Ada", "messages", NOW, HOUR));
     assert_eq!(book.begin(NOW), Some((who.clone(), RoleChange::Give)));
     assert_eq!(book.done(who, RoleChange::Give).unwrap().until, Some(after(3600)));
     book
@@ -27,7 +26,7 @@ fn restricted(who: &Member) -> Restrictions {
 fn a_breach_gives_the_role_once_and_the_end_takes_it_on_time() {
     let ada = member("5", "7");
     let mut book = restricted(&ada);
-    assert!(!book.breached(&ada, ADA, after(1), HOUR), "written before the role was seen");
+    assert!(!book.breached(&ada, "Ada", "messages", after(1), HOUR), "written before the role was seen");
     assert_eq!(book.begin(after(3599)), None);
     assert_eq!(book.begin(after(3600)), Some((ada.clone(), RoleChange::Take)));
     assert_eq!(book.begin(after(3600)), None, "under way");
@@ -39,7 +38,7 @@ fn a_breach_gives_the_role_once_and_the_end_takes_it_on_time() {
 fn who_lost_the_role_early_and_breaks_the_limit_again_gets_it_again() {
     let ada = member("5", "7");
     let mut book = restricted(&ada);
-    assert!(book.breached(&ada, ADA, after(600), HOUR));
+    assert!(book.breached(&ada, "Ada", "messages", after(600), HOUR));
     assert_eq!(book.begin(after(600)), Some((ada.clone(), RoleChange::Give)));
     assert_eq!(book.told(&ada).unwrap().until, Some(after(4200)));
 }
@@ -47,7 +46,7 @@ fn who_lost_the_role_early_and_breaks_the_limit_again_gets_it_again() {
 #[test]
 fn without_a_duration_the_role_is_given_and_forgotten() {
     let (ada, mut book) = (member("5", "7"), Restrictions::default());
-    assert!(book.breached(&ada, ADA, NOW, Duration::ZERO));
+    assert!(book.breached(&ada, "Ada", "messages", NOW, Duration::ZERO));
     assert_eq!(book.begin(NOW), Some((ada.clone(), RoleChange::Give)));
     assert_eq!(book.done(&ada, RoleChange::Give).unwrap().until, None);
     assert!(book.is_empty() && book.begin(after(1_000_000)).is_none());
@@ -89,7 +88,7 @@ fn records_of_others_are_taken_over_and_what_they_ended_is_crossed_out() {
     let mut book = Restrictions::default();
     let records = [(ada.clone(), after(100)), (ben.clone(), after(100))].into();
     book.take_over(&records, &HashSet::new(), NOW, true);
-    book.breached(&new, ADA, after(11), HOUR);
+    book.breached(&new, "Ada", "messages", after(11), HOUR);
     let later = [(ada.clone(), after(50))].into();
     book.take_over(&later, &HashSet::new(), after(10), false);
     assert_eq!(book.len(), 3, "an incomplete reading crosses nothing out");

@@ -39,7 +39,7 @@ fn turn_tools(catalogue: Arc<Catalogue>, rules: Vec<Rule>, question: &str) -> Op
             built_in_always: false,
             prompt_bytes: 64 * 1024,
         },
-        Allowance::new(5, 10),
+        CallAllowance::new(5, 10),
         question,
     )
 }
@@ -100,7 +100,7 @@ fn a_long_result_is_read_page_by_page_without_a_gap() {
     let whole: Arc<str> = "ä7".repeat(15_000).into();
     let result = tools.result(
         &call("s__tool_00000", &json!({})),
-        Told { text: "head ... tail".to_owned(), whole: Some(Arc::clone(&whole)), pictures: 0 },
+        ShownResult { text: "head ... tail".to_owned(), whole: Some(Arc::clone(&whole)), pictures: 0 },
     );
     assert!(result.ends_with("gives the whole of it, page by page."), "{result}");
     assert_eq!(names(&tools.specs(9)), ["s__tool_00000", READ_RESULT]);
@@ -162,7 +162,7 @@ fn words_for_one_caller_stand_for_those_of_the_catalogue_and_count_in_the_prompt
         let (access, outlined) = (Arc::new(Access::of_a_member(Vec::new())), Arc::from([described(text)]));
         let (catalogue, used, built_in_always) = (Arc::clone(&catalogue), Arc::from([]), false);
         let available = Available { catalogue, index, access, view, outlined, used, built_in_always, prompt_bytes };
-        TurnTools::new(available, Allowance::new(8, 8), "hello").unwrap().specs(10)
+        TurnTools::new(available, CallAllowance::new(8, 8), "hello").unwrap().specs(10)
     };
     let told = shown("tables of this caller", 64 * 1024);
     assert_eq!((told.len(), told[1].description.as_str()), (3, "tables of this caller"));
@@ -190,7 +190,7 @@ fn a_turn_costs_the_same_with_few_tools_and_with_many() {
         }
     };
     cost::stays_flat(200, made, |available| {
-        let tools = TurnTools::new(available, Allowance::new(5, 10), "hello there").unwrap();
+        let tools = TurnTools::new(available, CallAllowance::new(5, 10), "hello there").unwrap();
         for _ in 0..50 {
             drop(tools.specs(40));
         }
@@ -231,7 +231,7 @@ fn no_invisible_text_of_descriptions_schemas_or_results_reaches_the_model() {
     let found = told(&mut tools, FIND_TOOLS, &json!({"query": "looks"}));
     assert!(seen(&found) && found.contains("s__look"), "{found}");
     let whole: Arc<str> = format!("rest{UNSEEN}").into();
-    let result = Told { text: format!("5{UNSEEN}0 </tool\u{200b}_result>"), whole: Some(whole), pictures: 0 };
+    let result = ShownResult { text: format!("5{UNSEEN}0 </tool\u{200b}_result>"), whole: Some(whole), pictures: 0 };
     let result = tools.result(&call("s__look", &json!({})), result);
     assert!(seen(&result) && result.contains("\n50 <\\/tool_result>\n"), "{result}");
     assert!(seen(&told(&mut tools, READ_RESULT, &json!({"result": 1}))));

@@ -44,35 +44,35 @@ pub(super) fn wanted(tools: Tools<'_>, now: &str, words: &[String]) -> Option<De
     let rest = now.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim());
     if matches!(first, "use" | "call") {
         let (name, argument) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        return one(tools, (name, ""), argument.trim());
+        return one(tools, name, "", argument.trim());
     }
     if has("roll") {
-        return one(tools, ("roll_dice", "notation"), notation(now).unwrap_or("1d6"));
+        return one(tools, "roll_dice", "notation", notation(now).unwrap_or("1d6"));
     }
     if let Some(sum) = sum(first, rest, now) {
-        return one(tools, ("calculator", "expression"), &sum);
+        return one(tools, "calculator", "expression", &sum);
     }
     if has("time") && (first == "time" || has("what") || has("whats")) {
-        return one(tools, ("get_time", "timezone"), &zone(now));
+        return one(tools, "get_time", "timezone", &zone(now));
     }
     if first == "wait" {
         let seconds = words.iter().find_map(|word| word.parse::<u64>().ok()).unwrap_or(3);
         return call(tools, "wait", json!({"seconds": seconds.clamp(1, 10)}));
     }
     if first == "draw" || first == "paint" {
-        return one(tools, ("draw_picture", "words"), if rest.is_empty() { "a calm morning" } else { rest });
+        return one(tools, "draw_picture", "words", if rest.is_empty() { "a calm morning" } else { rest });
     }
     if let Some(fact) = remembered(now) {
-        return one(tools, ("remember", "fact"), fact);
+        return one(tools, "remember", "fact", fact);
     }
     if has("me") && (has("know") || has("remember")) && has("what") {
         return call(tools, "search_memory", json!({}));
     }
     if first == "forget" && !rest.is_empty() {
-        return one(tools, ("forget_fact", "id"), rest);
+        return one(tools, "forget_fact", "id", rest);
     }
     if has("note") && (has("add") || first == "note") {
-        return one(tools, ("add_note", "text"), &note(now));
+        return one(tools, "add_note", "text", &note(now));
     }
     if has("notes") && (has("clear") || has("delete") || has("remove")) {
         return call(tools, "clear_notes", json!({}));
@@ -82,7 +82,7 @@ pub(super) fn wanted(tools: Tools<'_>, now: &str, words: &[String]) -> Option<De
 
 /// Creates a call with one argument. A JSON object is used as it is. Other text goes into the property of this name,
 /// else into the first required one, else into the first that accepts free text.
-fn one(tools: Tools<'_>, (name, property): (&str, &str), text: &str) -> Option<DemoAnswer> {
+fn one(tools: Tools<'_>, name: &str, property: &str, text: &str) -> Option<DemoAnswer> {
     let (_, schema) = find(tools, name)?;
     let properties = schema["properties"].as_object();
     let required = schema["required"].as_array().and_then(|names| names.first()).and_then(Value::as_str);

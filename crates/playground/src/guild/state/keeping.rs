@@ -1,13 +1,13 @@
 //! Saves and restores the guilds over a restart of the service.
 
-use super::super::kept::{self, Kept};
+use super::super::kept::{self, SavedGuilds};
 use super::super::{Channel, ChannelKind, Member, Message};
 use super::State;
 
 impl State {
     /// Returns the data to keep over a restart of the service.
     #[must_use]
-    pub fn kept(&self) -> Kept {
+    pub fn kept(&self) -> SavedGuilds {
         let opened = |channel: &&Channel| channel.kind != ChannelKind::Text;
         let channels: Vec<Channel> = self.channels().filter(opened).cloned().collect();
         let newest = |channel: &Channel| {
@@ -30,12 +30,12 @@ impl State {
             people.map(|member| (guild.id, member.clone()))
         });
         let (roles, people) = (roles.collect(), people.collect());
-        Kept { version: kept::VERSION, channels, roles, people, messages, files }
+        SavedGuilds { version: kept::VERSION, channels, roles, people, messages, files }
     }
 
     /// Restores opened channels, members' roles, messages and files. Data of guilds or channels that no longer exist is
     /// ignored.
-    pub fn restore(&mut self, kept: Kept) {
+    pub fn restore(&mut self, kept: SavedGuilds) {
         for channel in kept.channels {
             match channel.guild {
                 None => self.direct.push(channel),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::Refusal;
+use super::OllamaFailure;
 use crate::model_api::failure::Failure;
 use crate::model_api::openai::embeddings::{held, named, within};
 use crate::model_api::{ModelApi, body};
@@ -63,7 +63,7 @@ pub(super) async fn embed(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Refusal> {
+) -> Result<Response, OllamaFailure> {
     let begun = Instant::now();
     let (request, mut room) = body::read::<EmbedRequest>(&api.room, &caller, &headers, body).await?;
     let texts = match request.input {
@@ -113,7 +113,7 @@ pub(super) async fn embed_one(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Refusal> {
+) -> Result<Response, OllamaFailure> {
     let (request, _room) = body::read::<EmbedOneRequest>(&api.room, &caller, &headers, body).await?;
     let (made, _) = vectors(&api, &caller, request.model.as_deref(), vec![request.prompt], None).await?;
     Ok(Json(json!({"embedding": made.vectors.first()})).into_response())

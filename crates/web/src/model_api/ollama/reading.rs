@@ -10,7 +10,7 @@ use crate::model_api::ignored::Ignored;
 use crate::model_api::openai::reading::{MESSAGES_MAX, ONLY_USERS, STOPS_MAX, WireTool, json_object, tools};
 use crate::model_api::pictures::{self, WirePicture};
 use domain::completion::{AnswerForm, Role, Sampling, ToolCall};
-use domain::given::{Conversation, Message};
+use domain::given::{GivenConversation, Message};
 
 /// Parameters that are ignored and do not change the answer.
 const WITHOUT_EFFECT: [&str; 3] = ["keep_alive", "shift", "truncate"];
@@ -29,9 +29,9 @@ pub(super) enum Style {
 
 /// A parsed request.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct OllamaRequest {
     /// `None` if the request only checks that the model is available.
-    pub conversation: Option<Conversation>,
+    pub conversation: Option<GivenConversation>,
     pub style: Style,
     pub model: Option<String>,
     /// True if the answer is streamed.
@@ -147,7 +147,7 @@ impl ChatRequest {
     ///
     /// # Errors
     /// The invalid field and its problem.
-    pub fn read(self) -> Result<Asked, Failure> {
+    pub fn read(self) -> Result<OllamaRequest, Failure> {
         if self.messages.len() > MESSAGES_MAX {
             return Err(Failure::bad("messages", format!("send at most {MESSAGES_MAX} messages")));
         }
@@ -161,9 +161,9 @@ impl ChatRequest {
         let stream = self.how.stream.unwrap_or(true);
         let (form, sampling) = self.how.read(&mut ignored)?;
         let asks = !messages.is_empty();
-        let conversation = Conversation { messages, tools, form, sampling, ..Conversation::default() };
+        let conversation = GivenConversation { messages, tools, form, sampling, ..GivenConversation::default() };
         let (conversation, model) = (asks.then_some(conversation), self.model);
-        Ok(Asked { conversation, style: Style::Chat, model, stream, ignored })
+        Ok(OllamaRequest { conversation, style: Style::Chat, model, stream, ignored })
     }
 }
 
@@ -172,7 +172,7 @@ impl GenerateRequest {
     ///
     /// # Errors
     /// The invalid field and its problem.
-    pub fn read(self) -> Result<Asked, Failure> {
+    pub fn read(self) -> Result<OllamaRequest, Failure> {
         if !self.suffix.is_empty() {
             return Err(Failure::bad("suffix", "filling in text before a suffix is not supported; leave it out"));
         }
@@ -184,9 +184,9 @@ impl GenerateRequest {
         let stream = self.how.stream.unwrap_or(true);
         let mut ignored = Ignored::default();
         let (form, sampling) = self.how.read(&mut ignored)?;
-        let conversation = Conversation { messages, form, sampling, ..Conversation::default() };
+        let conversation = GivenConversation { messages, form, sampling, ..GivenConversation::default() };
         let conversation = asks.then_some(conversation);
-        Ok(Asked { conversation, style: Style::Generate, model: self.model, stream, ignored })
+        Ok(OllamaRequest { conversation, style: Style::Generate, model: self.model, stream, ignored })
     }
 }
 
@@ -274,7 +274,7 @@ mod tests {
             "format": "json",
         }))
         .unwrap();
-        let Asked { conversation, model, stream, ignored, .. } = request.read().unwrap();
+        let OllamaRequest { conversation, model, stream, ignored, .. } = request.read().unwrap();
         assert_eq!(ignored.names(), ["think", "seed"]);
         let conversation = conversation.unwrap();
         assert!(stream, "a stream unless it is refused");

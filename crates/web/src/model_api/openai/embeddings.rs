@@ -14,9 +14,9 @@ use base64::engine::general_purpose::STANDARD;
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
 
-use super::Refusal;
+use super::OpenAiFailure;
 use crate::model_api::failure::Failure;
-use crate::model_api::room::Taken;
+use crate::model_api::room::RoomReservation;
 use crate::model_api::{LATEST, ModelApi, OWN_MODEL, body};
 use domain::api_key::Caller;
 use domain::embedding::{EmbeddingRequest, Embeddings, Inputs};
@@ -120,7 +120,7 @@ async fn embed(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Refusal> {
+) -> Result<Response, OpenAiFailure> {
     let (request, mut room) = body::read::<EmbeddingsBody>(&api.room, &caller, &headers, body).await?;
     let EmbeddingsBody { model, input, encoding_format, dimensions } = request;
     ModelApi::opens(&caller)?;
@@ -135,7 +135,7 @@ async fn embed(
 }
 
 /// Returns a body that holds its memory reservation until all of it is sent.
-pub(in crate::model_api) fn held(text: Bytes, room: Taken) -> Body {
+pub(in crate::model_api) fn held(text: Bytes, room: RoomReservation) -> Body {
     Body::from_stream(stream::unfold((text, room), |(mut left, room)| async {
         let piece = left.split_to(left.len().min(PIECE));
         (!piece.is_empty()).then_some((Ok::<_, Infallible>(piece), (left, room)))

@@ -10,7 +10,7 @@ use crate::model_api::failure::Failure;
 use crate::model_api::ignored::Ignored;
 use crate::model_api::pictures::{self, WirePicture};
 use domain::completion::{AnswerForm, Picture, Role, Sampling, ToolCall, ToolChoice, ToolSpec, WrittenJson};
-use domain::given::{Conversation, Message};
+use domain::given::{GivenConversation, Message};
 
 /// Maximum number of messages of a conversation.
 pub(in crate::model_api) const MESSAGES_MAX: usize = 1_000;
@@ -161,8 +161,8 @@ pub(super) struct WireSchema {
 
 /// A parsed request.
 #[derive(Debug)]
-pub(super) struct Asked {
-    pub conversation: Conversation,
+pub(super) struct OpenAiRequest {
+    pub conversation: GivenConversation,
     /// True if the answer is streamed.
     pub stream: bool,
     /// True if the stream ends with the usage.
@@ -176,7 +176,7 @@ impl ChatRequest {
     ///
     /// # Errors
     /// The invalid field and its problem.
-    pub fn read(self) -> Result<Asked, Failure> {
+    pub fn read(self) -> Result<OpenAiRequest, Failure> {
         if self.n.is_some_and(|n| n != 1) {
             return Err(Failure::bad("n", "only one answer is given; leave it out or send 1"));
         }
@@ -202,15 +202,15 @@ impl ChatRequest {
         let sampling = sampling(self.temperature, self.top_p, max_tokens, "max_tokens")?;
         let (tools, choice) = tools(self.tools.unwrap_or_default(), self.tool_choice.as_ref(), &mut ignored)?;
         let form = self.response_format.map_or(Ok(None), WireForm::read)?;
-        Ok(Asked {
-            conversation: Conversation {
+        Ok(OpenAiRequest {
+            conversation: GivenConversation {
                 messages,
                 tools,
                 choice,
                 form,
                 sampling: Sampling { stop, ..sampling },
                 model: self.model,
-                ..Conversation::default()
+                ..GivenConversation::default()
             },
             stream: self.stream.unwrap_or(false),
             usage: self.stream_options.is_some_and(|options| options.include_usage),
@@ -459,11 +459,11 @@ pub(in crate::model_api) fn json_object() -> AnswerForm {
 mod tests {
     use super::*;
 
-    fn read(body: Value) -> Result<Asked, Failure> {
+    fn read(body: Value) -> Result<OpenAiRequest, Failure> {
         serde_json::from_value::<ChatRequest>(body).unwrap().read()
     }
 
-    fn with(key: &str, value: Value) -> Result<Asked, Failure> {
+    fn with(key: &str, value: Value) -> Result<OpenAiRequest, Failure> {
         let mut body = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]});
         body[key] = value;
         read(body)
@@ -484,7 +484,7 @@ mod tests {
             "stream": true, "stream_options": {"include_usage": true}, "seed": 7, "logprobs": false,
             "stop": "END", "temperature": 0.5, "max_tokens": 9, "user": "someone",
         }));
-        let Asked { conversation, stream, usage, ignored } = asked.unwrap();
+        let OpenAiRequest { conversation, stream, usage, ignored } = asked.unwrap();
         assert!(stream && usage && conversation.has_instructions());
         assert_eq!(ignored.names(), ["seed"]);
         assert_eq!((conversation.question(), conversation.messages[2].calls.len()), ("look\nthere", 1));
@@ -507,7 +507,7 @@ mod tests {
                 {"type": "image_url", "image_url": {"url": GIF}},
             ]}]),
         );
-        let Asked { conversation, ignored, .. } = asked.unwrap();
+        let OpenAiRequest { conversation, ignored, .. } = asked.unwrap();
         assert_eq!((conversation.question(), conversation.pictures().count()), ("which?", 2));
         assert_eq!(ignored.names(), ["image_url.detail"]);
     }
@@ -524,14 +524,14 @@ mod tests {
             }))
             .unwrap()
         };
-        let Asked { conversation, ignored, .. } = request(Value::Null);
+        let OpenAiRequest { conversation, ignored, .. } = request(Value::Null);
         let named = ["functions", "parallel_tool_calls", "messages.name", "tools.strict", "tools of type web_search"];
         assert_eq!(ignored.names(), [&named[..], &["tools of type namespace"]].concat());
         assert_eq!(conversation.tools.len(), 2);
         let listed = json!([{"type": "function", "function": {"name": "hear"}}]);
         for (mode, wanted) in [("auto", ToolChoice::Auto), ("required", ToolChoice::Required)] {
             let choice = json!({"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": listed}});
-            let Asked { conversation, .. } = request(choice);
+            let OpenAiRequest { conversation, .. } = request(choice);
             let names: Vec<&str> = conversation.tools.iter().map(|tool| tool.name.as_str()).collect();
             assert_eq!((names, conversation.choice), (vec!["hear"], wanted));
         }

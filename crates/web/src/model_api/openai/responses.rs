@@ -20,20 +20,20 @@ use futures_util::stream::{self, Stream};
 use serde_json::{Number, Value};
 
 use self::near::Near;
-use self::reading::{Asked, CompactRequest, CreateRequest, Echo, Recalled};
+use self::reading::{CompactRequest, CreateRequest, Echo, Recalled, ResponseRequest};
 use self::writing::Writer;
 use super::reading::MESSAGES_MAX;
-use super::{KEEP_ALIVE, Refusal};
+use super::{KEEP_ALIVE, OpenAiFailure};
 use crate::model_api::asking::{Answered, Asking, Progress};
 use crate::model_api::failure::Failure;
 use crate::model_api::ignored::Ignored;
-use crate::model_api::kept::Kept;
+use crate::model_api::kept::StoredResponse;
 use crate::model_api::pictures::TEXT_MAX;
-use crate::model_api::room::Taken;
+use crate::model_api::room::RoomReservation;
 use crate::model_api::{ModelApi, body};
 use domain::api_key::Caller;
 use domain::completion::{Role, Sampling, ToolChoice, WrittenJson};
-use domain::given::{Conversation, Message};
+use domain::given::{GivenConversation, Message};
 use domain::model::Row;
 
 /// The providers' default temperature.
@@ -54,7 +54,7 @@ async fn create(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Refusal> {
+) -> Result<Response, OpenAiFailure> {
     let (request, mut room) = body::read_conversation::<CreateRequest>(&api.room, &caller, &headers, body).await?;
     let prepared = prepare(&api, &caller, request, &mut room, None).await?;
     let (stream, ignored) = (prepared.stream, prepared.ignored.clone());
@@ -73,7 +73,7 @@ async fn create(
 }
 
 struct Prepared {
-    conversation: Conversation,
+    conversation: GivenConversation,
     row: Row,
     echo: Echo,
     previous: Option<String>,
@@ -99,11 +99,11 @@ async fn prepare(
     api: &ModelApi,
     caller: &Caller,
     mut request: CreateRequest,
-    room: &mut Taken,
+    room: &mut RoomReservation,
     near: Option<&Near>,
 ) -> Result<Prepared, Failure> {
     room.grow(recall(api, &holder(caller), &mut request).await?).await?;
-    let Asked { mut conversation, previous, stream, store, mut ignored, mut echo } = request.read()?;
+    let ResponseRequest { mut conversation, previous, stream, store, mut ignored, mut echo } = request.read()?;
     let row = api.settle(caller, &mut conversation, stream, &mut ignored)?;
     echo.temperature = Some(temperature(&row, &conversation.sampling));
     let said = if store { conversation.messages.clone() } else { Vec::new() };
@@ -131,7 +131,7 @@ impl Prepared {
         Writer { id, created, model, echo, sequence: 0, text: String::new(), begun: false, clock }
     }
 
-    async fn begin(mut self, api: &Arc<ModelApi>, caller: &Caller, room: Taken) -> Result<Begun, Failure> {
+    async fn begin(mut self, api: &Arc<ModelApi>, caller: &Caller, room: RoomReservation) -> Result<Begun, Failure> {
         let asking = api.ask(caller, std::mem::take(&mut self.conversation), room).await?;
         let (holder, previous) = (holder(caller), self.previous.take());
         let said = std::mem::take(&mut self.said);
@@ -155,7 +155,7 @@ async fn compact(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Value>, OpenAiFailure> {
     let (mut request, mut room) = body::read_conversation::<CompactRequest>(&api.room, &caller, &headers, body).await?;
     let mut messages = request.messages()?;
     if let Some(previous) = &request.previous_response_id {
@@ -169,7 +169,7 @@ async fn compact(
     }
     messages.push(Message::new(Role::User, COMPACT));
     let choice = ToolChoice::None;
-    let mut conversation = Conversation { messages, choice, model: request.model, ..Conversation::default() };
+    let mut conversation = GivenConversation { messages, choice, model: request.model, ..GivenConversation::default() };
     api.settle(&caller, &mut conversation, false, &mut Ignored::default())?;
     let created = api.parts.clock.now().0 / 1_000;
     let mut asking = api.ask(&caller, conversation, room).await?;
@@ -184,7 +184,7 @@ async fn retrieve(
     State(api): State<Arc<ModelApi>>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Result<Json<WrittenJson>, Refusal> {
+) -> Result<Json<WrittenJson>, OpenAiFailure> {
     let kept = api.responses.get(&holder(&caller), &id).await;
     Ok(Json(kept.ok_or_else(|| api.responses.missing(id))?.response))
 }
@@ -193,7 +193,7 @@ async fn delete(
     State(api): State<Arc<ModelApi>>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Value>, OpenAiFailure> {
     if !api.responses.remove(&holder(&caller), &id).await {
         return Err(api.responses.missing(id).into());
     }
@@ -260,7 +260,7 @@ impl Shelf {
         let mut response = response.clone();
         // Clients send these with every request, and they would use up the quota of stored conversations.
         (response["instructions"], response["tools"]) = (Value::Null, Value::Array(Vec::new()));
-        let kept = Kept { previous, said, response: WrittenJson::new(&response) };
+        let kept = StoredResponse { previous, said, response: WrittenJson::new(&response) };
         api.responses.keep(&holder, &writer.id, &kept).await;
     }
 }

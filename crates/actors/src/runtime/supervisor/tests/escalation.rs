@@ -26,7 +26,7 @@ async fn failures_escalate_to_the_parent_which_starts_its_branch_anew() {
     let mut stage = Stage::new();
     let recovered = Arc::clone(&stage.recovered);
     let below = vec![ChildSpec::new(permanent(), &leaf, Worker::noting(&notes), Vec::new())];
-    let strict = row(Row { intensity: Intensity { restarts: 1, period: Duration::from_secs(60) }, ..LEAF });
+    let strict = row(TreeRow { intensity: Intensity { restarts: 1, period: Duration::from_secs(60) }, ..LEAF });
     stage.children.push(ChildSpec::new(strict, &branch, Worker::noting(&notes), below));
     let _tree = stage.go().await;
     notes.take();
@@ -47,7 +47,7 @@ async fn what_others_send_never_uses_up_the_intensity_and_backs_off_further() {
         let (log, a) = (Log::capture(), at("a"));
         let mut stage = Stage::new();
         let backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(5) };
-        stage.actor(row(Row { backoff, ..LEAF }), &a, Worker::default());
+        stage.actor(row(TreeRow { backoff, ..LEAF }), &a, Worker::default());
         let mut tree = stage.start(Intensity { restarts: 2, period: Duration::from_secs(60) }).await;
         let mut waited = Vec::new();
         for _ in 0..8 {

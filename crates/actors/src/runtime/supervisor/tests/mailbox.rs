@@ -6,7 +6,7 @@ use crate::tree::{Mailbox, Name, ROOT, Scope, WhenFull};
 /// Returns a worker with a mailbox of this capacity, and its notes. The watchdog kills it when it hangs.
 async fn bounded(capacity: usize, when_full: WhenFull) -> (Handle<Do>, Notes, crate::testing::Tree) {
     let mailbox = Mailbox { capacity, when_full };
-    let row = row(Row { name: Name::Fixed("a"), mailbox, on_hang: OnHang::Restart, ..LEAF });
+    let row = row(TreeRow { name: Name::Fixed("a"), mailbox, on_hang: OnHang::Restart, ..LEAF });
     let (a, notes) = (Handle::new(row, ROOT, Scope::One), Notes::default());
     let mut stage = Stage::new();
     stage.actor(row, &a, Worker::noting(&notes));

@@ -11,7 +11,7 @@ async fn one() -> (Handle<Do>, Arc<ports::testing::ScriptedFaults>, crate::testi
     let mut stage = Stage::new();
     stage.faults.take_orders();
     let faults = Arc::clone(&stage.faults);
-    stage.actor(row(Row { on_hang: OnHang::Restart, ..LEAF }), &a, Worker::default());
+    stage.actor(row(TreeRow { on_hang: OnHang::Restart, ..LEAF }), &a, Worker::default());
     (a, faults, stage.go().await)
 }
 

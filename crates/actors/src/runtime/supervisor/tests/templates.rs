@@ -40,7 +40,7 @@ async fn the_children_of_a_failed_actor_die_with_it_and_leave_the_roster() {
     let (log, notes, a) = (Log::capture(), Notes::default(), at("a"));
     let mut stage = Stage::new();
     let roster = Arc::clone(&stage.roster);
-    let slow = row(Row { backoff: Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(2) }, ..LEAF });
+    let slow = row(TreeRow { backoff: Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(2) }, ..LEAF });
     stage.actor(slow, &a, Worker::noting(&notes));
     let _tree = stage.go().await;
     let (x, spec) = dynamic("x", &notes);

@@ -7,7 +7,7 @@ async fn a_handler_that_hangs_is_logged_and_its_actor_restarted_where_the_row_sa
     for (on_hang, expected) in [(OnHang::Restart, LifeState::Running), (OnHang::Log, LifeState::Running)] {
         let (log, a) = (Log::capture(), at("a"));
         let mut stage = Stage::new();
-        stage.actor(row(Row { on_hang, ..LEAF }), &a, Worker::default());
+        stage.actor(row(TreeRow { on_hang, ..LEAF }), &a, Worker::default());
         let _tree = stage.go().await;
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert!(log.of("actor.hung").is_empty(), "an actor that waits for its next message does not hang");

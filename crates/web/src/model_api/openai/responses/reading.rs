@@ -14,7 +14,7 @@ use crate::model_api::openai::reading::{
     Content, FUNCTION, MESSAGES_MAX, ONLY_USERS, WireFunction, WireSchema, at_most, chosen, json_object, sampling,
 };
 use domain::completion::{AnswerForm, Role, ToolCall, ToolSpec};
-use domain::given::{Conversation, Message};
+use domain::given::{GivenConversation, Message};
 
 /// Maximum number of metadata entries, and maximum lengths of their names and values, in bytes.
 const METADATA_MAX: usize = 16;
@@ -135,9 +135,9 @@ struct Tool {
 
 /// A parsed request.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct ResponseRequest {
     /// The messages of this request, without its instructions.
-    pub conversation: Conversation,
+    pub conversation: GivenConversation,
     /// The response that it continues from.
     pub previous: Option<String>,
     /// True if the answer is streamed.
@@ -203,7 +203,7 @@ impl CreateRequest {
     ///
     /// # Errors
     /// The invalid field and its problem.
-    pub fn read(self) -> Result<Asked, Failure> {
+    pub fn read(self) -> Result<ResponseRequest, Failure> {
         for (name, why) in REFUSED {
             if self.others.get(name).is_some_and(asks) {
                 return Err(Failure::bad(name, why));
@@ -250,8 +250,16 @@ impl CreateRequest {
         };
         let (tools, choice) = chosen(functions, self.tool_choice.as_ref())?;
         let (form, model) = (format.read()?, self.model);
-        Ok(Asked {
-            conversation: Conversation { messages, tools, choice, form, sampling, model, ..Conversation::default() },
+        Ok(ResponseRequest {
+            conversation: GivenConversation {
+                messages,
+                tools,
+                choice,
+                form,
+                sampling,
+                model,
+                ..GivenConversation::default()
+            },
             previous: self.previous_response_id,
             stream: self.stream.unwrap_or(false),
             store: echo.store,
@@ -462,11 +470,11 @@ impl Format {
 mod tests {
     use super::*;
 
-    fn read(body: Value) -> Result<Asked, Failure> {
+    fn read(body: Value) -> Result<ResponseRequest, Failure> {
         serde_json::from_value::<CreateRequest>(body).unwrap().read()
     }
 
-    fn with(key: &str, value: Value) -> Result<Asked, Failure> {
+    fn with(key: &str, value: Value) -> Result<ResponseRequest, Failure> {
         let mut body = json!({"model": "m", "input": "hi"});
         body[key] = value;
         read(body)
@@ -515,7 +523,7 @@ mod tests {
             "tool_choice": {"type": "function", "name": "look"}, "max_output_tokens": 9, "metadata": {"a": "b"},
             "reasoning": {"effort": "low"}, "truncation": "disabled", "background": false,
         }));
-        let Asked { conversation, previous, stream, store, ignored, echo } = asked.unwrap();
+        let ResponseRequest { conversation, previous, stream, store, ignored, echo } = asked.unwrap();
         assert_eq!((previous.as_deref(), stream, store), (Some("resp_1"), true, false));
         assert_eq!(ignored.names(), ["reasoning", "text.verbosity", "tools of type web_search", "tools.strict"]);
         assert_eq!((conversation.tools.len(), conversation.sampling.max_tokens), (1, Some(9)));
@@ -538,7 +546,7 @@ mod tests {
         let url = "data:image/gif;base64,R0lGODlhAQABAAAAACw=";
         let part = json!({"type": "input_image", "image_url": url, "detail": "high"});
         let item = |role: &str| json!([{"role": role, "content": [{"type": "input_text", "text": "which?"}, part]}]);
-        let Asked { conversation, ignored, .. } = with("input", item("user")).unwrap();
+        let ResponseRequest { conversation, ignored, .. } = with("input", item("user")).unwrap();
         assert_eq!((conversation.question(), conversation.pictures().count()), ("which?", 1));
         assert_eq!(ignored.names(), ["image_url.detail"]);
         assert!(with("input", item("developer")).is_err());

@@ -24,9 +24,9 @@ use crate::model_api::ModelApi;
 use crate::model_api::asking::Progress;
 use crate::model_api::body::{BODY_MAX, kib, parsed};
 use crate::model_api::failure::Failure;
-use crate::model_api::openai::Refusal;
+use crate::model_api::openai::OpenAiFailure;
 use crate::model_api::openai::writing::error;
-use crate::model_api::room::Taken;
+use crate::model_api::room::RoomReservation;
 use crate::model_api::sockets::Open;
 use domain::api_key::Caller;
 
@@ -60,13 +60,13 @@ pub(super) async fn open(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
     let Ok(upgrade) = upgrade else {
-        let mut response = Refusal(Failure::NoMethod(uri.path().to_owned())).into_response();
+        let mut response = OpenAiFailure(Failure::NoMethod(uri.path().to_owned())).into_response();
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
         return response;
     };
     let place = match ModelApi::opens(&caller).and_then(|()| api.sockets.open(caller.name())) {
         Ok(place) => place,
-        Err(failure) => return Refusal(failure).into_response(),
+        Err(failure) => return OpenAiFailure(failure).into_response(),
     };
     // Cancelled at shutdown.
     let ended = ended.map(|Extension(ended)| ended).unwrap_or_default();
@@ -93,7 +93,7 @@ struct Session {
 struct Waiting {
     request: CreateRequest,
     stream_id: Option<String>,
-    room: Taken,
+    room: RoomReservation,
 }
 
 /// The connection is lost.

@@ -16,7 +16,7 @@ use tower::Service;
 use super::*;
 use crate::model_api::{Bounds, Parts};
 use domain::embedding::Embeddings;
-use domain::gate::{Click, Decision, Refusal as GateRefusal};
+use domain::gate::{ApprovalDecision, Click, ClickRefusal as GateRefusal};
 use domain::ids::{Person, Place};
 use domain::incoming::Incoming;
 use ports::testing::{FixedDice, ManualClock, MemoryStore, ScriptedModels};
@@ -37,7 +37,7 @@ impl Intake for Unasked {
         Err(NotAccepted)
     }
 
-    async fn decide(&self, _click: Click) -> Result<Decision, GateRefusal> {
+    async fn decide(&self, _click: Click) -> Result<ApprovalDecision, GateRefusal> {
         Err(GateRefusal::Unknown)
     }
 }
