@@ -4,6 +4,7 @@ use crate::app::assemble::Launch;
 use domain::ids::Door;
 use settings::Settings;
 use settings::address;
+use telemetry::events::PROGRAM_STARTED;
 
 /// The fields of that line.
 pub struct Begun {
@@ -25,7 +26,7 @@ impl Begun {
         let doors = doors.iter().map(Door::as_str).collect::<Vec<_>>().join(", ");
         let version = env!("CARGO_PKG_VERSION");
         tracing::info!(
-            event = "program.started",
+            event = PROGRAM_STARTED,
             version,
             configuration,
             model,

@@ -44,6 +44,7 @@ mod surroundings;
 
 use answer::{RestError, RestResponse};
 use counted::Fine;
+use telemetry::events::DISCORD_MESSAGE_DROPPED;
 
 /// The timeout of a whole request.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -299,7 +300,7 @@ fn posted(body: &[u8], me: UserId) -> Result<Vec<Posted>, PostError> {
             Ok(message) => messages.push(message),
             Err(error) => {
                 let reason = super::frame::reason(&error);
-                tracing::debug!(event = "discord.message_dropped", reason, "a message could not be read");
+                tracing::debug!(event = DISCORD_MESSAGE_DROPPED, reason, "a message could not be read");
             }
         }
     }
