@@ -41,6 +41,7 @@ use domain::ids::{MessageId, Person, Place, Timestamp, TurnId};
 use domain::incoming::{AuthorKind, Incoming, Posted};
 use domain::manners::Draw;
 use domain::notice;
+use domain::outgoing::Medium;
 use domain::pairs::Pairs;
 use domain::shed::Shed;
 use domain::triage::{self, Reason, Rules, TriageDecision};
@@ -349,9 +350,9 @@ impl Gateway {
     }
 
     fn admit(&self, state: &mut GatewayState, turn: Turn, answer: Option<Answer>, receipt: Receipt) {
-        // A message that a catch-up reads while the connection also delivers it arrives twice. Clients that subscribe
-        // to events repeat a request under the same id instead.
-        let copies = !self.events.streams(&turn.place.door);
+        // A message that a catch-up reads while the connection also delivers it arrives twice. Clients that wait for a
+        // reply repeat a request under the same id instead.
+        let copies = self.outboxes.medium(&turn.place.door) == Medium::Messages;
         if copies && state.shed.contains(&turn.id) {
             return ignore(Reason::Repeated, receipt);
         }

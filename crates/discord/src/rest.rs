@@ -21,7 +21,7 @@ use super::threads::Threads;
 use super::{Access, BadAccess, DOOR, TEXT_LIMIT, address, events, message};
 use domain::ids::{MessageId, Place};
 use domain::incoming::Posted;
-use domain::outgoing::{Capabilities, Piece};
+use domain::outgoing::{Capabilities, Medium, Piece};
 use domain::rejection::Rejection;
 use http_client::{HttpClient, Outgoing, Settings};
 use ports::{HistoryRange, PostError, PostReply, PostRequest, PostResult, Poster};
@@ -256,6 +256,7 @@ impl Poster for Rest {
             files: message::FILES_MAX,
             file_bytes: message::FILE_BYTES_MAX,
             buttons: message::BUTTONS_MAX,
+            medium: Medium::Messages,
         }
     }
 
