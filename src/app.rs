@@ -71,6 +71,7 @@ use actors::tree::TREE;
 use actors::wiring::{Drained, Tree};
 use ports::{Store, Vitals};
 use settings::edges::Threads;
+use telemetry::events::{DRAIN_FINISHED, DRAIN_STARTED, MEMORY_RELEASED};
 
 /// The timeout for the store to write its remaining data when the process ends.
 const STORE_WITHIN: Duration = Duration::from_secs(5);
@@ -429,13 +430,13 @@ impl App {
         let Self { tree, store, vitals, drain, .. } = self;
         let end = Deadlines { end: Instant::now() + drain + AFTER_DRAIN };
         let within_ms = u64::try_from(drain.as_millis()).unwrap_or(u64::MAX);
-        tracing::info!(event = "drain.started", within_ms, "draining");
+        tracing::info!(event = DRAIN_STARTED, within_ms, "draining");
         let Drained { finished, left } = tree.drain(drain).await;
         tree.stop_within(end.tree(Instant::now())).await;
         vitals.stops();
         let saved = store.close(end.store(Instant::now())).await;
         let words = summary(finished, left, saved);
-        tracing::info!(event = "drain.finished", finished, left, saved, "{words}");
+        tracing::info!(event = DRAIN_FINISHED, finished, left, saved, "{words}");
         finished
     }
 
@@ -451,8 +452,8 @@ impl App {
 async fn release_start_pages() {
     tokio::time::sleep(START_SETTLES).await;
     match tokio::task::spawn_blocking(clean_pages::release).await {
-        Ok(Ok(bytes)) => tracing::debug!(event = "memory.released", bytes, "unmapped pages of the program's file"),
-        Ok(Err(error)) => tracing::debug!(event = "memory.released", %error, "cannot unmap the program's file"),
+        Ok(Ok(bytes)) => tracing::debug!(event = MEMORY_RELEASED, bytes, "unmapped pages of the program's file"),
+        Ok(Err(error)) => tracing::debug!(event = MEMORY_RELEASED, %error, "cannot unmap the program's file"),
         // The runtime is shutting down.
         Err(_) => {}
     }

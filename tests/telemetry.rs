@@ -39,6 +39,7 @@ fn options(page: &Page) -> LogOptions {
         out: Box::new(page.clone()),
         clock: Arc::new(Epoch),
         kept: None,
+        tally: Arc::default(),
     }
 }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
@@ -43,7 +42,6 @@ use domain::tool::{Source, schema};
 use mcp::McpServers;
 use mcp::nats::NatsProviders;
 use mcp::oauth::Logins;
-use ports::samples::Counters;
 use ports::{
     Backups, Clock, Dice, Facts, Faults, Limiter, Observer, OwnedStore, PromptSections, Store, StoreFault,
     ToolProviders, TurnLog,
@@ -54,7 +52,7 @@ use store::resilient::Resilient;
 use store::turns::StoredTurns;
 use store::{Backend, OpenError, embedded, failing, redis};
 use telemetry::Redaction;
-use telemetry::metrics::summed;
+use telemetry::tally::Tally;
 use terminal;
 use terminal::sessions::{KeptFor, Sessions};
 use tools::{BuiltInTool, BuiltIns};
@@ -62,9 +60,6 @@ use web::api::{self, Api, ApiOptions, Exposure, Limits};
 use web::hooks::{self, Hooks};
 use web::model_api::{self, ModelApi};
 use web::problem::problem;
-
-/// The number of dashboard samples that share one reading of the metrics.
-const SAMPLES_OF_A_PAGE: u32 = 5;
 
 /// The time by which the timeout of a request for an answer exceeds the longest turn.
 const AFTER_TURN: Duration = Duration::from_secs(60);
@@ -91,6 +86,8 @@ pub struct Launch {
     pub observers: Vec<Arc<dyn Observer>>,
     /// Returns the page of metrics.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    /// The counts of this process.
+    pub tally: Arc<Tally>,
     /// The last lines of the log.
     pub logged: Arc<dyn TurnLog>,
 }
@@ -124,7 +121,7 @@ pub struct Assembled {
 /// # Errors
 /// See [`StartError`]; reports all mistakes in files together.
 pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
-    let Launch { settings, lookup, redaction, reread, clock, dice, faults, alone, observers, metrics, logged } = launch;
+    let Launch { settings, lookup, redaction, reread, clock, dice, faults, alone, .. } = launch;
     let (mut mistakes, mask, us) = (Vec::new(), redaction.clone(), built_ins::agents::identity(&settings, &*dice));
     let configured = Configured { settings: settings.clone(), lookup, redaction };
     let live = reload::running(configured.clone()).map(Live::new).map_err(|more| mistakes.extend(more)).ok();
@@ -142,7 +139,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock), Arc::clone(&store), kept_for(&live)));
     let others = (!alone).then(|| doors::chat_service(&settings, &clock)).flatten();
     let (doors, home) = opened(records(platform, &sessions, others))?;
-    let vitals = Arc::new(vitals(&store, &clock, &live, Arc::clone(&metrics), logged, mask));
+    let vitals = Arc::new(vitals(&store, &clock, &live, launch.tally, launch.logged, mask));
     let (handles, sections) = (Handles::new(&doors), sections(&live, &store, &clock));
     let (facts, audit) = of_members(&store, &clock, &live);
     let (in_force, built_in) = (in_force(&live, &clock), built_in(own, &settings, &facts, &sections));
@@ -154,7 +151,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         refuse,
         programs: programs(&in_force, &handles, (&events, &sections), beside),
         vitals: Arc::clone(&vitals) as _,
-        metrics,
+        metrics: launch.metrics,
         page: None,
         routes: kept_routes(&settings, &audit, &store, &clock, &home),
         signed: signed(&in_force, &handles, &store, &limiter, &dice),
@@ -187,7 +184,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         board: Arc::clone(&vitals.board),
         tooling: Arc::clone(&vitals.tooling),
         timeline: Arc::clone(&vitals.timeline),
-        observers,
+        observers: launch.observers.into_iter().chain([Arc::clone(&vitals.tally) as _]).collect(),
         vitals,
         events,
         exit: Arc::new(exit),
@@ -323,7 +320,7 @@ fn vitals(
     store: &Arc<dyn Store>,
     clock: &Arc<dyn Clock>,
     live: &Live,
-    metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    tally: Arc<Tally>,
     logged: Arc<dyn TurnLog>,
     mask: Redaction,
 ) -> TreeVitals {
@@ -347,7 +344,7 @@ fn vitals(
         samples: Arc::default(),
         past: Arc::new(Past::new(Arc::clone(store), instance(&running.settings))),
         logged,
-        counters: counters_of(metrics),
+        tally,
     }
 }
 
@@ -358,30 +355,6 @@ fn instance(settings: &Settings) -> String {
     let dir = std::path::absolute(&settings.store.dir).unwrap_or_else(|_| settings.store.dir.clone());
     let hash = Sha256::digest(format!("{} {}", machine.trim(), dir.display()));
     hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Returns a reader of the counters for samples. A few samples share one page of metrics, as the page is the most
-/// expensive part of a sample.
-fn counters_of(metrics: Arc<dyn Fn() -> String + Send + Sync>) -> Box<dyn Fn() -> Counters + Send + Sync> {
-    let read = Mutex::new((0_u32, Counters::default()));
-    Box::new(move || {
-        let (samples, known) = &mut *read.lock();
-        if samples.is_multiple_of(SAMPLES_OF_A_PAGE) {
-            *known = counters(&metrics());
-        }
-        *samples = samples.wrapping_add(1);
-        *known
-    })
-}
-
-/// Extracts the dashboard's counters from a page of metrics.
-fn counters(page: &str) -> Counters {
-    Counters {
-        refused: summed(page, "staffai_limit_refused_total"),
-        shed: summed(page, "staffai_shed_total"),
-        lost: summed(page, "staffai_turns_lost_total"),
-        doubled: summed(page, "staffai_turns_doubled_total"),
-    }
 }
 
 /// An open store, once for each port that it implements.

@@ -20,6 +20,7 @@ use domain::ids::{self, Timestamp};
 use domain::keys::limits::{MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX};
 use ports::{Backups, Clock, Store, StoredRow, Write};
 use settings::Settings;
+use telemetry::events::{BACKUP_FAILED, BACKUP_MADE};
 
 /// The version of the file format.
 const VERSION: u32 = 1;
@@ -111,9 +112,9 @@ impl Backups for Copies {
             let mut copying = Copying { to, chunk: Vec::new(), lines: 0, hash: Sha256::new() };
             // Restore refuses a copy without its last line.
             if let Err(why) = copying.run(&*store, &*clock, &dir).await {
-                tracing::warn!(event = "backup.failed", reason = why, "a copy of the store was not finished");
+                tracing::warn!(event = BACKUP_FAILED, reason = why, "a copy of the store was not finished");
             } else {
-                tracing::info!(event = "backup.made", lines = copying.lines, "a copy of the store was made");
+                tracing::info!(event = BACKUP_MADE, lines = copying.lines, "a copy of the store was made");
             }
         });
         chunks

@@ -4,6 +4,7 @@ use crate::app::assemble::Launch;
 use domain::ids::Door;
 use settings::Settings;
 use settings::address;
+use telemetry::events::PROGRAM_STARTED;
 
 /// The fields of that line.
 pub struct StartFields {
@@ -25,7 +26,7 @@ impl StartFields {
         let doors = doors.iter().map(Door::as_str).collect::<Vec<_>>().join(", ");
         let version = env!("CARGO_PKG_VERSION");
         tracing::info!(
-            event = "program.started",
+            event = PROGRAM_STARTED,
             version,
             configuration,
             model,

@@ -32,6 +32,7 @@ use crate::app::{App, Cli, Ended, STORE_WITHIN, exit};
 use actors::tree;
 use ports::NoFaults;
 use settings::{Examined, Loaded, Settings, show};
+use telemetry::events::{DRAIN_FINISHED, METRICS_UNAVAILABLE, SERVICE_STARTED};
 
 /// Runs the service.
 pub fn run(cli: &Cli) -> u8 {
@@ -40,7 +41,7 @@ pub fn run(cli: &Cli) -> u8 {
     crate::app::on_threads(loaded.settings.runtime.threads, async {
         let Ok(log) = log(&loaded, &reading, LogTo::Stdout) else { return exit::USAGE };
         let code = serve(launch(loaded, reading, &log), async |address| {
-            tracing::info!(event = "service.started", %address, "the pages are at http://{address}/");
+            tracing::info!(event = SERVICE_STARTED, %address, "the pages are at http://{address}/");
         })
         .await;
         log.close().await;
@@ -106,7 +107,7 @@ pub(crate) fn launch(loaded: Loaded, reading: Reading, log: &Log) -> Launch {
             Arc::new(move || metrics.render())
         }
         Err(error) => {
-            tracing::error!(event = "metrics.unavailable", error, "metrics cannot be collected");
+            tracing::error!(event = METRICS_UNAVAILABLE, error, "metrics cannot be collected");
             Arc::new(String::new)
         }
     };
@@ -121,6 +122,7 @@ pub(crate) fn launch(loaded: Loaded, reading: Reading, log: &Log) -> Launch {
         alone: false,
         observers: log.observers.clone(),
         metrics,
+        tally: Arc::clone(&log.tally),
         logged: Arc::new(lines),
     }
 }
@@ -169,7 +171,7 @@ pub(crate) async fn serve(launch: Launch, started: impl AsyncFnOnce(SocketAddr))
         Ended::Told => {
             tokio::select! {
                 _ = app.drain() => {}
-                () = ends.next() => tracing::warn!(event = "drain.finished", finished = false, "stopped at once"),
+                () = ends.next() => tracing::warn!(event = DRAIN_FINISHED, finished = false, "stopped at once"),
             }
             exit::FINE
         }

@@ -28,7 +28,7 @@ use web::model_api::{self, Answers};
 /// 10,000.
 const REFUSALS_MAX: u32 = 1_000;
 
-/// The doors whose clients read the events of turns: drafts are published there instead of posted.
+/// The doors whose clients may read the events of a turn after it began: the log keeps them from the first one on.
 const READ_ALONG: [Door; 2] = [terminal::DOOR, chat_service::DOOR];
 
 /// The names of all doors, open or not.
@@ -36,9 +36,6 @@ pub(crate) const NAMES: [Door; 4] = [discord::DOOR, chat_service::DOOR, model_ap
 
 /// The doors where posts without a message to answer are possible.
 pub(crate) const POSTABLE: [Door; 2] = [discord::DOOR, terminal::DOOR];
-
-/// The doors whose clients read the events of a turn only on request.
-const READ_ON_REQUEST: [Door; 1] = [model_api::DOOR];
 
 /// Returns a mistake for each rule for tools that names a door which this program does not have.
 pub(crate) fn unknown(settings: &Settings) -> Vec<String> {
@@ -55,7 +52,7 @@ pub(crate) fn unknown(settings: &Settings) -> Vec<String> {
 
 /// Creates the log of the events of turns.
 pub(crate) fn events(clock: &Arc<dyn Clock>) -> TurnEvents {
-    TurnEvents::with_requested(READ_ALONG.to_vec(), READ_ON_REQUEST.to_vec(), Arc::clone(clock))
+    TurnEvents::new(READ_ALONG.to_vec(), Arc::clone(clock))
 }
 
 /// Returns the rules of each door, as the settings decide.

@@ -9,6 +9,7 @@ use crate::app::files;
 use domain::api_key::{ApiKey, KEYS_MAX, KeyHash, KeyRing, NAME_MAX, is_name};
 use secrecy::ExposeSecret;
 use settings::Settings;
+use telemetry::events::CONFIG_WARNING;
 
 /// The file in the data directory.
 pub(crate) const FILE: &str = "keys.json";
@@ -112,7 +113,7 @@ pub(crate) fn mirror(path: &Path, shared: &str) -> bool {
     });
     if let Err(error) = &removed {
         tracing::error!(
-            event = "config.warning",
+            event = CONFIG_WARNING,
             key = "keys",
             error,
             "a key that was revoked on another machine is still in force here"

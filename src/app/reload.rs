@@ -24,6 +24,7 @@ use llm::client::Client;
 use llm::registry::Registry;
 use settings::Settings;
 use settings::community::LimitFor;
+use telemetry::events::CONFIG_WARNING;
 
 /// The maximum number of watched files in a folder of prompts.
 const WATCHED_MAX: usize = 10_000;
@@ -174,7 +175,7 @@ fn notes(settings: &Settings, registry: &Registry) -> Vec<String> {
     let notes: Vec<String> =
         off.chain(odd).chain(registry.warnings().to_vec()).chain(registry.without_effect()).collect();
     for note in &notes {
-        tracing::warn!(event = "config.warning", key = "model rows", "{note}");
+        tracing::warn!(event = CONFIG_WARNING, key = "model rows", "{note}");
     }
     notes
 }

@@ -15,6 +15,7 @@ use llm::registry::file::Draft;
 use llm::registry::{self, Changes, DefaultRow, Registry};
 use ports::{Replaced, Store, replace};
 use settings::Settings;
+use telemetry::events::CONFIG_WARNING;
 
 /// The file of changes in the data directory.
 pub(crate) const FILE: &str = "model_rows.json";
@@ -157,7 +158,7 @@ pub(crate) fn mirror(path: &Path, shared: &str) -> bool {
     let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| files::replace(path, &whole));
     if let Err(error) = &written {
         let path = path.display();
-        tracing::warn!(event = "config.warning", key = "model rows", %error, "{path} cannot be written; rows that were changed elsewhere are not in force here");
+        tracing::warn!(event = CONFIG_WARNING, key = "model rows", %error, "{path} cannot be written; rows that were changed elsewhere are not in force here");
     }
     written.is_ok()
 }

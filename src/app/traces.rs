@@ -4,6 +4,7 @@ use ports::Observer;
 use settings::edges::Telemetry;
 use std::sync::Arc;
 use telemetry::Redaction;
+use telemetry::tally::Tally;
 
 /// The exporter of traces, if enabled.
 pub struct Traces {
@@ -23,7 +24,7 @@ pub struct Started {
 
 /// Starts the exporter if an endpoint is configured. `redaction` removes secrets from exported content.
 #[cfg(feature = "otlp")]
-pub fn start(settings: &Telemetry, redaction: &Redaction) -> Started {
+pub fn start(settings: &Telemetry, redaction: &Redaction, tally: &Arc<Tally>) -> Started {
     let nothing = |warning| Started { reader: None, traces: Traces { sending: None }, warning };
     let Some(endpoint) = &settings.endpoint else { return nothing(None) };
     match otlp::post(endpoint, settings.headers.as_ref()) {
@@ -34,7 +35,7 @@ pub fn start(settings: &Telemetry, redaction: &Redaction) -> Started {
             };
             let content = settings.content.then(|| redaction.clone());
             let clock = std::sync::Arc::new(crate::app::system::SystemClock);
-            let (reader, sending) = telemetry::traces::start(&source, content, clock, post);
+            let (reader, sending) = telemetry::traces::start(&source, content, clock, post, Arc::clone(tally));
             Started { reader: Some(reader), traces: Traces { sending: Some(sending) }, warning: None }
         }
         Err(reason) => nothing(Some(format!("no traces are sent: {reason}"))),
@@ -43,7 +44,7 @@ pub fn start(settings: &Telemetry, redaction: &Redaction) -> Started {
 
 /// Returns a warning if an endpoint is configured, as this build has no exporter.
 #[cfg(not(feature = "otlp"))]
-pub fn start(settings: &Telemetry, _redaction: &Redaction) -> Started {
+pub fn start(settings: &Telemetry, _redaction: &Redaction, _tally: &Arc<Tally>) -> Started {
     let warning = settings.endpoint.as_ref().map(|_| {
         "telemetry.endpoint (OTEL_EXPORTER_OTLP_ENDPOINT) is set, but this build cannot send traces; \
          build it with `--features otlp`"

@@ -260,6 +260,7 @@ fn child_that_runs_the_bot() {
         out: Box::new(log.clone()),
         clock: Arc::new(SystemClock),
         kept: None,
+        tally: Arc::default(),
     })
     .unwrap();
     let (stop, stopped) = oneshot::channel();
@@ -287,6 +288,7 @@ fn child_that_runs_the_bot() {
             faults: Arc::new(NoFaults),
             observers: Vec::new(),
             metrics: Arc::new(move || metrics.render()),
+            tally: Arc::default(),
             logged: Arc::new(telemetry::TurnLines::default()),
         };
         let mut app = App::start(launch).await.unwrap_or_else(|error| panic!("{error}"));

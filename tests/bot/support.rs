@@ -243,6 +243,7 @@ impl World {
             faults: Arc::clone(&self.faults),
             observers: Vec::new(),
             metrics: metrics(),
+            tally: Arc::default(),
             logged: Arc::new(OneLine),
         };
         let mut app = App::start(launch).await.unwrap_or_else(|error| panic!("{error}"));

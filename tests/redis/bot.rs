@@ -73,6 +73,7 @@ impl World {
             faults: Arc::new(NoFaults),
             observers: Vec::new(),
             metrics: Arc::new(String::new),
+            tally: Arc::default(),
             logged: Arc::new(telemetry::TurnLines::default()),
         };
         let app = App::start(launch).await.unwrap_or_else(|error| panic!("{error}"));

@@ -1,90 +1,29 @@
 //! Names that dashboards and alerts depend on.
 
-use telemetry::events::EVENTS;
-use telemetry::metrics::{METRICS, MetricKind};
+use crate::source::{File, Finding, tokens};
 
-use crate::source::{File, Finding, behind_group, tokens};
-
-/// Every event that the source logs is listed.
-pub fn events(file: &File) -> Vec<Finding> {
+/// No event or metric is named beside the lists in `telemetry`, which declare each name once.
+pub fn written_out(file: &File) -> Vec<Finding> {
     let tokens = tokens(&file.shipped);
-    let mut found = Vec::new();
-    for window in tokens.windows(3) {
-        if window[0].text != "event" || window[1].text != "=" {
-            continue;
-        }
-        let name = file.literal(window[2].at);
-        if let Some(name) = name.filter(|name| !EVENTS.iter().any(|(listed, _)| listed == name)) {
-            found.push(file.finding(
-                window[2].at,
-                "event",
-                format!("'{name}' is not in crates/telemetry/src/events.rs"),
-            ));
-        }
-    }
-    found
-}
-
-/// Every metric that the source records is listed.
-pub fn metrics(file: &File) -> Vec<Finding> {
-    let tokens = tokens(&file.shipped);
-    let mut found = Vec::new();
-    for window in tokens.windows(4) {
-        let records = matches!(window[0].text, "counter" | "gauge" | "histogram");
-        if !records || window[1].text != "!" || window[2].text != "(" {
-            continue;
-        }
-        let name = file.literal(window[3].at);
-        if let Some(name) = name.filter(|name| !METRICS.iter().any(|metric| metric.name == *name)) {
-            found.push(file.finding(
-                window[3].at,
-                "metric",
-                format!("'{name}' is not in crates/telemetry/src/metrics.rs"),
-            ));
-        }
-    }
-    found
-}
-
-/// Every value of a label that alerts count from zero is listed with its metric.
-pub fn labels(file: &File) -> Vec<Finding> {
-    let tokens = tokens(&file.shipped);
-    let mut found = Vec::new();
-    for (index, token) in tokens.iter().enumerate().filter(|(_, token)| token.text == "counter") {
-        // The insides of literals are blank, which leaves two quotes.
-        let marks = tokens[index..behind_group(&tokens, index + 2)].iter().filter(|token| token.text == "\"");
-        let literals: Vec<&str> = marks.step_by(2).filter_map(|mark| file.literal(mark.at)).collect();
-        let Some((name, rest)) = literals.split_first() else { continue };
-        let zero = METRICS.iter().find_map(|metric| match metric.kind {
-            MetricKind::ZeroCounters(label, values) if metric.name == *name => Some((label, values)),
+    let places = tokens.windows(4).filter_map(|window| {
+        let text = |index: usize| window[index].text;
+        let records = matches!(text(0), "counter" | "gauge" | "histogram");
+        match (text(0), text(1), text(2)) {
+            ("event", "=", _) => Some(window[2].at),
+            (_, "!", "(") if records => Some(window[3].at),
             _ => None,
-        });
-        let Some((label, values)) = zero else { continue };
-        let value = rest.iter().skip_while(|literal| **literal != label).nth(1);
-        if let Some(value) = value.filter(|value| !values.contains(value)) {
-            let message = format!("'{value}' is not among the values of {label} in crates/telemetry/src/metrics.rs");
-            found.push(file.finding(token.at, "label", message));
         }
-    }
-    found
-}
-
-/// The places that name an event or a metric beside the lists in `telemetry`, which declare each name once: renderings use those
-/// constants.
-pub fn written_out(file: &File) -> (usize, usize) {
-    let tokens = tokens(&file.shipped);
-    let literal = |at| file.literal(at).is_some();
-    let events =
-        tokens.windows(3).filter(|window| window[0].text == "event" && window[1].text == "=" && literal(window[2].at));
-    let metrics = tokens.windows(4).filter(|window| {
-        let records = matches!(window[0].text, "counter" | "gauge" | "histogram");
-        records && window[1].text == "!" && window[2].text == "(" && literal(window[3].at)
     });
-    (events.count(), metrics.count())
+    let names = places.filter_map(|at| file.literal(at).map(|name| (at, name)));
+    let message = |name| format!("write the constant of '{name}' in crates/telemetry/src/events.rs or metrics.rs");
+    names.map(|(at, name)| file.finding(at, "name", message(name))).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use telemetry::events::EVENTS;
+    use telemetry::metrics::METRICS;
+
     use super::*;
 
     /// The names promised to operators. Names are added, never changed or removed.
@@ -121,24 +60,15 @@ mod tests {
     }
 
     #[test]
-    fn unlisted_names_are_found() {
-        let found = |rule: fn(&File) -> Vec<Finding>, text: &str| {
-            rule(&File::new("src/a.rs", text)).iter().map(ToString::to_string).collect::<Vec<_>>()
-        };
-        let text = "info!(\n    event = \"turn.acepted\", \"x\");\ninfo!(event = \"turn.accepted\", \"x\");";
-        assert_eq!(found(events, text), ["src/a.rs:2: event: 'turn.acepted' is not in crates/telemetry/src/events.rs"]);
-        let text = "counter!(\"staffai_turn_total\").increment(1);\nmetrics::gauge!(\"staffai_mailbox_depth\").set(1);";
+    fn names_that_are_written_out_are_found() {
+        let found = |text: &str| written_out(&File::new("src/a.rs", text)).len();
+        assert_eq!(found("info!(\n    event = \"turn.accepted\", \"x\");\ninfo!(event = TURN_ACCEPTED, \"x\");"), 1);
+        assert_eq!(found("counter!(\"a_total\").increment(1);\nmetrics::gauge!(\"b\").set(1);\ngauge!(C).set(1);"), 2);
         assert_eq!(
-            found(metrics, text),
-            ["src/a.rs:1: metric: 'staffai_turn_total' is not in crates/telemetry/src/metrics.rs"]
+            found(
+                "let event = next(); // event = \"x\"\nif event == \"y\" {}\n#[cfg(test)] mod t { fn f() { event = \"z\" } }"
+            ),
+            0
         );
-        let text = "metrics::counter!(\"staffai_shed_total\", \"where\" => \"attic\").increment(1);\n\
-                    metrics::counter!(\"staffai_shed_total\", \"where\" => \"lane\").increment(1);";
-        assert_eq!(
-            found(labels, text),
-            ["src/a.rs:1: label: 'attic' is not among the values of where in crates/telemetry/src/metrics.rs"]
-        );
-        let quiet = "let event = next(); // event = \"x\"\nif event == \"y\" {}\n#[cfg(test)] mod t { fn f() { event = \"z\" } }";
-        assert!(found(events, quiet).is_empty());
     }
 }

@@ -56,6 +56,8 @@ use domain::tool::rights::Verdict;
 use domain::tool::server::Tooling;
 use domain::triage::TriageRules;
 use ports::{Clock, Origin, PostError, PostRequest, PostResult, Store, Vitals};
+use telemetry::events::{COMMAND_ANSWERED, COMMAND_PANICKED, COMMANDS_OFFERED, COMMANDS_REFUSED, GATEWAY_DROPPED};
+use telemetry::metrics::COMMANDS_TOTAL;
 
 /// The maximum number of concurrent commands.
 const RUNNING_MAX: usize = 64;
@@ -234,7 +236,7 @@ impl Actor for Commands {
                 report(name, ending.outcome, ending.took);
             }
             CommandsEvent::Panicked(command, panic) => {
-                tracing::error!(event = "command.panicked", command = known(&command), panic, "a command panicked");
+                tracing::error!(event = COMMAND_PANICKED, command = known(&command), panic, "a command panicked");
                 state.ended(&command.caller.person);
                 report(known(&command), "panicked", Duration::ZERO);
                 let parts = Arc::clone(&self.parts);
@@ -268,7 +270,7 @@ impl Actor for Commands {
 impl Commands {
     fn run(&self, ctx: &mut ActorContext<Commands>, state: &mut CommandsState, command: Box<Command>) {
         if !state.seen.insert(&command.callback.id) {
-            tracing::debug!(event = "gateway.dropped", reason = "seen before", "command dropped");
+            tracing::debug!(event = GATEWAY_DROPPED, reason = "seen before", "command dropped");
             return;
         }
         let person = command.caller.person.clone();
@@ -387,7 +389,7 @@ impl Commands {
         let next = match result {
             Ok(done) => {
                 let changed = done != PostResult::Already;
-                tracing::info!(event = "commands.offered", commands = specs.len(), changed, "the commands are offered");
+                tracing::info!(event = COMMANDS_OFFERED, commands = specs.len(), changed, "the commands are offered");
                 state.offered = Some(specs);
                 state.failures = 0;
                 LOOK_EVERY
@@ -396,7 +398,7 @@ impl Commands {
                 state.failures = state.failures.saturating_add(1);
                 let wait = REGISTER_AGAIN.base + REGISTER_AGAIN.delay(state.failures, self.parts.ways.dice.roll());
                 let again_in_ms = ids::millis(wait);
-                tracing::warn!(event = "commands.refused", %error, again_in_ms, "the commands cannot be offered");
+                tracing::warn!(event = COMMANDS_REFUSED, %error, again_in_ms, "the commands cannot be offered");
                 wait
             }
         };
@@ -434,8 +436,8 @@ fn known(command: &Command) -> &'static str {
 }
 
 fn report(name: &'static str, outcome: &'static str, took: Duration) {
-    tracing::info!(event = "command.answered", command = name, outcome, ms = ids::millis(took), "command ended");
-    metrics::counter!("staffai_commands_total", "command" => name, "outcome" => outcome).increment(1);
+    tracing::info!(event = COMMAND_ANSWERED, command = name, outcome, ms = ids::millis(took), "command ended");
+    metrics::counter!(COMMANDS_TOTAL, "command" => name, "outcome" => outcome).increment(1);
 }
 
 #[cfg(test)]

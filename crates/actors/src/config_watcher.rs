@@ -20,6 +20,7 @@ use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::running::{Live, Running};
 use domain::keys::{MODEL_ROWS, REVOKED_KEYS};
 use ports::Store;
+use telemetry::events::{CONFIG_REJECTED, CONFIG_RELOADED, CONFIG_WARNING};
 
 /// The interval of the checks of the files. A revoked key must be invalid within 2 s, and its streams ended.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -170,17 +171,17 @@ impl ConfigWatcher {
 
     fn reject(&self, mistakes: &[String], files: Option<&str>) {
         let reason = mistakes.join("; ");
-        tracing::error!(event = "config.rejected", files, reason, "the changed files are wrong; what runs goes on");
+        tracing::error!(event = CONFIG_REJECTED, files, reason, "the changed files are wrong; what runs goes on");
         self.live.reject(reason);
     }
 
     fn put_in_force(&self, running: Running, files: Option<&str>) {
         let old = self.live.now();
         for key in running.fixed_at_start(&old) {
-            tracing::warn!(event = "config.warning", key, "this setting changed; it takes effect at the next start");
+            tracing::warn!(event = CONFIG_WARNING, key, "this setting changed; it takes effect at the next start");
         }
         tracing::info!(
-            event = "config.reloaded",
+            event = CONFIG_RELOADED,
             files,
             version = running.version,
             before = old.version,

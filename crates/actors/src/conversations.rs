@@ -19,6 +19,7 @@ use crate::runtime::shrink;
 use crate::runtime::supervisor::{Actor, ActorContext, ChildSpec, Crash};
 use crate::tree::{Scope, TreeRow};
 use crate::turn::TurnParts;
+use domain::happening::ActorChange;
 use domain::ids::Place;
 use ports::Subject;
 
@@ -140,8 +141,7 @@ impl Conversations {
             let stats = known.handle.stats();
             restarts = stats.restarts.load(Ordering::Relaxed) + 1;
             // Temporary actors have no supervisor that counts their restarts.
-            metrics::counter!("staffai_actor_restarts_total", "actor" => stats.label.to_string()).increment(1);
-            tracing::warn!(event = "actor.restarted", actor = &*stats.path, restarts, "conversation replaced");
+            stats.tell(&self.parts.account, ActorChange::Restarted(restarts));
         }
         let handle = Handle::new(self.template, ctx.path(), Scope::Place(place.clone()));
         handle.stats().restarts.store(restarts, Ordering::Relaxed);

@@ -17,6 +17,7 @@ use domain::restart::Backoff;
 use domain::turn::Effort;
 use domain::turn_event::TurnUpdate;
 use ports::{Dice, PostError, PostRequest, PostResult};
+use telemetry::events::COMMAND_LOST;
 
 /// The maximum time for deferring. The platform gives up after three seconds.
 const CLAIM_WITHIN: Duration = Duration::from_millis(2_500);
@@ -68,7 +69,7 @@ impl<'a> Desk<'a> {
                 Ok(Ok(PostResult::Already)) => return doubtful,
                 Ok(Ok(_)) => return true,
                 Ok(Err(error @ PostError::Rejected { .. })) => {
-                    tracing::warn!(event = "command.lost", reason = %error, "a command cannot be answered");
+                    tracing::warn!(event = COMMAND_LOST, reason = %error, "a command cannot be answered");
                     return false;
                 }
                 Ok(Err(PostError::Limited { retry_after, .. })) => retry_after,
@@ -80,7 +81,7 @@ impl<'a> Desk<'a> {
                 Err(CallError::Timeout) => left,
             };
             if Instant::now() + pause >= until {
-                tracing::warn!(event = "command.lost", reason = "no answer in time", "a command cannot be answered");
+                tracing::warn!(event = COMMAND_LOST, reason = "no answer in time", "a command cannot be answered");
                 return false;
             }
             tokio::time::sleep(pause).await;
@@ -109,7 +110,7 @@ impl<'a> Desk<'a> {
                 }
             };
             if Instant::now() + pause >= until {
-                tracing::warn!(event = "command.lost", %reason, "the answer to a command cannot be shown");
+                tracing::warn!(event = COMMAND_LOST, %reason, "the answer to a command cannot be shown");
                 return false;
             }
             tokio::time::sleep(pause).await;

@@ -41,6 +41,7 @@ use domain::ids::{MessageId, Person, Place, Timestamp, TurnId};
 use domain::incoming::{AuthorKind, Incoming, Posted};
 use domain::manners::Draw;
 use domain::notice;
+use domain::outgoing::Medium;
 use domain::pairs::Pairs;
 use domain::shed::Shed;
 use domain::triage::{self, Reason, TriageDecision, TriageRules};
@@ -48,6 +49,7 @@ use domain::turn::{Answer, Effort, Outcome, Turn};
 use domain::turn_event::TurnUpdate;
 use ports::vitals::Status;
 use ports::{Clock, Store, Subject};
+use telemetry::events::{GATEWAY_DIRECT_IGNORED, GATEWAY_DROPPED, GATEWAY_FORBIDDEN};
 
 /// The maximum number of deleted messages under lookup at a time; the facts of further ones are kept.
 const DELETIONS_MAX: usize = 1_000;
@@ -193,7 +195,7 @@ impl Gateway {
     /// Deletes the facts learned from a deleted message.
     fn forget_what_it_told(&self, ctx: &mut ActorContext<Self>, state: &GatewayState, message: MessageId) {
         let Ok(room) = Arc::clone(&state.deletions.0).try_acquire_owned() else {
-            tracing::debug!(event = "gateway.dropped", reason = "too many deletions", "deletion dropped");
+            tracing::debug!(event = GATEWAY_DROPPED, reason = "too many deletions", "deletion dropped");
             return;
         };
         let facts = Arc::clone(&self.facts);
@@ -207,7 +209,7 @@ impl Gateway {
         let running = self.live.now();
         let Some(rules) = running.rules(&posted.place.door) else {
             // The dropped receipt tells the door that the event was not accepted.
-            tracing::error!(event = "gateway.dropped", reason = Reason::UnknownDoor.as_str(), door = %posted.place.door, "no rules for this door");
+            tracing::error!(event = GATEWAY_DROPPED, reason = Reason::UnknownDoor.as_str(), door = %posted.place.door, "no rules for this door");
             return;
         };
         match self.by_record(posted, rules, triage::triage(posted, rules, us)) {
@@ -255,7 +257,7 @@ impl Gateway {
         let running = self.live.now();
         let Some(rules) = running.rules(&fire.id.door).filter(|_| self.outboxes.has(&fire.id.door)) else {
             // The dropped receipt tells the sender that the event was not accepted.
-            tracing::error!(event = "gateway.dropped", reason = Reason::UnknownDoor.as_str(), door = %fire.id.door, "no rules for this door");
+            tracing::error!(event = GATEWAY_DROPPED, reason = Reason::UnknownDoor.as_str(), door = %fire.id.door, "no rules for this door");
             return;
         };
         let turn = fire.turn(&rules.policy);
@@ -348,9 +350,9 @@ impl Gateway {
     }
 
     fn admit(&self, state: &mut GatewayState, turn: Turn, answer: Option<Answer>, receipt: Receipt) {
-        // A message that a catch-up reads while the connection also delivers it arrives twice. Clients that subscribe
-        // to events repeat a request under the same id instead.
-        let copies = !self.events.streams(&turn.place.door);
+        // A message that a catch-up reads while the connection also delivers it arrives twice. Clients that wait for a
+        // reply repeat a request under the same id instead.
+        let copies = self.outboxes.medium(&turn.place.door) == Medium::Messages;
         if copies && state.shed.contains(&turn.id) {
             return ignore(Reason::Repeated, receipt);
         }
@@ -403,7 +405,7 @@ impl GatewayState {
         }
         self.warned.insert(place.clone(), Instant::now());
         tracing::warn!(
-            event = "gateway.forbidden", place = %place,
+            event = GATEWAY_FORBIDDEN, place = %place,
             "we were addressed where we may not answer; give the bot View Channel and Send Messages (in threads: Send Messages in Threads) there"
         );
     }
@@ -417,14 +419,14 @@ impl GatewayState {
         }
         self.told_of_direct = Some(Instant::now());
         tracing::info!(
-            event = "gateway.direct_ignored",
+            event = GATEWAY_DIRECT_IGNORED,
             "a direct message was not answered; set discord.direct_messages to answer if the bot shall"
         );
     }
 }
 
 fn ignore(reason: Reason, receipt: Receipt) {
-    tracing::debug!(event = "gateway.dropped", reason = reason.as_str(), "message dropped");
+    tracing::debug!(event = GATEWAY_DROPPED, reason = reason.as_str(), "message dropped");
     receipt.settle();
 }
 

@@ -21,6 +21,7 @@ use crate::services::running::{Exit, ExitSender};
 use domain::ids::{self, Door};
 use domain::restart::Backoff;
 use ports::{Advice, Dice, Shard, ShardedSource, SourceError};
+use telemetry::events::{GATEWAY_CLOSED, GATEWAY_IDENTIFY};
 
 /// The interval at which each of the `max_concurrency` groups may identify (Discord: five seconds; slightly more for
 /// jitter).
@@ -104,7 +105,7 @@ impl Actor for IdentifyQueue {
             IdentifyQueueEvent::Ask => self.ask(ctx),
             IdentifyQueueEvent::Advised(Ok(advice)) => self.advised(ctx, state, advice),
             IdentifyQueueEvent::Advised(Err(SourceError::Refused(reason))) => {
-                tracing::error!(event = "gateway.closed", reason, "the platform refuses us for good");
+                tracing::error!(event = GATEWAY_CLOSED, reason, "the platform refuses us for good");
                 self.exit.send_replace(Some(Exit::Refused(reason)));
             }
             IdentifyQueueEvent::Advised(Err(SourceError::Unreachable(reason))) => {
@@ -112,7 +113,7 @@ impl Actor for IdentifyQueue {
                 state.asked += 1;
                 self.board.unreached(self.door.as_str(), &reason);
                 let ms = ids::millis(delay);
-                tracing::warn!(event = "gateway.closed", reason, again_in_ms = ms, "the platform cannot be reached");
+                tracing::warn!(event = GATEWAY_CLOSED, reason, again_in_ms = ms, "the platform cannot be reached");
                 ctx.after(delay, IdentifyQueueEvent::Ask);
             }
             IdentifyQueueEvent::Grant => state.grant(ctx),
@@ -166,7 +167,7 @@ impl IdentifyQueueState {
             self.next_free.insert(group, now + IDENTIFY_EVERY);
             self.left = self.left.saturating_sub(1);
             if self.left < FEW_LEFT {
-                tracing::warn!(event = "gateway.identify", left = self.left, "few identifies are left for today");
+                tracing::warn!(event = GATEWAY_IDENTIFY, left = self.left, "few identifies are left for today");
             }
             // A shard that stopped waiting sends a new request.
             let _ = reply.send(true);

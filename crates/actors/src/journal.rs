@@ -68,6 +68,7 @@ use domain::ids::TurnId;
 use domain::shed::Shed;
 use domain::turn::OpenTurn;
 use ports::{Adopted, Clock, Pace, Store, StoreStatus, Subject, Turns, WriteOutcome};
+use telemetry::events::GATEWAY_DROPPED;
 
 /// The most messages queued until the records are loaded. Later messages are dropped and recovered by other means:
 /// receipts return their events, answers are requested again, and posts are found in their channel.
@@ -356,7 +357,7 @@ impl Journal {
     fn accept(&self, ctx: &mut ActorContext<Journal>, state: &mut JournalState, accepted: Accepted) {
         let Accepted { turn, answer, permit, receipt } = accepted;
         if state.open.contains_key(&turn.id) || state.closed.contains(&turn.id) {
-            tracing::debug!(event = "gateway.dropped", reason = "seen before", turn = %turn.id, "message dropped");
+            tracing::debug!(event = GATEWAY_DROPPED, reason = "seen before", turn = %turn.id, "message dropped");
             receipt.settle();
             return;
         }

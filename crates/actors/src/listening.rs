@@ -13,6 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use ports::Listener;
+use telemetry::events::LISTENER_UNREACHABLE;
 
 /// The delay before a listener that ended is restarted.
 pub(super) const LISTEN_AGAIN: Duration = Duration::from_secs(5);
@@ -86,11 +87,7 @@ impl Actor for Listening {
             ListeningEvent::Listen => serving.begin(ctx, &self.listener, ListeningEvent::Ended),
             ListeningEvent::Ended(Ok(())) => {}
             ListeningEvent::Ended(Err(reason)) => {
-                tracing::error!(
-                    event = "listener.unreachable",
-                    reason,
-                    "a further address is not served; trying again"
-                );
+                tracing::error!(event = LISTENER_UNREACHABLE, reason, "a further address is not served; trying again");
                 ctx.after(LISTEN_AGAIN, ListeningEvent::Listen);
             }
         }

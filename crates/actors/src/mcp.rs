@@ -35,6 +35,7 @@ use domain::tool::server::ServerStatus;
 use domain::tool::{CallError, CallErrorKind};
 use ports::tools::{Listing, ServerEntry};
 use ports::{Dice, ToolServer, ToolServers};
+use telemetry::events::MCP_LISTED;
 
 /// The age of a first connection attempt after which calls fail instead of being queued for it.
 const CALLS_WAIT: Duration = Duration::from_secs(10);
@@ -377,7 +378,7 @@ impl McpActor {
             Err(error) => {
                 let (server, reason) = (&self.entry.name, error.message);
                 if state.odd.is_news(std::slice::from_ref(&reason)) {
-                    tracing::warn!(event = "mcp.listed", %server, reason, "the list of tools cannot be read; the last one stays");
+                    tracing::warn!(event = MCP_LISTED, %server, reason, "the list of tools cannot be read; the last one stays");
                 }
             }
         }
@@ -388,10 +389,10 @@ impl McpActor {
         let (server, tools) = (&self.entry.name, listing.tools.len());
         if state.odd.is_news(&listing.warnings) {
             for warning in &listing.warnings {
-                tracing::warn!(event = "mcp.listed", %server, warning, "the list of tools is odd");
+                tracing::warn!(event = MCP_LISTED, %server, warning, "the list of tools is odd");
             }
         }
-        tracing::debug!(event = "mcp.listed", %server, tools, "the list of tools was read");
+        tracing::debug!(event = MCP_LISTED, %server, tools, "the list of tools was read");
         // A cache that refuses this requests the servers again at its restart or once it has room; all lists are read
         // again then.
         self.cache.tell(ToolCacheMsg::Listed(self.entry.name.clone(), listing.tools));

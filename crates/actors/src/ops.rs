@@ -19,6 +19,7 @@ use crate::runtime::handle::{LifeState, Stats};
 use crate::runtime::roster::Roster;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use ports::{Listener, Vitals};
+use telemetry::events::{ACTOR_HEALTH, OPS_UNREACHABLE, TREE_HEALTH};
 
 /// The interval of the health line of the tree, and of a detailed line for each kind of actor.
 const HEALTH_EVERY: Duration = Duration::from_secs(60);
@@ -30,7 +31,7 @@ const MEASURE_EVERY: Duration = Duration::from_secs(5);
 macro_rules! health_line {
     ($level:ident, $kind:expr, $sum:expr) => {
         tracing::$level!(
-            event = "actor.health",
+            event = ACTOR_HEALTH,
             actor = $kind,
             state = $sum.state(),
             count = $sum.count,
@@ -142,7 +143,7 @@ impl Actor for Ops {
             OpsEvent::Listen => state.serving.begin(ctx, &self.listener, OpsEvent::ListenerEnded),
             OpsEvent::ListenerEnded(Ok(())) => {}
             OpsEvent::ListenerEnded(Err(reason)) => {
-                tracing::error!(event = "ops.unreachable", reason, "health and pages cannot be served; trying again");
+                tracing::error!(event = OPS_UNREACHABLE, reason, "health and pages cannot be served; trying again");
                 ctx.after(LISTEN_AGAIN, OpsEvent::Listen);
             }
         }
@@ -192,7 +193,7 @@ fn tell_tree(sums: &BTreeMap<String, Sum>) {
     let not_running = sums.values().map(|sum| sum.count - sum.running).sum::<u64>();
     let deepest = sums.iter().max_by_key(|(_, sum)| sum.deepest).filter(|(_, sum)| sum.deepest > 0);
     tracing::info!(
-        event = "tree.health",
+        event = TREE_HEALTH,
         actors,
         not_running,
         restarts,

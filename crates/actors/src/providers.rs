@@ -17,6 +17,7 @@ use domain::ids;
 use domain::restart::Backoff;
 use ports::tools::ServerEntry;
 use ports::{AnnouncedSink, Dice, ToolProviders};
+use telemetry::events::PROVIDERS_LOST;
 
 /// The backoff of reconnection attempts. A single address on the operator's own network may be tried often.
 const RECONNECT: Backoff = Backoff { base: Duration::from_millis(500), cap: Duration::from_secs(3) };
@@ -83,7 +84,7 @@ impl Actor for Providers {
                 let wait = state.0.pause(&RECONNECT, self.dice.roll());
                 let again_in_ms = ids::millis(wait);
                 tracing::warn!(
-                    event = "providers.lost",
+                    event = PROVIDERS_LOST,
                     reason,
                     again_in_ms,
                     "no processes that provide tools can be heard; check STAFFAI_NATS_URL"

@@ -29,6 +29,7 @@ use domain::notice;
 use domain::outgoing::{Outgoing, Part};
 use ports::vitals::Today;
 use ports::{Clock, Store, StoreStatus, Write};
+use telemetry::events::{REPORT_FAILED, REPORT_POSTED};
 
 /// The maximum pause between two checks of the clock and the settings.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -216,13 +217,13 @@ fn reported(state: &mut ReporterState, end: Timestamp, result: Result<Fate, Stri
     match result {
         Ok(fate) => {
             if fate == Fate::Posted {
-                tracing::info!(event = "report.posted", "the usage report was posted");
+                tracing::info!(event = REPORT_POSTED, "the usage report was posted");
             }
             *state = ReporterState { done: end, tries: 0 };
             Duration::ZERO
         }
         Err(reason) => {
-            tracing::warn!(event = "report.failed", reason, "the usage report could not be posted");
+            tracing::warn!(event = REPORT_FAILED, reason, "the usage report could not be posted");
             state.tries += 1;
             if state.tries >= TRIES {
                 *state = ReporterState { done: end, tries: 0 };

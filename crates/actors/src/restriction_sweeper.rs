@@ -39,6 +39,8 @@ use domain::restriction::book::{RestrictionNotice, Restrictions, RoleChange};
 use domain::restriction::{Member, format_until, parse_until};
 use domain::turn::Turn;
 use ports::{Clock, Store, StoreStatus, Write};
+use telemetry::events::{RESTRICTION_ADDED, RESTRICTION_FAILED, RESTRICTION_LIFTED, STORE_CORRUPT};
+use telemetry::metrics::RESTRICTIONS_ACTIVE;
 
 /// The maximum number of records of each kind in one read.
 const LOAD_MAX: usize = 200_000;
@@ -319,7 +321,7 @@ impl RestrictionSweeper {
                 }]));
                 let RestrictionNotice { until, name, tier, again } = told;
                 tracing::info!(
-                    event = "restriction.added", guild = member.guild, person = %member.person, tier,
+                    event = RESTRICTION_ADDED, guild = member.guild, person = %member.person, tier,
                     until = until.map(|until| until.0 / 1000), "a member is restricted"
                 );
                 if until.is_none() {
@@ -339,7 +341,7 @@ impl RestrictionSweeper {
                     key: keys::restrictions::restricting(&member.guild, &member.person),
                 }]));
                 tracing::info!(
-                    event = "restriction.added", guild = member.guild, person = %member.person, reason = "left",
+                    event = RESTRICTION_ADDED, guild = member.guild, person = %member.person, reason = "left",
                     "a restricted member left before the role was given"
                 );
             }
@@ -351,7 +353,7 @@ impl RestrictionSweeper {
                 drop(self.store.write(over(member)));
                 let late = told.as_ref().and_then(|told| told.until).map(|until| ids::millis(now.since(until)));
                 tracing::info!(
-                    event = "restriction.lifted", guild = member.guild, person = %member.person, late_ms = late,
+                    event = RESTRICTION_LIFTED, guild = member.guild, person = %member.person, late_ms = late,
                     reason = if absent { "left" } else { "expired" }, "a restriction ended"
                 );
                 let name = told.and_then(|told| told.name);
@@ -364,7 +366,7 @@ impl RestrictionSweeper {
             }
             Outcome::Failed(reason) => {
                 state.book.failed(member, now, again, false);
-                tracing::debug!(event = "restriction.failed", person = %member.person, reason, "tried again later");
+                tracing::debug!(event = RESTRICTION_FAILED, person = %member.person, reason, "tried again later");
             }
         }
         gauge(&state.book);
@@ -378,7 +380,7 @@ impl RestrictionSweeper {
         }
         state.warned.insert(member.guild.clone(), Instant::now());
         tracing::warn!(
-            event = "restriction.failed", guild = member.guild, person = %member.person, reason,
+            event = RESTRICTION_FAILED, guild = member.guild, person = %member.person, reason,
             "a role could not be changed; give the bot Manage Roles and put its role above restriction.role; it is tried again"
         );
         let name = state.book.told(member).and_then(|told| told.name);
@@ -438,7 +440,7 @@ async fn read(store: &dyn Store, begun: Timestamp) -> Records {
     let restricted = restricted.into_iter().filter_map(|(key, value)| {
         let read = keys::restrictions::parse_restricted(&key).map(member).zip(parse_until(&value));
         if read.is_none() {
-            tracing::error!(event = "store.corrupt", key, "the end of a restriction cannot be read; it is skipped");
+            tracing::error!(event = STORE_CORRUPT, key, "the end of a restriction cannot be read; it is skipped");
         }
         read
     });
@@ -460,7 +462,7 @@ async fn read(store: &dyn Store, begun: Timestamp) -> Records {
 
 #[expect(clippy::cast_precision_loss, reason = "restrictions are far fewer than 2^52")]
 fn gauge(book: &Restrictions) {
-    metrics::gauge!("staffai_restrictions_active").set(book.len() as f64);
+    metrics::gauge!(RESTRICTIONS_ACTIVE).set(book.len() as f64);
 }
 
 #[cfg(test)]

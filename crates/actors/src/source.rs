@@ -19,6 +19,7 @@ use crate::services::running::{Exit, ExitSender};
 use domain::ids::{self, Door};
 use domain::ownership::Range;
 use ports::{Dice, EventSource, Intake, SourceError};
+use telemetry::events::{SOURCE_LOST, SOURCE_REFUSED};
 
 /// The time from the loss of the door to the end of the connection. Events in progress are refused in it.
 const LEAVE_AFTER: Duration = Duration::from_millis(500);
@@ -87,14 +88,14 @@ impl Actor for SourceActor {
                 self.connect(ctx);
             }
             SourceEvent::Ended(SourceError::Refused(reason)) => {
-                tracing::error!(event = "source.refused", door = %self.door, reason, "the platform refuses us for good");
+                tracing::error!(event = SOURCE_REFUSED, door = %self.door, reason, "the platform refuses us for good");
                 self.board.down(PartKind::Door, self.door.as_str(), &reason);
                 self.exit.send_replace(Some(Exit::Refused(reason)));
             }
             SourceEvent::Ended(SourceError::Unreachable(reason)) => {
                 let wait = state.0.pause(&self.source.pauses(), self.dice.roll());
                 let again_in_ms = ids::millis(wait);
-                tracing::warn!(event = "source.lost", door = %self.door, reason, again_in_ms, "the connection of a door ended");
+                tracing::warn!(event = SOURCE_LOST, door = %self.door, reason, again_in_ms, "the connection of a door ended");
                 self.board.down(PartKind::Door, self.door.as_str(), &reason);
                 ctx.after(wait, SourceEvent::Connect);
             }

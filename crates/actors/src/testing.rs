@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::account::Account;
 use crate::runtime::handle::Handle;
 use crate::runtime::roster::Roster;
 use crate::runtime::supervisor::{Actor, ActorContext, ChildSpec, Crash, Shared, start_root};
@@ -98,6 +99,7 @@ impl Stage {
     pub fn shared(&self) -> Arc<Shared> {
         let recovered = Arc::clone(&self.recovered);
         Arc::new(Shared {
+            account: Account::default(),
             faults: Arc::clone(&self.faults) as _,
             dice: Arc::clone(&self.dice) as _,
             roster: Arc::clone(&self.roster),

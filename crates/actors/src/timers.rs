@@ -34,6 +34,7 @@ use domain::limits::Decision;
 use domain::ownership::Range;
 use domain::timer::{Due, Timer};
 use ports::{Clock, Intake, Limiter, Store, StoreStatus, Write};
+use telemetry::events::TRIGGER_REFUSED;
 
 /// The interval of the checks for due fires.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -183,7 +184,7 @@ impl Timers {
             Due::Later(next) => Some(TimerState { next: next.or(Some(Timestamp(u64::MAX))), ..known }),
             Due::Missed(due) => {
                 tracing::warn!(
-                    event = "trigger.refused",
+                    event = TRIGGER_REFUSED,
                     name,
                     reason = "late",
                     "a timer was due while nobody could ask"
@@ -193,7 +194,7 @@ impl Timers {
             Due::Fires(due) => match self.fire(timer.fire(due, now)).await {
                 Fate::Taken => Some(self.dealt_with(timer, due)),
                 Fate::OverBudget => {
-                    tracing::warn!(event = "trigger.refused", name, reason = "budget", "a timer is over its budget");
+                    tracing::warn!(event = TRIGGER_REFUSED, name, reason = "budget", "a timer is over its budget");
                     Some(self.dealt_with(timer, due))
                 }
                 Fate::Later => None,

@@ -32,6 +32,7 @@ use domain::tool::{ServerName, Tool};
 use parking_lot::RwLock;
 use ports::Store;
 use ports::tools::Transport;
+use telemetry::events::{TOOL_CHANGED, TOOL_REFUSED, TOOL_SIMPLIFIED, TOOLS_CHANGED};
 use tokio::time::Instant;
 
 /// The debounce time before a catalogue is built.
@@ -346,21 +347,16 @@ impl ToolCache {
         state.catalogue = Arc::clone(&toolset.catalogue);
         let tools = state.catalogue.entries().len();
         self.toolbox.publish(toolset);
-        tracing::info!(event = "tools.changed", tools, refused = refused.len(), "the tools that are offered changed");
+        tracing::info!(event = TOOLS_CHANGED, tools, refused = refused.len(), "the tools that are offered changed");
         let mut lines = 0;
         for (tool, reason) in refused {
             if state.is_new(&format!("{tool} {reason}")) && lines < LINES_MAX {
                 lines += 1;
-                tracing::warn!(event = "tool.refused", tool, reason, "a tool is not offered");
+                tracing::warn!(event = TOOL_REFUSED, tool, reason, "a tool is not offered");
             }
         }
         for (tool, lost) in simplified.into_iter().take(LINES_MAX) {
-            tracing::info!(
-                event = "tool.simplified",
-                tool,
-                lost,
-                "models are told less than the schema of a tool says"
-            );
+            tracing::info!(event = TOOL_SIMPLIFIED, tool, lost, "models are told less than the schema of a tool says");
         }
         for server in servers {
             self.built_server(ctx, state, server);
@@ -378,10 +374,10 @@ impl ToolCache {
         known.whole = whole;
         known.pins = pins;
         for tool in changed.iter().filter(|tool| !known.changed.contains(tool)).take(LINES_MAX) {
-            tracing::warn!(event = "tool.changed", server = %name, tool, accepted = false, "a tool is not what it was; it is held back until an operator runs /refresh_tools");
+            tracing::warn!(event = TOOL_CHANGED, server = %name, tool, accepted = false, "a tool is not what it was; it is held back until an operator runs /refresh_tools");
         }
         for tool in accepted.iter().take(LINES_MAX) {
-            tracing::warn!(event = "tool.changed", server = %name, tool, accepted = true, "a tool is not what it was");
+            tracing::warn!(event = TOOL_CHANGED, server = %name, tool, accepted = true, "a tool is not what it was");
         }
         known.changed.clone_from(&changed);
         let provider = known.server.entry.transport == Transport::Provider;

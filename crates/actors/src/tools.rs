@@ -23,6 +23,7 @@ use crate::tree::{Scope, TreeRow};
 use domain::tool::ServerName;
 use ports::tools::{ServerEntries, ServerEntry, ServerOff};
 use ports::{Dice, ToolServers};
+use telemetry::events::CONFIG_WARNING;
 
 /// The behavior and its arguments.
 pub struct Tools {
@@ -190,7 +191,7 @@ impl Tools {
             }
         }
         for warning in warnings.iter().filter(|warning| !state.warnings.contains(warning)) {
-            tracing::warn!(event = "config.warning", warning, "tool servers");
+            tracing::warn!(event = CONFIG_WARNING, warning, "tool servers");
         }
         state.off = off.to_vec();
         state.warnings = warnings.to_vec();

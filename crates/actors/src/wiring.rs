@@ -4,9 +4,9 @@
 mod doors;
 mod handles;
 mod readers;
+mod root;
 mod tools;
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +16,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 pub use self::handles::Handles;
+use self::root::Root;
+use crate::account::Account;
 use crate::commands::{CommandParts, Commands};
 use crate::config_watcher::{ConfigWatcher, Files};
 use crate::conversations::Conversations;
@@ -37,7 +39,7 @@ use crate::reporter::Reporter;
 use crate::restriction_sweeper::RestrictionSweeper;
 use crate::runtime::roster::Roster;
 use crate::runtime::shares::Shares;
-use crate::runtime::supervisor::{self, Actor, ActorContext, ChildSpec, Crash, Shared};
+use crate::runtime::supervisor::{self, ChildSpec, Crash, Shared};
 use crate::services::facts::FactKeeper;
 use crate::services::in_flight::InFlight;
 use crate::services::restricted::Restricted;
@@ -45,8 +47,9 @@ use crate::services::running::{ExitSender, Live};
 use crate::services::tool_use::ToolUse;
 use crate::services::toolbox::Toolbox;
 use crate::tool_cache::BuiltIn;
-use crate::tree::{ActorKind, Name, ROOT, TREE, TreeRow};
+use crate::tree::{ActorKind, Name, TREE, TreeRow};
 use crate::turn::{ATTACHMENT_KIB_MAX, TurnParts};
+use domain::happening::ActorChange;
 use domain::ids::Door;
 use domain::tool::server::Tooling;
 use ports::{
@@ -127,6 +130,7 @@ pub struct Tree {
     handles: Handles,
     in_flight: Arc<InFlight>,
     board: Arc<Board>,
+    account: Account,
     root: ractor::ActorCell,
     ended: JoinHandle<()>,
 }
@@ -141,22 +145,23 @@ impl Tree {
         parts.doors.check(&parts.live.now(), &parts.home)?;
         let handles = parts.handles.clone();
         let in_flight = Arc::new(InFlight::default());
-        let journal = handles.journal.clone();
+        let (journal, board) = (handles.journal.clone(), Arc::clone(&parts.board));
+        let wiring = Wiring::new(parts, handles.clone(), Arc::clone(&in_flight));
+        let account = wiring.turn_parts.account.clone();
         let shared = Arc::new(Shared {
-            faults: Arc::clone(&parts.faults),
-            dice: Arc::clone(&parts.dice),
-            roster: Arc::clone(&parts.roster),
+            account: account.clone(),
+            faults: Arc::clone(&wiring.parts.faults),
+            dice: Arc::clone(&wiring.parts.dice),
+            roster: Arc::clone(&wiring.parts.roster),
             // A journal that refuses this offers every turn when it restarts or has room.
             recovered: Box::new(move |stats| {
                 let Some(held) = TREE.find(stats.kind).and_then(|row| row.holds) else { return };
                 journal.tell(JournalMsg::ActorRecovered(Recovered { held, scope: stats.scope.clone() }));
             }),
         });
-        let board = Arc::clone(&parts.board);
-        let wiring = Wiring::new(parts, handles.clone(), Arc::clone(&in_flight));
         let children = wiring.children(&TREE);
         let (root, ended) = supervisor::start_root(&TREE, &handles.root, Root, children, shared).await?;
-        Ok(Self { handles, in_flight, board, root, ended })
+        Ok(Self { handles, in_flight, board, account, root, ended })
     }
 
     /// Waits until the root ends, which happens only if it gives up.
@@ -206,28 +211,7 @@ impl Tree {
         if self.root.drain_and_wait(Some(within.min(TREE.stop_within))).await.is_err() {
             self.root.kill();
         }
-        tracing::info!(event = "actor.stopped", actor = ROOT, "actor stopped");
-    }
-}
-
-/// The root, which only supervises.
-struct Root;
-
-impl Actor for Root {
-    type Msg = Infallible;
-    type Event = Infallible;
-    type State = ();
-
-    fn start(&self, _ctx: &mut ActorContext<Self>) -> Result<(), Crash> {
-        Ok(())
-    }
-
-    async fn handle(&self, _ctx: &mut ActorContext<Self>, message: Infallible, (): &mut ()) -> Result<(), Crash> {
-        match message {}
-    }
-
-    async fn event(&self, _ctx: &mut ActorContext<Self>, event: Infallible, (): &mut ()) -> Result<(), Crash> {
-        match event {}
+        self.handles.root.stats().tell(&self.account, ActorChange::Stopped(None));
     }
 }
 

@@ -32,6 +32,8 @@ mod display;
 
 use connection::{Connection, Frame};
 use display::{Display, Displays};
+use telemetry::events::GATEWAY_DROPPED;
+use telemetry::metrics::GATEWAY_EVENTS_TOTAL;
 
 /// The longest frame parsed on the task of its connection, in bytes. Longer ones, such as a large guild's first frame,
 /// are parsed on a blocking thread, so that no task occupies a core for long.
@@ -447,7 +449,7 @@ impl Stream {
     fn drop_frame(&mut self, dropped: &Dropped) -> Result<(), Closed> {
         count(dropped.kind);
         tracing::debug!(
-            event = "gateway.dropped",
+            event = GATEWAY_DROPPED,
             kind = dropped.kind,
             sequence = dropped.sequence,
             reason = dropped.reason,
@@ -484,7 +486,7 @@ fn unopened(error: SourceError) -> Closed {
 }
 
 fn count(kind: &'static str) {
-    metrics::counter!("staffai_gateway_events_total", "kind" => kind).increment(1);
+    metrics::counter!(GATEWAY_EVENTS_TOTAL, "kind" => kind).increment(1);
 }
 
 #[cfg(test)]

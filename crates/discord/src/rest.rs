@@ -21,7 +21,7 @@ use super::threads::Threads;
 use super::{Access, BadAccess, DOOR, TEXT_LIMIT, address, events, message};
 use domain::ids::{MessageId, Place};
 use domain::incoming::Posted;
-use domain::outgoing::{Capabilities, Piece};
+use domain::outgoing::{Capabilities, Medium, Piece};
 use domain::rejection::Rejection;
 use http_client::{HttpClient, Outgoing, Settings};
 use ports::{HistoryRange, PostError, PostReply, PostRequest, PostResult, Poster};
@@ -44,6 +44,7 @@ mod surroundings;
 
 use answer::{RestError, RestResponse};
 use counted::Fine;
+use telemetry::events::DISCORD_MESSAGE_DROPPED;
 
 /// The timeout of a whole request.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -255,6 +256,7 @@ impl Poster for Rest {
             files: message::FILES_MAX,
             file_bytes: message::FILE_BYTES_MAX,
             buttons: message::BUTTONS_MAX,
+            medium: Medium::Messages,
         }
     }
 
@@ -299,7 +301,7 @@ fn posted(body: &[u8], me: UserId) -> Result<Vec<Posted>, PostError> {
             Ok(message) => messages.push(message),
             Err(error) => {
                 let reason = super::frame::reason(&error);
-                tracing::debug!(event = "discord.message_dropped", reason, "a message could not be read");
+                tracing::debug!(event = DISCORD_MESSAGE_DROPPED, reason, "a message could not be read");
             }
         }
     }

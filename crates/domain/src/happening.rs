@@ -4,6 +4,10 @@
 //! An event borrows its data, so reporting it allocates nothing unless a rendering needs it. Labels and sentences
 //! belong to the renderings.
 
+mod actors;
+
+pub use self::actors::ActorChange;
+
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -207,6 +211,28 @@ pub enum Happening<'a> {
     },
     /// The number of open questions.
     GatesOpen(usize),
+
+    /// The life of an actor changed.
+    Actor {
+        /// The path of the actor in the tree.
+        path: &'a str,
+        /// The label in metrics: the path, or one shared label for all actors of places.
+        label: &'a str,
+        /// The change.
+        change: ActorChange<'a>,
+    },
+}
+
+impl Happening<'_> {
+    /// True if an accepted question got neither an answer nor an apology.
+    #[must_use]
+    pub fn loses_turn(&self) -> bool {
+        match self {
+            Self::TurnUndeliverable { turn, .. } => turn.trigger.is_asked(),
+            Self::WorkShed(shed) => (shed.at, shed.bound) == (Shed::Shard, Bound::Tries),
+            _ => false,
+        }
+    }
 }
 
 /// The reason for resuming a turn.

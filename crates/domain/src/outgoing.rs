@@ -253,13 +253,33 @@ pub struct Capabilities {
     pub file_bytes: usize,
     /// The maximum number of buttons below one message; zero disables buttons.
     pub buttons: usize,
+    /// The form in which the door shows a turn.
+    pub medium: Medium,
+}
+
+/// The form in which the outbox of a door shows a turn. Readers of events are independent of it: any number of them can
+/// follow a turn at any door.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Medium {
+    /// Messages in a place: drafts, statuses and approval requests are messages too, and a missed message of a member
+    /// can arrive twice.
+    Messages,
+    /// Replies to requests of clients: only final answers are posted, with their token usage; clients read everything
+    /// else as events, and repeat a request under its id.
+    Replies,
 }
 
 impl Capabilities {
     /// Returns the capabilities of a platform for text only.
     #[must_use]
     pub const fn text_only(text_limit: usize) -> Self {
-        Self { text_limit, cards: 0, files: 0, file_bytes: 0, buttons: 0 }
+        Self { text_limit, cards: 0, files: 0, file_bytes: 0, buttons: 0, medium: Medium::Messages }
+    }
+
+    /// Returns the capabilities of a door that replies to requests, in text only.
+    #[must_use]
+    pub const fn replies(text_limit: usize) -> Self {
+        Self { medium: Medium::Replies, ..Self::text_only(text_limit) }
     }
 }
 

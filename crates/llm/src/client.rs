@@ -23,6 +23,7 @@ use domain::completion::{Completion, Request};
 use domain::embedding::{EmbeddingRequest, Embeddings};
 use domain::model::Row;
 use ports::{Delta, DeltaSink, ModelError, ModelErrorKind, Models};
+use telemetry::events::LLM_PLAIN;
 
 #[cfg(test)]
 mod tests;
@@ -263,7 +264,7 @@ impl ModelClient {
     fn leave_out(&self, extra: OptionalFeature, refusal: &ModelError) {
         let (without, reason, text) = (extra.names()[0], &refusal.safe_message, refusal.quoted());
         tracing::warn!(
-            event = "llm.plain",
+            event = LLM_PLAIN,
             model = self.model,
             without,
             reason,

@@ -36,6 +36,7 @@ use super::failure::{Failure, MESSAGE_MAX, one_line, root_cause};
 use nats::{self, Current, LOST, NatsSession};
 use ports::tools::{ConnectError, ServerEntry, Transport};
 use ports::{AnnouncedSink, ToolProviders, ToolServer};
+use telemetry::events::{PROVIDERS_LISTENING, PROVIDERS_ODD};
 
 /// The interval of checking for providers without heartbeats.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -89,7 +90,7 @@ impl NatsProviders {
         self.roster.lock().all_alive(Instant::now());
         let _current = Current::new(&self.session, &session);
         client.publish(wire::DISCOVER, "{}".into()).await.map_err(|error| failed(&error))?;
-        tracing::info!(event = "providers.listening", "listening for processes that provide tools");
+        tracing::info!(event = PROVIDERS_LISTENING, "listening for processes that provide tools");
         self.tell(announced);
         let mut look = interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -136,7 +137,7 @@ impl NatsProviders {
             Ok(true) => self.tell(announced),
             Err(why) if odd.is_due() => {
                 let reason = one_line(&why, MESSAGE_MAX);
-                tracing::warn!(event = "providers.odd", reason, "the announcement of a process is ignored");
+                tracing::warn!(event = PROVIDERS_ODD, reason, "the announcement of a process is ignored");
             }
             Ok(false) | Err(_) => {}
         }

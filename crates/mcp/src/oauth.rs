@@ -35,6 +35,7 @@ use super::failure::Failure;
 use domain::ids::Timestamp;
 use domain::tool::ServerName;
 use ports::Clock;
+use telemetry::events::MCP_LOGIN;
 
 /// The time before expiry at which an access token is renewed.
 const RENEWED_BEFORE: Duration = Duration::from_secs(60);
@@ -152,11 +153,11 @@ impl Login {
         match flow::renewed(&tokens, self.clock.now()).await {
             Ok(renewed) => {
                 if let Err(mistake) = tokens::write(&self.file, &renewed) {
-                    tracing::warn!(event = "mcp.login", mistake, "a renewed login cannot be stored");
+                    tracing::warn!(event = MCP_LOGIN, mistake, "a renewed login cannot be stored");
                 }
                 *self.tokens.write() = renewed;
             }
-            Err(mistake) => tracing::warn!(event = "mcp.login", mistake, "a login cannot be renewed"),
+            Err(mistake) => tracing::warn!(event = MCP_LOGIN, mistake, "a login cannot be renewed"),
         }
     }
 }

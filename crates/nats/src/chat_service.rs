@@ -159,7 +159,7 @@ impl EventSource for ChatService {
 #[async_trait]
 impl Poster for ChatService {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::text_only(TEXT_LIMIT)
+        Capabilities::replies(TEXT_LIMIT)
     }
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {

@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use domain::restart::Backoff;
+use telemetry::events::NATS_ODD;
 
 /// The message for a lost connection.
 pub const LOST: &str = "the connection to NATS is lost";
@@ -85,7 +86,7 @@ async fn connect_with(url: &SecretString, waiting: usize) -> Result<NatsSession,
                 Event::SlowConsumer(_) => {
                     if let Some(times) = overrun.count(Instant::now()) {
                         tracing::warn!(
-                            event = "nats.odd",
+                            event = NATS_ODD,
                             times,
                             "messages arrive faster than they are read, and some are dropped"
                         );
@@ -94,7 +95,7 @@ async fn connect_with(url: &SecretString, waiting: usize) -> Result<NatsSession,
                 Event::ServerError(error) => {
                     if let Some(times) = refused.count(Instant::now()) {
                         let reason: String = error.to_string().chars().take(200).collect();
-                        tracing::warn!(event = "nats.odd", reason, times, "NATS reports an error");
+                        tracing::warn!(event = NATS_ODD, reason, times, "NATS reports an error");
                     }
                 }
                 Event::Connected | Event::ClientError(_) => {}

@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
 use crate::bot_process::{BotOrder, BotProcess, Choice, OrderRefusal};
+use telemetry::events::{PLAYGROUND_MODEL_CHOSEN, PLAYGROUND_MODEL_FOUND};
 
 /// The default ports.
 const USUAL: [(&str, u16); 3] = [("Ollama", 11434), ("LM Studio", 1234), ("LiteLLM", 4000)];
@@ -118,7 +119,7 @@ impl Neighbours {
         {
             let models = models.len();
             tracing::info!(
-                event = "playground.model_found",
+                event = PLAYGROUND_MODEL_FOUND,
                 name,
                 url,
                 models,
@@ -149,7 +150,7 @@ impl Neighbours {
         }
         self.bot.order(BotOrder::AskModel(choice.clone())).await?;
         let (url, model) = choice.as_ref().map(|choice| (&choice.url, &choice.model)).unzip();
-        tracing::info!(event = "playground.model_chosen", url, model, "another model is in use");
+        tracing::info!(event = PLAYGROUND_MODEL_CHOSEN, url, model, "another model is in use");
         *self.chosen.lock() = choice;
         Ok(())
     }

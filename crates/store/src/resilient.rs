@@ -26,6 +26,8 @@ use domain::counter::Counter;
 use domain::limits;
 use domain::panic;
 use ports::{Clock, Keeping, Limiter, Replaced, Store, StoreStatus, StoredRow, Write};
+use telemetry::events::STORE_UNSAVED;
+use telemetry::metrics::{STORE_DEGRADED, STORE_WRITES_TOTAL};
 
 mod ahead;
 
@@ -171,7 +173,7 @@ impl<B: Backend> Resilient<B> {
         limits: Limits,
     ) -> Result<Self, OpenError> {
         let shared = Arc::new(Shared::new(clock, limits));
-        gauge!("staffai_store_degraded").set(0.0);
+        gauge!(STORE_DEGRADED).set(0.0);
         let mut writer = Writer::new(Arc::clone(&shared), Arc::new(open));
         writer.first_open(OPEN_DEADLINE).await?;
         let task = tokio::spawn(writer.run());
@@ -334,7 +336,7 @@ impl<B: Backend> Store for Resilient<B> {
         if writes.is_empty() {
             return Box::pin(ready(true));
         }
-        counter!("staffai_store_writes_total").increment(writes.len() as u64);
+        counter!(STORE_WRITES_TOTAL).increment(writes.len() as u64);
         let Some(number) = self.shared.take(writes, None) else { return Box::pin(ready(false)) };
         let mut progress = self.shared.progress.subscribe();
         Box::pin(async move {
@@ -352,7 +354,7 @@ impl<B: Backend> Store for Resilient<B> {
     }
 
     fn send(&self, writes: Vec<Write>) -> BoxFuture<'static, ()> {
-        counter!("staffai_store_writes_total").increment(writes.len() as u64);
+        counter!(STORE_WRITES_TOTAL).increment(writes.len() as u64);
         let number = if writes.is_empty() { None } else { self.shared.take(writes, None) };
         let Some(number) = number.filter(|_| B::SHARED) else { return Box::pin(ready(())) };
         let mut progress = self.shared.progress.subscribe();
@@ -416,7 +418,7 @@ impl<B: Backend> Store for Resilient<B> {
             }
             let (backend, left) = self.shared.shut();
             if left > 0 {
-                tracing::warn!(event = "store.unsaved", keys = left, "the store closed before everything was durable");
+                tracing::warn!(event = STORE_UNSAVED, keys = left, "the store closed before everything was durable");
             }
             let Some(backend) = backend else { return left == 0 };
             match timeout_at(deadline, AssertUnwindSafe(backend.close()).catch_unwind()).await {

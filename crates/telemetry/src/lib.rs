@@ -6,6 +6,7 @@
 pub mod events;
 
 pub mod metrics;
+pub mod tally;
 mod turn_lines;
 
 #[cfg(feature = "otlp")]
@@ -33,6 +34,7 @@ use tracing_subscriber::layer::SubscriberExt;
 
 use crate::line::{LineLayer, Style};
 pub use crate::redact::Redaction;
+use crate::tally::Tally;
 pub use crate::turn_lines::TurnLines;
 use crate::writer::Writer;
 use ports::Clock;
@@ -60,6 +62,8 @@ pub struct LogOptions {
     pub clock: Arc<dyn Clock>,
     /// The store of recent lines, if any.
     pub kept: Option<TurnLines>,
+    /// Counts the dropped lines.
+    pub tally: Arc<Tally>,
 }
 
 /// The format of a line.
@@ -85,7 +89,7 @@ pub struct LogGuard(#[expect(dead_code, reason = "only its drop is used")] Write
 /// The filter is invalid, the writer's thread cannot start, or a log was started before.
 pub fn init(options: LogOptions) -> Result<LogGuard, String> {
     let filter = targets(&options.filter)?;
-    let writer = Writer::start(options.out, options.clock.clone(), options.format, options.kept)?;
+    let writer = Writer::start(options.out, options.clock.clone(), options.format, (options.kept, options.tally))?;
     let lines = writer.lines();
     let layer =
         LineLayer::new(Style { format: options.format, content: options.content }, options.redact, options.clock, {

@@ -2,6 +2,7 @@
 
 use std::panic::PanicHookInfo;
 
+use crate::events::PANIC;
 use domain::panic;
 
 /// Logs a panic with its location and thread. Without `content`, quoted text in the message is omitted.
@@ -10,5 +11,5 @@ pub fn log(info: &PanicHookInfo<'_>, content: bool) {
     let said = if content { panic::whole(payload).to_owned() } else { panic::text(payload) };
     let place = info.location().map(ToString::to_string).unwrap_or_default();
     let thread = std::thread::current();
-    tracing::error!(event = "panic", location = place, thread = thread.name().unwrap_or("unnamed"), "{said}");
+    tracing::error!(event = PANIC, location = place, thread = thread.name().unwrap_or("unnamed"), "{said}");
 }

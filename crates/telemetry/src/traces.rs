@@ -24,7 +24,9 @@ use tokio_util::sync::CancellationToken;
 
 use self::export::{Exporter, Queued};
 use super::redact::Redaction;
+use super::tally::Tally;
 use domain::happening::Happening;
+use domain::shed::Shed;
 use ports::{Clock, Observer};
 
 /// The most queued spans; further ones are dropped and counted.
@@ -78,12 +80,13 @@ pub fn start(
     content: Option<Redaction>,
     clock: Arc<dyn Clock>,
     post: Post,
+    tally: Arc<Tally>,
 ) -> (Arc<dyn Observer>, Traces) {
     let (queue, waiting) = mpsc::channel(QUEUE);
     let stop = CancellationToken::new();
-    let exporter = Exporter::new(waiting, source, post, stop.clone());
+    let exporter = Exporter::new(waiting, source, post, stop.clone(), Arc::clone(&tally));
     let task = tokio::spawn(exporter.run());
-    (Arc::new(Spans { queue, clock, content }), Traces { stop, task })
+    (Arc::new(Spans { queue, clock, content, tally }), Traces { stop, task })
 }
 
 /// Converts happenings to spans and queues them. Never waits.
@@ -91,13 +94,14 @@ struct Spans {
     queue: mpsc::Sender<Queued>,
     clock: Arc<dyn Clock>,
     content: Option<Redaction>,
+    tally: Arc<Tally>,
 }
 
 impl Observer for Spans {
     fn observe(&self, happening: &Happening<'_>) {
         for span in spans::of(happening, self.clock.now(), self.content.as_ref()) {
             if self.queue.try_send(span).is_err() {
-                export::lost(1);
+                self.tally.shed_here(Shed::Traces, 1);
             }
         }
     }

@@ -8,7 +8,9 @@ use parking_lot::{Condvar, Mutex};
 use tracing::Level;
 
 use crate::LogFormat;
+use crate::events::LOG_SHED;
 use crate::line::ROOT;
+use crate::tally::Tally;
 use crate::turn_lines::TurnLines;
 use domain::shed::Shed;
 use ports::Clock;
@@ -43,6 +45,7 @@ pub struct Lines(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     queue: Mutex<Queue>,
+    tally: Arc<Tally>,
     /// Signals the first line, or the end of gathering.
     filled: Condvar,
     /// Signals that lines were written or the thread ended.
@@ -82,9 +85,9 @@ impl Writer {
         out: Box<dyn Write + Send>,
         clock: Arc<dyn Clock>,
         format: LogFormat,
-        kept: Option<TurnLines>,
+        (kept, tally): (Option<TurnLines>, Arc<Tally>),
     ) -> Result<Self, String> {
-        let lines = Lines(Arc::default());
+        let lines = Lines(Arc::new(Shared { tally, ..Shared::default() }));
         let shared = Arc::clone(&lines.0);
         std::thread::Builder::new()
             .name("log".to_owned())
@@ -122,7 +125,7 @@ impl Lines {
         if queue.lines >= QUEUED_LINES || queue.bytes.len() + line.len() > QUEUED_BYTES {
             queue.shed += 1;
             drop(queue);
-            metrics::counter!("staffai_shed_total", "where" => Shed::Log.as_str()).increment(1);
+            self.0.tally.shed_here(Shed::Log, 1);
             return;
         }
         let (first, hurried) = (queue.bytes.is_empty(), queue.hurries());
@@ -190,7 +193,7 @@ impl Shared {
 
 fn report_shed(out: &mut dyn Write, lines: u64, clock: &dyn Clock, format: LogFormat) {
     let at = rfc3339(clock.now());
-    let event = "log.shed";
+    let event = LOG_SHED;
     drop(match format {
         LogFormat::Json => {
             let line = serde_json::json!({"timestamp": at, "level": "WARN", "message": "log lines were shed", "actor": ROOT, "event": event, "lines": lines});
@@ -241,7 +244,7 @@ mod tests {
         let (entered, inside) = channel();
         let written = Arc::new(Mutex::new(Vec::new()));
         let out = Stuck { gate, entered, written: written.clone() };
-        let writer = Writer::start(Box::new(out), Arc::new(Epoch), LogFormat::Json, None).unwrap();
+        let writer = Writer::start(Box::new(out), Arc::new(Epoch), LogFormat::Json, (None, Arc::default())).unwrap();
         let lines = writer.lines();
         lines.send("first\n", Level::INFO);
         inside.recv().unwrap();
@@ -273,7 +276,10 @@ mod tests {
 
     fn told() -> (Writer, Receiver<String>) {
         let (tell, written) = channel();
-        (Writer::start(Box::new(Told(tell)), Arc::new(Epoch), LogFormat::Json, None).unwrap(), written)
+        (
+            Writer::start(Box::new(Told(tell)), Arc::new(Epoch), LogFormat::Json, (None, Arc::default())).unwrap(),
+            written,
+        )
     }
 
     #[test]
@@ -316,7 +322,7 @@ mod tests {
         let (open, gate) = channel();
         let (entered, inside) = channel();
         let out = Stuck { gate, entered, written: Arc::default() };
-        let stuck = Writer::start(Box::new(out), Arc::new(Epoch), LogFormat::Json, None).unwrap();
+        let stuck = Writer::start(Box::new(out), Arc::new(Epoch), LogFormat::Json, (None, Arc::default())).unwrap();
         stuck.lines().send("unread\n", Level::ERROR);
         inside.recv().unwrap();
         stuck.lines().flush(Duration::from_millis(1));
@@ -346,7 +352,7 @@ mod tests {
                 Err(std::io::ErrorKind::BrokenPipe.into())
             }
         }
-        let writer = Writer::start(Box::new(Gone), Arc::new(Epoch), LogFormat::Json, None).unwrap();
+        let writer = Writer::start(Box::new(Gone), Arc::new(Epoch), LogFormat::Json, (None, Arc::default())).unwrap();
         for _ in 0..3 {
             writer.lines().send("unheard\n", Level::ERROR);
             writer.lines().flush(CLOSE_WITHIN);

@@ -327,7 +327,7 @@ impl Sessions {
 #[async_trait]
 impl Poster for Sessions {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::text_only(TEXT_LIMIT)
+        Capabilities::replies(TEXT_LIMIT)
     }
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {

@@ -23,6 +23,7 @@ pub use self::provider::Provider;
 use self::provider::{Filled, KeyPlace, Sends};
 use super::{BuiltInTool, arguments, client, reads};
 use domain::tool::{Annotations, CallError, Tool, ToolKind, ToolRequest, ToolResult};
+use telemetry::events::SEARCH_FAILED;
 
 /// Maximum size of a response, in bytes.
 const ANSWER_BYTES: usize = 1024 * 1024;
@@ -89,7 +90,7 @@ impl WebSearch {
                 Ok(found) if !found.is_empty() => return Ok(found),
                 Ok(_) => answered = true,
                 Err(reason) => {
-                    tracing::warn!(event = "search.failed", provider, reason, "a search provider failed");
+                    tracing::warn!(event = SEARCH_FAILED, provider, reason, "a search provider failed");
                     failures.push(format!("{provider}: {reason}"));
                 }
             }

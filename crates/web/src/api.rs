@@ -48,6 +48,7 @@ use self::form::Refuse;
 pub use self::places::Capacity;
 use domain::proxies::{Network, Proxies};
 use ports::{Keys, Listener, Vitals};
+use telemetry::events::API_LISTENING;
 
 /// The `Server` header of every response, by which this service is recognized at an address.
 pub const SERVER_NAME: &str = "staffai";
@@ -255,9 +256,9 @@ impl Site {
         if let Ok(bound) = listener.local_addr() {
             if self.behind {
                 // Operators open the address of the process in front.
-                tracing::debug!(event = "api.listening", address = %bound, "listening for the process in front");
+                tracing::debug!(event = API_LISTENING, address = %bound, "listening for the process in front");
             } else {
-                tracing::info!(event = "api.listening", address = %bound, "listening on http://{bound}/");
+                tracing::info!(event = API_LISTENING, address = %bound, "listening on http://{bound}/");
             }
             self.bound.send_replace(Some(*self.first.get_or_init(|| bound)));
         }

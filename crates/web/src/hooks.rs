@@ -18,6 +18,7 @@ use domain::keys;
 use domain::limits::Decision;
 use domain::webhook::{Knock, Unproven};
 use ports::{Clock, Intake, Limiter, Store, Webhooks, Write};
+use telemetry::events::TRIGGER_REFUSED;
 
 /// The answer to every unauthenticated request, for any reason.
 const NOT_SIGNED: &str = "no such webhook, or not signed for it just now: send the headers of its scheme, which are X-Staffai-Timestamp (seconds) and X-Staffai-Signature (v1= and HMAC-SHA256 in hexadecimal) unless another one is set";
@@ -113,12 +114,12 @@ impl Hooks {
 /// Returns the same answer for an unknown webhook and for a wrong signature.
 fn unproven(name: &str, why: Unproven) -> Response {
     let name: String = name.chars().take(NAME_MAX).collect();
-    tracing::debug!(event = "trigger.refused", name, reason = why.as_str(), "a request to a webhook was refused");
+    tracing::debug!(event = TRIGGER_REFUSED, name, reason = why.as_str(), "a request to a webhook was refused");
     refused(StatusCode::UNAUTHORIZED, NOT_SIGNED)
 }
 
 fn over(name: &str, reason: &'static str, answer: Response) -> Response {
-    tracing::warn!(event = "trigger.refused", name, reason, "a request to a webhook was refused");
+    tracing::warn!(event = TRIGGER_REFUSED, name, reason, "a request to a webhook was refused");
     answer
 }
 

@@ -215,7 +215,7 @@ pub struct Answers;
 #[async_trait]
 impl Poster for Answers {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::text_only(TEXT_LIMIT)
+        Capabilities::replies(TEXT_LIMIT)
     }
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {

@@ -9,14 +9,18 @@ use crate::app::system::SystemClock;
 use crate::app::traces::{self, Traces};
 use ports::Observer;
 use settings::{Loaded, edges};
+use telemetry::events::CONFIG_WARNING;
 #[cfg(feature = "playground")]
 use telemetry::log_file::LogFile;
+use telemetry::tally::Tally;
 use telemetry::{LogFormat, LogGuard, LogOptions};
 
 /// The log of this process, and its traces.
 pub(crate) struct Log {
     _lines: LogGuard,
     traces: Traces,
+    /// The counts of this process.
+    pub tally: Arc<Tally>,
     /// Further readers of events, beside those of every run.
     pub observers: Vec<Arc<dyn Observer>>,
 }
@@ -60,7 +64,8 @@ pub(crate) fn log(loaded: &Loaded, reading: &Reading, to: LogTo) -> Result<Log, 
         edges::LogFormat::Pretty => true,
         edges::LogFormat::Auto => terminal,
     };
-    let traces::Started { reader, traces, warning } = traces::start(&settings.telemetry, &reading.redaction);
+    let tally = Arc::<Tally>::default();
+    let traces::Started { reader, traces, warning } = traces::start(&settings.telemetry, &reading.redaction, &tally);
     let options = LogOptions {
         filter: settings.log.level.clone(),
         format: if pretty { LogFormat::Pretty { color: terminal } } else { LogFormat::Json },
@@ -69,10 +74,11 @@ pub(crate) fn log(loaded: &Loaded, reading: &Reading, to: LogTo) -> Result<Log, 
         out,
         clock: Arc::new(SystemClock),
         kept: Some(reading.lines.clone()),
+        tally: Arc::clone(&tally),
     };
     let lines = telemetry::init(options).map_err(|error| eprintln!("{error}"))?;
     for warning in loaded.warnings.iter().chain(&warning) {
-        tracing::warn!(event = "config.warning", warning, "configuration");
+        tracing::warn!(event = CONFIG_WARNING, warning, "configuration");
     }
-    Ok(Log { _lines: lines, traces, observers: reader.into_iter().collect() })
+    Ok(Log { _lines: lines, traces, tally, observers: reader.into_iter().collect() })
 }

@@ -26,11 +26,13 @@ use playground::chaos::Strikes;
 use playground::demo_model::{MODEL, SPARE};
 use playground::example_server;
 use ports::Clock;
+use ports::samples::Counters;
 use ports::tools::{Command, ServerEntry, Transport};
 use settings::Settings;
 use settings::sources::Sources;
 use settings::triggers::Triggers;
-use telemetry::metrics::summed;
+use telemetry::events::{CONFIG_REJECTED, PLAYGROUND_BOT_ENDED};
+use telemetry::tally::Tally;
 
 /// The interval between reports of the counters.
 const COUNTED: Duration = Duration::from_millis(500);
@@ -68,7 +70,7 @@ pub async fn run(cli: &Cli, verbose: bool) -> u8 {
     let (orders, counts) = (say.clone(), say.clone());
     tokio::spawn(write(link.says, said));
     tokio::spawn(async move { listen(&mut link.heard, &strikes, &model, &orders).await });
-    tokio::spawn(count(Arc::clone(&launch.metrics), counts));
+    tokio::spawn(count(Arc::clone(&launch.tally), counts));
     let code = commands::serve(launch, async move |address| {
         // The send fails if the playground has ended, which ends this process.
         let _ = say.send(BotReport::Listens(address)).await;
@@ -139,10 +141,7 @@ async fn listen(heard: &mut Heard, strikes: &Strikes, model: &Mutex<Option<Choic
             model.lock().clone_from(choice);
             // SIGHUP reloads the configuration, as an operator does it.
             if kill_process(getpid(), Signal::HUP).is_err() {
-                tracing::error!(
-                    event = "config.rejected",
-                    "this process cannot be told to read its configuration again"
-                );
+                tracing::error!(event = CONFIG_REJECTED, "this process cannot be told to read its configuration again");
             }
         }
         if say.send(BotReport::Done(number, strikes.order(&order))).await.is_err() {
@@ -150,10 +149,7 @@ async fn listen(heard: &mut Heard, strikes: &Strikes, model: &Mutex<Option<Choic
         }
     }
     if kill_process(getpid(), Signal::TERM).is_err() {
-        tracing::error!(
-            event = "playground.bot_ended",
-            "the playground is gone and this process cannot be told to end"
-        );
+        tracing::error!(event = PLAYGROUND_BOT_ENDED, "the playground is gone and this process cannot be told to end");
     }
 }
 
@@ -165,16 +161,12 @@ async fn write(mut says: Says, mut said: mpsc::Receiver<BotReport>) {
     }
 }
 
-async fn count(metrics: Arc<dyn Fn() -> String + Send + Sync>, say: mpsc::Sender<BotReport>) {
+async fn count(tally: Arc<Tally>, say: mpsc::Sender<BotReport>) {
     let mut known = Counted::default();
     loop {
         tokio::time::sleep(COUNTED).await;
-        let page = metrics();
-        let counted = Counted {
-            crashes: summed(&page, "staffai_actor_failures_total"),
-            lost: summed(&page, "staffai_turns_lost_total"),
-            doubled: summed(&page, "staffai_turns_doubled_total"),
-        };
+        let Counters { lost, doubled, .. } = tally.counters();
+        let counted = Counted { crashes: tally.failures(), lost, doubled };
         if counted != known && say.send(BotReport::Counted(counted)).await.is_err() {
             return;
         }

@@ -15,6 +15,7 @@ use crate::app::files;
 use playground::change::Change;
 use playground::guild::kept::{SavedGuilds, VERSION};
 use playground::service::Service;
+use telemetry::events::{PLAYGROUND_CHAT_UNREAD, PLAYGROUND_CHAT_UNWRITTEN};
 
 /// The file of the chat.
 const FILE: &str = "chat.json";
@@ -69,7 +70,7 @@ fn unread(file: &Path, why: &str) -> Option<SavedGuilds> {
     // If it cannot be moved aside, it is overwritten: the page needs a file.
     let moved = std::fs::rename(file, &aside).is_ok();
     let (file, aside) = (file.display(), aside.display());
-    tracing::warn!(event = "playground.chat_unread", %file, %aside, moved, why, "the page begins without what was said before");
+    tracing::warn!(event = PLAYGROUND_CHAT_UNREAD, %file, %aside, moved, why, "the page begins without what was said before");
     None
 }
 
@@ -121,5 +122,5 @@ async fn write(service: &Service, file: &Path) {
         Err(error) => error.to_string(),
     };
     let file = file.display();
-    tracing::warn!(event = "playground.chat_unwritten", %file, error = failed, "what is said on the page is not kept");
+    tracing::warn!(event = PLAYGROUND_CHAT_UNWRITTEN, %file, error = failed, "what is said on the page is not kept");
 }

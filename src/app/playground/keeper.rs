@@ -22,6 +22,7 @@ use super::link::{Birth, BotReport, Heard, Link, Order, Says};
 use crate::app::exit;
 use playground::bot_process::Choice;
 use playground::bot_process::{BotOrder, BotProcess, Counted, OrderRefusal};
+use telemetry::events::{PLAYGROUND_BOT_ENDED, PLAYGROUND_BOT_STARTED};
 
 /// The capacity of the queue of orders.
 const ORDERS: usize = 64;
@@ -124,7 +125,7 @@ impl Keeper {
                 End::Told(code) | End::Itself(Some(code @ (exit::USAGE | exit::REFUSED))) => return code,
                 End::Itself(Some(code @ exit::IN_USE)) if in_use >= IN_USE_FOR => return code,
                 End::Itself(code) => {
-                    tracing::warn!(event = "playground.bot_ended", code, "the bot ended and is started again");
+                    tracing::warn!(event = PLAYGROUND_BOT_ENDED, code, "the bot ended and is started again");
                 }
             }
             tokio::select! {
@@ -157,7 +158,7 @@ impl Keeper {
         // Signals for the previous run are obsolete.
         while signals.try_recv().is_ok() {}
         self.life.lock().runs = true;
-        tracing::info!(event = "playground.bot_started", process = child.id(), "the bot is started");
+        tracing::info!(event = PLAYGROUND_BOT_STARTED, process = child.id(), "the bot is started");
         // If the bot has ended already, the wait below reports it.
         let model = self.model.lock().clone();
         let _ = says.say(&Birth { model, ..birth.clone() }).await;

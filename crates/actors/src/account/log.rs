@@ -1,6 +1,7 @@
 //! Renders events as log lines. The name of each event is in `telemetry::events`; its level, fields and message are
 //! here.
 
+mod actors;
 mod calls;
 mod floods;
 mod gates;
@@ -55,6 +56,7 @@ impl Observer for LogLines {
             Happening::GateRefused { gate, why, by, place } => gates::refused(gate, why, by, place),
             Happening::CallAllowed { gate, allowance, .. } => gates::allowed(gate, allowance),
             Happening::AllowanceWithdrawn { allowance, by, .. } => gates::withdrawn(allowance, by),
+            Happening::Actor { path, change, .. } => actors::changed(path, change),
             Happening::TurnTaken { .. }
             | Happening::TurnQueued { .. }
             | Happening::TurnReserved(..)

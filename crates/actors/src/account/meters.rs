@@ -9,8 +9,7 @@ use metrics::{counter, gauge, histogram};
 use parking_lot::Mutex;
 
 use self::models::RowMeter;
-use domain::happening::{Bound, Happening, ModelCalled, ToolCalled, TurnPosted, WorkShed};
-use domain::shed::Shed;
+use domain::happening::{ActorChange, Happening, ModelCalled, ToolCalled, TurnPosted};
 use domain::turn::{Outcome, Turn};
 use ports::Observer;
 use telemetry::metrics as names;
@@ -26,17 +25,15 @@ pub(super) struct Meters {
 
 impl Observer for Meters {
     fn observe(&self, happening: &Happening<'_>) {
+        if happening.loses_turn() {
+            counter!(names::TURNS_LOST_TOTAL).increment(1);
+        }
         match *happening {
             Happening::TurnPosted(ref posted) => turn_posted(posted),
             Happening::TurnDropped { turn, why, .. } => turn_ended(turn, why.outcome()),
-            Happening::TurnUndeliverable { turn, .. } => {
-                if turn.trigger.is_asked() {
-                    counter!(names::TURNS_LOST_TOTAL).increment(1);
-                }
-                turn_ended(turn, "failed");
-            }
+            Happening::TurnUndeliverable { turn, .. } => turn_ended(turn, "failed"),
             Happening::TurnFenced(_) => counter!(names::TURNS_FENCED_TOTAL).increment(1),
-            Happening::WorkShed(ref shed) => work_shed(shed),
+            Happening::WorkShed(ref shed) => counter!(names::SHED_TOTAL, "where" => shed.at.as_str()).increment(1),
             Happening::LimitRefused(_, refusal) => {
                 counter!(names::LIMIT_REFUSED_TOTAL, "tier" => refusal.cost.as_str()).increment(1);
             }
@@ -49,6 +46,7 @@ impl Observer for Meters {
             }
             #[expect(clippy::cast_precision_loss, reason = "there are never so many")]
             Happening::GatesOpen(many) => gauge!(names::GATES_OPEN).set(many as f64),
+            Happening::Actor { label, change, .. } => actor_changed(label, change),
             _ => {}
         }
     }
@@ -94,10 +92,20 @@ fn turn_ended(turn: &Turn, outcome: &'static str) {
     counter!(names::TURNS_TOTAL, "door" => door, "trigger" => trigger, "outcome" => outcome).increment(1);
 }
 
-fn work_shed(shed: &WorkShed<'_>) {
-    counter!(names::SHED_TOTAL, "where" => shed.at.as_str()).increment(1);
-    if (shed.at, shed.bound) == (Shed::Shard, Bound::Tries) {
-        counter!(names::TURNS_LOST_TOTAL).increment(1);
+fn actor_changed(label: &str, change: ActorChange<'_>) {
+    let add = |name, many| counter!(name, "actor" => label.to_owned()).increment(many);
+    match change {
+        // Registered at zero, so that metrics show the first change as an increase.
+        ActorChange::Added => {
+            add(names::ACTOR_RESTARTS_TOTAL, 0);
+            add(names::ACTOR_FAILURES_TOTAL, 0);
+            add(names::ACTOR_HUNG_TOTAL, 0);
+        }
+        ActorChange::Restarted(_) => add(names::ACTOR_RESTARTS_TOTAL, 1),
+        ActorChange::Failed { .. } => add(names::ACTOR_FAILURES_TOTAL, 1),
+        ActorChange::Hung { .. } => add(names::ACTOR_HUNG_TOTAL, 1),
+        ActorChange::Poisoned(_) => add(names::POISON_MESSAGES_TOTAL, 1),
+        _ => {}
     }
 }
 

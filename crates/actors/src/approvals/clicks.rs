@@ -12,6 +12,7 @@ use domain::locale::Locale;
 use domain::notice::gate as words;
 use domain::outgoing::Piece;
 use domain::shed::Shed;
+use telemetry::events::GATEWAY_DROPPED;
 
 /// A click, and the caller that receives its outcome in addition to the member who clicked.
 pub struct Clicked {
@@ -51,7 +52,7 @@ impl Approvals {
             return;
         }
         if !state.seen.insert(&callback.id) {
-            tracing::debug!(event = "gateway.dropped", reason = "seen before", "click dropped");
+            tracing::debug!(event = GATEWAY_DROPPED, reason = "seen before", "click dropped");
             return;
         }
         if state.clicks >= CLICKS_MAX {

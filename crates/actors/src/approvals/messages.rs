@@ -12,7 +12,7 @@ use domain::happening::Happening;
 use domain::ids::MessageId;
 use domain::layout::lay_out;
 use domain::notice::gate as words;
-use domain::outgoing::{Capabilities, Outgoing, Piece};
+use domain::outgoing::{Capabilities, Medium, Outgoing, Piece};
 use ports::PostRequest;
 
 /// The number of digits of a gate's id in the nonce of its message.
@@ -23,11 +23,11 @@ const POSTED_WITHIN: Duration = Duration::from_secs(900);
 const REWRITTEN_WITHIN: Duration = Duration::from_secs(60);
 
 impl Approvals {
-    /// Asks: by an event where clients read along, by a message elsewhere.
+    /// Asks: by an event for all readers, and by a message if the door shows turns as messages.
     pub(super) fn ask(&self, ctx: &mut ActorContext<Approvals>, open: &mut Open) {
         let gate = &open.case.gate;
-        if self.ways.events.streams(&gate.place.door) {
-            self.ways.account.tell(&Happening::GateShown(gate));
+        self.ways.account.tell(&Happening::GateShown(gate));
+        if self.ways.outboxes.medium(&gate.place.door) == Medium::Replies {
             open.asking = AskState::Asked(None);
             return;
         }

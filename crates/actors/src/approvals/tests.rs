@@ -14,6 +14,7 @@ use domain::delivery::Form;
 use domain::ending::Unposted;
 use domain::gate::{Click, Clicker};
 use domain::ids::Person;
+use domain::outgoing::Medium;
 use domain::outgoing::Piece;
 use domain::rejection::Rejection;
 use ports::PostRequest;
@@ -44,7 +45,7 @@ async fn beginning(store: MemoryStore) -> World {
         clock: Arc::clone(&clock) as _,
         journal: journal.clone(),
         ways: Ways {
-            outboxes: Outboxes::new(vec![(DOOR, outbox.clone())]),
+            outboxes: Outboxes::new(vec![(DOOR, Medium::Messages, outbox.clone())]),
             dice: Arc::new(FixedDice::new(0.5)),
             events: TurnEvents::default(),
             account: Account::new([Arc::clone(&audit) as _]),

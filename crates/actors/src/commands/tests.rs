@@ -11,6 +11,7 @@ use domain::ids::Timestamp;
 use domain::keys;
 use domain::locale::Locale;
 use domain::outgoing::FILE_BYTES_MAX;
+use domain::outgoing::Medium;
 use domain::rejection::Rejection;
 use domain::session_index::{Indexed, SessionIndex};
 use futures_util::FutureExt;
@@ -95,7 +96,7 @@ async fn world(takes: Duration, panics: bool) -> World {
         vitals: Arc::new(NoVitals),
         registers: vec![DOOR],
         ways: Ways {
-            outboxes: Outboxes::new(vec![(DOOR, outbox)]),
+            outboxes: Outboxes::new(vec![(DOOR, Medium::Messages, outbox)]),
             dice: Arc::new(FixedDice::new(0.5)),
             events: TurnEvents::default(),
             account: Account::default(),

@@ -36,6 +36,7 @@ use domain::keys;
 use domain::limits::charge::{Charge, charge};
 use domain::locale::Locale;
 use domain::notice::{self, Apology};
+use domain::outgoing::Medium;
 use domain::turn::Turn;
 use domain::turn::{Answer, Effort, LaneRule, Outcome, Trigger};
 use ports::testing::{FixedDice, ManualClock, MemoryStore, Say, ScriptedFaults, ScriptedModels};
@@ -96,7 +97,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         clock: Arc::clone(&clock) as _,
         dice: Arc::new(FixedDice::new(0.5)),
         dispatcher: dispatcher.clone(),
-        outboxes: Outboxes::new(vec![(DOOR, outbox.clone())]),
+        outboxes: Outboxes::new(vec![(DOOR, Medium::Messages, outbox.clone())]),
         journal: journal.clone(),
         rate_limiter: rate_limiter.clone(),
         in_flight: Arc::clone(&in_flight),

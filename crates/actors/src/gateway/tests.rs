@@ -9,8 +9,8 @@ use crate::services::facts::FactKeeper;
 use crate::testing::log::Log;
 use crate::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, mention, message, row, settle, us, usual};
 use domain::ending::Dropped;
-use domain::ids::Door;
 use domain::locale::Locale;
+use domain::outgoing::Medium;
 use domain::restriction::Member;
 use ports::TurnEventLog;
 use ports::testing::{ManualClock, MemoryStore, ScriptedModels};
@@ -28,18 +28,17 @@ struct World {
 }
 
 async fn world(permits: usize) -> World {
-    world_whose_clients_read_along(permits, vec![DOOR]).await
+    world_of(permits, Medium::Replies).await
 }
 
-/// Returns a gateway with this number of permits. At these doors clients subscribe to events; at others a repeated
-/// message is a copy.
-async fn world_whose_clients_read_along(permits: usize, doors: Vec<Door>) -> World {
+/// Returns a gateway with this number of permits, and a door of this medium.
+async fn world_of(permits: usize, medium: Medium) -> World {
     let (gateway, journal, outbox) = (at("gateway"), at("journal"), at("outbox"));
     let mut stage = Stage::new();
     let (accepted, heard) = (stage.probe(&journal), stage.probe(&outbox));
     let permits = Arc::new(Semaphore::new(permits));
-    let mut actor = gateway_with(Arc::clone(&permits), journal, outbox);
-    actor.events = TurnEvents::new(doors, Arc::clone(&actor.clock) as _);
+    let outboxes = Outboxes::new(vec![(DOOR, medium, outbox)]);
+    let actor = gateway_with(Arc::clone(&permits), journal, outboxes);
     let (board, events) = (Arc::clone(&actor.board), actor.events.clone());
     stage.actor(row(LEAF), &gateway, actor);
     let tree = stage.go().await;
@@ -47,8 +46,12 @@ async fn world_whose_clients_read_along(permits: usize, doors: Vec<Door>) -> Wor
     World { gateway, journal: accepted, outbox: heard, board, events, told, receipts, permits, _tree: tree }
 }
 
-fn gateway_with(permits: Arc<Semaphore>, journal: Handle<JournalMsg>, outbox: Handle<OutboxMsg>) -> Gateway {
-    let (outboxes, clock) = (Outboxes::new(vec![(DOOR, outbox)]), Arc::new(ManualClock::new()));
+fn outboxes(outbox: Handle<OutboxMsg>) -> Outboxes {
+    Outboxes::new(vec![(DOOR, Medium::Replies, outbox)])
+}
+
+fn gateway_with(permits: Arc<Semaphore>, journal: Handle<JournalMsg>, outboxes: Outboxes) -> Gateway {
+    let clock = Arc::new(ManualClock::new());
     let store = Arc::new(MemoryStore::new());
     let sweeper = at("restriction_sweeper");
     let facts =
@@ -191,7 +194,7 @@ async fn a_client_that_was_turned_away_and_asks_again_under_the_same_id_is_taken
 
 #[tokio::test(start_paused = true)]
 async fn a_copy_of_a_message_is_answered_as_its_first_one_was() {
-    let (log, mut world) = (Log::capture(), world_whose_clients_read_along(0, Vec::new()).await);
+    let (log, mut world) = (Log::capture(), world_of(0, Medium::Messages).await);
     world.receive(Incoming::Posted(mention("10", "7", "42")));
     assert_eq!(world.told().await, Some(Told::Settled));
     assert!(world.outbox.now().await.is_some(), "its member is told that there is too much to do");
@@ -227,7 +230,7 @@ async fn while_the_journal_is_down_events_go_back() {
     let (gateway, journal, outbox) = (at("gateway"), at("journal"), at("outbox"));
     let mut stage = Stage::new();
     let permits = Arc::new(Semaphore::new(1));
-    stage.actor(row(LEAF), &gateway, gateway_with(Arc::clone(&permits), journal, outbox));
+    stage.actor(row(LEAF), &gateway, gateway_with(Arc::clone(&permits), journal, outboxes(outbox)));
     let _tree = stage.go().await;
     let (told, mut receipts) = mpsc::unbounded_channel();
     for incoming in [Incoming::Posted(mention("10", "7", "42")), Incoming::Deleted(message("10"))] {
@@ -327,7 +330,7 @@ async fn who_comes_back_without_the_role_is_still_restricted() {
     let (gateway, journal) = (at("gateway"), at("journal"));
     let mut stage = Stage::new();
     let mut accepted = stage.probe(&journal);
-    let mut actor = gateway_with(Arc::new(Semaphore::new(8)), journal, at("outbox"));
+    let mut actor = gateway_with(Arc::new(Semaphore::new(8)), journal, outboxes(at("outbox")));
     actor.sweeper = at("restriction_sweeper");
     let mut sweeper = stage.probe(&actor.sweeper);
     actor.live = live(

@@ -16,6 +16,7 @@ use domain::notice;
 use domain::turn::{ClosedTurn, Custody, Lasts, OpenTurn, Turn};
 use domain::unquoted::unquoted;
 use ports::Adopted;
+use telemetry::events::{STORE_CORRUPT, TURN_NO_DOOR};
 
 /// The longest load of the records; after that the journal fails and its supervisor decides.
 const LOAD_WITHIN: Duration = Duration::from_secs(60);
@@ -44,7 +45,7 @@ impl Journal {
             }
             match record.map(|record| record.custody) {
                 Ok(Custody::Open(OpenTurn { turn, .. })) if !self.outboxes.has(&turn.id.door) => {
-                    tracing::error!(event = "turn.no_door", turn = %turn.id, door = %turn.id.door, "a stored turn waits for its door");
+                    tracing::error!(event = TURN_NO_DOOR, turn = %turn.id, door = %turn.id.door, "a stored turn waits for its door");
                 }
                 Ok(Custody::Open(OpenTurn { turn, answer, .. }))
                     if !turn.trigger.is_asked() || self.is_unread(&turn) =>
@@ -91,7 +92,7 @@ impl Journal {
                 Err(error) => {
                     let error = unquoted(&error);
                     tracing::error!(
-                        event = "store.corrupt",
+                        event = STORE_CORRUPT,
                         key,
                         error,
                         "a journal record cannot be read; it is skipped"

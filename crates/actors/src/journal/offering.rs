@@ -18,7 +18,7 @@ use domain::ending::{Dropped, Ending};
 use domain::happening::{Happening, Resumed};
 use domain::ids::TurnId;
 use domain::notice::{self, Apology};
-use domain::outgoing::{Outgoing, Spent};
+use domain::outgoing::{Medium, Outgoing, Spent};
 use domain::turn::{Answer, Turn};
 
 /// The most offers of a turn before it is answered with an apology. This stops a turn that crashes its conversation
@@ -82,12 +82,11 @@ impl Journal {
             Stage::Answered { answer, .. } => {
                 let drafted = answer.effort.drafted;
                 let rescue = turn.trigger.is_asked().then(|| self.rescue(turn));
-                let streams = self.events.streams(&id.door);
+                let replies = self.outboxes.medium(&id.door) == Medium::Replies;
                 let spent = || Spent { model: answer.effort.model.clone(), tokens: answer.effort.usage.total() };
-                let spent = streams.then(|| Arc::new(spent()));
+                let spent = replies.then(|| Arc::new(spent()));
                 let outgoing = Outgoing { apology: !answer.outcome.answers(), spent, ..answer.outgoing.clone() };
-                // Clients of an event stream see drafts there, and never in the channel.
-                let drafted = drafted && !streams;
+                let drafted = drafted && !replies;
                 entry.visible = Visible::Perhaps;
                 let since = turn.at;
                 // Only its text distinguishes a post that is not a reply, and two turns may share the text. None of it

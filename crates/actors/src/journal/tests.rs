@@ -26,6 +26,7 @@ use domain::ids::Door;
 use domain::keys;
 use domain::locale::Locale;
 use domain::notice::{self, Apology};
+use domain::outgoing::Medium;
 use domain::outgoing::Part;
 use domain::rejection::Rejection;
 use domain::turn::Answer;
@@ -82,7 +83,7 @@ async fn world(store: MemoryStore) -> World {
         rate_limiter: rate_limiter.clone(),
         approvals: approvals.clone(),
         conversations: conversations.clone(),
-        outboxes: Outboxes::new(vec![(DOOR, outbox.clone())]),
+        outboxes: Outboxes::new(vec![(DOOR, Medium::Replies, outbox.clone())]),
         in_flight: Arc::clone(&in_flight),
     };
     let faults = Arc::clone(&stage.faults);

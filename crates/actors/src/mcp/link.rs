@@ -15,6 +15,7 @@ use domain::ids::{Person, TurnId};
 use domain::tool::{CallError, CallErrorKind, ServerName};
 use ports::tools::{Listing, ServerEntry};
 use ports::{ToolServer, ToolServers};
+use telemetry::metrics::MCP_CLIENT_OPERATION_DURATION_SECONDS;
 
 /// The number of a connection attempt. Events of earlier attempts are stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -248,5 +249,5 @@ fn measure(method: &'static str, error: Option<&CallError>, begun: Instant) {
 fn measure_labelled(method: &'static str, error: Option<&'static str>, begun: Instant) {
     let took = begun.elapsed().as_secs_f64();
     let labels = [("mcp_method_name", method), ("error_type", error.unwrap_or_default())];
-    metrics::histogram!("mcp_client_operation_duration_seconds", &labels).record(took);
+    metrics::histogram!(MCP_CLIENT_OPERATION_DURATION_SECONDS, &labels).record(took);
 }

@@ -8,6 +8,7 @@ use crate::observation::board::{Board, PartKind};
 use domain::tool::ServerName;
 use domain::tool::server::ServerStatus;
 use domain::tool::server::Tooling;
+use telemetry::events::MCP_STATE;
 
 /// The destinations of the state of servers.
 #[derive(Clone)]
@@ -41,11 +42,11 @@ impl Published {
         self.show(server, to);
         // A repetition of the same failure is not a change of state.
         if old == new {
-            tracing::debug!(event = "mcp.state", %server, from = old, to = new, reason, "tool server");
+            tracing::debug!(event = MCP_STATE, %server, from = old, to = new, reason, "tool server");
         } else if matches!(to, ServerStatus::Degraded(_) | ServerStatus::Open(_)) {
-            tracing::warn!(event = "mcp.state", %server, from = old, to = new, reason, "tool server");
+            tracing::warn!(event = MCP_STATE, %server, from = old, to = new, reason, "tool server");
         } else {
-            tracing::info!(event = "mcp.state", %server, from = old, to = new, reason, "tool server");
+            tracing::info!(event = MCP_STATE, %server, from = old, to = new, reason, "tool server");
         }
     }
 
@@ -60,7 +61,7 @@ impl Published {
         self.board.down(PartKind::McpServer, server.as_str(), mistake);
         self.show(server, &to);
         let to = to.as_str();
-        tracing::warn!(event = "mcp.state", %server, from, to, reason = mistake, "the entry of a tool server is wrong");
+        tracing::warn!(event = MCP_STATE, %server, from, to, reason = mistake, "the entry of a tool server is wrong");
     }
 
     /// Removes a server.
@@ -70,7 +71,8 @@ impl Published {
     }
 
     fn show(&self, server: &ServerName, status: &ServerStatus) {
-        metrics::gauge!("staffai_mcp_state", "server" => server.as_str().to_owned()).set(f64::from(status.gauge()));
+        metrics::gauge!(telemetry::metrics::MCP_STATE, "server" => server.as_str().to_owned())
+            .set(f64::from(status.gauge()));
         self.tooling.write().server(server.as_str()).state = status.clone();
     }
 }

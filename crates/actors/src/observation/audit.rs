@@ -16,6 +16,7 @@ use domain::counter::Counter;
 use domain::ids::Timestamp;
 use domain::keys;
 use ports::{AuditLog, Clock, Store, Write};
+use telemetry::events::AUDIT_FULL;
 
 /// The maximum number of lines of one read: more than the default retention period holds.
 const READ_MAX: usize = 200_000;
@@ -92,12 +93,7 @@ impl Audit {
             return true;
         }
         if !std::mem::replace(&mut today.said, true) {
-            tracing::warn!(
-                event = "audit.full",
-                lines = today.lines,
-                most = LINES_MAX,
-                "the audit of this day is full"
-            );
+            tracing::warn!(event = AUDIT_FULL, lines = today.lines, most = LINES_MAX, "the audit of this day is full");
         }
         false
     }

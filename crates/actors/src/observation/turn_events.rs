@@ -39,10 +39,8 @@ const NUMBERS_A_MS: u64 = 1_000;
 pub struct TurnEvents(Option<Arc<Log>>);
 
 struct Log {
-    /// The doors whose places have streams.
+    /// The doors where a stream begins with the first event, not with its first reader.
     doors: Vec<Door>,
-    /// The doors among them where a stream starts with its first reader, not with the first event.
-    on_request: Vec<Door>,
     clock: Arc<dyn Clock>,
     streams: Mutex<HashMap<Place, Stream>>,
 }
@@ -60,23 +58,11 @@ struct Stream {
 }
 
 impl TurnEvents {
-    /// A log of the turns at these doors.
+    /// A log that stores all events of the turns at these doors. At other doors, the stream of a place begins with its
+    /// first reader.
     #[must_use]
     pub fn new(doors: Vec<Door>, clock: Arc<dyn Clock>) -> Self {
-        Self::with_requested(doors, Vec::new(), clock)
-    }
-
-    /// The same log, plus further doors whose places store no events until a reader starts to read.
-    #[must_use]
-    pub fn with_requested(mut doors: Vec<Door>, on_request: Vec<Door>, clock: Arc<dyn Clock>) -> Self {
-        doors.extend(on_request.iter().cloned());
-        Self(Some(Arc::new(Log { doors, on_request, clock, streams: Mutex::default() })))
-    }
-
-    /// True if places of this door can have readers.
-    #[must_use]
-    pub fn streams(&self, door: &Door) -> bool {
-        self.0.as_ref().is_some_and(|log| log.doors.contains(door))
+        Self(Some(Arc::new(Log { doors, clock, streams: Mutex::default() })))
     }
 
     /// True if a place has a stream.
@@ -85,11 +71,10 @@ impl TurnEvents {
         self.0.as_ref().is_some_and(|log| log.streams.lock().contains_key(place))
     }
 
-    /// Appends to the stream of a place and creates the stream if there is none. Nearly free for doors without readers:
-    /// `update` is not called then.
+    /// Appends to the stream of a place. Nearly free for places without readers: `update` is not called then.
     pub fn publish(&self, place: &Place, turn: &TurnId, update: impl FnOnce() -> TurnUpdate) {
-        let Some(log) = self.0.as_ref().filter(|log| log.doors.contains(&place.door)) else { return };
-        if log.on_request.contains(&place.door) && !self.has(place) {
+        let Some(log) = self.0.as_ref() else { return };
+        if !log.doors.contains(&place.door) && !self.has(place) {
             return;
         }
         let update = update();
@@ -99,7 +84,7 @@ impl TurnEvents {
 
 impl TurnEventLog for TurnEvents {
     fn open(&self, place: &Place) {
-        if let Some(log) = self.0.as_ref().filter(|log| log.doors.contains(&place.door)) {
+        if let Some(log) = &self.0 {
             log.with(place, |_| ());
         }
     }

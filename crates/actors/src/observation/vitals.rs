@@ -22,10 +22,11 @@ use domain::ids;
 use domain::ids::Timestamp;
 use domain::model::Row;
 use domain::tool::server::Tooling;
-use ports::samples::{Counters, Figures};
+use ports::samples::Figures;
 use ports::turn_detail::{TextAccess, TurnDetail};
 use ports::vitals::{ActorDetail, Configuration, Part, Readiness, Status, TreeNode, Turns, UnwellActor};
 use ports::{Clock, Store, StoreStatus, TurnLog, Vitals};
+use telemetry::tally::Tally;
 
 /// The vital signs of one tree.
 pub struct TreeVitals {
@@ -47,8 +48,8 @@ pub struct TreeVitals {
     pub samples: Arc<Samples>,
     /// The turns and samples that outlive the process.
     pub past: Arc<Past>,
-    /// Reads the counters of the metrics.
-    pub counters: Box<dyn Fn() -> Counters + Send + Sync>,
+    /// The counts of this process.
+    pub tally: Arc<Tally>,
     /// The last lines of the log.
     pub logged: Arc<dyn TurnLog>,
 }
@@ -100,7 +101,7 @@ impl Vitals for TreeVitals {
     fn sample(&self) {
         self.timeline.age_texts();
         self.logged.forget_before(Timestamp(self.clock.now().0.saturating_sub(ids::millis(timeline::KEPT))));
-        let figures = Figures { counters: (self.counters)(), ..self.timeline.figures() };
+        let figures = Figures { counters: self.tally.counters(), ..self.timeline.figures() };
         let now = self.clock.now();
         self.samples.take(&self.roster, figures, now);
         self.past.keep(self.timeline.ended_anew(now), (now.0, figures));

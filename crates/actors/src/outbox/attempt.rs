@@ -16,6 +16,7 @@ use domain::outgoing::Piece;
 use domain::rejection::Rejection;
 use domain::restart::Backoff;
 use ports::{PostError, PostReply, PostRequest, PostResult};
+use telemetry::events::{OUTBOX_DELAYED, OUTBOX_RETRIED};
 
 /// The delays between tries of one request.
 const RETRY: Backoff = Backoff { base: Duration::from_millis(250), cap: Duration::from_secs(10) };
@@ -139,7 +140,7 @@ impl Courier {
         if Instant::now() + pause > until {
             return Err(PostFailure::Request(Unposted::GaveUp(error.to_string())));
         }
-        tracing::debug!(event = "outbox.retried", error = %error, attempt, "a post is tried again");
+        tracing::debug!(event = OUTBOX_RETRIED, error = %error, attempt, "a post is tried again");
         tokio::time::sleep(pause).await;
         Ok(())
     }
@@ -154,7 +155,7 @@ impl Courier {
                 _ => None,
             };
             let (refused, ms) = (self.tries.refused, ids::millis(since.elapsed()));
-            tracing::warn!(event = "outbox.delayed", turn, error = %error, refused, ms, "the platform refuses a post; the answer is late");
+            tracing::warn!(event = OUTBOX_DELAYED, turn, error = %error, refused, ms, "the platform refuses a post; the answer is late");
         }
     }
 

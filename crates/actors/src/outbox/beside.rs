@@ -22,6 +22,7 @@ use crate::runtime::supervisor::ActorContext;
 use domain::delivery::BESIDE_AFTER;
 use domain::ending::Unposted;
 use domain::ids::Place;
+use telemetry::events::OUTBOX_BESIDE;
 
 /// The most answers of one place beside its queues. Beyond that the queues stop as well.
 const BESIDE_MAX: usize = 16;
@@ -121,7 +122,7 @@ impl Outbox {
             queue.beside.stuck = true;
             queue.line(track).jobs.push_front(job);
         } else {
-            tracing::info!(event = "outbox.beside", place = %place, %reason, "the answers behind a refused one go on");
+            tracing::info!(event = OUTBOX_BESIDE, place = %place, %reason, "the answers behind a refused one go on");
             queue.beside.add(job);
         }
         Self::sweep_after(ctx, state, place, pause);

@@ -25,6 +25,7 @@ use domain::notice::{self, Apology};
 use domain::outgoing::{Capabilities, File, Outgoing, Part, Piece};
 use domain::rejection::Rejection;
 use ports::{Dice, PostError, PostRequest, PostResult, Poster, Renderer};
+use telemetry::events::{OUTBOX_NO_PICTURE, OUTBOX_PLAIN, OUTBOX_RETRIED};
 
 /// The time after which an answer is given up, counted from its first refusal, or else from its first try.
 pub(super) const GIVE_UP_AFTER: Duration = Duration::from_secs(600);
@@ -94,7 +95,7 @@ impl Courier {
                 if form != Form::Whole {
                     let place = tracing::field::display(&job.outgoing.place);
                     tracing::warn!(
-                        event = "outbox.plain",
+                        event = OUTBOX_PLAIN,
                         place,
                         ?form,
                         "the platform refused the whole answer and took less"
@@ -147,7 +148,7 @@ impl Courier {
             let Some(less) = next else {
                 return Err(passing.map_or(PostFailure::Request(reason), PostFailure::Refused));
             };
-            tracing::debug!(event = "outbox.retried", %reason, from = ?form, to = ?less, "less of the answer is tried");
+            tracing::debug!(event = OUTBOX_RETRIED, %reason, from = ?form, to = ?less, "less of the answer is tried");
             form = less;
         }
     }
@@ -249,7 +250,7 @@ impl Courier {
             }
             Err(reason) => {
                 // The reason quotes the part of the formula that cannot be drawn.
-                tracing::info!(event = "outbox.no_picture", reason = reason.label(), text = %reason, "a formula is shown as text");
+                tracing::info!(event = OUTBOX_NO_PICTURE, reason = reason.label(), text = %reason, "a formula is shown as text");
                 None
             }
         }
@@ -304,7 +305,7 @@ impl Courier {
         for shown in found.pieces.drain(pieces.min(found.pieces.len())..) {
             let request = PostRequest::Delete { place: place.clone(), message: shown.message };
             if let Err(error) = self.perform(&request).await {
-                tracing::debug!(event = "outbox.retried", error = %error, "a message of a draft could not be removed");
+                tracing::debug!(event = OUTBOX_RETRIED, error = %error, "a message of a draft could not be removed");
             }
         }
     }

@@ -6,11 +6,12 @@ use super::OutboxMsg;
 use crate::runtime::handle::Handle;
 use crate::tree::{ActorKind, ROOT, Scope, TREE, TreeRow};
 use domain::ids::Door;
+use domain::outgoing::Medium;
 
 /// The outbox of each door.
 #[derive(Clone)]
 pub struct Outboxes {
-    known: Arc<[(Door, Handle<OutboxMsg>)]>,
+    known: Arc<[(Door, Medium, Handle<OutboxMsg>)]>,
     /// An address without an actor.
     none: Handle<OutboxMsg>,
 }
@@ -18,7 +19,7 @@ pub struct Outboxes {
 impl Outboxes {
     /// Returns the outboxes of these doors.
     #[must_use]
-    pub fn new(known: Vec<(Door, Handle<OutboxMsg>)>) -> Self {
+    pub fn new(known: Vec<(Door, Medium, Handle<OutboxMsg>)>) -> Self {
         let row: &TreeRow = TREE.find(ActorKind::Outbox).unwrap_or(&TREE);
         Self { known: known.into(), none: Handle::new(row, ROOT, Scope::Door(Door::new("unknown"))) }
     }
@@ -27,12 +28,18 @@ impl Outboxes {
     /// another door.
     #[must_use]
     pub fn of(&self, door: &Door) -> &Handle<OutboxMsg> {
-        self.known.iter().find(|(known, _)| known == door).map_or(&self.none, |(_, outbox)| outbox)
+        self.known.iter().find(|(known, ..)| known == door).map_or(&self.none, |(.., outbox)| outbox)
+    }
+
+    /// Returns the form in which a door shows a turn.
+    #[must_use]
+    pub fn medium(&self, door: &Door) -> Medium {
+        self.known.iter().find(|(known, ..)| known == door).map_or(Medium::Messages, |(_, medium, _)| *medium)
     }
 
     /// True if the door exists.
     #[must_use]
     pub fn has(&self, door: &Door) -> bool {
-        self.known.iter().any(|(known, _)| known == door)
+        self.known.iter().any(|(known, ..)| known == door)
     }
 }

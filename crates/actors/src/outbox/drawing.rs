@@ -18,6 +18,7 @@ use domain::ids::{MessageId, Place, TurnId};
 use domain::outgoing::Piece;
 use domain::rejection::Rejection;
 use ports::{PostError, PostRequest, PostResult};
+use telemetry::events::OUTBOX_REFUSED;
 
 /// The requests per second that drafts leave free for answers.
 pub(super) const DRAFT_SPARES: u32 = 10;
@@ -79,7 +80,7 @@ impl Outbox {
         let courier = self.courier(queue.pace.clone());
         let (turn, place, lost) = (step.turn.clone(), place.clone(), step.drawn.clone().unknown());
         ctx.task(async move { OutboxEvent::Drew(courier.draw(step, slot).await) }, move |panic| {
-            tracing::error!(event = "outbox.refused", turn = %turn, panic, "the courier of a draft panicked");
+            tracing::error!(event = OUTBOX_REFUSED, turn = %turn, panic, "the courier of a draft panicked");
             OutboxEvent::Drew(Drew { place, turn, track, drawn: lost })
         });
         true

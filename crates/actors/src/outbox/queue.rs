@@ -19,6 +19,7 @@ use crate::runtime::supervisor::ActorContext;
 use domain::ending::Unposted;
 use domain::ids::{Place, TurnId};
 use domain::rejection::Rejection;
+use telemetry::events::{OUTBOX_CLOSED, OUTBOX_REFUSED, OUTBOX_RETRIED};
 
 /// The pause of a closed place before the next answer probes it.
 pub(super) const CLOSED_FOR: Duration = Duration::from_secs(5);
@@ -231,7 +232,7 @@ impl Outbox {
                 self.closed_again(ctx, state, place, (job, track), (rejection, words));
             }
             End::Panicked(reason) if !job.panicked => {
-                tracing::error!(event = "outbox.retried", place = %place, reason, "a courier panicked");
+                tracing::error!(event = OUTBOX_RETRIED, place = %place, reason, "a courier panicked");
                 job.panicked = true;
                 queue.posts.jobs.push_front(job);
             }
@@ -253,7 +254,7 @@ impl Outbox {
         let Some(queue) = state.lanes.get_mut(place) else { return };
         let refusals = queue.closed.take().map_or(0, |closed| closed.refusals) + 1;
         let until = Instant::now() + CLOSED_FOR;
-        tracing::warn!(event = "outbox.closed", place = %place, reason = format!("{rejection}: {words}"), refusals, "a place is closed to us");
+        tracing::warn!(event = OUTBOX_CLOSED, place = %place, reason = format!("{rejection}: {words}"), refusals, "a place is closed to us");
         queue.closed = Some(Closed { until, refusals });
         queue.line(track).jobs.push_front(job);
         self.closed.close(place, until);
@@ -308,7 +309,7 @@ impl Outbox {
             (Task::Notice(_), Ok(_)) => state.notices = state.notices.saturating_sub(1),
             (Task::Notice(about), Err(reason)) => {
                 state.notices = state.notices.saturating_sub(1);
-                tracing::warn!(event = "outbox.refused", about = %about, %reason, "a notice could not be posted");
+                tracing::warn!(event = OUTBOX_REFUSED, about = %about, %reason, "a notice could not be posted");
             }
         }
     }

@@ -16,6 +16,7 @@ use crate::runtime::supervisor::ActorContext;
 use domain::ids::{MessageId, Place, TurnId};
 use domain::outgoing::Piece;
 use ports::{PostError, PostRequest};
+use telemetry::events::OUTBOX_REFUSED;
 
 /// The most tries to remove one message.
 const TRIES: u32 = 5;
@@ -149,6 +150,6 @@ impl Courier {
                 Err(error) => tokio::time::sleep(self.pause(&error, attempt)).await,
             }
         }
-        tracing::warn!(event = "outbox.refused", place = %place, "a message of a stopped answer could not be removed");
+        tracing::warn!(event = OUTBOX_REFUSED, place = %place, "a message of a stopped answer could not be removed");
     }
 }

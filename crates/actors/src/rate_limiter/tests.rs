@@ -4,6 +4,7 @@ use crate::messages::outbox::OutboxMsg;
 use crate::testing::log::Log;
 use crate::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, person, place, row, settle, turn};
 use domain::completion::Usage;
+use domain::outgoing::Medium;
 use domain::turn::Effort;
 use domain::turn::Outcome;
 use ports::Fault;
@@ -33,7 +34,7 @@ async fn world(variables: &[(&str, &str)]) -> World {
         conversations: conversations.clone(),
         journal: journal.clone(),
         sweeper: sweeper.clone(),
-        outboxes: Outboxes::new(vec![(DOOR, outbox.clone())]),
+        outboxes: Outboxes::new(vec![(DOOR, Medium::Messages, outbox.clone())]),
         account: Account::default(),
     };
     let mut stage = Stage::new();

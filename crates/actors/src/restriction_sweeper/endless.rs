@@ -8,6 +8,7 @@ use domain::ids::Timestamp;
 use domain::keys;
 use domain::restriction::Member;
 use ports::Write;
+use telemetry::events::RESTRICTION_LIFTED;
 
 /// The maximum number of these restrictions on record; further ones end when their members leave.
 const ENDLESS_MAX: usize = 100_000;
@@ -33,7 +34,7 @@ impl RestrictionSweeper {
         drop(self.store.write(vec![Write::Delete { key: keys::restrictions::endless(&member.guild, &member.person) }]));
         self.restricted.end(member);
         tracing::info!(
-            event = "restriction.lifted", guild = member.guild, person = %member.person, reason = "moderator",
+            event = RESTRICTION_LIFTED, guild = member.guild, person = %member.person, reason = "moderator",
             "a restriction ended"
         );
     }

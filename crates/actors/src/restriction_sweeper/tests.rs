@@ -8,6 +8,7 @@ use crate::runtime::handle::Handle;
 use crate::testing::log::Log;
 use crate::testing::pictures::Sketches;
 use crate::testing::{BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, live, mention, person, place, row, settle, turn};
+use domain::outgoing::Medium;
 use domain::rejection::Rejection;
 use ports::testing::{FixedDice, Go, ManualClock, MemoryStore, ScriptedFaults, ScriptedModels, ScriptedPoster};
 use ports::{Fault, PostError, PostRequest};
@@ -65,7 +66,7 @@ async fn world_of(variables: &[(&str, &str)], store: MemoryStore) -> World {
         store: Arc::clone(&store) as _,
         clock: Arc::new(ManualClock::new()),
         live: live(variables, Arc::new(ScriptedModels::new(&["main"]))),
-        outboxes: Outboxes::new(vec![(DOOR, outbox)]),
+        outboxes: Outboxes::new(vec![(DOOR, Medium::Messages, outbox)]),
         restricted: Arc::clone(&restricted),
     };
     stage.actor(row(LEAF), &sweeper, actor);

@@ -36,9 +36,11 @@ use tracing::Instrument;
 
 use self::children::{Children, Siblings, Timer};
 use self::watch::Watch;
+use crate::account::Account;
 use crate::runtime::handle::{Address, Envelope, Handle, Next, Slot, Stats};
 use crate::runtime::roster::Roster;
 use crate::tree::TreeRow;
+use domain::happening::ActorChange;
 use domain::panic;
 use ports::{Dice, Faults, Input, Origin, Subject};
 
@@ -117,6 +119,8 @@ pub trait Actor: Sized + Send + Sync + 'static {
 
 /// The services that all supervisors of one tree share.
 pub struct Shared {
+    /// The account to which supervisors report the lives of their actors.
+    pub account: Account,
     /// The source of injected faults, consulted before each message.
     pub faults: Arc<dyn Faults>,
     /// The source of jitter for restarts.
@@ -256,11 +260,7 @@ impl<A: Actor> ActorContext<A> {
     async fn begin(&self, input: Input) -> Result<Next, Crash> {
         let stats = self.handle.stats();
         if stats.begin(input) == Next::GiveUp {
-            tracing::error!(
-                event = "actor.poisoned", actor = %stats.path, input = input.as_str(),
-                "it failed this actor again and again; it was given up"
-            );
-            metrics::counter!("staffai_poison_messages_total", "actor" => stats.label.to_string()).increment(1);
+            stats.tell(&self.children.shared.account, ActorChange::Poisoned(input.as_str()));
             return Ok(Next::GiveUp);
         }
         if let Some(fault) = self.children.shared.faults.before(self.path(), input) {
@@ -324,10 +324,10 @@ pub async fn start_root<A: Actor>(
     shared: Arc<Shared>,
 ) -> Result<(ActorCell, tokio::task::JoinHandle<()>), Crash> {
     shared.roster.enter(Arc::clone(handle.stats()));
-    let args = StartArgs { row, handle: handle.clone(), children, shared };
+    let args = StartArgs { row, handle: handle.clone(), children, shared: Arc::clone(&shared) };
     let node = Node { actor: Arc::new(actor) };
     let root = spawn_child(node, args, None).await?;
-    tracing::info!(event = "actor.started", actor = %handle.stats().path, "actor started");
+    handle.stats().tell(&shared.account, ActorChange::Started);
     Ok(root)
 }
 
@@ -354,10 +354,8 @@ impl<A: Actor> Node<A> {
     /// Notifies the actor that a full mailbox has room again.
     fn overflowed(&self, ctx: &mut ActorContext<A>, state: &mut A::State) {
         let stats = ctx.handle.stats();
-        tracing::warn!(
-            event = "actor.overflowed", actor = %stats.path, capacity = stats.mailbox.capacity,
-            refused = stats.refused.load(Ordering::Relaxed), "its mailbox was full; there is room again"
-        );
+        let (capacity, refused) = (stats.mailbox.capacity, stats.refused.load(Ordering::Relaxed));
+        stats.tell(&ctx.children.shared.account, ActorChange::Overflowed { capacity, refused });
         self.actor.overflowed(ctx, state);
     }
 }

@@ -19,6 +19,7 @@ use domain::limits::rules::Applied;
 use domain::limits::{Decision, LimitStep, Member, Request, Reservation};
 use domain::turn::Effort;
 use ports::{Clock, EmbeddingAsk, Limiter, Metering, ModelError, NotEmbedded, Store};
+use telemetry::events::EMBEDDINGS_MADE;
 
 /// The maximum number of inputs of one call: the longest vectors in full precision stay well below the response limit.
 const AT_ONCE: usize = 16;
@@ -92,7 +93,7 @@ impl Meter {
             Ok(()) => None,
         };
         let (inputs, tokens) = (request.inputs.len(), made.usage.prompt);
-        tracing::info!(event = "embeddings.made", user = %person, model = row, inputs, tokens, error, "vectors");
+        tracing::info!(event = EMBEDDINGS_MADE, user = %person, model = row, inputs, tokens, error, "vectors");
         self.write_down(person, row, &made).await;
         ended.map(|()| made)
     }

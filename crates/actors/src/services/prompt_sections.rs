@@ -13,6 +13,7 @@ use domain::prompt::{self, Prompts, Scene};
 use domain::tool::OnBehalf;
 use domain::turn::ReplyContract;
 use ports::{Clock, PromptSections, Store, StoreStatus, Write};
+use telemetry::events::PROMPT_CHANGED;
 
 /// Reads and changes sections.
 pub struct SectionKeeper {
@@ -139,7 +140,7 @@ impl PromptSections for SectionKeeper {
             return Err("another process changed the section at the same moment; read it and try again".to_owned());
         }
         tracing::info!(
-            event = "prompt.changed", section = name, number, change = change.as_str(), by = %asked.person,
+            event = PROMPT_CHANGED, section = name, number, change = change.as_str(), by = %asked.person,
             "a section of the system prompt was changed"
         );
         Ok(number)

@@ -20,6 +20,7 @@ use domain::keys;
 use domain::restriction::Member;
 use domain::triage::{self, TriageDecision};
 use ports::{HistoryRange, PostError, PostRequest, PostResult, StoreStatus, Write};
+use telemetry::events::GATEWAY_CAUGHT_UP;
 
 /// The maximum number of concurrent catch-ups. Each has one request in flight at a time, so answers keep their share of
 /// the budget.
@@ -165,7 +166,7 @@ async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &EventSende
             roles.complete(parts, posted).await;
         }
         if !messages.is_empty() {
-            tracing::info!(event = "gateway.caught_up", place = %place, messages = messages.len(), "a gap was read back");
+            tracing::info!(event = GATEWAY_CAUGHT_UP, place = %place, messages = messages.len(), "a gap was read back");
         }
         if shard.send(ShardEvent::CaughtUp(guild.to_owned(), CatchUp::Read { place, up_to, messages })).is_err() {
             break;

@@ -13,6 +13,7 @@ use crate::services::running::Exit;
 use domain::ids;
 use domain::restart::Backoff;
 use ports::{AfterClose, Closed, GatewaySession, IdentifyPermit, StreamEvent, Write};
+use telemetry::events::{GATEWAY_CLOSED, GATEWAY_READY, GATEWAY_RESUMED};
 
 /// The backoff before a reconnect, after one immediate attempt. Only a session that lasted resets it.
 const RECONNECT: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(30) };
@@ -77,7 +78,7 @@ impl ShardActor {
         match event {
             StreamEvent::Ready(session) => {
                 tracing::info!(
-                    event = "gateway.ready",
+                    event = GATEWAY_READY,
                     shard = self.shard.number,
                     total = self.shard.total,
                     "session began"
@@ -95,7 +96,7 @@ impl ShardActor {
                 drop(self.save(state));
             }
             StreamEvent::Resumed => {
-                tracing::info!(event = "gateway.resumed", shard = self.shard.number, "session resumed");
+                tracing::info!(event = GATEWAY_RESUMED, shard = self.shard.number, "session resumed");
                 state.up_since = Some(Instant::now());
                 self.parts.board.up(PartKind::Shard, &self.name());
                 if !state.direct_begun {
@@ -139,7 +140,7 @@ impl ShardActor {
         }
         if *next == AfterClose::Fatal {
             tracing::error!(
-                event = "gateway.closed",
+                event = GATEWAY_CLOSED,
                 shard = self.shard.number,
                 reason,
                 "the platform refuses us for good"
@@ -157,9 +158,9 @@ impl ShardActor {
         let ms = ids::millis(delay);
         let shard = self.shard.number;
         if outlived {
-            tracing::info!(event = "gateway.closed", shard, reason, next = ?next, again_in_ms = ms, "the stored session is over");
+            tracing::info!(event = GATEWAY_CLOSED, shard, reason, next = ?next, again_in_ms = ms, "the stored session is over");
         } else {
-            tracing::warn!(event = "gateway.closed", shard, reason, next = ?next, again_in_ms = ms, "connection closed");
+            tracing::warn!(event = GATEWAY_CLOSED, shard, reason, next = ?next, again_in_ms = ms, "connection closed");
         }
         ctx.after(delay, ShardEvent::Connect);
     }

@@ -21,6 +21,7 @@ use domain::dialogue::{Dialogue, Event, ShownPart};
 use domain::ending::Ending;
 use domain::happening::Happening;
 use domain::model::Row;
+use domain::outgoing::Medium;
 use domain::partial::{Partial, Plain};
 use domain::restart::Backoff;
 use domain::turn::{ReplyContract, Turn};
@@ -156,9 +157,7 @@ impl Thinking<'_> {
     ) -> Result<Completion, ModelError> {
         let Self { parts, turn, slot, .. } = *self;
         parts.account.tell(&Happening::AnswerContinued(&turn.id, row));
-        let heard: DeltaSink = if parts.events.streams(&turn.place.door) {
-            Arc::new(move |delta: Delta<'_>| flow.add(delta.chars()))
-        } else {
+        let heard: DeltaSink = if self.draws() {
             let (slot, begun, reading) =
                 (slot.clone(), begun.clone(), Mutex::new((Partial::default(), None::<Instant>)));
             Arc::new(move |delta: Delta<'_>| {
@@ -174,6 +173,8 @@ impl Thinking<'_> {
                     slot.write(&text);
                 }
             })
+        } else {
+            Arc::new(move |delta: Delta<'_>| flow.add(delta.chars()))
         };
         self.running.models.stream(row, request, heard).await
     }
@@ -189,13 +190,15 @@ impl Thinking<'_> {
         goes_on: bool,
         flow: Flow,
     ) -> Result<Completion, ModelError> {
-        let unseen =
-            (self.depth == 0 && self.slot.withdraw()) || (goes_on && self.parts.events.streams(&self.turn.place.door));
+        let unseen = self.depth == 0 && self.slot.withdraw();
+        let followed = goes_on && self.parts.events.has(&self.turn.place);
         // An answer that replies to no message is posted whole.
         let may_answer = may_answer && self.turn.trigger.has_message();
         let grows = !self.turn.given.as_ref().is_some_and(|given| given.whole);
         let heard = match self.turn.policy.reply {
-            ReplyContract::Typed | ReplyContract::Verbatim if unseen && may_answer && grows => self.reader(flow),
+            ReplyContract::Typed | ReplyContract::Verbatim if (unseen || followed) && may_answer && grows => {
+                self.reader(flow, unseen)
+            }
             ReplyContract::Typed | ReplyContract::Verbatim | ReplyContract::Plain => match &self.watcher {
                 Some(watcher) => watched(row, flow, Arc::clone(watcher)),
                 None => Arc::new(move |delta: Delta<'_>| flow.add(delta.chars())),
@@ -204,9 +207,9 @@ impl Thinking<'_> {
         self.running.models.stream(row, request, heard).await
     }
 
-    /// Shows a status until there is text, unless the door publishes events to a subscriber.
+    /// Shows a status until there is text, if the door draws drafts.
     pub(super) fn tell_status(&self, status: &str) {
-        if !self.turn.trigger.has_message() || self.parts.events.streams(&self.turn.place.door) {
+        if !self.turn.trigger.has_message() || !self.draws() {
             return;
         }
         self.slot.tell(status);
@@ -221,38 +224,34 @@ impl Thinking<'_> {
         TurnDraft { turn: id, place, reply_to: Some(turn.id.trigger()), slot, again, until }
     }
 
-    /// Returns the sink that writes the visible part of the stream into the slot.
-    fn reader(&self, flow: Flow) -> DeltaSink {
-        if self.parts.events.streams(&self.turn.place.door) {
-            return self.publisher(flow);
-        }
-        let (slot, outbox) = (self.slot.clone(), self.parts.outboxes.of(&self.turn.place.door).clone());
-        let draft = self.draft();
+    /// True if the messages of the door show drafts and statuses.
+    pub(super) fn draws(&self) -> bool {
+        self.parts.outboxes.medium(&self.turn.place.door) == Medium::Messages
+    }
+
+    /// Returns the sink that publishes the visible part of the stream as events, and draws it if the door can.
+    /// If messages show the text of an earlier call (`unseen` is false), they keep it until the final answer.
+    fn reader(&self, flow: Flow, unseen: bool) -> DeltaSink {
+        let draws = self.draws();
+        let slot = (unseen || !draws).then(|| self.slot.clone());
+        let outbox = (unseen && draws).then(|| self.parts.outboxes.of(&self.turn.place.door).clone());
+        let (events, turn, draft) = (self.parts.events.clone(), self.turn.clone(), self.draft());
         let reading: Mutex<(Growing, Option<Instant>)> = Mutex::new((Growing::of(self.turn.policy.reply), None));
         Arc::new(move |delta: Delta<'_>| {
             flow.add(delta.chars());
             let Delta::Text(more) = delta else { return };
             let (growing, announced) = &mut *reading.lock();
-            let changed = growing.push(more, &slot);
-            if changed.is_some() && announced.is_none_or(|at| at.elapsed() >= ANNOUNCE_EVERY) {
-                *announced = Some(Instant::now());
-                // If the outbox refuses this, the announcement is repeated when the text has grown.
-                outbox.tell(OutboxMsg::Draft(draft.clone()));
-            }
-        })
-    }
-
-    /// Returns the sink that publishes the visible part of the stream to the door's subscribers.
-    fn publisher(&self, flow: Flow) -> DeltaSink {
-        let (events, slot, turn) = (self.parts.events.clone(), self.slot.clone(), self.turn.clone());
-        let reading = Mutex::new(Growing::of(self.turn.policy.reply));
-        Arc::new(move |delta: Delta<'_>| {
-            flow.add(delta.chars());
-            let Delta::Text(more) = delta else { return };
-            let growing = &mut *reading.lock();
             let anew = growing.written == 0;
-            let Some(text) = growing.push(more, &slot) else { return };
-            slot.mark_shown();
+            let Some(text) = growing.push(more, slot.as_ref()) else { return };
+            match (&outbox, &slot) {
+                (Some(outbox), _) if announced.is_none_or(|at| at.elapsed() >= ANNOUNCE_EVERY) => {
+                    *announced = Some(Instant::now());
+                    // If the outbox refuses this, the announcement is repeated when the text has grown.
+                    outbox.tell(OutboxMsg::Draft(draft.clone()));
+                }
+                (None, Some(slot)) => slot.mark_shown(),
+                _ => {}
+            }
             events.publish(&turn.place, &turn.id, || TurnUpdate::Draft { text: text.to_owned(), anew });
         })
     }
@@ -312,8 +311,8 @@ impl Growing {
         Self { read, written: 0, written_at: None }
     }
 
-    /// Adds the next piece. Returns the text added to the slot; `None` if the slot does not change.
-    fn push(&mut self, more: &str, slot: &Slot) -> Option<&str> {
+    /// Adds the next piece, and writes the text into the slot. Returns the added text; `None` until the next copy is due.
+    fn push(&mut self, more: &str, slot: Option<&Slot>) -> Option<&str> {
         self.read.push(more);
         let visible = self.read.visible();
         let before = self.written;
@@ -323,7 +322,9 @@ impl Growing {
             return None;
         }
         (self.written, self.written_at) = (visible.len(), Some(Instant::now()));
-        slot.write(visible);
+        if let Some(slot) = slot {
+            slot.write(visible);
+        }
         visible.get(before..)
     }
 }

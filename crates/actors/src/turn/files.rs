@@ -13,6 +13,7 @@ use domain::ids::Door;
 use domain::incoming::{Attachment, Quoted};
 use domain::turn::Turn;
 use ports::FetchError;
+use telemetry::events::ATTACHMENT_UNREAD;
 
 /// The maximum size in KiB of the files of all turns in flight. A request briefly takes about four times the size of
 /// its files.
@@ -76,7 +77,7 @@ async fn one(parts: &TurnParts, turn: &Turn, file: &Attachment, plan: Plan) -> F
     };
     read.unwrap_or_else(|(why, reason)| {
         tracing::info!(
-            event = "attachment.unread", turn = %turn.id, why = why.as_str(), reason, bytes = file.size, "a file is only named"
+            event = ATTACHMENT_UNREAD, turn = %turn.id, why = why.as_str(), reason, bytes = file.size, "a file is only named"
         );
         attachment::named(file, why)
     })

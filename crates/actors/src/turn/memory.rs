@@ -20,6 +20,7 @@ use domain::tool::OnBehalf;
 use domain::tool::rights::Verdict;
 use domain::turn::{Exchange, HistoryScope, Policy, Turn};
 use ports::{PostRequest, PostResult, Store, Write};
+use telemetry::events::STORE_CORRUPT;
 
 /// The timeout for fetching a quoted message; after that the message counts as unavailable.
 const FETCH_WITHIN: Duration = Duration::from_secs(5);
@@ -241,7 +242,7 @@ pub(super) async fn load(parts: &TurnParts, turn: &Turn) -> History {
         Ok(parsed) => {
             if parsed.dropped > 0 {
                 tracing::warn!(
-                    event = "store.corrupt",
+                    event = STORE_CORRUPT,
                     key,
                     dropped = parsed.dropped,
                     "history entries could not be read"
@@ -251,7 +252,7 @@ pub(super) async fn load(parts: &TurnParts, turn: &Turn) -> History {
         }
         Err(error) => {
             let aside = keys::quarantine(&key);
-            tracing::error!(event = "store.corrupt", key, aside, %error, "the history cannot be read; it is set aside");
+            tracing::error!(event = STORE_CORRUPT, key, aside, %error, "the history cannot be read; it is set aside");
             drop(parts.store.write(vec![Write::Put { key: aside, value: stored, ttl: Some(keys::QUARANTINE_TTL) }]));
             History::default()
         }

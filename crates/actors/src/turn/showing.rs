@@ -27,38 +27,29 @@ impl Thinking<'_> {
         }
         let ours = ready.entry.tool.source == Source::BuiltIn;
         let (tenths, pace) = (Tenths::default(), Pace::default());
-        if self.parts.events.streams(&self.turn.place.door) {
-            let (account, turn, name) = (self.parts.account.clone(), self.turn.clone(), Arc::clone(&ready.entry.name));
-            return Some(Arc::new(move |Progress { done, total, message }| {
-                let words = match message.filter(|_| ours) {
-                    Some(_) if !pace.is_due() => return,
-                    Some(message) => message,
-                    None => match tenths.reached(done, total) {
-                        Some(percent) => format!("{percent} %"),
-                        None => return,
-                    },
-                };
-                account.tell(&Happening::ToolProgressed { turn: &turn, number, tool: &name, words: &words });
-            }));
-        }
-        let (slot, words) = (self.slot.clone(), notice::tools_at_work(self.turn.locale()));
-        let (outbox, draft) = (self.parts.outboxes.of(&self.turn.place.door).clone(), self.draft());
+        let (account, turn, name) = (self.parts.account.clone(), self.turn.clone(), Arc::clone(&ready.entry.name));
+        let drawn = self.draws().then(|| (self.slot.clone(), self.parts.outboxes.of(&turn.place.door).clone()));
+        let (draft, words) = (self.draft(), notice::tools_at_work(self.turn.locale()));
         Some(Arc::new(move |Progress { done, total, message }| {
-            match message.filter(|_| ours) {
-                Some(message) => {
-                    slot.tell(&format!("{words}: {message}"));
-                    // A reader of the slot sees its newest content.
-                    if !pace.is_due() {
-                        return;
-                    }
-                }
+            let message = message.filter(|_| ours);
+            let (due, shown, said) = match message {
+                Some(message) => (pace.is_due(), format!("{words}: {message}"), message),
                 None => match tenths.reached(done, total) {
-                    Some(percent) => slot.tell(&format!("{words} ({percent} %)")),
+                    Some(percent) => (true, format!("{words} ({percent} %)"), format!("{percent} %")),
                     None => return,
                 },
+            };
+            if let Some((slot, outbox)) = &drawn {
+                // A reader of the slot sees its newest content.
+                slot.tell(&shown);
+                if due {
+                    // If the outbox refuses this, the announcement of the later text replaces it.
+                    outbox.tell(OutboxMsg::Draft(draft.clone()));
+                }
             }
-            // If the outbox refuses this, the announcement of the later text replaces it.
-            outbox.tell(OutboxMsg::Draft(draft.clone()));
+            if due {
+                account.tell(&Happening::ToolProgressed { turn: &turn, number, tool: &name, words: &said });
+            }
         }))
     }
 }

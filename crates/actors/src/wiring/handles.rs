@@ -51,9 +51,9 @@ impl Handles {
     /// Creates the addresses of actors that do not run yet, with an outbox for each door.
     #[must_use]
     pub fn new(doors: &Doors) -> Self {
-        let outboxes = doors.names(|_| true).into_iter().map(|door| {
-            let outbox = of(ActorKind::Outbox, Scope::Door(door.clone()));
-            (door, outbox)
+        let outboxes = doors.iter().map(|record| {
+            let outbox = of(ActorKind::Outbox, Scope::Door(record.door.clone()));
+            (record.door.clone(), record.poster.capabilities().medium, outbox)
         });
         Self {
             outboxes: Outboxes::new(outboxes.collect()),

@@ -24,12 +24,13 @@ use crate::testing::tools::{NoProviders, ScriptedServers, entry, nothing_built_i
 use crate::testing::{DOOR, mention, place, settle};
 use crate::tree::{Instances, Scope};
 use domain::incoming::{Incoming, Posted};
+use domain::turn_event::TurnUpdate;
 use ports::testing::{
-    Connection, Connections, FixedDice, ManualClock, MemoryStore, NoVitals, ScriptedListener, ScriptedModels,
+    Connection, Connections, FixedDice, ManualClock, MemoryStore, NoVitals, Say, ScriptedListener, ScriptedModels,
     ScriptedPoster, ScriptedSource,
 };
 use ports::tools::ServerEntries;
-use ports::{GatewaySession, NoFaults, NoFiles, StreamEvent};
+use ports::{GatewaySession, NoFaults, NoFiles, StreamEvent, TurnEventLog};
 
 /// Files that never change.
 struct Still;
@@ -245,4 +246,23 @@ async fn a_drain_finishes_what_runs_and_leaves_the_rest_in_the_journal() {
     let state = |id: &str| world.store.json(&format!("staffai:turn:discord:{id}")).unwrap()["state"].clone();
     assert_eq!((state("10"), state("11")), ("closed".into(), "open".into()));
     assert!(world.roster.all().iter().all(|stats| stats.kind == ActorKind::Root), "nobody is left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_turn_is_drawn_as_a_message_and_read_by_two_clients_at_once() {
+    let outside = Outside::new();
+    let mut world = life(&outside, Arc::new(NoFaults)).await;
+    let connection = world.connected().await;
+    let clients = [world.events.clone(), world.events.clone()];
+    clients[0].open(&place("42"));
+    world.models.say(Say::Flows(r#"{"type": "text", "response": "Many readers follow the words of this answer, each"#));
+    ask(&connection, 2, "10");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(outside.answers(), ["Many readers follow the words of this answer, eac"]);
+    for client in clients {
+        let updates: Vec<_> =
+            client.read(&place("42"), 0).unwrap().events.iter().map(|event| event.update.clone()).collect();
+        let text = "Many readers follow the words of this answer, each".to_owned();
+        assert_eq!(updates, [TurnUpdate::Accepted, TurnUpdate::Draft { text, anew: true }]);
+    }
 }

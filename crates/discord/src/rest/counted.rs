@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use http::StatusCode;
+use telemetry::metrics::DISCORD_REQUESTS_TOTAL;
 
 /// Counters of the usual statuses, looked up once.
 #[derive(Default)]
@@ -21,7 +22,7 @@ impl fmt::Debug for Fine {
 impl Fine {
     /// Counts a request with this status, or without a response.
     pub(super) fn count(&self, status: Option<StatusCode>) {
-        let counter = |label: &str| metrics::counter!("staffai_discord_requests_total", "status" => label.to_owned());
+        let counter = |label: &str| metrics::counter!(DISCORD_REQUESTS_TOTAL, "status" => label.to_owned());
         match status {
             Some(StatusCode::OK) => self.ok.get_or_init(|| counter("200")).increment(1),
             Some(StatusCode::NO_CONTENT) => self.no_content.get_or_init(|| counter("204")).increment(1),

@@ -247,7 +247,8 @@ fn long_arguments_are_asked_about_with_their_beginning_end_length_and_hash_besid
     use crate::notice::gate::asking;
     use crate::outgoing::Capabilities;
 
-    let door = Capabilities { text_limit: 2_000, cards: 10, files: 10, file_bytes: 1_000_000, buttons: 5 };
+    let door =
+        Capabilities { cards: 10, files: 10, file_bytes: 1_000_000, buttons: 5, ..Capabilities::text_only(2_000) };
     for (length, in_a_file) in [(1_700, false), (6_000, true), (32_000, true)] {
         let text = shown(json!({"a": format!("begin{}end", "x".repeat(length))}).as_object().unwrap());
         let asked = Gate { arguments: text.clone(), ..gate(&[]) };

@@ -4,7 +4,8 @@ use super::*;
 use crate::outgoing::Card;
 use crate::split::is_blank;
 
-const DOOR: Capabilities = Capabilities { text_limit: 100, cards: 2, files: 2, file_bytes: 1_000, buttons: 3 };
+const DOOR: Capabilities =
+    Capabilities { cards: 2, files: 2, file_bytes: 1_000, buttons: 3, ..Capabilities::text_only(100) };
 
 fn text(text: &str) -> Part {
     Part::Text { text: text.to_owned() }

@@ -19,6 +19,7 @@ use domain::limits::window_log::WindowLog;
 use domain::limits::{Decision, LimitStep, Request, member};
 use domain::{keys, panic};
 use ports::{StoreStatus, Write};
+use telemetry::events::STORE_CORRUPT;
 
 /// The time for which entries of earlier processes are kept without a request about them: only a request supplies the
 /// length of their window.
@@ -235,11 +236,7 @@ impl<B: Backend> Shared<B> {
         let rows = rows.into_iter().filter_map(|(key, text)| {
             let log = read_row(&key, &text);
             if log.is_none() {
-                tracing::warn!(
-                    event = "store.corrupt",
-                    key,
-                    "the entries of a limit cannot be read; they are forgotten"
-                );
+                tracing::warn!(event = STORE_CORRUPT, key, "the entries of a limit cannot be read; they are forgotten");
             }
             log
         });

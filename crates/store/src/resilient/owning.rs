@@ -11,6 +11,7 @@ use super::Resilient;
 use crate::Backend;
 use domain::ownership::{FencingToken, Range};
 use ports::{OwnedStore, Pace, StoreStatus, Write, WriteOutcome};
+use telemetry::metrics::STORE_WRITES_TOTAL;
 
 impl<B: Backend> OwnedStore for Resilient<B> {
     fn own(&self, ranges: Vec<Range>) {
@@ -39,7 +40,7 @@ impl<B: Backend> OwnedStore for Resilient<B> {
         if self.shared.lock().terms.is_fenced(range) {
             return Box::pin(ready(WriteOutcome::Fenced));
         }
-        counter!("staffai_store_writes_total").increment(writes.len() as u64);
+        counter!(STORE_WRITES_TOTAL).increment(writes.len() as u64);
         let number = self.shared.take(writes, Some(range));
         if pace == Pace::Now {
             self.shared.enough.notify_one();

@@ -19,6 +19,7 @@ use domain::ids::Timestamp;
 use domain::ownership::{Range, Term};
 use domain::patience::Patience;
 use ports::{Clock, Keeping, StoreStatus, Write};
+use telemetry::events::{STORE_DEGRADED, STORE_FENCED, STORE_KEEPING, STORE_RECOVERED};
 
 /// State shared by callers and the writer task.
 pub struct Shared<B> {
@@ -185,7 +186,7 @@ impl<B: Backend> Shared<B> {
             state.overlay.drop_owned(range);
             if state.terms.fence(range) {
                 tracing::error!(
-                    event = "store.fenced", range = %range,
+                    event = STORE_FENCED, range = %range,
                     "another process took over these turns; this process no longer answers them; stop one of the two"
                 );
                 self.fenced.send_modify(|fenced| fenced.push(range.clone()));
@@ -208,8 +209,8 @@ impl<B: Backend> Shared<B> {
         state.reads = true;
         if state.status != StoreStatus::Ready {
             state.status = StoreStatus::Ready;
-            gauge!("staffai_store_degraded").set(0.0);
-            tracing::info!(event = "store.recovered", "the store has recovered; writes kept in memory were merged");
+            gauge!(telemetry::metrics::STORE_DEGRADED).set(0.0);
+            tracing::info!(event = STORE_RECOVERED, "the store has recovered; writes kept in memory were merged");
         }
         self.progress.send_modify(|progress| progress.durable = progress.durable.max(through));
     }
@@ -232,10 +233,10 @@ impl<B: Backend> Shared<B> {
             return;
         }
         if let Some(loses) = &keeping.loses {
-            tracing::info!(event = "store.keeping", reason = loses, "what the store can lose");
+            tracing::info!(event = STORE_KEEPING, reason = loses, "what the store can lose");
         }
         if let Some(breaks) = &keeping.breaks {
-            tracing::error!(event = "store.keeping", reason = breaks, "the settings of the store break promises");
+            tracing::error!(event = STORE_KEEPING, reason = breaks, "the settings of the store break promises");
         }
     }
 
@@ -267,8 +268,8 @@ impl<B: Backend> Shared<B> {
     fn mark_degraded(&self, state: &mut State<B>, reason: String) {
         self.fail_waiting(state);
         if state.status == StoreStatus::Ready {
-            gauge!("staffai_store_degraded").set(1.0);
-            tracing::warn!(event = "store.degraded", reason, "the store fails; memory serves until it recovers");
+            gauge!(telemetry::metrics::STORE_DEGRADED).set(1.0);
+            tracing::warn!(event = STORE_DEGRADED, reason, "the store fails; memory serves until it recovers");
         } else {
             tracing::debug!(reason, "the store still fails");
         }

@@ -23,6 +23,8 @@ use domain::limits::member_windows::{Changes, MEMBERS_MAX};
 use domain::ownership::{FencingToken, Range, Term};
 use domain::{keys, panic};
 use ports::{Keeping, StoreStatus};
+use telemetry::events::STORE_DROPPED;
+use telemetry::metrics::STORE_COMMIT_SECONDS;
 
 /// Opens the backend; may block.
 pub type Open<B> = Arc<dyn Fn() -> Result<B, OpenError> + Send + Sync>;
@@ -279,7 +281,7 @@ impl<B: Backend> Writer<B> {
                 self.shared.lock().terms.took(took);
                 self.shared.fence(&fenced);
                 if flight.writes > 0 {
-                    histogram!("staffai_store_commit_seconds").record(flight.begun.elapsed().as_secs_f64());
+                    histogram!(STORE_COMMIT_SECONDS).record(flight.begun.elapsed().as_secs_f64());
                 }
                 self.backoff = self.shared.limits.retry_first;
                 self.shared.settled(flight.through.0, flight.counts, landed.backend);
@@ -313,7 +315,7 @@ impl<B: Backend> Writer<B> {
         let dropped = std::mem::take(&mut self.shared.lock().dropped);
         if dropped > 0 {
             tracing::warn!(
-                event = "store.dropped",
+                event = STORE_DROPPED,
                 keys = dropped,
                 "the store's memory is full; the oldest keys were dropped"
             );

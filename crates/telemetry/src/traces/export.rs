@@ -1,6 +1,7 @@
 //! Sends spans in batches. An unreachable collector causes one warning; meanwhile the queue fills, and excess spans are
 //! dropped and counted.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::spans::{SCHEMA_URL, attribute};
 use super::{ExportError, Post, Source};
+use crate::events::{TRACES_RECOVERED, TRACES_UNREACHABLE};
+use crate::tally::Tally;
 use domain::shed::Shed;
 
 pub(super) type Queued = Span;
@@ -35,21 +38,24 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The longest backoff.
 const AGAIN_MAX: Duration = Duration::from_secs(60);
 
-pub(super) fn lost(spans: usize) {
-    metrics::counter!("staffai_shed_total", "where" => Shed::Traces.as_str()).increment(spans as u64);
-}
-
 pub(super) struct Exporter {
     waiting: mpsc::Receiver<Queued>,
     resource: Resource,
     scope: InstrumentationScope,
     post: Post,
     stop: CancellationToken,
+    tally: Arc<Tally>,
     failing: bool,
 }
 
 impl Exporter {
-    pub fn new(waiting: mpsc::Receiver<Queued>, source: &Source, post: Post, stop: CancellationToken) -> Self {
+    pub fn new(
+        waiting: mpsc::Receiver<Queued>,
+        source: &Source,
+        post: Post,
+        stop: CancellationToken,
+        tally: Arc<Tally>,
+    ) -> Self {
         let resource = Resource {
             attributes: vec![
                 attribute("service.name", Value::StringValue(source.service.clone())),
@@ -62,7 +68,7 @@ impl Exporter {
             version: source.version.to_owned(),
             ..InstrumentationScope::default()
         };
-        Self { waiting, resource, scope, post, stop, failing: false }
+        Self { waiting, resource, scope, post, stop, tally, failing: false }
     }
 
     /// Sends batches until it is stopped and the queue is empty.
@@ -127,7 +133,7 @@ impl Exporter {
             let (ExportError::Later(reason) | ExportError::Never(reason)) = &refusal;
             self.failed(reason);
             if last || matches!(refusal, ExportError::Never(_)) {
-                return lost(spans);
+                return self.tally.shed_here(Shed::Traces, spans as u64);
             }
             tokio::select! {
                 () = self.stop.cancelled() => {}
@@ -139,13 +145,13 @@ impl Exporter {
 
     fn took(&mut self) {
         if std::mem::take(&mut self.failing) {
-            tracing::info!(event = "traces.recovered", "the collector accepts traces again");
+            tracing::info!(event = TRACES_RECOVERED, "the collector accepts traces again");
         }
     }
 
     fn failed(&mut self, reason: &str) {
         if !std::mem::replace(&mut self.failing, true) {
-            tracing::warn!(event = "traces.unreachable", reason, "the collector accepts no traces; the bot retries");
+            tracing::warn!(event = TRACES_UNREACHABLE, reason, "the collector accepts no traces; the bot retries");
         }
     }
 }

@@ -8,6 +8,7 @@ use super::submit::Submit;
 use domain::api_key::Caller;
 use domain::ids::Timestamp;
 use domain::lineage::{Identity, Lineage, LineageRefusal, Message};
+use telemetry::events::AGENT_REFUSED;
 
 /// The header with the lineage.
 const LINEAGE: &str = "x-staffai-lineage";
@@ -34,7 +35,7 @@ pub(super) fn of(
     };
     checked.map(|lineage| Some(Box::new(lineage))).map_err(|why| {
         // The reason contains no key and no signature; a name in it is that of this server.
-        tracing::warn!(event = "agent.refused", key = caller.name(), reason = %why, "a message of another server was refused");
+        tracing::warn!(event = AGENT_REFUSED, key = caller.name(), reason = %why, "a message of another server was refused");
         Box::new(refused(status(&why), &why.to_string()))
     })
 }

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Asked, Database, Understood, is_plain_name};
+use telemetry::events::DATABASE_UNREAD;
 
 /// The maximum number of tables of a database whose columns are read.
 const TABLES_MAX: usize = 100;
@@ -104,7 +105,7 @@ impl Reading {
             let reason: String = reason.chars().take(super::FAILURE_CHARS).collect();
             let database = &database.name;
             tracing::warn!(
-                event = "database.unread",
+                event = DATABASE_UNREAD,
                 database,
                 reason,
                 "cannot read the columns of a database; models see only what is cached"

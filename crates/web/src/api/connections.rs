@@ -27,6 +27,7 @@ use crate::api::grants::Cut;
 use crate::api::guard::Link;
 use crate::api::places::{Place, Places, Share};
 use domain::proxies::Proxies;
+use telemetry::events::API_REFUSED;
 
 /// The header in which proxies name the client's address.
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -63,7 +64,7 @@ pub async fn serve(
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(event = "api.refused", %error, "cannot take a connection");
+                    tracing::warn!(event = API_REFUSED, %error, "cannot take a connection");
                     stop.run_until_cancelled(sleep(ACCEPT_PAUSE)).await;
                 }
             },

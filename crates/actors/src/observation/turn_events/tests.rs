@@ -46,12 +46,14 @@ fn a_reader_goes_on_behind_any_number() {
 }
 
 #[test]
-fn a_door_without_readers_has_no_streams() {
+fn at_other_doors_a_stream_begins_with_its_first_reader() {
     let log = log();
     let elsewhere = Place::new(Door::new("elsewhere"), "1");
-    log.open(&elsewhere);
     log.publish(&elsewhere, &turn("1"), || panic!("made for nobody"));
-    assert!(log.read(&elsewhere, 0).is_none() && !log.streams(&elsewhere.door) && log.streams(&DOOR));
+    assert!(log.read(&elsewhere, 0).is_none() && !log.has(&elsewhere));
+    log.open(&elsewhere);
+    log.publish(&elsewhere, &turn("1"), || TurnUpdate::Accepted);
+    assert_eq!(log.read(&elsewhere, 0).unwrap().events.len(), 1);
 }
 
 #[test]

@@ -6,7 +6,8 @@ use domain::outgoing::{Capabilities, Card, Piece};
 /// Creates a world whose platform accepts cards and files.
 async fn rich_world() -> World {
     let world = world().await;
-    *world.poster.shows.lock() = Capabilities { text_limit: 100, cards: 10, files: 10, file_bytes: 10_000, buttons: 5 };
+    *world.poster.shows.lock() =
+        Capabilities { cards: 10, files: 10, file_bytes: 10_000, buttons: 5, ..Capabilities::text_only(100) };
     world
 }
 

@@ -8,9 +8,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::account::Account;
 use crate::tree::{ActorKind, Mailbox, Scope, TreeRow};
+use domain::happening::{ActorChange, Happening};
 use domain::latencies::Latencies;
 use ports::{Input, Subject};
+use telemetry::metrics as names;
 
 /// The number of failures of one actor at one message that make the message poison: it is not handled again. It is
 /// lower than the number of offers of a turn, so that a turn queued beside the poison message is not given up with it.
@@ -180,7 +183,7 @@ impl LifeState {
 
 /// Returns the counter of refused messages for an actor label and a reason.
 fn refusals(label: &str, reason: &'static str) -> metrics::Counter {
-    metrics::counter!("staffai_mailbox_refused_total", "actor" => label.to_owned(), "reason" => reason)
+    metrics::counter!(names::MAILBOX_REFUSED_TOTAL, "actor" => label.to_owned(), "reason" => reason)
 }
 
 impl Service {
@@ -209,6 +212,11 @@ impl Stats {
             restarts: AtomicU64::new(0),
             life: Mutex::new(life),
         }
+    }
+
+    /// Reports a change in the life of the actor.
+    pub(crate) fn tell(&self, account: &Account, change: ActorChange<'_>) {
+        account.tell(&Happening::Actor { path: &self.path, label: &self.label, change });
     }
 
     /// Claims a slot for a message of another actor; returns false if none is free.

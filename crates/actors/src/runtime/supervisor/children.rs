@@ -13,6 +13,7 @@ use super::{ChildSpec, Crash, Shared};
 use crate::runtime::handle::{LifeState, Stats};
 use crate::runtime::shrink;
 use crate::tree::TreeRow;
+use domain::happening::ActorChange;
 use domain::restart::{self, Exit, Intensity, RestartDecision, RestartPolicy};
 use domain::unquoted::unquoted;
 use ports::Input;
@@ -121,10 +122,7 @@ impl Children {
             return Ok(());
         }
         self.shared.roster.enter(Arc::clone(spec.stats()));
-        // Registered at zero, so that metrics show the first restart as an increase.
-        metrics::counter!("staffai_actor_restarts_total", "actor" => spec.stats().label.to_string()).increment(0);
-        metrics::counter!("staffai_actor_failures_total", "actor" => spec.stats().label.to_string()).increment(0);
-        metrics::counter!("staffai_actor_hung_total", "actor" => spec.stats().label.to_string()).increment(0);
+        spec.stats().tell(&self.shared.account, ActorChange::Added);
         spec.stats().count_no_refusal();
         let index = self.list.push(Child::new(spec));
         self.watch.begin(&self.timer);
@@ -133,11 +131,11 @@ impl Children {
 
     async fn spawn(&mut self, index: u64) -> Result<(), Crash> {
         let Some(child) = self.list.all.get(&index) else { return Ok(()) };
-        let path = Arc::clone(child.path());
+        let stats = Arc::clone(child.spec.stats());
         match (child.spec.start)(self.cell.clone(), Arc::clone(&self.shared)).await {
             Ok(cell) => {
                 self.list.runs(index, cell);
-                tracing::info!(event = "actor.started", actor = %path, "actor started");
+                stats.tell(&self.shared.account, ActorChange::Started);
                 Ok(())
             }
             Err(error) => self.ended(index, Some(error.to_string())).await,
@@ -150,8 +148,7 @@ impl Children {
         let Some((index, child)) = waiting else { return Ok(()) };
         let stats = Arc::clone(child.spec.stats());
         let restarts = stats.restarts.fetch_add(1, Ordering::Relaxed) + 1;
-        metrics::counter!("staffai_actor_restarts_total", "actor" => stats.label.to_string()).increment(1);
-        tracing::warn!(event = "actor.restarted", actor = path, restarts, "actor restarted");
+        stats.tell(&self.shared.account, ActorChange::Restarted(restarts));
         self.spawn(index).await?;
         // A failed start is reported later, when a start succeeds.
         if self.list.named(path).is_some_and(|(_, child)| child.cell.is_some()) {
@@ -186,13 +183,12 @@ impl Children {
                 let input = stats.blame();
                 stats.failed(error);
                 let handling = input.map_or("nothing", Input::as_str);
-                tracing::error!(event = "actor.failed", actor = path, error, handling, "actor failed");
-                metrics::counter!("staffai_actor_failures_total", "actor" => stats.label.to_string()).increment(1);
+                stats.tell(&self.shared.account, ActorChange::Failed { error, handling });
                 if input.is_some_and(Input::is_outside) { Exit::Poison } else { Exit::Failure }
             }
             None => {
                 stats.end();
-                tracing::info!(event = "actor.stopped", actor = path, "actor stopped");
+                stats.tell(&self.shared.account, ActorChange::Stopped(None));
                 Exit::Normal
             }
         };
@@ -220,10 +216,8 @@ impl Children {
                 self.list.remove(index);
                 self.shared.roster.remove(path);
                 let Intensity { restarts, period } = self.row.intensity;
-                tracing::error!(
-                    event = "actor.escalated", actor = %self.own.path, child = path, restarts, period_s = period.as_secs(),
-                    "restart intensity exceeded"
-                );
+                let escalated = ActorChange::Escalated { child: path, restarts, period };
+                self.own.tell(&self.shared.account, escalated);
                 self.stop_all().await;
                 let error = format!("{path} failed more often than {} allows", self.own.path);
                 // The current input of the supervisor did not cause this failure.
@@ -267,15 +261,14 @@ impl Children {
         child.spec.stats().enter(LifeState::Stopped);
         self.mark_descendants_stopped(path);
         self.shared.roster.remove(path);
-        tracing::info!(event = "actor.stopped", actor = %path, reason, "actor stopped");
+        child.spec.stats().tell(&self.shared.account, ActorChange::Stopped(Some(reason)));
     }
 
     /// Marks the descendants of an actor that terminated without stopping its children as stopped.
     fn mark_descendants_stopped(&self, path: &str) {
         for stats in self.shared.roster.prune_below(path) {
             stats.enter(LifeState::Stopped);
-            let reason = "its supervisor ended";
-            tracing::info!(event = "actor.stopped", actor = %stats.path, reason, "actor stopped");
+            stats.tell(&self.shared.account, ActorChange::Stopped(Some("its supervisor ended")));
         }
     }
 }

@@ -7,6 +7,7 @@ use ractor::ActorCell;
 use super::children::{Children, KILL_WITHIN, Timer};
 use crate::runtime::handle::{Hung, Stats};
 use crate::tree::OnHang;
+use domain::happening::ActorChange;
 
 /// The interval between two checks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -41,7 +42,7 @@ impl Children {
             if let Some(cell) = &child.cell
                 && let Some(hung) = child.spec.stats().look(KILL_WITHIN)
             {
-                act(hung, child.spec.stats(), child.spec.row.on_hang, cell);
+                self.act(hung, child.spec.stats(), child.spec.row.on_hang, cell);
             }
         }
         if seen < LOOK_MAX {
@@ -52,25 +53,19 @@ impl Children {
             (self.timer)(LOOK_EVERY, Timer::Look);
         }
     }
-}
 
-fn act(hung: Hung, stats: &Stats, on_hang: OnHang, cell: &ActorCell) {
-    match (hung, on_hang) {
-        (Hung::Overdue(input, ran), on_hang) => {
-            tracing::error!(
-                event = "actor.hung", actor = %stats.path, handling = input.as_str(), s = ran.as_secs(),
-                action = on_hang.as_str(), "a handler runs longer than it may"
-            );
-            metrics::counter!("staffai_actor_hung_total", "actor" => stats.label.to_string()).increment(1);
-            if on_hang == OnHang::Restart {
-                // The kill takes effect at the child's next await; its end arrives as a failure.
-                cell.kill();
+    fn act(&self, hung: Hung, stats: &Stats, on_hang: OnHang, cell: &ActorCell) {
+        match (hung, on_hang) {
+            (Hung::Overdue(input, ran), on_hang) => {
+                let hung = ActorChange::Hung { handling: input.as_str(), ran, action: on_hang.as_str() };
+                stats.tell(&self.shared.account, hung);
+                if on_hang == OnHang::Restart {
+                    // The kill takes effect at the child's next await; its end arrives as a failure.
+                    cell.kill();
+                }
             }
+            (Hung::Blocked(ran), OnHang::Restart) => stats.tell(&self.shared.account, ActorChange::Blocked(ran)),
+            (Hung::Blocked(_), OnHang::Log) => {}
         }
-        (Hung::Blocked(ran), OnHang::Restart) => tracing::error!(
-            event = "actor.hung", actor = %stats.path, s = ran.as_secs(), action = "none is left",
-            "a handler blocks its thread and cannot be killed; only a restart of the process ends it"
-        ),
-        (Hung::Blocked(_), OnHang::Log) => {}
     }
 }

@@ -24,6 +24,7 @@ use crate::messages::restriction_sweeper::SweeperMsg;
 use crate::messages::tool_cache::ToolCacheMsg;
 use crate::messages::tools::ToolsMsg;
 use crate::runtime::handle::{Handle, LifeState, Refused, Stats};
+use crate::runtime::supervisor::Actor;
 use crate::testing::{person, turn_id, us};
 use crate::tree::{Mailbox, WhenFull};
 use domain::restriction::Member;

@@ -121,7 +121,7 @@ impl EventSource for Club {
 #[async_trait]
 impl Poster for Club {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::text_only(60)
+        Capabilities::replies(60)
     }
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
