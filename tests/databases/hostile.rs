@@ -362,8 +362,8 @@ async fn functions_that_take_rows_are_not_called_as_if_they_were_columns() {
         assert!(is_error && text.contains("is a function and no column"), "{sql}: {text}");
     }
     // A column with the name of a function is a column, also of a subquery if the function is on the allow list.
-    shop.make("ALTER TABLE orders ADD COLUMN format TEXT DEFAULT 'leaf'").await;
-    assert!(shop.query(&["shop.orders"], "SELECT o.format FROM orders AS o").await.contains("leaf"));
+    shop.make("ALTER TABLE orders ADD COLUMN to_json TEXT DEFAULT 'leaf'").await;
+    assert!(shop.query(&["shop.orders"], "SELECT o.to_json FROM orders AS o").await.contains("leaf"));
     let counted = "SELECT s.count FROM (SELECT count(*) AS count FROM orders) AS s";
     let (text, is_error) = shop.call("db_query", &["shop.orders"], counted).await;
     assert!(!is_error, "{text}");
