@@ -22,7 +22,8 @@
 //! | [`fits_a_slice`] | in one go on a task: the same, and the largest input, which is the cap, takes at most 10 ms of a core |
 //! | [`stays_flat`] | only up to a bound: input behind it costs nothing |
 //!
-//! Each call appends a line to `target/cost/`, which `./test` prints as one table.
+//! Each call appends a line to `target/cost/`, which `./test` prints as one table. Without valgrind it prints that it
+//! was skipped; it fails if `COST_IS_REQUIRED` is set, as `./test` does.
 //!
 //! - The last argument must be a closure written in the test function itself: its type names the test to run again.
 //! - One call for each test function.
@@ -35,6 +36,9 @@ use std::process::Command;
 
 /// Set in the process whose instructions are counted.
 const COUNTED: &str = "COST_IS_COUNTED";
+
+/// Set where a missing valgrind fails these tests instead of skipping them.
+const REQUIRED: &str = "COST_IS_REQUIRED";
 
 /// The sizes of the inputs, as multiples of the smallest.
 const SIZES: [usize; 4] = [1, 2, 4, 8];
@@ -57,7 +61,7 @@ const SLICE: u64 = 100_000_000;
 /// `smallest` and then two, four and eight times that.
 ///
 /// # Panics
-/// The cost grows faster, or valgrind is not installed.
+/// The cost grows faster, or valgrind is required and not installed.
 pub fn grows_linearly<I, R: FnMut(I)>(smallest: usize, input: impl Fn(usize) -> I, read: R) {
     if let Some(cost) = cost(smallest, input, read) {
         assert!(cost.growth <= MOST, "{:.1} times the cost for an input of 8 times the size", cost.growth);
@@ -68,7 +72,7 @@ pub fn grows_linearly<I, R: FnMut(I)>(smallest: usize, input: impl Fn(usize) -> 
 /// take at most 10 ms of a core.
 ///
 /// # Panics
-/// The cost grows faster, the largest input costs too much, or valgrind is not installed.
+/// The cost grows faster, the largest input costs too much, or valgrind is required and not installed.
 pub fn fits_a_slice<I, R: FnMut(I)>(cap: usize, input: impl Fn(usize) -> I, read: R) {
     if let Some(cost) = cost(cap / SIZES[SIZES.len() - 1], input, read) {
         assert!(cost.growth <= MOST, "{:.1} times the cost for an input of 8 times the size", cost.growth);
@@ -79,7 +83,7 @@ pub fn fits_a_slice<I, R: FnMut(I)>(cap: usize, input: impl Fn(usize) -> I, read
 /// Fails unless `read` costs about the same for each size of input.
 ///
 /// # Panics
-/// The cost grows, or valgrind is not installed.
+/// The cost grows, or valgrind is required and not installed.
 pub fn stays_flat<I, R: FnMut(I)>(smallest: usize, input: impl Fn(usize) -> I, read: R) {
     if let Some(cost) = cost(smallest, input, read) {
         assert!(cost.growth <= FLAT, "{:.1} times the cost for input that is not read", cost.growth);
@@ -95,11 +99,9 @@ struct Cost {
     growth: f64,
 }
 
-/// Counts the instructions. Returns `None` in the process that is being counted.
+/// Counts the instructions. Returns `None` in the process that is being counted, and without valgrind.
 fn cost<I, R: FnMut(I)>(smallest: usize, input: impl Fn(usize) -> I, mut read: R) -> Option<Cost> {
-    #[expect(clippy::disallowed_methods, reason = "the parent marks the counted process")]
-    let is_counted = std::env::var_os(COUNTED).is_some();
-    if is_counted {
+    if is_set(COUNTED) {
         for size in SIZES {
             let mut input = Some(input(smallest * size));
             counted(&mut || input.take().into_iter().for_each(&mut read));
@@ -108,7 +110,7 @@ fn cost<I, R: FnMut(I)>(smallest: usize, input: impl Fn(usize) -> I, mut read: R
     }
     let closure = type_name_of_val(&read);
     let test = test_of(closure);
-    let costs = costs_of(test);
+    let costs = costs_of(test)?;
     let (first, largest) = (costs[0], costs[SIZES.len() - 1]);
     let cost = Cost { largest, growth: float(largest) / float(first) };
     note(name_of(closure), smallest * SIZES[SIZES.len() - 1], &cost);
@@ -144,8 +146,17 @@ fn test_of(closure: &'static str) -> &'static str {
     name.split_once("::").map_or(name, |(_, path)| path)
 }
 
-/// Runs a test under valgrind and reads the counts for each size.
-fn costs_of(test: &str) -> Vec<u64> {
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the parent marks the counted process, and the test command what it requires"
+)]
+fn is_set(variable: &str) -> bool {
+    std::env::var_os(variable).is_some()
+}
+
+/// Runs a test under valgrind and reads the counts for each size. Returns `None` if valgrind is neither installed nor
+/// required.
+fn costs_of(test: &str) -> Option<Vec<u64>> {
     let folder = tempfile::tempdir().expect("a folder can be created");
     let out = folder.path().join("counts");
     let output = Command::new("valgrind")
@@ -154,8 +165,14 @@ fn costs_of(test: &str) -> Vec<u64> {
         .arg(std::env::current_exe().expect("a test has the path of its program"))
         .args(["--exact", test, "--test-threads=1"])
         .env(COUNTED, "1")
-        .output()
-        .unwrap_or_else(|error| panic!("cannot run valgrind ({error}): install it, or run ./test, which does it"));
+        .output();
+    let output = match output {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_set(REQUIRED) => {
+            eprintln!("skipped: valgrind is not installed, so the cost of {test} is not counted");
+            return None;
+        }
+        output => output.unwrap_or_else(|error| panic!("cannot run valgrind ({error}): install it")),
+    };
     let said = || String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{test} under valgrind: {}", said());
     let dump = |number: usize| {
@@ -164,7 +181,7 @@ fn costs_of(test: &str) -> Vec<u64> {
     };
     let costs: Vec<u64> = (1..=SIZES.len()).filter_map(dump).collect();
     assert_eq!(costs.len(), SIZES.len(), "{test} was counted {costs:?}: {}", said());
-    costs
+    Some(costs)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]

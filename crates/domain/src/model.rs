@@ -28,8 +28,6 @@ pub struct Row {
     pub fixed_temperature: bool,
     /// The most tokens of one answer. `None`: the provider decides.
     pub max_tokens: Option<u32>,
-    /// True if prompts carry cache marks for the provider.
-    pub cache_control: bool,
     /// Maximum number of history messages in a prompt. `None`: as in the history settings.
     pub max_context: Option<usize>,
     /// The way in which tools are offered.
@@ -78,7 +76,6 @@ impl Row {
             temperature: None,
             fixed_temperature: false,
             max_tokens: None,
-            cache_control: false,
             max_context: None,
             tools: ToolMode::Native,
             schema_with_tools: false,

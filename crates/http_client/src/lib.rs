@@ -26,11 +26,14 @@ mod body;
 
 mod connect;
 
+mod events;
+
 mod failure;
 
 mod form;
 
 pub use body::Outgoing;
+pub use events::{Events, LineTooLong};
 pub use failure::{Failure, FailureKind};
 pub use form::Form;
 

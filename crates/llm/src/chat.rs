@@ -23,7 +23,12 @@ mod read;
 
 mod usage;
 
-pub struct ChatCompletions;
+/// The wire, with a row's settings of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ChatCompletions {
+    /// True if the provider caches up to the marks in a prompt.
+    pub cache_marks: bool,
+}
 
 /// The most bytes of pictures encoded on the sending task; more would block its thread for too long.
 const PICTURE_BYTES: usize = 256 * 1024;
@@ -46,7 +51,10 @@ impl Wire for ChatCompletions {
         request: &Request,
         stream: bool,
     ) -> Result<(), OpenAIError> {
-        let body = body::Body::new(model, request, stream);
+        let mut body = body::Body::new(model, request, stream);
+        if self.cache_marks {
+            body.mark();
+        }
         // The transport has already read the answer; the library receives an empty body.
         match written(request, &body) {
             Some(written) => openai.chat().create_byot::<_, ()>(written).await,

@@ -14,7 +14,6 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::account::Account;
-use crate::chat::ChatCompletions;
 use crate::embeddings;
 use crate::http::{Clients, Transport};
 use crate::registry::{Endpoint, Registry};
@@ -85,7 +84,7 @@ type PerFeature<T> = [T; OptionalFeature::ALL.len()];
 
 /// The client of one row.
 struct ModelClient {
-    wire: &'static dyn Wire,
+    wire: Arc<dyn Wire>,
     transport: Transport,
     account: Account,
     /// The provider's name of the model.
@@ -186,8 +185,7 @@ impl ModelClient {
         let transport = Transport::new(&endpoint.base, endpoint.key.clone(), clients)?;
         let account = Account::new(endpoint.base, endpoint.key)?;
         let left_out_until = Mutex::default();
-        // Every provider of `models.json` uses this wire.
-        let wire = &ChatCompletions;
+        let wire = endpoint.wire.implementation();
         Ok(Self { wire, transport, account, model: endpoint.model, row: row.clone(), left_out_until })
     }
 
@@ -281,19 +279,19 @@ impl ModelClient {
         without: PerFeature<bool>,
     ) -> Result<Completion, ModelError> {
         let stream = heard.is_some();
-        let call = self.transport.call(self.wire, heard);
+        let call = self.transport.call(&self.wire, heard);
         let openai = async_openai::Client::build(self.transport.request_builder(), self.account.clone())
             .with_http_service(call.clone());
         self.wire.post(&openai, &self.model(request, without), request, stream).await.map_err(named)?;
         let unread = || ModelError::new(ModelErrorKind::Malformed, "the answer was not read");
         let answer = call.answer().ok_or_else(unread)?;
-        answer.read(self.wire, &|| request.chars(self.row.vision))
+        answer.read(&*self.wire, &|| request.chars(self.row.vision))
     }
 
     async fn embed(&self, request: &EmbeddingRequest) -> Result<Embeddings, ModelError> {
         let none = || ModelError::new(ModelErrorKind::Unsupported, "this row has no embedding model");
         let model = self.row.embeddings.as_deref().ok_or_else(none)?;
-        let call = self.transport.call(self.wire, None);
+        let call = self.transport.call(&self.wire, None);
         let (url, headers) = (self.account.url("/embeddings"), self.account.headers());
         let answer = call.post(url, headers, &embeddings::body(model, request)).await?;
         embeddings::read(&answer, request)
@@ -319,7 +317,6 @@ impl ModelClient {
             takes_form: has(OptionalFeature::Format),
             sees: self.row.vision,
             max_tokens: self.max_tokens(request).map(limit),
-            cache_marks: self.row.cache_control,
         }
     }
 }

@@ -136,8 +136,8 @@ impl Transport {
         self.request_builder.clone()
     }
 
-    pub(super) fn call(&self, wire: &'static dyn Wire, heard: Option<DeltaSink>) -> Call {
-        Call { transport: self.clone(), wire, heard, answer: Arc::default() }
+    pub(super) fn call(&self, wire: &Arc<dyn Wire>, heard: Option<DeltaSink>) -> Call {
+        Call { transport: self.clone(), wire: Arc::clone(wire), heard, answer: Arc::default() }
     }
 
     /// Redacts the key in a message, in case a provider echoed it, and shortens the message to one line.
@@ -157,7 +157,7 @@ impl Transport {
 #[derive(Clone)]
 pub(super) struct Call {
     transport: Transport,
-    wire: &'static dyn Wire,
+    wire: Arc<dyn Wire>,
     /// The sink of a streamed answer; `None` for a whole one.
     heard: Option<DeltaSink>,
     answer: Arc<Mutex<Option<Answer>>>,
@@ -190,7 +190,7 @@ impl Call {
             None => whole(body_of(response).await?).await.map(Answer::Json),
             Some(heard) => {
                 let source = response.map(|piece| piece.map_err(|failure| broken(&failure)));
-                sse::read(source, self.wire, heard).await
+                sse::read(source, &*self.wire, heard).await
             }
         }
     }

@@ -2,15 +2,17 @@
 //!
 //! `registry` reads the configured models; `client` requests completions over a model's `wire`. A wire is a seam:
 //! `chat` (chat completions) writes requests, reads answers and assembles streams; another wire would be a module
-//! beside it. The modules below are independent of the wire: `http` transports requests and parses responses once;
-//! `sse` splits a stream into frames; `provider_error` classifies failures. This crate does not retry failures and does
-//! not read the environment.
+//! beside it, and `row_wire` holds the choice of a row. The modules below are independent of the wire: `http` transports
+//! requests and parses responses once; `sse` splits a stream into frames; `provider_error` classifies failures. This
+//! crate does not retry failures and does not read the environment.
 
 pub mod registry;
 
 pub mod client;
 
 mod wire;
+
+mod row_wire;
 
 mod chat;
 mod embeddings;

@@ -10,6 +10,8 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
 
+use crate::chat::ChatCompletions;
+use crate::row_wire::RowWire;
 use domain::model::Row;
 
 pub mod file;
@@ -65,8 +67,10 @@ pub struct DefaultRow {
 pub struct Endpoint {
     /// The provider's name of the model.
     pub model: String,
-    /// The address without a trailing slash; `/chat/completions` is appended.
+    /// The address without a trailing slash; the wire appends its path.
     pub base: String,
+    /// The wire to it.
+    pub wire: RowWire,
     /// The bearer key; `None` sends no key.
     pub key: Option<SecretString>,
 }
@@ -209,7 +213,7 @@ pub fn build_with(
             Host::Google => GOOGLE.to_owned(),
             Host::Default => default_base.clone(),
         };
-        registry.endpoints.insert(draft.row.key.clone(), Endpoint { model: draft.model, base, key });
+        registry.endpoints.insert(draft.row.key.clone(), Endpoint { model: draft.model, base, wire: draft.wire, key });
         registry.rows.push(draft.row);
     }
     if errors.is_empty() { Ok(registry) } else { Err(errors) }
@@ -253,6 +257,7 @@ fn made(default: &DefaultRow, families: &[Family]) -> Draft {
         },
         model: default.model.clone(),
         host: Host::Default,
+        wire: RowWire::ChatCompletions(ChatCompletions::default()),
         env_key: None,
         presence: Presence::Taken,
     }

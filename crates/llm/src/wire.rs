@@ -1,8 +1,8 @@
 //! The seam of a provider's wire: writing requests, reading answers, assembling streams. The layer above handles
 //! completions only; the layers below (connections, server-sent events, errors) are independent of the wire.
 //!
-//! To add a wire: a module beside [`super::chat`] that implements both traits, and a field in `models.json` rows that
-//! selects it.
+//! To add a wire: a module beside [`super::chat`] that implements both traits, and a variant of `RowWire` (in
+//! `row_wire`), which the field `wire` of a row selects.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -30,8 +30,6 @@ pub struct Model<'a> {
     pub sees: bool,
     /// The most tokens of an answer; `None` uses the provider's default.
     pub max_tokens: Option<TokenLimit>,
-    /// True if the provider caches up to the marks in a prompt.
-    pub cache_marks: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

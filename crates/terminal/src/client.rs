@@ -1,7 +1,5 @@
 //! The client: a conversation with a running service, in the terminal.
 
-mod code;
-
 mod editor;
 
 mod markdown;
@@ -13,8 +11,6 @@ mod refusal;
 mod screen;
 
 mod shown;
-
-mod stream;
 
 use std::io::Write;
 use std::path::PathBuf;

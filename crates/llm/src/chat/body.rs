@@ -73,6 +73,18 @@ impl<'a> Body<'a> {
             stream_options: stream.then_some(StreamOptions { include_usage: true }),
         }
     }
+
+    /// Marks the last instruction and the message before the question for the provider's cache: the next prompt has the
+    /// same prefix.
+    pub fn mark(&mut self) {
+        let question = self.messages.len().saturating_sub(1);
+        let instructions = self.messages.iter().take_while(|message| message.is_system()).count();
+        for place in [instructions.checked_sub(1), question.checked_sub(1).filter(|place| *place >= instructions)] {
+            if let Some(Message::Ours(ours)) = place.and_then(|place| self.messages.get_mut(place)) {
+                ours.content.mark();
+            }
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -108,8 +120,7 @@ struct StreamOptions {
     include_usage: bool,
 }
 
-/// Returns the messages, merged by role. If the provider caches prompts, the last instruction and the message before
-/// the question are marked: the next prompt has the same prefix.
+/// Returns the messages, merged by role.
 fn messages<'a>(items: &'a [Item], model: &Model<'_>) -> Vec<Message<'a>> {
     let mut messages: Vec<Message<'a>> = Vec::with_capacity(items.len());
     for item in items {
@@ -119,15 +130,6 @@ fn messages<'a>(items: &'a [Item], model: &Model<'_>) -> Vec<Message<'a>> {
                 before.content.add(next.content);
             }
             (_, message) => messages.push(message),
-        }
-    }
-    if model.cache_marks {
-        let question = messages.len().saturating_sub(1);
-        let instructions = messages.iter().take_while(|message| message.is_system()).count();
-        for place in [instructions.checked_sub(1), question.checked_sub(1).filter(|place| *place >= instructions)] {
-            if let Some(Message::Ours(ours)) = place.and_then(|place| messages.get_mut(place)) {
-                ours.content.mark();
-            }
         }
     }
     messages

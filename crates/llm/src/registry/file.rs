@@ -9,7 +9,9 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
+use crate::chat::ChatCompletions;
 use crate::registry::{Changes, File};
+use crate::row_wire::RowWire;
 use domain::clean::clean;
 use domain::model::{DESCRIPTION_CHARS, MAX_TOOLS, Price, Row, ToolMode};
 use domain::near;
@@ -29,6 +31,8 @@ pub struct Draft {
     pub model: String,
     /// The location.
     pub host: Host,
+    /// The wire to it.
+    pub wire: RowWire,
     /// The variable that holds its key.
     pub env_key: Option<String>,
     /// The condition for being active.
@@ -165,7 +169,7 @@ pub fn read(file: File<'_>, changes: Option<Changes<'_>>, timeout: Duration, err
         } else if let Value::Object(map) = &value {
             keys.insert(key.clone());
             slips(&place, map, &mut warnings);
-            drafts.push(draft(key, timeout, Fields { place, map, errors }));
+            drafts.push(draft(key, timeout, Fields { place, map, errors, warnings: &mut warnings }));
         } else {
             errors.push(format!("{place}: must be an object; write {{\"model_id\": \"...\"}}"));
         }
@@ -188,7 +192,7 @@ fn families(path: &str, list: &[Value], errors: &mut Vec<String>) -> Vec<Family>
             errors.push(format!("{place}: must be an object; write {{\"pattern\": \"...\"}}"));
             continue;
         };
-        let mut fields = Fields { place, map, errors };
+        let mut fields = Fields { place, map, errors, warnings: &mut Vec::new() };
         let Some(pattern) = fields.read("pattern", "a part of the models' names", text) else {
             if !map.contains_key("pattern") {
                 fields.errors.push(format!("{}: pattern: is missing; write a part of the models' names", fields.place));
@@ -215,6 +219,7 @@ fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
     Draft {
         model: fields.read("model_id", "a text that is not empty", text).unwrap_or_else(|| key.clone()),
         host,
+        wire: wire(&mut fields),
         env_key: fields.read("env_key", "the name of a variable, or null", text),
         presence,
         row: Row {
@@ -235,7 +240,6 @@ fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
             temperature: fields.read("temperature", "a number from 0 to 2, or null", temperature),
             fixed_temperature: fields.map.get("temperature").is_some_and(Value::is_null),
             max_tokens: fields.read("max_tokens", "a whole number of tokens above 0", tokens),
-            cache_control: fields.flag("cache_control").unwrap_or(false),
             max_context: fields.read("max_context", "a whole number of messages", count),
             price: fields.read("price_per_million", "an object with \"input\" and \"output\" in dollars", price),
             key,
@@ -251,6 +255,17 @@ fn tools(fields: &mut Fields<'_>) -> ToolMode {
         modes.into_iter().find(|mode| value.as_str().is_some_and(|word| word.trim() == mode.as_str()))
     });
     asked.unwrap_or(if available { ToolMode::Native } else { ToolMode::Off })
+}
+
+/// Returns the wire that the row names, with its settings. A name that this version does not support gets a warning
+/// and the default.
+fn wire(fields: &mut Fields<'_>) -> RowWire {
+    if let Some(name) = fields.read("wire", "\"chat\"", text).filter(|name| name != "chat")
+        && fields.warnings.len() < WARNINGS_MAX
+    {
+        fields.warnings.push(format!("{}: wire: {name:?} is not supported; chat completions are used", fields.place));
+    }
+    RowWire::ChatCompletions(ChatCompletions { cache_marks: fields.flag("cache_control").unwrap_or(false) })
 }
 
 fn host(fields: &mut Fields<'_>) -> Host {
@@ -295,11 +310,12 @@ pub fn address(text: &str) -> Result<String, String> {
     Ok(if versioned { base } else { format!("{base}/v1") })
 }
 
-/// The fields of one row, with the place for messages and the list of mistakes.
+/// The fields of one row, with the place for messages, the list of mistakes and that of warnings.
 struct Fields<'a> {
     place: String,
     map: &'a Map<String, Value>,
     errors: &'a mut Vec<String>,
+    warnings: &'a mut Vec<String>,
 }
 
 impl Fields<'_> {

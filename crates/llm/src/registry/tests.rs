@@ -240,6 +240,17 @@ fn a_field_that_looks_like_a_slip_is_named() {
 }
 
 #[test]
+fn a_row_chooses_its_wire() {
+    let text = r#"{"models": {"a": {"host": "http://a", "wire": "chat", "cache_control": true},
+        "b": {"host": "http://b", "wire": "telegraph"}}}"#;
+    let registry = built(text, "a").unwrap();
+    let wire = |cache_marks| RowWire::ChatCompletions(ChatCompletions { cache_marks });
+    assert_eq!(["a", "b"].map(|key| registry.endpoint(key).unwrap().wire), [wire(true), wire(false)]);
+    let warning = "m.json: row b: wire: \"telegraph\" is not supported; chat completions are used";
+    assert_eq!(registry.warnings(), [warning]);
+}
+
+#[test]
 fn what_is_not_a_models_file_is_told() {
     for text in ["", "[]", "{}", "{\"models\": []}", "{\"models\": {\"a\": {}}", "null"] {
         let errors = built(text, "m").unwrap_err();

@@ -70,8 +70,8 @@ where
         Delta::Text(text) => told.lock().0.push_str(text),
         Delta::Hidden(chars) => told.lock().1 += chars,
     });
-    let result = read(source, &ChatCompletions, &sink).await;
-    let result = result.and_then(|answer| answer.read(&ChatCompletions, &|| 40));
+    let result = read(source, &ChatCompletions::default(), &sink).await;
+    let result = result.and_then(|answer| answer.read(&ChatCompletions::default(), &|| 40));
     let (heard, hidden) = heard.lock().clone();
     Read { heard, hidden, result }
 }

@@ -4,8 +4,10 @@
 
 use std::fmt::Write as _;
 
-use super::code::{Code, DIM, PLAIN};
-
+/// Resets all colours.
+pub(super) const PLAIN: &str = "\x1b[0m";
+/// The colour of secondary text.
+pub(super) const DIM: &str = "\x1b[2m";
 const HEADING: &str = "\x1b[1;36m";
 const BOLD: &str = "\x1b[1m";
 const ITALIC: &str = "\x1b[3m";
@@ -23,7 +25,7 @@ enum At {
     /// In a line of text.
     Words(Words),
     /// In a code block, at a line of which nothing is drawn yet.
-    Code { code: Code, fence: String, line: String },
+    Code { fence: String, line: String },
 }
 
 #[derive(Debug)]
@@ -63,14 +65,14 @@ impl Markdown {
                 words.end(&mut out);
                 self.at = At::Words(words);
             }
-            At::Code { mut code, fence, line } => {
+            At::Code { fence, line } => {
                 if closes(&line, &fence) {
                     let _ = write!(out, "{DIM}──{PLAIN}");
                     return out;
                 }
-                out.push_str(&code.line(&line));
+                out.push_str(&line);
                 // After an inserted line the code block continues.
-                self.at = At::Code { code, fence, line: String::new() };
+                self.at = At::Code { fence, line: String::new() };
             }
         }
         out
@@ -84,8 +86,7 @@ impl Markdown {
                     Kind::Fence(language) => {
                         let fence = held.trim_start().chars().take_while(|c| matches!(c, '`' | '~')).collect();
                         let _ = writeln!(out, "{DIM}── {language}{PLAIN}");
-                        let code = Code::in_language(language);
-                        self.at = At::Code { code, fence, line: String::new() };
+                        self.at = At::Code { fence, line: String::new() };
                     }
                     _ => {
                         self.begin(&held, true, out);
@@ -101,20 +102,20 @@ impl Markdown {
                 }
             }
             At::Words(_) => self.push_word(c, out),
-            At::Code { code, fence, line } if c == '\n' => {
+            At::Code { fence, line } if c == '\n' => {
                 if closes(line, fence) {
                     let _ = writeln!(out, "{DIM}──{PLAIN}");
                     self.at = At::Line(String::new());
                 } else {
-                    out.push_str(&code.line(line));
+                    out.push_str(line);
                     out.push('\n');
                     line.clear();
                 }
             }
-            At::Code { code, line, .. } => {
+            At::Code { line, .. } => {
                 line.push(c);
                 if line.len() > 10 * HELD_MAX {
-                    out.push_str(&code.line(line));
+                    out.push_str(line);
                     line.clear();
                 }
             }
@@ -329,15 +330,8 @@ mod tests {
         let mut out: String =
             chars.chunks(size).map(|piece| markdown.feed(&piece.iter().collect::<String>())).collect();
         out.push_str(&markdown.finish());
-        let marks = [
-            (HEADING, "<h>"),
-            (BOLD, "<b>"),
-            (ITALIC, "<i>"),
-            (INLINE_CODE, "<code>"),
-            (DIM, "<dim>"),
-            (PLAIN, "</>"),
-            ("\x1b[35m", "<word>"),
-        ];
+        let marks =
+            [(HEADING, "<h>"), (BOLD, "<b>"), (ITALIC, "<i>"), (INLINE_CODE, "<code>"), (DIM, "<dim>"), (PLAIN, "</>")];
         marks.iter().fold(out, |text, (color, mark)| text.replace(color, mark))
     }
 
@@ -357,9 +351,9 @@ mod tests {
             ("**open\nnext", "**open\nnext"),
             ("**bold** first", "<b>bold</> first"),
             ("> said\n---\n>", "<dim>│</> said\n<dim>────────────────</>\n<dim>│</> "),
-            ("```rs\nlet a;\n```\nend", "<dim>── rs</>\n<word>let</> a;\n<dim>──</>\nend"),
+            ("```rs\nlet a;\n```\nend", "<dim>── rs</>\nlet a;\n<dim>──</>\nend"),
             ("```\n**as it is**", "<dim>── </>\n**as it is**"),
-            ("```rs\nlet a;\n```", "<dim>── rs</>\n<word>let</> a;\n<dim>──</>"),
+            ("```rs\nlet a;\n```", "<dim>── rs</>\nlet a;\n<dim>──</>"),
             ("end\n```py", "end\n```py"),
             ("end\n~~~", "end\n~~~"),
             ("`` a`b `` c", "<code> a`b </> c"),

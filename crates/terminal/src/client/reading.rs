@@ -8,10 +8,9 @@ use futures_util::StreamExt;
 use reqwest::StatusCode;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::code::{DIM, PLAIN};
+use super::markdown::{DIM, PLAIN};
 use super::refusal::{refusal, unreachable};
 use super::shown::{Shown, escaped, harmless};
-use super::stream::{Lines, parse};
 use super::{Attached, Client, MessageOutcome, interrupted, read_line};
 use crate::routes::Verdict;
 use crate::wire::{Event, Unanswered, Update};
@@ -19,6 +18,7 @@ use domain::gate::ClickRefusal;
 use domain::locale::Locale;
 use domain::notice;
 use domain::turn_event::ToolState;
+use http_client::{Events, LineTooLong};
 
 /// Timeout of a silent stream: the service sends keep-alives more often.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
@@ -178,7 +178,7 @@ impl Client {
             return Err(refusal(answer).await);
         }
         let mut stream = answer.bytes_stream();
-        let mut lines = Lines::default();
+        let mut events = Events::default();
         let mut look_at = turn.looks.map(|_| Instant::now() + LOOK_EVERY);
         loop {
             let next = tokio::select! {
@@ -198,8 +198,9 @@ impl Client {
                 Ok(Some(Err(error))) => return Ok(Read::Broken(unreachable(error))),
                 Ok(Some(Ok(bytes))) => bytes,
             };
-            for line in lines.feed(&bytes)? {
-                let Some(event) = parse(&line) else { continue };
+            let long = |LineTooLong| "the service sent a line that is too long".to_owned();
+            for data in events.feed(&bytes).map_err(long)? {
+                let Ok(event) = serde_json::from_slice::<Event>(&data) else { continue };
                 self.seen = event.number;
                 if event.update == Update::Missed {
                     // The end of the turn may be among the missed events, and is not sent again.

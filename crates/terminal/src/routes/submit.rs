@@ -202,6 +202,9 @@ pub(super) async fn submit(
     let within = Duration::from_secs(body.timeout.unwrap_or(WAIT).min(WAIT_MAX));
     let (status, text) = waiting::end(&parts.events, &place, &message, within, || parts.sessions.now()).await;
     leaving.over(&message);
+    if status == waiting::Status::OverLimit {
+        return refused(StatusCode::TOO_MANY_REQUESTS, &text);
+    }
     let mut told = json!({"message": message, "command": command, "status": status, "text": text});
     if let Some(said) = said {
         told["said"] = said.into();

@@ -180,6 +180,7 @@ async fn by_the_bot(
     accepted.map_err(|_| busy())?;
     match waiting::end(&parts.events, place, &id, ANSWERED_WITHIN, || parts.sessions.now()).await {
         (waiting::Status::Complete | waiting::Status::Error, text) => Ok(text),
+        (waiting::Status::OverLimit, text) => Err((StatusCode::TOO_MANY_REQUESTS, text)),
         (waiting::Status::Cancelled | waiting::Status::Timeout, _) => Err(busy()),
     }
 }

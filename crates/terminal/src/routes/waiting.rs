@@ -8,8 +8,9 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use crate::wire::{Event, Update};
+use domain::ending::{Dropped, OverLimit};
 use domain::ids::{Place, Timestamp};
-use domain::turn_event::TurnUpdate;
+use domain::turn_event::{NoAnswer, TurnUpdate};
 use ports::{Reading, TurnEventLog, TurnEventReader};
 
 /// The end of a turn for a waiting client.
@@ -24,6 +25,8 @@ pub(super) enum Status {
     Cancelled,
     /// Still in progress; its events continue.
     Timeout,
+    /// A limit of the key refused it.
+    OverLimit,
 }
 
 /// Returns the open turns of a place, oldest first.
@@ -55,7 +58,7 @@ pub(super) fn turns(events: &dyn TurnEventLog, place: &Place, mut after: u64) ->
     turns
 }
 
-/// Awaits the end of a turn, and returns its last text.
+/// Awaits the end of a turn, and returns its last text; for a refusal by a limit, its notice or else the limit.
 pub(super) async fn end(
     events: &Arc<dyn TurnEventLog>,
     place: &Place,
@@ -80,12 +83,18 @@ pub(super) async fn end(
                 if event.turn.id != message {
                     continue;
                 }
+                let limit = refused_by(&event.update);
                 match Event::of(&event, now()).update {
                     Update::Final { text: said } => (status, text) = (Status::Complete, said),
-                    Update::Apology { text: said } => (status, text) = (Status::Error, said),
+                    Update::Apology { text: said } => {
+                        (status, text) = (limit.map_or(Status::Error, |_| Status::OverLimit), said);
+                    }
                     Update::Done { unanswered: Some(_) } => {
                         // The text so far is retracted.
-                        (status, text) = (Status::Cancelled, String::new());
+                        (status, text) = match limit {
+                            Some(limit) => (Status::OverLimit, format!("this key is over its {}", limit.as_str())),
+                            None => (Status::Cancelled, String::new()),
+                        };
                         return;
                     }
                     Update::Done { unanswered: None } => return,
@@ -95,4 +104,13 @@ pub(super) async fn end(
         }
     };
     if timeout(within, reading).await.is_err() { (Status::Timeout, text) } else { (status, text) }
+}
+
+/// Returns the limit that refused a turn.
+const fn refused_by(update: &TurnUpdate) -> Option<OverLimit> {
+    match update {
+        TurnUpdate::Apology { why: NoAnswer::OverLimit(limit), .. }
+        | TurnUpdate::Done { unanswered: Some(Dropped::OverLimit(limit)) } => Some(*limit),
+        _ => None,
+    }
 }

@@ -13,11 +13,10 @@ use tokio::task::spawn_blocking;
 use crate::client;
 use domain::api_key::KeyHash;
 use domain::clean::{clean, tail};
+use http_client::Events;
 use ports::ProgressSink;
 use ports::tools::Progress;
 
-/// Maximum length of a line of an event stream, in bytes.
-const LINE_MAX: usize = 1024 * 1024;
 /// Maximum size of all streams of one call, in bytes.
 const STREAM_MAX: usize = 8 * 1024 * 1024;
 /// Maximum size of the response to a submitted message, in bytes.
@@ -183,21 +182,13 @@ impl Peer {
         let mut url = self.below(&format!("api/v1/stream/{session}"));
         url.query_pairs_mut().append_pair("after", &read.after.to_string()).append_pair("cancel_when_gone", "true");
         let mut stream = self.send(self.client().await?.get(url)).await?.bytes_stream();
-        let mut line = Vec::new();
+        let mut events = Events::default();
         while let Some(piece) = stream.next().await {
             let Ok(piece) = piece else { return Ok(None) };
             read.bytes += piece.len();
-            for part in piece.split_inclusive(|byte| *byte == b'\n') {
-                if line.len() + part.len() > LINE_MAX || read.bytes > STREAM_MAX {
-                    return Err(format!("the answer of {} is too long", self.row.name));
-                }
-                line.extend_from_slice(part);
-                if !part.ends_with(b"\n") {
-                    continue;
-                }
-                let event = line.strip_prefix(b"data:").and_then(|data| serde_json::from_slice::<Event>(data).ok());
-                line.clear();
-                if let Some(event) = event
+            let data = events.feed(&piece).ok().filter(|_| read.bytes <= STREAM_MAX);
+            for data in data.ok_or_else(|| format!("the answer of {} is too long", self.row.name))? {
+                if let Ok(event) = serde_json::from_slice(&data)
                     && self.take(event, message, read, progress)
                 {
                     let none = || Err(format!("{} cancelled it", self.row.name));

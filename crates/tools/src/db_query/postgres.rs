@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_postgres::config::Host;
 use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
 
+use super::allowed::is_known;
 use super::rows::Rows;
 use super::statement::Understood;
 use super::{Asked, Driver, Engine, RECEIVED_BYTES};
@@ -71,7 +72,7 @@ impl Driver for Postgres {
         );
         client.batch_execute(&begin).await.map_err(|error| told(&error))?;
         if let Some(name) = function_of_rows(&client, &statement).await.map_err(|error| told(&error))? {
-            return Err(format!("{name} is a user-defined function: do not qualify it with a table"));
+            return Err(format!("{name} is a function and no column of these tables: do not qualify it with a table"));
         }
         let mut rows = Rows::of_at_most(asked.rows);
         let messages = client.simple_query_raw(&statement.sql).await.map_err(|error| told(&error))?;
@@ -96,8 +97,9 @@ impl Driver for Postgres {
     }
 }
 
-/// Returns the first name behind a dot that is also a user-defined function of a row: if a table has no such column,
-/// the server calls that function. Names in a statement contain no quotes.
+/// Returns the first name behind a dot that the server may call as a function of a row, because a table has no such
+/// column: any user-defined function of that name, and a built-in one that is not on the allow list if none of the
+/// statement's tables has a column of that name. Names in a statement contain no quotes.
 async fn function_of_rows(
     client: &tokio_postgres::Client,
     statement: &Understood,
@@ -105,13 +107,20 @@ async fn function_of_rows(
     if statement.fields.is_empty() {
         return Ok(None);
     }
-    let names: Vec<String> = statement.fields.iter().map(|name| format!("'{name}'")).collect();
+    let listed = |names: &mut dyn Iterator<Item = String>| names.collect::<Vec<_>>().join(", ");
+    let names = listed(&mut statement.fields.iter().map(|name| format!("'{name}'")));
+    let unknown = statement.fields.iter().filter(|name| !is_known(Engine::Postgres, name));
+    let unknown = listed(&mut unknown.map(|name| format!("'{name}'")).chain(["NULL".to_owned()]));
+    let tables = statement.reads.iter().chain(&statement.changes);
+    let tables = tables.map(|table| format!("pg_catalog.to_regclass('{}')", Engine::Postgres.quoted(table)));
+    let tables = listed(&mut { tables });
     // Base types, enumerations, ranges and multiranges are not row types.
     let sql = format!(
         "SELECT p.proname FROM pg_catalog.pg_proc AS p JOIN pg_catalog.pg_type AS t ON t.oid = p.proargtypes[0] \
-         WHERE p.proname IN ({}) AND p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace \
-         AND t.typtype NOT IN ('b', 'e', 'r', 'm') LIMIT 1",
-        names.join(", ")
+         WHERE p.proname IN ({names}) AND t.typtype NOT IN ('b', 'e', 'r', 'm') \
+         AND (p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace OR (p.proname IN ({unknown}) AND NOT EXISTS \
+         (SELECT FROM pg_catalog.pg_attribute AS a WHERE a.attrelid IN ({tables}) AND a.attname = p.proname \
+         AND NOT a.attisdropped))) LIMIT 1"
     );
     let found = client.simple_query(&sql).await?;
     Ok(found.iter().find_map(|message| match message {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use secrecy::SecretString;
 
 use super::masked;
+use domain::clean::escaped;
 
 /// The maximum length of an explanation, in characters.
 const LONGEST: usize = 400;
@@ -47,10 +48,10 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds a row. Text from outside becomes one line without control characters.
+    /// Adds a row. Text from outside becomes one line without control characters; hidden characters are escaped.
     pub fn push(&mut self, part: &str, verdict: CheckStatus, why: impl Into<String>) {
         let plain = |text: &str| -> String {
-            text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect()
+            escaped(&text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect::<String>())
         };
         self.rows.push(Row { part: plain(part), verdict, why: plain(&why.into()) });
     }
@@ -113,9 +114,12 @@ mod tests {
     fn a_table_is_aligned_and_holds_neither_secrets_nor_line_breaks() {
         let mut report = Report::default();
         report.ok("prompts", "built in");
-        report.wrong_with("model fast", "the key sk-hunter2 was\nrefused\u{1b}[31m");
+        report.wrong_with("model fast", "the key sk-hunter2 was\nrefused\u{1b}[31m\u{202e}");
         let table = report.table(&[SecretString::from("sk-hunter2"), SecretString::from("in")]);
-        assert_eq!(table, "ok      prompts     built in\nwrong   model fast  the key ******** was refused [31m\n");
+        assert_eq!(
+            table,
+            "ok      prompts     built in\nwrong   model fast  the key ******** was refused [31m\\u{202e}\n"
+        );
         assert_eq!(report.wrong(), 1);
     }
 }

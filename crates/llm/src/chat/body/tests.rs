@@ -13,14 +13,14 @@ fn sent_to(model: &Model<'_>, request: &Request) -> Value {
     serde_json::to_value(Body::new(model, request, false)).unwrap()
 }
 
-const MODEL: Model<'static> = Model {
-    name: "m",
-    temperature: Temperature::Usual(None),
-    takes_form: true,
-    sees: false,
-    max_tokens: None,
-    cache_marks: false,
-};
+fn marked_body(request: &Request) -> Value {
+    let mut body = Body::new(&MODEL, request, false);
+    body.mark();
+    serde_json::to_value(body).unwrap()
+}
+
+const MODEL: Model<'static> =
+    Model { name: "m", temperature: Temperature::Usual(None), takes_form: true, sees: false, max_tokens: None };
 
 fn with_picture() -> Request {
     let about = "cat.png (image/png, 2 x 2 pixels)".to_owned();
@@ -98,13 +98,13 @@ fn a_row_that_wants_marks_gets_them_where_prompts_begin_alike() {
     let roles = [Role::System, Role::User, Role::Assistant, Role::User];
     let messages = roles.into_iter().zip(messages).map(|(role, text)| Item::new(role, text)).collect();
     let request = Request { messages, ..Request::default() };
-    let body = sent_to(&Model { cache_marks: true, ..MODEL }, &request);
+    let body = marked_body(&request);
     let marked = |text: &str| json!([{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]);
     let contents: Vec<&Value> =
         body["messages"].as_array().unwrap().iter().map(|message| &message["content"]).collect();
     assert_eq!(contents, [&marked("be brief"), &json!("one"), &marked("two"), &json!("and three?")]);
     let short = Request { messages: vec![Item::new(Role::System, "be brief"), Item::new(Role::User, "hi")], ..request };
-    let body = sent_to(&Model { cache_marks: true, ..MODEL }, &short);
+    let body = marked_body(&short);
     assert_eq!((&body["messages"][0]["content"], &body["messages"][1]["content"]), (&marked("be brief"), &json!("hi")));
 }
 
