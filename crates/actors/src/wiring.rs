@@ -139,8 +139,7 @@ impl Tree {
     /// up.
     pub async fn start(parts: Parts) -> Result<Self, Crash> {
         parts.doors.check(&parts.live.now(), &parts.home)?;
-        let handles = parts.handles.clone();
-        let in_flight = Arc::new(InFlight::default());
+        let (handles, in_flight) = (parts.handles.clone(), Arc::new(InFlight::default()));
         let journal = handles.journal.clone();
         let shared = Arc::new(Shared {
             faults: Arc::clone(&parts.faults),
