@@ -143,8 +143,7 @@ impl Tree {
     /// up.
     pub async fn start(parts: Parts) -> Result<Self, Crash> {
         parts.doors.check(&parts.live.now(), &parts.home)?;
-        let handles = parts.handles.clone();
-        let in_flight = Arc::new(InFlight::default());
+        let (handles, in_flight) = (parts.handles.clone(), Arc::new(InFlight::default()));
         let (journal, board) = (handles.journal.clone(), Arc::clone(&parts.board));
         let wiring = Wiring::new(parts, handles.clone(), Arc::clone(&in_flight));
         let account = wiring.turn_parts.account.clone();
