@@ -50,11 +50,11 @@ async fn a_second_process_answers_what_the_first_one_accepted_and_the_first_one_
     let _ = service.says(ada, place, &format!("<@{bot}> which way to the harbour"), None);
     until("the first process accepts the question", || count(&first, "turn.accepted") == 1).await;
     let term = || server.ask::<String>("GET staffai:term:discord").parse::<u64>().unwrap();
-    let former = term();
+    let term_of_first = term();
 
     let two = Process::start(&second, 5, &variables);
     until("the second process takes it up", || count(&second, "turn.resumed") == 1).await;
-    assert!(term() > former);
+    assert!(term() > term_of_first);
     until("the second process answers", || count(&second, "turn.replied") == 1).await;
     until("the first process drops it", || count(&first, "turn.fenced") == 1).await;
     assert_eq!((answers(), count(&first, "turn.replied")), (1, 0));

@@ -19,7 +19,7 @@ const REPLIES: u64 = 2_000;
 const FORMULAS: u64 = 40;
 /// Discord's capabilities.
 const DOOR: Capabilities =
-    Capabilities { text_limit: 2_000, cards: 10, files: 10, file_bytes: 8 * 1024 * 1024, buttons: 0 };
+    Capabilities { cards: 10, files: 10, file_bytes: 8 * 1024 * 1024, ..Capabilities::text_only(2_000) };
 
 pub fn run(table: &mut Table) -> Result<(), String> {
     let document: Value =
