@@ -23,7 +23,6 @@ use crate::services::allowances::Allowances;
 use crate::services::facts::FactKeeper;
 use crate::services::forgotten::Wished;
 use crate::services::in_flight::InFlight;
-use crate::services::shares::Shares;
 use crate::services::tool_use::ToolUse;
 use crate::services::toolbox::Toolbox;
 use crate::testing::log::Log;
