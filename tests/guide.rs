@@ -330,7 +330,7 @@ fn every_command_of_the_program_is_in_the_readme() {
     let in_a_row = |name: &str| {
         rows.iter().any(|row| {
             let commands = row.split('|').nth(1).unwrap_or_default().split('`').skip(1).step_by(2);
-            commands.flat_map(|text| text.trim_start_matches("staffai ").split(' ').next()).any(|word| word == name)
+            commands.filter_map(|text| text.trim_start_matches("staffai ").split(' ').next()).any(|word| word == name)
         })
     };
     let missing: Vec<&&str> = names.iter().filter(|name| !in_a_row(name)).collect();
