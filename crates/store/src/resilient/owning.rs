@@ -13,6 +13,14 @@ use domain::ownership::{FencingToken, Range};
 use ports::{OwnedStore, Pace, StoreStatus, Write, WriteOutcome};
 use telemetry::metrics::STORE_WRITES_TOTAL;
 
+impl<B: Backend> Resilient<B> {
+    /// True while a working backend has still to issue tokens.
+    fn is_taking(&self) -> bool {
+        let state = self.shared.lock();
+        state.status == StoreStatus::Ready && !state.terms.wanted().is_empty()
+    }
+}
+
 impl<B: Backend> OwnedStore for Resilient<B> {
     fn own(&self, ranges: Vec<Range>) {
         self.shared.lock().terms.own(ranges);
@@ -23,10 +31,10 @@ impl<B: Backend> OwnedStore for Resilient<B> {
     fn owned(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let mut progress = self.shared.progress.subscribe();
-            let taken = progress.wait_for(|_| {
-                let state = self.shared.lock();
-                state.terms.wanted().is_empty() || state.status != StoreStatus::Ready
-            });
+            let taken = async {
+                // No state is read under the lock of `progress`: its senders hold the lock of the state.
+                while self.is_taking() && progress.changed().await.is_ok() {}
+            };
             // A backend that misses this deadline makes the store degraded.
             let _ = timeout(self.shared.limits.scan, taken).await;
         })
