@@ -316,7 +316,8 @@ impl Frames {
     /// the blank line. A frame on one line is not copied.
     fn feed<'a>(&mut self, piece: &'a [u8]) -> Result<Option<Frame<'a>>, ModelError> {
         if self.line.len() + piece.len() + self.data.len() > FRAME_BYTES {
-            return Err(malformed(&format!("a frame is larger than {FRAME_BYTES} bytes")));
+            let message = format!("a frame is larger than {FRAME_BYTES} bytes");
+            return Err(ModelError::new(ModelErrorKind::TooLarge, message));
         }
         if !piece.ends_with(b"\n") {
             self.line.extend_from_slice(piece);

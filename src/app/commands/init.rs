@@ -121,9 +121,13 @@ async fn set_up(cli: &Cli, of: &Of) -> u8 {
         say!("nothing was written; run `staffai init` again with other values");
         return exit::NEGATIVE;
     }
-    if let Err(why) = write(&text, &answers) {
-        eprintln!("{why}");
-        return exit::NEGATIVE;
+    match write(&text, &answers) {
+        Ok(()) => {}
+        Err(NotWritten::SeveralLines) => return refused(&NotWritten::SeveralLines.to_string()),
+        Err(why) => {
+            eprintln!("{why}");
+            return exit::NEGATIVE;
+        }
     }
     say!("{ENV_FILE} is written. Next: open the invite address above, then `staffai run`");
     exit::FINE
@@ -138,20 +142,31 @@ pub(crate) fn examined(reading: &Reading, answers: &[(&Question, String)]) -> Ex
     })
 }
 
+/// The reason why the answers were not written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotWritten {
+    /// The file has values over several lines.
+    #[error("{ENV_FILE} has values over several lines; set these variables there yourself")]
+    SeveralLines,
+    /// The file could not be replaced.
+    #[error("{ENV_FILE}: {0}; nothing was written")]
+    File(std::io::Error),
+}
+
 /// Writes the answers to the file with this text, which only its owner can read from then on.
 ///
 /// # Errors
 /// The reason why nothing was written.
-pub(crate) fn write(text: &str, answers: &[(&Question, String)]) -> Result<(), String> {
+pub(crate) fn write(text: &str, answers: &[(&Question, String)]) -> Result<(), NotWritten> {
     let values: Vec<(&str, &str)> =
         answers.iter().map(|(question, answer)| (question.variable, answer.as_str())).collect();
     let Some(changed) = dotenv::editing::with_values(text, &values) else {
-        return Err(format!("{ENV_FILE} has values over several lines; set these variables there yourself"));
+        return Err(NotWritten::SeveralLines);
     };
     let file = Path::new(ENV_FILE);
     // The file holds secrets from here on.
     let written = owner_alone(file).and_then(|()| files::replace(file, &changed));
-    written.map_err(|error| format!("{ENV_FILE}: {error}; nothing was written"))
+    written.map_err(NotWritten::File)
 }
 
 impl Question {

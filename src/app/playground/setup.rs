@@ -80,7 +80,10 @@ impl Setup for FirstSetup {
         let findings = report.rows(&secrets).into_iter().map(finding).collect();
         let good = report.wrong() == 0;
         if good {
-            spawn_blocking(move || init::write(&text, &answers)).await.map_err(|error| error.to_string())??;
+            spawn_blocking(move || init::write(&text, &answers))
+                .await
+                .map_err(|error| error.to_string())?
+                .map_err(|why| why.to_string())?;
         }
         Ok(Outcome { findings, written: good })
     }

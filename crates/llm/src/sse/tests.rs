@@ -230,12 +230,12 @@ async fn a_stream_may_think_long_and_nothing_waits_long_for_what_follows_its_end
 #[tokio::test]
 async fn nothing_grows_without_bound() {
     let endless = stream::repeat_with(|| Ok(Bytes::from(content("word ").repeat(1000))));
-    assert_eq!(run(endless).await.result.unwrap_err().kind, ModelErrorKind::Malformed);
+    assert_eq!(run(endless).await.result.unwrap_err().kind, ModelErrorKind::TooLarge);
     let giant =
         stream::iter([Ok(Bytes::from("data: "))]).chain(stream::repeat_with(|| Ok(Bytes::from(vec![b'x'; 64 * 1024]))));
-    assert_eq!(run(Box::pin(giant)).await.result.unwrap_err().kind, ModelErrorKind::Malformed);
+    assert_eq!(run(Box::pin(giant)).await.result.unwrap_err().kind, ModelErrorKind::TooLarge);
     let comments = stream::repeat_with(|| Ok(Bytes::from(": ping\n".repeat(10_000))));
-    assert_eq!(run(comments).await.result.unwrap_err().kind, ModelErrorKind::Malformed);
+    assert_eq!(run(comments).await.result.unwrap_err().kind, ModelErrorKind::TooLarge);
     let blank = stream::repeat_with(|| Ok(Bytes::from(content(&"\n".repeat(500)))));
     let error = run(blank).await.result.unwrap_err();
     assert!(error.message.contains("blanks"), "{error}");
@@ -291,8 +291,10 @@ async fn a_flood_of_calls_or_of_lines_is_given_up() {
         format!("data: {{\"choices\":[{{\"delta\":{{\"tool_calls\":[{}]}}}}]}}\n\n", calls.join(","))
     };
     let lines = "data: [\n".repeat(100_000);
-    for flood in [frame(&calls[..8_000]), calls.chunks(10).map(frame).collect(), lines] {
-        assert_eq!(run(pieces([flood])).await.result.unwrap_err().kind, ModelErrorKind::Malformed);
+    let (large, malformed) = (ModelErrorKind::TooLarge, ModelErrorKind::Malformed);
+    let many_frames = calls.chunks(10).map(frame).collect();
+    for (flood, kind) in [(frame(&calls[..8_000]), large), (many_frames, large), (lines, malformed)] {
+        assert_eq!(run(pieces([flood])).await.result.unwrap_err().kind, kind);
     }
 }
 
