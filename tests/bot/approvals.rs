@@ -285,8 +285,6 @@ fn a_bot_that_is_killed_between_the_question_and_the_press_goes_on_once() {
         world.service.disconnected(0).await;
         world.rolled_nothing();
         let second = world.process("second").await;
-        // The bot accepts events shortly before it has read the pending approvals; a press then has to be repeated.
-        tokio::time::sleep(Duration::from_millis(500)).await;
         let press = world.presses("Ada", &asked, "Approve");
         assert!(world.hears_back(press).await.starts_with("Approved"));
         assert!(world.words_to(said).await.starts_with(ROLLED));
@@ -311,8 +309,6 @@ fn a_bot_that_is_killed_right_after_the_press_rolls_once_or_says_that_it_may_hav
             first.kill();
             world.service.disconnected(0).await;
             let _second = world.process("second").await;
-            // As above: a press before the pending approvals are read has to be repeated.
-            tokio::time::sleep(Duration::from_millis(500)).await;
             if world.service.messages(said.channel).iter().any(|one| one.id == asked.id && !buttons(one).is_empty()) {
                 // The press was lost with the process, so it is repeated.
                 world.presses("Ada", &asked, "Approve");

@@ -110,11 +110,20 @@ pub struct ApprovalsState {
     loaded: bool,
     /// True while it is being loaded.
     loading: bool,
+    /// The members' clicks on gates that are not loaded yet; decided after the load. At most [`CLICKS_MAX`].
+    early: Vec<Clicked>,
     /// The withdrawals made before it was loaded.
     withdrawn: Vec<Withdrawal>,
     /// The gates that were closed while their questions were being posted, with the final text to show. At most
     /// [`OPEN_MAX`].
     closed: HashMap<GateId, (Gate, ApprovalDecision)>,
+}
+
+impl ApprovalsState {
+    /// True if the load in progress may bring this gate.
+    fn awaits(&self, gate: &GateId) -> bool {
+        self.loading && !self.loaded && !self.open.contains_key(gate)
+    }
 }
 
 /// A pending gate.
@@ -158,6 +167,7 @@ impl Actor for Approvals {
             clicks: 0,
             loaded: false,
             loading: true,
+            early: Vec::new(),
             withdrawn: Vec::new(),
             closed: HashMap::new(),
         })
@@ -227,6 +237,9 @@ impl Actor for Approvals {
                 for waiting in waiting.into_iter().flatten() {
                     self.take(ctx, state, waiting);
                 }
+                for clicked in std::mem::take(&mut state.early) {
+                    self.decide(ctx, state, clicked);
+                }
             }
             ApprovalsEvent::Look => {
                 if !state.loaded && !std::mem::replace(&mut state.loading, true) {
@@ -236,6 +249,7 @@ impl Actor for Approvals {
                 ctx.after(LOOK_EVERY, ApprovalsEvent::Look);
             }
             ApprovalsEvent::Posted(gate, result) => self.posted(ctx, state, &gate, result),
+            ApprovalsEvent::Claimed(Some(clicked)) if state.awaits(&clicked.click.gate) => state.early.push(*clicked),
             ApprovalsEvent::Claimed(Some(clicked)) => self.decide(ctx, state, *clicked),
             ApprovalsEvent::Recorded(recorded, known) => self.recorded(ctx, state, *recorded, known),
             ApprovalsEvent::Claimed(None) | ApprovalsEvent::Answered => state.clicks = state.clicks.saturating_sub(1),

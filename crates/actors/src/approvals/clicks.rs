@@ -112,13 +112,13 @@ impl Approvals {
         let Clicked { click, reply } = clicked;
         // The caller may have stopped waiting.
         let _ = reply.map(|reply| reply.send(outcome));
-        let Some((callback, place)) = answered_at(&click).filter(|(_, place)| !self.is_fenced(&place.door)) else {
-            return;
-        };
-        let ways = self.ways.clone();
+        let Some((callback, place)) = answered_at(&click) else { return };
+        let (ways, fenced) = (self.ways.clone(), self.is_fenced(&place.door));
         ctx.task(
             async move {
-                Desk::new(&ways, &callback, &place).respond(Piece::text(text)).await;
+                if !fenced {
+                    Desk::new(&ways, &callback, &place).respond(Piece::text(text)).await;
+                }
                 ApprovalsEvent::Answered
             },
             |_| ApprovalsEvent::Answered,

@@ -17,8 +17,8 @@ use domain::ids::Person;
 use domain::outgoing::Medium;
 use domain::outgoing::Piece;
 use domain::rejection::Rejection;
-use ports::PostRequest;
 use ports::testing::{FixedDice, ManualClock, MemoryStore};
+use ports::{PostRequest, PostResult};
 
 const HOUR: u64 = 3_600_000;
 
@@ -91,6 +91,13 @@ fn click(gate: &Gate, who: &str, choice: Choice) -> Click {
     let person = Person::new(DOOR, who);
     let caller = Caller { person, name: String::new(), roles: Vec::new(), locale: None, operator: false };
     Click { gate: gate.id.clone(), choice, by: Clicker::Member(caller), place: None, callback: None }
+}
+
+/// A click of member 7 whose response the platform expects.
+fn pressed(gate: &Gate) -> Click {
+    let callback =
+        Callback { id: message("77"), application: String::new(), token: CallbackToken::new("t".to_owned()) };
+    Click { callback: Some(callback), place: Some(gate.place.clone()), ..click(gate, "7", Choice::Once) }
 }
 
 impl World {
@@ -172,10 +179,7 @@ async fn the_questions_of_a_door_that_another_process_owns_are_left_as_they_are(
     settle().await;
     world.fence.send_replace(vec![Range::Door(DOOR)]);
     world.gone(&gate);
-    let callback =
-        Callback { id: message("77"), application: String::new(), token: CallbackToken::new("t".to_owned()) };
-    let click = Click { callback: Some(callback), place: Some(gate.place.clone()), ..click(&gate, "7", Choice::Once) };
-    world.approvals.cast(ApprovalsMsg::Decide(Box::new(click), None)).unwrap();
+    world.approvals.cast(ApprovalsMsg::Decide(Box::new(pressed(&gate)), None)).unwrap();
     settle().await;
     assert!(world.outbox.now().await.is_none(), "neither an edit nor a response to the click");
 }
@@ -221,6 +225,21 @@ async fn until_what_waits_is_known_nobody_is_told_that_there_is_nothing_to_decid
     reply.send(Vec::new()).unwrap();
     settle().await;
     assert_eq!(world.decides(click(&gate("10"), "7", Choice::Once)).await, Err(ClickRefusal::Unknown));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_members_click_waits_for_what_is_being_loaded() {
+    let mut world = beginning(MemoryStore::new()).await;
+    let (gate, load) = (gate("10"), world.loads().await);
+    world.approvals.cast(ApprovalsMsg::Decide(Box::new(pressed(&gate)), None)).unwrap();
+    let OutboxMsg::Interact(PostRequest::Defer(_), deferred) = world.outbox.next().await else {
+        panic!("the response is deferred")
+    };
+    deferred.send(Ok(PostResult::Done)).unwrap();
+    settle().await;
+    assert!(world.outbox.now().await.is_none(), "the click is neither decided nor refused");
+    load.send(vec![Waiting { gate, posted: Some(message("78")) }]).unwrap();
+    assert!(matches!(world.records().await, ApprovalDecision::Approved { .. }));
 }
 
 #[tokio::test(start_paused = true)]
