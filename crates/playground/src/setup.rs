@@ -26,7 +26,7 @@ pub struct Typed {
 /// One line of the test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was tested.
+    /// The subject of the test.
     pub part: String,
     /// The result: `ok`, `note`, `skipped` or `wrong`.
     pub status: &'static str,
