@@ -3,12 +3,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 
 use super::*;
+use crate::intake::GatewayIntake;
 use crate::testing::{DOOR, LEAF, Stage, at, row, settle};
-use domain::gate::{ApprovalDecision, Click, ClickRefusal};
-use domain::ids::Person;
-use domain::incoming::Incoming;
 use domain::restart::Backoff;
-use ports::NotAccepted;
 use ports::testing::FixedDice;
 
 /// A platform that counts its open and begun connections.
@@ -42,19 +39,6 @@ impl EventSource for Platform {
     }
 }
 
-struct Closed;
-
-#[async_trait]
-impl Intake for Closed {
-    async fn accept(&self, _incoming: Incoming, _us: Person) -> Result<(), NotAccepted> {
-        Err(NotAccepted)
-    }
-
-    async fn decide(&self, _click: Click) -> Result<ApprovalDecision, ClickRefusal> {
-        Err(ClickRefusal::NotRecorded)
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_source_leaves_its_platform_for_good_when_another_process_owns_its_door() {
     let (platform, board) = (Arc::new(Platform::default()), Arc::new(Board::default()));
@@ -62,7 +46,7 @@ async fn a_source_leaves_its_platform_for_good_when_another_process_owns_its_doo
     let actor = SourceActor {
         door: DOOR,
         source: Arc::clone(&platform) as _,
-        intake: Arc::new(Closed),
+        intake: Arc::new(GatewayIntake { gateway: at("gateway") }),
         dice: Arc::new(FixedDice::new(0.5)),
         board: Arc::clone(&board),
         exit: Arc::new(watch::Sender::new(None)),
