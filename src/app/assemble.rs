@@ -48,6 +48,7 @@ use ports::{
 };
 use render;
 use settings::Settings;
+use settings::stores::StoreChoice;
 use store::resilient::Resilient;
 use store::turns::StoredTurns;
 use store::{Backend, OpenError, embedded, failing, redis};
@@ -385,19 +386,24 @@ pub(crate) async fn open_store(
     fault: Option<StoreFault>,
 ) -> Result<Opened, StartError> {
     let in_use = |error: OpenError| StartError::InUse(error.to_string());
-    if let Some(address) = settings.redis.address() {
-        let opener = redis::opener::Opener::new(&address)
-            .map_err(|mistake| StartError::Configuration(vec![format!("the address of redis {mistake}")]))?;
-        let store = Resilient::start_with(move || opener.open(), Arc::clone(clock), redis::limits()).await;
-        return Ok(store.map_err(in_use)?.into());
+    match (settings.chosen_store(), fault) {
+        (StoreChoice::Redis(address), _) => {
+            let opener = redis::opener::Opener::new(&address)
+                .map_err(|mistake| StartError::Configuration(vec![format!("the address of redis {mistake}")]))?;
+            let store = Resilient::start_with(move || opener.open(), Arc::clone(clock), redis::limits()).await;
+            Ok(store.map_err(in_use)?.into())
+        }
+        (StoreChoice::Embedded(dir), Some(fault)) => {
+            let opener = embedded::opener::Opener::new(dir.to_owned(), Arc::clone(clock));
+            let store = Resilient::start(move || failing::open(&fault, || opener.open()), Arc::clone(clock)).await;
+            Ok(store.map_err(in_use)?.into())
+        }
+        (StoreChoice::Embedded(dir), None) => {
+            let opener = embedded::opener::Opener::new(dir.to_owned(), Arc::clone(clock));
+            let store = Resilient::start(move || opener.open(), Arc::clone(clock)).await;
+            Ok(store.map_err(in_use)?.into())
+        }
     }
-    let opener = embedded::opener::Opener::new(settings.store.dir.clone(), Arc::clone(clock));
-    if let Some(fault) = fault {
-        let store = Resilient::start(move || failing::open(&fault, || opener.open()), Arc::clone(clock)).await;
-        return Ok(store.map_err(in_use)?.into());
-    }
-    let store = Resilient::start(move || opener.open(), Arc::clone(clock)).await;
-    Ok(store.map_err(in_use)?.into())
 }
 
 /// Returns the connections to tool servers: processes that announce themselves, and configured servers with the logins

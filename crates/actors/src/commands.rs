@@ -43,7 +43,7 @@ use crate::services::forgotten::{Forgotten, Wished};
 use crate::services::in_flight::InFlight;
 use crate::services::running::Live;
 use crate::services::toolbox::Toolbox;
-use domain::command::{Command, CommandKind, Served, Typing};
+use domain::command::{Command, CommandKind, Erases, Served, Typing};
 use domain::happening::{Bound, Happening, WorkShed};
 use domain::ids::{self, Door, MessageId, Person};
 use domain::menu;
@@ -298,10 +298,10 @@ impl Commands {
 
     /// Schedules the cleanup of a forget command for the time when no earlier turn can be left.
     fn clean_after(&self, state: &mut CommandsState, command: &Command) {
-        let place = match CommandKind::named(&command.name) {
-            Some(CommandKind::Forget) => None,
-            Some(CommandKind::New) => Some(command.place.clone()),
-            _ => return,
+        let place = match CommandKind::named(&command.name).map(CommandKind::erases) {
+            None | Some(Erases::Nothing) => return,
+            Some(Erases::Conversation) => Some(command.place.clone()),
+            Some(Erases::Everything) => None,
         };
         let (person, cut, noted) = (command.caller.person.clone(), command.at, self.parts.clock.now());
         let due = Instant::now() + WITHIN + Wished::holds_for(&self.parts.live.now());
