@@ -44,7 +44,7 @@ use crate::services::in_flight::InFlight;
 use crate::services::running::Live;
 use crate::services::toolbox::Toolbox;
 use domain::command::{Command, CommandKind, Erases, Served, Typing};
-use domain::happening::{Bound, Happening, WorkShed};
+use domain::happening::{Bound, CommandChange, CommandOutcome, Happening, WorkShed};
 use domain::ids::{self, Door, MessageId, Person};
 use domain::menu;
 use domain::menu::{Offer, Spec};
@@ -56,8 +56,7 @@ use domain::tool::rights::Verdict;
 use domain::tool::server::Tooling;
 use domain::triage::TriageRules;
 use ports::{Clock, Origin, PostError, PostRequest, PostResult, Store, Vitals};
-use telemetry::events::{COMMAND_ANSWERED, COMMAND_PANICKED, COMMANDS_OFFERED, COMMANDS_REFUSED, GATEWAY_DROPPED};
-use telemetry::metrics::COMMANDS_TOTAL;
+use telemetry::events::GATEWAY_DROPPED;
 
 /// The maximum number of concurrent commands.
 const RUNNING_MAX: usize = 64;
@@ -79,12 +78,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(30);
 const REGISTER_WITHIN: Duration = Duration::from_secs(60);
 /// The backoff between these attempts.
 const REGISTER_AGAIN: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(300) };
-
-/// The end of a command.
-pub struct Ending {
-    outcome: &'static str,
-    took: Duration,
-}
 
 /// The dependencies of commands.
 pub struct CommandParts {
@@ -145,8 +138,17 @@ impl CommandParts {
 
 /// Events from its timer and its tasks.
 pub enum CommandsEvent {
-    /// A task: the command of this person ended.
-    Ended(Person, &'static str, Ending),
+    /// A task: a command ended.
+    Ended {
+        /// The caller.
+        person: Person,
+        /// The command; none if no command has its name.
+        command: Option<CommandKind>,
+        /// The outcome.
+        outcome: CommandOutcome,
+        /// The time since its start.
+        took: Duration,
+    },
     /// A task panicked. Its member is notified.
     Panicked(Box<Command>, String),
     /// The time to register the commands, where the registration is missing or out of date.
@@ -216,7 +218,7 @@ impl Actor for Commands {
 
     fn origin(event: &CommandsEvent) -> Origin {
         match event {
-            CommandsEvent::Ended(..) | CommandsEvent::Panicked(..) => Origin::Outside(None),
+            CommandsEvent::Ended { .. } | CommandsEvent::Panicked(..) => Origin::Outside(None),
             CommandsEvent::Register
             | CommandsEvent::Registered(..)
             | CommandsEvent::Noted(_)
@@ -231,14 +233,16 @@ impl Actor for Commands {
         state: &mut CommandsState,
     ) -> Result<(), Crash> {
         match event {
-            CommandsEvent::Ended(person, name, ending) => {
+            CommandsEvent::Ended { person, command, outcome, took } => {
                 state.ended(&person);
-                report(name, ending.outcome, ending.took);
+                self.tell(CommandChange::Ended { command, outcome, took });
             }
             CommandsEvent::Panicked(command, panic) => {
-                tracing::error!(event = COMMAND_PANICKED, command = known(&command), panic, "a command panicked");
+                let kind = CommandKind::named(&command.name);
+                self.tell(CommandChange::Panicked { command: kind, panic: &panic });
                 state.ended(&command.caller.person);
-                report(known(&command), "panicked", Duration::ZERO);
+                let (outcome, took) = (CommandOutcome::Panicked, Duration::ZERO);
+                self.tell(CommandChange::Ended { command: kind, outcome, took });
                 let parts = Arc::clone(&self.parts);
                 ctx.background(async move {
                     parts.desk(&command).respond(Piece::text(words::broken(command.caller.locale()))).await;
@@ -285,15 +289,19 @@ impl Commands {
         *state.running.entry(person.clone()).or_default() += 1;
         self.clean_after(state, &command);
         let parts = Arc::clone(&self.parts);
-        let (name, kept) = (known(&command), command.clone());
+        let (kind, kept) = (CommandKind::named(&command.name), command.clone());
         let begun = Instant::now();
         ctx.task(
             async move {
                 let outcome = serve(&parts, &command).await;
-                CommandsEvent::Ended(person, name, Ending { outcome, took: begun.elapsed() })
+                CommandsEvent::Ended { person, command: kind, outcome, took: begun.elapsed() }
             },
             move |panic| CommandsEvent::Panicked(kept, panic),
         );
+    }
+
+    fn tell(&self, change: CommandChange<'_>) {
+        self.parts.ways.account.tell(&Happening::Command(change));
     }
 
     /// Schedules the cleanup of a forget command for the time when no earlier turn can be left.
@@ -389,7 +397,7 @@ impl Commands {
         let next = match result {
             Ok(done) => {
                 let changed = done != PostResult::Already;
-                tracing::info!(event = COMMANDS_OFFERED, commands = specs.len(), changed, "the commands are offered");
+                self.tell(CommandChange::Offered { commands: specs.len(), changed });
                 state.offered = Some(specs);
                 state.failures = 0;
                 LOOK_EVERY
@@ -397,8 +405,7 @@ impl Commands {
             Err(error) => {
                 state.failures = state.failures.saturating_add(1);
                 let wait = REGISTER_AGAIN.base + REGISTER_AGAIN.delay(state.failures, self.parts.ways.dice.roll());
-                let again_in_ms = ids::millis(wait);
-                tracing::warn!(event = COMMANDS_REFUSED, %error, again_in_ms, "the commands cannot be offered");
+                self.tell(CommandChange::NotOffered { error: &error.to_string(), again_in: wait });
                 wait
             }
         };
@@ -418,26 +425,16 @@ impl CommandsState {
 }
 
 /// Answers one command, and reports its outcome.
-async fn serve(parts: &CommandParts, command: &Command) -> &'static str {
+async fn serve(parts: &CommandParts, command: &Command) -> CommandOutcome {
     let desk = parts.desk(command);
     if !desk.claim().await {
-        return "unclaimed";
+        return CommandOutcome::Unclaimed;
     }
     let (piece, outcome) = match tokio::time::timeout(WITHIN, handlers::answer(parts, command)).await {
         Ok(answer) => answer,
-        Err(_) => (Piece::text(words::too_slow(command.caller.locale())), "slow"),
+        Err(_) => (Piece::text(words::too_slow(command.caller.locale())), CommandOutcome::Slow),
     };
-    if desk.respond(piece).await { outcome } else { "unanswered" }
-}
-
-/// The name of the command as a label.
-fn known(command: &Command) -> &'static str {
-    CommandKind::named(&command.name).map_or("unknown", CommandKind::name)
-}
-
-fn report(name: &'static str, outcome: &'static str, took: Duration) {
-    tracing::info!(event = COMMAND_ANSWERED, command = name, outcome, ms = ids::millis(took), "command ended");
-    metrics::counter!(COMMANDS_TOTAL, "command" => name, "outcome" => outcome).increment(1);
+    if desk.respond(piece).await { outcome } else { CommandOutcome::Unanswered }
 }
 
 #[cfg(test)]

@@ -168,6 +168,12 @@ impl CommandKind {
         }
     }
 
+    /// Returns the label of a command in logs and metrics; `unknown` if no command has the name.
+    #[must_use]
+    pub fn label(kind: Option<Self>) -> &'static str {
+        kind.map_or("unknown", Self::name)
+    }
+
     /// Returns who may run it.
     #[must_use]
     pub const fn access(self) -> Access {

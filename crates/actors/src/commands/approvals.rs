@@ -7,6 +7,7 @@ use crate::messages::approvals::{ApprovalsMsg, Withdrawal};
 use domain::command::{Command, Typing, WITHDRAW};
 use domain::gate::allowance::Allowance;
 use domain::gate::{Clicker, Gate};
+use domain::happening::CommandOutcome;
 use domain::ids::Person;
 use domain::menu::{CHOICES_MAX, Choice};
 use domain::notice::commands as words;
@@ -16,21 +17,21 @@ use domain::outgoing::Piece;
 const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Returns the caller's own list, for operators all; or the confirmation of a withdrawal.
-pub(super) async fn answer(parts: &CommandParts, command: &Command, operator: bool) -> (Piece, &'static str) {
+pub(super) async fn answer(parts: &CommandParts, command: &Command, operator: bool) -> (Piece, CommandOutcome) {
     let locale = command.caller.locale();
     let person = &command.caller.person;
     if let Some(id) = command.option(WITHDRAW).filter(|id| !id.is_empty()) {
         let which = Withdrawal::One { id: id.to_owned(), by: person.clone(), any: operator };
         let ask = |reply| ApprovalsMsg::Withdraw(which, reply);
         let gone = parts.approvals.call(ask, ANSWERED_WITHIN).await.unwrap_or(0);
-        let outcome = if gone > 0 { "done" } else { "refused" };
+        let outcome = if gone > 0 { CommandOutcome::Done } else { CommandOutcome::Refused };
         return (Piece::text(words::withdrawn(id, gone > 0, locale)), outcome);
     }
     let mut gates = parts.approvals.call(ApprovalsMsg::List, ANSWERED_WITHIN).await.unwrap_or_default();
     let clicker = Clicker::Member(command.caller.clone());
     gates.retain(|gate: &Gate| operator || gate.requester == *person || gate.is_for(&clicker));
     let allowances = own(parts, person, operator);
-    (Piece::text(words::approvals(&gates, &allowances, locale)), "done")
+    (Piece::text(words::approvals(&gates, &allowances, locale)), CommandOutcome::Done)
 }
 
 /// Returns the allowances that the typing member can withdraw.

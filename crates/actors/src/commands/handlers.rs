@@ -15,6 +15,7 @@ use crate::services::ledger;
 use domain::command::preferences::{self, DEFAULT, Preferences};
 use domain::command::{CATEGORY, Command, CommandKind, FACT, REMEMBERED, ROW, Typing, USER, WITHDRAW};
 use domain::fact::Fact;
+use domain::happening::CommandOutcome;
 use domain::ids::{Person, TurnId};
 use domain::keys;
 use domain::locale::Locale;
@@ -40,23 +41,23 @@ const CHOICE_CHARS: usize = 100;
 const WELL: u32 = 0x2e_cc_71;
 const UNWELL: u32 = 0xe6_7e_22;
 
-/// Returns the answer to a command, and its outcome as a label.
-pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &'static str) {
+/// Returns the answer to a command, and its outcome.
+pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, CommandOutcome) {
     let locale = command.caller.locale();
     let running = parts.live.now();
     let Some(rules) = running.rules(&command.place.door) else {
-        return (Piece::text(words::unknown(locale)), "unknown");
+        return (Piece::text(words::unknown(locale)), CommandOutcome::Unknown);
     };
     if !rules.serves(command.guild.as_deref()) {
-        return (Piece::text(notice::not_served(locale)), "refused");
+        return (Piece::text(notice::not_served(locale)), CommandOutcome::Refused);
     }
     let served = parts.served();
     let Some(kind) = CommandKind::named(&command.name).filter(|kind| kind.is_served(served)) else {
-        return (Piece::text(words::unknown(locale)), "unknown");
+        return (Piece::text(words::unknown(locale)), CommandOutcome::Unknown);
     };
     let operators = rules.operators();
     if !kind.may_be_run_by(&command.caller, operators) {
-        return (Piece::text(words::operators_only(kind, locale)), "refused");
+        return (Piece::text(words::operators_only(kind, locale)), CommandOutcome::Refused);
     }
     let piece = match kind {
         CommandKind::Help => {
@@ -91,7 +92,7 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
             Piece::text(words::refreshed(&running.version, locale))
         }
     };
-    (piece, "done")
+    (piece, CommandOutcome::Done)
 }
 
 /// Returns the autocomplete choices.
@@ -198,7 +199,7 @@ async fn model(parts: &CommandParts, command: &Command) -> String {
 }
 
 /// Returns the use of the caller or, for operators, of another member.
-async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str) {
+async fn usage(parts: &CommandParts, command: &Command) -> (Piece, CommandOutcome) {
     let own = &command.caller.person;
     let asked = command.option(USER).filter(|asked| !asked.is_empty());
     let person = asked.map_or_else(|| own.clone(), |id| Person::new(own.door.clone(), id));
@@ -206,7 +207,7 @@ async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str)
     let running = parts.live.now();
     let is_operator = running.rules(&own.door).is_some_and(|rules| rules.operators().include(&command.caller));
     if others && !is_operator {
-        return (Piece::text(words::usage_of_others(command.caller.locale())), "refused");
+        return (Piece::text(words::usage_of_others(command.caller.locale())), CommandOutcome::Refused);
     }
     let sums = ledger::sums(&*parts.store, &person, command.guild.as_deref(), parts.clock.now()).await;
     let named = command.named.iter().find(|(named, _)| *named == person).map(|(_, roles)| roles.clone());
@@ -229,7 +230,7 @@ async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str)
             text.push_str(&words::usage_of_all(day, command.caller.locale()));
         }
     }
-    (Piece::text(text), "done")
+    (Piece::text(text), CommandOutcome::Done)
 }
 
 /// Returns the tools visible to the caller's model, and the states of their servers.

@@ -19,9 +19,12 @@ impl Wiring {
             servers: Arc::clone(&self.parts.servers),
             cache: self.handles.tool_cache.clone(),
             dice: Arc::clone(&self.parts.dice),
-            published: Published { board: Arc::clone(&self.parts.board), tooling: Arc::clone(&self.parts.tooling) },
+            published: Published {
+                board: Arc::clone(&self.parts.board),
+                tooling: Arc::clone(&self.parts.tooling),
+                account: self.turn_parts.account.clone(),
+            },
             starts: Starts::default(),
-            account: self.turn_parts.account.clone(),
         }
     }
 
