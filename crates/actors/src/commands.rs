@@ -38,14 +38,14 @@ use crate::runtime::bounded_set::BoundedSet;
 use crate::runtime::handle::Handle;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::allowances::Allowances;
+use crate::services::basics::Basics;
 use crate::services::facts::FactKeeper;
-use crate::services::forgotten::{Forgotten, Wished};
+use crate::services::forgotten::Wished;
 use crate::services::in_flight::InFlight;
-use crate::services::running::Live;
 use crate::services::toolbox::Toolbox;
 use domain::command::{Command, CommandKind, Erases, Served, Typing};
 use domain::happening::{Bound, CommandChange, CommandOutcome, Happening, WorkShed};
-use domain::ids::{self, Door, MessageId, Person};
+use domain::ids::{Door, MessageId, Person};
 use domain::menu;
 use domain::menu::{Offer, Spec};
 use domain::notice::commands as words;
@@ -55,7 +55,7 @@ use domain::shed::Shed;
 use domain::tool::rights::Verdict;
 use domain::tool::server::Tooling;
 use domain::triage::TriageRules;
-use ports::{Clock, Origin, PostError, PostRequest, PostResult, Store, Vitals};
+use ports::{Origin, PostError, PostRequest, PostResult, Vitals};
 use telemetry::events::GATEWAY_DROPPED;
 
 /// The maximum number of concurrent commands.
@@ -81,14 +81,10 @@ const REGISTER_AGAIN: Backoff = Backoff { base: Duration::from_secs(1), cap: Dur
 
 /// The dependencies of commands.
 pub struct CommandParts {
-    /// The running configuration.
-    pub live: Live,
+    /// Configuration, store, time and randomness.
+    pub basics: Basics,
     /// The door whose members have ledger rows without a door.
     pub home: Door,
-    /// The store of memory.
-    pub store: Arc<dyn Store>,
-    /// Wall-clock time.
-    pub clock: Arc<dyn Clock>,
     /// The health of the whole program.
     pub vitals: Arc<dyn Vitals>,
     /// The doors whose platforms need a registration of the commands.
@@ -103,9 +99,7 @@ pub struct CommandParts {
     pub config_watcher: Handle<ConfigWatcherMsg>,
     /// The scheduler of the status line.
     pub presence_scheduler: Handle<PresenceMsg>,
-    /// The record of forget requests.
-    pub forgotten: Arc<Forgotten>,
-    /// The facts about members.
+    /// The facts about members, and the record of forget requests.
     pub facts: Arc<FactKeeper>,
     /// The turns in flight.
     pub in_flight: Arc<InFlight>,
@@ -125,7 +119,7 @@ impl CommandParts {
     /// The available features: built-in tools, tool servers in any state, and calls that a rule asks about.
     fn served(&self) -> Served {
         let servers = !self.tooling.read().servers.is_empty();
-        let asks = self.live.now().tool_rules.iter().any(|rule| rule.verdict == Verdict::Ask);
+        let asks = self.basics.live.now().tool_rules.iter().any(|rule| rule.verdict == Verdict::Ask);
         let tools = servers || !self.toolbox.now().catalogue.entries().is_empty();
         Served { tools, questions: servers || asks }
     }
@@ -249,7 +243,7 @@ impl Actor for Commands {
                 });
             }
             CommandsEvent::Noted(wishes) => {
-                let due = Instant::now() + Wished::holds_for(&self.parts.live.now());
+                let due = Instant::now() + Wished::holds_for(&self.parts.basics.live.now());
                 for wished in wishes {
                     state.cleanings.add(wished, due);
                 }
@@ -311,8 +305,8 @@ impl Commands {
             Some(Erases::Conversation) => Some(command.place.clone()),
             Some(Erases::Everything) => None,
         };
-        let (person, cut, noted) = (command.caller.person.clone(), command.at, self.parts.clock.now());
-        let due = Instant::now() + WITHIN + Wished::holds_for(&self.parts.live.now());
+        let (person, cut, noted) = (command.caller.person.clone(), command.at, self.parts.basics.clock.now());
+        let due = Instant::now() + WITHIN + Wished::holds_for(&self.parts.basics.live.now());
         state.cleanings.add(Wished { person, place, cut, noted }, due);
     }
 
@@ -350,7 +344,7 @@ impl Commands {
 
     /// Registers the commands of the current settings, unless they equal the last registration.
     fn register(&self, ctx: &mut ActorContext<Commands>, state: &CommandsState) {
-        let running = self.parts.live.now();
+        let running = self.parts.basics.live.now();
         let at_any = |holds: fn(&TriageRules) -> bool| {
             self.parts.registers.iter().filter_map(|door| running.rules(door)).any(holds)
         };

@@ -37,7 +37,7 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command, operator: bo
 /// Returns the allowances that the typing member can withdraw.
 pub(super) fn choices(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
     let typed = typing.typed.trim().to_lowercase();
-    let running = parts.live.now();
+    let running = parts.basics.live.now();
     let rules = running.rules(&typing.caller.person.door);
     let operator = rules.is_some_and(|rules| rules.operators().include(&typing.caller));
     let known = own(parts, &typing.caller.person, operator).into_iter();
@@ -46,7 +46,7 @@ pub(super) fn choices(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
 }
 
 fn own(parts: &CommandParts, person: &Person, operator: bool) -> Vec<Allowance> {
-    let mut known = parts.allowances.now(parts.clock.now());
+    let mut known = parts.allowances.now(parts.basics.clock.now());
     known.retain(|allowance| operator || allowance.concerns(person));
     known.sort_by(|one, other| (one.until, &one.id).cmp(&(other.until, &other.id)));
     known

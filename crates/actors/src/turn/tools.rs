@@ -12,9 +12,10 @@ use parking_lot::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
 
+use super::Thinking;
 use super::asking::{Leave, Round};
 use super::parked::{Asking, BACK_WITHIN};
-use super::{Thinking, TurnParts};
+use super::parts::TurnParts;
 use crate::messages::journal::JournalMsg;
 use crate::services::running::Running;
 use crate::services::toolbox::Toolset;
@@ -59,7 +60,7 @@ struct Shown {
 
 impl Tools {
     pub async fn of(parts: &TurnParts, running: &Running, turn: &Turn) -> Self {
-        let set = if turn.wants_tools() { parts.toolbox.listed().await } else { parts.toolbox.now() };
+        let set = if turn.wants_tools() { parts.tools.toolbox.listed().await } else { parts.tools.toolbox.now() };
         Self {
             set,
             access: Arc::new(Access::of(turn, Arc::clone(&running.tool_rules), running.operators(&turn.place.door))),
@@ -111,7 +112,7 @@ impl Underway<'_> {
     /// Records the call. `end` is `None` for an interrupted call.
     fn tell(&self, rule: Option<usize>, end: Option<&CallEnd>) {
         let (thinking, times, now) = (self.thinking, &self.times, Instant::now());
-        thinking.parts.account.tell(&Happening::ToolCalled(ToolCalled {
+        thinking.parts.readers.account.tell(&Happening::ToolCalled(ToolCalled {
             turn: thinking.turn,
             number: self.number,
             call: self.ready,
@@ -164,7 +165,7 @@ impl Thinking<'_> {
             access: Arc::clone(&tools.access),
             view: tools.set.view(&tools.access).await,
             outlined: self.outlined().await,
-            used: parts.tool_use.used(),
+            used: parts.tools.tool_use.used(),
             built_in_always: running.settings.tools.built_in_always,
             prompt_bytes: running.settings.tools.prompt_bytes,
         }
@@ -214,7 +215,7 @@ impl Thinking<'_> {
             }
             let kib = u32::try_from(image.bytes.len().div_ceil(1024)).unwrap_or(u32::MAX);
             // A turn does not queue for memory that others need: a picture without a permit is only named.
-            let Ok(room) = Arc::clone(&self.parts.attachment_kib).try_acquire_many_owned(kib) else { continue };
+            let Ok(room) = Arc::clone(&self.parts.files.kib).try_acquire_many_owned(kib) else { continue };
             match shown.pictures.take(&tool, image) {
                 PictureOutcome::Added => {
                     shown.room.push(room);
@@ -246,7 +247,7 @@ impl Thinking<'_> {
         let number = self.tools.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let Self { parts, turn, .. } = *self;
         let name = &ready.entry.name;
-        parts.account.tell(&Happening::ToolBegan { turn, number, tool: name, arguments: &ready.arguments });
+        parts.readers.account.tell(&Happening::ToolBegan { turn, number, tool: name, arguments: &ready.arguments });
         let times = Times { planned: since, began: Instant::now(), ran: None };
         let mut underway = Underway { thinking: self, ready: &ready, number, times, over: false };
         let (end, rule) = self.call(&ready, number, &mut underway.times, leave).await;
@@ -279,7 +280,7 @@ impl Thinking<'_> {
         let patience = deadline.left() / 2;
         let permit = async {
             // A call inside a clean call uses the permit of the enclosing call.
-            if self.depth > 0 { None } else { Some(parts.tool_use.permits().wait(&self.turn.person).await) }
+            if self.depth > 0 { None } else { Some(parts.tools.tool_use.permits().wait(&self.turn.person).await) }
         };
         let end = match timeout(patience, permit).await {
             Ok(_permit) if self.may_act(entry.effect, leave).await => {
@@ -300,7 +301,7 @@ impl Thinking<'_> {
             return true;
         }
         let ask = |reply| JournalMsg::Acts(self.turn.id.clone(), reply);
-        let recorded = matches!(self.parts.journal.call(ask, RECORDED_WITHIN).await, Ok(true));
+        let recorded = matches!(self.parts.neighbors.journal.call(ask, RECORDED_WITHIN).await, Ok(true));
         if recorded {
             self.tally.acts();
         }
@@ -360,7 +361,12 @@ impl Thinking<'_> {
 
     /// Records that a requested call is not made.
     pub(super) fn not_called(&self, tool: Option<&str>, why: NotCalled<'_>) {
-        self.parts.account.tell(&Happening::ToolNotCalled { turn: &self.turn.id, tool, role: self.role(), why });
+        self.parts.readers.account.tell(&Happening::ToolNotCalled {
+            turn: &self.turn.id,
+            tool,
+            role: self.role(),
+            why,
+        });
     }
 
     /// Returns the caller's role: `super` or `member`.
