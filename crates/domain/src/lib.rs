@@ -11,9 +11,12 @@
 //! | custody of turns | [`custody`], [`ownership`], [`keys`], [`session_index`] |
 //! | models | [`model`], [`completion`], [`embedding`], [`answer_end`] |
 //! | the reply of a turn | [`dialogue`], [`prompt`], [`history`], [`reply`], [`partial`] |
-//! | tools, approvals, facts | [`tool`], [`arguments_hash`], [`server_name`], [`gate`], [`audit`], [`fact`], [`fact_id`] |
-//! | posts | [`outgoing`], [`layout`], [`split`], [`code`], [`draft`], [`delivery`], [`rejection`], [`notice`], [`presence`] |
-//! | limits and use | [`limits`], [`budget`], [`fair_queue`], [`shed`], [`effort`], [`ledger`], [`counter`], [`daily`] |
+//! | tools and approvals | [`tool`], [`arguments_hash`], [`server_name`], [`gate`], [`audit`] |
+//! | facts | [`fact`], [`fact_id`] |
+//! | posts | [`outgoing`], [`layout`], [`split`], [`code`], [`draft`], [`delivery`], [`rejection`] |
+//! | sentences and status of the bot | [`notice`], [`presence`] |
+//! | limits | [`limits`], [`budget`], [`fair_queue`], [`shed`] |
+//! | use and cost | [`effort`], [`ledger`], [`counter`], [`daily`] |
 //! | failures | [`ending`], [`restart`], [`breaker`], [`patience`], [`refusals`], [`panic`] |
 //! | reports to observers and clients | [`happening`], [`turn_event`], [`latencies`] |
 //! | access over HTTP | [`api_key`], [`proxies`], [`network`] |

@@ -3,7 +3,7 @@
 //! | file | does |
 //! |---|---|
 //! | `api.rs` | the listener with all routes |
-//! | `api/guard.rs`, `api/grants.rs`, `api/site.rs`, `api/cors.rs` | authorization: keys, origins, rechecks during an answer |
+//! | `api/guard.rs`, `api/grants.rs`, `api/site.rs`, `api/cors.rs` | keys, origins, rechecks during an answer |
 //! | `api/connections.rs`, `api/places.rs`, `api/rooms.rs`, `api/bodies.rs` | bounds on connections and bodies |
 //! | `api/ops.rs`, `api/dashboard.rs`, `api/usage.rs`, `api/audit.rs`, `api/backup.rs` | routes of operators |
 //! | `api/front.rs` | the page in front of the playground's bot |
