@@ -17,7 +17,7 @@
 //! | sentences and status of the bot | [`notice`], [`presence`] |
 //! | limits | [`limits`], [`budget`], [`fair_queue`], [`shed`] |
 //! | use and cost | [`effort`], [`ledger`], [`counter`], [`daily`] |
-//! | failures | [`ending`], [`restart`], [`breaker`], [`patience`], [`refusals`], [`panic`] |
+//! | failures | [`ending`], [`restart`], [`breaker`], [`patience`], [`refusals`], [`mod@panic`] |
 //! | reports to observers and clients | [`happening`], [`turn_event`], [`latencies`] |
 //! | access over HTTP | [`api_key`], [`proxies`], [`network`] |
 //! | text | [`clean`], [`unquoted`], [`near`], [`wildcard`], [`hex`] |
