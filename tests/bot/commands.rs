@@ -422,8 +422,8 @@ fn nothing_of_what_a_member_said_is_left_after_forget() {
         insta::assert_snapshot!(world.tells("Ada", "forget", &[]).await, @r"
         **Forgotten**
         - 2 conversations with 4 messages
-        - the questions that 2 messages of mine answered
-        - your words in 1 conversation of others who replied to my answers to you
+        - 2 questions with their answers (kept for replies)
+        - your words in 1 conversation of other members, who replied to my answers to you
         - your choice of a model
         - how many tokens you used
 
