@@ -87,7 +87,9 @@ const ENGLISH: Words = Words {
 
 const SPANISH: Words = Words {
     asks: |who, tool, with, until| {
-        format!("Se requiere aprobación: quiero usar la herramienta `{tool}` para {who}, {with}. La solicitud caduca {until}.")
+        format!(
+            "Se requiere aprobación: quiero usar la herramienta `{tool}` para {who}, {with}. La solicitud caduca {until}."
+        )
     },
     asks_you: |tool, with, until| {
         format!("La herramienta {tool} requiere tu aprobación, {with}. La solicitud caduca {until}.")
@@ -125,7 +127,9 @@ const SPANISH: Words = Words {
 
 const GERMAN: Words = Words {
     asks: |who, tool, with, until| {
-        format!("Zustimmung nötig: Ich möchte das Werkzeug `{tool}` für {who} nutzen, {with}. Die Anfrage läuft {until} ab.")
+        format!(
+            "Zustimmung nötig: Ich möchte das Werkzeug `{tool}` für {who} nutzen, {with}. Die Anfrage läuft {until} ab."
+        )
     },
     asks_you: |tool, with, until| {
         format!("Das Werkzeug {tool} braucht deine Zustimmung, {with}. Die Anfrage läuft {until} ab.")

@@ -70,7 +70,9 @@ pub(super) const WORDS: Words = Words {
         format!("{} (kept for replies)", many(answers, "question with its answer", "questions with their answers"))
     },
     exported: |items| {
-        format!("Everything that I keep about you: {items}. The counts for your limits are not included; they expire by themselves.")
+        format!(
+            "Everything that I keep about you: {items}. The counts for your limits are not included; they expire by themselves."
+        )
     },
     export_again: "**I cannot reach my storage at the moment**, so there may be more. Please run `/export` again later.",
 

@@ -77,7 +77,9 @@ pub(super) const WORDS: Words = Words {
         format!("{questions} (para respuestas posteriores)")
     },
     exported: |items| {
-        format!("Todo lo que guardo sobre ti: {items}. Los contadores de tus límites no están incluidos; caducan solos.")
+        format!(
+            "Todo lo que guardo sobre ti: {items}. Los contadores de tus límites no están incluidos; caducan solos."
+        )
     },
     export_again: "**En este momento no puedo acceder a mi almacén**, así que puede haber más. Ejecuta `/export` de nuevo más tarde, por favor.",
 
