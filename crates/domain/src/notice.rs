@@ -199,7 +199,7 @@ pub const fn interrupted(locale: Locale) -> &'static str {
 /// Returns the status line for problems of the bot.
 #[must_use]
 pub const fn unwell() -> &'static str {
-    "Not quite well: answers may be slow or missing."
+    "I have a problem right now: answers may be slow or missing."
 }
 
 #[cfg(test)]
