@@ -294,7 +294,7 @@ fn a_slip_in_a_name_is_named() {
         .has(
             "note",
             "configuration",
-            "DISCORD_BOT_TOKN in the environment is not a name staffai knows; did you mean DISCORD_BOT_TOKEN",
+            "DISCORD_BOT_TOKN in the environment is not a variable of staffai; did you mean DISCORD_BOT_TOKEN",
         )
         .has("note", "configuration", "did you mean REDIS_URL");
     assert!(!outcome.table.contains("LITELLM_SALT_KEY"), "{}", outcome.table);
@@ -306,7 +306,7 @@ fn the_usual_names_of_other_programs_are_named() {
     offline(&elsewhere).has(
         "note",
         "configuration",
-        "DISCORD_TOKEN in the environment is not a name staffai knows; did you mean DISCORD_BOT_TOKEN?",
+        "DISCORD_TOKEN in the environment is not a variable of staffai; did you mean DISCORD_BOT_TOKEN?",
     );
     let outcome = offline(&[elsewhere[0], ("DISCORD_BOT_TOKEN", "a.b.c")]);
     assert!(
