@@ -121,11 +121,7 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             "the same with the tokens used",
             "the window after the last message".to_owned(),
         ),
-        (
-            "staffai:limit:",
-            "sums of these two lists",
-            "the window after the last message".to_owned(),
-        ),
+        ("staffai:limit:", "sums of these two lists", "the window after the last message".to_owned()),
         (keys::TURN_PREFIX, "the journal: one turn with its message, its answer and its post", turn),
         (
             keys::PARKED_PREFIX,
@@ -137,11 +133,7 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             "the newest fencing token of a door: the process that owns its open turns",
             "no expiry; one per door".to_owned(),
         ),
-        (
-            keys::ALLOWANCE_PREFIX,
-            "an allowance: a tool call that needs no new approval",
-            life(keys::ALLOWANCE_TTL),
-        ),
+        (keys::ALLOWANCE_PREFIX, "an allowance: a tool call that needs no new approval", life(keys::ALLOWANCE_TTL)),
         (keys::ANSWERED_PREFIX, "the question that a message of the bot answers, for replies to it", answered),
         (
             "staffai:answers_of:*`, `staffai:quotes_of:",
@@ -179,11 +171,7 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             "the last 200 turns of one process with the ids of channel, member and message, and its counters of the last ten minutes; `/forget` by any member removes the turns",
             "1day after the last write; at most 81 keys".to_owned(),
         ),
-        (
-            keys::REVOKED_KEYS,
-            "hashes of revoked API keys (Redis only)",
-            "no expiry; at most 1,000".to_owned(),
-        ),
+        (keys::REVOKED_KEYS, "hashes of revoked API keys (Redis only)", "no expiry; at most 1,000".to_owned()),
         (
             "staffai:response:*`, `staffai:responses:",
             "requests and answers of `/v1/responses`, unless the request has `\"store\": false`; at most 500 and 4 MiB per key",
