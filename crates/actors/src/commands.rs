@@ -136,7 +136,7 @@ pub enum CommandsEvent {
     Ended {
         /// The caller.
         person: Person,
-        /// The command; none if no command has its name.
+        /// The command; `None` if no command has its name.
         command: Option<CommandKind>,
         /// The outcome.
         outcome: CommandOutcome,
@@ -155,7 +155,7 @@ pub enum CommandsEvent {
     Registered(Vec<Spec>, Result<PostResult, PostError>),
 }
 
-/// The behavior and its arguments.
+/// The behaviour and its arguments.
 pub struct Commands {
     /// The dependencies of commands.
     pub parts: Arc<CommandParts>,

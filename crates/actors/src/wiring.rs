@@ -49,7 +49,7 @@ use domain::happening::ActorChange;
 pub struct Drained {
     /// True if every started turn was answered and posted.
     pub finished: bool,
-    /// The turns that remain in the journal for the next start; none if the journal did not respond.
+    /// The turns that remain in the journal for the next start; `None` if the journal did not respond.
     pub left: Option<usize>,
 }
 

@@ -110,7 +110,7 @@ pub struct ToolParts {
     pub built_in: BuiltIn,
     /// Connects to tool servers.
     pub servers: Arc<dyn ToolServers>,
-    /// The announcements of processes that provide tools; none if not configured.
+    /// The announcements of processes that provide tools; `None` if not configured.
     pub providers: Option<Arc<dyn ToolProviders>>,
 }
 
@@ -118,7 +118,7 @@ pub struct ToolParts {
 pub struct Process {
     /// The files behind the settings.
     pub files: Arc<dyn Files>,
-    /// Injected failures; none in production.
+    /// Injected failures; production injects no failure.
     pub faults: Arc<dyn Faults>,
     /// Requests the end of the process.
     pub exit: ExitSender,

@@ -9,7 +9,7 @@ use crate::command::CommandKind;
 pub enum CommandChange<'a> {
     /// A command ended.
     Ended {
-        /// The command; none if no command has this name.
+        /// The command; `None` if no command has this name.
         command: Option<CommandKind>,
         /// The outcome.
         outcome: CommandOutcome,
@@ -18,7 +18,7 @@ pub enum CommandChange<'a> {
     },
     /// The task of a command panicked. Its end follows.
     Panicked {
-        /// The command; none if no command has this name.
+        /// The command; `None` if no command has this name.
         command: Option<CommandKind>,
         /// The text of the panic.
         panic: &'a str,

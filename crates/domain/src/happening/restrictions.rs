@@ -11,7 +11,7 @@ pub enum RestrictionChange<'a> {
     Added {
         /// The label of the broken limit.
         tier: &'static str,
-        /// The end; none if only moderators end it.
+        /// The end; `None` if only moderators end it.
         until: Option<Timestamp>,
     },
     /// The member left before the role was given. The restriction stays.
@@ -20,7 +20,7 @@ pub enum RestrictionChange<'a> {
     Lifted {
         /// The reason.
         why: Lifted,
-        /// The time since the end was due; none if no end is known.
+        /// The time since the end was due; `None` if no end is known.
         late: Option<Duration>,
     },
     /// A change of the role failed with this error and is retried.

@@ -28,7 +28,7 @@ pub enum ServerChange<'a> {
     Requested {
         /// The request.
         request: ServerRequest<'a>,
-        /// The label of the error; none if it succeeded.
+        /// The label of the error; `None` if it succeeded.
         error: Option<&'static str>,
         /// The duration.
         took: Duration,
