@@ -71,14 +71,33 @@ struct Question {
 /// The questions of a history by number.
 type Questions = BTreeMap<Number, Question>;
 
-/// Returns all violations. `messages` is the number of questions of a member that are admitted in a window.
+/// The judgement of a life.
+#[derive(Debug)]
+pub struct Verdict {
+    /// The number of questions of which something is promised.
+    pub judged: u64,
+    /// The violations.
+    pub findings: Vec<Finding>,
+}
+
+/// Judges a life. `messages` is the number of questions of a member that are admitted in a window.
 #[must_use]
-pub fn judge(history: &[Entry], messages: u64) -> Vec<Finding> {
+pub fn judge(history: &[Entry], messages: u64) -> Verdict {
     let questions = questions(history);
     let mut findings = outcomes::judge(history, &questions, messages);
     findings.extend(use_of_tools::judge(history, &questions));
     findings.extend(texts::judge(history, &questions));
-    findings
+    let kept = kept_since(history);
+    findings.retain(|finding| questions.get(&finding.number).is_some_and(|question| question.asked >= kept));
+    let judged = questions.values().filter(|question| question.asked >= kept && question.deleted.is_none());
+    Verdict { judged: judged.count() as u64, findings }
+}
+
+/// Returns the time of the last end of a process with a degraded store. Such an end loses what only memory held, as the
+/// guides say, so nothing is promised of what came before.
+fn kept_since(history: &[Entry]) -> u64 {
+    let lossy = history.iter().filter(|entry| matches!(entry.seen, Seen::Ended { loses: true, .. }));
+    lossy.map(|entry| entry.at).max().unwrap_or(0)
 }
 
 fn questions(history: &[Entry]) -> Questions {

@@ -27,8 +27,8 @@ pub enum Kind {
 pub enum Seen {
     /// A process started.
     Started,
-    /// A process ended: in order, or at any other moment.
-    Ended { in_order: bool },
+    /// A process ended: in order, or at any other moment. It loses records if its store was degraded.
+    Ended { in_order: bool, loses: bool },
     /// The store's backend went away, or came back.
     Outage { away: bool },
     /// A member posted a question.

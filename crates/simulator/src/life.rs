@@ -1,5 +1,6 @@
 //! One life: processes follow each other, members act, faults occur; then everything works, and the checker judges.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,10 +13,13 @@ use super::history::{Entry, Kind, Seen, tokens};
 use super::outside::Outside;
 use super::process::Process;
 use super::swarm::{Fault, Port};
+use domain::planted::Defect;
 use ports::Clock as _;
 
 /// The time without faults at the end: longer than any wait of a turn, and than any retry.
-const CALM: Duration = Duration::from_secs(3_600);
+const CALM: Duration = Duration::from_secs(600);
+/// The time in which a request for approval expires in addition to that.
+const EXPIRES: Duration = Duration::from_secs(900);
 
 /// The time without faults at the beginning.
 const SETTLES: Duration = Duration::from_secs(20);
@@ -34,11 +38,13 @@ pub struct Outcome {
     /// The number of processes.
     pub processes: u64,
     /// The number of questions.
-    pub questions: u64,
+    pub asked: u64,
+    /// The number of questions of which something is promised.
+    pub judged: u64,
     /// The hits of each fault at each port.
     pub hits: Vec<(Port, Fault, u64)>,
     /// The kinds of actors that broke, and how often.
-    pub broken: Vec<(String, u64)>,
+    pub broken: BTreeMap<String, u64>,
     /// All events.
     pub history: Vec<Entry>,
 }
@@ -64,15 +70,32 @@ struct Life {
     begun: u64,
 }
 
-/// Runs the life of a seed. It depends on nothing but the seed, in a new process of the operating system.
+/// A life.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// The seed.
+    pub seed: u64,
+    /// The number of actions of members; `None` for the seed's own.
+    pub actions: Option<u64>,
+    /// The name of a planted defect.
+    pub planted: Option<String>,
+    /// True if each step of the actors and ports is printed.
+    pub steps: bool,
+}
+
+/// Runs a life. It depends on nothing but its seed, in a new process of the operating system.
 #[must_use]
-pub fn run(seed: u64, traces: bool) -> Outcome {
+pub fn run(wanted: &Wanted) -> Outcome {
+    let seed = wanted.seed;
     let outside = Outside::new(seed);
-    outside.history.traces.store(traces, Ordering::Relaxed);
+    outside.history.traces.store(wanted.steps, Ordering::Relaxed);
+    if let Some(defect) = wanted.planted.as_deref().and_then(Defect::named) {
+        defect.plant();
+    }
     let mut life = Life {
         workload: Chance::new(seed, Stream::Workload),
         processes: Chance::new(seed, Stream::Processes),
-        left: outside.swarm.actions,
+        left: wanted.actions.unwrap_or(outside.swarm.actions),
         seed,
         settled: false,
         begun: 0,
@@ -141,10 +164,18 @@ impl Life {
         outside.set_outage(false);
         outside.calm.store(true, Ordering::SeqCst);
         outside.record(Seen::Calm);
+        let calm = if self.processes.one_in(4) {
+            CALM + EXPIRES
+        } else {
+            // Time for requests that are still on their way.
+            tokio::time::sleep(CALM / 2).await;
+            outside.platform.decide_all(&outside);
+            CALM
+        };
         tokio::select! {
             biased;
             () = process.gave_up() => return End::Killed,
-            () = tokio::time::sleep(CALM) => {}
+            () = tokio::time::sleep(calm) => {}
         }
         process.stop().await;
         End::Over
@@ -178,15 +209,17 @@ impl Life {
         stored.dedup();
         outside.record(Seen::Over { stored });
         let history = outside.history.entries();
+        let verdict = checker::judge(&history, outside.swarm.messages);
         Outcome {
             seed: self.seed,
-            findings: checker::judge(&history, outside.swarm.messages),
+            judged: verdict.judged,
+            findings: verdict.findings,
             hash: outside.history.hash(),
             simulated: outside.elapsed(),
             processes: self.begun,
-            questions: history.iter().filter(|entry| matches!(entry.seen, Seen::Asked { .. })).count() as u64,
+            asked: history.iter().filter(|entry| matches!(entry.seen, Seen::Asked { .. })).count() as u64,
             hits: outside.hits.lock().iter().map(|((port, fault), many)| (*port, *fault, *many)).collect(),
-            broken: outside.broken.lock().iter().map(|(kind, many)| (kind.clone(), *many)).collect(),
+            broken: outside.broken.lock().clone(),
             history,
         }
     }

@@ -15,7 +15,7 @@ use super::platform::Platform;
 use super::store::Rows;
 use super::swarm::{Fault, Port, Swarm};
 use domain::ids::{Timestamp, millis};
-use ports::{Clock, Dice};
+use ports::{Clock, Dice, Store, StoreStatus};
 
 /// The wall-clock time at the beginning of each life.
 const BEGINNING: u64 = 1_800_000_000_000;
@@ -40,8 +40,8 @@ pub struct Outside {
     pub calm: AtomicBool,
     /// True while the store's backend fails.
     outage: AtomicBool,
-    /// The time at which the backend went away or came back last.
-    returned: AtomicU64,
+    /// The store of the current process.
+    store: Mutex<Option<Arc<dyn Store>>>,
     ports: Chance,
     dice: Chance,
     /// Milliseconds of earlier processes and of the time between them.
@@ -51,9 +51,6 @@ pub struct Outside {
     dead: AtomicBool,
     death: Notify,
 }
-
-/// The time within which a store that came back has merged what it kept in memory.
-const MERGED_WITHIN: Duration = Duration::from_secs(20);
 
 /// The outcome of a request that reached the other side.
 #[must_use]
@@ -90,7 +87,7 @@ impl Outside {
             broken: Mutex::default(),
             calm: AtomicBool::new(true),
             outage: AtomicBool::new(false),
-            returned: AtomicU64::new(0),
+            store: Mutex::default(),
             ports: Chance::new(seed, Stream::Ports),
             dice: Chance::new(seed, Stream::Dice),
             base: AtomicU64::new(0),
@@ -126,9 +123,16 @@ impl Outside {
         self.record(Seen::Started);
     }
 
+    /// The process has opened its store.
+    pub fn opened(&self, store: Arc<dyn Store>) {
+        *self.store.lock() = Some(store);
+    }
+
     /// Ends a process, in its runtime; time passes until the next one.
     pub fn ends(&self, in_order: bool, down: Duration) {
-        self.record(Seen::Ended { in_order });
+        let loses = self.keeps_in_memory();
+        *self.store.lock() = None;
+        self.record(Seen::Ended { in_order, loses });
         self.base.store(self.elapsed() + millis(down), Ordering::SeqCst);
         *self.begun.lock() = None;
     }
@@ -221,15 +225,14 @@ impl Outside {
     pub fn set_outage(&self, away: bool) {
         if self.outage.swap(away, Ordering::SeqCst) != away {
             self.record(Seen::Outage { away });
-            self.returned.store(self.elapsed(), Ordering::SeqCst);
         }
     }
 
     /// True while records are in the memory of the process alone: during an outage of the backend, and until the
     /// store has merged them. A death would lose them, as the guides say.
     pub fn keeps_in_memory(&self) -> bool {
-        let returned = self.returned.load(Ordering::SeqCst);
-        self.outage.load(Ordering::SeqCst) || returned > 0 && self.elapsed() < returned + millis(MERGED_WITHIN)
+        let store = self.store.lock();
+        self.is_away() || store.as_ref().is_some_and(|store| store.status() != StoreStatus::Ready)
     }
 
     /// Never resolves in a process that was killed.

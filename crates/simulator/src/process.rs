@@ -50,6 +50,7 @@ impl Process {
         let clock: Arc<dyn Clock> = Arc::clone(outside) as _;
         let resilient = Resilient::start(move || store::open(&opened), Arc::clone(&clock)).await.ok()?;
         let store = Arc::new(resilient);
+        outside.opened(Arc::clone(&store) as _);
         let tree = Tree::start(parts(outside, seed, &store, clock)).await.ok()?;
         Some(Self { tree, store })
     }

@@ -21,23 +21,12 @@ pub enum Port {
     Load,
     /// Commits of the store's backend.
     Commit,
-    /// The opening of the store's backend.
-    Open,
 }
 
 impl Port {
     /// All ports.
-    pub const ALL: [Self; 9] = [
-        Self::Post,
-        Self::Read,
-        Self::Courtesy,
-        Self::Model,
-        Self::Server,
-        Self::Call,
-        Self::Load,
-        Self::Commit,
-        Self::Open,
-    ];
+    pub const ALL: [Self; 8] =
+        [Self::Post, Self::Read, Self::Courtesy, Self::Model, Self::Server, Self::Call, Self::Load, Self::Commit];
 
     /// Returns its name in reports.
     #[must_use]
@@ -51,7 +40,6 @@ impl Port {
             Self::Call => "tool call",
             Self::Load => "store read",
             Self::Commit => "store commit",
-            Self::Open => "store open",
         }
     }
 }
@@ -164,7 +152,7 @@ impl Swarm {
             places: 1 + chance.below(4),
             actions: 10 + chance.below(40),
             pause: 1 << (6 + chance.below(8)),
-            fails: [rate(4), rate(4), rate(4), rate(4), rate(4), rate(4), rate(12), rate(6), rate(3)],
+            fails: [rate(4), rate(4), rate(4), rate(4), rate(4), rate(4), rate(12), rate(6)],
             weights: [8, 6, 3, 3, 2, 2, deaths, deaths],
             delay: 1 << chance.below(10),
             thinking: 1 << (5 + chance.below(9)),

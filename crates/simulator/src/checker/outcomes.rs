@@ -115,15 +115,16 @@ impl Channels {
         None
     }
 
-    /// True if the limits may refuse a question: the member asked as many in the window before.
+    /// True if the limits may refuse a question: the member asked as many others near it. After a restart, questions that
+    /// were not durable are offered again together.
     fn may_be_refused(&self, questions: &Questions, question: &Question, messages: u64) -> bool {
         let window = crate::millis(WINDOW);
-        let before = questions.values().filter(|other| {
+        let near = questions.values().filter(|other| {
             other.member == question.member
-                && other.number < question.number
-                && other.asked + 2 * window > question.asked
+                && other.number != question.number
+                && other.asked.abs_diff(question.asked) < 2 * window
         });
-        before.count() as u64 >= messages
+        near.count() as u64 >= messages
     }
 
     /// Any questions that were asked and read by a model within one window were admitted within it.
