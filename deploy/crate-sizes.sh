@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What each crate costs in the program: bytes of its functions, by their names, the largest first. A generic function counts for the
-# crate that wrote it, wherever it is used; what the compiler inlined counts for whoever called it.
+# Prints the bytes of each crate's functions in the program, the largest first. A generic function counts for the crate that defines
+# it; inlined code counts for the caller.
 #
 #   cargo bench --bench turns --no-run && deploy/crate-sizes.sh [PROGRAM WITH SYMBOLS]
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the image without a container engine, as an OCI image layout: the root file system of deploy/root.sh as its only layer, with the
-# settings of the Dockerfile's last stage. The OCI format has no health check: name `staffai health` to the engine.
+# settings of the Dockerfile's last stage. The OCI format has no health check: set `staffai health` in the engine.
 #
 #   deploy/image.sh BINARY FOLDER      needs Debian's umoci and root; the image has the tag `staffai`
 set -euo pipefail
@@ -24,7 +24,7 @@ root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 chmod 0755 "$root"
 deploy/root.sh "$BINARY" "$root"
-# Equal programs give equal layers.
+# Makes layers of equal programs equal.
 created=@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 find "$root" -exec touch --no-dereference --date="$created" {} +
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A release build whose hot paths the compiler knows (profile-guided optimisation): builds a program that counts its own paths,
-# lets it work through the benchmark, and builds the release by those counts.
+# Release build with profile-guided optimisation: builds an instrumented program, runs the benchmark with it, and builds the release
+# with the resulting profile.
 #
 #   deploy/pgo.sh [CARGO ARGUMENTS]      e.g. --features redis-cluster,redis-sentinel; takes two release builds and some minutes
 #
@@ -9,22 +9,22 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly WORK="$PWD/target/pgo" SCENES=m1,m2,m3,m4,m11
-# One unit of code with the whole program in view.
+# One codegen unit, optimised across all crates.
 readonly PROFILE=(CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1)
-# Packed relocations save a twentieth of the file and want glibc 2.36 or later, there as well where the program runs; functions that
-# came out the same are kept once. Calls that are rarely made are left calls.
+# Packed relocations save 5 % of the file and require glibc 2.36 or later at run time. Identical functions are merged. Cold calls are
+# not inlined.
 readonly LINKING="-Clink-arg=-Wl,-z,pack-relative-relocs -Clink-arg=-Wl,--icf=safe -Cllvm-args=-inlinecold-threshold=5"
 host=$(rustc -vV | sed -n 's/^host: //p')
 profdata="$(rustc --print sysroot)/lib/rustlib/$host/bin/llvm-profdata"
 [ -x "$profdata" ] || rustup component add llvm-tools
 
-# Named, the target keeps what runs during the build itself, such as build scripts, apart from what is counted.
+# With an explicit target, build scripts are not instrumented.
 build() { env "${PROFILE[@]}" cargo build --locked --release --bin staffai --target "$host" --target-dir "$WORK/$1" "${@:2}"; }
 built() { echo "$WORK/$1/$host/release/staffai"; }
 
 rm -rf "$WORK/counts"
 RUSTFLAGS="$LINKING -Cprofile-generate=$WORK/counts" build counting "$@"
-# A counting program is slow, and what the benchmark holds against it is no reason to end here: its paths are counted all the same.
+# An instrumented program is slow and may miss the goals of the benchmark; its profile is valid nevertheless.
 count() {
     cargo bench --locked --bench turns -- --quick --only "$2" --program "$(built counting)" || [ -n "$(ls "$WORK/counts" 2>/dev/null)" ]
     "$profdata" merge -o "$WORK/$1.profdata" "$WORK/counts"
@@ -32,8 +32,8 @@ count() {
 count start m6
 count all "$SCENES"
 
-# Functions that a start needs stand first in the file, then all others that ran, the busiest before the rest: a page of code that is
-# read into memory has little beside what is needed.
+# Orders the functions: those needed at start, then all others that ran, the most frequent first. Fewer pages of code are then read
+# into memory.
 ran() {
     "$profdata" show --all-functions --counts "$WORK/$1.profdata" | awk '
         /^  [^ ].*:$/ { name = substr($0, 3, length($0) - 3); sub(/^[^;]*;/, "", name) }

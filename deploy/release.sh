@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes what people download: an archive, a Debian package, an image, a list of components, and their checksums.
+# Makes the files of a release: an archive, a Debian package, an image, a list of components, and their checksums.
 #
 #   deploy/release.sh [--plain | --program FILE] FOLDER      on Debian 12 with a Rust toolchain, as root or with sudo
 #
-# Without an option, the program is built with a profile (deploy/pgo.sh): two builds and a benchmark. --plain builds it once, without a
-# profile. --program takes one that is built already.
+# By default, the program is built with profile-guided optimisation (deploy/pgo.sh): two builds and a benchmark. --plain builds it once,
+# without a profile. --program uses an existing program.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -48,7 +48,7 @@ SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 
 heading "program"
-# The documents come from a build that exists anyway: that of the tests, or the benchmark's.
+# The documents are taken from an existing build: that of the tests or of the benchmark.
 documents=(--all-features)
 if [ -z "$program" ] && [ -n "$plain" ]; then
     cargo build --locked --release --bin staffai --features "$FEATURES"
@@ -85,7 +85,7 @@ readonly LIST=staffai-release.cdx
 remove_lists() { find . -path ./target -prune -o -name "$LIST.json" -exec rm {} +; }
 trap remove_lists EXIT
 cargo cyclonedx --quiet --format json --spec-version 1.5 --target "$host" --features "$FEATURES" --no-build-deps --override-filename "$LIST"
-# The folder of the build is of no interest elsewhere.
+# Removes the path of the build folder.
 sed "s#file://$PWD#file:///staffai#g" "$LIST.json" >"$FOLDER/staffai-$version.cdx.json"
 remove_lists
 

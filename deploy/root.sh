@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Makes the whole root file system of the image in a folder: the program, the libraries that it is linked to, the certificates of
-# the public authorities, and nothing else: no shell, no package manager, nobody to become.
+# Makes the root file system of the image in a folder: only the program, its shared libraries and the CA certificates; no shell, no
+# package manager, no other user.
 #
 #   deploy/root.sh BINARY FOLDER      on Debian; as root, so that /data has its owner
 set -euo pipefail
 readonly BINARY=$1 ROOT=$2 USER_ID=65534
 
 install -D -m 0755 "$BINARY" "$ROOT/usr/local/bin/staffai"
-# The loader looks for a library where it was found here. Names of hosts are looked up by the C library itself.
+# The libraries keep their paths. glibc resolves host names without further libraries.
 ldd "$BINARY" | grep -o '/[^ ]*' | while read -r library; do install -D -m 0755 "$library" "$ROOT$library"; done
 install -D -m 0644 /etc/ssl/certs/ca-certificates.crt "$ROOT/etc/ssl/certs/ca-certificates.crt"
 install -d -m 0755 "$ROOT/etc/staffai" "$ROOT/proc"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Installs and runs everything that deploy/release.sh made, in a clean Debian 12 with systemd as its first process: the package is
-# installed, started, upgraded, removed and purged; the program of the archive answers a member; the image is tried by deploy/try.sh.
+# installed, started, upgraded, removed and purged; the program of the archive answers a member; deploy/try.sh tests the image.
 #
 #   deploy/try-release.sh FOLDER      needs root and Debian; takes about two minutes
 #
-# Exits 0 when all holds, 1 when something does not.
+# Exits with 0 if all tests pass, otherwise with 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 FOLDER=$(realpath "$1")

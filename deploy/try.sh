@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Tries what the image promises on a machine without a container engine: its root file system as the builder makes it, the program in
-# it as the image's user, read-only, without capabilities, in namespaces of its own; then health check, talk and drain.
+# Tests the image without a container engine: makes its root file system and runs the program in it as the image's user, read-only,
+# without capabilities, in separate namespaces; then tests health check, conversation and drain.
 #
 #   deploy/try.sh [BINARY | LAYOUT]      needs root, Debian and python3; takes half a minute. Default: target/release/staffai
 #
 # LAYOUT is the folder that deploy/image.sh makes. It is unpacked by umoci, and the program gets the environment, the user, the working
 # directory and the arguments that the image names.
 #
-# Exits 0 when all holds, 1 when something does not, 77 when this machine cannot try it.
+# Exits with 0 if all tests pass, 1 if one fails, 77 if this machine cannot run them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,7 +31,7 @@ finish() {
 }
 trap finish EXIT
 
-# What the Dockerfile says, unless an image is there to say it.
+# The settings of the Dockerfile; an image layout has its own.
 settings=(PATH=/usr/local/bin STAFFAI_DATA_DIR=/data STAFFAI_HTTP_ADDR=0.0.0.0:8420 LOG_FORMAT=json)
 if [ -f "$BINARY/oci-layout" ]; then
     command -v umoci >/dev/null || cannot "umoci is missing"
@@ -75,7 +75,7 @@ else:
     os.execve("/usr/local/bin/" + command[0], command, values)
 AS
 
-# What an engine does for the image: everything read-only but /data and /tmp, and no way to more rights.
+# As a container engine does: everything is read-only except /data and /tmp, and no privileges can be gained.
 cat >"$work/enter" <<'INNER'
 set -euo pipefail
 work=$1; user=$2; shift 2
@@ -101,7 +101,7 @@ start() {
     [ -n "$program" ] || wrong "$command did not start: $(cat "$log.err")"
 }
 
-# within COMMAND...: runs it beside the program, with the same namespaces, root and user.
+# within COMMAND...: runs it in the namespaces, root and user of the program.
 within() { nsenter --target "$program" --mount --pid --net --ipc --uts python3 "$work/as.py" "$work/root" "$USER_ID" \
     PATH=/usr/local/bin STAFFAI_HTTP_ADDR=0.0.0.0:8420 "$@"; }
 
@@ -110,7 +110,7 @@ healthy() {
     wrong "never healthy: $(within staffai health 2>&1 || true); $(cat "$log.err")"
 }
 
-# drained [LOG]: SIGTERM ends the program in order, within 30 s.
+# drained [LOG]: the program stops after SIGTERM, within 30 s.
 drained() {
     local begun=$SECONDS code=0 events=${1:-$log}
     kill -TERM "$program"

@@ -88,10 +88,10 @@ async fn a_whole_configuration_is_well() {
         .has("ok", "prompts", "built in")
         .has("ok", "schema", "compiles, built in")
         .has("ok", "model rows", "demo")
-        .has("ok", "store", "nothing is in data yet")
+        .has("ok", "store", "data is empty or missing")
         .has("ok", "discord token", "accepted; the bot is staffai")
-        .has("ok", "discord message content", "allowed")
-        .has("ok", "discord gateway", "of 1000 sessions left for today; discord advises 1 shards")
+        .has("ok", "discord message content", "enabled")
+        .has("ok", "discord gateway", "of 1000 gateway sessions left for today; Discord recommends 1 shards")
         .has("ok", "model demo", "structured output: yes");
     assert_eq!(outcome.code, 0, "{}", outcome.table);
     assert_eq!(std::fs::read_dir(bench.folder.path()).unwrap().count(), 0, "the check left something behind");
@@ -151,7 +151,7 @@ async fn a_role_that_the_bot_cannot_give_is_wrong() {
     })
     .await;
     let outcome = bench.check(&[], &[("RESTRICTED_USER_ROLE_ID", &role)]).await;
-    outcome.has("wrong", "discord roles", "drag the bot's own role above it");
+    outcome.has("wrong", "discord roles", "move the bot's role above it");
     assert_eq!(outcome.code, 1);
 }
 
@@ -217,7 +217,7 @@ async fn a_configuration_that_cannot_be_read_is_told_with_all_else_that_is_wrong
         .has("wrong", "configuration", "log.level = \"info,staffai=loud\" (LOG_LEVEL in the environment)")
         .has("wrong", "configuration", "llm.model (LITELLM_MODEL): is not set")
         .has("wrong", "schema", "response_schema.json: not json")
-        .has("skipped", "discord", "the configuration above is wrong");
+        .has("skipped", "discord", "the configuration is wrong");
     assert_eq!(outcome.code, 1);
     let asked = bench.service.stats().by_status;
     assert!(asked.is_empty(), "no service is contacted with invalid settings: {asked:?}");
@@ -254,7 +254,7 @@ fn offline(variables: &[(&str, &str)]) -> Outcome {
 fn a_token_of_a_wrong_form_is_found_without_contacting_a_service() {
     let whole = format!("{}.GaBcDe.{}", "MTIzNDU2Nzg5MDEyMzQ1Njc4", "x".repeat(38));
     let prefixed = format!("Bot {whole}");
-    for (token, words) in [("abc", "three parts"), (prefixed.as_str(), "begins with"), ("a b.c.d", "contains a blank")]
+    for (token, words) in [("abc", "three parts"), (prefixed.as_str(), "begins with"), ("a b.c.d", "contains a space")]
     {
         let outcome = offline(&[("DISCORD_BOT_TOKEN", token)]);
         outcome.has("wrong", "configuration", words).has("wrong", "configuration", "DISCORD_BOT_TOKEN");
@@ -294,7 +294,7 @@ fn a_slip_in_a_name_is_named() {
         .has(
             "note",
             "configuration",
-            "DISCORD_BOT_TOKN in the environment is not a name staffai knows; did you mean DISCORD_BOT_TOKEN",
+            "DISCORD_BOT_TOKN in the environment is not a variable of staffai; did you mean DISCORD_BOT_TOKEN",
         )
         .has("note", "configuration", "did you mean REDIS_URL");
     assert!(!outcome.table.contains("LITELLM_SALT_KEY"), "{}", outcome.table);
@@ -306,7 +306,7 @@ fn the_usual_names_of_other_programs_are_named() {
     offline(&elsewhere).has(
         "note",
         "configuration",
-        "DISCORD_TOKEN in the environment is not a name staffai knows; did you mean DISCORD_BOT_TOKEN?",
+        "DISCORD_TOKEN in the environment is not a variable of staffai; did you mean DISCORD_BOT_TOKEN?",
     );
     let outcome = offline(&[elsewhere[0], ("DISCORD_BOT_TOKEN", "a.b.c")]);
     assert!(
@@ -386,9 +386,9 @@ async fn each_tool_server_has_a_row_and_each_usual_mistake_its_fix() {
         .has("wrong", "mcp slip", "allowed_tool is not known; did you mean allowed_tools? The server stays off")
         .has("note", "tool servers", "comand is not known; did you mean command?")
         .has("note", "tool rules", "rule 1: wel__*: there is no server wel; did you mean well?")
-        .has("note", "tool rules", "rule 2: well__ecko fits no tool of well; did you mean well__echo?")
-        .has("note", "tool rules", "tools.requires_confirmation: calculatr fits no tool; did you mean calculator?")
-        .has("skipped", "mcp off", "switched off");
+        .has("note", "tool rules", "rule 2: well__ecko matches no tool of well; did you mean well__echo?")
+        .has("note", "tool rules", "tools.requires_confirmation: calculatr matches no tool; did you mean calculator?")
+        .has("skipped", "mcp off", "disabled");
     assert_eq!(outcome.code, 1);
     assert!(!outcome.table.contains("sk-the-key") && !outcome.table.contains("rule 3"), "{}", outcome.table);
     let offline = bench.check(&["--offline"], &more).await;
@@ -398,7 +398,7 @@ async fn each_tool_server_has_a_row_and_each_usual_mistake_its_fix() {
         .has("wrong", "mcp missing", "install it, or set command to its full path")
         .has("wrong", "mcp plain", "allow_http")
         .has("note", "tool rules", "rule 1: wel__*: there is no server wel")
-        .has("note", "tool rules", "calculatr fits no tool");
+        .has("note", "tool rules", "calculatr matches no tool");
     for pattern in ["roll_", "missing__any", "well__ecko"] {
         assert!(!offline.table.contains(pattern), "what a server offers is not known: {}", offline.table);
     }
@@ -414,7 +414,7 @@ fn mistakes_about_tools_are_found_without_contacting_a_service() {
         ("STAFFAI_URL_EXTRACT__ALLOW", "docs.example.org, other.example"),
         ("STAFFAI_URL_EXTRACT__DENY", "Example.org"),
     ];
-    let words = "docs.example.org of url_extract.allow is never read: url_extract.deny has example.org";
+    let words = "url_extract.allow has no effect on docs.example.org, because url_extract.deny has example.org";
     offline(&hosts).has("note", "url_extract", words);
 }
 

@@ -113,7 +113,7 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         (keys::HISTORY_PREFIX, "the conversation of one member with the bot in one channel, with times", history),
         (
             keys::limits::MESSAGE_LIMIT_PREFIX,
-            "acceptance times of one member's messages in the window (Redis only)",
+            "times of one member's accepted messages (Redis only)",
             "the window after the last message".to_owned(),
         ),
         (
@@ -121,12 +121,8 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             "the same with the tokens used",
             "the window after the last message".to_owned(),
         ),
-        (
-            "staffai:limit:",
-            "sums of these two lists, recomputed if missing or different",
-            "the window after the last message".to_owned(),
-        ),
-        (keys::TURN_PREFIX, "the journal: one turn with its message, its answer and the place of its post", turn),
+        ("staffai:limit:", "sums of these two lists", "the window after the last message".to_owned()),
+        (keys::TURN_PREFIX, "the journal: one turn with its message, its answer and its post", turn),
         (
             keys::PARKED_PREFIX,
             "the dialogue of a turn that waits for an approval",
@@ -134,15 +130,11 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         ),
         (
             keys::TERM_PREFIX,
-            "the newest fencing token of a range of turns: which start of the bot owns them",
-            "for ever, one for each door".to_owned(),
+            "the newest fencing token of a door: the process that owns its open turns",
+            "no expiry; one per door".to_owned(),
         ),
-        (
-            keys::ALLOWANCE_PREFIX,
-            "an allowance: a tool call that needs no new approval for a while",
-            life(keys::ALLOWANCE_TTL),
-        ),
-        (keys::ANSWERED_PREFIX, "the question that one message of the bot answers, for replies to it", answered),
+        (keys::ALLOWANCE_PREFIX, "an allowance: a tool call that needs no new approval", life(keys::ALLOWANCE_TTL)),
+        (keys::ANSWERED_PREFIX, "the question that a message of the bot answers, for replies to it", answered),
         (
             "staffai:answers_of:*`, `staffai:quotes_of:",
             "index of the records that contain a member's words, for `/forget`",
@@ -176,14 +168,10 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         (keys::MODEL_ROWS, "changes of model rows (Redis only)", "no expiry; at most 256 KiB".to_owned()),
         (
             keys::past::PAST_PREFIX,
-            "the last 200 turns of one process as timelines with the ids of channel, member and message, and its counters of the last ten minutes; `/forget` by any member removes the turns",
+            "the last 200 turns of one process with the ids of channel, member and message, and its counters of the last ten minutes; `/forget` by any member removes the turns",
             "1day after the last write; at most 81 keys".to_owned(),
         ),
-        (
-            keys::REVOKED_KEYS,
-            "hashes of revoked keys; each machine removes these from its file (Redis only)",
-            "no expiry; at most 1,000".to_owned(),
-        ),
+        (keys::REVOKED_KEYS, "hashes of revoked API keys (Redis only)", "no expiry; at most 1,000".to_owned()),
         (
             "staffai:response:*`, `staffai:responses:",
             "requests and answers of `/v1/responses`, unless the request has `\"store\": false`; at most 500 and 4 MiB per key",
@@ -197,7 +185,7 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         ),
         (
             keys::active::ACTIVE_PREFIX,
-            "a channel in which a member addressed the bot; its missed messages are read after a start",
+            "a channel in which a member addressed the bot: missed messages are read there after a start",
             format!("{} after the last write, at most one write per hour", life(keys::active::ACTIVE_TTL)),
         ),
         (keys::QUARANTINE_PREFIX, "an unreadable record, kept for inspection", life(keys::QUARANTINE_TTL)),
@@ -208,22 +196,22 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         ),
         (
             keys::restrictions::RESTRICTING_PREFIX,
-            "a member whose restricted role may not be set yet",
+            "a member whose role change is pending",
             life(keys::restrictions::RESTRICTING_TTL),
         ),
         (
             keys::restrictions::TOLD_PREFIX,
-            "a restricted member who already got the notice about the channel for restricted members",
+            "a restricted member who already got the notice about their channel",
             format!("one limit window, or until the restriction ends; at most {}", life(keys::restrictions::TOLD_TTL)),
         ),
         (
             ledger::PREFIX,
-            "usage of one account per day and in total, space-separated: input, output and cached tokens, messages, millionths of a dollar, tokens without a price",
+            "usage of one account per day and in total: input, output and cached tokens, messages, millionths of a dollar, tokens without a price",
             counted,
         ),
         (
             ledger::TOTAL_PREFIX,
-            "token counter of one member, as the Python bot wrote it",
+            "token count of one member, in the format of the [Python bot](../coming-from.md)",
             "no expiry; one number each".to_owned(),
         ),
         (ledger::DAILY_PREFIX, "the same for one day", life(ledger::DAILY_TTL)),
@@ -236,7 +224,7 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         ),
         (
             keys::triggers::TIMER_PREFIX,
-            "the last handled due time of a timer",
+            "the last due time of a timer that was handled",
             format!("{} days after the due time", days(keys::triggers::TIMER_TTL)),
         ),
         (

@@ -100,7 +100,7 @@ fn while_no_model_answers_it_says_so() {
             world.answer_to(said).await;
         }
         let unwell = shown(&world, "a warning", |presence| presence["status"] == "dnd").await;
-        assert_eq!(unwell["activities"][0]["state"], "Not quite well: answers may be slow or missing.");
+        assert_eq!(unwell["activities"][0]["state"], "I have a problem right now: answers may be slow or missing.");
     });
 }
 

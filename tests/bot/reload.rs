@@ -153,7 +153,7 @@ fn the_terminal_talks_to_the_same_bot() {
             client.ask(line, &mut told).await.unwrap();
         }
         insta::assert_snapshot!(String::from_utf8(told).unwrap(), @"
-        We start over here: I no longer know what we said in this channel. If you reply to one of my older messages I see that one again.
+        We start over here: I no longer know what we said in this channel. If you reply to one of my older messages, I see that message again.
         I do not know this command. Your list of commands may be outdated; `/help` lists all of them.
         heard: what did I say?
         ");

@@ -439,7 +439,7 @@ fn dashboard() -> String {
 }
 
 fn rules() -> String {
-    let mut text = String::from("# Made from tests/deploy/watching.rs.\ngroups:\n  - name: staffai\n    rules:\n");
+    let mut text = String::from("# Generated from tests/deploy/watching.rs.\ngroups:\n  - name: staffai\n    rules:\n");
     for Alert { name, expression, lasts, severity, summary, action } in ALERTS {
         let quoted = |text: &str| Value::from(text).to_string();
         let (expression, summary, action) = (quoted(expression), quoted(summary), quoted(action));

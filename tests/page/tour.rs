@@ -13,7 +13,7 @@ fn an_idle_user_sees_a_crash_and_its_answer() {
     browser.go(&format!("{url}/"));
     let counted = "Number(document.querySelectorAll('.chaos-counts strong')[0].textContent)";
     let says = |words: &str| browser.until(&format!("{WORDS}.includes({words:?})"));
-    says("lane");
+    says("queue");
     says("formula");
     says("crashes");
     browser.until(&format!("{counted} === 1"));

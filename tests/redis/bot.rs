@@ -295,7 +295,7 @@ async fn commands_are_answered_while_the_server_is_frozen() {
     .await;
     assert!(world.told(help).await.starts_with("I answer when you mention me"));
     let told = world.told(forget).await;
-    assert!(told.contains("**My memory does not answer at the moment.**"), "{told}");
+    assert!(told.contains("**I cannot reach my storage at the moment.**"), "{told}");
     server.thaw();
     until("what is known by name is forgotten there too", || history(&server, &world.key()).is_empty()).await;
     world.stop().await;

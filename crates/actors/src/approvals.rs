@@ -81,7 +81,7 @@ pub struct Recorded {
     at: Timestamp,
 }
 
-/// The behavior and its arguments.
+/// The behaviour and its arguments.
 pub struct Approvals {
     /// The store of standing allowances.
     pub store: Arc<dyn Store>,

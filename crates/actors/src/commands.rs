@@ -159,7 +159,7 @@ pub enum CommandsEvent {
     Registered(Vec<Spec>, Result<PostResult, PostError>),
 }
 
-/// The behavior and its arguments.
+/// The behaviour and its arguments.
 pub struct Commands {
     /// The dependencies of commands.
     pub parts: Arc<CommandParts>,

@@ -59,7 +59,7 @@ pub enum ConfigWatcherEvent {
     Read(Option<FileFingerprints>, Result<Box<Running>, Vec<String>>),
 }
 
-/// The behavior and its arguments.
+/// The behaviour and its arguments.
 pub struct ConfigWatcher {
     /// The files.
     pub files: Arc<dyn Files>,

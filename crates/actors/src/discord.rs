@@ -13,7 +13,7 @@ use crate::tree::{Scope, TreeRow};
 use ports::Shard;
 use std::convert::Infallible;
 
-/// The behavior and its arguments.
+/// The behaviour and its arguments.
 pub struct Discord {
     /// The supervision row of shards.
     pub template: &'static TreeRow,

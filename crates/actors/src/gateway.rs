@@ -53,7 +53,7 @@ use telemetry::events::{GATEWAY_DIRECT_IGNORED, GATEWAY_DROPPED, GATEWAY_FORBIDD
 
 /// The maximum number of deleted messages under lookup at a time; the facts of further ones are kept.
 const DELETIONS_MAX: usize = 1_000;
-/// The interval at which a place without the permission to answer is logged at most once.
+/// The shortest interval between two log lines about one place without the permission to answer.
 const WARN_EVERY: Duration = Duration::from_secs(3_600);
 /// The maximum number of such places remembered. Further places are not logged.
 const WARNED_MAX: usize = 10_000;
@@ -63,7 +63,7 @@ const LATELY_MAX: usize = 4_096;
 const HINTS_MAX: u32 = 5;
 /// The window in which hints are counted.
 const HINTS_WITHIN: Duration = Duration::from_secs(60);
-/// The interval at which a member of a community that is not served gets a notice of that.
+/// The shortest interval between two notices to a member of a community that is not served.
 const NOT_SERVED_EVERY: Duration = Duration::from_secs(24 * 3_600);
 
 /// The behaviour and its arguments.

@@ -41,7 +41,7 @@ pub enum IdentifyQueueEvent {
     Grant,
 }
 
-/// The behavior and its arguments.
+/// The behaviour and its arguments.
 pub struct IdentifyQueue {
     /// The platform's door.
     pub door: Door,

@@ -26,7 +26,7 @@ pub enum ListeningEvent {
     Ended(Result<(), String>),
 }
 
-/// The behavior and its arguments.
+/// The behaviour and its arguments.
 pub struct Listening {
     /// Serves at the address.
     pub listener: Arc<dyn Listener>,

@@ -47,7 +47,7 @@ pub enum LlmDispatcherEvent {
     Returned,
 }
 
-/// The behavior and its arguments.
+/// The behaviour and its arguments.
 pub struct LlmDispatcher {
     /// The running configuration, with the models by row.
     pub live: Live,

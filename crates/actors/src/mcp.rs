@@ -112,7 +112,7 @@ pub enum CallSign {
     Silent(Option<(TurnId, Person)>),
 }
 
-/// The behavior and its arguments.
+/// The behaviour and its arguments.
 pub struct McpActor {
     /// The server.
     pub entry: Arc<ServerEntry>,

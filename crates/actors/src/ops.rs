@@ -66,7 +66,7 @@ pub enum OpsEvent {
 /// thread.
 const SAMPLED_AT_ONCE: usize = 2_000;
 
-/// The behavior and its arguments.
+/// The behaviour and its arguments.
 pub struct Ops {
     /// Serves the pages.
     pub listener: Arc<dyn Listener>,

@@ -12,13 +12,11 @@
 //! task that delivers the answer at the head. So posts keep their order within a place, posts and edits do not delay
 //! each other, a slow place delays no other place, and the outbox itself never waits for the network.
 //!
-//! A turn whose answer is being written has a draft slot. The outbox samples the slots place by place while the budget
-//! leaves room for answers: each place at most once a second, and only while no answer is queued there. The first
-//! words are held back until they justify a message, so that a short answer is one post. The first draft is a message
-//! with the nonce of the answer's first piece. Later drafts edit it, or begin a further message with the nonce of its
-//! piece. The answer edits all of these messages; it waits for a draft in flight, but not for the pace. If the post of
-//! a draft got no response, or an earlier process posted it, the outbox looks for that draft before it posts anything
-//! else. If the trigger is deleted or the answer is stopped, the posted part of the answer is removed.
+//! A streaming turn has a draft slot ("Drafts" in `actors.md`). The outbox samples the slots while the budget leaves
+//! room for answers: each place at most once a second, and only while no answer is queued there. An answer edits the
+//! messages of its draft; it waits for a draft in flight, but not for the pace. If the post of a draft got no response,
+//! or an earlier process posted it, the outbox looks for that draft before it posts anything else. If the trigger is
+//! deleted or the answer is stopped, the posted part of the answer is removed.
 //!
 //! A place that the platform reports as gone or forbidden is closed for some seconds: its answers stay queued, and the
 //! next answer probes it. A rejection without a known reason closes nothing and is retried. See [`ClosedPlaces`].

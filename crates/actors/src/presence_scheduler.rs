@@ -59,7 +59,7 @@ pub enum PresenceEvent {
     Written(Written, Box<Effort>),
 }
 
-/// The behavior and its arguments.
+/// The behaviour and its arguments.
 pub struct PresenceScheduler {
     /// The platform's door.
     pub door: Door,

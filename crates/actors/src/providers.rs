@@ -32,7 +32,7 @@ pub enum ProvidersEvent {
     Ended(String),
 }
 
-/// The behavior and its arguments.
+/// The behaviour and its arguments.
 pub struct Providers {
     /// The source of announcements.
     pub source: Arc<dyn ToolProviders>,

@@ -68,7 +68,7 @@ pub enum ReporterEvent {
     Reported(Timestamp, Result<Fate, String>),
 }
 
-/// The behavior and its arguments.
+/// The behaviour and its arguments.
 #[derive(Clone)]
 pub struct Reporter {
     /// The running configuration.

@@ -84,7 +84,7 @@ pub enum SweeperEvent {
     Outcome(Member, RoleChange, Outcome),
 }
 
-/// The behavior and its arguments.
+/// The behaviour and its arguments.
 pub struct RestrictionSweeper {
     /// The store of the records.
     pub store: Arc<dyn Store>,

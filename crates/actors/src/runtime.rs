@@ -1,4 +1,5 @@
-//! Runtime of all actors: supervisors, handles with counters, bounded collections, and reconnect backoff.
+//! Runtime of all actors: supervisors, handles with counters, bounded collections, and reconnect backoff. Read
+//! `supervisor.rs` first (restarts, poison messages, watchdog), then `handle.rs` (addresses, mailboxes, refusals).
 
 pub(crate) mod blocking;
 pub mod bounded_set;

@@ -34,7 +34,7 @@ pub enum SourceEvent {
     Superseded,
 }
 
-/// The behavior and its arguments.
+/// The behaviour and its arguments.
 pub struct SourceActor {
     /// The door.
     pub door: Door,

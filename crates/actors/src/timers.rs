@@ -47,7 +47,7 @@ pub enum TimersEvent {
     Looked(Option<BTreeMap<String, TimerState>>),
 }
 
-/// The behavior and its arguments.
+/// The behaviour and its arguments.
 #[derive(Clone)]
 pub struct Timers {
     /// The running configuration.

@@ -77,7 +77,7 @@ pub struct BuiltIn {
     pub clean_calls: Arc<OpenCalls>,
 }
 
-/// The behavior and its arguments.
+/// The behaviour and its arguments.
 pub struct ToolCache {
     /// The toolbox that turns read.
     pub toolbox: Arc<Toolbox>,

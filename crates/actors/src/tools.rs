@@ -25,7 +25,7 @@ use ports::tools::{ServerEntries, ServerEntry, ServerOff};
 use ports::{Dice, ToolServers};
 use telemetry::events::CONFIG_WARNING;
 
-/// The behavior and its arguments.
+/// The behaviour and its arguments.
 pub struct Tools {
     /// The supervision row of server actors.
     pub template: &'static TreeRow,

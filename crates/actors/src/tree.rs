@@ -43,7 +43,7 @@ pub struct TreeRow {
     pub stop_within: Duration,
     /// The capacity for messages of other actors, and the overflow policy.
     pub mailbox: Mailbox,
-    /// The turns that its actors may hold, which the journal offers again after a failure; none if they hold none.
+    /// The turns that its actors may hold, which the journal offers again after a failure; `None` if they hold no turn.
     pub holds: Option<HeldTurns>,
     /// The supervised rows, in start order.
     pub children: &'static [TreeRow],

@@ -66,7 +66,7 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// The source of randomness.
     pub dice: Arc<dyn Dice>,
-    /// Injected failures; none in production.
+    /// Injected failures; production injects no failure.
     pub faults: Arc<dyn Faults>,
     /// The store.
     pub store: Arc<dyn Store>,
@@ -110,7 +110,7 @@ pub struct Parts {
     pub observers: Vec<Arc<dyn Observer>>,
     /// Connects to tool servers.
     pub servers: Arc<dyn ToolServers>,
-    /// The announcements of processes that provide tools; none if not configured.
+    /// The announcements of processes that provide tools; `None` if not configured.
     pub providers: Option<Arc<dyn ToolProviders>>,
     /// Requests the end of the process.
     pub exit: ExitSender,
@@ -121,7 +121,7 @@ pub struct Parts {
 pub struct Drained {
     /// True if every started turn was answered and posted.
     pub finished: bool,
-    /// The turns that remain in the journal for the next start; none if the journal did not respond.
+    /// The turns that remain in the journal for the next start; `None` if the journal did not respond.
     pub left: Option<usize>,
 }
 

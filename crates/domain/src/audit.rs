@@ -34,7 +34,7 @@ pub struct AuditLine {
     /// The arguments; only if content may be logged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<String>,
-    /// The turn; none for an allowance that is withdrawn.
+    /// The turn; `None` for an allowance that is withdrawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnId>,
 }
@@ -49,10 +49,10 @@ pub enum AuditEvent {
         call: usize,
         /// `ok`, or the reason for the failure.
         outcome: String,
-        /// The tool server; none for a built-in tool.
+        /// The tool server; `None` for a built-in tool.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         server: Option<String>,
-        /// The number of the rule that decided; none if no rule matched.
+        /// The number of the rule that decided; `None` if no rule matched.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<usize>,
         /// Milliseconds from the call's position in the round to its end.
@@ -74,7 +74,7 @@ pub enum AuditEvent {
         gate: GateId,
         /// `approved`, `denied`, `expired` and so on.
         decision: String,
-        /// The choice of the decider; none if there was no decider.
+        /// The choice of the decider; `None` if there was no decider.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         choice: Option<Choice>,
         /// The decider.

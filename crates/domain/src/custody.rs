@@ -23,7 +23,7 @@ pub struct Record {
     /// The version of the record format.
     #[serde(default = "first_version")]
     pub version: u32,
-    /// The process that wrote the record last; none in version 1, and for turns without an owner.
+    /// The process that wrote the record last; `None` in version 1, and for turns without an owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Term>,
     /// The state of the turn.

@@ -69,7 +69,7 @@ pub struct Standing {
     pub refused_for: Duration,
     /// True if the answer has cards or files, and is meaningful without them.
     pub has_extras: bool,
-    /// `None`: the member is owed no sign of failure. `Some(true)`: that sign is due now.
+    /// True if an apology or reaction is due now, false if it is due later. `None` if the member gets neither.
     pub sign_due: Option<bool>,
     /// True if this is an answer, not an apology.
     pub is_answer: bool,

@@ -173,7 +173,7 @@ pub enum Happening<'a> {
         gate: &'a Gate,
         /// The decision.
         decision: &'a ApprovalDecision,
-        /// The button that was pressed; none if the timeout decided.
+        /// The button that was pressed; `None` if the timeout decided.
         choice: Option<Choice>,
         /// The time of the decision.
         at: Timestamp,
@@ -254,7 +254,7 @@ pub enum Resumed {
 pub struct TurnPosted<'a> {
     /// The turn.
     pub turn: &'a Turn,
-    /// The posted answer; none if the journal does not have it.
+    /// The posted answer; `None` if the journal does not have it.
     pub answer: Option<&'a Answer>,
     /// True if the trigger has two answers.
     pub doubled: bool,
@@ -273,7 +273,7 @@ pub struct TurnPosted<'a> {
 pub struct WorkShed<'a> {
     /// The component that rejected it.
     pub at: Shed,
-    /// The turn; none if the work was not a turn.
+    /// The turn; `None` if the work was not a turn.
     pub turn: Option<&'a TurnId>,
     /// The place of the request.
     pub place: Option<&'a Place>,
@@ -315,7 +315,7 @@ pub enum Bound {
 /// A model call that ended.
 #[derive(Debug, Clone, Copy)]
 pub struct ModelCalled<'a> {
-    /// The turn; none for a call that writes a status line.
+    /// The turn; `None` for a call that writes a status line.
     pub turn: Option<&'a TurnId>,
     /// The key of the row.
     pub row: &'a str,
@@ -325,7 +325,7 @@ pub struct ModelCalled<'a> {
     pub took: Duration,
     /// The result.
     pub result: Result<Completed<'a>, ModelFailed<'a>>,
-    /// The cost in dollars; none if the row has no prices.
+    /// The cost in dollars; `None` if the row has no prices.
     pub cost: Option<f64>,
 }
 
@@ -347,9 +347,9 @@ pub struct ModelFailed<'a> {
     pub kind: &'static str,
     /// The reason, without text from the provider.
     pub reason: &'a str,
-    /// The provider's message, which may quote the request; none if the reason is complete.
+    /// The provider's message, which may quote the request; `None` if the reason is complete.
     pub quoted: Option<&'a str>,
-    /// The tokens streamed before the failure, a lower bound; none if nothing was streamed.
+    /// The tokens streamed before the failure, a lower bound; `None` if nothing was streamed.
     pub streamed: Option<Usage>,
 }
 
@@ -363,7 +363,7 @@ impl ModelCalled<'_> {
         }
     }
 
-    /// Returns the label of the failure; none if the call succeeded.
+    /// Returns the label of the failure; `None` if the call succeeded.
     #[must_use]
     pub fn error(&self) -> Option<&'static str> {
         self.result.err().map(|failed| failed.kind)
@@ -381,15 +381,15 @@ pub struct ToolCalled<'a> {
     pub call: &'a Ready,
     /// The caller's role.
     pub role: &'static str,
-    /// The number of the rule that decided, from 1; none if no rule matched.
+    /// The number of the rule that decided, from 1; `None` if no rule matched.
     pub rule: Option<usize>,
-    /// The end of the call; none if the call was cancelled together with its turn.
+    /// The end of the call; `None` if the call was cancelled together with its turn.
     pub end: Option<&'a CallEnd>,
     /// The time spent queued behind other calls of its round.
     pub queued: Duration,
     /// The time spent on permits and records.
     pub waited: Duration,
-    /// The time spent in the tool source; none if the call did not reach it.
+    /// The time spent in the tool source; `None` if the call did not reach it.
     pub ran: Option<Duration>,
     /// The time from the call's position in the round to its end.
     pub took: Duration,
@@ -402,7 +402,7 @@ impl ToolCalled<'_> {
         self.end.map_or(CallEnd::CANCELLED, CallEnd::as_str)
     }
 
-    /// Returns the label of the failure; none if the call succeeded.
+    /// Returns the label of the failure; `None` if the call succeeded.
     #[must_use]
     pub fn error(&self) -> Option<&'static str> {
         Some(self.outcome()).filter(|outcome| *outcome != CallEnd::OK)

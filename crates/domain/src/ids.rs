@@ -20,7 +20,7 @@ impl Door {
         Self(CompactString::const_new(name))
     }
 
-    /// Returns the door of this name; none for an empty name and for one that cannot stand before an id.
+    /// Returns the door of this name; `None` for an empty name and for one that cannot stand before an id.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         (!name.is_empty() && !name.contains(':')).then(|| Self(name.into()))

@@ -234,7 +234,7 @@ pub fn audit_count(day: u64) -> String {
     format!("{AUDIT_COUNT_PREFIX}{day}")
 }
 
-/// Parses the turn from a key under [`TURN_PREFIX`]; none if the key is malformed.
+/// Parses the turn from a key under [`TURN_PREFIX`]; `None` if the key is malformed.
 #[must_use]
 pub fn parse_turn(key: &str) -> Option<TurnId> {
     key.strip_prefix(TURN_PREFIX)?.parse().ok()
@@ -293,7 +293,7 @@ pub fn applied_under(writer: &str, range: &Range) -> String {
     format!("{APPLIED_PREFIX}{writer}/{range}")
 }
 
-/// Returns the same key for a single counter, placed on the cluster node of that counter; none for a key with a hash
+/// Returns the same key for a single counter, placed on the cluster node of that counter; `None` for a key with a hash
 /// tag of its own.
 #[must_use]
 pub fn applied_to(writer: &str, key: &str) -> Option<String> {

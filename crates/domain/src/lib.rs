@@ -1,7 +1,26 @@
 //! Pure decisions and plain data: no async code, logging, wire types or I/O. The clock and random numbers are
 //! arguments.
 //!
-//! Reading order: incoming events, turns, answers, outgoing posts; then the rules that actors apply.
+//! | subject | modules |
+//! |---|---|
+//! | events of a door | [`incoming`], [`ids`], [`attachment`], [`quoted`], [`caller`], [`host`], [`locale`] |
+//! | which events get an answer | [`triage`], [`pairs`], [`manners`], [`restriction`], [`schedule`] |
+//! | commands | [`command`], [`menu`], [`kept`], [`overview`] |
+//! | turns | [`turn`], [`policy`], [`given`], [`lineage`] |
+//! | turns without a message | [`fire`], [`timer`], [`webhook`], [`signature`] |
+//! | custody of turns | [`custody`], [`ownership`], [`keys`], [`session_index`] |
+//! | models | [`model`], [`completion`], [`embedding`], [`answer_end`] |
+//! | the reply of a turn | [`dialogue`], [`prompt`], [`history`], [`reply`], [`partial`] |
+//! | tools and approvals | [`tool`], [`arguments_hash`], [`server_name`], [`gate`], [`audit`] |
+//! | facts | [`fact`], [`fact_id`] |
+//! | posts | [`outgoing`], [`layout`], [`split`], [`code`], [`draft`], [`delivery`], [`rejection`] |
+//! | sentences and status of the bot | [`notice`], [`presence`] |
+//! | limits | [`limits`], [`budget`], [`fair_queue`], [`shed`] |
+//! | use and cost | [`effort`], [`ledger`], [`counter`], [`daily`] |
+//! | failures | [`ending`], [`restart`], [`breaker`], [`patience`], [`refusals`], [`mod@panic`] |
+//! | reports to observers and clients | [`happening`], [`turn_event`], [`latencies`] |
+//! | access over HTTP | [`api_key`], [`proxies`], [`network`] |
+//! | text | [`clean`], [`unquoted`], [`near`], [`wildcard`], [`hex`] |
 
 pub mod arguments_hash;
 pub mod caller;

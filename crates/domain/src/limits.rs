@@ -182,7 +182,7 @@ pub enum Decision {
 pub struct LimitRefusal {
     /// The cost whose limit is exceeded. Of a member's messages and tokens, the tokens if they are used up.
     pub cost: Cost,
-    /// The time after which the same turn is accepted if nothing else happens; none if the limit allows nothing.
+    /// The time after which the same turn is accepted if nothing else happens; `None` if the limit allows nothing.
     pub retry_after: Option<Duration>,
     /// The basis of the refusal.
     pub basis: Basis,
@@ -281,7 +281,7 @@ pub struct Used {
     pub messages: u32,
     /// Tokens, the estimates of open turns included.
     pub tokens: u64,
-    /// The time after which a message of one token is accepted; none if that is now or never.
+    /// The time after which a message of one token is accepted; `None` if that is now or never.
     pub wait: Option<Duration>,
     /// The use of each account of the step, in order.
     pub accounts: Vec<AccountUse>,
@@ -303,7 +303,7 @@ pub struct Standing {
     pub messages: (u32, u32),
     /// Tokens used, and the limit.
     pub tokens: (u64, u64),
-    /// The time at which the next message is accepted; none if that is now or never.
+    /// The time at which the next message is accepted; `None` if that is now or never.
     pub frees_at: Option<Timestamp>,
     /// The length of the window.
     pub window: Duration,

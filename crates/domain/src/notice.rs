@@ -28,8 +28,8 @@ struct Words {
     busy: &'static str,
     lane_full: &'static str,
     lane_busy: &'static str,
-    /// Replaces the operator's notice while that is the default of `config/default.toml`; so do the others of its
-    /// kind.
+    /// The notice over a limit. It is used while the operator's notice is the default of `config/default.toml`, or
+    /// names a channel that does not exist.
     limit_over: &'static str,
     /// The same if members are not restricted.
     limit_over_for_now: &'static str,
@@ -199,7 +199,7 @@ pub const fn interrupted(locale: Locale) -> &'static str {
 /// Returns the status line for problems of the bot.
 #[must_use]
 pub const fn unwell() -> &'static str {
-    "Not quite well: answers may be slow or missing."
+    "I have a problem right now: answers may be slow or missing."
 }
 
 #[cfg(test)]

@@ -11,9 +11,9 @@ pub enum Rejection {
     Forbidden,
     /// The message that the request names does not exist any more.
     MessageGone,
-    /// The content of the request, or another object that it names. The same request is rejected again.
+    /// The content of the request is not accepted, or it names an object that is not. A repetition is rejected again.
     Content,
-    /// The bot's credentials.
+    /// The platform rejects the bot's credentials.
     Credentials,
     /// An unknown reason. It may be temporary.
     Unexplained,

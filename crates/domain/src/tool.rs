@@ -64,7 +64,7 @@ pub struct Tool {
     pub source: Source,
     /// Its name at the source.
     pub name: Arc<str>,
-    /// Its display title; none if the source gave none.
+    /// Its display title; `None` if the source gave none.
     pub title: Option<String>,
     /// The source's description; untrusted text, at most [`DESCRIPTION_BYTES`].
     pub description: String,
@@ -99,7 +99,7 @@ pub enum Source {
     Server(ServerName),
 }
 
-/// The source's hints about a tool; none if a hint is absent.
+/// The source's hints about a tool; `None` if a hint is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Annotations {
@@ -187,7 +187,7 @@ impl Word {
     /// The maximum length of a word, in bytes.
     pub const MAX: usize = 24;
 
-    /// Builds a word; none if the text is not valid.
+    /// Builds a word; `None` if the text is not valid.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let fits = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, b'-' | b'_');
@@ -262,9 +262,9 @@ pub struct ToolRequest {
     pub deadline: Duration,
     /// The bounds to which the result is truncated.
     pub limits: ResultLimits,
-    /// The parent span for the source; none if tracing is disabled.
+    /// The parent span for the source; `None` if tracing is disabled.
     pub trace: Option<TraceParent>,
-    /// The member and the place of the call; none for a manual call. Never sent to a server.
+    /// The member and the place of the call; `None` for a manual call. Never sent to a server.
     pub on_behalf: Option<OnBehalf>,
 }
 
@@ -287,7 +287,7 @@ pub struct OnBehalf {
     pub place: Place,
     /// The parent place.
     pub parent: Option<Place>,
-    /// The community; none in a direct message.
+    /// The community; `None` in a direct message.
     pub guild: Option<String>,
     /// The turn of the call.
     pub turn: TurnId,
@@ -297,7 +297,7 @@ pub struct OnBehalf {
     pub keeps: bool,
     /// True if the person is an operator of the bot.
     pub operator: bool,
-    /// The chain of servers that leads to the turn; none if no other server made the request.
+    /// The chain of servers that leads to the turn; `None` if no other server made the request.
     pub lineage: Option<Box<Lineage>>,
     /// The tokens that the turn has used so far.
     pub tokens: u64,

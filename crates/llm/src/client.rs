@@ -190,7 +190,7 @@ impl ModelClient {
     }
 
     async fn within_timeout<T>(&self, asking: impl Future<Output = Result<T, ModelError>>) -> Result<T, ModelError> {
-        let late = || format!("no whole answer within {} s", self.row.timeout.as_secs_f64());
+        let late = || format!("no complete answer within {} s", self.row.timeout.as_secs_f64());
         timeout(self.row.timeout, asking).await.map_err(|_| ModelError::new(ModelErrorKind::Timeout, late()))?
     }
 

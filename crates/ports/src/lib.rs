@@ -1,4 +1,7 @@
-//! All traits that actors call and edges implement, without wire types. The modules below contain their data types.
+//! The traits between actors and edges, without wire types. Each marked section below is one subject: time and chance,
+//! faults, store, models, tools, facts, prompts, events, requests, posts, files, audit, pages. The modules contain the
+//! data types of these traits, and the traits of custody (`turns.rs`), configuration (`in_force.rs`), event streams
+//! (`turn_events.rs`) and operators (`vitals.rs`).
 
 mod clean_calls;
 mod connection;

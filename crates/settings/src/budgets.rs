@@ -87,9 +87,13 @@ impl BudgetRow {
             _ if self.per.subsec_nanos() != 0 || !(1..=LONGEST_WINDOW).contains(&seconds) => {
                 Some("per must be whole seconds, from 1s to 31d")
             }
-            Scope::Role if self.roles.is_empty() => Some("the scope role needs roles"),
-            Scope::Tool if of_turns => Some("the scope tool counts calls alone; set only calls"),
-            _ if of_turns && !self.tools.is_empty() => Some("tools filter calls alone; set only calls"),
+            Scope::Role if self.roles.is_empty() => Some("has the scope role, which needs roles; set them"),
+            Scope::Tool if of_turns => {
+                Some("has the scope tool, which counts calls only; remove messages, tokens and dollars")
+            }
+            _ if of_turns && !self.tools.is_empty() => {
+                Some("has tools, which apply to calls only; remove messages, tokens and dollars")
+            }
             _ => None,
         }
     }
@@ -101,7 +105,7 @@ pub fn mistake(rows: &[BudgetRow]) -> Option<String> {
     let accounts = |row: &BudgetRow| row.costs().count() * if row.scope == Scope::Role { row.roles.len() } else { 1 };
     if rows.iter().map(accounts).sum::<usize>() > SHARES_MAX {
         return Some(format!(
-            "name more than {SHARES_MAX} accounts; each cost of a row is one, of the scope role each role"
+            "need more than {SHARES_MAX} counters: one per cost of a row, with the scope role one per cost and role; remove some"
         ));
     }
     let found = (1..).zip(rows).find_map(|(number, row)| Some((number, row.mistake()?)));

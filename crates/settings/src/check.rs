@@ -83,7 +83,7 @@ impl Checks<'_> {
         let address = discord.api_url.parse::<http::Uri>().unwrap_or_default();
         let safe = address.scheme_str() == Some("https") || address.host().is_some_and(is_loopback);
         if !safe && !discord.allow_insecure {
-            let fix = "must be https, because the token would travel in the clear; \
+            let fix = "must be https, or the token is sent unencrypted; \
                        DISCORD_ALLOW_INSECURE=true allows it for a proxy you trust";
             self.problem("discord.api_url", fix);
         }
@@ -119,7 +119,7 @@ impl Checks<'_> {
             if address.port() != 0 && taken.contains(address) {
                 self.problem(
                     "http.listeners",
-                    "must name each address once, and none of http.addr and http.health_addr",
+                    "must name each address once, and neither http.addr nor http.health_addr",
                 );
             }
             taken.push(*address);
@@ -135,7 +135,7 @@ impl Checks<'_> {
     fn times(&mut self, settings: &Settings) {
         let restriction = &settings.restriction;
         if restriction.check_interval.is_zero() && !restriction.duration.is_zero() {
-            let fix = "must be above 0 if restriction.duration is, or restrictions would never end";
+            let fix = "must be above 0 if restriction.duration is above 0, or restrictions never end";
             self.problem("restriction.check_interval", fix);
         }
         if restriction.channel.is_some() && restriction.role.is_none() {
@@ -148,20 +148,20 @@ impl Checks<'_> {
             self.warn("presence.start_hour and presence.end_hour are the same: the bot will always be idle");
         }
         if settings.drain.timeout >= RUNTIMES_WAIT {
-            self.warn("drain.timeout is not shorter than the 30s that container runtimes wait before they kill");
+            self.warn("drain.timeout is not below 30s, after which container runtimes kill the process; lower it");
         }
         if settings.catch_up.age > keys::CATCH_UP_AGE_MAX {
             let most = keys::CATCH_UP_AGE_MAX.as_secs() / 60;
-            self.warn(format!(
-                "catch_up.age is above the {most}m for which answers are certainly stored; {most}m are used"
-            ));
+            self.warn(format!("catch_up.age is above {most}m, the maximum, which is used instead"));
         }
         if settings.gates.expiry > gate::EXPIRY_MAX {
             let most = gate::EXPIRY_MAX.as_secs() / 3_600;
-            self.warn(format!("gates.expiry is above the {most}h for which a waiting turn is kept; {most}h are used"));
+            self.warn(format!("gates.expiry is above {most}h, the maximum, which is used instead"));
         }
         if settings.turn.deadline < settings.llm.timeout {
-            self.warn("turn.deadline is shorter than llm.timeout: turns will end before a slow model call does");
+            self.warn(
+                "turn.deadline is shorter than llm.timeout, so a slow model call ends its turn; raise turn.deadline",
+            );
         }
         if settings.turn.longest < settings.turn.deadline {
             self.warn("turn.longest is shorter than turn.deadline, which is used instead");
@@ -170,7 +170,7 @@ impl Checks<'_> {
             let most = LONGEST_TURN.as_secs() / 3_600;
             self.problem(
                 "turn.longest",
-                format!("must be at most {most}h, for which the records of a turn are certainly stored"),
+                format!("must be at most {most}h, far below the time for which the records of a turn are stored"),
             );
         }
     }
@@ -230,7 +230,7 @@ impl Checks<'_> {
             for word in template.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(word, _)| word) {
                 if !matches!(word, "channel_id" | "user" | "until" | "retry_at") {
                     self.warn(format!(
-                        "{key} has {{{word}}}, which stays as it is; known are {{channel_id}} {{user}} {{until}} {{retry_at}}"
+                        "{key} has {{{word}}}, which is no placeholder and is posted as written; placeholders: {{channel_id}} {{user}} {{until}} {{retry_at}}"
                     ));
                 }
             }
@@ -253,7 +253,7 @@ impl Checks<'_> {
                 return;
             }
             _ => {
-                self.warn("log.level is not a known level; info is used");
+                self.warn("log.level must be debug, info, warning, error, critical or a filter such as info,staffai=debug; info is used");
                 "info".to_owned()
             }
         };

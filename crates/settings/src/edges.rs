@@ -61,7 +61,7 @@ impl Discord {
             return Some(if prefixed {
                 "begins with \"Bot\", which is added automatically; set only the token"
             } else {
-                "contains a blank; copy only the token"
+                "contains a space; copy only the token"
             });
         }
         let parts: Vec<usize> = token.split('.').map(str::len).collect();
@@ -135,7 +135,7 @@ fn allowed_mentions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Allowe
         match word.to_lowercase().as_str() {
             "replied_user" => allowed.replied_user = true,
             "users" => allowed.users = true,
-            _ => return Err(Error::custom("must be a comma list of replied_user and users, or empty")),
+            _ => return Err(Error::custom("must be a comma-separated list of replied_user and users, or empty")),
         }
     }
     Ok(allowed)

@@ -87,7 +87,7 @@ impl Settings {
         let missing = |key: &str, fix: &str| problem(key, format!("is not set; {fix}"));
         let mut problems = Vec::new();
         if self.discord.token.is_none() {
-            let fix = "set it to the bot's token from Discord's developer portal, or run `staffai playground`, which does not require one";
+            let fix = "set it to the bot's token from Discord's developer portal, or run `staffai playground`, which needs no token";
             problems.push(missing("discord.token", fix));
         }
         problems.extend(self.discord.token_mistake().map(|fix| problem("discord.token", fix.to_owned())));

@@ -126,7 +126,15 @@ fn listed<T: FromStr>(plain: &Plain) -> Option<Vec<T>> {
 
 /// Reads an integer of 0 or more, as large as its type allows.
 pub fn number<'de, D: Deserializer<'de>, T: FromStr>(deserializer: D) -> Result<T, D::Error> {
-    read(deserializer, "a whole number, 0 or more and not too large", parsed)
+    read(deserializer, &whole_from::<T>(0), parsed)
+}
+
+/// Describes the integers of an unsigned type from this one. Types of 8 bytes need no upper bound in words.
+fn whole_from<T>(least: u8) -> String {
+    match size_of::<T>() {
+        bytes @ 1..8 => format!("a whole number from {least} to {}", u64::MAX >> (64 - 8 * bytes)),
+        _ => format!("a whole number, {least} or more"),
+    }
 }
 
 /// Reads an integer from 0 to `MOST`.
@@ -138,9 +146,7 @@ pub fn up_to<'de, D: Deserializer<'de>, const MOST: usize>(deserializer: D) -> R
 
 /// Reads an integer of 1 or more.
 pub fn at_least_one<'de, D: Deserializer<'de>, T: FromStr + Default + PartialEq>(d: D) -> Result<T, D::Error> {
-    read(d, "a whole number, 1 or more and not too large", |plain| {
-        parsed(plain).filter(|number| *number != T::default())
-    })
+    read(d, &whole_from::<T>(1), |plain| parsed(plain).filter(|number| *number != T::default()))
 }
 
 /// Reads a boolean: the words that the Python bot accepted as true, and their opposites.
@@ -157,7 +163,7 @@ pub fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error
 
 /// Reads a probability from 0 (never) to 1 (always).
 pub fn chance<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    read(deserializer, "a chance from 0 to 1, such as 0.05", |plain| {
+    read(deserializer, "a probability from 0 to 1, such as 0.05", |plain| {
         let chance: f64 = plain.text()?.parse().ok()?;
         (0.0..=1.0).contains(&chance).then_some(chance)
     })
@@ -253,14 +259,14 @@ pub fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secre
     Ok(text(deserializer)?.map(SecretString::from))
 }
 
-/// Reads a comma list or TOML list of secrets.
+/// Reads a comma-separated list or TOML list of secrets.
 pub fn secrets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SecretString>, D::Error> {
     Ok(texts(deserializer)?.into_iter().map(SecretString::from).collect())
 }
 
-/// Reads a comma list or TOML list; blank items are skipped.
+/// Reads a comma-separated list or TOML list; blank items are skipped.
 pub fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    read(deserializer, "a comma list", Plain::items)
+    read(deserializer, "a comma-separated list", Plain::items)
 }
 
 /// Reads an id in the format of any door, as number or text; 0 and empty mean not set.
@@ -268,9 +274,9 @@ pub fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, 
     Ok(text(deserializer)?.filter(|id| id != "0"))
 }
 
-/// Reads a comma list or TOML list of ports.
+/// Reads a comma-separated list or TOML list of ports.
 pub fn ports<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u16>, D::Error> {
-    read(deserializer, "a comma list of ports, each from 1 to 65535", |plain| {
+    read(deserializer, "a comma-separated list of ports, each from 1 to 65535", |plain| {
         listed(plain).filter(|ports: &Vec<u16>| !ports.contains(&0))
     })
 }
@@ -310,9 +316,9 @@ pub fn optional_word<'de, D: Deserializer<'de>, T: FromStr<Err = &'static str>>(
     if word.is_empty() { Ok(None) } else { read().map(Some) }
 }
 
-/// Reads a comma list or TOML list of items for a type's `FromStr`.
+/// Reads a comma-separated list or TOML list of items for a type's `FromStr`.
 pub fn words<'de, D: Deserializer<'de>, T: FromStr<Err = &'static str>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    let wrong = |wanted| D::Error::custom(format!("must be a comma list, each item {wanted}"));
+    let wrong = |wanted| D::Error::custom(format!("must be a comma-separated list, each item {wanted}"));
     texts(deserializer)?.iter().map(|item| item.to_lowercase().parse().map_err(wrong)).collect()
 }
 
@@ -332,16 +338,16 @@ pub fn optional_listen_address<'de, D: Deserializer<'de>>(d: D) -> Result<Option
     })
 }
 
-/// Reads a comma list or TOML list of such addresses.
+/// Reads a comma-separated list or TOML list of such addresses.
 pub fn listen_addresses<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<SocketAddr>, D::Error> {
-    read(d, "a comma list of addresses and ports such as 127.0.0.1:11434", |plain| {
+    read(d, "a comma-separated list of addresses and ports such as 127.0.0.1:11434", |plain| {
         plain.items()?.iter().map(|item| listen(item)).collect()
     })
 }
 
-/// Reads a comma list or TOML list of sites without a path; `*` means all.
+/// Reads a comma-separated list or TOML list of sites without a path; `*` means all.
 pub fn origins<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
-    read(d, "a comma list of sites such as https://chat.example, or * for all", |plain| {
+    read(d, "a comma-separated list of sites such as https://chat.example, or * for all", |plain| {
         let is_site = |site: &str| {
             site.split_once("://")
                 .is_some_and(|(scheme, host)| !scheme.is_empty() && !host.is_empty() && !host.contains('/'))
@@ -351,9 +357,9 @@ pub fn origins<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error>
     })
 }
 
-/// Reads a comma list or TOML list of addresses and networks.
+/// Reads a comma-separated list or TOML list of addresses and networks.
 pub fn networks<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Network>, D::Error> {
-    read(d, "a comma list of addresses or networks such as 10.0.0.0/8", |plain| {
+    read(d, "a comma-separated list of addresses or networks such as 10.0.0.0/8", |plain| {
         plain.items()?.iter().map(|text| text.parse().ok()).collect()
     })
 }

@@ -104,7 +104,7 @@ mod tests {
             mistakes::<TimerRow>("name = 'a'\nper_hour = 'often'\ngrace = 'late'"),
             [
                 "grace: must be a duration such as 30s, 5m, 1h30m, or plain seconds",
-                "per_hour: must be a whole number, 1 or more and not too large",
+                "per_hour: must be a whole number from 1 to 4294967295",
                 "cron is missing; add it",
             ]
         );

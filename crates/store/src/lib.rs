@@ -54,9 +54,9 @@ pub trait Backend: Send + Sync + 'static {
     async fn scan(&self, prefix: &str, limit: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError>;
 
     /// Applies the writes atomically and in order. They are durable when this returns. After an error either all or
-    /// none are applied, and applying them again must be harmless. Writes under a term are applied if the newest token
-    /// of its range is not above the term's token, which becomes the newest. Returns the ranges whose writes were
-    /// refused; refused writes have no effect.
+    /// none are applied, and applying them again must be harmless. Writes under a term are refused if its range has a
+    /// token above the term's; otherwise the term's token becomes the newest of the range. Returns the ranges whose
+    /// writes were refused; refused writes have no effect.
     ///
     /// # Errors
     /// See [`BackendError`].
@@ -142,7 +142,7 @@ impl Steps {
     }
 }
 
-/// The versions and changes of a step's windows that the caller has and the backend may lack.
+/// The caller's knowledge of the windows of a step, for a backend that may lack it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccountsKnown {
     /// The version of the member's window that the backend is known to have, zero for none.

@@ -115,7 +115,7 @@ async fn put_back(settings: &Settings, from: &Path) -> Result<String, Failed> {
     let saved = store.close(STORE_WITHIN).await;
     match done {
         Ok(_) if !saved => {
-            Err(("not everything could be written down; empty the store and try again".to_owned(), exit::NEGATIVE))
+            Err(("some data could not be written; empty the store and try again".to_owned(), exit::NEGATIVE))
         }
         other => other.map_err(|why| (why, exit::NEGATIVE)),
     }

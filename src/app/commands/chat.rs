@@ -41,7 +41,7 @@ const TELL_EVERY: Duration = Duration::from_secs(5);
 const CHATS_MAX: usize = 8;
 /// The hint for the person at the terminal.
 const HINT: &str =
-    "/help names the commands, Alt-Enter begins a line, Ctrl-R searches, Ctrl-C stops an answer, /quit ends";
+    "/help lists the commands, Alt-Enter starts a new line, Ctrl-R searches, Ctrl-C cancels an answer, /quit quits";
 /// The maximum bytes of standard input attached to a question.
 const INPUT_MAX: u64 = 28 * 1024;
 /// The delay of each answer of the demo model.

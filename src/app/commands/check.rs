@@ -58,7 +58,7 @@ pub async fn run(cli: &Cli, scope: Scope) -> u8 {
     }
     say!("{}", report.table(&secrets).trim_end());
     if report.wrong() == 0 {
-        say!("everything that was tried is well");
+        say!("all checks passed");
         return exit::FINE;
     }
     say!("wrong: {}", report.wrong());
@@ -110,7 +110,7 @@ fn triggers(settings: &Settings, lookup: &Lookup, report: &mut Report) {
     };
     let timers = triggers.timers.iter().map(|timer| ("timer", &timer.deed));
     for (kind, deed) in timers.chain(triggers.hooks.values().map(|hook| ("webhook", &hook.deed))) {
-        report.ok(&format!("{kind} {}", deed.name), format!("its answers go to {}", deed.target));
+        report.ok(&format!("{kind} {}", deed.name), format!("answers go to {}", deed.target));
     }
 }
 
@@ -131,7 +131,7 @@ async fn examine(loaded: &Loaded, readable: bool, scope: Scope, secrets: &mut Ve
     let entries = servers::read(settings, lookup, secrets, &mut report);
     if !readable {
         for part in ["store", "discord", "model"] {
-            report.skipped(part, "not tried: the configuration above is wrong");
+            report.skipped(part, "not checked, because the configuration is wrong");
         }
         return report;
     }
@@ -151,7 +151,7 @@ async fn examine(loaded: &Loaded, readable: bool, scope: Scope, secrets: &mut Ve
     let asking = async {
         match registry {
             Some(registry) => models::ask(settings, lookup, registry, scope.models, &mut answers).await,
-            None => answers.skipped("model", "not asked: the rows above are wrong"),
+            None => answers.skipped("model", "not called, because the model rows are wrong"),
         }
     };
     tokio::join!(door::check(settings, &mut discord), asking);
@@ -181,7 +181,7 @@ fn prompts(settings: &Settings, report: &mut Report) {
             let from = files::origin(&settings.prompts.dir.join("personality_prompt.txt"));
             let words = prompts.personality.split_whitespace().count();
             let channels = prompts.channels.len();
-            let own = if channels == 0 { String::new() } else { format!("; {channels} channels have their own") };
+            let own = if channels == 0 { String::new() } else { format!("; {channels} channels have a separate one") };
             report.ok("prompts", format!("personality of {words} words, {from}{own}"));
         }
         Err(mistakes) => mistakes.into_iter().for_each(|mistake| report.wrong_with("prompts", mistake)),

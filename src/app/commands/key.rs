@@ -212,7 +212,7 @@ async fn revoke(settings: &Settings, name: &str) -> Result<(), String> {
             "the key of {name} is revoked on this machine, but {why}; revoke it on the other machines of this store too"
         )
     })?;
-    say!("the key of {name} opens nothing any more, and its open streams end, within 2 seconds");
+    say!("the key {name} is revoked; it is rejected and its open streams end within 2 seconds");
     if ring(settings)?.has_none() {
         let file = file(settings);
         eprintln!(

@@ -181,7 +181,7 @@ pub(crate) async fn run(cli: &Cli, action: &Action) -> u8 {
         if let Err(code) = save() {
             return code;
         }
-        say!("{name} stands in {shown}; without a login its tools are not offered");
+        say!("{name} is in {shown}; its tools are offered after a login");
         return login::run(cli, name, Wish::default()).await;
     }
     let (tools, took) = match tools_of(server, &secrets).await {
@@ -191,8 +191,8 @@ pub(crate) async fn run(cli: &Cli, action: &Action) -> u8 {
     if let Err(code) = save() {
         return code;
     }
-    say!("{name} works ({took} ms) and stands in {shown}; its tools: {tools}");
-    say!("a running bot takes it within seconds; who may use it is said by [[tools.rules]]");
+    say!("{name} works ({took} ms) and is in {shown}; tools: {tools}");
+    say!("a running bot uses it within seconds; [[tools.rules]] decide who may use it");
     exit::FINE
 }
 

@@ -213,13 +213,13 @@ fn with_what_was_made(
     let known = known.into_iter().flatten();
     let mut all: Map<String, Value> = known.map(|(name, value)| (name.to_owned(), value)).collect();
     all.extend(fields);
-    say!("{key} was made from LITELLM_MODEL; it is a row of its own now, with what was known of it");
+    say!("{key} was derived from LITELLM_MODEL; it is now a separate row with the same properties");
     all
 }
 
 fn add(changed: &mut ChangedRows, key: &str, fields: &Map<String, Value>) -> Result<(), String> {
     if key.trim().is_empty() || key.len() > 64 || key.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        return Err(format!("{key:?} is no key of a row; use up to 64 characters without spaces"));
+        return Err(format!("{key:?} is not a valid key of a row; use up to 64 characters without spaces"));
     }
     for (name, value) in fields {
         changed.set(key, name, value.clone());
@@ -230,7 +230,7 @@ fn add(changed: &mut ChangedRows, key: &str, fields: &Map<String, Value>) -> Res
 fn reset(changed: &mut ChangedRows, key: &str) -> Result<(), String> {
     match changed.rows.remove(key) {
         Some(_) => Ok(()),
-        None => Err(format!("nothing is changed of a row {key}; staffai model list shows all")),
+        None => Err(format!("the row {key} has no changes; `staffai model list` shows all")),
     }
 }
 
@@ -275,7 +275,7 @@ async fn change(
         Some(_) => "that keeps its data in the same Redis".to_owned(),
         None => format!("whose data directory is {}", settings.store.dir.display()),
     };
-    say!("{key} is changed; a running service {which} has it in force within seconds");
+    say!("{key} is changed; a running service {which} applies it within seconds");
     Ok(())
 }
 

@@ -337,7 +337,7 @@ async fn forgetting_without_the_journal_or_the_store_is_said_honestly() {
     // This tree has no journal.
     world.runs(command("10", "forget", "7"));
     world.defers(Ok(PostResult::Done)).await;
-    assert!(world.says().await.contains("**My memory does not answer at the moment.**"));
+    assert!(world.says().await.contains("**I cannot reach my storage at the moment.**"));
     assert!(!world.remembers(), "what can be named is gone all the same");
 }
 

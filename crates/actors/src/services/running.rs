@@ -273,6 +273,7 @@ impl Running {
             ("telemetry.endpoint", new.telemetry.endpoint != old.telemetry.endpoint),
             ("telemetry.headers", differ(&new.telemetry.headers, &old.telemetry.headers)),
             ("telemetry.service_name", new.telemetry.service_name != old.telemetry.service_name),
+            ("telemetry.content", new.telemetry.content != old.telemetry.content),
             ("turn.longest", new.turn.longest != old.turn.longest),
             ("drain.timeout", new.drain.timeout != old.drain.timeout),
             ("prompts.editable", new.prompts.editable != old.prompts.editable),

@@ -50,68 +50,68 @@ pub struct TypedSpec {
 
 /// All typed commands, in the order of the help text.
 pub const ALL: [TypedSpec; 10] = [
-    TypedSpec { kind: Typed::Help, name: "help", given: "", about: "names the commands", needs: Right::Chat },
+    TypedSpec { kind: Typed::Help, name: "help", given: "", about: "lists the commands", needs: Right::Chat },
     TypedSpec {
         kind: Typed::Model,
         name: "model",
         given: "[row]",
-        about: "shows the models, or takes one from now on",
+        about: "lists the models, or selects one for the following messages",
         needs: Right::Chat,
     },
     TypedSpec {
         kind: Typed::Reset,
         name: "reset",
         given: "",
-        about: "the conversation of this session starts over",
+        about: "starts a new conversation in this session",
         needs: Right::Chat,
     },
     TypedSpec {
         kind: Typed::Session,
         name: "session",
         given: "[n | n delete]",
-        about: "shows the sessions, or one of them, or ends one",
+        about: "lists the sessions, shows one, or ends one",
         needs: Right::Chat,
     },
     TypedSpec {
         kind: Typed::Tools,
         name: "tools",
         given: "[category]",
-        about: "shows the tools, or those of a category",
+        about: "lists the tools, or those of a category",
         needs: Right::Tools,
     },
     TypedSpec {
         kind: Typed::Preview,
         name: "tool_preview_length",
         given: "[n | off]",
-        about: "shows or says how many characters of calls of tools are shown in this session; kept",
+        about: "shows or sets the number of characters shown of each tool call in this session",
         needs: Right::Chat,
     },
     TypedSpec {
         kind: Typed::Database,
         name: "db",
         given: "statement",
-        about: "has a statement of SQL run by the tool for it, within its rules",
+        about: "lets the model run an SQL statement with the database tools, within the tool rules",
         needs: Right::Tools,
     },
     TypedSpec {
         kind: Typed::SystemPrompt,
         name: "sysprompt",
         given: "[sections | section [change]]",
-        about: "shows the assembled instructions of the model, the sections that they are made of, or one of them, or changes one",
+        about: "shows the instructions of the model, lists their sections, or shows or changes one section",
         needs: Right::Operate,
     },
     TypedSpec {
         kind: Typed::CallsTools,
         name: "llm_call",
         given: "[row] [true | false]",
-        about: "shows or says whether a model is offered tools; kept",
+        about: "shows or sets whether a model is offered tools; persistent",
         needs: Right::Operate,
     },
     TypedSpec {
         kind: Typed::Timeout,
         name: "llm_timeout",
         given: "[row] [seconds]",
-        about: "shows or says how long a call of a model may take; kept",
+        about: "shows or sets the timeout of a model; persistent",
         needs: Right::Operate,
     },
 ];
@@ -192,7 +192,7 @@ pub fn help(may: impl Fn(Right) -> bool) -> String {
     let line = |spec: &TypedSpec| format!("!{} {} - {}", spec.name, spec.given, spec.about).replace("  ", " ");
     let mut lines: Vec<String> = ALL.iter().filter(|spec| may(spec.needs)).map(line).collect();
     lines.push("@row text - one answer by another model".to_owned());
-    lines.push("/help names further commands".to_owned());
+    lines.push("/help lists further commands".to_owned());
     lines.join("\n")
 }
 

@@ -147,7 +147,7 @@ pub fn forgotten(wiped: &Wiped, sound: bool, locale: Locale) -> String {
         lines.push((words.conversations)(wiped.conversations, wiped.messages));
     }
     if wiped.answers > 0 {
-        lines.push((words.asked_behind)(wiped.answers));
+        lines.push((words.kept_for_replies)(wiped.answers));
     }
     if wiped.quotes > 0 {
         lines.push((words.quoted_in)(wiped.quotes));

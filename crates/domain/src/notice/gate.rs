@@ -49,7 +49,7 @@ struct Words {
 
 const ENGLISH: Words = Words {
     asks: |who, tool, with, until| {
-        format!("Approval required: {who} asked for the tool `{tool}`, {with}. The request expires {until}.")
+        format!("Approval required: I want to use the tool `{tool}` for {who}, {with}. The request expires {until}.")
     },
     asks_you: |tool, with, until| {
         format!("The tool {tool} requires your approval, {with}. The request expires {until}.")
@@ -74,7 +74,7 @@ const ENGLISH: Words = Words {
     withdrawn_for: "Your question was waiting for an approval. It was withdrawn, and the tool did not run.",
     taken: [
         "Approved: it runs once, with exactly these arguments.",
-        "Approved; for one hour, identical calls run here without a question. `/approvals` withdraws this.",
+        "Approved. For one hour, calls with exactly these arguments run here without asking. `/approvals` withdraws this.",
         "Denied: it does not run.",
     ],
     unknown: "There is nothing to decide here any more.",
@@ -87,7 +87,9 @@ const ENGLISH: Words = Words {
 
 const SPANISH: Words = Words {
     asks: |who, tool, with, until| {
-        format!("Se requiere aprobación: {who} ha pedido la herramienta `{tool}`, {with}. La solicitud caduca {until}.")
+        format!(
+            "Se requiere aprobación: quiero usar la herramienta `{tool}` para {who}, {with}. La solicitud caduca {until}."
+        )
     },
     asks_you: |tool, with, until| {
         format!("La herramienta {tool} requiere tu aprobación, {with}. La solicitud caduca {until}.")
@@ -112,7 +114,7 @@ const SPANISH: Words = Words {
     withdrawn_for: "Tu pregunta esperaba una aprobación. Se retiró, y la herramienta no se ejecutó.",
     taken: [
         "Aprobado: se ejecuta una vez, con exactamente estos argumentos.",
-        "Aprobado; durante una hora la misma llamada se ejecuta aquí sin preguntar. `/approvals` lo retira.",
+        "Aprobado. Durante una hora, las llamadas con exactamente estos argumentos se ejecutan aquí sin preguntar. `/approvals` lo retira.",
         "Denegado: no se ejecuta.",
     ],
     unknown: "Aquí ya no hay nada que decidir.",
@@ -125,7 +127,9 @@ const SPANISH: Words = Words {
 
 const GERMAN: Words = Words {
     asks: |who, tool, with, until| {
-        format!("Zustimmung nötig: {who} möchte das Werkzeug `{tool}` nutzen, {with}. Die Anfrage läuft {until} ab.")
+        format!(
+            "Zustimmung nötig: Ich möchte das Werkzeug `{tool}` für {who} nutzen, {with}. Die Anfrage läuft {until} ab."
+        )
     },
     asks_you: |tool, with, until| {
         format!("Das Werkzeug {tool} braucht deine Zustimmung, {with}. Die Anfrage läuft {until} ab.")
@@ -148,7 +152,7 @@ const GERMAN: Words = Words {
     withdrawn_for: "Deine Frage wartete auf Zustimmung. Sie wurde zurückgezogen, und das Werkzeug wurde nicht ausgeführt.",
     taken: [
         "Erlaubt: Es läuft einmal, mit genau diesen Argumenten.",
-        "Erlaubt; eine Stunde lang läuft genau dieser Aufruf hier ohne Frage. `/approvals` nimmt das zurück.",
+        "Erlaubt. Eine Stunde lang laufen Aufrufe mit genau diesen Argumenten hier ohne Frage. `/approvals` nimmt das zurück.",
         "Abgelehnt: Es läuft nicht.",
     ],
     unknown: "Hier gibt es nichts mehr zu entscheiden.",

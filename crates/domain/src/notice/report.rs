@@ -38,7 +38,7 @@ pub fn card(days: &[Date], overview: &Overview, top: usize, door: &Door) -> Card
     }
     if !overview.own.is_empty() {
         lines.push(String::new());
-        lines.push("By myself:".to_owned());
+        lines.push("Used by the bot itself:".to_owned());
         lines.extend(overview.own.iter().map(|(purpose, tally)| format!("{purpose}: {}", used(tally))));
     }
     if overview.total.unpriced > 0 {
@@ -53,7 +53,7 @@ fn summary(overview: &Overview) -> String {
     let Tally { tokens, tokens_in, tokens_out, cached, messages, micros, .. } = overview.total;
     let members = counted(overview.members.len() as u64, "member", "members");
     let mut text = format!(
-        "{} of {members}. {}: {} in, {} cached of them, and {} out.",
+        "{} of {members}. {}: {} input ({} cached), {} output.",
         counted(messages, "message", "messages"),
         counted(tokens, "token", "tokens"),
         grouped(tokens_in),
@@ -125,14 +125,14 @@ mod tests {
         let card = card(&[day], &overview, 2, &DISCORD);
         assert_eq!(card.title.as_deref(), Some("Usage on 2026-11-20 (UTC)"));
         insta::assert_snapshot!(card.text, @r"
-        2 messages of 3 members. 4,630 tokens: 4,629 in, 1,200 cached of them, and 1 out. Cost: $0.0015.
+        2 messages of 3 members. 4,630 tokens: 4,629 input (1,200 cached), 1 output. Cost: $0.0015.
 
         Most tokens:
         1. <@7>: 4,000 tokens, $0.0015
         2. `terminal:ben`: 600 tokens
         and 1 member more
 
-        By myself:
+        Used by the bot itself:
         presence: 30 tokens
 
         No cost is known for 30 tokens: their models have no prices.

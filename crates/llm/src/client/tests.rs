@@ -358,7 +358,7 @@ async fn silence_ends_with_the_row_s_timeout_wherever_it_begins() {
         .await;
         let start = Instant::now();
         let error = ask(address, SHORT).await.unwrap_err();
-        assert_eq!((error.kind, error.message.as_str()), (ModelErrorKind::Timeout, "no whole answer within 0.3 s"));
+        assert_eq!((error.kind, error.message.as_str()), (ModelErrorKind::Timeout, "no complete answer within 0.3 s"));
         assert!(start.elapsed() >= SHORT && start.elapsed() < LONG / 2, "{:?}", start.elapsed());
         assert_eq!(connections.load(Ordering::SeqCst), 1);
     }

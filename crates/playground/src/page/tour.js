@@ -26,18 +26,18 @@ let last = Promise.resolve();
 let quiet = 0;
 
 const STOPS = [
-  ["Two members ask at the same time. Each has a lane, so the short answer does not wait for the long one.", async (tour) => {
+  ["Two members ask at the same time. Each has a queue of their own, so the short answer does not wait for the long one.", async (tour) => {
     const [ada, ben] = tour.people;
     const [roll, tale] = world.examples.tour;
     const asked = [await tour.says(ada, tale), await tour.says(ben, roll)];
     await tour.answers(asked);
   }],
   ["A formula. The bot draws it itself.", async (tour) => tour.answers([await tour.says(tour.people[0], world.examples.tour[2])])],
-  ["Now the conversation crashes in the middle of an answer. The journal hands its question to a new conversation, and the answer arrives whole.", async (tour) => {
+  ["Now the conversation crashes in the middle of an answer. The journal, a write-ahead log, hands its question to a new conversation, and the answer arrives complete.", async (tour) => {
     const said = await crashWhileItAnswers(tour.goesOn);
     if (said) await tour.answers([said]);
   }],
-  ["One member asks much too often, in a thread. The limit says so once, and then with ⏳.", async (tour) => {
+  ["One member reaches the limit, in a thread. The first refusal is a message, later ones are the reaction ⏳.", async (tour) => {
     const [member, home] = [tour.people[1], world.here];
     const thread = await ask("POST", "/playground/threads", { member, channel: world.here, name: "How often is too often?" });
     if (!tour.goesOn()) return;
@@ -51,7 +51,7 @@ const STOPS = [
   }],
 ];
 
-const END = "Click an actor of the tree and crash it, or ask something.";
+const END = "Your turn: click on an actor of the tree to crash it, or ask something.";
 
 /** Watches for an idle page, and for input by which the user takes over. */
 export function watchTour() {

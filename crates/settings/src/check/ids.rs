@@ -7,7 +7,7 @@ use super::{Checks, Settings};
 const DOOR: &str = "discord";
 
 const ONE: &str = "must be a Discord id, which is a whole number";
-const LIST: &str = "must be a comma list of Discord ids, which are whole numbers";
+const LIST: &str = "must be a comma-separated list of Discord ids, which are whole numbers";
 
 impl Checks<'_> {
     /// Normalises Discord ids. An invalid role in a list is skipped with a warning, as in the Python bot; any other
@@ -20,7 +20,7 @@ impl Checks<'_> {
             roles.retain_mut(|role| {
                 let usable = normalise(role);
                 if !usable {
-                    self.warn(format!("{key}: {role:?} is not a Discord id, which is a whole number; it is left out"));
+                    self.warn(format!("{key}: {role:?} is not a Discord id, which is a whole number; it is ignored"));
                 }
                 usable
             });

@@ -80,7 +80,11 @@ impl Gathering<'_> {
         }
         match value.cloned().map(Value::deserialize) {
             Some(Ok(value)) => self.assign(key, value, origin),
-            _ => self.problem(key, &origin, "is of a type that no setting has"),
+            _ => self.problem(
+                key,
+                &origin,
+                "has a type that no setting has; write a number, true or false, text in quotes, or a list",
+            ),
         }
     }
 

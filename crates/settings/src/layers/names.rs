@@ -105,7 +105,7 @@ impl Gathering<'_> {
             // The environment is full of names of other programs.
             if ours || near.is_some() {
                 let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
-                warnings.push(format!("{name} in {place} is not a name staffai knows{hint}"));
+                warnings.push(format!("{name} in {place} is not a variable of staffai{hint}"));
             }
         }
         self.warnings.extend(warnings);

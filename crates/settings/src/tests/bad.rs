@@ -15,22 +15,22 @@ const BAD_VALUES: &[(&str, &str, &str)] = &[
     (
         "RATE_LIMIT_COUNT",
         "many",
-        "rate_limiter.messages = \"many\" (RATE_LIMIT_COUNT in the environment): must be a whole number, 0 or more and not too large",
+        "rate_limiter.messages = \"many\" (RATE_LIMIT_COUNT in the environment): must be a whole number from 0 to 4294967295",
     ),
     (
         "RATE_LIMIT_COUNT",
         "-1",
-        "rate_limiter.messages = \"-1\" (RATE_LIMIT_COUNT in the environment): must be a whole number, 0 or more and not too large",
+        "rate_limiter.messages = \"-1\" (RATE_LIMIT_COUNT in the environment): must be a whole number from 0 to 4294967295",
     ),
     (
         "RATE_LIMIT_COUNT",
         "99999999999",
-        "rate_limiter.messages = \"99999999999\" (RATE_LIMIT_COUNT in the environment): must be a whole number, 0 or more and not too large",
+        "rate_limiter.messages = \"99999999999\" (RATE_LIMIT_COUNT in the environment): must be a whole number from 0 to 4294967295",
     ),
     (
         "RATE_LIMIT_COUNT",
         "1.5",
-        "rate_limiter.messages = \"1.5\" (RATE_LIMIT_COUNT in the environment): must be a whole number, 0 or more and not too large",
+        "rate_limiter.messages = \"1.5\" (RATE_LIMIT_COUNT in the environment): must be a whole number from 0 to 4294967295",
     ),
     (
         "RATE_LIMIT_WINDOW_SECONDS",
@@ -50,27 +50,27 @@ const BAD_VALUES: &[(&str, &str, &str)] = &[
     (
         "RESPONSE_CHANCE",
         "5",
-        "interjection.response_chance = \"5\" (RESPONSE_CHANCE in the environment): must be a chance from 0 to 1, such as 0.05",
+        "interjection.response_chance = \"5\" (RESPONSE_CHANCE in the environment): must be a probability from 0 to 1, such as 0.05",
     ),
     (
         "RESPONSE_CHANCE",
         "NaN",
-        "interjection.response_chance = \"NaN\" (RESPONSE_CHANCE in the environment): must be a chance from 0 to 1, such as 0.05",
+        "interjection.response_chance = \"NaN\" (RESPONSE_CHANCE in the environment): must be a probability from 0 to 1, such as 0.05",
     ),
     (
         "RESPONSE_CHANCE",
         "5%",
-        "interjection.response_chance = \"5%\" (RESPONSE_CHANCE in the environment): must be a chance from 0 to 1, such as 0.05",
+        "interjection.response_chance = \"5%\" (RESPONSE_CHANCE in the environment): must be a probability from 0 to 1, such as 0.05",
     ),
     (
         "REDIS_PORT",
         "65536",
-        "redis.port = \"65536\" (REDIS_PORT in the environment): must be a whole number, 0 or more and not too large",
+        "redis.port = \"65536\" (REDIS_PORT in the environment): must be a whole number from 0 to 65535",
     ),
     (
         "STAFFAI_BOTS__ALLOWED",
         "1,admin",
-        "bots.allowed = \"1,admin\" (STAFFAI_BOTS__ALLOWED in the environment): must be a comma list of Discord ids, which are whole numbers",
+        "bots.allowed = \"1,admin\" (STAFFAI_BOTS__ALLOWED in the environment): must be a comma-separated list of Discord ids, which are whole numbers",
     ),
     (
         "STAFFAI_TOOLS__RULES",
@@ -121,7 +121,7 @@ const BAD_VALUES: &[(&str, &str, &str)] = &[
     (
         "STAFFAI_DISCORD__ALLOWED_MENTIONS",
         "users, everyone",
-        "discord.allowed_mentions = \"users, everyone\" (STAFFAI_DISCORD__ALLOWED_MENTIONS in the environment): must be a comma list of replied_user and users, or empty",
+        "discord.allowed_mentions = \"users, everyone\" (STAFFAI_DISCORD__ALLOWED_MENTIONS in the environment): must be a comma-separated list of replied_user and users, or empty",
     ),
     (
         "STAFFAI_HTTP_ADDR",
@@ -131,12 +131,12 @@ const BAD_VALUES: &[(&str, &str, &str)] = &[
     (
         "STAFFAI_TURN__OPEN",
         "0",
-        "turn.open = \"0\" (STAFFAI_TURN__OPEN in the environment): must be a whole number, 1 or more and not too large",
+        "turn.open = \"0\" (STAFFAI_TURN__OPEN in the environment): must be a whole number, 1 or more",
     ),
     (
         "RESTRICTION_CHECK_INTERVAL_SECONDS",
         "-5",
-        "restriction.check_interval = \"-5\" (RESTRICTION_CHECK_INTERVAL_SECONDS in the environment): must be above 0 if restriction.duration is, or restrictions would never end",
+        "restriction.check_interval = \"-5\" (RESTRICTION_CHECK_INTERVAL_SECONDS in the environment): must be above 0 if restriction.duration is above 0, or restrictions never end",
     ),
     (
         "STAFFAI_PROMPTS_DIR",
@@ -171,7 +171,7 @@ const BAD_VALUES: &[(&str, &str, &str)] = &[
     (
         "DISCORD_API_URL",
         "http://proxy.example",
-        "discord.api_url = \"http://proxy.example\" (DISCORD_API_URL in the environment): must be https, because the token would travel in the clear; DISCORD_ALLOW_INSECURE=true allows it for a proxy you trust",
+        "discord.api_url = \"http://proxy.example\" (DISCORD_API_URL in the environment): must be https, or the token is sent unencrypted; DISCORD_ALLOW_INSECURE=true allows it for a proxy you trust",
     ),
 ];
 
@@ -188,13 +188,13 @@ fn all_mistakes_are_told_at_once() {
     let variables = [("RESPONSE_CHANCE", "2"), ("STAFFAI_MODELS", "gone.json"), ("LITELLM_API_KEY_FILE", "gone")];
     let lines = bad(&variables, &[("staffai.toml", toml), (".env", "A=1\nREDIS_DB=x\n")]);
     let expected = [
-        "interjection.response_chance = \"2\" (RESPONSE_CHANCE in the environment): must be a chance from 0 to 1, such as 0.05",
+        "interjection.response_chance = \"2\" (RESPONSE_CHANCE in the environment): must be a probability from 0 to 1, such as 0.05",
         "llm.key (LITELLM_API_KEY_FILE): the file gone cannot be read (entity not found)",
         "llm.models = \"gone.json\" (STAFFAI_MODELS in the environment): cannot be read (entity not found); correct the path, or unset it for the built-in default",
         "llm.timeout = \"true\" (staffai.toml:7): must be a duration above 0, such as 30s, 5m, 1h30m, or plain seconds",
-        "redis.db = \"x\" (REDIS_DB in .env:2): must be a whole number, 0 or more and not too large",
+        "redis.db = \"x\" (REDIS_DB in .env:2): must be a whole number from 0 to 4294967295",
         "turn.laen (staffai.toml:2): the key does not exist; did you mean turn.lane?",
-        "turn.open = \"lots\" (staffai.toml:3): must be a whole number, 1 or more and not too large",
+        "turn.open = \"lots\" (staffai.toml:3): must be a whole number, 1 or more",
         "weather (staffai.toml:4): the key does not exist; `staffai config` lists all keys",
     ];
     assert_eq!(lines, expected);
@@ -293,7 +293,7 @@ fn a_token_of_a_wrong_form_is_named_but_not_shown() {
         ("a..c", &[], "three parts"),
         ("Bot hunter22.a.b", &[], "begins with"),
         ("bot hunter22", &elsewhere, "begins with"),
-        ("hunter22 abc", &elsewhere, "contains a blank"),
+        ("hunter22 abc", &elsewhere, "contains a space"),
     ] {
         let found = mistakes(token, more);
         let [mistake] = &found[..] else { panic!("{token}: {found:?}") };

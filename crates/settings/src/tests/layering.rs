@@ -77,7 +77,7 @@ fn a_role_that_is_no_id_is_left_out_of_its_list_and_told() {
     let loaded = good(&[("SUPER_ROLE_IDS", "1,admin,2"), ("IGNORED_ROLE_IDS", "0")], &[]);
     assert_eq!(loaded.settings.members.super_roles, ["1", "2"]);
     assert_eq!(loaded.settings.members.ignored_roles, [""; 0]);
-    let told = |key, id| format!("{key}: {id:?} is not a Discord id, which is a whole number; it is left out");
+    let told = |key, id| format!("{key}: {id:?} is not a Discord id, which is a whole number; it is ignored");
     assert_eq!(loaded.warnings, [told("members.super_roles", "admin"), told("members.ignored_roles", "0")]);
 }
 
@@ -167,9 +167,15 @@ fn further_limits_are_rows_with_a_budget_for_each_cost() {
     assert_eq!(budgets[2].roles, ["1", "2"]);
     for (row, wrong) in [
         ("scope = 'guild', per = '1h'", "row 1 sets no limit; set messages, tokens, dollars or calls"),
-        ("scope = 'tool', per = '1h', tokens = 1", "row 1 the scope tool counts calls alone; set only calls"),
-        ("scope = 'guild', per = '1h', tokens = 1, tools = ['x']", "row 1 tools filter calls alone; set only calls"),
-        ("scope = 'role', per = '1h', tokens = 1", "row 1 the scope role needs roles"),
+        (
+            "scope = 'tool', per = '1h', tokens = 1",
+            "row 1 has the scope tool, which counts calls only; remove messages, tokens and dollars",
+        ),
+        (
+            "scope = 'guild', per = '1h', tokens = 1, tools = ['x']",
+            "row 1 has tools, which apply to calls only; remove messages, tokens and dollars",
+        ),
+        ("scope = 'role', per = '1h', tokens = 1", "row 1 has the scope role, which needs roles"),
         ("scope = 'guild', per = '32d', tokens = 1", "row 1 per must be whole seconds, from 1s to 31d"),
         ("scope = 'guild', per = '1h', dollars = -1", "row 1 dollars must be from 0 to 1000000"),
         ("scope = 'role', per = '1h', tokens = 1, roles = ['x']", "roles and channels must be Discord ids"),
@@ -219,7 +225,7 @@ fn a_slip_in_any_name_is_named_where_it_is() {
         "DISCORD_BOT_TOKEN_FIEL=x\nLITELLM_MODLE=gpt\nRATE_LIMIT_COUNTS=3\nSOMETHING_ELSE=1\nCOMPOSE_PROJECT_NAME=y\n";
     let loaded = good(&[("REDIS_URI", "redis://db"), ("HOME", "/root"), ("LOGNAME", "me")], &[(".env", dotenv)]);
     let named = |wrong: &str, place: &str, right: &str| {
-        format!("{wrong} in {place} is not a name staffai knows; did you mean {right}?")
+        format!("{wrong} in {place} is not a variable of staffai; did you mean {right}?")
     };
     let wanted = [
         named("DISCORD_BOT_TOKEN_FIEL", ".env", "DISCORD_BOT_TOKEN_FILE"),
@@ -292,15 +298,15 @@ fn warnings_do_not_stop() {
     assert_eq!(loaded.settings.presence.days.len(), 7);
     let expected = [
         ".env:1 is ignored: it contains no =",
-        "STAFFAI_TURN__LAEN in the environment is not a name staffai knows; did you mean STAFFAI_TURN__LANE?",
+        "STAFFAI_TURN__LAEN in the environment is not a variable of staffai; did you mean STAFFAI_TURN__LANE?",
         "STAFFAI_MCP_CONFIG and MCP_CONFIG_PATH differ; STAFFAI_MCP_CONFIG is used",
         "presence.days (ACTIVITY_ACTIVE_DAYS_UTC in the environment) must be a list of days from 0 (Monday) to 6 (Sunday); the default is used",
         "restriction.channel has no effect without restriction.role (RESTRICTED_USER_ROLE_ID)",
-        "drain.timeout is not shorter than the 30s that container runtimes wait before they kill",
+        "drain.timeout is not below 30s, after which container runtimes kill the process; lower it",
         "tools.mcp_config: a.json cannot be read; no MCP server comes from it",
         "REDIS_PORT set without REDIS_URL or REDIS_HOST: the embedded store in data is used",
-        "rate_limiter.notice has {minutes}, which stays as it is; known are {channel_id} {user} {until} {retry_at}",
-        "log.level is not a known level; info is used",
+        "rate_limiter.notice has {minutes}, which is no placeholder and is posted as written; placeholders: {channel_id} {user} {until} {retry_at}",
+        "log.level must be debug, info, warning, error, critical or a filter such as info,staffai=debug; info is used",
     ];
     assert_eq!(loaded.warnings, expected);
 }

@@ -78,7 +78,7 @@ fn each_mistake_names_its_place_and_the_fix() {
             "row 2: verdict is missing; add it",
         ),
         ("STAFFAI_TOOLS__RULES", r#"{tools = "x"}"#, "write a list of tables, such as [{key"),
-        ("STAFFAI_URL_EXTRACT__PORTS", "80,0", "a comma list of ports, each from 1 to 65535"),
+        ("STAFFAI_URL_EXTRACT__PORTS", "80,0", "a comma-separated list of ports, each from 1 to 65535"),
         ("STAFFAI_URL_EXTRACT__BYTES", "0", "a whole number, 1 or more"),
     ] {
         let problems = bad(&[(name, value)], &[]);

@@ -22,13 +22,15 @@ pub(super) async fn check(settings: &Settings, lookup: &Lookup, offline: bool, r
     let part = |row: &Row| format!("agent {}", row.name);
     for row in &rows {
         if row.key.expose_secret().len() < KEY_LEAST {
-            let about =
-                format!("its key has fewer than {KEY_LEAST} characters; set one that staffai key add printed there");
+            let about = format!(
+                "its key has fewer than {KEY_LEAST} characters; set a key that `staffai key add` printed at that server"
+            );
             report.push(&part(row), CheckStatus::Note, about);
         }
     }
     if !rows.is_empty() && settings.agents.name.is_none() {
-        let about = "agents.name is not set: after a restart this server does not know itself in chains of before";
+        let about =
+            "agents.name is not set: loops in chains of calls that began before a restart are not detected; set it";
         report.push("agents", CheckStatus::Note, about);
     }
     if offline {
@@ -40,7 +42,7 @@ pub(super) async fn check(settings: &Settings, lookup: &Lookup, offline: bool, r
     });
     for (part, answer, ms) in join_all(tried).await {
         match answer {
-            Ok(()) => report.ok(&part, format!("it takes the key, {ms} ms")),
+            Ok(()) => report.ok(&part, format!("the key is accepted, {ms} ms")),
             Err(why) => report.wrong_with(&part, why),
         }
     }

@@ -57,7 +57,7 @@ fn pages(settings: &Settings, report: &mut Report) {
     match built_ins::pages(pages) {
         Ok(options) => {
             for (host, denied) in options.reach.contradictions() {
-                let about = format!("{host} of url_extract.allow is never read: url_extract.deny has {denied}");
+                let about = format!("url_extract.allow has no effect on {host}, because url_extract.deny has {denied}");
                 report.push("url_extract", CheckStatus::Note, about);
             }
         }
@@ -66,7 +66,7 @@ fn pages(settings: &Settings, report: &mut Report) {
     let ports: Vec<String> = pages.ports.iter().map(u16::to_string).collect();
     let hosts = if pages.allow.is_empty() { "all public hosts".to_owned() } else { pages.allow.join(", ") };
     let not = if pages.deny.is_empty() { String::new() } else { format!(", but not {}", pages.deny.join(", ")) };
-    let about = format!("pages of {hosts}{not} on the ports {}; internal addresses never", ports.join(", "));
+    let about = format!("pages of {hosts}{not} on the ports {}, without internal addresses", ports.join(", "));
     if ports.is_empty() {
         report.wrong_with("url_extract", "no port is allowed, so no page can be read; set url_extract.ports");
     } else {
@@ -99,10 +99,10 @@ async fn searches(settings: &Settings, lookup: &Lookup, offline: bool, report: &
     for (part, outcome, ms) in join_all(tried).await {
         match outcome {
             Ok(Trial::Found(0)) => {
-                report.push(&part, CheckStatus::Note, format!("it answers and found nothing, {ms} ms"));
+                report.push(&part, CheckStatus::Note, format!("the test search had no results, {ms} ms"));
             }
             Ok(Trial::Found(_)) => report.ok(&part, format!("it answers, {ms} ms")),
-            Ok(Trial::LetsIn) => report.ok(&part, format!("it takes the key, {ms} ms; nothing was searched for")),
+            Ok(Trial::LetsIn) => report.ok(&part, format!("the key is accepted, {ms} ms; no search was made")),
             Err(reason) => report.wrong_with(&part, reason),
         }
     }

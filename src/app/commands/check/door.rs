@@ -30,7 +30,7 @@ const NAMED: usize = 5;
 /// Checks the account. Each request has the timeout of the REST client, all together have 30 seconds.
 pub async fn check(settings: &Settings, report: &mut Report) {
     if timeout(WITHIN, ask(settings, report)).await.is_err() {
-        report.wrong_with("discord", format!("not done within {} s", WITHIN.as_secs()));
+        report.wrong_with("discord", format!("no answer within {} s", WITHIN.as_secs()));
     }
 }
 
@@ -60,11 +60,11 @@ fn tell_account(account: &Account, report: &mut Report) {
     match account.content {
         Content::Full => report.ok(CONTENT, "allowed"),
         Content::Limited => {
-            report.ok(CONTENT, "allowed, until the bot is in 100 servers; then discord has to approve it");
+            report.ok(CONTENT, "enabled; from 100 servers on, Discord must approve it");
         }
         Content::Off => report.wrong_with(
             CONTENT,
-            "off; switch it on at discord developer portal > Bot > Privileged Gateway Intents > Message Content Intent",
+            "disabled; enable it in the discord developer portal > Bot > Privileged Gateway Intents > Message Content Intent",
         ),
     }
 }
@@ -81,7 +81,7 @@ async fn gateway(rest: &Rest, report: &mut Report) {
             report.push(
                 GATEWAY,
                 verdict,
-                format!("{left} of {total} sessions left for today; discord advises {shards} shards"),
+                format!("{left} of {total} gateway sessions left for today; Discord recommends {shards} shards"),
             );
         }
         Err(error) => report.wrong_with(GATEWAY, refusal(&error)),
@@ -116,7 +116,7 @@ fn tell_permissions(guilds: &Guilds, report: &mut Report) {
         named.map(|lacking| format!("{} (lacks {})", lacking.guild, lacking.permissions.join(", "))).collect();
     let more = if guilds.lacking.len() > NAMED { ", and more" } else { "" };
     let why = format!(
-        "{} of {} servers give the bot too little, unless single channels allow it: {}{more}",
+        "{} of {} servers lack permissions, unless single channels grant them: {}{more}",
         guilds.lacking.len(),
         guilds.seen,
         named.join("; ")
@@ -127,7 +127,7 @@ fn tell_permissions(guilds: &Guilds, report: &mut Report) {
 fn refusal(error: &PostError) -> String {
     match error {
         PostError::Rejected { reason: Rejection::Credentials, .. } => {
-            "rejected; set DISCORD_BOT_TOKEN to the token shown at discord developer portal > Bot > Reset Token"
+            "rejected; set DISCORD_BOT_TOKEN to the token shown in the discord developer portal > Bot > Reset Token"
                 .to_owned()
         }
         error => error.to_string(),

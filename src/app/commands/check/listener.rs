@@ -19,13 +19,11 @@ pub async fn check(settings: &Settings, report: &mut Report) {
             Err(error) if error.kind() == ErrorKind::AddrInUse => match own_service::ask_health(address).await {
                 Ok(()) => report.ok(
                     part,
-                    format!("{address} is in use by a running staffai; another one needs an address of its own"),
+                    format!("{address} is in use by a running staffai; a second one needs a different address"),
                 ),
                 Err(_) => report.wrong_with(
                     part,
-                    format!(
-                        "{address} is in use by another program; stop that one, or set {variable} to a free address"
-                    ),
+                    format!("{address} is in use by another program; stop it, or set {variable} to a free address"),
                 ),
             },
             Err(error) => report.wrong_with(part, format!("cannot listen on {address}: {error}; check {variable}")),

@@ -48,7 +48,7 @@ pub fn rows(settings: &Settings, lookup: &Lookup, report: &mut Report) -> Option
                 report.push("model rows", CheckStatus::Note, warning);
             }
             for key in names.into_iter().filter(|key| registry.endpoint(key).is_some_and(|at| is_readable(&at.base))) {
-                let why = "is asked over plain http through another network: what members write can be read on the way; use https";
+                let why = "has a plain http address in another network: messages of members can be read in transit; use https";
                 report.push(&format!("model {key}"), CheckStatus::Note, why);
             }
             for off in registry.off() {
@@ -78,7 +78,7 @@ fn is_readable(base: &str) -> bool {
 /// Asks the default row; with `all`, every row or the models that `LITELLM_MODELS` names.
 pub async fn ask(settings: &Settings, lookup: &Lookup, registry: Registry, all: bool, report: &mut Report) {
     let (Ok(prompts), Ok(schema)) = (files::prompts(settings), files::schema(settings)) else {
-        return report.skipped("model", "not asked: the prompts or the schema above are wrong");
+        return report.skipped("model", "not called, because the prompts or the schema are wrong");
     };
     let messages = transcript(&prompts);
     let instructions = messages.first().cloned().unwrap_or_else(|| Item::new(Role::System, ""));
@@ -178,8 +178,8 @@ async fn one(client: &dyn Models, row: &str, request: &Request, schema: &Schema)
         Err(error) if error.kind == ModelErrorKind::BadRequest => {
             let plain = Request { form: None, ..request.clone() };
             let why = match bounded(client, row, &plain).await {
-                Ok(_) => "structured output: no; it answers only without response_format",
-                Err(_) => "it refuses the request, with response_format and without",
+                Ok(_) => "structured output: no; the model answers only without response_format",
+                Err(_) => "the model rejects the request with and without response_format",
             };
             (CheckStatus::Wrong, format!("{why} ({})", error.message))
         }
@@ -190,7 +190,7 @@ async fn one(client: &dyn Models, row: &str, request: &Request, schema: &Schema)
 /// Makes one call with a timeout.
 pub(super) async fn bounded(client: &dyn Models, row: &str, request: &Request) -> Result<Completion, ModelError> {
     timeout(ANSWER_WITHIN, client.complete(row, request)).await.unwrap_or_else(|_| {
-        let message = format!("no whole answer within {} s", ANSWER_WITHIN.as_secs());
+        let message = format!("no complete answer within {} s", ANSWER_WITHIN.as_secs());
         Err(ModelError::new(ModelErrorKind::Timeout, message))
     })
 }
@@ -200,7 +200,7 @@ const fn hint(kind: ModelErrorKind) -> &'static str {
     match kind {
         ModelErrorKind::Connection => "; check LITELLM_API_URL, or the row's host",
         ModelErrorKind::Timeout => "; the model is slow, or STAFFAI_LLM__TIMEOUT is short",
-        ModelErrorKind::Refused => "; check the key, and whether the endpoint knows this model",
+        ModelErrorKind::Refused => "; check the key and the model name",
         ModelErrorKind::RateLimited => "; the provider's limit is reached",
         ModelErrorKind::OutOfQuota => "; the account at the provider has no credit",
         ModelErrorKind::ContextOverflow => "; the model's window is too small for the personality prompt",
@@ -223,19 +223,19 @@ fn judge(completion: &Completion, schema: &Schema) -> (CheckStatus, Vec<String>)
         Err(_) if content.is_empty() => signs.push("the content is empty".to_owned()),
         Err(error) => signs.push(format!("the answer does not fit the schema: {error}")),
         Ok(_) if serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(content).is_err() => {
-            signs.push("the JSON came with other text around it".to_owned());
+            signs.push("there is other text around the JSON".to_owned());
         }
         Ok(_) => {}
     }
     signs.extend(signs_of_end(completion));
     if completion.finish == Finish::ToolCalls {
-        signs.push("it asks for tools that it was not offered".to_owned());
+        signs.push("it calls tools that were not offered".to_owned());
     }
     if completion.refusal.is_some() {
         signs.push("it refused to answer".to_owned());
     }
     if completion.usage.estimated {
-        signs.push("usage is missing or nonsense: tokens will be estimated".to_owned());
+        signs.push("usage is missing or invalid, so tokens are estimated".to_owned());
     }
     let verdict = match (read.is_ok(), signs.is_empty()) {
         (false, _) => CheckStatus::Wrong,
@@ -296,9 +296,9 @@ mod tests {
         let empty = judged("  ", Finish::Stop, false);
         assert_eq!(empty, (CheckStatus::Wrong, "the content is empty".to_owned()));
         let fenced = judged(&format!("Sure!\n```json\n{GOOD}\n```"), Finish::Stop, false);
-        assert_eq!(fenced, (CheckStatus::Note, "the JSON came with other text around it".to_owned()));
+        assert_eq!(fenced, (CheckStatus::Note, "there is other text around the JSON".to_owned()));
         let blind = judged(GOOD, Finish::Stop, true);
-        assert_eq!(blind, (CheckStatus::Note, "usage is missing or nonsense: tokens will be estimated".to_owned()));
+        assert_eq!(blind, (CheckStatus::Note, "usage is missing or invalid, so tokens are estimated".to_owned()));
         let odd = judged(GOOD, Finish::Other("eos".to_owned()), false);
         assert_eq!(odd, (CheckStatus::Note, "finish_reason is \"eos\", not stop".to_owned()));
         let prose = judged("Hello!", Finish::Stop, false);

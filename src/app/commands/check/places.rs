@@ -26,7 +26,7 @@ async fn roles(rest: &Rest, settings: &Settings, guilds: &[String], report: &mut
         return;
     }
     if guilds.len() > GUILDS_MAX {
-        return report.skipped(ROLES, format!("not looked for in more than {GUILDS_MAX} servers"));
+        return report.skipped(ROLES, format!("not checked in more than {GUILDS_MAX} servers"));
     }
     let known = match rest.roles_of(guilds).await {
         Ok(known) => known,
@@ -34,7 +34,7 @@ async fn roles(rest: &Rest, settings: &Settings, guilds: &[String], report: &mut
     };
     let wrong = wrong_roles(settings, &known, &named);
     if wrong.is_empty() {
-        return report.ok(ROLES, format!("{} named, all of them there", named.len()));
+        return report.ok(ROLES, format!("all {} exist", named.len()));
     }
     for why in wrong {
         report.wrong_with(ROLES, why);
@@ -57,10 +57,10 @@ fn wrong_roles(settings: &Settings, known: &Roles, named: &[(&'static str, &str)
         missing.map(|(key, role)| format!("{key}: no server of the bot has a role with the id {role}")).collect();
     match settings.restriction.role.as_deref().and_then(|role| known.rights(role)) {
         Some(RoleRights::NotAllowed) => {
-            wrong.push("restriction.role: nobody can be restricted; give the bot Manage Roles".to_owned());
+            wrong.push("restriction.role: no member can be restricted; give the bot Manage Roles".to_owned());
         }
         Some(RoleRights::TooHigh) => wrong.push(
-            "restriction.role: nobody can be restricted; drag the bot's own role above it in Server Settings > Roles"
+            "restriction.role: no member can be restricted; move the bot's role above it in Server Settings > Roles"
                 .to_owned(),
         ),
         Some(RoleRights::Grant) | None => {}
@@ -76,7 +76,7 @@ async fn channels(rest: &Rest, settings: &Settings, report: &mut Report) {
             Ok(ChannelState::Seen) => continue,
             Ok(ChannelState::Missing) => format!("{key}: there is no channel with the id {channel}"),
             Ok(ChannelState::Hidden) => {
-                format!("{key}: the bot may not see the channel {channel}; give it View Channel there")
+                format!("{key}: the bot cannot see the channel {channel}; give it View Channel there")
             }
             Err(error) => format!("{key}: {error}"),
         };
@@ -84,7 +84,7 @@ async fn channels(rest: &Rest, settings: &Settings, report: &mut Report) {
         wrong += 1;
     }
     if wrong == 0 && !named.is_empty() {
-        report.ok(CHANNELS, format!("{} named, all of them there", named.len()));
+        report.ok(CHANNELS, format!("all {} exist", named.len()));
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) fn read(
         let part = format!("mcp {name}");
         match mistake {
             Some(mistake) => report.wrong_with(&part, mistake),
-            None => report.skipped(&part, "switched off in its entry"),
+            None => report.skipped(&part, "disabled in its entry"),
         }
     }
     servers.entries
@@ -99,8 +99,8 @@ impl<'a> Offered<'a> {
             let is_kind = self.entries.iter().any(|entry| entry.kind.as_str() == pattern);
             return (odd && !is_kind).then(|| {
                 format!(
-                    "{pattern} fits no tool; {}",
-                    near(&self.own, "`staffai tools list` names the tools".to_owned())
+                    "{pattern} matches no tool; {}",
+                    near(&self.own, "`staffai tools list` lists the tools".to_owned())
                 )
             });
         };
@@ -108,14 +108,14 @@ impl<'a> Offered<'a> {
             // The name may belong to a process that is absent now.
             let near = near::nearest(server, self.entries.iter().map(|entry| entry.name.as_str()));
             let hint = near.map_or_else(
-                || "`staffai tools list` names the tools".to_owned(),
+                || "`staffai tools list` lists the tools".to_owned(),
                 |near| format!("did you mean {near}?"),
             );
             return (!self.nats).then(|| format!("{pattern}: there is no server {server}; {hint}"));
         };
         let names = self.of(&entry.name).filter(|names| !fits(names))?;
-        let hint = near(&names, format!("`staffai tools list` names its {}", names.len()));
-        Some(format!("{pattern} fits no tool of {server}; {hint}"))
+        let hint = near(&names, format!("`staffai tools list` lists its {}", names.len()));
+        Some(format!("{pattern} matches no tool of {server}; {hint}"))
     }
 }
 
@@ -167,7 +167,7 @@ pub(super) async fn check(
         held::held(settings, &tried).await.unwrap_or_default().iter().filter(|held| !held.1.is_empty())
     {
         let tools = tools.join(", ");
-        let about = format!("held back, because they are not what they were: {tools}; /refresh_tools accepts them");
+        let about = format!("held back, because their definitions changed: {tools}; /refresh_tools accepts them");
         report.push(&format!("mcp {server}"), CheckStatus::Note, about);
     }
     patterns(settings, &Offered::new(settings, lookup, entries, &tried), report);
@@ -186,7 +186,7 @@ pub(super) async fn nats(settings: &Settings, offline: bool, report: &mut Report
         return report.skipped(PART, "not contacted: --offline");
     }
     match nats::connect(url).await {
-        Ok(_) => report.ok(PART, "connected; processes that announce tools are heard while the bot runs"),
-        Err(why) => report.wrong_with(PART, format!("{why}; check STAFFAI_NATS_URL, and whether the server runs")),
+        Ok(_) => report.ok(PART, "connected; tools of other processes are offered while the bot runs"),
+        Err(why) => report.wrong_with(PART, format!("{why}; check STAFFAI_NATS_URL and the server")),
     }
 }

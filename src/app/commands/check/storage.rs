@@ -22,7 +22,7 @@ use store::{AccountsKnown, Backend, BackendError, OpenError, redis};
 const STORE: &str = "store";
 
 /// The fix for a directory that cannot be written.
-const DIR_FIX: &str = "give it to the user that runs the bot, or set STAFFAI_DATA_DIR to a directory of that user";
+const DIR_FIX: &str = "change its owner to the user of the bot, or set STAFFAI_DATA_DIR to a directory of that user";
 
 /// The number of keys that are read: with three servers of equally many keys, the chance that one gets none is one in
 /// millions.
@@ -45,10 +45,10 @@ pub async fn check(settings: &Settings, offline: bool, report: &mut Report) {
     // service.
     if !dir.join(FILE).exists() {
         return match could_make(dir) {
-            Ok(()) => report.ok(STORE, format!("embedded; nothing is in {} yet, and it can be made", dir.display())),
+            Ok(()) => report.ok(STORE, format!("embedded; {} is empty or missing, and can be created", dir.display())),
             Err(error) => {
                 let dir = dir.display();
-                report.wrong_with(STORE, format!("{dir} cannot be written to ({error}); {DIR_FIX}"));
+                report.wrong_with(STORE, format!("{dir} is not writable ({error}); {DIR_FIX}"));
             }
         };
     }
@@ -57,7 +57,7 @@ pub async fn check(settings: &Settings, offline: bool, report: &mut Report) {
     match opened {
         Ok(Ok(store)) => {
             match store.get(keys::PROBE).await {
-                Ok(_) => report.ok(STORE, format!("embedded; {} opens and can be read", dir.display())),
+                Ok(_) => report.ok(STORE, format!("embedded; {} can be read", dir.display())),
                 Err(error) => report.wrong_with(STORE, error.to_string()),
             }
             store.close().await;
@@ -68,7 +68,7 @@ pub async fn check(settings: &Settings, offline: bool, report: &mut Report) {
             Err(_) => report.wrong_with(STORE, error),
         },
         Ok(Err(OpenError::Failed(error))) => report.wrong_with(STORE, error),
-        Err(error) => report.wrong_with(STORE, format!("opening it ended badly: {error}")),
+        Err(error) => report.wrong_with(STORE, format!("it cannot be opened: {error}")),
     }
 }
 
@@ -84,7 +84,7 @@ async fn server(address: &SecretString, report: &mut Report) {
     };
     match timeout(REDIS_WITHIN, requests(&store)).await {
         Ok(Ok(())) => {
-            report.ok(STORE, "redis; it answers, can be read and written, and decides about limits");
+            report.ok(STORE, "redis; reads, writes and limit decisions work");
             keeping(&store, report).await;
         }
         Ok(Err(error)) => report.wrong_with(STORE, format!("{error}; {REDIS_FIX}")),
@@ -104,11 +104,11 @@ const REDIS_FIX: &str = "start Redis or correct REDIS_URL (or REDIS_HOST); until
 async fn keeping(store: &impl Backend, report: &mut Report) {
     const SETTINGS: &str = "store settings";
     let Ok(Some(keeping)) = timeout(REDIS_WITHIN, store.keeping()).await else {
-        let about = "redis does not let its settings be read (CONFIG GET); see to it that it appends to a file and that maxmemory-policy is noeviction";
+        let about = "redis denies CONFIG GET; set appendonly yes and maxmemory-policy noeviction there";
         return report.push(SETTINGS, CheckStatus::Note, about);
     };
     if keeping == Keeping::default() {
-        report.ok(SETTINGS, "redis loses nothing that it has acknowledged, and removes nothing that counts");
+        report.ok(SETTINGS, "redis loses no acknowledged write and evicts nothing");
     }
     if let Some(loses) = keeping.loses {
         report.push(SETTINGS, CheckStatus::Note, loses);

@@ -37,7 +37,7 @@ pub async fn round(models: &dyn Models, row: &Row, instructions: &Item, schema: 
     let trial = Trial { models, row: &row.key, instructions, schema };
     let mut found = Found::default();
     if let Err(error) = trial.run(&mut found).await {
-        return (CheckStatus::Note, format!("the tool round broke off: {}: {}", error.kind.as_str(), error.message));
+        return (CheckStatus::Note, format!("the test of tools failed: {}: {}", error.kind.as_str(), error.message));
     }
     let took = begun.elapsed().as_millis();
     let yes = |flag: bool| if flag { "yes" } else { "no" };
@@ -97,7 +97,7 @@ impl Trial<'_> {
         let completion = match bounded(self.models, self.row, &self.request(opening.to_vec(), typed, true)).await {
             Ok(completion) => completion,
             Err(error) if error.kind == ModelErrorKind::BadRequest => {
-                found.signs.push(format!("it refuses tools {how} ({})", error.message));
+                found.signs.push(format!("the model rejects tools {how} ({})", error.message));
                 return Ok(None);
             }
             Err(error) => return Err(error),
@@ -126,7 +126,7 @@ impl Trial<'_> {
         let answer = match bounded(self.models, self.row, &self.request(messages, true, offered)).await {
             Ok(answer) => answer,
             Err(error) if error.kind == ModelErrorKind::BadRequest => {
-                found.signs.push(format!("it refuses the result of the call {} ({})", call.name, error.message));
+                found.signs.push(format!("the model rejects the result of the call {} ({})", call.name, error.message));
                 return Ok(false);
             }
             Err(error) => return Err(error),
@@ -134,14 +134,14 @@ impl Trial<'_> {
         let reply = self.schema.read(&answer.content);
         match &reply {
             _ if !answer.calls.is_empty() => {
-                found.signs.push("it calls the tool again in place of answering".to_owned());
+                found.signs.push("it calls the tool again instead of answering".to_owned());
             }
             _ if answer.content.trim().is_empty() => {
                 found.signs.push("the content is empty after the tool's result".to_owned());
             }
             Err(error) => found.signs.push(format!("the answer after the tool does not fit the schema: {error}")),
             Ok(_) if !answer.content.contains(NUMBER) => {
-                found.signs.push("the answer leaves out what the tool gave".to_owned());
+                found.signs.push("the answer lacks the result of the tool".to_owned());
             }
             Ok(_) => {}
         }

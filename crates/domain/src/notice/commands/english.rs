@@ -17,13 +17,13 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Memories => "List the facts that I remember for you, or delete one",
         CommandKind::Tools => "The tools that I can use",
         CommandKind::Status => "Show my state: parts, models, queues, limits",
-        CommandKind::Approvals => "Calls that wait for approval, and calls that are allowed for a while",
+        CommandKind::Approvals => "Tool calls that wait for approval, and tool calls that are allowed for a while",
         CommandKind::RefreshTools => "Reload the tool lists of all servers",
         CommandKind::RefreshStatus => "Reload my prompts and settings, and write a new status line",
     },
     row: "The model that answers you from now on; default resets your choice",
     user: "Another member; only for operators",
-    withdraw: "The id of the permission to withdraw",
+    withdraw: "The id of an allowed tool call that requires approval again from now on",
     fact: "The fact to forget",
     category: "The category whose tools are shown, such as search",
     remember: "The fact to remember, in one short sentence",
@@ -37,23 +37,22 @@ pub(super) const WORDS: Words = Words {
     busy: "Sorry, too many people are asking me things right now. Nothing was done; please run it again in a minute.",
     still_running: "Your last commands are still running. Nothing was done; please wait for their answers first.",
 
-    begun_anew: "We start over here: I no longer know what we said in this channel. If you reply to one of my older messages I see that one again.",
+    begun_anew: "We start over here: I no longer know what we said in this channel. If you reply to one of my older messages, I see that message again.",
     fresh_already: "There is nothing to do: our conversation in this channel is already new.",
-    begun_unsure: "We start over here. My memory does not answer at the moment; if I still remember earlier messages later, run this again.",
+    begun_unsure: "We start over here. I cannot reach my storage at the moment; if I still know earlier messages later, run `/new` again.",
 
     conversations: |count, messages| {
         format!("{} with {}", many(count, "conversation", "conversations"), many(messages, "message", "messages"))
     },
     facts: |count| format!("{} that you told me to remember", many(count, "fact", "facts")),
-    audit: |count| format!("{} about your calls of tools and your decisions", many(count, "line", "lines")),
+    audit: |count| format!("{} of your tool calls and approvals", many(count, "record", "records")),
     choice: "your choice of a model",
     tokens_used: "how many tokens you used",
     forgotten: "**Forgotten**",
     nothing_kept: "I kept nothing about you that could be forgotten.",
-    asked_behind: |answers| format!("the questions that {} of mine answered", many(answers, "message", "messages")),
     quoted_in: |count| {
         format!(
-            "your words in {} of others who replied to my answers to you",
+            "your words in {} of other members, who replied to my answers to you",
             many(count, "conversation", "conversations")
         )
     },
@@ -66,12 +65,16 @@ pub(super) const WORDS: Words = Words {
         "for an hour, the ids of messages that I answered, so that I answer none twice",
         "the messages in the channels: they stay there, and you can delete yours",
     ],
-    forget_again: "**My memory does not answer at the moment.** I forgot everything that I can see now, but there may be more. Please run `/forget` again later.",
-    kept_for_replies: |answers| format!("{} kept for replies", many(answers, "answer", "answers")),
-    exported: |items| {
-        format!("Everything that I keep about you: {items}. Your limits count in windows that end by themselves.")
+    forget_again: "**I cannot reach my storage at the moment.** I deleted all your data that I can see, but there may be more. Please run `/forget` again later.",
+    kept_for_replies: |answers| {
+        format!("{} (kept for replies)", many(answers, "question with its answer", "questions with their answers"))
     },
-    export_again: "**My memory does not answer at the moment**, so there may be more. Please run `/export` again later.",
+    exported: |items| {
+        format!(
+            "Everything that I keep about you: {items}. The counts for your limits are not included; they expire by themselves."
+        )
+    },
+    export_again: "**I cannot reach my storage at the moment**, so there may be more. Please run `/export` again later.",
 
     memories: "**What you told me to remember**",
     memories_how: "I use each fact where you told it and in the threads there, only for your questions. `/memories forget:` deletes one; you can also ask me to.",
@@ -88,14 +91,14 @@ pub(super) const WORDS: Words = Words {
     },
     remember_full: |count| {
         format!(
-            "I remember {} for you, which is all there is room for. `/memories forget:` makes room.",
-            many(count, "thing", "things")
+            "I already remember {} for you, which is the maximum. `/memories forget:` deletes one.",
+            many(count, "fact", "facts")
         )
     },
     remember_no_room: "There is no room for more memories at the moment.",
     fact_forgotten: "I have forgotten it.",
     no_such_fact: "I remember no such fact. `/memories` lists your facts.",
-    memory_away: "My memory does not answer at the moment. Please run this again in a minute.",
+    memory_away: "I cannot reach my storage at the moment. Please run this again in a minute.",
 
     default_answers: |row| format!("You are answered by the default model, `{row}`."),
     chose: |row| format!("You chose `{row}`."),
@@ -104,9 +107,9 @@ pub(super) const WORDS: Words = Words {
     can_choose: "You can choose with `/model row:`",
     default_mark: "default",
     model_chosen: |row| format!("From your next message on, `{row}` answers you, in every channel."),
-    may_be_lost: "My memory does not answer at the moment, so I may lose this when I am restarted.",
+    may_be_lost: "I cannot reach my storage at the moment, so a restart may undo this.",
     model_default: |row| format!("From your next message on, the default model answers you, which is `{row}` now."),
-    no_such_model: |asked, rows| format!("There is no model `{asked}` to choose. There is {rows}."),
+    no_such_model: |asked, rows| format!("There is no model `{asked}`. You can choose {rows}."),
 
     window: |whose, messages, tokens, span| {
         let who = whose.map_or_else(|| "You have".to_owned(), |whose| format!("{whose} has"));
@@ -127,14 +130,14 @@ pub(super) const WORDS: Words = Words {
         format!("{who}: {used} of {most} in the last {span}.")
     },
     amounts: ["messages", "tokens", "calls"],
-    exempt: "These limits do not apply here: super roles are exempt.",
+    exempt: "These limits do not apply: super roles are exempt.",
     accepted: |moment| format!("The next message will be accepted {moment}."),
     standing_unknown: "I cannot tell at the moment how much of the limits is used.",
     sums: ["Today", "Seven days", "In all"],
     nothing: "nothing",
     tokens: |tokens| format!("{tokens} tokens"),
     for_messages: |count| format!(" for {}", many(count, "message", "messages")),
-    unpriced: " and more that has no price",
+    unpriced: " and usage without a price",
     all_today: "All members today",
     tools_today: "Tools today",
     calls: |calls, failed| {
@@ -175,10 +178,10 @@ pub(super) const WORDS: Words = Words {
     reading_lists: |servers| {
         format!("Reloading the lists of {}: `/tools` shows the result.", many(servers, "tool server", "tool servers"))
     },
-    nothing_waits: "No call waits for approval.",
+    nothing_waits: "No tool call waits for approval.",
     waiting: "**Waiting for approval**",
-    waits: |tool, place, who, until| format!("`{tool}` in {place}, asked by {who}, ends {until}"),
-    nothing_allowed: "No call is allowed in advance.",
+    waits: |tool, place, who, until| format!("`{tool}` in {place} for {who}, expires {until}"),
+    nothing_allowed: "No tool call is allowed in advance.",
     allowed: "**Allowed for a while** (withdraw one with `/approvals withdraw:` and its id)",
     allows: |id, tool, place, whose, until| {
         let whose = whose.map_or_else(|| "all members there".to_owned(), str::to_owned);
@@ -196,5 +199,5 @@ pub(super) const WORDS: Words = Words {
     help: "I answer when you mention me or reply to one of my messages. I know what you and I said in this channel lately, and nothing from other members or channels, except a message that you reply to.",
     help_direct: "You can also write to me directly.",
     help_commands: "**What you can run** (only you see the answers)",
-    help_kept: "**What I keep**: our last messages in each channel, for a while; what you told me to remember; your choice of a model; how many tokens you used. It stays in this bot's own store; your questions are sent to the model that answers. `/export` shows you all of it, `/forget` deletes it.",
+    help_kept: "**What I keep**: our last messages in each channel, for a while; what you told me to remember; your choice of a model; how many tokens you used. It stays in this bot's own storage; your questions are sent to the model that answers. `/export` shows you all of it, `/forget` deletes it.",
 };

@@ -17,13 +17,13 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Memories => "Zeigen, was ich mir für dich merke, oder etwas davon löschen",
         CommandKind::Tools => "Die Werkzeuge, die ich benutzen kann",
         CommandKind::Status => "Mein Zustand: Teile, Modelle, Warteschlangen, Limits",
-        CommandKind::Approvals => "Aufrufe, die auf Zustimmung warten oder eine Zeit lang erlaubt sind",
+        CommandKind::Approvals => "Werkzeugaufrufe, die auf Zustimmung warten oder eine Zeit lang erlaubt sind",
         CommandKind::RefreshTools => "Die Listen aller Werkzeuge neu lesen",
         CommandKind::RefreshStatus => "Meine Prompts und Einstellungen neu lesen und eine Statuszeile schreiben",
     },
     row: "Das Modell, das dir ab jetzt antwortet; default nimmt deine Wahl zurück",
     user: "Ein anderes Mitglied; nur für Betreiber",
-    withdraw: "Die Kennung der Erlaubnis, die zurückgenommen werden soll",
+    withdraw: "Die Kennung eines erlaubten Aufrufs, der ab jetzt wieder Zustimmung braucht",
     fact: "Was ich vergessen soll",
     category: "Die Kategorie, deren Werkzeuge gezeigt werden, etwa search",
     remember: "Was ich mir merken soll, in einem kurzen Satz",
@@ -43,23 +43,20 @@ pub(super) const WORDS: Words = Words {
 
     begun_anew: "Wir fangen hier neu an: Ich weiß nicht mehr, was wir in diesem Kanal gesagt haben. Wenn du auf eine meiner älteren Nachrichten antwortest, sehe ich diese wieder.",
     fresh_already: "Es gibt nichts zu tun: Unser Gespräch in diesem Kanal ist schon neu.",
-    begun_unsure: "Wir fangen hier neu an. Mein Gedächtnis antwortet gerade nicht; wenn ich später noch frühere Nachrichten kenne, führ das bitte noch einmal aus.",
+    begun_unsure: "Wir fangen hier neu an. Ich erreiche gerade meinen Speicher nicht; wenn ich später noch frühere Nachrichten kenne, führ bitte `/new` noch einmal aus.",
 
     conversations: |count, messages| {
         format!("{} mit {}", many(count, "Gespräch", "Gespräche"), many(messages, "Nachricht", "Nachrichten"))
     },
-    audit: |count| format!("{} über deine Werkzeugaufrufe und Entscheidungen", many(count, "Zeile", "Zeilen")),
+    audit: |count| format!("{} über deine Werkzeugaufrufe und Zustimmungen", many(count, "Eintrag", "Einträge")),
     facts: |count| format!("{} für dich", many(count, "gemerkte Notiz", "gemerkte Notizen")),
     choice: "deine Wahl eines Modells",
     tokens_used: "wie viele Token du verbraucht hast",
     forgotten: "**Vergessen**",
     nothing_kept: "Ich hatte nichts über dich, was ich vergessen könnte.",
-    asked_behind: |answers| {
-        format!("deine Fragen, die ich in {} beantwortet habe", many(answers, "Nachricht", "Nachrichten"))
-    },
     quoted_in: |count| {
         format!(
-            "deine Worte in {} anderer, die auf meine Antworten an dich geantwortet haben",
+            "deine Worte in {} anderer Mitglieder, die auf meine Antworten an dich geantwortet haben",
             many(count, "Gespräch", "Gesprächen")
         )
     },
@@ -73,14 +70,16 @@ pub(super) const WORDS: Words = Words {
         "eine Stunde lang die Kennungen der Nachrichten, die ich beantwortet habe, damit ich keine zweimal beantworte",
         "die Nachrichten in den Kanälen: Sie bleiben dort, und deine kannst du selbst löschen",
     ],
-    forget_again: "**Mein Gedächtnis antwortet gerade nicht.** Ich habe alles vergessen, was ich gerade sehe, aber es kann mehr geben. Bitte führ `/forget` später noch einmal aus.",
-    kept_for_replies: |answers| format!("{}, für spätere Nachfragen aufgehoben", many(answers, "Antwort", "Antworten")),
+    forget_again: "**Ich erreiche gerade meinen Speicher nicht.** Ich habe alle deine Daten gelöscht, die ich sehe, aber es kann mehr geben. Bitte führ `/forget` später noch einmal aus.",
+    kept_for_replies: |answers| {
+        format!("{} (für spätere Nachfragen)", many(answers, "Frage mit ihrer Antwort", "Fragen mit ihren Antworten"))
+    },
     exported: |items| {
         format!(
-            "Alles, was ich über dich aufbewahre: {items}. Deine Limits zählen in Zeitfenstern, die von selbst enden."
+            "Alles, was ich über dich aufbewahre: {items}. Die Zähler deiner Limits fehlen hier; sie laufen von selbst ab."
         )
     },
-    export_again: "**Mein Gedächtnis antwortet gerade nicht**, es kann also mehr geben. Bitte führ `/export` später noch einmal aus.",
+    export_again: "**Ich erreiche gerade meinen Speicher nicht**, es kann also mehr geben. Bitte führ `/export` später noch einmal aus.",
 
     memories: "**Was ich mir für dich merke**",
     memories_how: "Ich nutze jede Notiz dort, wo du sie mir gesagt hast, und in den Threads dort, nur für deine Fragen. `/memories forget:` löscht eine; du kannst mich auch darum bitten.",
@@ -95,14 +94,14 @@ pub(super) const WORDS: Words = Words {
     remember_too_long: |bytes| format!("Das ist zu lang: Ich merke mir höchstens {bytes} Byte. Sag es bitte kürzer."),
     remember_full: |count| {
         format!(
-            "Ich merke mir schon {} für dich, mehr passt nicht. `/memories forget:` schafft Platz.",
-            many(count, "Sache", "Sachen")
+            "Ich merke mir schon {} für dich, mehr geht nicht. `/memories forget:` löscht eine.",
+            many(count, "Notiz", "Notizen")
         )
     },
     remember_no_room: "Für weitere Notizen ist gerade kein Platz.",
     fact_forgotten: "Ich habe es vergessen.",
     no_such_fact: "So etwas habe ich mir für dich nicht gemerkt. `/memories` zeigt, was es gibt.",
-    memory_away: "Mein Gedächtnis antwortet gerade nicht. Bitte versuch es in einer Minute noch einmal.",
+    memory_away: "Ich erreiche gerade meinen Speicher nicht. Bitte versuch es in einer Minute noch einmal.",
 
     default_answers: |row| format!("Dir antwortet das Standardmodell, `{row}`."),
     chose: |row| format!("Du hast `{row}` gewählt."),
@@ -111,9 +110,9 @@ pub(super) const WORDS: Words = Words {
     can_choose: "Wählen kannst du mit `/model row:`",
     default_mark: "Standard",
     model_chosen: |row| format!("Ab deiner nächsten Nachricht antwortet dir `{row}`, in jedem Kanal."),
-    may_be_lost: "Mein Gedächtnis antwortet gerade nicht; bei einem Neustart kann ich das also verlieren.",
+    may_be_lost: "Ich erreiche gerade meinen Speicher nicht; ein Neustart kann das also rückgängig machen.",
     model_default: |row| format!("Ab deiner nächsten Nachricht antwortet dir das Standardmodell, derzeit `{row}`."),
-    no_such_model: |asked, rows| format!("Ein Modell `{asked}` steht nicht zur Wahl. Es gibt {rows}."),
+    no_such_model: |asked, rows| format!("Ein Modell `{asked}` gibt es nicht. Du kannst {rows} wählen."),
 
     window: |whose, messages, tokens, span| {
         let who = whose.map_or_else(|| "Du hast".to_owned(), |whose| format!("{whose} hat"));
@@ -134,14 +133,14 @@ pub(super) const WORDS: Words = Words {
         format!("{who}: {used} von {most} (Zeitfenster: {span}).")
     },
     amounts: ["Nachrichten", "Token", "Aufrufe"],
-    exempt: "Diese Limits gelten hier nicht: Super-Rollen sind ausgenommen.",
+    exempt: "Diese Limits gelten nicht: Super-Rollen sind ausgenommen.",
     accepted: |moment| format!("Die nächste Nachricht wird {moment} angenommen."),
     standing_unknown: "Ich kann gerade nicht sagen, wie viel von den Limits verbraucht ist.",
     sums: ["Heute", "Sieben Tage", "Insgesamt"],
     nothing: "nichts",
     tokens: |tokens| format!("{tokens} Token"),
     for_messages: |count| format!(" für {}", many(count, "Nachricht", "Nachrichten")),
-    unpriced: " und mehr, das keinen Preis hat",
+    unpriced: " und Verbrauch ohne Preis",
     all_today: "Alle Mitglieder heute",
     tools_today: "Werkzeuge heute",
     calls: |calls, failed| {
@@ -185,10 +184,10 @@ pub(super) const WORDS: Words = Words {
             many(servers, "Werkzeugserver", "Werkzeugservern")
         )
     },
-    nothing_waits: "Kein Aufruf wartet auf Zustimmung.",
+    nothing_waits: "Kein Werkzeugaufruf wartet auf Zustimmung.",
     waiting: "**Wartet auf Zustimmung**",
-    waits: |tool, place, who, until| format!("`{tool}` in {place}, gefragt von {who}, endet {until}"),
-    nothing_allowed: "Kein Aufruf ist im Voraus erlaubt.",
+    waits: |tool, place, who, until| format!("`{tool}` in {place} für {who}, läuft {until} ab"),
+    nothing_allowed: "Kein Werkzeugaufruf ist im Voraus erlaubt.",
     allowed: "**Eine Zeit lang erlaubt** (zurücknehmen mit `/approvals withdraw:` und der Kennung)",
     allows: |id, tool, place, whose, until| {
         let whose = whose.map_or_else(|| "alle dort".to_owned(), str::to_owned);

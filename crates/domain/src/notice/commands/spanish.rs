@@ -17,13 +17,13 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Memories => "Ver lo que recuerdo para ti o borrar algo",
         CommandKind::Tools => "Las herramientas que puedo usar",
         CommandKind::Status => "Mi estado: partes, modelos, colas, límites",
-        CommandKind::Approvals => "Llamadas que esperan aprobación o están permitidas por un tiempo",
+        CommandKind::Approvals => "Llamadas a herramientas que esperan aprobación o están permitidas por un tiempo",
         CommandKind::RefreshTools => "Recargar las listas de herramientas de todos los servidores",
         CommandKind::RefreshStatus => "Recargar mis prompts y ajustes, y escribir una nueva línea de estado",
     },
     row: "El modelo que te responderá desde ahora; default retira tu elección",
     user: "Otro miembro; solo para operadores",
-    withdraw: "El identificador del permiso que se va a retirar",
+    withdraw: "El identificador de una llamada permitida que vuelve a requerir aprobación",
     fact: "Lo que debo olvidar",
     category: "La categoría cuyas herramientas se muestran, como search",
     remember: "Lo que debo recordar, en una frase corta",
@@ -42,23 +42,22 @@ pub(super) const WORDS: Words = Words {
     busy: "Lo siento, demasiadas personas me preguntan ahora mismo. No se hizo nada; ejecútalo de nuevo en un minuto, por favor.",
     still_running: "Tus últimos comandos aún se están ejecutando. No se hizo nada; espera primero a sus respuestas, por favor.",
 
-    begun_anew: "Aquí empezamos de nuevo: ya no sé lo que dijimos en este canal. Si respondes a uno de mis mensajes anteriores, vuelvo a ver ese.",
+    begun_anew: "Aquí empezamos de nuevo: ya no sé lo que dijimos en este canal. Si respondes a uno de mis mensajes anteriores, vuelvo a ver ese mensaje.",
     fresh_already: "No hay nada que hacer: nuestra conversación en este canal ya es nueva.",
-    begun_unsure: "Aquí empezamos de nuevo. Mi memoria no responde en este momento; si más tarde aún recuerdo mensajes anteriores, ejecuta esto otra vez.",
+    begun_unsure: "Aquí empezamos de nuevo. En este momento no puedo acceder a mi almacén; si más tarde aún conozco mensajes anteriores, ejecuta `/new` otra vez.",
 
     conversations: |count, messages| {
         format!("{} con {}", many(count, "conversación", "conversaciones"), many(messages, "mensaje", "mensajes"))
     },
-    audit: |count| format!("{} sobre tus llamadas a herramientas y tus decisiones", many(count, "línea", "líneas")),
+    audit: |count| format!("{} de tus llamadas a herramientas y aprobaciones", many(count, "registro", "registros")),
     facts: |count| format!("{} que me pediste recordar", many(count, "nota", "notas")),
     choice: "tu elección de modelo",
     tokens_used: "cuántos tokens has usado",
     forgotten: "**Olvidado**",
     nothing_kept: "No guardaba nada sobre ti que se pudiera olvidar.",
-    asked_behind: |answers| format!("las preguntas que respondí en {}", many(answers, "mensaje", "mensajes")),
     quoted_in: |count| {
         format!(
-            "tus palabras en {} de otras personas que respondieron a mis respuestas para ti",
+            "tus palabras en {} de otros miembros, que respondieron a mis respuestas para ti",
             many(count, "conversación", "conversaciones")
         )
     },
@@ -72,14 +71,17 @@ pub(super) const WORDS: Words = Words {
         "durante una hora, los identificadores de los mensajes que respondí, para no responder ninguno dos veces",
         "los mensajes de los canales: se quedan ahí, y los tuyos puedes borrarlos tú",
     ],
-    forget_again: "**Mi memoria no responde en este momento.** He olvidado todo lo que puedo ver ahora, pero puede haber más. Ejecuta `/forget` de nuevo más tarde, por favor.",
+    forget_again: "**En este momento no puedo acceder a mi almacén.** He borrado todos los datos tuyos que puedo ver, pero puede haber más. Ejecuta `/forget` de nuevo más tarde, por favor.",
     kept_for_replies: |answers| {
-        format!("{} para cuando alguien conteste", many(answers, "respuesta guardada", "respuestas guardadas"))
+        let questions = many(answers, "pregunta con su respuesta", "preguntas con sus respuestas");
+        format!("{questions} (para respuestas posteriores)")
     },
     exported: |items| {
-        format!("Todo lo que guardo sobre ti: {items}. Tus límites cuentan en intervalos que terminan solos.")
+        format!(
+            "Todo lo que guardo sobre ti: {items}. Los contadores de tus límites no están incluidos; caducan solos."
+        )
     },
-    export_again: "**Mi memoria no responde en este momento**, así que puede haber más. Ejecuta `/export` de nuevo más tarde, por favor.",
+    export_again: "**En este momento no puedo acceder a mi almacén**, así que puede haber más. Ejecuta `/export` de nuevo más tarde, por favor.",
 
     memories: "**Lo que me pediste recordar**",
     memories_how: "Uso cada cosa donde me la dijiste, y en los hilos de ese canal, solo para tus preguntas. `/memories forget:` borra una; también puedes pedírmelo.",
@@ -95,12 +97,12 @@ pub(super) const WORDS: Words = Words {
         format!("Es demasiado largo para recordarlo: como máximo {bytes} bytes. Dilo con menos palabras.")
     },
     remember_full: |count| {
-        format!("Ya recuerdo {} tuyas, y no cabe más. `/memories forget:` hace sitio.", many(count, "cosa", "cosas"))
+        format!("Ya recuerdo {} tuyas, que es el máximo. `/memories forget:` borra una.", many(count, "nota", "notas"))
     },
     remember_no_room: "Ahora no hay sitio para más recuerdos.",
     fact_forgotten: "Lo he olvidado.",
     no_such_fact: "No tengo esa nota tuya. `/memories` muestra las que hay.",
-    memory_away: "Mi memoria no responde en este momento. Inténtalo de nuevo en un minuto.",
+    memory_away: "En este momento no puedo acceder a mi almacén. Inténtalo de nuevo en un minuto.",
 
     default_answers: |row| format!("Te responde el modelo predeterminado, `{row}`."),
     chose: |row| format!("Elegiste `{row}`."),
@@ -109,11 +111,11 @@ pub(super) const WORDS: Words = Words {
     can_choose: "Puedes elegir con `/model row:`",
     default_mark: "predeterminado",
     model_chosen: |row| format!("Desde tu próximo mensaje te responde `{row}`, en todos los canales."),
-    may_be_lost: "Mi memoria no responde en este momento, así que puedo perder esto si me reinician.",
+    may_be_lost: "En este momento no puedo acceder a mi almacén, así que un reinicio puede deshacer esto.",
     model_default: |row| {
         format!("Desde tu próximo mensaje te responde el modelo predeterminado, que ahora es `{row}`.")
     },
-    no_such_model: |asked, rows| format!("No hay ningún modelo `{asked}` para elegir. Hay {rows}."),
+    no_such_model: |asked, rows| format!("No hay ningún modelo `{asked}`. Puedes elegir {rows}."),
 
     window: |whose, messages, tokens, span| {
         let who = whose.map_or_else(|| "Has".to_owned(), |whose| format!("{whose} ha"));
@@ -134,14 +136,14 @@ pub(super) const WORDS: Words = Words {
         format!("{who}: {used} de {most} (intervalo: {span}).")
     },
     amounts: ["mensajes", "tokens", "llamadas"],
-    exempt: "Estos límites no se aplican aquí: los superroles están exentos.",
+    exempt: "Estos límites no se aplican: los superroles están exentos.",
     accepted: |moment| format!("El próximo mensaje se aceptará {moment}."),
     standing_unknown: "En este momento no puedo decir cuánto de los límites se ha usado.",
     sums: ["Hoy", "Siete días", "En total"],
     nothing: "nada",
     tokens: |tokens| format!("{tokens} tokens"),
     for_messages: |count| format!(" por {}", many(count, "mensaje", "mensajes")),
-    unpriced: " y más que no tiene precio",
+    unpriced: " y uso sin precio",
     all_today: "Todos los miembros hoy",
     tools_today: "Herramientas hoy",
     calls: |calls, failed| {
@@ -185,10 +187,10 @@ pub(super) const WORDS: Words = Words {
             many(servers, "servidor de herramientas", "servidores de herramientas")
         )
     },
-    nothing_waits: "Ninguna llamada espera aprobación.",
+    nothing_waits: "Ninguna llamada a herramientas espera aprobación.",
     waiting: "**A la espera de aprobación**",
-    waits: |tool, place, who, until| format!("`{tool}` en {place}, pedido por {who}, termina {until}"),
-    nothing_allowed: "Ninguna llamada está permitida de antemano.",
+    waits: |tool, place, who, until| format!("`{tool}` en {place} para {who}, caduca {until}"),
+    nothing_allowed: "Ninguna llamada a herramientas está permitida de antemano.",
     allowed: "**Permitido por un tiempo** (se retira con `/approvals withdraw:` y el identificador)",
     allows: |id, tool, place, whose, until| {
         let whose = whose.map_or_else(|| "todos allí".to_owned(), str::to_owned);

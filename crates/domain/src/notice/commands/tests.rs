@@ -43,7 +43,7 @@ fn forgetting_names_what_went_and_what_stays() {
     insta::assert_snapshot!(forgotten(&wiped, true, EN), @r"
     **Forgotten**
     - 2 conversations with 8 messages
-    - the questions that 1 message of mine answered
+    - 1 question with its answer (kept for replies)
     - your choice of a model
 
     1 question from before this will still be answered, but not remembered.
@@ -113,7 +113,7 @@ fn usage_shows_windows_and_sums() {
     The next message will be accepted <t:1800000001:R>.
     Today: 1,250 tokens for 3 messages, $0.0021
     Seven days: 1,250 tokens for 3 messages, $0.0021
-    In all: 91,250 tokens for 1 message, $3.00 and more that has no price
+    In all: 91,250 tokens for 1 message, $3.00 and usage without a price
     ");
     insta::assert_snapshot!(usage(&Usage::default(), Some("<@8>"), EN), @r"
     I cannot tell at the moment how much of the limits is used.
@@ -183,7 +183,7 @@ fn gate() -> Gate {
 fn tools_and_approvals_are_told_as_they_are() {
     let none = Tooling::default();
     assert!(tools(&none, &[], EN).starts_with("No tool server"));
-    assert!(approvals(&[], &[], EN).starts_with("No call waits for approval."));
+    assert!(approvals(&[], &[], EN).starts_with("No tool call waits for approval."));
     let server = ToolServer {
         name: "time".to_owned(),
         state: ServerStatus::Ready,
@@ -219,7 +219,7 @@ fn tools_and_approvals_are_told_as_they_are() {
     assert_eq!(
         told,
         format!(
-            "**Waiting for approval**\n- `{id}`: `fm__delete` in <#42>, asked by <@7>, ends <t:2:R>; `{shown}`\n\n**Allowed for a while** \
+            "**Waiting for approval**\n- `{id}`: `fm__delete` in <#42> for <@7>, expires <t:2:R>; `{shown}`\n\n**Allowed for a while** \
              (withdraw one with `/approvals withdraw:` and its id)\n- `{id}`: `fm__delete` in <#42> for <@7>, ends <t:3601:R>; `{shown}`"
         )
     );
@@ -269,7 +269,7 @@ fn every_language_says_everything_and_says_it_otherwise() {
     Die nächste Nachricht wird <t:1800000001:R> angenommen.
     Heute: nichts
     Sieben Tage: nichts
-    Insgesamt: 1.091.250 Token für 1 Nachricht, $1.003,00 und mehr, das keinen Preis hat
+    Insgesamt: 1.091.250 Token für 1 Nachricht, $1.003,00 und Verbrauch ohne Preis
     ");
     let spanish = usage(&own, Some("<@8>"), Locale::Spanish).replace('\u{202f}', "_");
     insta::assert_snapshot!(spanish, @r"
@@ -278,12 +278,12 @@ fn every_language_says_everything_and_says_it_otherwise() {
     El próximo mensaje se aceptará <t:1800000001:R>.
     Hoy: nada
     Siete días: nada
-    En total: 1_091_250 tokens por 1 mensaje, $1_003,00 y más que no tiene precio
+    En total: 1_091_250 tokens por 1 mensaje, $1_003,00 y uso sin precio
     ");
     let counts = Wiped { conversations: 1, messages: 2, answers: 1, usage: true, ..Wiped::default() };
     insta::assert_snapshot!(
         exported(&counts, true, Locale::German),
-        @"Alles, was ich über dich aufbewahre: 1 Gespräch mit 2 Nachrichten, 1 Antwort, für spätere Nachfragen aufgehoben, wie viele Token du verbraucht hast. Deine Limits zählen in Zeitfenstern, die von selbst enden."
+        @"Alles, was ich über dich aufbewahre: 1 Gespräch mit 2 Nachrichten, 1 Frage mit ihrer Antwort (für spätere Nachfragen), wie viele Token du verbraucht hast. Die Zähler deiner Limits fehlen hier; sie laufen von selbst ab."
     );
     let said: Vec<Vec<String>> = Locale::ALL.map(everything).into();
     for (index, english) in said[0].iter().enumerate() {

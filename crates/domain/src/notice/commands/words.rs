@@ -39,12 +39,12 @@ pub(super) struct Words {
     pub(super) tokens_used: &'static str,
     pub(super) forgotten: &'static str,
     pub(super) nothing_kept: &'static str,
-    pub(super) asked_behind: fn(usize) -> String,
     pub(super) quoted_in: fn(usize) -> String,
     pub(super) still_answered: fn(usize) -> String,
     /// A headline and the list below it.
     pub(super) kept: &'static [&'static str; 4],
     pub(super) forget_again: &'static str,
+    /// Questions with their answers, so that replies to the answers have context.
     pub(super) kept_for_replies: fn(usize) -> String,
     pub(super) exported: fn(&str) -> String,
     pub(super) export_again: &'static str,

@@ -84,9 +84,9 @@ async fn a_model_that_can_do_both_gets_its_line() {
 #[tokio::test]
 async fn a_model_that_takes_one_at_a_time_is_found_out() {
     for (kind, sign) in [
-        (Kind::Either, "it refuses tools with response_format"),
+        (Kind::Either, "the model rejects tools with response_format"),
         (Kind::Distracted, "tool_calls: none with response_format"),
-        (Kind::Stubborn, "it calls the tool again in place of answering"),
+        (Kind::Stubborn, "it calls the tool again instead of answering"),
     ] {
         let (verdict, why) = tried(kind, row()).await;
         assert_eq!(verdict, CheckStatus::Ok, "{why}");
@@ -104,7 +104,7 @@ async fn a_model_that_takes_one_at_a_time_is_found_out() {
 async fn a_model_without_tools_is_named() {
     let (verdict, why) = tried(Kind::Without, row()).await;
     assert_eq!(verdict, CheckStatus::Note);
-    assert!(why.contains("it refuses tools without response_format (tools are not supported)"), "{why}");
+    assert!(why.contains("the model rejects tools without response_format (tools are not supported)"), "{why}");
     assert!(why.contains(r#""m": {"tools": "off", "schema_with_tools": false}"#), "{why}");
     assert_eq!(tried(Kind::Without, Row { tools: ToolMode::Off, ..row() }).await.0, CheckStatus::Ok);
     assert_eq!(tried(Kind::Without, Row { tools: ToolMode::Prompt, ..row() }).await.0, CheckStatus::Ok);
