@@ -33,7 +33,7 @@ pub enum Promise {
     Forgotten,
     /// A deleted conversation is not stored.
     NotStored,
-    /// Questions of one member in one place are answered in their order.
+    /// Questions of one member in one place are answered in their order, while no actor fails and no process ends.
     InOrder,
 }
 
@@ -80,14 +80,16 @@ pub struct Verdict {
     pub findings: Vec<Finding>,
 }
 
-/// Judges a life. `messages` is the number of questions of a member that are admitted in a window.
+/// Judges a life. `messages` is the number of questions of a member that are admitted in a window; `failures` is true if an
+/// actor failed or a process ended.
 #[must_use]
-pub fn judge(history: &[Entry], messages: u64) -> Verdict {
+pub fn judge(history: &[Entry], messages: u64, failures: bool) -> Verdict {
     let questions = questions(history);
     let mut findings = outcomes::judge(history, &questions, messages);
     findings.extend(use_of_tools::judge(history, &questions));
     findings.extend(texts::judge(history, &questions));
     let kept = kept_since(history);
+    findings.retain(|finding| !failures || finding.promise != Promise::InOrder);
     findings.retain(|finding| questions.get(&finding.number).is_some_and(|question| question.asked >= kept));
     let judged = questions.values().filter(|question| question.asked >= kept && question.deleted.is_none());
     Verdict { judged: judged.count() as u64, findings }

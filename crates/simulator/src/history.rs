@@ -24,6 +24,7 @@ pub enum Kind {
 
 /// An event of a life.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are named as in the sentence of their event")]
 pub enum Seen {
     /// A process started.
     Started,
@@ -38,7 +39,7 @@ pub enum Seen {
     /// A member pressed a button of a request for approval.
     Clicked { number: Number, member: u64, approves: bool },
     /// The platform told the member that pressed a button or ran a command how it ended.
-    Responded { callback: u64 },
+    Responded { callback: u64, text: String },
     /// A member ran a command.
     Ran { callback: u64, name: &'static str, member: u64, place: u64 },
     /// A model received a request about a question; the numbers of all questions in the request.

@@ -53,10 +53,10 @@ pub struct Outcome {
 enum End {
     /// It was killed, or its tree gave up.
     Killed,
-    /// It was stopped in order.
-    Stopped,
+    /// It was stopped in order, and all of its records are durable or not.
+    Stopped { kept: bool },
     /// The life is over.
-    Over,
+    Over { kept: bool },
 }
 
 struct Life {
@@ -87,6 +87,7 @@ pub struct Wanted {
 #[must_use]
 pub fn run(wanted: &Wanted) -> Outcome {
     let seed = wanted.seed;
+    ports::work_in_place();
     let outside = Outside::new(seed);
     outside.history.traces.store(wanted.steps, Ordering::Relaxed);
     if let Some(defect) = wanted.planted.as_deref().and_then(Defect::named) {
@@ -120,12 +121,16 @@ impl Life {
             };
             let down = self.processes.millis(outside.swarm.down);
             outside.platform.disconnect();
-            outside.ends(!matches!(end, End::Killed), down);
+            let kept = match end {
+                End::Killed => !outside.keeps_in_memory(),
+                End::Stopped { kept } | End::Over { kept } => kept,
+            };
+            outside.ends(Seen::Ended { in_order: !matches!(end, End::Killed), loses: !kept }, down);
             end
         });
         // All tasks of the process end where they wait.
         drop(runtime);
-        matches!(end, End::Over)
+        matches!(end, End::Over { .. })
     }
 
     /// Members act until the process ends.
@@ -154,8 +159,7 @@ impl Life {
                 outside.toggle_outage();
             }
             if self.processes.one_in(outside.swarm.restarts) && !outside.keeps_in_memory() {
-                process.stop().await;
-                return End::Stopped;
+                return End::Stopped { kept: process.stop().await };
             }
             if self.processes.one_in(outside.swarm.kills) && !outside.keeps_in_memory() {
                 return End::Killed;
@@ -177,8 +181,7 @@ impl Life {
             () = process.gave_up() => return End::Killed,
             () = tokio::time::sleep(calm) => {}
         }
-        process.stop().await;
-        End::Over
+        End::Over { kept: process.stop().await }
     }
 
     /// A member does something.
@@ -205,11 +208,15 @@ impl Life {
         let outside = self.outside;
         let rows = outside.rows.living(outside.now(), "");
         let mut stored: Vec<u64> = rows.iter().flat_map(|(key, text)| [tokens(key), tokens(text)].concat()).collect();
+        for (key, text) in rows.iter().filter(|(key, text)| !tokens(key).is_empty() || !tokens(text).is_empty()) {
+            outside.history.count(format_args!("stored {key} {text}"));
+        }
         stored.sort_unstable();
         stored.dedup();
         outside.record(Seen::Over { stored });
         let history = outside.history.entries();
-        let verdict = checker::judge(&history, outside.swarm.messages);
+        let failures = self.begun > 1 || !outside.broken.lock().is_empty();
+        let verdict = checker::judge(&history, outside.swarm.messages, failures);
         Outcome {
             seed: self.seed,
             judged: verdict.judged,

@@ -101,7 +101,11 @@ fn completion(request: &Request, number: Number, kind: Kind) -> Completion {
         return Completion { finish: Finish::ToolCalls, calls: vec![call], raw, ..said(String::new()) };
     }
     let text = match kind {
-        Kind::Long => (0..LONG_PARTS).map(|part| format!("{} {}", marker(number, part), "word ".repeat(16))).collect(),
+        // No two answers have a message in common.
+        Kind::Long => {
+            let words = format!("w{number:03} ").repeat(16);
+            (0..LONG_PARTS).map(|part| format!("{} {words}", marker(number, part))).collect()
+        }
         Kind::Plain | Kind::Look | Kind::Pay => marker(number, 0),
     };
     said(json!({ "type": "text", "response": text, "data": "" }).to_string())

@@ -48,9 +48,14 @@ pub struct Outside {
     base: AtomicU64,
     /// The start of the current process.
     begun: Mutex<Option<Instant>>,
+    /// The time at which the current process started.
+    since: AtomicU64,
     dead: AtomicBool,
     death: Notify,
 }
+
+/// The time within which a process has read what it needs at its start.
+const STARTS_WITHIN: Duration = Duration::from_secs(10);
 
 /// The outcome of a request that reached the other side.
 #[must_use]
@@ -92,6 +97,7 @@ impl Outside {
             dice: Chance::new(seed, Stream::Dice),
             base: AtomicU64::new(0),
             begun: Mutex::default(),
+            since: AtomicU64::new(0),
             dead: AtomicBool::new(false),
             death: Notify::new(),
         })
@@ -117,6 +123,7 @@ impl Outside {
     /// Begins a process. Called in its runtime.
     pub fn begins(&self) {
         self.dead.store(false, Ordering::SeqCst);
+        self.since.store(self.base.load(Ordering::SeqCst), Ordering::SeqCst);
         *self.begun.lock() = Some(Instant::now());
         // A process that starts without its store knows nothing of the one before.
         self.set_outage(false);
@@ -129,10 +136,9 @@ impl Outside {
     }
 
     /// Ends a process, in its runtime; time passes until the next one.
-    pub fn ends(&self, in_order: bool, down: Duration) {
-        let loses = self.keeps_in_memory();
+    pub fn ends(&self, end: Seen, down: Duration) {
         *self.store.lock() = None;
-        self.record(Seen::Ended { in_order, loses });
+        self.record(end);
         self.base.store(self.elapsed() + millis(down), Ordering::SeqCst);
         *self.begun.lock() = None;
     }
@@ -217,7 +223,7 @@ impl Outside {
 
     /// Takes the store's backend away, or gives it back.
     pub fn toggle_outage(&self) {
-        let away = !self.outage.load(Ordering::SeqCst);
+        let away = !self.is_away() && !self.is_starting();
         self.set_outage(away);
     }
 
@@ -226,6 +232,12 @@ impl Outside {
         if self.outage.swap(away, Ordering::SeqCst) != away {
             self.record(Seen::Outage { away });
         }
+    }
+
+    /// True in the first moments of a process. One that starts without its store reads back nothing that members said
+    /// while no process ran, so its store works then.
+    fn is_starting(&self) -> bool {
+        self.elapsed() < self.since.load(Ordering::SeqCst) + millis(STARTS_WITHIN)
     }
 
     /// True while records are in the memory of the process alone: during an outage of the backend, and until the
@@ -244,7 +256,8 @@ impl Outside {
 
     fn fault(&self, port: Port) -> Option<Fault> {
         let one_in = self.swarm.fails[port as usize];
-        if self.calm.load(Ordering::SeqCst) || !self.ports.one_in(one_in) {
+        let quiet = self.calm.load(Ordering::SeqCst) || (port == Port::Load && self.is_starting());
+        if quiet || !self.ports.one_in(one_in) {
             return None;
         }
         let mut drawn = self.ports.below(self.swarm.weights.iter().sum());
@@ -256,6 +269,10 @@ impl Outside {
         });
         let (fault, _) = fault?;
         if matches!(fault, Fault::DeathBefore | Fault::DeathAfter) && self.keeps_in_memory() {
+            return None;
+        }
+        // An answer whose edge panics twice is given up: its message may be the reason.
+        if matches!(fault, Fault::Panic | Fault::LatePanic) && matches!(port, Port::Post | Port::Read) {
             return None;
         }
         *self.hits.lock().entry((port, fault)).or_default() += 1;

@@ -60,11 +60,11 @@ impl Process {
         self.tree.gave_up().await;
     }
 
-    /// Ends the process in order, as after SIGTERM.
-    pub async fn stop(self) {
+    /// Ends the process in order, as after SIGTERM. Returns true if all records are durable.
+    pub async fn stop(self) -> bool {
         let _ = self.tree.drain(Duration::from_secs(25)).await;
         self.tree.stop().await;
-        self.store.close(Duration::from_secs(5)).await;
+        self.store.close(Duration::from_secs(5)).await
     }
 }
 

@@ -7,9 +7,13 @@ use crate::history::{Entry, Kind, Number, Seen, tokens};
 use crate::models::{LONG_PARTS, marker};
 use crate::process::WINDOW;
 
+/// The questions of a member that wait in one place at the same time.
+const LANE: usize = 8;
+/// The time in which a lane answers its questions, in milliseconds.
+const LANE_ENDS_WITHIN: u64 = 600_000;
+
 /// A message of the bot as it is visible.
 struct Visible {
-    place: u64,
     reply_to: Option<u64>,
     text: String,
     apology: bool,
@@ -31,7 +35,7 @@ pub(super) fn judge(history: &[Entry], questions: &Questions, messages: u64) -> 
     for Entry { at, seen } in history {
         match seen {
             Seen::Shown { message, place, reply_to, text, apology } => {
-                let visible = Visible { place: *place, reply_to: *reply_to, text: text.clone(), apology: *apology };
+                let visible = Visible { reply_to: *reply_to, text: text.clone(), apology: *apology };
                 channels.visible.insert(*message, visible);
                 for number in BTreeSet::from_iter(tokens(text)) {
                     let Some(question) = questions.get(&number) else { continue };
@@ -124,7 +128,12 @@ impl Channels {
                 && other.number != question.number
                 && other.asked.abs_diff(question.asked) < 2 * window
         });
-        near.count() as u64 >= messages
+        let lane = questions.values().filter(|other| {
+            (other.member, other.place) == (question.member, question.place)
+                && other.number != question.number
+                && other.asked.abs_diff(question.asked) < LANE_ENDS_WITHIN
+        });
+        near.count() as u64 >= messages || lane.count() >= LANE
     }
 
     /// Any questions that were asked and read by a model within one window were admitted within it.

@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 use super::{Finding, Promise, Questions};
 use crate::history::{Entry, Number, Seen};
 
+/// The words with which the bot says that a deletion is not complete.
+const AGAIN: &str = "again";
+
 /// A deletion that its member was told of.
 struct Deletion {
     ran: u64,
@@ -42,7 +45,12 @@ fn deletions(history: &[Entry]) -> Vec<Deletion> {
         _ => None,
     });
     let done = |wanted: u64| {
-        history.iter().find(|entry| entry.seen == Seen::Responded { callback: wanted }).map(|entry| entry.at)
+        let complete = |seen: &Seen| match seen {
+            // Otherwise the member is asked to run the command again.
+            Seen::Responded { callback, text } => *callback == wanted && !text.contains(AGAIN),
+            _ => false,
+        };
+        history.iter().find(|entry| complete(&entry.seen)).map(|entry| entry.at)
     };
     ran.filter_map(|(callback, ran, member, place)| Some(Deletion { ran, done: done(callback)?, member, place }))
         .collect()

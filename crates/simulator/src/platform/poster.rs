@@ -93,8 +93,9 @@ impl Platform {
                 outside.record(Seen::Reacted { message: number(&message.id) });
                 PostResult::Done
             }
-            PostRequest::Respond { to, .. } => {
-                outside.record(Seen::Responded { callback: number(to.token.expose()) });
+            PostRequest::Respond { to, piece } => {
+                let (callback, text) = (number(to.token.expose()), piece.text.clone());
+                outside.record(Seen::Responded { callback, text });
                 PostResult::Done
             }
             PostRequest::Roles(_) => PostResult::Roles(Vec::new()),

@@ -323,27 +323,15 @@ impl<B: Backend> Writer<B> {
     }
 }
 
-/// Opens the backend on a blocking thread.
-#[cfg(not(feature = "simulation"))]
-async fn opened<B: Backend>(open: Open<B>) -> Result<Result<B, OpenError>, tokio::task::JoinError> {
-    tokio::task::spawn_blocking(move || open()).await
-}
-
-/// Opens the backend in this thread: the order of a simulation's tasks depends on its seed alone.
-#[cfg(feature = "simulation")]
-async fn opened<B: Backend>(open: Open<B>) -> Result<Result<B, OpenError>, tokio::task::JoinError> {
-    tokio::task::spawn(async move { open() }).await
-}
-
 /// Runs one job in a separate task, which contains panics.
 async fn perform<B: Backend>(job: Job, backend: Option<Arc<B>>, open: Open<B>) -> Landed<B> {
     let backend = match backend {
         Some(backend) => backend,
-        None => match opened(open).await {
+        None => match ports::blocking(move || open()).await {
             Ok(Ok(backend)) => Arc::new(backend),
             Ok(Err(error)) => return Landed { backend: None, keeping: None, result: Err(Trouble::Open(error)) },
-            Err(error) => {
-                let error = OpenError::Failed(format!("opening the backend failed: {error}"));
+            Err(panicked) => {
+                let error = OpenError::Failed(format!("opening the backend failed: {}", panic::text(&*panicked)));
                 return Landed { backend: None, keeping: None, result: Err(Trouble::Open(error)) };
             }
         },
