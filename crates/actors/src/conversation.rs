@@ -29,6 +29,7 @@ use domain::ending::{Dropped, Ending};
 use domain::happening::{Happening, WorkShed};
 use domain::ids::{Place, TurnId};
 use domain::notice;
+use domain::planted::Defect;
 use domain::shed::Shed;
 use domain::turn::{Answer, Effort, Lane, LaneRule, Turn};
 
@@ -155,7 +156,7 @@ impl Conversation {
         if lane.holds(&turn.id) {
             return;
         }
-        let busy = lane.running.is_some();
+        let busy = lane.running.is_some() && !Defect::NoLane.is_planted();
         // The turn had its place in the lane before it was parked.
         let goes_on = offered.resumed.is_some();
         let full = !goes_on && lane.waiting.len() >= self.parts.basics.live.now().settings.turn.lane;

@@ -16,6 +16,7 @@ use domain::keys;
 use domain::ledger;
 use domain::notice::commands as words;
 use domain::outgoing::FILE_BYTES_MAX;
+use domain::planted::Defect;
 use domain::session_index::{self, SessionIndex};
 use ports::{Replaced, StoreStatus, Write, replace};
 
@@ -52,8 +53,13 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     let _ = parts.approvals.call(allowed, JOURNAL_WITHIN).await;
     let kept = find(parts, command).await;
     let mut writes: Vec<Write> = kept.keys().into_iter().map(|key| Write::Delete { key }).collect();
+    if Defect::KeptHistory.is_planted() {
+        writes.clear();
+    }
     // While the store fails, records that cannot be listed are deleted too if their keys are known.
-    writes.push(Write::Delete { key: keys::history(person, &command.place) });
+    if !Defect::KeptHistory.is_planted() {
+        writes.push(Write::Delete { key: keys::history(person, &command.place) });
+    }
     writes.push(Write::Delete { key: keys::preferences(person) });
     let rewritten = kept
         .quotes

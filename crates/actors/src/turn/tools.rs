@@ -22,6 +22,7 @@ use crate::services::toolbox::Toolset;
 use domain::completion::ToolSpec;
 use domain::happening::{Happening, NotCalled, ToolCalled};
 use domain::outgoing::Part;
+use domain::planted::Defect;
 use domain::tool::access::Access;
 use domain::tool::called::{CallEnd, Finding};
 use domain::tool::pictures::{PictureOutcome, Pictures};
@@ -185,7 +186,8 @@ impl Thinking<'_> {
         let mut left: VecDeque<Planned> = planned.into();
         let at_once = if self.depth == 0 { READS_AT_ONCE } else { 1 };
         while !left.is_empty() {
-            if let Some(decided) = left.front().and_then(|planned| self.asks(planned)) {
+            let asks = left.front().and_then(|planned| self.asks(planned));
+            if let Some(decided) = asks.filter(|_| !Defect::NoGate.is_planted()) {
                 if let Err(limited) = self.admit(left.front()).await {
                     let refused = left.pop_front().map(|planned| (planned, CallEnd::Limited(limited)));
                     let Some((planned, end)) = refused else { break };
@@ -338,6 +340,9 @@ impl Thinking<'_> {
             // After a restart the server of an approved call may still be connecting.
             let patient = Instant::now() + within.min(BACK_WITHIN);
             loop {
+                if Defect::TwiceApproved.is_planted() && matches!(leave, Leave::Decision(_)) {
+                    drop(self.tools.set.call(&ready.entry, &request, progress.clone()).await);
+                }
                 let result = self.tools.set.call(&ready.entry, &request, progress.clone()).await;
                 let away = matches!(&result, Err(error) if error.kind == CallErrorKind::Unavailable);
                 if !(away && matches!(leave, Leave::Decision(_))) || Instant::now() + AWAY_PAUSE >= patient {

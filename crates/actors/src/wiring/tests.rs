@@ -3,7 +3,6 @@
 
 mod failures;
 mod flood;
-mod simulation;
 mod third_door;
 mod two_processes;
 
