@@ -80,7 +80,7 @@ impl SimulatedModels {
 /// Returns the question of a request: the newest one of the member.
 fn question(request: &Request) -> Option<Number> {
     let users = request.messages.iter().filter(|item| item.role == Role::User);
-    users.filter_map(|item| tokens(&item.content).last().copied()).last()
+    users.rev().find_map(|item| tokens(&item.content).last().copied())
 }
 
 fn completion(request: &Request, number: Number, kind: Kind) -> Completion {

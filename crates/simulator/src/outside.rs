@@ -155,6 +155,9 @@ impl Outside {
     }
 
     /// Sends a request to the other side: a delay, and perhaps a fault before its effect.
+    ///
+    /// # Panics
+    /// The edge panics, as a fault.
     pub async fn enter(&self, port: Port) -> Way {
         self.alive().await;
         let fault = self.fault(port);
@@ -186,6 +189,9 @@ impl Outside {
     }
 
     /// Returns the answer of a request that had its effect.
+    ///
+    /// # Panics
+    /// The edge panics, as a fault.
     pub async fn leave(&self, fault: Option<Fault>) -> Answer {
         match fault {
             Some(Fault::LostAnswer) => Answer::Lost,

@@ -15,13 +15,13 @@ use super::store::{self, SimulatedBackend};
 use ::store::resilient::Resilient;
 use ::store::turns::StoredTurns;
 use actors::door::{DoorRecord, Doors, Pacing, Source};
-use actors::observation::audit::Audit;
 use actors::observation::turn_events::TurnEvents;
-use actors::services::facts::FactKeeper;
+use actors::services::basics::Basics;
 use actors::services::running::{DoorRules, LimitScope, Live, Running, Triggers};
 use actors::services::toolbox::Caller;
 use actors::tool_cache::BuiltIn;
-use actors::wiring::{Handles, Parts, Tree};
+use actors::wiring::parts::{self, DoorParts, Observation, Pages, Parts, Records, ToolParts};
+use actors::wiring::{Handles, Tree};
 use domain::limits::Limits;
 use domain::limits::rules::LimitRules;
 use domain::ownership::Range;
@@ -78,45 +78,36 @@ fn parts(outside: &Arc<Outside>, seed: u64, store: &Arc<Resilient<SimulatedBacke
         registers_commands: true,
     };
     let doors = Doors::new(vec![record]).unwrap_or_else(|mistake| panic!("{mistake}"));
-    let live = Live::new(running(outside, seed));
-    let bounds = live.clone();
-    let facts =
-        FactKeeper::new(Arc::clone(store) as _, Arc::clone(&clock), move || bounds.now().settings.memory.bounds());
-    let audit = Audit::new(Arc::clone(store) as _, Arc::clone(&clock), live.clone(), facts.forgotten());
+    let basics = Basics {
+        live: Live::new(running(outside, seed)),
+        store: Arc::clone(store) as _,
+        clock: Arc::clone(&clock),
+        dice: Arc::clone(outside) as Arc<dyn Dice>,
+    };
+    let turns = StoredTurns::new(Arc::clone(store) as _, vec![Range::Door(DOOR)]);
     let breaks = Chance::new(seed ^ outside.elapsed(), Stream::Actors);
     Parts {
-        live,
-        files: Arc::new(Still),
-        dice: Arc::clone(outside) as Arc<dyn Dice>,
-        faults: Arc::new(Breaks { outside: Arc::clone(outside), chance: breaks }),
-        store: Arc::clone(store) as _,
-        limiter: Arc::clone(store) as _,
-        turns: Arc::new(StoredTurns::new(Arc::clone(store) as _, vec![Range::Door(DOOR)])),
+        records: Records::new(&basics, Arc::clone(store) as _, Arc::new(turns)),
+        basics,
         handles: Handles::new(&doors),
-        doors,
-        home: DOOR,
-        renderer: Arc::new(Undrawn),
-        listener: Arc::new(Unserved),
-        listeners: Vec::new(),
-        vitals: Arc::new(Unread),
-        roster: Arc::default(),
-        board: Arc::default(),
-        tooling: Arc::default(),
-        timeline: Arc::default(),
-        events: TurnEvents::new(Vec::new(), Arc::clone(&clock)),
-        toolbox: Arc::default(),
-        built_in: BuiltIn {
-            offer: Offer::built_in(Vec::new()),
-            caller: Caller::Direct(Arc::new(NoTools::new())),
-            clean_calls: Arc::default(),
+        doors: DoorParts { all: doors, home: DOOR, renderer: Arc::new(Undrawn) },
+        pages: Pages { listener: Arc::new(Unserved), further: Vec::new(), vitals: Arc::new(Unread) },
+        observation: Observation { events: TurnEvents::new(Vec::new(), clock), ..Observation::default() },
+        tools: ToolParts {
+            toolbox: Arc::default(),
+            built_in: BuiltIn {
+                offer: Offer::built_in(Vec::new()),
+                caller: Caller::Direct(Arc::new(NoTools::new())),
+                clean_calls: Arc::default(),
+            },
+            servers: Arc::new(SimulatedServers(Arc::clone(outside))),
+            providers: None,
         },
-        facts: Arc::new(facts),
-        audit: Arc::new(audit),
-        observers: Vec::new(),
-        servers: Arc::new(SimulatedServers(Arc::clone(outside))),
-        providers: None,
-        exit: Arc::new(watch::channel(None).0),
-        clock,
+        process: parts::Process {
+            files: Arc::new(Still),
+            faults: Arc::new(Breaks { outside: Arc::clone(outside), chance: breaks }),
+            exit: Arc::new(watch::channel(None).0),
+        },
     }
 }
 

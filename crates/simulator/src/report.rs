@@ -65,8 +65,7 @@ impl Report {
         for (kind, many) in outcome["broken"].as_object().into_iter().flatten() {
             *self.broken.entry(kind.clone()).or_default() += many.as_u64().unwrap_or(0);
         }
-        let findings: Vec<String> =
-            outcome["findings"].as_array().into_iter().flatten().map(|finding| text(finding)).collect();
+        let findings: Vec<String> = outcome["findings"].as_array().into_iter().flatten().map(text).collect();
         if !findings.is_empty() {
             self.findings.push((seed, findings));
         }

@@ -46,7 +46,7 @@ impl Runner {
             }
         });
         let mut report = report.into_inner();
-        report.took = monotonic() - begun;
+        report.took = monotonic().saturating_sub(begun);
         report
     }
 

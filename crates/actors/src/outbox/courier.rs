@@ -400,8 +400,15 @@ impl Courier {
             }
             let rejected = matches!(error, PostError::Rejected { .. });
             match self.wait_or_refuse(error, piece, attempt, until).await {
-                // The message may no longer be editable: its present content has to do.
-                Err(PostFailure::Request(_)) if rejected && piece.is_plain() => break,
+                // The message cannot be edited any more, for example in an archived thread. Its present content may be the
+                // beginning of the answer, so the whole piece is posted in its place.
+                Err(PostFailure::Request(_)) if rejected && piece.is_plain() => {
+                    let (place, message) = (job.outgoing.place.clone(), message.clone());
+                    if let Err(error) = self.perform(&PostRequest::Delete { place, message }).await {
+                        tracing::debug!(event = OUTBOX_RETRIED, error = %error, "a message of a draft could not be removed");
+                    }
+                    return Ok(Edited::Gone);
+                }
                 outcome => outcome?,
             }
         }

@@ -112,7 +112,7 @@ impl Channels {
         if shown > 0 {
             return find(Promise::Whole, format!("{shown} of {parts} parts of its answer are visible"));
         }
-        if !self.may_be_refused(questions, question, messages) {
+        if !Self::may_be_refused(questions, question, messages) {
             let reacted = if self.reacted.contains(&question.message) { "only a reaction" } else { "nothing" };
             return find(Promise::Answered, format!("there is {reacted}"));
         }
@@ -121,7 +121,7 @@ impl Channels {
 
     /// True if the limits may refuse a question: the member asked as many others near it. After a restart, questions that
     /// were not durable are offered again together.
-    fn may_be_refused(&self, questions: &Questions, question: &Question, messages: u64) -> bool {
+    fn may_be_refused(questions: &Questions, question: &Question, messages: u64) -> bool {
         let window = crate::millis(WINDOW);
         let near = questions.values().filter(|other| {
             other.member == question.member

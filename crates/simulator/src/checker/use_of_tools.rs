@@ -9,10 +9,10 @@ pub(super) fn judge(history: &[Entry], questions: &Questions) -> Vec<Finding> {
     let (mut approved, mut called, mut findings) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
     for Entry { at, seen } in history {
         match seen {
-            Seen::Clicked { number, member, approves: true } => {
-                if questions.get(number).is_some_and(|question| question.member == *member) {
-                    approved.insert(*number);
-                }
+            Seen::Clicked { number, member, approves: true }
+                if questions.get(number).is_some_and(|question| question.member == *member) =>
+            {
+                approved.insert(*number);
             }
             Seen::Called { number, kind: Kind::Pay } => {
                 let many = called.entry(*number).or_insert(0_u32);

@@ -82,7 +82,7 @@ fn closed(next: AfterClose) -> StreamEvent {
 
 impl State {
     fn open(&mut self, line: mpsc::UnboundedSender<StreamEvent>, session: Option<GatewaySession>) {
-        self.line = Some(line.clone());
+        let line = self.line.insert(line).clone();
         let newest = 1 + self.told.len() as u64;
         let Some(session) = session else {
             let session =
