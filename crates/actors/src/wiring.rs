@@ -219,7 +219,7 @@ struct Wiring {
     parts: Parts,
     handles: Handles,
     turn_parts: Arc<TurnParts>,
-    open_turns: Arc<Semaphore>,
+    open_turns: Shares,
     model_permits: Shares,
     presence: presence_scheduler::Slot,
     restricted: Arc<Restricted>,
@@ -254,7 +254,7 @@ impl Wiring {
             account: readers::account(&parts),
             clean_calls: Arc::clone(&parts.built_in.clean_calls),
         });
-        let open_turns = parts.timeline.limit("open turns", settings.turn.open);
+        let open_turns = Shares::new(parts.timeline.limit("open turns", settings.turn.open));
         let model_permits = Shares::new(parts.timeline.limit("model calls", settings.llm.concurrent));
         let (presence, restricted) = Default::default();
         Self { parts, handles, turn_parts, open_turns, model_permits, presence, restricted }
@@ -458,7 +458,7 @@ impl Wiring {
     fn gateway(&self) -> Gateway {
         Gateway {
             live: self.parts.live.clone(),
-            permits: Arc::clone(&self.open_turns),
+            permits: self.open_turns.clone(),
             journal: self.handles.journal.clone(),
             sweeper: self.handles.restriction_sweeper.clone(),
             approvals: self.handles.approvals.clone(),

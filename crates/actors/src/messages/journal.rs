@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
-
 use super::approvals::Waiting;
 use super::outbox::Delivery;
 use crate::messages::receipt::Receipt;
 use crate::runtime::handle::Reply;
+use crate::runtime::shares::Share;
 use crate::tree::{HeldTurns, Scope};
 use domain::ending::{Dropped, Unposted};
 use domain::gate::{ApprovalDecision, Gate, GateId};
@@ -69,7 +68,7 @@ pub struct Accepted {
     /// Its answer, if it needs no model.
     pub answer: Option<Answer>,
     /// Its permit of the limit `turn.open`.
-    pub permit: OwnedSemaphorePermit,
+    pub permit: Share,
     /// Settled when the record of the turn is durable.
     pub receipt: Receipt,
 }
