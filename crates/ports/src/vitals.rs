@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub use self::turns::{Counted, Limit, Spend, Step, StepCost, Today, TurnTimes, Turns, WantedTurns};
 use super::samples::Samples;
 use super::turn_detail::TurnDetail;
-use domain::ids::Timestamp;
+use domain::ids::{Person, Timestamp};
 use domain::tool::server::Tooling;
 
 /// The state of the whole program. Each call returns immediately.
@@ -38,8 +38,11 @@ pub trait Vitals: Send + Sync {
         None
     }
 
-    /// Drops stored texts, after a member ran `/forget`.
-    fn forget_texts(&self) {}
+    /// Drops the ids of this member's turns, after the member ran `/forget`, and the recent texts and log lines of all
+    /// turns, which may contain the member's words. The future ends when the records in the store are changed.
+    fn forget(&self, _member: &Person) -> BoxFuture<'static, ()> {
+        Box::pin(async {})
+    }
 
     /// Takes a sample of the tree and the counters. Call it at a fixed interval.
     fn sample(&self) {}

@@ -1,6 +1,6 @@
 //! The time lines of the last turns: the moments of acceptance, start, model call, answer and post. A reader of the
 //! account of events; the pages read it. It holds moments, labels, counts and the ids of message, place and member. It
-//! holds no names, and text only if the operator allows it. The ids of a turn are dropped when a member asks to be
+//! holds no names, and text only if the operator allows it. The ids of a turn are hidden when its member asks to be
 //! forgotten.
 
 mod noting;
@@ -51,8 +51,8 @@ struct Book {
     turns: VecDeque<Line>,
     numbers: HashMap<TurnId, u64>,
     spent: Vec<Spend>,
-    /// Turns up to this number show only their moments, because a member asked to be forgotten after their acceptance.
-    forgotten_through: u64,
+    /// Turns up to this number show no texts, because a member asked to be forgotten after their acceptance.
+    texts_forgotten_through: u64,
 }
 
 struct Line {
@@ -74,6 +74,8 @@ struct Line {
     steps: Vec<Mark>,
     /// True if the ended turn was handed to [`super::past`].
     kept: bool,
+    /// True if only the moments are shown, because the member asked to be forgotten.
+    forgotten: bool,
 }
 
 struct Mark {
@@ -135,6 +137,7 @@ impl Timeline {
             effort: None,
             steps: Vec::new(),
             kept: false,
+            forgotten: false,
         });
     }
 
@@ -146,7 +149,7 @@ impl Timeline {
         let turns = turns
             .map(|(at, line)| {
                 let number = book.forgotten + at as u64 + 1;
-                line.times(number, now, number > book.forgotten_through)
+                line.times(number, now)
             })
             .collect();
         let accepted = book.forgotten + book.turns.len() as u64;
@@ -162,16 +165,15 @@ impl Timeline {
         Turns { accepted, newest: turns, spent, today: self.today.lock().clone(), limits: limits.collect() }
     }
 
-    /// Returns the ended turns that were not returned before, oldest first. Turns accepted before a request to be
-    /// forgotten are never returned.
+    /// Returns the ended turns that were not returned before, oldest first. Turns of a member who asked to be forgotten
+    /// after their acceptance are never returned.
     pub(crate) fn ended_anew(&self, now: Timestamp) -> Vec<TurnTimes> {
         let book = &mut *self.book.lock();
-        let (forgotten, through) = (book.forgotten, book.forgotten_through);
         let mut ended = Vec::new();
-        for (line, number) in book.turns.iter_mut().zip(forgotten + 1..) {
+        for (line, number) in book.turns.iter_mut().zip(book.forgotten + 1..) {
             if line.ended.is_some() && !line.kept {
                 line.kept = true;
-                ended.extend((number > through).then(|| line.times(number, now, true)));
+                ended.extend((!line.forgotten).then(|| line.times(number, now)));
             }
         }
         ended
@@ -231,7 +233,8 @@ impl Line {
         Some(ids::millis(self.visible.unwrap_or(ended).saturating_duration_since(self.accepted)))
     }
 
-    fn times(&self, number: u64, now: Timestamp, names: bool) -> TurnTimes {
+    fn times(&self, number: u64, now: Timestamp) -> TurnTimes {
+        let names = !self.forgotten;
         let since = |moment: Instant| ids::millis(moment.saturating_duration_since(self.accepted));
         let step = |mark: &Mark| Step {
             kind: mark.kind.to_owned(),

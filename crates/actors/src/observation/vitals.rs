@@ -19,7 +19,7 @@ use crate::runtime::roster::Roster;
 use crate::services::running::{Live, Running};
 use crate::tree::{ActorKind, ROOT, TREE};
 use domain::ids;
-use domain::ids::Timestamp;
+use domain::ids::{Person, Timestamp};
 use domain::model::Row;
 use domain::tool::server::Tooling;
 use ports::samples::Figures;
@@ -92,10 +92,11 @@ impl Vitals for TreeVitals {
         Some(TurnDetail { texts: access, calls, log })
     }
 
-    fn forget_texts(&self) {
-        self.timeline.forget_texts();
-        self.past.forget();
+    fn forget(&self, member: &Person) -> BoxFuture<'static, ()> {
+        self.timeline.forget(member);
         self.logged.forget();
+        let (past, member) = (Arc::clone(&self.past), member.to_string());
+        Box::pin(async move { past.forget(&member).await })
     }
 
     fn sample(&self) {

@@ -149,7 +149,7 @@ async fn ids_are_told_until_a_member_wishes_to_be_forgotten_and_names_and_texts_
     {
         assert_eq!(shown.contains(private), told, "{private}: {shown}");
     }
-    timeline.forget_texts();
+    timeline.forget(&turn.person);
     timeline.posted(&turn.id, &Outcome::Apologised(Ending::Deadline), Instant::now());
     let permits = timeline.limit("model calls", 4);
     let _held = permits.acquire().await.unwrap();
@@ -198,13 +198,31 @@ async fn a_wish_to_be_forgotten_takes_all_texts_up_to_then() {
     let request = Request { messages: vec![Item::new(Role::User, "hello")], ..Request::default() };
     timeline.accepted(&before);
     timeline.prompted(&before.id, "fast", &request);
-    timeline.forget_texts();
+    timeline.forget(&before.person);
     // The turn is still in progress, with a prompt from before the forget request.
     timeline.prompted(&before.id, "fast", &request);
     timeline.accepted(&after);
     timeline.prompted(&after.id, "fast", &request);
     let of = |number| timeline.texts(number).map(|texts| (texts.access, texts.calls.len()));
     assert_eq!((of(1), of(2)), (Some((TextAccess::Forgotten, 0)), Some((TextAccess::Visible, 1))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_who_is_forgotten_hides_no_turn_of_others() {
+    let timeline = Timeline::default();
+    let theirs = Turn { person: Person::new(DOOR, "757575"), ..turn(2) };
+    for turn in [&turn(1), &theirs] {
+        timeline.accepted(turn);
+    }
+    timeline.forget(&theirs.person);
+    timeline.accepted(&Turn { id: turn(3).id, ..theirs.clone() });
+    for turn in [turn(1), turn(2), turn(3)] {
+        timeline.posted(&turn.id, &Outcome::Replied, Instant::now());
+    }
+    let members = |turns: Vec<TurnTimes>| turns.into_iter().map(|turn| turn.member).collect::<Vec<_>>();
+    let (other, own) = (Some("discord:646464".to_owned()), Some("discord:757575".to_owned()));
+    assert_eq!(members(timeline.turns(Timestamp(0)).newest), [own.clone(), None, other.clone()]);
+    assert_eq!(members(timeline.ended_anew(Timestamp(0))), [other, own], "what is stored for the next process");
 }
 
 #[tokio::test]
