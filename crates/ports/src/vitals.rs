@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
-pub use self::turns::{Counted, Limit, Spend, Step, StepCost, Today, TurnTimes, Turns, WantedTurns};
+pub use self::turns::{Counted, Limit, Moments, Spend, Step, StepCost, Today, TurnTimes, Turns, WantedTurns};
 use super::samples::Samples;
 use super::turn_detail::TurnDetail;
 use domain::ids::{Person, Timestamp};
@@ -235,6 +235,10 @@ pub struct ActorDetail {
     pub handled: u64,
     /// The number of restarts.
     pub restarts: u64,
+    /// The time in its handlers over all restarts, in microseconds. A handler that waits counts as busy.
+    pub busy_us: u64,
+    /// The last messages and events from outside, newest first; at most eight.
+    pub last: Vec<HandledInput>,
     /// The duration of the current handler in milliseconds. `None` while it is idle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handling_ms: Option<u64>,
@@ -242,6 +246,18 @@ pub struct ActorDetail {
     pub row: Option<ActorRow>,
     /// Its last failures, newest first; at most 16.
     pub failures: Vec<ActorFailure>,
+}
+
+/// A message or an event that an actor handled. It has no content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HandledInput {
+    /// The kind of message, `event` for an event from outside, or `fault` for an injected one.
+    pub kind: String,
+    /// The time since its handler began, in milliseconds.
+    pub ago_ms: u64,
+    /// The duration of its handler, in microseconds. `None` while it runs, or if the actor failed at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub took_us: Option<u64>,
 }
 
 /// The configuration of an actor in the tree.

@@ -1,5 +1,6 @@
 //! Messages of the gateway, sent by doors.
 
+use crate::messages::named::named;
 use crate::messages::receipt::Receipt;
 use crate::runtime::handle::Reply;
 use domain::gate::{ApprovalDecision, Click, ClickRefusal};
@@ -14,3 +15,5 @@ pub enum GatewayMsg {
     /// From a door with direct requests: a member decides about a pending call. The reply carries the outcome.
     Decide(Box<Click>, Reply<Result<ApprovalDecision, ClickRefusal>>),
 }
+
+named!(GatewayMsg: Received, Decide);

@@ -1,5 +1,6 @@
 //! Messages of the identify queue, sent by shards.
 
+use crate::messages::named::named;
 use crate::runtime::handle::Reply;
 use ports::Shard;
 
@@ -8,3 +9,5 @@ pub enum IdentifyQueueMsg {
     /// A shard requests permission to identify; the reply arrives when it is granted.
     Identify(Shard, Reply<bool>),
 }
+
+named!(IdentifyQueueMsg: Identify);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::approvals::Waiting;
 use super::outbox::Delivery;
+use crate::messages::named::named;
 use crate::messages::receipt::Receipt;
 use crate::runtime::handle::Reply;
 use crate::runtime::shares::Share;
@@ -60,6 +61,8 @@ pub enum JournalMsg {
     /// once if it is not open.
     TellWhenClosed(TurnId, Reply<()>),
 }
+
+named!(JournalMsg: Accept, Answered, Delivered, Refused, Undeliverable, Cancel, Dropped, Undelivered, Forget, Acts, Park, Waiting, Asked, Decided, ActorRecovered, Drain, Left, TellWhenClosed);
 
 /// An accepted turn on its way to the journal.
 pub struct Accepted {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::messages::named::named;
 use crate::runtime::handle::Reply;
 use crate::runtime::shares::Share;
 use domain::completion::{Completion, Usage};
@@ -28,6 +29,8 @@ pub enum LlmDispatcherMsg {
     /// Reports the outcome of a call.
     Report(Report),
 }
+
+named!(LlmDispatcherMsg: Acquire, Report);
 
 /// The priority of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use domain::ids;
 use domain::ids::{Person, Place, Timestamp, TurnId};
 use domain::turn::{Times, Turn};
 use ports::samples::{Counters, Figures};
-use ports::vitals::{Counted, Limit, Spend, Step, StepCost, Today, TurnTimes, Turns};
+use ports::vitals::{Counted, Limit, Moments, Spend, Step, StepCost, Today, TurnTimes, Turns};
 
 /// The maximum number of turns, newest first.
 pub const TURNS: usize = 200;
@@ -63,7 +63,10 @@ struct Line {
     accepted: Instant,
     /// The same moment on the wall clock, fixed at the first read, so that all readers get the same value.
     at: OnceCell<Timestamp>,
+    decided: Option<Duration>,
+    reserved: Option<Instant>,
     started: Option<Instant>,
+    charged: Option<Instant>,
     answered: Option<Instant>,
     visible: Option<Instant>,
     ended: Option<Instant>,
@@ -107,7 +110,7 @@ impl Timeline {
     }
 
     /// Records that the journal accepted a turn.
-    fn accepted(&self, turn: &Turn) {
+    fn accepted(&self, turn: &Turn, decided: Option<Duration>) {
         let mut book = self.book.lock();
         if book.numbers.contains_key(&turn.id) {
             return;
@@ -127,7 +130,10 @@ impl Timeline {
             trigger: turn.trigger.as_str(),
             accepted: Instant::now(),
             at: OnceCell::new(),
+            decided,
+            reserved: None,
             started: None,
+            charged: None,
             answered: None,
             visible: None,
             ended: None,
@@ -235,12 +241,15 @@ impl Line {
 
     fn times(&self, number: u64, now: Timestamp) -> TurnTimes {
         let names = !self.forgotten;
-        let since = |moment: Instant| ids::millis(moment.saturating_duration_since(self.accepted));
+        let after = |moment: Instant| moment.saturating_duration_since(self.accepted);
+        let (since, us) = (|moment| ids::millis(after(moment)), |moment| micros(after(moment)));
         let step = |mark: &Mark| Step {
             kind: mark.kind.to_owned(),
             name: mark.name.clone(),
             from_ms: since(mark.from),
             to_ms: mark.to.map(since),
+            from_us: Some(us(mark.from)),
+            to_us: mark.to.map(us),
             failed: mark.failed.clone(),
             cost: mark.cost.clone(),
         };
@@ -267,9 +276,22 @@ impl Line {
             post_ms: self.answered.zip(self.ended).map(|(from, to)| ids::millis(to.saturating_duration_since(from))),
             model: self.effort.as_ref().and_then(|(_, model)| model.clone()),
             steps: self.steps.iter().map(step).collect(),
+            us: Moments {
+                decided: self.decided.map(micros),
+                reserved: self.reserved.map(us),
+                started: self.started.map(us),
+                charged: self.charged.map(us),
+                answered: self.answered.map(us),
+                ended: self.ended.map(us),
+            },
             earlier: false,
         }
     }
+}
+
+/// Returns a duration in whole microseconds.
+pub(crate) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -433,7 +433,7 @@ mod tests {
             stats.enter(LifeState::Running);
             roster.enter(Arc::clone(stats));
         }
-        hung.begin(Input::Message(None));
+        hung.begin(Input::Message(None), "Work");
         failed.failed("no");
         failed.enter(LifeState::Restarting);
         assert!(unwell(&roster).is_empty());

@@ -1,5 +1,6 @@
 use super::*;
 use ports::testing::MemoryStore;
+use ports::vitals::Moments;
 
 fn turn(number: u64) -> TurnTimes {
     TurnTimes {
@@ -25,6 +26,7 @@ fn turn(number: u64) -> TurnTimes {
         post_ms: Some(2),
         model: Some("fast".to_owned()),
         steps: Vec::new(),
+        us: Moments::default(),
         earlier: false,
     }
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicUsize;
 use parking_lot::Mutex;
 
 use super::*;
+use crate::messages::named::named;
 use crate::runtime::handle::{CallError, Hung, LifeState, Refused, Reply};
 use crate::testing::log::Log;
 use crate::testing::{LEAF, Stage, at, below, row, settle};
@@ -40,6 +41,8 @@ enum Do {
     /// Starts a task that sends this number of events as fast as it can.
     Reads(usize),
 }
+
+named!(Do: Panic, Fail, Hang, Own, Outside, Poison, Leave, Lives, Task, Later, Forever, Start, Drop, Note, Reads);
 
 /// An event of a worker.
 enum Happened {
