@@ -16,7 +16,6 @@ pub mod identify_queue;
 pub mod journal;
 pub mod llm_dispatcher;
 pub mod mcp;
-pub mod named;
 pub mod outbox;
 pub mod presence_scheduler;
 pub mod rate_limiter;

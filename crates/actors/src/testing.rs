@@ -14,8 +14,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::account::Account;
-use crate::messages::named::Named;
 use crate::runtime::handle::Handle;
+use crate::runtime::named::Named;
 use crate::runtime::roster::Roster;
 use crate::runtime::supervisor::{Actor, ActorContext, ChildSpec, Crash, Shared, start_root};
 use crate::services::running::{DoorRules, LimitScope, Live, Running};

@@ -1,7 +1,7 @@
 //! Messages of the approvals actor.
 
-use crate::messages::named::named;
 use crate::runtime::handle::Reply;
+use crate::runtime::named::named;
 use domain::gate::allowance::Allowance;
 use domain::gate::{ApprovalDecision, Click, ClickRefusal, Gate};
 use domain::ids::{MessageId, Person};

@@ -1,6 +1,6 @@
 //! Messages of the commands actor.
 
-use crate::messages::named::named;
+use crate::runtime::named::named;
 use domain::command::{Command, Typing};
 
 /// The messages that commands handles.

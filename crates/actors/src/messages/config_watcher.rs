@@ -1,6 +1,6 @@
 //! Messages of the configuration watcher.
 
-use crate::messages::named::named;
+use crate::runtime::named::named;
 
 /// The messages that the watcher handles.
 pub enum ConfigWatcherMsg {

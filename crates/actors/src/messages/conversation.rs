@@ -1,7 +1,7 @@
 //! Messages of a conversation, sent by the router.
 
 use super::conversations::OfferedTurn;
-use crate::messages::named::named;
+use crate::runtime::named::named;
 use domain::ids::TurnId;
 
 /// The messages that a conversation handles.

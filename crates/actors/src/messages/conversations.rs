@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::journal::JournalMsg;
-use crate::messages::named::named;
+use crate::runtime::named::named;
 use domain::ending::Ending;
 use domain::gate::Parked;
 use domain::ids::{Place, TurnId};

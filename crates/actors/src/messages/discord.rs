@@ -1,6 +1,6 @@
 //! Messages of the supervisor of the shards.
 
-use crate::messages::named::named;
+use crate::runtime::named::named;
 
 /// The messages that the supervisor of the shards handles.
 pub enum DiscordMsg {

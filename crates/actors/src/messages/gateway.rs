@@ -1,8 +1,8 @@
 //! Messages of the gateway, sent by doors.
 
-use crate::messages::named::named;
 use crate::messages::receipt::Receipt;
 use crate::runtime::handle::Reply;
+use crate::runtime::named::named;
 use domain::gate::{ApprovalDecision, Click, ClickRefusal};
 use domain::ids::Person;
 use domain::incoming::Incoming;

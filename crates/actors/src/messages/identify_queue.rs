@@ -1,7 +1,7 @@
 //! Messages of the identify queue, sent by shards.
 
-use crate::messages::named::named;
 use crate::runtime::handle::Reply;
+use crate::runtime::named::named;
 use ports::Shard;
 
 /// The messages that the queue handles.

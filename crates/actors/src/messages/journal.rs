@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::approvals::Waiting;
 use super::outbox::Delivery;
-use crate::messages::named::named;
 use crate::messages::receipt::Receipt;
 use crate::runtime::handle::Reply;
+use crate::runtime::named::named;
 use crate::runtime::shares::Share;
 use crate::tree::{HeldTurns, Scope};
 use domain::ending::{Dropped, Unposted};

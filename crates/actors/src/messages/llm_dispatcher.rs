@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::messages::named::named;
 use crate::runtime::handle::Reply;
+use crate::runtime::named::named;
 use crate::runtime::shares::Share;
 use domain::completion::{Completion, Usage};
 use domain::ids::{Person, TurnId};

@@ -1,7 +1,7 @@
 //! Messages of the actor of a tool server.
 
-use crate::messages::named::named;
 use crate::runtime::handle::Reply;
+use crate::runtime::named::named;
 use crate::runtime::shares::Share;
 use domain::tool::catalogue::Pin;
 use domain::tool::{CallError, ToolRequest, ToolResult};

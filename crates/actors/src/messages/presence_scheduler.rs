@@ -1,6 +1,6 @@
 //! Messages of the presence scheduler.
 
-use crate::messages::named::named;
+use crate::runtime::named::named;
 
 /// The messages that the scheduler handles.
 pub enum PresenceMsg {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::conversations::OfferedTurn;
-use crate::messages::named::named;
 use crate::runtime::handle::Reply;
+use crate::runtime::named::named;
 use domain::ids::{Person, Place};
 use domain::limits::Standing;
 use domain::turn::{Effort, Turn};

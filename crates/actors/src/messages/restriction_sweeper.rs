@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::messages::named::named;
+use crate::runtime::named::named;
 use domain::restriction::Member;
 use domain::turn::Turn;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::messages::named::named;
 use crate::messages::server_line::ServerLine;
+use crate::runtime::named::named;
 use domain::tool::{ServerName, Tool};
 use ports::tools::ServerEntry;
 

@@ -1,6 +1,6 @@
 //! Messages of the supervisor of tools.
 
-use crate::messages::named::named;
+use crate::runtime::named::named;
 use ports::tools::ServerEntry;
 
 /// The messages that the supervisor of tools handles.

@@ -53,8 +53,8 @@ const INBOX_MAX: usize = 256;
 
 /// True if a reply may be sent to this subject: an inbox of the NATS clients (`_INBOX.`), also with the prefix of a
 /// private inbox (`_INBOX_ada.`), or the subject by which a server returns replies to another account (`_R_.`). Any
-/// other subject, such as one of this bot's protocols or of JetStream, would let an asker send messages there in the
-/// bot's name.
+/// other subject, such as one of this bot's protocols or of an administration, would let an asker send messages there
+/// in the bot's name.
 pub(super) fn is_inbox(subject: &str) -> bool {
     let mut tokens = subject.split('.');
     let first = tokens.next().unwrap_or_default();

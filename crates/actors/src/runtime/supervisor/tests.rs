@@ -11,8 +11,8 @@ use std::sync::atomic::AtomicUsize;
 use parking_lot::Mutex;
 
 use super::*;
-use crate::messages::named::named;
 use crate::runtime::handle::{CallError, Hung, LifeState, Refused, Reply};
+use crate::runtime::named::named;
 use crate::testing::log::Log;
 use crate::testing::{LEAF, Stage, at, below, row, settle};
 use crate::tree::{ActorKind, OnHang};

@@ -17,7 +17,7 @@ impl Named for Infallible {
 /// Implements [`Named`] for an enum by the names of its variants.
 macro_rules! named {
     ($messages:ty: $($variant:ident),+ $(,)?) => {
-        impl $crate::messages::named::Named for $messages {
+        impl $crate::runtime::named::Named for $messages {
             fn name(&self) -> &'static str {
                 match self {
                     $(Self::$variant { .. } => stringify!($variant),)+
