@@ -9,7 +9,8 @@ use tokio::time::Instant;
 use crate::model::Act;
 use crate::support::{Setup, World, story};
 
-const DOWN: &str = "Sorry, a problem on my side keeps me from answering right now; please ask me again in a few minutes.";
+const DOWN: &str =
+    "Sorry, a problem on my side keeps me from answering right now; please ask me again in a few minutes.";
 const LATE: &str = "Sorry, that took me too long; please ask me again, perhaps in simpler words.";
 const FILTERED: &str = "Sorry, I may not answer that; please ask me something else.";
 const WORDLESS: &str = "Sorry, I could not find a good answer to that; please try to ask it differently.";

@@ -18,7 +18,7 @@ use domain::api_key::{ApiKey, Caller, KeyHash, KeyRing, Right};
 use domain::ids::Timestamp;
 use ports::samples::{Figures, Sample, Samples};
 use ports::turn_detail::TurnDetail;
-use ports::vitals::{ActorDetail, Configuration, Part, Readiness, Status, TreeNode, TurnTimes, Turns};
+use ports::vitals::{ActorDetail, Configuration, Moments, Part, Readiness, Status, TreeNode, TurnTimes, Turns};
 
 mod open_streams;
 
