@@ -168,7 +168,7 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         (keys::MODEL_ROWS, "changes of model rows (Redis only)", "no expiry; at most 256 KiB".to_owned()),
         (
             keys::past::PAST_PREFIX,
-            "the last 200 turns of one process with the ids of channel, member and message, and its counters of the last ten minutes; `/forget` by any member removes the turns",
+            "the last 200 turns of one process with the ids of channel, member and message, and its counters of the last ten minutes; `/forget` removes the turns of the member",
             "1day after the last write; at most 81 keys".to_owned(),
         ),
         (keys::REVOKED_KEYS, "hashes of revoked API keys (Redis only)", "no expiry; at most 1,000".to_owned()),

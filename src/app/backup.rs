@@ -20,6 +20,7 @@ use domain::ids::{self, Timestamp};
 use domain::keys::limits::{MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX};
 use ports::{Backups, Clock, Store, StoredRow, Write};
 use settings::Settings;
+use settings::sources::open_regular;
 use telemetry::events::{BACKUP_FAILED, BACKUP_MADE};
 
 /// The version of the file format.
@@ -203,12 +204,8 @@ pub(crate) struct Copy<'a> {
 
 impl<'a> Copy<'a> {
     pub(crate) fn open(path: &'a Path) -> Result<Self, String> {
-        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-        // Opening a pipe blocks until a writer opens it, and a device may be endless.
-        if !fs::metadata(path).map_err(failed)?.is_file() {
-            return Err(format!("{}: is no regular file; name the file that staffai backup made", path.display()));
-        }
-        let file = fs::File::open(path).map_err(failed)?;
+        let fix = "name the file that staffai backup made";
+        let file = open_regular(path).map_err(|error| format!("{}: {error}; {fix}", path.display()))?;
         Ok(Self { path, file: BufReader::new(file) })
     }
 

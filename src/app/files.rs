@@ -14,6 +14,7 @@ use domain::prompt::sections::{self, Sections};
 use domain::prompt::{ChannelPrompts, Prompts};
 use domain::reply::Schema;
 use settings::Settings;
+use settings::sources::open_regular;
 
 /// The maximum size of a settings file, in bytes.
 const FILE_MAX: u64 = 1024 * 1024;
@@ -318,20 +319,19 @@ pub fn read(path: &Path) -> Result<Option<String>, String> {
 }
 
 fn read_at_most(path: &Path, most: u64) -> Result<Option<String>, String> {
-    match std::fs::metadata(path) {
-        // Opening a pipe blocks until a writer opens it, and a device may be endless.
-        Ok(about) if !about.is_file() => return Err(format!("{}: is no regular file", path.display())),
-        Ok(about) if about.len() > most => {
-            return Err(format!("{}: {} bytes are more than the {most} that are read", path.display(), about.len()));
-        }
-        Ok(_) => {}
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    let file = match open_regular(path) {
+        Ok(file) => file,
         // A path below a regular file does not exist either.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
-        Err(error) => return Err(format!("{}: {error}", path.display())),
+        Err(error) => return Err(failed(error)),
+    };
+    let length = file.metadata().map_err(failed)?.len();
+    if length > most {
+        return Err(format!("{}: {length} bytes are more than the {most} that are read", path.display()));
     }
     let mut bytes = Vec::new();
-    let file = fs::File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
-    let read = file.map_err(|error| format!("{}: {error}", path.display()))?;
+    let read = file.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
     if read as u64 > most {
         return Err(format!("{}: has more than the {most} bytes that are read", path.display()));
     }

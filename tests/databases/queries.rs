@@ -190,6 +190,14 @@ async fn a_statement_of_sqlite_takes_bounded_memory_and_no_temporary_files() {
 }
 
 #[tokio::test]
+async fn a_database_that_is_a_pipe_is_refused_and_never_waited_for() {
+    let shop = Shop::sqlite().await;
+    shop.becomes_a_pipe();
+    let (told, is_error) = shop.call("db_query", &["shop.orders"], "SELECT id FROM orders").await;
+    assert!(is_error && told.contains("no regular file"), "{told}");
+}
+
+#[tokio::test]
 async fn the_tools_say_what_they_are() {
     let shop = Shop::sqlite().await;
     let tools = shop.tools.tools();

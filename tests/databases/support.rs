@@ -109,6 +109,13 @@ impl Shop {
         outline.tables.iter().map(told).collect()
     }
 
+    /// Replaces the file of a `SQLite` database by a pipe without a writer.
+    pub fn becomes_a_pipe(&self) {
+        let Raw::Sqlite(path) = &self.raw else { panic!("it has no file") };
+        std::fs::remove_file(path).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    }
+
     /// Returns the result of a statement without the tools.
     pub async fn raw_run(&self, sql: &str) -> String {
         self.raw.run(sql).await

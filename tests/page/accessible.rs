@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::browser::Browser;
-use crate::playground;
+use crate::{LAST, playground};
 
 /// The stops of the Tab key; a group of radio buttons is one stop.
 const STOPS: &str = "return [...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex]')].filter(one => \
@@ -73,6 +73,13 @@ fn nothing_stands_in_the_way_of_those_who_see_or_move_differently() {
     browser.until(
         "document.querySelector('.detail .law')?.innerText && document.querySelector('.travel-box:not([hidden])')",
     );
+    browser.say_lines("| harbour | high water |\\n|---|:-:|\\n| *north* | 06:20 |\\n| south |\\nand more");
+    browser.until(&format!("{LAST}.querySelectorAll('.table tbody tr').length === 2"));
+    let cells = browser.run(&format!(
+        "return [...{LAST}.querySelectorAll('.table th, .table td')].map(cell => cell.innerHTML).join(';')"
+    ));
+    assert_eq!(cells, "harbour;high water;<em>north</em>;06:20;south;");
+    browser.run("document.querySelector('#board .turn[open] .replay').click()");
     found.extend(browser.finds("a talk"));
     browser.speak_as("Chloe");
     browser.click("#join");
@@ -82,12 +89,16 @@ fn nothing_stands_in_the_way_of_those_who_see_or_move_differently() {
     browser.click("[data-trouble=model_slow]");
     browser.until("document.querySelector('li.hurt') && document.querySelector('.lasting')");
     found.extend(browser.finds("something broken"));
-    for (width, height) in [(390, 844), (844, 390), (900, 800)] {
+    for (view, (width, height)) in [(390, 844), (844, 390), (900, 800)].into_iter().enumerate() {
         browser.resize(width, height);
+        // The actors, the members, the channels.
+        browser.run(&format!("document.querySelectorAll('#board .view')[{view}].click()"));
+        browser.until(&format!("{view} === 0 || document.querySelector('.people li')"));
         browser.until(&format!("innerWidth === {width}"));
         assert_eq!(browser.run("return document.documentElement.scrollWidth - innerWidth"), 0, "{width} wide");
         found.extend(browser.finds(&format!("{width} wide")));
     }
+    browser.run("document.querySelector('#board .view').click()");
     browser.click("#tree-toggle");
     found.extend(browser.finds("the board that came"));
     browser.resize(1440, 900);

@@ -57,7 +57,7 @@ fn an_actor_crashes_and_the_answer_arrives_all_the_same() {
     // The crash is a mark in the text, between the words before and after it, and can be removed.
     let seams = "[...document.querySelectorAll('.seam-words')].map(one => one.textContent)";
     browser.until(&format!(
-        "{seams}.length === 1 && /^conversation crashed here, continued within \\d+ ms$/.test({seams}[0])"
+        "{seams}.length === 1 && /^conversation crashed here, continued after \\d+ ms$/.test({seams}[0])"
     ));
     let around = browser.run("const body = document.querySelector('.seam').closest('.body'); return body.innerText.split(document.querySelector('.seam').innerText).map(part => part.trim())");
     let around: Vec<&str> = around.as_array().expect("two parts").iter().filter_map(Value::as_str).collect();
@@ -77,6 +77,14 @@ fn an_actor_crashes_and_the_answer_arrives_all_the_same() {
     browser.until(&row("gateway"));
     browser.run(&format!("{}.querySelector('button.name').click()", row("gateway")));
     browser.until(&format!("{}.querySelectorAll('.strikes button').length === 3", row("gateway")));
+    // Its last messages are named by their kinds, with the durations of their handlers, and not by their contents.
+    browser.until("document.querySelector('.detail .last p')");
+    let last = browser.run("return [...document.querySelectorAll('.detail .last p')].map(one => one.textContent)");
+    let last: Vec<&str> = last.as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    let named = |line: &&str| line.starts_with("Received") && line.ends_with("ago") && line.contains('s');
+    assert!(!last.is_empty() && last.len() <= 8 && last.iter().all(named), "{last:?}");
+    let facts = browser.run("return document.querySelector('.detail .facts').innerText");
+    assert!(facts.as_str().is_some_and(|facts| facts.contains(" handled in ")), "{facts}");
     browser.run(&format!("{}.querySelector('.strikes button').click()", row("gateway")));
     browser.until(&format!("{}.classList.contains('hurt')", row("gateway")));
     browser.until(&format!("{}.querySelector('.state').textContent.startsWith('crashed, back after')", row("gateway")));
@@ -187,8 +195,14 @@ fn a_killed_bot_is_started_again_and_what_was_said_outlives_bot_and_playground()
     browser.run(&format!("{LAST}.querySelector('.path-of').click()"));
     browser.until("document.querySelector('#board .turn[open] .path')?.innerText.includes('outbox')");
 
-    // A kill leaves no time to write, so earlier messages are already on disk.
-    std::thread::sleep(Duration::from_secs(3));
+    // A kill leaves no time to write, so the test waits until the answer is on disk.
+    let chat = home.path().join("data/playground/chat.json");
+    let written = || std::fs::read_to_string(&chat).is_ok_and(|chat| chat.contains("The end."));
+    let begun = Instant::now();
+    while !written() {
+        assert!(begun.elapsed() < SETTLED, "the chat is not written");
+        std::thread::sleep(Duration::from_millis(25));
+    }
     drop(program);
     browser.until("document.getElementById('link').textContent !== 'connected'");
     let (_program, url) = playground(home.path());

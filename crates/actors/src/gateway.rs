@@ -28,6 +28,7 @@ use crate::observation::vitals;
 use crate::outbox::Outboxes;
 use crate::runtime::bounded_set::BoundedSet;
 use crate::runtime::handle::{Handle, Refused};
+use crate::runtime::shares::Shares;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::busy::Busy;
 use crate::services::facts::FactKeeper;
@@ -70,8 +71,8 @@ const NOT_SERVED_EVERY: Duration = Duration::from_secs(24 * 3_600);
 pub struct Gateway {
     /// The running configuration of this process.
     pub live: Live,
-    /// One permit for each open turn; the permits outlive this actor.
-    pub permits: Arc<Semaphore>,
+    /// One permit for each open turn, shared by the persons who asked; the permits outlive this actor.
+    pub permits: Shares,
     /// The journal, which takes custody of turns.
     pub journal: Handle<JournalMsg>,
     /// Sends restricted members a notice of the places where they are answered.
@@ -261,7 +262,7 @@ impl Gateway {
             return;
         };
         let turn = fire.turn(&rules.policy);
-        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+        let Some(permit) = self.permits.take(Some(&turn.person)) else {
             // The dropped receipt causes redelivery for as long as the event is useful.
             self.account.tell(&Happening::WorkShed(WorkShed::of(Shed::Gateway, &turn)));
             return;
@@ -333,7 +334,8 @@ impl Gateway {
         if vitals::condition(&self.board, &*self.store, &running).0 != Status::Ready {
             return ignore(Reason::Unwell, receipt);
         }
-        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+        // The bot joins in by itself, at most as often as the limits of interjections allow.
+        let Some(permit) = self.permits.take(None) else {
             return ignore(Reason::Unwell, receipt);
         };
         if let Err(silence) = self.interjections.join(&settings.interjection, &turn.place, turn.parent.as_ref(), draw) {
@@ -356,7 +358,7 @@ impl Gateway {
         if copies && state.shed.contains(&turn.id) {
             return ignore(Reason::Repeated, receipt);
         }
-        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+        let Some(permit) = self.permits.take(Some(&turn.person)) else {
             if copies && state.accepted.contains(&turn.id) {
                 // The dropped receipt causes redelivery of the copy until the journal can compare it.
                 return;

@@ -367,7 +367,7 @@ impl Journal {
             self.account.tell(&Happening::TurnFenced(&turn));
             return ctx.background(hold(receipt));
         }
-        self.taken(&turn, answer.as_ref(), true);
+        self.taken(&turn, answer.as_ref(), Some(receipt.age()));
         let id = turn.id.clone();
         let pace = if receipt.is_awaited() { Pace::Now } else { Pace::Gathered };
         let kept = clearance::shared(self.turns.accept(&OpenTurn::new(turn.clone(), answer.clone()), pace));

@@ -4,6 +4,7 @@
 pub(crate) mod blocking;
 pub mod bounded_set;
 pub mod handle;
+pub mod named;
 pub(crate) mod reconnect;
 pub mod roster;
 pub(crate) mod shares;

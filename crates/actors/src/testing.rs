@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 
 use crate::account::Account;
 use crate::runtime::handle::Handle;
+use crate::runtime::named::Named;
 use crate::runtime::roster::Roster;
 use crate::runtime::supervisor::{Actor, ActorContext, ChildSpec, Crash, Shared, start_root};
 use crate::services::running::{DoorRules, LimitScope, Live, Running};
@@ -113,7 +114,7 @@ impl Stage {
     }
 
     /// Adds a probe in place of a neighbor.
-    pub fn probe<M: Send + 'static>(&mut self, handle: &Handle<M>) -> Inbox<M> {
+    pub fn probe<M: Named + Send + 'static>(&mut self, handle: &Handle<M>) -> Inbox<M> {
         let (sender, heard) = mpsc::unbounded_channel();
         self.actor(row(LEAF), handle, Probe { heard: sender });
         Inbox(heard)
@@ -170,7 +171,7 @@ struct Probe<M> {
     heard: mpsc::UnboundedSender<M>,
 }
 
-impl<M: Send + 'static> Actor for Probe<M> {
+impl<M: Named + Send + 'static> Actor for Probe<M> {
     type Msg = M;
     type Event = Infallible;
     type State = ();

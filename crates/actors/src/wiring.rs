@@ -147,7 +147,7 @@ struct Wiring {
     parts: Parts,
     handles: Handles,
     turn_parts: Arc<TurnParts>,
-    open_turns: Arc<Semaphore>,
+    open_turns: Shares,
     model_permits: Shares,
     presence: presence_scheduler::Slot,
     restricted: Arc<Restricted>,
@@ -172,9 +172,9 @@ impl Wiring {
             facts: Arc::clone(&parts.records.facts),
             shared: SharedState::default(),
         });
-        let open_turns = parts.observation.instruments.timeline.limit("open turns", settings.turn.open);
-        let model_permits =
-            Shares::new(parts.observation.instruments.timeline.limit("model calls", settings.llm.concurrent));
+        let timeline_limit = |name, most| parts.observation.instruments.timeline.limit(name, most);
+        let open_turns = Shares::new(timeline_limit("open turns", settings.turn.open));
+        let model_permits = Shares::new(timeline_limit("model calls", settings.llm.concurrent));
         let (presence, restricted) = Default::default();
         Self { parts, handles, turn_parts, open_turns, model_permits, presence, restricted }
     }
@@ -374,7 +374,7 @@ impl Wiring {
     fn gateway(&self) -> Gateway {
         Gateway {
             live: self.parts.basics.live.clone(),
-            permits: Arc::clone(&self.open_turns),
+            permits: self.open_turns.clone(),
             journal: self.handles.journal.clone(),
             sweeper: self.handles.restriction_sweeper.clone(),
             approvals: self.handles.approvals.clone(),

@@ -16,6 +16,9 @@ pub struct Effort {
     /// The prompt tokens added by tools, with their definitions and results. The bot pays for them, not the member.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tool_tokens: u64,
+    /// The answer tokens of calls that broke off beyond the longest answer. The bot pays for them, not the member.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub excess_tokens: u64,
     /// The cost of all calls whose rows have prices, in millionths of a dollar.
     #[serde(default)]
     pub micros: u64,
@@ -67,10 +70,15 @@ impl Times {
 }
 
 impl Effort {
-    /// Returns the tokens charged to the member who asked: all but those that tools added to prompts.
+    /// Returns the tokens charged to the member who asked: all but those that tools added to prompts, and those beyond
+    /// the longest answer.
     #[must_use]
     pub const fn of_member(&self) -> Usage {
-        Usage { prompt: self.usage.prompt.saturating_sub(self.tool_tokens), ..self.usage }
+        Usage {
+            prompt: self.usage.prompt.saturating_sub(self.tool_tokens),
+            completion: self.usage.completion.saturating_sub(self.excess_tokens),
+            ..self.usage
+        }
     }
 
     /// Returns the difference to an earlier state.
@@ -86,6 +94,7 @@ impl Effort {
             model: self.model.clone().filter(|_| usage.total() > 0),
             usage,
             tool_tokens: self.tool_tokens.saturating_sub(earlier.tool_tokens),
+            excess_tokens: self.excess_tokens.saturating_sub(earlier.excess_tokens),
             micros: self.micros.saturating_sub(earlier.micros),
             unpriced: self.unpriced.saturating_sub(earlier.unpriced),
             waited_ms: self.waited_ms.saturating_sub(earlier.waited_ms),

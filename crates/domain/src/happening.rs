@@ -41,8 +41,8 @@ pub enum Happening<'a> {
     TurnTaken {
         /// The turn.
         turn: &'a Turn,
-        /// True if the turn is new; false if the journal accepted it before a restart.
-        fresh: bool,
+        /// The time that a new turn took from its door to the journal; `None` if the journal accepted it before a restart.
+        decided: Option<Duration>,
     },
     /// A turn is queued in its lane.
     TurnQueued {

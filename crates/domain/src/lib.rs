@@ -27,6 +27,7 @@ pub mod caller;
 pub mod clean;
 pub mod effort;
 pub mod fact_id;
+pub mod fair_share;
 pub mod hex;
 pub mod ids;
 pub mod kept;

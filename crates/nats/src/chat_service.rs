@@ -3,7 +3,7 @@
 //!
 //! A question is a message of its user in its channel, with that user's memory, limits and rights at this door. The
 //! message id contains the inbox of the request, so that an answer is delivered even after a restart. NATS drops a
-//! reply without a subscriber. The permissions of the NATS server decide which clients may send requests, and under
+//! reply without a subscriber. Replies go to inboxes alone ([`is_inbox`]). The permissions of the NATS server decide which clients may send requests, and under
 //! which name.
 
 mod wire;
@@ -16,15 +16,17 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use secrecy::SecretString;
+use tokio::time::Instant;
 
-use self::wire::{Ask, Reply};
-use crate::{Current, LOST, NatsSession};
+use self::wire::{Ask, Reply, is_inbox};
+use crate::{Current, LOST, NatsSession, Seldom};
 use domain::ids::{Door, MessageId, Person, Place};
 use domain::incoming::{Author, AuthorKind, Incoming, Posted, WantedModels};
 use domain::notice::template;
 use domain::outgoing::Capabilities;
 use domain::restart::Backoff;
 use ports::{Clock, EventSource, Intake, PostError, PostReply, PostRequest, PostResult, Poster, SourceError};
+use telemetry::events::NATS_ODD;
 
 /// The name of this door in ids and keys.
 pub const DOOR: Door = Door::new("nats");
@@ -39,6 +41,8 @@ const US: &str = "staffai";
 const TAKEN_AT_ONCE: usize = 1_024;
 /// The reply to a refused question.
 const BUSY: &str = "busy: there are too many requests now; try again in a moment";
+/// The most characters of a refused reply subject in a log line.
+const SUBJECT_CHARS: usize = 100;
 /// The longest answer in one reply, in Unicode scalar values: with escapes it fits the default payload limit of NATS.
 const TEXT_LIMIT: usize = 100_000;
 
@@ -48,13 +52,15 @@ pub struct ChatService {
     clock: Arc<dyn Clock>,
     session: Mutex<Option<NatsSession>>,
     last_id: Mutex<u64>,
+    /// The questions whose reply subject is no inbox.
+    misdirected: Seldom,
 }
 
 impl ChatService {
     /// Creates a service at this address, which may contain credentials. Does not connect yet.
     #[must_use]
     pub fn new(url: SecretString, clock: Arc<dyn Clock>) -> Self {
-        Self { url, clock, session: Mutex::new(None), last_id: Mutex::new(0) }
+        Self { url, clock, session: Mutex::new(None), last_id: Mutex::new(0), misdirected: Seldom::default() }
     }
 
     /// Answers requests until the connection is lost.
@@ -65,12 +71,14 @@ impl ChatService {
             let subscribed = session.client.queue_subscribe(subject, GROUP.to_owned()).await;
             asked.push(subscribed.map_err(|error| error.to_string())?);
         }
+        session.client.flush().await.map_err(|error| error.to_string())?;
         let _current = Current::new(&self.session, &session);
         serving();
         let mut taken = FuturesUnordered::new();
         loop {
             tokio::select! {
                 message = asked.next() => match message {
+                    Some(Message { reply: Some(subject), .. }) if !is_inbox(&subject) => self.tell_misdirected(&subject),
                     Some(message) if taken.len() < TAKEN_AT_ONCE => taken.push(self.take(intake, message)),
                     Some(Message { reply: Some(inbox), .. }) => {
                         // A lost connection is detected below.
@@ -96,6 +104,19 @@ impl ChatService {
         let posted = self.posted(asked, &inbox);
         if intake.accept(Incoming::Posted(posted), us()).await.is_err() {
             drop(self.reply(&inbox, &Reply::refused(BUSY)).await);
+        }
+    }
+
+    /// Logs that questions were ignored because of their reply subject, at most one line in ten seconds.
+    fn tell_misdirected(&self, subject: &str) {
+        if let Some(times) = self.misdirected.count(Instant::now()) {
+            let subject: String = subject.chars().take(SUBJECT_CHARS).collect();
+            tracing::warn!(
+                event = NATS_ODD,
+                subject,
+                times,
+                "a question is ignored because its reply subject is no inbox; ask with the request function of a NATS client"
+            );
         }
     }
 
@@ -134,6 +155,11 @@ impl ChatService {
     }
 
     async fn reply(&self, inbox: &str, reply: &Reply<'_>) -> Result<(), PostError> {
+        // Records of earlier versions may contain any subject.
+        if !is_inbox(inbox) {
+            self.tell_misdirected(inbox);
+            return Ok(());
+        }
         let away = || PostError::Transient(LOST.to_owned());
         let session = self.session.lock().clone().filter(|session| !session.lost.is_cancelled()).ok_or_else(away)?;
         let payload = serde_json::to_vec(reply).map_err(|error| PostError::Transient(error.to_string()))?;

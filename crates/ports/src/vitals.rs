@@ -7,10 +7,10 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
-pub use self::turns::{Counted, Limit, Spend, Step, StepCost, Today, TurnTimes, Turns, WantedTurns};
+pub use self::turns::{Counted, Limit, Moments, Spend, Step, StepCost, Today, TurnTimes, Turns, WantedTurns};
 use super::samples::Samples;
 use super::turn_detail::TurnDetail;
-use domain::ids::Timestamp;
+use domain::ids::{Person, Timestamp};
 use domain::tool::server::Tooling;
 
 /// The state of the whole program. Each call returns immediately.
@@ -38,8 +38,11 @@ pub trait Vitals: Send + Sync {
         None
     }
 
-    /// Drops stored texts, after a member ran `/forget`.
-    fn forget_texts(&self) {}
+    /// Drops the ids of this member's turns, after the member ran `/forget`, and the recent texts and log lines of all
+    /// turns, which may contain the member's words. The future ends when the records in the store are changed.
+    fn forget(&self, _member: &Person) -> BoxFuture<'static, ()> {
+        Box::pin(async {})
+    }
 
     /// Takes a sample of the tree and the counters. Call it at a fixed interval.
     fn sample(&self) {}
@@ -232,6 +235,10 @@ pub struct ActorDetail {
     pub handled: u64,
     /// The number of restarts.
     pub restarts: u64,
+    /// The time in its handlers over all restarts, in microseconds. A handler that waits counts as busy.
+    pub busy_us: u64,
+    /// The last messages and events from outside, newest first; at most eight.
+    pub last: Vec<HandledInput>,
     /// The duration of the current handler in milliseconds. `None` while it is idle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handling_ms: Option<u64>,
@@ -239,6 +246,18 @@ pub struct ActorDetail {
     pub row: Option<ActorRow>,
     /// Its last failures, newest first; at most 16.
     pub failures: Vec<ActorFailure>,
+}
+
+/// A message or an event that an actor handled. It has no content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HandledInput {
+    /// The kind of message, `event` for an event from outside, or `fault` for an injected one.
+    pub kind: String,
+    /// The time since its handler began, in milliseconds.
+    pub ago_ms: u64,
+    /// The duration of its handler, in microseconds. `None` while it runs, or if the actor failed at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub took_us: Option<u64>,
 }
 
 /// The configuration of an actor in the tree.

@@ -42,7 +42,7 @@ pub struct Disk;
 impl Files for Disk {
     fn read(&self, path: &Path) -> io::Result<String> {
         let mut text = String::new();
-        std::fs::File::open(path)?.take(LONGEST_FILE + 1).read_to_string(&mut text)?;
+        open_regular(path)?.take(LONGEST_FILE + 1).read_to_string(&mut text)?;
         if text.len() as u64 > LONGEST_FILE {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, "larger than 1 MiB"));
         }
@@ -53,12 +53,20 @@ impl Files for Disk {
         if path.is_dir() {
             return std::fs::read_dir(path).map(|_| ());
         }
-        // Opening a pipe would wait for a writer.
-        if !std::fs::metadata(path)?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "is not a regular file"));
-        }
-        std::fs::File::open(path).map(|_| ())
+        open_regular(path).map(|_| ())
     }
+}
+
+/// Opens a regular file for reading. Opening a pipe blocks until a writer opens it, a device may be endless, and
+/// neither returns its content again at a reload.
+///
+/// # Errors
+/// The file is missing or unreadable, or it is a pipe, a device or a folder (`InvalidInput`).
+pub fn open_regular(path: &Path) -> io::Result<std::fs::File> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    std::fs::File::open(path)
 }
 
 impl Files for BTreeMap<PathBuf, String> {

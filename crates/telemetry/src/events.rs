@@ -84,7 +84,7 @@ events! {
     PROVIDERS_LISTENING = "providers.listening": "the bot listens for processes that provide tools over NATS";
     PROVIDERS_LOST = "providers.lost": "the NATS connection for tool providers ended; the bot reconnects";
     PROVIDERS_ODD = "providers.odd": "an announcement of a tool provider is invalid; the reason is given";
-    NATS_ODD = "nats.odd": "NATS reported an error, or messages arrive faster than they are read";
+    NATS_ODD = "nats.odd": "NATS reported an error, messages arrive faster than they are read, or a question has a reply subject that is no inbox";
     TOOLS_CHANGED = "tools.changed": "the offered tools changed: number of tools, number of rejected ones";
     TOOL_REFUSED = "tool.refused": "a tool is not offered: its name is ambiguous, or there are too many tools";
     TOOL_CHANGED = "tool.changed": "a tool differs from its accepted definition; unless `accepted`, it is held back until an operator runs /refresh_tools";

@@ -1,6 +1,7 @@
 //! The chat of the playground's page, kept in its data directory across restarts.
 
 use std::fs::{File, TryLockError};
+use std::io::{ErrorKind, Read as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use crate::app::files;
 use playground::change::Change;
 use playground::guild::kept::{SavedGuilds, VERSION};
 use playground::service::Service;
+use settings::sources::open_regular;
 use telemetry::events::{PLAYGROUND_CHAT_UNREAD, PLAYGROUND_CHAT_UNWRITTEN};
 
 /// The file of the chat.
@@ -51,12 +53,16 @@ pub(super) fn alone(dir: &Path) -> Result<File, String> {
 
 /// Reads the chat. Returns `None` if there is none, or if it is unreadable, which is reported.
 pub(super) fn read(file: &Path) -> Option<SavedGuilds> {
-    let length = std::fs::metadata(file).ok()?.len();
-    let read = if length > FILE_BYTES {
-        Err(format!("it has {length} bytes"))
-    } else {
-        let text = std::fs::read(file).map_err(|error| error.to_string());
-        text.and_then(|text| serde_json::from_slice::<SavedGuilds>(&text).map_err(|error| error.to_string()))
+    let opened = match open_regular(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return None,
+        opened => opened,
+    };
+    let mut text = Vec::new();
+    let read = opened.and_then(|opened| opened.take(FILE_BYTES + 1).read_to_end(&mut text));
+    let read = match read.map_err(|error| error.to_string()) {
+        Ok(length) if length as u64 > FILE_BYTES => Err(format!("it has more than {FILE_BYTES} bytes")),
+        Ok(_) => serde_json::from_slice::<SavedGuilds>(&text).map_err(|error| error.to_string()),
+        Err(why) => Err(why),
     };
     match read {
         Ok(kept) if kept.version == VERSION => Some(kept),

@@ -24,7 +24,7 @@ pub(super) struct LogLines {
 impl Observer for LogLines {
     fn observe(&self, happening: &Happening<'_>) {
         match *happening {
-            Happening::TurnTaken { turn, fresh: true } => turns::accepted(turn),
+            Happening::TurnTaken { turn, decided: Some(_) } => turns::accepted(turn),
             Happening::TurnParked(gate) => turns::parked(gate),
             Happening::TurnResumed(turn, how) => turns::resumed(turn, how),
             Happening::TurnPosted(ref posted) => turns::posted(posted),

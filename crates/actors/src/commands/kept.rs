@@ -44,7 +44,8 @@ pub(super) fn is_sound(parts: &CommandParts) -> bool {
 pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     let person = &command.caller.person;
     parts.facts.forgotten().wish(person, None, command.at);
-    parts.vitals.forget_texts();
+    // Hides the turns at once; their records are deleted below.
+    drop(parts.vitals.forget(person));
     let noted = cleaning::note(parts, person, None, command.at).await;
     let ask = |reply| JournalMsg::Forget(person.clone(), command.at, reply);
     let in_flight = parts.journal.call(ask, JOURNAL_WITHIN).await;
@@ -69,7 +70,7 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     let deleted = parts.basics.store.write(writes);
     parts.facts.forgotten().wish(person, None, command.at);
     // A turn that started meanwhile may have read the old data.
-    parts.vitals.forget_texts();
+    parts.vitals.forget(person).await;
     let lines = forget_lines(parts, person, &kept.sessions).await;
     let facts = parts.facts.wipe(person, None).await;
     let durable = noted && rewritten && facts && lines && deleted.await;

@@ -38,7 +38,7 @@ async fn world_of(permits: usize, medium: Medium) -> World {
     let (accepted, heard) = (stage.probe(&journal), stage.probe(&outbox));
     let permits = Arc::new(Semaphore::new(permits));
     let outboxes = Outboxes::new(vec![(DOOR, medium, outbox)]);
-    let actor = gateway_with(Arc::clone(&permits), journal, outboxes);
+    let actor = gateway_with(Shares::new(Arc::clone(&permits)), journal, outboxes);
     let (board, events) = (Arc::clone(&actor.board), actor.events.clone());
     stage.actor(row(LEAF), &gateway, actor);
     let tree = stage.go().await;
@@ -50,7 +50,7 @@ fn outboxes(outbox: Handle<OutboxMsg>) -> Outboxes {
     Outboxes::new(vec![(DOOR, Medium::Replies, outbox)])
 }
 
-fn gateway_with(permits: Arc<Semaphore>, journal: Handle<JournalMsg>, outboxes: Outboxes) -> Gateway {
+fn gateway_with(permits: Shares, journal: Handle<JournalMsg>, outboxes: Outboxes) -> Gateway {
     let clock = Arc::new(ManualClock::new());
     let store = Arc::new(MemoryStore::new());
     let sweeper = at("restriction_sweeper");
@@ -163,6 +163,23 @@ async fn above_the_bound_turns_are_shed_with_one_notice_a_minute_for_each_person
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_person_never_holds_all_open_turns() {
+    let mut world = world(8).await;
+    let mut held = Vec::new();
+    for (person, most) in [("7", 4), ("8", 2), ("9", 1)] {
+        for id in 0..8 {
+            world.receive(Incoming::Posted(mention(&format!("{person}{id}"), person, &id.to_string())));
+        }
+        let before = held.len();
+        while let Some(JournalMsg::Accept(accepted)) = world.journal.now().await {
+            held.push(accepted);
+        }
+        assert_eq!(held.len() - before, most, "the share of person {person}");
+        assert!(world.outbox.now().await.is_some(), "the person gets the busy notice for the rest");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_reads_along_learns_of_a_turn_that_was_shed_without_a_notice() {
     let mut world = world(0).await;
     for id in ["10", "11"] {
@@ -230,7 +247,7 @@ async fn while_the_journal_is_down_events_go_back() {
     let (gateway, journal, outbox) = (at("gateway"), at("journal"), at("outbox"));
     let mut stage = Stage::new();
     let permits = Arc::new(Semaphore::new(1));
-    stage.actor(row(LEAF), &gateway, gateway_with(Arc::clone(&permits), journal, outboxes(outbox)));
+    stage.actor(row(LEAF), &gateway, gateway_with(Shares::new(Arc::clone(&permits)), journal, outboxes(outbox)));
     let _tree = stage.go().await;
     let (told, mut receipts) = mpsc::unbounded_channel();
     for incoming in [Incoming::Posted(mention("10", "7", "42")), Incoming::Deleted(message("10"))] {
@@ -330,7 +347,7 @@ async fn who_comes_back_without_the_role_is_still_restricted() {
     let (gateway, journal) = (at("gateway"), at("journal"));
     let mut stage = Stage::new();
     let mut accepted = stage.probe(&journal);
-    let mut actor = gateway_with(Arc::new(Semaphore::new(8)), journal, outboxes(at("outbox")));
+    let mut actor = gateway_with(Shares::new(Arc::new(Semaphore::new(8))), journal, outboxes(at("outbox")));
     actor.sweeper = at("restriction_sweeper");
     let mut sweeper = stage.probe(&actor.sweeper);
     actor.live = live(

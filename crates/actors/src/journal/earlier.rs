@@ -64,7 +64,7 @@ impl Journal {
                     let id = turn.id.clone();
                     if acted && answer.is_none() && self.in_flight.has(&id) {
                         // Only the journal restarted: the task still works on the turn and will report the answer.
-                        self.taken(&turn, None, false);
+                        self.taken(&turn, None, None);
                         state.open.insert(id, JournalEntry::of_earlier_life(turn, None, acted));
                         continue;
                     }
@@ -74,7 +74,7 @@ impl Journal {
                         None if late => Some(turn.apology(notice::interrupted(turn.locale()), Ending::Interrupted)),
                         known => known,
                     };
-                    self.taken(&turn, answer.as_ref(), false);
+                    self.taken(&turn, answer.as_ref(), None);
                     if let Some(answer) = &answer {
                         rate_limiter::close(&self.rate_limiter, &turn, None, answer);
                     }
@@ -124,7 +124,7 @@ impl Journal {
     /// Takes up a turn that is parked, or continues after a decision. Returns its id if there is work to do now.
     fn take_up_waiting(&self, state: &mut JournalState, entry: JournalEntry) -> Option<TurnId> {
         let id = entry.turn.id.clone();
-        self.taken(&entry.turn, None, false);
+        self.taken(&entry.turn, None, None);
         if entry.acted && self.in_flight.has(&id) {
             // Only the journal restarted: the task still works on the turn and will report the answer.
             state.open.insert(id, entry);

@@ -44,9 +44,10 @@ pub(super) fn gave_up(entry: &JournalEntry) -> Answer {
 }
 
 impl Journal {
-    /// Reports that the journal owns a turn from now on, with its answer if there is one.
-    pub(super) fn taken(&self, turn: &Turn, answer: Option<&Answer>, fresh: bool) {
-        self.account.tell(&Happening::TurnTaken { turn, fresh });
+    /// Reports that the journal owns a turn from now on, with its answer if there is one. `decided` is the time that
+    /// a new turn took from its door to the journal.
+    pub(super) fn taken(&self, turn: &Turn, answer: Option<&Answer>, decided: Option<Duration>) {
+        self.account.tell(&Happening::TurnTaken { turn, decided });
         if let Some(answer) = answer {
             self.account.tell(&Happening::TurnAnswered(turn, answer));
         }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::messages::approvals::Waiting;
 use crate::messages::clearance::Clearance;
 use crate::runtime::handle::{Refused, Reply};
+use crate::runtime::shares::Share;
 use domain::delivery::{BESIDE_AFTER, RefusalRecord};
 use domain::gate::Parked;
 use domain::ids::TurnId;
@@ -39,7 +39,7 @@ pub(super) struct JournalEntry {
     /// The turns that reply to its answer bound their number.
     pub waiting: Vec<Reply<()>>,
     /// Its permit among all open turns. Recovered turns, and turns that were parked, have none.
-    permit: Option<OwnedSemaphorePermit>,
+    permit: Option<Share>,
 }
 
 /// The visibility of an answer in its place.
@@ -83,7 +83,7 @@ pub(super) enum Stage {
 
 impl JournalEntry {
     /// Creates the entry of a turn accepted now.
-    pub(super) fn new(turn: Arc<Turn>, answer: Option<Answer>, permit: OwnedSemaphorePermit) -> Self {
+    pub(super) fn new(turn: Arc<Turn>, answer: Option<Answer>, permit: Share) -> Self {
         Self { permit: Some(permit), ..Self::taken(turn, answer) }
     }
 

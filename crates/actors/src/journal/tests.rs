@@ -15,6 +15,7 @@ use crate::messages::receipt::Outcome as Told;
 use crate::messages::receipt::Receipt;
 use crate::observation::turn_events::TurnEvents;
 use crate::runtime::handle::CallError;
+use crate::runtime::shares::Shares;
 use crate::testing::log::Log;
 use crate::testing::{DOOR, Inbox, LEAF, Stage, Tree, answer, at, message, place, row, settle, turn, turn_id, usual};
 use crate::tree::Scope;
@@ -49,7 +50,7 @@ mod stored;
 struct World {
     store: Arc<MemoryStore>,
     clock: Arc<ManualClock>,
-    permits: Arc<Semaphore>,
+    permits: Shares,
     rate_limiter: Inbox<RateLimiterMsg>,
     outbox: Inbox<OutboxMsg>,
     approvals: Inbox<ApprovalsMsg>,
@@ -92,7 +93,7 @@ async fn world(store: MemoryStore) -> World {
     stage.actor(row(LEAF), &journal, actor);
     let tree = stage.go().await;
     let (told, receipts) = mpsc::unbounded_channel();
-    let permits = Arc::new(Semaphore::new(100));
+    let permits = Shares::new(Arc::new(Semaphore::new(100)));
     World {
         store,
         clock,
@@ -118,7 +119,7 @@ impl World {
         let receipt = Receipt::new(move |outcome| {
             let _ = told.send(outcome);
         });
-        let permit = Arc::clone(&self.permits).try_acquire_owned().unwrap();
+        let permit = self.permits.take(Some(&turn.person)).unwrap();
         let accepted = Accepted { turn: Arc::new(turn.clone()), answer: None, permit, receipt };
         self.journal.cast(JournalMsg::Accept(Box::new(accepted))).unwrap();
     }
@@ -242,13 +243,13 @@ async fn a_turn_goes_from_record_to_offer_to_delivery_to_its_end() {
     let question = turn("10", "7", "42");
     world.accept(&question);
     assert_eq!(world.offered().await.as_deref(), Some("10"));
-    assert_eq!((world.record("10").as_str(), world.permits.available_permits()), ("open", 99));
+    assert_eq!((world.record("10").as_str(), world.permits.free()), ("open", 99));
     world.answered(&question, "hello");
     assert_eq!(world.delivery().await, Some(("10".into(), "hello".into(), false)));
     assert_eq!(world.store.json(&keys::turn(&question.id)).unwrap()["answer"]["outcome"], "replied");
     world.delivered("10");
     settle().await;
-    assert_eq!((world.record("10").as_str(), world.permits.available_permits()), ("closed", 100));
+    assert_eq!((world.record("10").as_str(), world.permits.free()), ("closed", 100));
     let [line] = &log.of("turn.replied")[..] else { panic!("{:?}", log.of("turn.replied")) };
     assert_eq!((line["turn"].as_str(), line["outcome"].as_str()), ("discord:10", "replied"));
 }
@@ -314,7 +315,7 @@ async fn a_turn_that_was_seen_before_is_settled_and_not_offered_again() {
     for _ in 0..3 {
         assert_eq!(world.receipts.try_recv(), Ok(Told::Settled));
     }
-    assert_eq!(world.permits.available_permits(), 100);
+    assert_eq!(world.permits.free(), 100);
 }
 
 #[tokio::test(start_paused = true)]
@@ -423,7 +424,7 @@ async fn a_deleted_trigger_ends_the_turn_without_an_answer() {
     assert_eq!(world.delivery().await, Some(("10".into(), "forget".into(), false)));
     world.answered(&question, "too late");
     assert_eq!(world.delivery().await, None);
-    assert_eq!((world.record("10").as_str(), world.permits.available_permits()), ("closed", 100));
+    assert_eq!((world.record("10").as_str(), world.permits.free()), ("closed", 100));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! Messages of the approvals actor.
 
 use crate::runtime::handle::Reply;
+use crate::runtime::named::named;
 use domain::gate::allowance::Allowance;
 use domain::gate::{ApprovalDecision, Click, ClickRefusal, Gate};
 use domain::ids::{MessageId, Person};
@@ -19,6 +20,8 @@ pub enum ApprovalsMsg {
     /// From commands: revokes allowances. The reply is their number, sent when the revocation is durable.
     Withdraw(Withdrawal, Reply<usize>),
 }
+
+named!(ApprovalsMsg: Ask, Gone, Decide, List, Withdraw);
 
 /// The selection of allowances to revoke.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! Messages of the commands actor.
 
+use crate::runtime::named::named;
 use domain::command::{Command, Typing};
 
 /// The messages that commands handles.
@@ -9,3 +10,5 @@ pub enum CommandsMsg {
     /// From the gateway: a member types a command. A task offers choices, unless all tasks are busy.
     Suggest(Box<Typing>),
 }
+
+named!(CommandsMsg: Run, Suggest);

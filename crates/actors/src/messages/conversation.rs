@@ -1,6 +1,7 @@
 //! Messages of a conversation, sent by the router.
 
 use super::conversations::OfferedTurn;
+use crate::runtime::named::named;
 use domain::ids::TurnId;
 
 /// The messages that a conversation handles.
@@ -12,3 +13,5 @@ pub enum ConversationMsg {
     /// Stops the start of queued turns.
     Drain,
 }
+
+named!(ConversationMsg: Offer, Cancel, Drain);

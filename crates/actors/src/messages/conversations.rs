@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::journal::JournalMsg;
+use crate::runtime::named::named;
 use domain::ending::Ending;
 use domain::gate::Parked;
 use domain::ids::{Place, TurnId};
@@ -20,6 +21,8 @@ pub enum ConversationsMsg {
     /// Stops the start of new turns.
     Drain,
 }
+
+named!(ConversationsMsg: Offer, Cancel, Idle, Drain);
 
 /// A turn offered for an answer.
 #[derive(Clone)]

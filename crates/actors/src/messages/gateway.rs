@@ -2,6 +2,7 @@
 
 use crate::messages::receipt::Receipt;
 use crate::runtime::handle::Reply;
+use crate::runtime::named::named;
 use domain::gate::{ApprovalDecision, Click, ClickRefusal};
 use domain::ids::Person;
 use domain::incoming::Incoming;
@@ -14,3 +15,5 @@ pub enum GatewayMsg {
     /// From a door with direct requests: a member decides about a pending call. The reply carries the outcome.
     Decide(Box<Click>, Reply<Result<ApprovalDecision, ClickRefusal>>),
 }
+
+named!(GatewayMsg: Received, Decide);

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
-
 use super::approvals::Waiting;
 use super::outbox::Delivery;
 use crate::messages::receipt::Receipt;
 use crate::runtime::handle::Reply;
+use crate::runtime::named::named;
+use crate::runtime::shares::Share;
 use crate::tree::{HeldTurns, Scope};
 use domain::ending::{Dropped, Unposted};
 use domain::gate::{ApprovalDecision, Gate, GateId};
@@ -62,6 +62,8 @@ pub enum JournalMsg {
     TellWhenClosed(TurnId, Reply<()>),
 }
 
+named!(JournalMsg: Accept, Answered, Delivered, Refused, Undeliverable, Cancel, Dropped, Undelivered, Forget, Acts, Park, Waiting, Asked, Decided, ActorRecovered, Drain, Left, TellWhenClosed);
+
 /// An accepted turn on its way to the journal.
 pub struct Accepted {
     /// The turn.
@@ -69,7 +71,7 @@ pub struct Accepted {
     /// Its answer, if it needs no model.
     pub answer: Option<Answer>,
     /// Its permit of the limit `turn.open`.
-    pub permit: OwnedSemaphorePermit,
+    pub permit: Share,
     /// Settled when the record of the turn is durable.
     pub receipt: Receipt,
 }

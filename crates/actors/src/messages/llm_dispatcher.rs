@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::runtime::handle::Reply;
+use crate::runtime::named::named;
 use crate::runtime::shares::Share;
 use domain::completion::{Completion, Usage};
 use domain::ids::{Person, TurnId};
@@ -28,6 +29,8 @@ pub enum LlmDispatcherMsg {
     /// Reports the outcome of a call.
     Report(Report),
 }
+
+named!(LlmDispatcherMsg: Acquire, Report);
 
 /// The priority of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]

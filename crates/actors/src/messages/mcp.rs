@@ -1,6 +1,7 @@
 //! Messages of the actor of a tool server.
 
 use crate::runtime::handle::Reply;
+use crate::runtime::named::named;
 use crate::runtime::shares::Share;
 use domain::tool::catalogue::Pin;
 use domain::tool::{CallError, ToolRequest, ToolResult};
@@ -16,6 +17,8 @@ pub enum McpMsg {
     /// From `tools`: the server is reachable, so connect at once if there is no connection.
     Reachable,
 }
+
+named!(McpMsg: Call, Refresh, Reachable);
 
 /// One call to a tool server.
 pub struct ServerCall {

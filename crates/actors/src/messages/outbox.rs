@@ -8,6 +8,7 @@ use crate::messages::clearance::Clearance;
 use crate::messages::deadline::Deadline;
 use crate::messages::draft::Slot;
 use crate::runtime::handle::Reply;
+use crate::runtime::named::named;
 use domain::delivery::Form;
 use domain::ending::Unposted;
 use domain::ids::{MessageId, Place, Timestamp, TurnId};
@@ -112,6 +113,8 @@ pub enum OutboxMsg {
     /// The bot's permissions in this place may have changed; `None` means anywhere at this door.
     AccessChanged(Option<Place>),
 }
+
+named!(OutboxMsg: Deliver, Notify, Post, React, Typing, Draft, Quiet, Forget, Withdraw, Release, Read, Interact, AccessChanged);
 
 /// The notice for a member whose answer the platform refuses.
 #[derive(Debug, Clone, Copy)]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::conversations::OfferedTurn;
 use crate::runtime::handle::Reply;
+use crate::runtime::named::named;
 use domain::ids::{Person, Place};
 use domain::limits::Standing;
 use domain::turn::{Effort, Turn};
@@ -36,6 +37,8 @@ pub enum RateLimiterMsg {
         reply: Reply<Standing>,
     },
 }
+
+named!(RateLimiterMsg: Admit, GoesOn, Settle, Cancel, Withdraw, Usage);
 
 /// The member and the place of a request for a standing.
 #[derive(Debug, Clone)]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::runtime::named::named;
 use domain::restriction::Member;
 use domain::turn::Turn;
 
@@ -22,3 +23,5 @@ pub enum SweeperMsg {
     /// A member with a restriction record, who had not left, posted without the role: a moderator removed the role.
     Lifted(Member),
 }
+
+named!(SweeperMsg: Breached, Spoke, CameBack, Lifted);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::messages::server_line::ServerLine;
+use crate::runtime::named::named;
 use domain::tool::{ServerName, Tool};
 use ports::tools::ServerEntry;
 
@@ -15,6 +16,8 @@ pub enum ToolCacheMsg {
     /// From `tools`: an operator accepts the current tools, including changed ones.
     Accept,
 }
+
+named!(ToolCacheMsg: Servers, Listed, Accept);
 
 /// A server whose tools are offered.
 #[derive(Clone)]

@@ -1,5 +1,6 @@
 //! Messages of the supervisor of tools.
 
+use crate::runtime::named::named;
 use ports::tools::ServerEntry;
 
 /// The messages that the supervisor of tools handles.
@@ -13,3 +14,5 @@ pub enum ToolsMsg {
     /// From `commands`: an operator requests that all lists are read again, and accepts changed tools.
     Refresh,
 }
+
+named!(ToolsMsg: Configured, CacheBegan, Provided, Refresh);

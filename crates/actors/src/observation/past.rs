@@ -183,13 +183,37 @@ impl Past {
         self.book.lock().life.breaks.iter().copied().collect()
     }
 
-    /// Deletes all turns of earlier processes from memory and from the store, because a member asked to be forgotten.
-    pub fn forget(&self) {
-        let book = &mut *self.book.lock();
-        book.earlier.clear();
-        book.turns.clear();
-        let slots = (0..TURN_CHUNKS).map(|slot| Write::Delete { key: keys::past::past_turns(&self.instance, slot) });
-        drop(self.store.write(slots.collect()));
+    /// Deletes the ended turns of this member from memory and from the store, because the member asked to be forgotten.
+    pub async fn forget(&self, member: &str) {
+        let theirs = |turn: &TurnTimes| turn.member.as_deref() == Some(member);
+        let clean = |book: &mut Book| {
+            book.earlier.retain(|turn| !theirs(turn));
+            let before = book.turns.len();
+            book.turns.retain(|turn| !theirs(turn));
+            before > book.turns.len()
+        };
+        {
+            let book = &mut *self.book.lock();
+            if clean(book) && book.known {
+                book.ended = true;
+                let seen = book.life.seen;
+                drop(self.store.write(self.flush(book, seen)));
+            }
+        }
+        for slot in 0..TURN_CHUNKS {
+            let key = keys::past::past_turns(&self.instance, slot);
+            let Some(mut turns) = self.read::<Vec<TurnTimes>>(&key).await else { continue };
+            let before = turns.len();
+            turns.retain(|turn| !theirs(turn));
+            let book = self.book.lock();
+            // The chunk in progress was written above, and may have grown since.
+            let in_progress = slot == book.life.turns % TURN_CHUNKS && !book.turns.is_empty();
+            if turns.len() < before && !in_progress {
+                drop(self.store.write(put(key, &turns).into_iter().collect()));
+            }
+        }
+        // The records of earlier processes may have been read meanwhile.
+        clean(&mut self.book.lock());
     }
 }
 

@@ -1,6 +1,6 @@
 //! The time lines of the last turns: the moments of acceptance, start, model call, answer and post. A reader of the
 //! account of events; the pages read it. It holds moments, labels, counts and the ids of message, place and member. It
-//! holds no names, and text only if the operator allows it. The ids of a turn are dropped when a member asks to be
+//! holds no names, and text only if the operator allows it. The ids of a turn are hidden when its member asks to be
 //! forgotten.
 
 mod noting;
@@ -22,7 +22,7 @@ use domain::ids;
 use domain::ids::{Person, Place, Timestamp, TurnId};
 use domain::turn::{Times, Turn};
 use ports::samples::{Counters, Figures};
-use ports::vitals::{Counted, Limit, Spend, Step, StepCost, Today, TurnTimes, Turns};
+use ports::vitals::{Counted, Limit, Moments, Spend, Step, StepCost, Today, TurnTimes, Turns};
 
 /// The maximum number of turns, newest first.
 pub const TURNS: usize = 200;
@@ -51,8 +51,8 @@ struct Book {
     turns: VecDeque<Line>,
     numbers: HashMap<TurnId, u64>,
     spent: Vec<Spend>,
-    /// Turns up to this number show only their moments, because a member asked to be forgotten after their acceptance.
-    forgotten_through: u64,
+    /// Turns up to this number show no texts, because a member asked to be forgotten after their acceptance.
+    texts_forgotten_through: u64,
 }
 
 struct Line {
@@ -63,7 +63,10 @@ struct Line {
     accepted: Instant,
     /// The same moment on the wall clock, fixed at the first read, so that all readers get the same value.
     at: OnceCell<Timestamp>,
+    decided: Option<Duration>,
+    reserved: Option<Instant>,
     started: Option<Instant>,
+    charged: Option<Instant>,
     answered: Option<Instant>,
     visible: Option<Instant>,
     ended: Option<Instant>,
@@ -74,6 +77,8 @@ struct Line {
     steps: Vec<Mark>,
     /// True if the ended turn was handed to [`super::past`].
     kept: bool,
+    /// True if only the moments are shown, because the member asked to be forgotten.
+    forgotten: bool,
 }
 
 struct Mark {
@@ -105,7 +110,7 @@ impl Timeline {
     }
 
     /// Records that the journal accepted a turn.
-    fn accepted(&self, turn: &Turn) {
+    fn accepted(&self, turn: &Turn, decided: Option<Duration>) {
         let mut book = self.book.lock();
         if book.numbers.contains_key(&turn.id) {
             return;
@@ -125,7 +130,10 @@ impl Timeline {
             trigger: turn.trigger.as_str(),
             accepted: Instant::now(),
             at: OnceCell::new(),
+            decided,
+            reserved: None,
             started: None,
+            charged: None,
             answered: None,
             visible: None,
             ended: None,
@@ -135,6 +143,7 @@ impl Timeline {
             effort: None,
             steps: Vec::new(),
             kept: false,
+            forgotten: false,
         });
     }
 
@@ -146,7 +155,7 @@ impl Timeline {
         let turns = turns
             .map(|(at, line)| {
                 let number = book.forgotten + at as u64 + 1;
-                line.times(number, now, number > book.forgotten_through)
+                line.times(number, now)
             })
             .collect();
         let accepted = book.forgotten + book.turns.len() as u64;
@@ -162,16 +171,15 @@ impl Timeline {
         Turns { accepted, newest: turns, spent, today: self.today.lock().clone(), limits: limits.collect() }
     }
 
-    /// Returns the ended turns that were not returned before, oldest first. Turns accepted before a request to be
-    /// forgotten are never returned.
+    /// Returns the ended turns that were not returned before, oldest first. Turns of a member who asked to be forgotten
+    /// after their acceptance are never returned.
     pub(crate) fn ended_anew(&self, now: Timestamp) -> Vec<TurnTimes> {
         let book = &mut *self.book.lock();
-        let (forgotten, through) = (book.forgotten, book.forgotten_through);
         let mut ended = Vec::new();
-        for (line, number) in book.turns.iter_mut().zip(forgotten + 1..) {
+        for (line, number) in book.turns.iter_mut().zip(book.forgotten + 1..) {
             if line.ended.is_some() && !line.kept {
                 line.kept = true;
-                ended.extend((number > through).then(|| line.times(number, now, true)));
+                ended.extend((!line.forgotten).then(|| line.times(number, now)));
             }
         }
         ended
@@ -231,13 +239,17 @@ impl Line {
         Some(ids::millis(self.visible.unwrap_or(ended).saturating_duration_since(self.accepted)))
     }
 
-    fn times(&self, number: u64, now: Timestamp, names: bool) -> TurnTimes {
-        let since = |moment: Instant| ids::millis(moment.saturating_duration_since(self.accepted));
+    fn times(&self, number: u64, now: Timestamp) -> TurnTimes {
+        let names = !self.forgotten;
+        let after = |moment: Instant| moment.saturating_duration_since(self.accepted);
+        let (since, us) = (|moment| ids::millis(after(moment)), |moment| micros(after(moment)));
         let step = |mark: &Mark| Step {
             kind: mark.kind.to_owned(),
             name: mark.name.clone(),
             from_ms: since(mark.from),
             to_ms: mark.to.map(since),
+            from_us: Some(us(mark.from)),
+            to_us: mark.to.map(us),
             failed: mark.failed.clone(),
             cost: mark.cost.clone(),
         };
@@ -264,9 +276,22 @@ impl Line {
             post_ms: self.answered.zip(self.ended).map(|(from, to)| ids::millis(to.saturating_duration_since(from))),
             model: self.effort.as_ref().and_then(|(_, model)| model.clone()),
             steps: self.steps.iter().map(step).collect(),
+            us: Moments {
+                decided: self.decided.map(micros),
+                reserved: self.reserved.map(us),
+                started: self.started.map(us),
+                charged: self.charged.map(us),
+                answered: self.answered.map(us),
+                ended: self.ended.map(us),
+            },
             earlier: false,
         }
     }
+}
+
+/// Returns a duration in whole microseconds.
+pub(crate) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::services::basics::Basics;
 use crate::services::running::Running;
 use crate::tree::{ActorKind, ROOT, TREE};
 use domain::ids;
-use domain::ids::Timestamp;
+use domain::ids::{Person, Timestamp};
 use domain::model::Row;
 use domain::tool::server::Tooling;
 use ports::samples::Figures;
@@ -83,10 +83,11 @@ impl Vitals for TreeVitals {
         Some(TurnDetail { texts: access, calls, log })
     }
 
-    fn forget_texts(&self) {
-        self.instruments.timeline.forget_texts();
-        self.past.forget();
+    fn forget(&self, member: &Person) -> BoxFuture<'static, ()> {
+        self.instruments.timeline.forget(member);
         self.logged.forget();
+        let (past, member) = (Arc::clone(&self.past), member.to_string());
+        Box::pin(async move { past.forget(&member).await })
     }
 
     fn sample(&self) {
@@ -424,7 +425,7 @@ mod tests {
             stats.enter(LifeState::Running);
             roster.enter(Arc::clone(stats));
         }
-        hung.begin(Input::Message(None));
+        hung.begin(Input::Message(None), "Work");
         failed.failed("no");
         failed.enter(LifeState::Restarting);
         assert!(unwell(&roster).is_empty());

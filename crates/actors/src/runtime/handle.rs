@@ -20,7 +20,7 @@ use parking_lot::RwLock;
 use ractor::MessagingErr;
 use tokio::sync::oneshot;
 
-pub use self::stats::{Failure, HUNG, LifeState, Stats};
+pub use self::stats::{Failure, HUNG, Handled, LifeState, Stats};
 pub(crate) use self::stats::{Hung, Next};
 use crate::tree::{Mailbox, Scope, TreeRow, WhenFull};
 use ports::Fault;

@@ -1,8 +1,6 @@
 //! Permits that no person can exhaust.
 //!
-//! - A person gets a further permit only while more permits are free than the person holds. One person therefore holds
-//!   at most half of the permits, and `n` persons leave one in `n + 1` free for the next person. (Dynamic thresholds:
-//!   Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998.)
+//! - [`domain::fair_share`] has the rule: one person holds at most half of the permits.
 //! - Work of the bot itself has no person and takes any free permit.
 //! - Permits outlive the actor that grants them: a crash neither loses nor doubles one.
 
@@ -12,6 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use domain::fair_share;
 use domain::ids::Person;
 
 /// The permits and their holders. Clones are the same permits.
@@ -49,7 +48,8 @@ impl Shares {
     /// True if this person may have a further permit now.
     #[must_use]
     pub fn admits(&self, person: &Person) -> bool {
-        self.0.held.lock().get(person).copied().unwrap_or_default() < self.free()
+        let held = self.0.held.lock().get(person).copied().unwrap_or_default();
+        fair_share::admits(held, self.free())
     }
 
     /// Takes a permit; none if no permit is free for this person.

@@ -38,6 +38,7 @@ use self::children::{Children, Siblings, Timer};
 use self::watch::Watch;
 use crate::account::Account;
 use crate::runtime::handle::{Address, Envelope, Handle, Next, Slot, Stats};
+use crate::runtime::named::Named;
 use crate::runtime::roster::Roster;
 use crate::tree::TreeRow;
 use domain::happening::ActorChange;
@@ -59,7 +60,7 @@ pub type Crash = ActorProcessingErr;
 /// in the state and is lost in a crash.
 pub trait Actor: Sized + Send + Sync + 'static {
     /// The messages that other actors may send.
-    type Msg: Send + 'static;
+    type Msg: Named + Send + 'static;
     /// The events of the actor's own timers and tasks; no other actor can send them.
     type Event: Send + 'static;
     /// The data that the actor holds between messages.
@@ -257,9 +258,9 @@ impl<A: Actor> ActorContext<A> {
     }
 
     /// Records the start of a handler and counts it, unless the input is poison or a fault is injected in its place.
-    async fn begin(&self, input: Input) -> Result<Next, Crash> {
+    async fn begin(&self, input: Input, kind: &'static str) -> Result<Next, Crash> {
         let stats = self.handle.stats();
-        if stats.begin(input) == Next::GiveUp {
+        if stats.begin(input, kind) == Next::GiveUp {
             stats.tell(&self.children.shared.account, ActorChange::Poisoned(input.as_str()));
             return Ok(Next::GiveUp);
         }
@@ -428,15 +429,17 @@ impl<A: Actor> ractor::Actor for Node<A> {
                 ctx.children.look();
                 return Ok(());
             }
-            Envelope::Fault(fault, _slot) => match ctx.begin(Input::Event(Origin::Outside(None))).await? {
+            Envelope::Fault(fault, _slot) => match ctx.begin(Input::Event(Origin::Outside(None)), "fault").await? {
                 Next::Handle => injected::fail(fault).instrument(span.clone()).await?,
                 Next::GiveUp => {}
             },
-            Envelope::Message(message, _slot) => match ctx.begin(Input::Message(A::subject(&message))).await? {
-                Next::Handle => self.actor.handle(ctx, message, state).instrument(span.clone()).await?,
-                Next::GiveUp => span.in_scope(|| self.actor.give_up(ctx, message, state)),
-            },
-            Envelope::Event(event, _slot) => match ctx.begin(Input::Event(A::origin(&event))).await? {
+            Envelope::Message(message, _slot) => {
+                match ctx.begin(Input::Message(A::subject(&message)), message.name()).await? {
+                    Next::Handle => self.actor.handle(ctx, message, state).instrument(span.clone()).await?,
+                    Next::GiveUp => span.in_scope(|| self.actor.give_up(ctx, message, state)),
+                }
+            }
+            Envelope::Event(event, _slot) => match ctx.begin(Input::Event(A::origin(&event)), "event").await? {
                 Next::Handle => self.actor.event(ctx, event, state).instrument(span.clone()).await?,
                 Next::GiveUp => drop(event),
             },

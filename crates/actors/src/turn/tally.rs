@@ -10,12 +10,13 @@ use tokio::time::Instant;
 
 use crate::messages::deadline::Deadline;
 use domain::answer_end::AnswerEnd;
-use domain::completion::{Completion, Usage};
+use domain::completion::{Completion, Usage, estimated_tokens};
 use domain::ending::Ending;
 use domain::ids;
 use domain::ledger;
 use domain::model::Row;
 use domain::notice::{self, Apology};
+use domain::reply::MAX_CONTENT_BYTES;
 use domain::turn::{Answer, Effort, Turn};
 
 /// The effort of one turn. Clones share it.
@@ -117,9 +118,14 @@ impl Tally {
     }
 
     /// Counts a call to this row that ended without a completion: the streamed tokens, and the prompt tokens that tools
-    /// added.
+    /// added. A model that does not stop costs the member at most the longest answer.
     pub(super) fn cut_off(&self, row: &Row, at_least: Usage, tool_tokens: u64) {
-        add(&mut self.spent.effort.lock(), row, at_least, tool_tokens);
+        let effort = &mut *self.spent.effort.lock();
+        add(effort, row, at_least, tool_tokens);
+        let longest = estimated_tokens(MAX_CONTENT_BYTES);
+        let longest = row.max_tokens.map_or(longest, |most| longest.min(most.into()));
+        let excess = at_least.completion.saturating_sub(longest);
+        effort.excess_tokens = effort.excess_tokens.saturating_add(excess);
     }
 
     /// Notes that no model could answer, and the time after which the last one may be called again; `None` if it is not
@@ -179,5 +185,32 @@ impl Flow {
 
     pub fn chars(&self) -> usize {
         self.chars.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_without_end_costs_its_member_the_longest_answer_and_the_bot_all_of_it() {
+        let mut row = Row::new("main", Duration::from_secs(1));
+        for (max_tokens, most) in [(None, 65_536), (Some(500), 500), (Some(1_000_000), 65_536)] {
+            row.max_tokens = max_tokens;
+            for chars in [1_000, 4 << 20] {
+                let tally = Tally::default();
+                let streamed = Usage::of_streamed(400, chars);
+                tally.cut_off(&row, streamed, 0);
+                let effort = tally.effort();
+                assert_eq!(effort.usage, streamed);
+                let charged = effort.of_member();
+                assert_eq!(
+                    (charged.prompt, charged.completion),
+                    (100, streamed.completion.min(most)),
+                    "{max_tokens:?}"
+                );
+                assert_eq!(effort.since(&Effort::default()).of_member(), charged);
+            }
+        }
     }
 }

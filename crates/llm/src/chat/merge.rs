@@ -22,8 +22,12 @@ mod tests;
 /// Text fields that arrive whole and may be repeated; all others are concatenated.
 const WHOLE: [&str; 8] = ["role", "id", "type", "name", "object", "format", "signature", "thought_signature"];
 
-/// The most objects in one list of a streamed message: tool calls, thinking blocks, content parts.
+/// The most objects in one list of a streamed message: thinking blocks, content parts. Of the tool calls, as many are
+/// kept and further ones are dropped, as in an answer that arrives whole.
 const ITEMS_MAX: usize = CALLS_MAX;
+
+/// The name of the list of tool calls.
+const CALLS: &str = "tool_calls";
 
 /// The longest function name assembled from pieces, in bytes.
 const NAME_BYTES: usize = 256;
@@ -62,6 +66,10 @@ impl Assembly for Merged {
         let mut piece = Piece::default();
         if let Delta::Fields(fields) = delta {
             piece = self.grow(fields).map_err(|TooMany| Unusable::OutOfBounds(too_many()))?;
+            if self.finish.is_none() && self.has_enough_calls() {
+                // A model that repeats calls without end is read no further, and its first calls are the answer.
+                (self.finish, self.quiet) = (Some("tool_calls".to_owned()), true);
+            }
         }
         if let Some(finish) = choice.finish {
             self.finish = Some(finish.into_owned());
@@ -99,9 +107,15 @@ impl Merged {
         self.finish.is_some() || self.message.keys().any(|name| name != "role")
     }
 
+    /// True if further calls are dropped.
+    fn has_enough_calls(&self) -> bool {
+        self.message.get(CALLS).and_then(Value::as_array).is_some_and(|calls| calls.len() > CALLS_MAX)
+    }
+
     /// Returns the whole message, fit for an echo.
     fn into_message(mut self) -> Map<String, Value> {
-        if let Some(Value::Array(calls)) = self.message.get_mut("tool_calls") {
+        if let Some(Value::Array(calls)) = self.message.get_mut(CALLS) {
+            calls.truncate(CALLS_MAX);
             for call in calls.iter_mut().filter_map(Value::as_object_mut) {
                 // Indices belong to deltas; strict servers reject them in an echo.
                 call.remove("index");
@@ -204,7 +218,7 @@ fn grown(name: &str, there: Value, more: Value) -> Result<Value, TooMany> {
         }
         (Value::Array(mut there), Value::Array(more)) => {
             for item in more {
-                add(&mut there, item)?;
+                add(name, &mut there, item)?;
             }
             Value::Array(there)
         }
@@ -212,20 +226,20 @@ fn grown(name: &str, there: Value, more: Value) -> Result<Value, TooMany> {
         (Value::String(there), Value::Array(more)) => {
             let mut parts = vec![json!({"type": "text", "text": there})];
             for item in more {
-                add(&mut parts, item)?;
+                add(name, &mut parts, item)?;
             }
             Value::Array(parts)
         }
         (Value::Array(mut there), Value::String(more)) => {
-            add(&mut there, json!({"type": "text", "text": more}))?;
+            add(name, &mut there, json!({"type": "text", "text": more}))?;
             Value::Array(there)
         }
         (_, more) => more,
     })
 }
 
-/// Appends an item to a list, or merges it with the item that it continues.
-fn add(list: &mut Vec<Value>, item: Value) -> Result<(), TooMany> {
+/// Appends an item to the list of this name, or merges it with the item that it continues.
+fn add(name: &str, list: &mut Vec<Value>, item: Value) -> Result<(), TooMany> {
     let Value::Object(mut item) = item else {
         list.push(item);
         return Ok(());
@@ -236,7 +250,11 @@ fn add(list: &mut Vec<Value>, item: Value) -> Result<(), TooMany> {
         return merge(known, item);
     }
     if list.len() >= ITEMS_MAX {
-        return Err(TooMany);
+        if name != CALLS {
+            return Err(TooMany);
+        }
+        // The last excess call takes the place of the one before: the rest of its arguments has to belong to it.
+        list.truncate(ITEMS_MAX);
     }
     // Merged into an empty object, so that nested lists are bounded alike.
     let mut fresh = Map::new();

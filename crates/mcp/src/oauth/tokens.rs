@@ -88,6 +88,10 @@ pub(super) fn read(file: &Path) -> Result<Option<Tokens>, String> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("{shown} cannot be read: {error}")),
     };
+    // Opening a pipe blocks until a writer opens it.
+    if !meta.is_file() {
+        return Err(format!("{shown} is no regular file; remove it and run `staffai mcp login` again"));
+    }
     if meta.permissions().mode() & 0o077 != 0 {
         return Err(format!("{shown} contains a login and is readable by other users; run chmod 600 {shown}"));
     }
@@ -172,6 +176,9 @@ mod tests {
         fs::write(&file, r#"{"access": "secret-access", "#).unwrap();
         let mistake = read(&file).unwrap_err();
         assert!(mistake.contains("mcp login") && !mistake.contains("secret-"), "{mistake}");
+        fs::remove_file(&file).unwrap();
+        assert!(std::process::Command::new("mkfifo").args(["-m", "600"]).arg(&file).status().unwrap().success());
+        assert!(read(&file).unwrap_err().contains("is no regular file"), "a pipe is not waited for");
     }
 
     #[tokio::test]

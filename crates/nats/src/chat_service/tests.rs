@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -46,6 +47,14 @@ async fn ask(client: &async_nats::Client, question: Value) -> Value {
     serde_json::from_slice(&reply.payload).unwrap()
 }
 
+/// Waits until the server passes questions on.
+async fn is_subscribed(client: &async_nats::Client) {
+    while let Err(error) = client.request("staffai.chat", "{".into()).await {
+        assert_eq!(error.kind(), async_nats::RequestErrorKind::NoResponders, "{error}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// Accepts each question and answers none.
 #[derive(Default)]
 struct Silent(Mutex<Vec<Posted>>);
@@ -78,6 +87,7 @@ async fn a_refusal_is_never_sent_as_a_success_however_many_turns_ended_before_it
         running.run(taken, Box::new(move || served.notify_one())).await;
     });
     serving.notified().await;
+    is_subscribed(&client).await;
     let spent = Spent { model: Some("row".to_owned()), tokens: 15 };
     for (apology, success) in [(true, false), (false, true)] {
         let piece = Piece { apology, spent: Some(Arc::new(spent.clone())), ..Piece::text("words") };
@@ -99,5 +109,44 @@ async fn a_refusal_is_never_sent_as_a_success_however_many_turns_ended_before_it
         let (content, provider) = if apology { ("", Value::Null) } else { ("words", json!("row")) };
         assert!(reply["content"] == content && reply["provider"] == provider, "{reply}");
     }
+    run.abort();
+}
+
+#[tokio::test]
+async fn a_reply_goes_to_no_subject_that_is_no_inbox() {
+    let (_nats, url) = nats();
+    let client = async_nats::ConnectOptions::new().retry_on_initial_connect().connect(&url).await.unwrap();
+    client.flush().await.unwrap();
+    let service = Arc::new(ChatService::new(url.into(), Arc::new(Noon)));
+    let intake = Arc::new(Silent::default());
+    let (running, taken) = (Arc::clone(&service), Arc::clone(&intake));
+    let serving = Arc::new(Notify::new());
+    let served = Arc::clone(&serving);
+    let run = tokio::spawn(async move {
+        running.run(taken, Box::new(move || served.notify_one())).await;
+    });
+    serving.notified().await;
+    is_subscribed(&client).await;
+    let mut all = client.subscribe("staffai.>").await.unwrap();
+    let (whole, broken) = (r#"{"channel":"lobby","user":"Ada","message":"hello"}"#, "{");
+    for subject in ["staffai.chat", "staffai.tools.announce", "orders.new"] {
+        for question in [whole, broken] {
+            client.publish_with_reply("staffai.chat", subject, question.into()).await.unwrap();
+        }
+    }
+    // A record of an earlier version holds the reply subject in the id of its message.
+    let id = MessageId::new(DOOR, "7.staffai.tools.announce");
+    let (place, piece) = (Place::new(DOOR, "lobby"), Piece::text("words"));
+    let request = PostRequest::Create { place, piece, reply_to: Some(id), nonce: "n".to_owned() };
+    service.perform(&request).await.unwrap();
+    // The reply to a later question shows that all earlier ones were processed.
+    let refused = ask(&client, json!({"channel": "lobby"})).await;
+    assert_eq!(refused["success"], false);
+    let mut heard = Vec::new();
+    while let Some(Some(message)) = all.next().now_or_never() {
+        heard.push(message.subject.to_string());
+    }
+    assert_eq!(heard, ["staffai.chat"; 7], "only the questions themselves");
+    assert!(intake.0.lock().is_empty());
     run.abort();
 }

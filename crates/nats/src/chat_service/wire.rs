@@ -48,6 +48,23 @@ impl Ask {
     }
 }
 
+/// The longest reply subject, in bytes.
+const INBOX_MAX: usize = 256;
+
+/// True if a reply may be sent to this subject: an inbox of the NATS clients (`_INBOX.`), also with the prefix of a
+/// private inbox (`_INBOX_ada.`), or the subject by which a server returns replies to another account (`_R_.`). Any
+/// other subject, such as one of this bot's protocols or of an administration, would let an asker send messages there
+/// in the bot's name.
+pub(super) fn is_inbox(subject: &str) -> bool {
+    let mut tokens = subject.split('.');
+    let first = tokens.next().unwrap_or_default();
+    let prefix =
+        first == "_R_" || first.strip_prefix("_INBOX").is_some_and(|own| own.is_empty() || own.starts_with('_'));
+    let usable = |token: &str| !token.is_empty() && !token.contains(['*', '>']) && !token.contains(char::is_whitespace);
+    let mut rest = tokens.peekable();
+    prefix && rest.peek().is_some() && usable(first) && rest.all(usable) && subject.len() <= INBOX_MAX
+}
+
 #[derive(Debug, Serialize)]
 pub(super) struct Reply<'a> {
     success: bool,
@@ -77,6 +94,32 @@ impl<'a> Reply<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn replies_go_to_inboxes_alone() {
+        for inbox in ["_INBOX.k2v", "_INBOX.k2v.17", "_INBOX_ada.k2v", "_R_.b3.x"] {
+            assert!(is_inbox(inbox), "{inbox}");
+        }
+        let long = format!("_INBOX.{}", "x".repeat(INBOX_MAX));
+        for other in [
+            "staffai.chat",
+            "rosey.llm.chat",
+            "staffai.tools.announce",
+            "staffai.tools.call.desk",
+            "$JS.API.STREAM.DELETE.orders",
+            "orders.new",
+            "_INBOX",
+            "_INBOX.",
+            "_INBOX.>",
+            "_INBOX.*.x",
+            "_INBOXES.x",
+            "_INBOX.a b",
+            "",
+            &long,
+        ] {
+            assert!(!is_inbox(other), "{other}");
+        }
+    }
 
     #[test]
     fn a_question_needs_its_names_and_its_text() {

@@ -66,7 +66,7 @@ export async function sew(turns, strikes, { answerTo, sewn }) {
 
 /**
  * Finds when and why a step was interrupted: by the last strike of this page before the turn was offered again. The
- * time begins when the strike was ordered, so the real one is shorter.
+ * time is measured from the order of the strike until the turn was offered again.
  */
 async function interruption(turn, step, strikes) {
   const detail = await read(`/api/v1/turns/${turn.number}`);
@@ -76,7 +76,7 @@ async function interruption(turn, step, strikes) {
   const strike = strikes.findLast((one) => one.at >= begun - 1 && one.at <= resumed);
   if (!strike) return { at: resumed, words: "the turn was interrupted here, and offered again" };
   const actor = strike.actor.split("/").at(-1).split(":")[0];
-  return { at: strike.at, words: `${actor} ${strike.kind === "freeze" ? "froze" : "crashed"} here, continued within ${duration(resumed - strike.at)}` };
+  return { at: strike.at, words: `${actor} ${strike.kind === "freeze" ? "froze" : "crashed"} here, continued after ${duration(Math.max(1, resumed - strike.at))}` };
 }
 
 async function read(path) {

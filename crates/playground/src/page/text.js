@@ -4,6 +4,8 @@ import { paint } from "./colours.js";
 import { make } from "/dashboard/dom.js";
 
 const MAX_DEPTH = 6;
+/** A row of a table. */
+const ROW = /^\s*\|.*\|\s*$/;
 /** Interval of updating relative times such as "in 5 seconds". */
 const TICK_MS = 1000;
 /** Maximum delivery time of a message: a time that passed within it was in the future when written. */
@@ -61,14 +63,14 @@ function code(language, text) {
   return make("figure", "code", make("figcaption", "", make("span", "", language || "code"), copy), body);
 }
 
-/** Splits text into blocks: quotes, lists, headings and paragraphs. */
+/** Splits text into blocks: quotes, lists, headings, tables and paragraphs. */
 function blocks(out, text, names) {
   const lines = text.replace(/^\n+|\n+$/g, "").split("\n");
   if (lines.length === 1 && lines[0] === "") return;
   let at = 0;
-  const take = (pattern) => {
+  const take = (pattern, ends = () => false) => {
     const taken = [];
-    for (; at < lines.length; at += 1) {
+    for (; at < lines.length && !ends(); at += 1) {
       const match = lines[at].match(pattern);
       if (!match) break;
       taken.push(match);
@@ -100,11 +102,37 @@ function blocks(out, text, names) {
       at += 1;
     } else if (line.trim() === "") {
       at += 1;
+    } else if (isTable(lines, at)) {
+      const head = cells(lines[at]);
+      at += 2;
+      out.append(table(head, take(ROW).map(([row]) => cells(row)), names));
     } else {
-      const own = take(/^(?!> |\s*[-*] \S|\s*\d{1,3}[.)] \S|#{1,3} \S|-# \S)(.*\S.*)$/).map((match) => match[1]);
+      const own = take(/^(?!> |\s*[-*] \S|\s*\d{1,3}[.)] \S|#{1,3} \S|-# \S)(.*\S.*)$/, () => isTable(lines, at)).map((match) => match[1]);
       out.append(paragraph(own, names));
     }
   }
+}
+
+/** True if a table begins at this line: a row of cells above a row of dashes with as many cells. */
+function isTable(lines, at) {
+  const rule = lines[at + 1] ?? "";
+  return ROW.test(lines[at]) && /^[\s|:-]+$/.test(rule) && ROW.test(rule) && cells(rule).every((cell) => /^:?-+:?$/.test(cell)) && cells(rule).length === cells(lines[at]).length;
+}
+
+function cells(line) {
+  return line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).map((cell) => cell.trim());
+}
+
+/** A table; its rows have as many cells as its head. */
+function table(head, rows, names) {
+  const row = (tag, texts) => make("tr", "", ...head.map((_, n) => {
+    const cell = make(tag);
+    inline(cell, texts[n] ?? "", names, 0);
+    return cell;
+  }));
+  const box = make("div", "table", make("table", "", make("thead", "", row("th", head)), make("tbody", "", ...rows.map((texts) => row("td", texts)))));
+  box.tabIndex = 0;
+  return box;
 }
 
 function list(tag, items, names) {

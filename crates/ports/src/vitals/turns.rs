@@ -91,9 +91,36 @@ pub struct TurnTimes {
     pub model: Option<String>,
     /// Model and tool calls, in order.
     pub steps: Vec<Step>,
+    /// The same moments with a finer unit, and those between them. Empty in records of earlier versions.
+    #[serde(default)]
+    pub us: Moments,
     /// True for a turn of an earlier process, which had its own numbering.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub earlier: bool,
+}
+
+/// The moments of a turn, in microseconds since it was accepted. `None`: not reached, or not known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Moments {
+    /// The time from its door through the gateway, until the journal accepted the turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decided: Option<u64>,
+    /// The request to the limits of its member.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserved: Option<u64>,
+    /// The start in its lane.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<u64>,
+    /// The arrival of its answer at the journal, which charges it to the member.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub charged: Option<u64>,
+    /// The time when the answer was known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answered: Option<u64>,
+    /// The end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<u64>,
 }
 
 /// A filter for turns. Absent fields match all.
@@ -144,6 +171,12 @@ pub struct Step {
     pub from_ms: u64,
     /// The end.
     pub to_ms: Option<u64>,
+    /// The start in microseconds. `None` in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_us: Option<u64>,
+    /// The end in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_us: Option<u64>,
     /// The label of its failure, if it failed.
     pub failed: Option<String>,
     /// The cost of a completed model call. `None` for tools, failures and running calls.

@@ -1,6 +1,7 @@
 //! The precedence of layers, and the meaning of each form of a value.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::ExposeSecret;
@@ -9,7 +10,8 @@ use super::super::address::secrets_of_address;
 use super::super::edges::{DirectMessages, LogFormat, Shards};
 use super::super::load;
 use super::super::problem::Layer;
-use super::{bad, good, settings, sources};
+use super::super::sources::{Disk, Files as _, Sources};
+use super::{bad, good, printed, settings, sources};
 use domain::tool::rights::Verdict;
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
@@ -184,6 +186,26 @@ fn further_limits_are_rows_with_a_budget_for_each_cost() {
         let lines = bad(&[], &[("staffai.toml", &toml)]);
         assert!(lines.len() == 1 && lines[0].contains(wrong), "{lines:?}");
     }
+}
+
+#[test]
+fn what_is_no_regular_file_is_named_and_never_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for path in [&*pipe, Path::new("/dev/zero"), folder.path()] {
+        let shown = path.to_str().unwrap();
+        let disk = || Sources { files: Arc::new(Disk), ..sources(&[("DISCORD_BOT_TOKEN_FILE", shown)], &[]) };
+        let named = Sources { config_files: vec![path.to_owned()], ..disk() };
+        for (sources, key) in [(disk(), "discord.token"), (named, shown)] {
+            let lines = printed(&sources);
+            let names = |line: &String| line.starts_with(key) && line.contains("it is no regular file");
+            assert!(lines.iter().any(names), "{key}: {lines:?}");
+        }
+    }
+    std::os::unix::fs::symlink("token", folder.path().join("link")).unwrap();
+    std::fs::write(folder.path().join("token"), "text").unwrap();
+    assert_eq!(Disk.read(&folder.path().join("link")).unwrap(), "text", "a link leads to its file");
 }
 
 #[test]

@@ -50,6 +50,10 @@ fn run(path: &std::path::Path, statement: &Understood, asked: Asked) -> rusqlite
     let access =
         if statement.changes.is_some() { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
     let end = Instant::now() + asked.within;
+    // Opening a pipe blocks until a writer opens it.
+    if std::fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+        return Err(rusqlite::Error::InvalidPath(path.to_owned()));
+    }
     let mut connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(asked.within.min(Duration::from_secs(5)))?;
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES)?;
@@ -110,7 +114,10 @@ fn reason(error: &rusqlite::Error) -> String {
             format!("the statement makes the file more than {most} MiB larger, or the disk is full: add fewer rows")
         }
         Some(ErrorCode::OperationInterrupted) => "the statement takes too long: request fewer rows".to_owned(),
-        _ => error.to_string(),
+        _ => match error {
+            rusqlite::Error::InvalidPath(_) => "its file is no regular file".to_owned(),
+            error => error.to_string(),
+        },
     }
 }
 

@@ -5,8 +5,7 @@
 //! one whose request body has been incomplete longest, at least [`BODY_GRACE`]. If all are busy, the new connection
 //! gets a reserved place, which serves only health and metrics.
 //!
-//! A key may begin a further request only while more places are not busy than the key keeps busy, so `n` keys leave one
-//! place in `n + 1` for others, however long their streams are.
+//! Keys share the places by the rule of [`domain::fair_share`], however long their streams are.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -17,6 +16,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use domain::fair_share;
 use domain::proxies::Proxies;
 
 /// Time after which a connection with an incomplete request body may be closed in favour of others.
@@ -142,7 +142,7 @@ impl Place {
         let busy = |held: &Held| held.share == Share::Whole && held.waiting.is_none();
         let others = taken.count(busy).saturating_sub(1);
         let own = taken.count(|held| busy(held) && held.key.as_deref() == Some(key));
-        let counted = own < self.places.capacity.connections.saturating_sub(others);
+        let counted = fair_share::admits(own, self.places.capacity.connections.saturating_sub(others));
         if let Some(held) = taken.held.get_mut(&self.number).filter(|_| counted) {
             held.key = Some(key.to_owned());
         }

@@ -18,7 +18,7 @@ use domain::api_key::{ApiKey, Caller, KeyHash, KeyRing, Right};
 use domain::ids::Timestamp;
 use ports::samples::{Figures, Sample, Samples};
 use ports::turn_detail::TurnDetail;
-use ports::vitals::{ActorDetail, Configuration, Part, Readiness, Status, TreeNode, TurnTimes, Turns};
+use ports::vitals::{ActorDetail, Configuration, Moments, Part, Readiness, Status, TreeNode, TurnTimes, Turns};
 
 mod open_streams;
 
@@ -82,6 +82,8 @@ impl Vitals for Known {
             mailbox: 0,
             handled: 2,
             restarts: 0,
+            busy_us: 7,
+            last: Vec::new(),
             handling_ms: None,
             row: None,
             failures: Vec::new(),
@@ -122,6 +124,7 @@ impl Vitals for Known {
             post_ms: None,
             model: None,
             steps: Vec::new(),
+            us: Moments::default(),
             earlier: false,
         };
         Turns { accepted: 2, newest: vec![turn(2), turn(1)], spent: Vec::new(), today: None, limits: Vec::new() }

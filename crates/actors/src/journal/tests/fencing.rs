@@ -60,7 +60,7 @@ async fn an_event_whose_turn_another_process_owns_is_neither_settled_nor_given_b
     settle().await;
     assert!(world.receipts.try_recv().is_err());
     assert_eq!(world.store.json(&keys::turn(&turn_id("11"))), None);
-    assert_eq!(world.permits.available_permits(), 100, "the turns hold nothing");
+    assert_eq!(world.permits.free(), 100, "the turns hold nothing");
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,7 +69,7 @@ async fn a_caller_that_awaits_the_custody_of_an_event_is_refused_at_once_if_anot
     world.store.fence(range());
     let (told, outcome) = tokio::sync::oneshot::channel();
     let receipt = Receipt::awaited(move |outcome| told.send(outcome).unwrap());
-    let permit = Arc::clone(&world.permits).try_acquire_owned().unwrap();
+    let permit = world.permits.take(None).unwrap();
     let accepted = Accepted { turn: Arc::new(turn("10", "7", "42")), answer: None, permit, receipt };
     world.journal.cast(JournalMsg::Accept(Box::new(accepted))).unwrap();
     settle().await;

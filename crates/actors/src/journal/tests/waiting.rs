@@ -112,7 +112,7 @@ async fn a_turn_that_waits_gives_back_what_it_holds_and_goes_on_once_with_the_de
     let gate = world.park(&ten);
     assert_eq!(world.told_to_ask().await.as_deref(), Some("ask 10"));
     assert_eq!(world.charged().await.as_deref(), Some("settle 10 7"), "what it took so far is settled");
-    assert_eq!(world.permits.available_permits(), 100, "it takes no place among the open turns");
+    assert_eq!(world.permits.free(), 100, "it takes no place among the open turns");
     assert!(world.said(&ten).is_some());
     // Only its decision triggers an offer.
     world.recovered(ActorKind::Conversations, Scope::One);

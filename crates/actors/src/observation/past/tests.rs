@@ -1,5 +1,6 @@
 use super::*;
 use ports::testing::MemoryStore;
+use ports::vitals::Moments;
 
 fn turn(number: u64) -> TurnTimes {
     TurnTimes {
@@ -25,6 +26,7 @@ fn turn(number: u64) -> TurnTimes {
         post_ms: Some(2),
         model: Some("fast".to_owned()),
         steps: Vec::new(),
+        us: Moments::default(),
         earlier: false,
     }
 }
@@ -86,10 +88,30 @@ async fn what_is_kept_is_bounded_and_forgotten_on_demand() {
     }
     let (past, _) = begun(&store, 7_000_000).await;
     assert_eq!(past.breaks().len(), BREAKS);
-    past.forget();
+    past.forget("discord:7").await;
     assert!(past.turns(Timestamp(0)).is_empty());
     let (past, _) = begun(&store, 8_000_000).await;
     assert!(past.turns(Timestamp(0)).is_empty(), "nothing is left in the store");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_who_is_forgotten_takes_no_turns_of_others_along() {
+    let store = Arc::new(MemoryStore::new());
+    let of = |number: u64| {
+        let member = if number.is_multiple_of(3) { "discord:8" } else { "discord:7" };
+        TurnTimes { member: Some(member.to_owned()), ..turn(number) }
+    };
+    let (past, _) = begun(&store, 0).await;
+    past.keep((1..=15).map(of).collect(), (2_000, Figures::default()));
+    let (past, _) = begun(&store, 60_000).await;
+    past.keep((16..=27).map(of).collect(), (62_000, Figures::default()));
+    past.forget("discord:8").await;
+    let left =
+        |numbers: std::ops::RangeInclusive<u64>| numbers.rev().filter(|n| !n.is_multiple_of(3)).collect::<Vec<_>>();
+    assert_eq!(numbers(&past), left(1..=15));
+    past.keep((28..=29).map(of).collect(), (64_000, Figures::default()));
+    let (past, _) = begun(&store, 90_000).await;
+    assert_eq!(numbers(&past), left(1..=29), "whole chunks and the one in progress");
 }
 
 #[tokio::test(start_paused = true)]

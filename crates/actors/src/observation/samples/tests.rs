@@ -55,12 +55,12 @@ async fn a_sample_tells_how_long_handlers_ran_since_the_one_before() {
     let (roster, samples) = (Roster::default(), Samples::default());
     let journal = entered(&roster, ActorKind::Journal, ROOT, Scope::One);
     for millis in [1, 1, 1, 80] {
-        journal.begin(Input::Message(None));
+        journal.begin(Input::Message(None), "Work");
         tokio::time::advance(Duration::from_millis(millis)).await;
         journal.done();
     }
     // A tick of an actor's own timer does not count as work.
-    journal.begin(Input::Event(Origin::Own));
+    journal.begin(Input::Event(Origin::Own), "event");
     tokio::time::advance(Duration::from_secs(1)).await;
     journal.done();
     samples.take(&roster, Figures::default(), Timestamp(1));
@@ -79,7 +79,7 @@ async fn a_sample_tells_how_long_handlers_ran_since_the_one_before() {
 async fn one_of_many_that_hangs_or_fails_is_seen_in_the_row_of_all() {
     let (roster, samples) = (Roster::default(), Samples::default());
     let talks = conversations(&roster, 5);
-    talks[3].begin(Input::Message(None));
+    talks[3].begin(Input::Message(None), "Work");
     tokio::time::advance(Duration::from_secs(120)).await;
     samples.take(&roster, Figures::default(), Timestamp(1));
     talks[3].done();

@@ -1,5 +1,7 @@
 //! Records events of the account as moments of turns.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use super::{Mark, ROWS, STEPS, Timeline};
@@ -16,7 +18,7 @@ use ports::vitals::{Counted, Spend, StepCost};
 impl Observer for Timeline {
     fn observe(&self, happening: &Happening<'_>) {
         match *happening {
-            Happening::TurnTaken { turn, .. } => self.accepted(turn),
+            Happening::TurnTaken { turn, decided } => self.accepted(turn, decided),
             Happening::TurnReserved(turn, reservation) => self.reserved(turn, reservation),
             Happening::TurnStarted(turn) => self.started(turn),
             Happening::TurnParked(gate) => self.asked(&gate.turn, "gate", &gate.tool),
@@ -52,7 +54,8 @@ impl Timeline {
     pub(super) fn reserved(&self, turn: &TurnId, asked: &Reservation) {
         let Reservation { tokens: expected, limits, exempt, .. } = *asked;
         let of = (limits.messages, limits.tokens);
-        self.with(turn, |line, _| {
+        self.with(turn, |line, now| {
+            line.reserved.get_or_insert(now);
             line.counted =
                 Some(Counted { expected, tokens: None, messages: 1, of_messages: of.0, of_tokens: of.1, exempt });
         });
@@ -60,7 +63,8 @@ impl Timeline {
 
     /// Records the charge of the turn: its tokens if they are known, or nothing.
     pub(super) fn charged(&self, turn: &TurnId, charge: Charge, tokens: Option<u64>) {
-        self.with(turn, |line, _| {
+        self.with(turn, |line, now| {
+            line.charged.get_or_insert(now);
             let Some(counted) = &mut line.counted else { return };
             match charge {
                 Charge::Settle => counted.tokens = Some(tokens.unwrap_or(counted.expected)),
@@ -87,16 +91,23 @@ impl Timeline {
 
     /// Records that the turn's last step of this name returned or failed.
     pub(super) fn returned(&self, turn: &TurnId, name: &str, failed: Option<&str>) {
-        self.ended(turn, name, (failed, None));
+        self.ended(turn, name, None, (failed, None));
     }
 
-    /// Ends a step. The report of a model call comes from another actor than the end of the turn, and may be later.
-    fn ended(&self, turn: &TurnId, name: &str, (failed, cost): (Option<&str>, Option<StepCost>)) {
+    /// Ends a step, after this duration if it is known. The report of a model call comes from another actor than the
+    /// end of the turn, and may be later.
+    fn ended(
+        &self,
+        turn: &TurnId,
+        name: &str,
+        took: Option<Duration>,
+        (failed, cost): (Option<&str>, Option<StepCost>),
+    ) {
         self.with_any(turn, |line, now| {
             let until = line.ended.unwrap_or(now);
             let open = line.steps.iter_mut().rev().find(|step| step.to.is_none() && step.name == name);
             if let Some(step) = open {
-                step.to = Some(until);
+                step.to = Some(took.map_or(until, |took| until.min(step.from + took)));
                 step.failed = failed.map(str::to_owned);
                 step.cost = cost;
             }
@@ -111,7 +122,7 @@ impl Timeline {
                 completion_tokens: completed.usage.completion,
                 dollars: call.cost,
             });
-            self.ended(turn, call.row, (call.error(), cost));
+            self.ended(turn, call.row, Some(call.took), (call.error(), cost));
         }
         let mut book = self.book.lock();
         let known = book.spent.iter().position(|spent| spent.model == call.row);

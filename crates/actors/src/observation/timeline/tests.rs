@@ -40,31 +40,36 @@ async fn pass(ms: u64) {
     tokio::time::advance(Duration::from_millis(ms)).await;
 }
 
-fn called<'a>(turn: &'a TurnId, result: Result<Usage, &'static str>, cost: Option<f64>) -> ModelCalled<'a> {
+fn called<'a>(
+    turn: &'a TurnId,
+    took: Duration,
+    result: Result<Usage, &'static str>,
+    cost: Option<f64>,
+) -> ModelCalled<'a> {
     let result = result.map(|usage| Completed { finish: "stop", calls: 0, usage }).map_err(|kind| ModelFailed {
         kind,
         reason: kind,
         quoted: None,
         streamed: None,
     });
-    ModelCalled { turn: Some(turn), row: "fast", tries: 1, took: Duration::ZERO, result, cost }
+    ModelCalled { turn: Some(turn), row: "fast", tries: 1, took, result, cost }
 }
 
 #[tokio::test(start_paused = true)]
 async fn each_step_of_a_turn_has_its_moment() {
     let timeline = showing();
     let turn = turn(7);
-    timeline.accepted(&turn);
+    timeline.accepted(&turn, None);
     pass(10).await;
     timeline.started(&turn.id);
     pass(5).await;
     timeline.asked(&turn.id, "model", "fast");
     pass(100).await;
-    timeline.called(&called(&turn.id, Err("timeout"), None));
+    timeline.called(&called(&turn.id, Duration::from_millis(100), Err("timeout"), None));
     timeline.asked(&turn.id, "model", "fast");
     pass(200).await;
     let usage = Usage { prompt: 30, completion: 4, cached: 10, estimated: false };
-    timeline.called(&called(&turn.id, Ok(usage), Some(0.25)));
+    timeline.called(&called(&turn.id, Duration::from_millis(200), Ok(usage), Some(0.25)));
     let times = Times { lane_ms: 10, permit_ms: 5, model_ms: 300, tools_ms: 0 };
     timeline.answered(&turn.id, &Effort { times, model: Some("fast".to_owned()), ..Effort::default() });
     pass(20).await;
@@ -99,15 +104,51 @@ async fn each_step_of_a_turn_has_its_moment() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn each_hop_has_its_time_in_microseconds() {
+    let timeline = showing();
+    let turn = turn(7);
+    let wait = |us| tokio::time::advance(Duration::from_micros(us));
+    timeline.accepted(&turn, Some(Duration::from_micros(140)));
+    wait(30).await;
+    let limits = Limits { messages: 20, tokens: 5_000 };
+    let reservation = Reservation { turn: turn.id.clone(), tokens: 3, lease: Duration::ZERO, limits, exempt: false };
+    timeline.reserved(&turn.id, &reservation);
+    wait(50).await;
+    timeline.started(&turn.id);
+    wait(20).await;
+    timeline.asked(&turn.id, "model", "fast");
+    wait(900).await;
+    wait(3).await;
+    timeline.called(&called(&turn.id, Duration::from_micros(900), Ok(Usage::default()), None));
+    wait(2).await;
+    timeline.charged(&turn.id, Charge::Settle, Some(3));
+    wait(7).await;
+    timeline.answered(&turn.id, &Effort::default());
+    wait(400).await;
+    timeline.posted(&turn.id, &Outcome::Replied, Instant::now());
+    let told = timeline.turns(Timestamp(10_000)).newest.remove(0);
+    let moments = Moments {
+        decided: Some(140),
+        reserved: Some(30),
+        started: Some(80),
+        charged: Some(1_005),
+        answered: Some(1_012),
+        ended: Some(1_412),
+    };
+    assert_eq!(told.us, moments);
+    assert_eq!((told.steps[0].from_us, told.steps[0].to_us), (Some(100), Some(1_000)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_report_after_the_end_of_its_turn_ends_its_step_with_the_turn() {
     let timeline = showing();
     let turn = turn(7);
-    timeline.accepted(&turn);
+    timeline.accepted(&turn, None);
     timeline.asked(&turn.id, "model", "fast");
     pass(100).await;
     timeline.posted(&turn.id, &Outcome::Replied, Instant::now());
     pass(50).await;
-    timeline.called(&called(&turn.id, Ok(Usage::default()), None));
+    timeline.called(&called(&turn.id, Duration::from_millis(100), Ok(Usage::default()), None));
     let step = timeline.turns(Timestamp(10_000)).newest.remove(0).steps.remove(0);
     assert_eq!((step.to_ms, step.failed, step.cost.is_some()), (Some(100), None, true));
 }
@@ -116,9 +157,9 @@ async fn a_report_after_the_end_of_its_turn_ends_its_step_with_the_turn() {
 async fn only_the_newest_turns_are_remembered_and_each_keeps_its_number() {
     let timeline = Timeline::default();
     for number in 0..TURNS + 50 {
-        timeline.accepted(&turn(number));
+        timeline.accepted(&turn(number), None);
     }
-    timeline.accepted(&turn(TURNS));
+    timeline.accepted(&turn(TURNS), None);
     timeline.started(&turn(3).id);
     timeline.started(&turn(60).id);
     timeline.closed(&turn(TURNS + 49).id, "cancelled", "trigger deleted");
@@ -142,14 +183,14 @@ async fn only_the_newest_turns_are_remembered_and_each_keeps_its_number() {
 async fn ids_are_told_until_a_member_wishes_to_be_forgotten_and_names_and_texts_never() {
     let timeline = Timeline::default();
     let turn = turn(757_575);
-    timeline.accepted(&turn);
+    timeline.accepted(&turn, None);
     let shown = serde_json::to_string(&timeline.turns(Timestamp(0))).unwrap();
     for (private, told) in
         [("424242", true), ("646464", true), ("757575", true), ("secret", false), ("Adalbert", false)]
     {
         assert_eq!(shown.contains(private), told, "{private}: {shown}");
     }
-    timeline.forget_texts();
+    timeline.forget(&turn.person);
     timeline.posted(&turn.id, &Outcome::Apologised(Ending::Deadline), Instant::now());
     let permits = timeline.limit("model calls", 4);
     let _held = permits.acquire().await.unwrap();
@@ -164,7 +205,7 @@ async fn ids_are_told_until_a_member_wishes_to_be_forgotten_and_names_and_texts_
 async fn first_words_are_told_while_a_turn_is_open() {
     let timeline = Timeline::default();
     let turn = turn(1);
-    timeline.accepted(&turn);
+    timeline.accepted(&turn, None);
     pass(40).await;
     timeline.seen(&turn.id);
     pass(40).await;
@@ -179,7 +220,7 @@ async fn texts_are_kept_only_where_they_are_shown_and_for_a_while() {
     for timeline in [showing(), Timeline::default()] {
         let shown = timeline.transcripts.is_some();
         let turn = turn(1);
-        timeline.accepted(&turn);
+        timeline.accepted(&turn, None);
         timeline.prompted(&turn.id, "fast", &request);
         let texts = timeline.texts(1).unwrap();
         assert_eq!((texts.turn, texts.calls.len()), (turn.id, usize::from(shown)));
@@ -196,15 +237,33 @@ async fn texts_are_kept_only_where_they_are_shown_and_for_a_while() {
 async fn a_wish_to_be_forgotten_takes_all_texts_up_to_then() {
     let (timeline, before, after) = (showing(), turn(1), turn(2));
     let request = Request { messages: vec![Item::new(Role::User, "hello")], ..Request::default() };
-    timeline.accepted(&before);
+    timeline.accepted(&before, None);
     timeline.prompted(&before.id, "fast", &request);
-    timeline.forget_texts();
+    timeline.forget(&before.person);
     // The turn is still in progress, with a prompt from before the forget request.
     timeline.prompted(&before.id, "fast", &request);
-    timeline.accepted(&after);
+    timeline.accepted(&after, None);
     timeline.prompted(&after.id, "fast", &request);
     let of = |number| timeline.texts(number).map(|texts| (texts.access, texts.calls.len()));
     assert_eq!((of(1), of(2)), (Some((TextAccess::Forgotten, 0)), Some((TextAccess::Visible, 1))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_who_is_forgotten_hides_no_turn_of_others() {
+    let timeline = Timeline::default();
+    let theirs = Turn { person: Person::new(DOOR, "757575"), ..turn(2) };
+    for turn in [&turn(1), &theirs] {
+        timeline.accepted(turn, None);
+    }
+    timeline.forget(&theirs.person);
+    timeline.accepted(&Turn { id: turn(3).id, ..theirs.clone() }, None);
+    for turn in [turn(1), turn(2), turn(3)] {
+        timeline.posted(&turn.id, &Outcome::Replied, Instant::now());
+    }
+    let members = |turns: Vec<TurnTimes>| turns.into_iter().map(|turn| turn.member).collect::<Vec<_>>();
+    let (other, own) = (Some("discord:646464".to_owned()), Some("discord:757575".to_owned()));
+    assert_eq!(members(timeline.turns(Timestamp(0)).newest), [own.clone(), None, other.clone()]);
+    assert_eq!(members(timeline.ended_anew(Timestamp(0))), [other, own], "what is stored for the next process");
 }
 
 #[tokio::test]
@@ -216,7 +275,7 @@ async fn it_is_told_what_a_turn_takes_of_the_limits() {
     let ends = [(Charge::Settle, Some(70)), (Charge::Settle, None), (Charge::Cancel, Some(70))];
     for (number, (charge, spent)) in ends.into_iter().enumerate() {
         let turn = turn(number);
-        timeline.accepted(&turn);
+        timeline.accepted(&turn, None);
         timeline.reserved(&turn.id, &reservation(&turn));
         timeline.charged(&turn.id, charge, spent);
     }

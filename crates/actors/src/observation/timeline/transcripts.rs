@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::Timeline;
 use domain::completion::{Completion, Item, Request, ToolCall};
-use domain::ids::TurnId;
+use domain::ids::{Person, TurnId};
 use ports::ModelError;
 use ports::turn_detail::{ModelCall, PromptPart, TextAccess};
 
@@ -72,7 +72,7 @@ impl Timeline {
         // The lock is held until the text is stored, so that no text of a turn from before a forget request is stored.
         let book = self.book.lock();
         let number = book.numbers.get(turn)?;
-        if *number >= book.forgotten_through { transcripts.asked(turn, call) } else { None }
+        if *number >= book.texts_forgotten_through { transcripts.asked(turn, call) } else { None }
     }
 
     /// Records that a model answered this call, or that the call failed.
@@ -82,11 +82,14 @@ impl Timeline {
         }
     }
 
-    /// Hides all texts of turns accepted so far, because a member asked to be forgotten and prompts of other members
-    /// can contain that member's words.
-    pub fn forget_texts(&self) {
-        let mut book = self.book.lock();
-        book.forgotten_through = book.forgotten + book.turns.len() as u64;
+    /// Hides the ids of this member's turns, because the member asked to be forgotten, and all texts of turns accepted
+    /// so far: prompts of other members can contain that member's words.
+    pub fn forget(&self, member: &Person) {
+        let book = &mut *self.book.lock();
+        book.texts_forgotten_through = book.forgotten + book.turns.len() as u64;
+        for line in book.turns.iter_mut().filter(|line| line.person == *member) {
+            line.forgotten = true;
+        }
         if let Some(transcripts) = &self.transcripts {
             transcripts.turns.lock().newest.clear();
         }
@@ -107,7 +110,7 @@ impl Timeline {
         let book = self.book.lock();
         let at = usize::try_from(number.checked_sub(book.forgotten + 1)?).ok()?;
         let turn = book.turns.get(at)?.id.clone();
-        let access = match (&self.transcripts, number <= book.forgotten_through) {
+        let access = match (&self.transcripts, number <= book.texts_forgotten_through) {
             (None, _) => TextAccess::Withheld,
             (Some(_), true) => TextAccess::Forgotten,
             (Some(_), false) => TextAccess::Visible,

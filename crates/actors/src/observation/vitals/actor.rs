@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::runtime::handle::{HUNG, LifeState, Stats};
+use crate::observation::timeline::micros;
+use crate::runtime::handle::{HUNG, Handled, LifeState, Stats};
 use crate::tree::{ActorKind, TREE, TreeRow};
 use domain::ids::{self, Timestamp};
-use ports::vitals::{ActorDetail, ActorFailure, ActorRow};
+use ports::vitals::{ActorDetail, ActorFailure, ActorRow, HandledInput};
 
 /// Returns the details of an actor. `now` is the current wall-clock time.
 pub(super) fn detail(stats: &Stats, now: Timestamp) -> ActorDetail {
     let life = stats.life();
     let handling = stats.handling().map(|handling| handling.since.elapsed());
+    let (busy, last) = stats.work();
     let failures: Vec<ActorFailure> = stats.failures().into_iter().map(|failure| shown(failure, now)).collect();
     ActorDetail {
         path: stats.path.to_string(),
@@ -22,10 +24,17 @@ pub(super) fn detail(stats: &Stats, now: Timestamp) -> ActorDetail {
         mailbox: stats.depth.load(Ordering::Relaxed) as u64,
         handled: stats.handled.load(Ordering::Relaxed),
         restarts: stats.restarts.load(Ordering::Relaxed),
+        busy_us: micros(busy),
+        last: last.into_iter().map(input).collect(),
         handling_ms: handling.filter(|_| life.state == LifeState::Running).map(ids::millis),
         row: find(&TREE, stats.kind).map(row),
         failures,
     }
+}
+
+fn input(handled: Handled) -> HandledInput {
+    let Handled { kind, since, took } = handled;
+    HandledInput { kind: kind.to_owned(), ago_ms: ids::millis(since.elapsed()), took_us: took.map(micros) }
 }
 
 fn shown(failure: crate::runtime::handle::Failure, now: Timestamp) -> ActorFailure {
@@ -71,6 +80,30 @@ mod tests {
     use crate::runtime::handle::Handle;
     use crate::testing::real;
     use crate::tree::{ROOT, Scope};
+    use ports::{Input, Origin};
+
+    #[tokio::test(start_paused = true)]
+    async fn an_actor_is_told_with_its_last_messages_and_its_busy_time() {
+        let stats = Arc::clone(Handle::<()>::new(real(ActorKind::Journal), ROOT, Scope::One).stats());
+        let handle = async |input, kind, us| {
+            stats.begin(input, kind);
+            tokio::time::advance(Duration::from_micros(us)).await;
+            stats.done();
+        };
+        for number in 1..=20 {
+            handle(Input::Message(None), if number % 2 == 0 { "Accept" } else { "Answered" }, number).await;
+        }
+        handle(Input::Event(Origin::Own), "event", 1_000).await;
+        handle(Input::Event(Origin::Outside(None)), "event", 5_000).await;
+        stats.begin(Input::Message(None), "Drain");
+        let told = detail(&stats, Timestamp(1_000_000));
+        assert_eq!(told.busy_us, 20 * 21 / 2 + 6_000);
+        let last: Vec<_> = told.last.iter().map(|input| (input.kind.as_str(), input.took_us)).collect();
+        assert_eq!(last[..4], [("Drain", None), ("event", Some(5_000)), ("Accept", Some(20)), ("Answered", Some(19))]);
+        assert_eq!((last.len(), last[7], told.last[1].ago_ms), (8, ("Answered", Some(15)), 5));
+        stats.blame();
+        assert_eq!(detail(&stats, Timestamp(1_000_000)).last[0].took_us, None, "the actor failed at it");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn an_actor_is_told_with_its_row_and_its_last_failures() {

@@ -25,6 +25,8 @@ const SUSPECTS_MAX: usize = 64;
 
 /// The maximum number of failures remembered for one actor; the oldest is evicted first.
 pub const FAILURES_MAX: usize = 16;
+/// The number of inputs remembered for one actor.
+pub const RECENT_MAX: usize = 8;
 /// The number of bytes of an error text that are kept; the text may quote external input.
 const ERROR_BYTES: usize = 512;
 /// The label of an actor whose handler exceeds the time limit of its row.
@@ -66,10 +68,32 @@ struct Service {
     handling: Option<Handling>,
     /// The durations of handlers of external inputs since the last sample; `None` if none ran.
     latencies: Option<Box<Latencies>>,
+    /// The time in handlers over all lives.
+    busy: Duration,
+    /// The last messages and events from outside, the oldest first, at most [`RECENT_MAX`]; `None` before the first.
+    recent: Option<Box<Recent>>,
     /// The last failures, the oldest first, at most [`FAILURES_MAX`]; `None` for nearly every actor.
     failures: Option<VecDeque<Failure>>,
     /// At most [`SUSPECTS_MAX`].
     suspects: Vec<Suspect>,
+}
+
+/// The last inputs, in a ring: `next` is the place of the next one.
+#[derive(Default)]
+struct Recent {
+    inputs: [Option<Handled>; RECENT_MAX],
+    next: usize,
+}
+
+/// An input that an actor handled, without its content.
+#[derive(Debug, Clone, Copy)]
+pub struct Handled {
+    /// The kind of message.
+    pub kind: &'static str,
+    /// The time at which its handler began.
+    pub since: Instant,
+    /// The duration of its handler; `None` while it runs, or if the actor failed at it.
+    pub took: Option<Duration>,
 }
 
 /// The input that an actor handles now.
@@ -184,6 +208,19 @@ impl LifeState {
 /// Returns the counter of refused messages for an actor label and a reason.
 fn refusals(label: &str, reason: &'static str) -> metrics::Counter {
     metrics::counter!(names::MAILBOX_REFUSED_TOTAL, "actor" => label.to_owned(), "reason" => reason)
+}
+
+impl Recent {
+    fn begin(&mut self, kind: &'static str, since: Instant) {
+        self.inputs[self.next] = Some(Handled { kind, since, took: None });
+        self.next = (self.next + 1) % RECENT_MAX;
+    }
+
+    fn done(&mut self, took: Duration) {
+        if let Some(last) = &mut self.inputs[(self.next + RECENT_MAX - 1) % RECENT_MAX] {
+            last.took = Some(took);
+        }
+    }
 }
 
 impl Service {
@@ -326,11 +363,25 @@ impl Stats {
         self.handling().is_some_and(|handling| handling.since.elapsed() > self.handles_within)
     }
 
-    /// Records the start of a handler, unless the actor failed too often at this input.
-    pub(crate) fn begin(&self, input: Input) -> Next {
+    /// Returns the time in handlers, and the last inputs from outside, the newest first.
+    #[must_use]
+    pub fn work(&self) -> (Duration, Vec<Handled>) {
+        let service = self.service.lock();
+        let recent = service.recent.iter().flat_map(|recent| {
+            let (newer, older) = recent.inputs.split_at(recent.next);
+            newer.iter().rev().chain(older.iter().rev()).flatten().copied()
+        });
+        (service.busy, recent.collect())
+    }
+
+    /// Records the start of a handler of this kind of input, unless the actor failed too often at this input.
+    pub(crate) fn begin(&self, input: Input, kind: &'static str) -> Next {
         let now = Instant::now();
         let mut service = self.service.lock();
         service.handling = Some(Handling { input, since: now, noticed: Noticed::No });
+        if input.is_outside() {
+            service.recent.get_or_insert_default().begin(kind, now);
+        }
         // Nearly every actor has no suspects.
         if service.suspects.is_empty() {
             return Next::Handle;
@@ -344,8 +395,11 @@ impl Stats {
     pub(crate) fn done(&self) {
         let mut service = self.service.lock();
         let Some(handling) = service.handling.take() else { return };
+        let took = handling.since.elapsed();
+        service.busy += took;
         if handling.input.is_outside() {
-            service.latencies.get_or_insert_default().record(handling.since.elapsed());
+            service.latencies.get_or_insert_default().record(took);
+            service.recent.get_or_insert_default().done(took);
         }
     }
 

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::runtime::handle::{CallError, Hung, LifeState, Refused, Reply};
+use crate::runtime::named::named;
 use crate::testing::log::Log;
 use crate::testing::{LEAF, Stage, at, below, row, settle};
 use crate::tree::{ActorKind, OnHang};
@@ -40,6 +41,8 @@ enum Do {
     /// Starts a task that sends this number of events as fast as it can.
     Reads(usize),
 }
+
+named!(Do: Panic, Fail, Hang, Own, Outside, Poison, Leave, Lives, Task, Later, Forever, Start, Drop, Note, Reads);
 
 /// An event of a worker.
 enum Happened {

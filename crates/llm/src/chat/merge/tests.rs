@@ -171,10 +171,36 @@ fn nonsense_is_no_reason_to_panic() {
 
 #[test]
 fn lists_are_bounded() {
-    let call = |index: usize| json!({"index": index, "id": format!("c{index}"), "function": {"name": "f"}});
-    let delta = |most: usize| json!({"choices": [{"delta": {"tool_calls": (0..most).map(call).collect::<Vec<_>>()}}]});
-    assert!(Merged::default().take(&delta(ITEMS_MAX).to_string()).is_ok());
-    assert!(Merged::default().take(&delta(ITEMS_MAX + 1).to_string()).is_err());
+    let block = |index: usize| json!({"index": index, "type": format!("t{index}"), "thinking": "hm"});
+    let blocks =
+        |most: usize| json!({"choices": [{"delta": {"thinking_blocks": (0..most).map(block).collect::<Vec<_>>()}}]});
+    assert!(Merged::default().take(&blocks(ITEMS_MAX).to_string()).is_ok());
+    assert!(Merged::default().take(&blocks(ITEMS_MAX + 1).to_string()).is_err());
+}
+
+#[test]
+fn of_too_many_calls_the_first_are_kept_with_their_own_arguments() {
+    for (in_one, numbered) in [(true, true), (false, true), (false, false)] {
+        let call = |number: usize| {
+            let mut call = json!({"id": format!("c{number}"), "function": {"name": "f", "arguments": format!("{{\"n\":{number}")}});
+            let mut rest = json!({"function": {"arguments": "}"}});
+            if numbered {
+                (call["index"], rest["index"]) = (number.into(), number.into());
+            }
+            [call, rest]
+        };
+        let items: Vec<Value> = (0..200).flat_map(call).collect();
+        let mut merged = Merged::default();
+        for items in items.chunks(if in_one { items.len() } else { 1 }) {
+            assert!(merged.take(&json!({"choices": [{"delta": {"tool_calls": items}}]}).to_string()).is_ok());
+        }
+        drop(merged.take(r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#));
+        let completion = Box::new(merged).into_completion(&|| 0);
+        let arguments: Vec<&str> = completion.calls.iter().map(|call| call.arguments.as_str()).collect();
+        let wanted: Vec<String> = (0..CALLS_MAX).map(|number| format!("{{\"n\":{number}}}")).collect();
+        assert_eq!(arguments, wanted);
+        assert_eq!(completion.raw["tool_calls"].as_array().map(Vec::len), Some(CALLS_MAX), "each has a result");
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ const LINES = [
 ];
 
 function micros(value) {
-  return value < 1000 ? `${value} µs` : duration(value / 1000);
+  return duration(value / 1000);
 }
 
 /** Creates the detail of an actor. `past` has the samples. */
@@ -29,13 +29,15 @@ export function detailOf(path, past) {
   const shared = make("p", "shared", "For all actors of this kind:");
   shared.hidden = true;
   const facts = make("p", "facts");
+  const last = make("div", "last");
+  last.title = "the last messages from outside of the actor, the newest first: kinds only, without contents";
   const failures = make("div", "failures");
   const law = make("dl", "law");
   law.title = "its row of the supervision tree";
   failures.title = "its last failures, the newest first";
-  facts.title = "its state, its mailbox, the messages it handled, and its restarts";
-  const element = make("div", "detail", role, facts, shared, make("div", "sparks", ...lines.map(({ row }) => row)), failures, law);
-  const view = { path, past, lines, role, shared, facts, failures, law, known: null };
+  facts.title = "its state, its mailbox, the messages it handled, the time in its handlers, and its restarts";
+  const element = make("div", "detail", role, facts, shared, make("div", "sparks", ...lines.map(({ row }) => row)), last, failures, law);
+  const view = { path, past, lines, role, shared, facts, last, failures, law, known: null };
   return {
     element,
     /** Reads and draws it; `sample` is the selected moment, undefined for now. */
@@ -61,14 +63,16 @@ function drawLines({ path, past, lines, shared }, span) {
   });
 }
 
-function drawFacts({ path, known, role, facts, failures, law }, sample) {
+function drawFacts({ path, known, role, facts, last, failures, law }, sample) {
   const row = sample?.rows.get(path);
   role.textContent = known?.row?.role ?? "";
   if (sample) facts.textContent = row ? `${row.state}, ${row.mailbox} waiting, ${short(row.handled)} handled, ${row.restarts} restarts` : "no row of its own at this moment";
   else if (known) {
     const busy = known.handling_ms > 0 ? `, at one message for ${duration(known.handling_ms)}` : "";
-    facts.textContent = `${known.state} for ${ago(known.for_s * 1000)}${busy}, ${known.mailbox} waiting, ${short(known.handled)} handled, ${known.restarts} ${known.restarts === 1 ? "restart" : "restarts"}`;
+    facts.textContent = `${known.state} for ${ago(known.for_s * 1000)}${busy}, ${known.mailbox} waiting, ${short(known.handled)} handled in ${duration(known.busy_us / 1000)}, ${known.restarts} ${known.restarts === 1 ? "restart" : "restarts"}`;
   } else facts.textContent = "It no longer exists.";
+  last.hidden = Boolean(sample) || !known?.last.length;
+  last.replaceChildren(...(known?.last ?? []).map(inputLine));
   const seen = (known?.failures ?? []).filter((failure) => !sample || Date.parse(failure.at) <= sample.at);
   failures.replaceChildren(...(seen.length ? seen.map(failureLine) : [make("p", "", "It has not failed.")]));
   const rules = known?.row ? [
@@ -79,6 +83,10 @@ function drawFacts({ path, known, role, facts, failures, law }, sample) {
   if (law.dataset.told === told) return;
   law.dataset.told = told;
   law.replaceChildren(...rules.flatMap(([name, text]) => [make("dt", "", name), make("dd", "", text)]));
+}
+
+function inputLine({ kind, ago_ms: age, took_us: took }) {
+  return make("p", "", make("span", "kind", kind), make("span", "took", typeof took === "number" ? duration(Math.max(took, 1) / 1000) : ""), make("span", "since", `${ago(age)} ago`));
 }
 
 function failureLine({ at, error, backoff_ms: backoff, outage_ms: outage }) {

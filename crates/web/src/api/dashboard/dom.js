@@ -60,6 +60,7 @@ export function short(number) {
 
 /** Formats milliseconds as a rounded duration. */
 export function duration(ms) {
+  if (ms > 0 && ms < 1) return `${Math.max(1, Math.round(ms * 1000))} µs`;
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 10_000) return `${(ms / 1000).toFixed(2)} s`;
   return ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : ago(ms);

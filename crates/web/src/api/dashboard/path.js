@@ -28,17 +28,19 @@ let oneClock = false;
  * The stops that a turn has reached: `{actor, label, from, to, note}` in milliseconds since it was accepted; `to` is
  * null at the current stop. `actor` is a prefix of the actor's name, and the door for the `entry`.
  */
-export function stops(turn) {
+export function stops(ofTurn) {
+  const turn = precise(ofTurn);
   const end = turn.ended_ms;
-  const known = turn.answered_ms ?? end;
+  const { decided, reserved, charged } = turn;
+  const known = charged ?? end;
   const out = [
-    { actor: turn.door, entry: true, label: "comes in", from: -(underway(turn) ?? 0), to: 0 },
-    { actor: "gateway", label: `decides: ${turn.trigger}`, from: 0, to: 0 },
-    { actor: "journal", label: "records the turn", from: 0, to: 0 },
+    { actor: turn.door, entry: true, label: "comes in", from: -Math.max(decided, underway(turn) ?? 0), to: -decided },
+    { actor: "gateway", label: `decides: ${turn.trigger}`, from: -decided, to: 0 },
+    { actor: "journal", label: "records the turn", from: 0, to: reserved },
   ];
   const note = limitsAsked(turn.counted);
-  if (turn.started_ms === null && known !== null) out.push({ actor: "rate_limiter", label: turn.outcome, from: 0, to: known, note });
-  else out.push({ actor: "rate_limiter", label: "within the limits, then its lane", from: 0, to: turn.started_ms, note });
+  if (turn.started_ms === null && known !== null) out.push({ actor: "rate_limiter", label: turn.outcome, from: reserved, to: known, note });
+  else out.push({ actor: "rate_limiter", label: "within the limits, then its lane", from: reserved, to: turn.started_ms, note });
   let at = turn.started_ms ?? 0;
   if (turn.started_ms !== null) {
     out.push({ actor: "conversation", label: "history and prompt", from: at, to: turn.steps[0]?.from_ms ?? known });
@@ -50,14 +52,30 @@ export function stops(turn) {
       out.push(stepStop(step, before, { to, cut }));
       at = Math.max(at, to ?? at);
     });
-    if (turn.answered_ms !== null && turn.steps.length) out.push({ actor: "conversation", label: "checks the answer", from: at, to: Math.max(at, turn.answered_ms) });
+    if (turn.answered_ms !== null && turn.steps.length) out.push({ actor: "conversation", label: "checks the answer", from: at, to: Math.max(at, charged) });
   }
   if (turn.answered_ms !== null) {
-    out.push({ actor: "journal", label: "keeps the answer", from: turn.answered_ms, to: turn.answered_ms });
-    if (typeof turn.counted?.tokens === "number") out.push({ actor: "rate_limiter", label: limitsTaken(turn.counted), from: turn.answered_ms, to: turn.answered_ms });
+    // The limiter counts in parallel, without a time of its own in the turn.
+    const counts = typeof turn.counted?.tokens === "number" ? limitsTaken(turn.counted) : "";
+    out.push({ actor: "journal", label: "keeps the answer", from: charged, to: turn.answered_ms, note: counts });
     out.push({ actor: `outbox:${turn.door}`, label: "posts it", from: turn.answered_ms, to: end });
   }
   return out;
+}
+
+/**
+ * The turn with its moments in fractions of a millisecond where they are known, and those that only its path shows:
+ * `decided`, the time from the door through the gateway, and the moments at which the limits were asked and charged.
+ */
+function precise(turn) {
+  const us = turn.us ?? {};
+  const exact = (coarse, fine) => (coarse === null || fine === undefined || fine === null ? coarse : fine / 1000);
+  const [answered, started, ended] = [exact(turn.answered_ms, us.answered), exact(turn.started_ms, us.started), exact(turn.ended_ms, us.ended)];
+  return {
+    ...turn, answered_ms: answered, started_ms: started, ended_ms: ended,
+    decided: (us.decided ?? 0) / 1000, reserved: (us.reserved ?? 0) / 1000, charged: exact(answered, us.charged),
+    steps: turn.steps.map((step) => ({ ...step, from_ms: exact(step.from_ms, step.from_us), to_ms: exact(step.to_ms, step.to_us) })),
+  };
 }
 
 /** The time from the post of a message to its record, where both have one clock: ids of Discord begin with a time. */

@@ -32,7 +32,7 @@ async fn a_handler_that_hangs_is_logged_and_its_actor_restarted_where_the_row_sa
 async fn a_killed_handler_that_runs_on_is_reported_once_more() {
     let handle: Handle<Do> = at("a");
     let (stats, grace) = (handle.stats(), Duration::from_secs(1));
-    stats.begin(Input::Message(None));
+    stats.begin(Input::Message(None), "Work");
     assert_eq!(stats.look(grace), None);
     tokio::time::sleep(Duration::from_millis(5_500)).await;
     assert_eq!(stats.look(grace), Some(Hung::Overdue(Input::Message(None), Duration::from_millis(5_500))));

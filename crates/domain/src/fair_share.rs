@@ -1,0 +1,30 @@
+//! The rule by which several holders share a bounded number of permits.
+//!
+//! A holder gets a further permit only while more permits are free than it holds. One holder therefore has at most half
+//! of the permits, and `n` holders leave one in `n + 1` free for the next. (Dynamic thresholds: Choudhury and Hahne,
+//! IEEE/ACM Transactions on Networking 6(2), 1998.)
+
+/// True if a holder of `held` permits may have a further one while `free` are free.
+#[must_use]
+pub const fn admits(held: usize, free: usize) -> bool {
+    held < free
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_further_holder_finds_a_free_permit() {
+        let mut free = 12;
+        let counts = [(); 4].map(|()| {
+            let mut held = 0;
+            while admits(held, free) {
+                (held, free) = (held + 1, free - 1);
+            }
+            held
+        });
+        assert_eq!((counts, free), ([6, 3, 2, 1], 0));
+        assert!(admits(0, 1) && !admits(0, 0), "a single permit is for each holder in turn");
+    }
+}
