@@ -24,11 +24,12 @@ use settings::edges::Shards;
 impl Wiring {
     pub(super) fn outbox(&self, record: &DoorRecord) -> Outbox {
         let Pacing { requests_per_second, refusals } = record.pacing;
+        let pacer = Pacer::new(requests_per_second, refusals);
         Outbox {
             door: record.door.clone(),
             board: Arc::clone(&self.parts.board),
             poster: Arc::clone(&record.poster),
-            pacer: Arc::new(Mutex::new(Pacer::new(requests_per_second, refusals))),
+            pacer: Arc::new(Mutex::new(pacer.reporting(record.door.clone(), Arc::clone(&self.parts.board)))),
             closed: Arc::clone(&self.turn_parts.closed),
             live: self.parts.live.clone(),
             dice: Arc::clone(&self.parts.dice),

@@ -149,7 +149,9 @@ impl Story {
     fn post_fails(&self) {
         self.outside.poster.post_goes(match self.chance.below(4) {
             0 => Go::Fail(PostError::Unsure("bad gateway".to_owned())),
-            1 => Go::Fail(PostError::Limited { retry_after: self.chance.millis(3_000), global: false }),
+            1 => {
+                Go::Fail(PostError::Limited { retry_after: self.chance.millis(3_000), scope: ports::LimitScope::Route })
+            }
             2 => Go::LoseAnswer,
             _ => Go::PanicAfter,
         });
