@@ -73,7 +73,7 @@ impl<'a> Desk<'a> {
                     self.tell(CommandChange::Unclaimed(&error.to_string()));
                     return false;
                 }
-                Ok(Err(PostError::Limited { retry_after, .. })) => retry_after,
+                Ok(Err(error @ PostError::Limited { .. })) => error.pause(RESPOND_AGAIN.base),
                 Ok(Err(PostError::Unsure(_))) => {
                     doubtful = true;
                     CLAIM_AGAIN
@@ -105,9 +105,8 @@ impl<'a> Desk<'a> {
             };
             let pause = match &reason {
                 PostError::Rejected { .. } => left,
-                PostError::Limited { retry_after, .. } => *retry_after,
-                PostError::Transient(_) | PostError::Unsure(_) => {
-                    RESPOND_AGAIN.base + RESPOND_AGAIN.delay(attempt, self.dice.roll())
+                PostError::Limited { .. } | PostError::Transient(_) | PostError::Unsure(_) => {
+                    reason.pause(RESPOND_AGAIN.base + RESPOND_AGAIN.delay(attempt, self.dice.roll()))
                 }
             };
             if Instant::now() + pause >= until {

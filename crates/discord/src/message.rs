@@ -115,7 +115,7 @@ fn body(message: &impl Serialize, files: &[File]) -> Result<Body, PostError> {
     let told = files.iter().enumerate().map(|(index, file)| told(index, file));
     json["attachments"] = Value::Array(told.collect());
     let json = serde_json::to_vec(&json).map_err(failed)?;
-    let unsendable = |message| PostError::Rejected { reason: Rejection::Content, message };
+    let unsendable = |message| PostError::unsent(Rejection::Content, message);
     let mut form = Form::without_parts();
     form.part("payload_json", None, "application/json", &json).map_err(unsendable)?;
     for (index, file) in files.iter().enumerate() {

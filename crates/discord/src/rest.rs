@@ -260,6 +260,11 @@ impl Poster for Rest {
         }
     }
 
+    fn community(&self, place: &Place) -> Option<String> {
+        let parent = self.threads.parent(place);
+        self.rights.guild_of(parent.as_ref().unwrap_or(place))
+    }
+
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
         match request {
             PostRequest::Create { .. } => self.create(request).await?.posted(),
@@ -339,7 +344,7 @@ fn number(id: &str) -> Option<u64> {
 }
 
 fn foreign(what: &str) -> PostError {
-    PostError::Rejected { reason: Rejection::Content, message: format!("{what} is not of this door") }
+    PostError::unsent(Rejection::Content, format!("{what} is not of this door"))
 }
 
 #[cfg(test)]

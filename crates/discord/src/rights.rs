@@ -161,6 +161,15 @@ impl Rights {
         guild.parse().is_ok_and(|guild: u64| guilds.contains_key(&guild))
     }
 
+    /// Returns the id of the guild with this channel, as far as known. Searches the channels of all guilds.
+    #[must_use]
+    pub fn guild_of(&self, channel: &Place) -> Option<String> {
+        let channel: u64 = channel.id.parse().ok()?;
+        let guilds = self.0.lock();
+        let guild = guilds.values().find(|guild| get(&guild.channels, channel).is_some())?;
+        Some(guild.id.to_string())
+    }
+
     /// True if the bot may answer in a place at a time, or if that is unknown. A thread is looked up by its channel.
     #[must_use]
     pub fn may_answer(&self, guild: Option<&str>, place: &Place, parent: Option<&Place>, at: Timestamp) -> bool {

@@ -1,7 +1,8 @@
 //! Budgets for outgoing requests: a rate limit, a block while the platform demands it, and a bound on refused
 //! requests. Times are durations since a fixed origin.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 use std::time::Duration;
 
 /// The window in which the platform counts requests.
@@ -85,41 +86,87 @@ impl RequestBudget {
     }
 }
 
-/// Counts requests that the platform refused (401, 403, 429), because it bans addresses that send too many of them.
+/// Counts requests that the platform refused and counts against the bot, because it bans addresses that send too many
+/// of them.
+///
+/// Each refusal has a payer, such as the community where it happened. A payer may send only while more refusals are left
+/// than it has spent, so it spends at most half of the budget, and `n` payers leave one part in `n + 1` for the next.
+/// Refusals without a payer belong to the bot itself. (The rule of dynamic thresholds: Choudhury and Hahne, IEEE/ACM
+/// Transactions on Networking 6(2), 1998.)
 #[derive(Debug)]
-pub struct InvalidBudget {
+pub struct InvalidBudget<P> {
     limit: usize,
-    /// Times of the newest refusals, oldest first; at most `limit`.
-    refused: VecDeque<Duration>,
+    /// The refusals of the last [`INVALID_WINDOW`] with their payers, oldest first; at most `limit`.
+    refused: VecDeque<(Duration, Option<P>)>,
+    /// The number of refusals of each payer.
+    spent: HashMap<P, usize>,
 }
 
-impl InvalidBudget {
+impl<P: Clone + Eq + Hash> InvalidBudget<P> {
     /// Creates a budget of `limit` refusals per [`INVALID_WINDOW`]; zero means no limit.
     #[must_use]
     pub fn new(limit: u32) -> Self {
-        Self { limit: limit as usize, refused: VecDeque::new() }
+        Self { limit: limit as usize, refused: VecDeque::new(), spent: HashMap::new() }
     }
 
     /// Records a refusal at `now`.
-    pub fn invalid(&mut self, now: Duration) {
+    pub fn invalid(&mut self, now: Duration, payer: Option<P>) {
         if self.limit == 0 {
             return;
         }
+        self.expire(now);
         if self.refused.len() == self.limit {
-            self.refused.pop_front();
+            self.remove_oldest();
+        }
+        if let Some(payer) = payer.clone() {
+            *self.spent.entry(payer).or_default() += 1;
         }
         // A clock read by several tasks may seem to step back a little; the sequence must not.
-        let last = self.refused.back().copied().unwrap_or_default();
-        self.refused.push_back(now.max(last));
+        let last = self.refused.back().map(|(at, _)| *at).unwrap_or_default();
+        self.refused.push_back((now.max(last), payer));
     }
 
-    /// Returns until when nothing may be sent because the budget is used up, `None` if sending is allowed.
+    /// False if no payer can be held. Then the payer of a request need not be determined.
     #[must_use]
-    pub fn hold(&self, now: Duration) -> Option<Duration> {
-        if self.limit == 0 || self.refused.len() < self.limit {
+    pub fn may_hold(&self) -> bool {
+        self.limit > 0 && self.refused.len() * 2 >= self.limit
+    }
+
+    /// Returns until when this payer may send nothing because its share or the budget is used up, `None` if sending is
+    /// allowed.
+    pub fn hold(&mut self, now: Duration, payer: Option<&P>) -> Option<Duration> {
+        if self.limit == 0 {
             return None;
         }
-        self.refused.front().map(|oldest| *oldest + INVALID_WINDOW).filter(|until| *until > now)
+        self.expire(now);
+        let mut left = self.limit - self.refused.len();
+        let mut spent = payer.and_then(|payer| self.spent.get(payer)).copied().unwrap_or_default();
+        let mut until = None;
+        for (at, of) in &self.refused {
+            if spent < left {
+                break;
+            }
+            until = Some(*at + INVALID_WINDOW);
+            left += 1;
+            spent -= usize::from(payer.is_some() && of.as_ref() == payer);
+        }
+        until
+    }
+
+    fn expire(&mut self, now: Duration) {
+        while self.refused.front().is_some_and(|(at, _)| *at + INVALID_WINDOW <= now) {
+            self.remove_oldest();
+        }
+    }
+
+    fn remove_oldest(&mut self) {
+        let Some((_, Some(payer))) = self.refused.pop_front() else { return };
+        if let Some(spent) = self.spent.get_mut(&payer) {
+            *spent -= 1;
+            if *spent == 0 {
+                self.spent.remove(&payer);
+            }
+        }
     }
 }
 

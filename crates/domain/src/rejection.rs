@@ -11,6 +11,8 @@ pub enum Rejection {
     Forbidden,
     /// The message that the request names does not exist any more.
     MessageGone,
+    /// The post may not reply to its message. Without the reply it may be accepted.
+    Reply,
     /// The content of the request is not accepted, or it names an object that is not. A repetition is rejected again.
     Content,
     /// The platform rejects the bot's credentials.
@@ -27,6 +29,7 @@ impl Rejection {
             Self::PlaceGone => "place gone",
             Self::Forbidden => "forbidden",
             Self::MessageGone => "message gone",
+            Self::Reply => "reply refused",
             Self::Content => "content refused",
             Self::Credentials => "credentials refused",
             Self::Unexplained => "refused",
@@ -38,7 +41,16 @@ impl Rejection {
     pub const fn may_pass(self) -> bool {
         match self {
             Self::Credentials | Self::Unexplained => true,
-            Self::PlaceGone | Self::Forbidden | Self::MessageGone | Self::Content => false,
+            Self::PlaceGone | Self::Forbidden | Self::MessageGone | Self::Reply | Self::Content => false,
+        }
+    }
+
+    /// True if the same post may be accepted without its reply reference.
+    #[must_use]
+    pub const fn may_be_of_reply(self) -> bool {
+        match self {
+            Self::Reply | Self::MessageGone | Self::Unexplained => true,
+            Self::PlaceGone | Self::Forbidden | Self::Content | Self::Credentials => false,
         }
     }
 
@@ -47,16 +59,7 @@ impl Rejection {
     pub const fn closes_place(self) -> bool {
         match self {
             Self::PlaceGone | Self::Forbidden => true,
-            Self::MessageGone | Self::Content | Self::Credentials | Self::Unexplained => false,
-        }
-    }
-
-    /// True if platforms ban senders of too many such requests.
-    #[must_use]
-    pub const fn counts_against_us(self) -> bool {
-        match self {
-            Self::Forbidden | Self::Content | Self::Credentials | Self::Unexplained => true,
-            Self::PlaceGone | Self::MessageGone => false,
+            Self::MessageGone | Self::Reply | Self::Content | Self::Credentials | Self::Unexplained => false,
         }
     }
 }

@@ -39,7 +39,7 @@ pub use self::files::{FetchError, NoFiles, NotDrawn};
 pub use self::in_force::{Console, Keys, ModelsInForce, RowChange, ToolsOf, UsageOf, Webhooks};
 pub use self::metering::{EmbeddingAsk, NotEmbedded};
 pub use self::model_error::{ModelError, ModelErrorKind};
-pub use self::requests::{Bucket, GuildField, HistoryRange, PostError, PostReply, PostRequest, PostResult};
+pub use self::requests::{Bucket, GuildField, HistoryRange, LimitScope, PostError, PostReply, PostRequest, PostResult};
 use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 pub use self::turns::{Adopted, OwnedStore, Pace, Turns, WriteOutcome};
@@ -51,7 +51,7 @@ use domain::daily::DayUse;
 use domain::embedding::{EmbeddingRequest, Embeddings};
 use domain::fact::{FactId, FactMatches, NotKept, Remembered};
 use domain::gate::{ApprovalDecision, Click, ClickRefusal};
-use domain::ids::{Person, Timestamp};
+use domain::ids::{Person, Place, Timestamp};
 use domain::incoming::{Incoming, Posted};
 use domain::limits;
 use domain::model::Row;
@@ -446,6 +446,11 @@ pub struct NotAccepted;
 pub trait Poster: Send + Sync {
     /// Returns the abilities of the platform.
     fn capabilities(&self) -> Capabilities;
+
+    /// Returns the community of a place, as far as it is known. The refusals of its places count together.
+    fn community(&self, _place: &Place) -> Option<String> {
+        None
+    }
 
     /// Performs one request, bounded by the poster's own timeout.
     ///

@@ -176,8 +176,8 @@ pub enum PostError {
     Limited {
         /// The time to wait.
         retry_after: Duration,
-        /// True if the limit applies to all requests, not only to this kind.
-        global: bool,
+        /// The requests to which the limit applies.
+        scope: LimitScope,
     },
     /// The platform rejected the request; nothing was done.
     #[error("{reason}: {message}")]
@@ -186,6 +186,8 @@ pub enum PostError {
         reason: Rejection,
         /// The platform's message, at most a few hundred characters, for logs.
         message: String,
+        /// True if the platform counts the request against the bot: it bans senders of too many of them.
+        counted: bool,
     },
     /// The request was sent without a conclusive answer; it may have taken effect.
     #[error("{0}")]
@@ -195,7 +197,79 @@ pub enum PostError {
     Transient(String),
 }
 
+/// The requests to which a rate limit applies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitScope {
+    /// All requests of the bot.
+    Global,
+    /// Requests of this kind.
+    Route,
+    /// Requests of this kind from all senders together. The platform does not count them against the bot.
+    Shared,
+}
+
+impl PostRequest {
+    /// Returns the place of a request. None if it has no place, or a credential of its own.
+    #[must_use]
+    pub const fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Create { place, .. }
+            | Self::Edit { place, .. }
+            | Self::Delete { place, .. }
+            | Self::Typing { place }
+            | Self::React { place, .. }
+            | Self::History { place, .. }
+            | Self::Fetch { place, .. } => Some(place),
+            Self::FetchGuild { .. }
+            | Self::RegisterCommands(_)
+            | Self::Defer(_)
+            | Self::Respond { .. }
+            | Self::Suggest { .. }
+            | Self::Roles(_)
+            | Self::AddRole(_)
+            | Self::RemoveRole(_) => None,
+        }
+    }
+
+    /// Returns the community that a request names.
+    #[must_use]
+    pub fn community(&self) -> Option<&str> {
+        match self {
+            Self::FetchGuild { community, .. } => Some(community),
+            Self::Roles(member) => Some(&member.guild),
+            Self::AddRole(appointment) | Self::RemoveRole(appointment) => Some(&appointment.member.guild),
+            _ => None,
+        }
+    }
+}
+
 impl PostError {
+    /// Returns the error of a request that the platform did not receive.
+    #[must_use]
+    pub const fn unsent(reason: Rejection, message: String) -> Self {
+        Self::Rejected { reason, message, counted: false }
+    }
+
+    /// True if the platform counts the request against the bot.
+    #[must_use]
+    pub const fn is_counted(&self) -> bool {
+        match self {
+            Self::Limited { scope, .. } => !matches!(scope, LimitScope::Shared),
+            Self::Rejected { counted, .. } => *counted,
+            Self::Unsure(_) | Self::Transient(_) => false,
+        }
+    }
+
+    /// Returns the delay before the next try: at least the caller's backoff, and at least the delay that the platform
+    /// requests.
+    #[must_use]
+    pub fn pause(&self, backoff: Duration) -> Duration {
+        match self {
+            Self::Limited { retry_after, .. } => backoff.max(*retry_after),
+            Self::Rejected { .. } | Self::Unsure(_) | Self::Transient(_) => backoff,
+        }
+    }
+
     /// True if the message named in the request no longer exists.
     #[must_use]
     pub const fn is_message_gone(&self) -> bool {

@@ -447,6 +447,10 @@ pub struct ScriptedPoster {
     slow: Mutex<HashMap<Place, Duration>>,
     /// The requests that are refused with a 5xx status.
     pub refuses: Mutex<Option<Refuses>>,
+    /// A place where each request fails with this error.
+    pub fails_in: Mutex<Option<(Place, PostError)>>,
+    /// The communities of places.
+    pub communities: Mutex<HashMap<Place, String>>,
     /// The content of each of the bot's messages besides its text.
     pub carried: Mutex<HashMap<MessageId, Piece>>,
     /// The abilities of the platform.
@@ -465,6 +469,8 @@ impl ScriptedPoster {
             typing: Mutex::default(),
             slow: Mutex::default(),
             refuses: Mutex::default(),
+            fails_in: Mutex::default(),
+            communities: Mutex::default(),
             carried: Mutex::default(),
             shows: Mutex::new(Capabilities::text_only(100)),
         }
@@ -617,6 +623,10 @@ impl Poster for ScriptedPoster {
         *self.shows.lock()
     }
 
+    fn community(&self, place: &Place) -> Option<String> {
+        self.communities.lock().get(place).cloned()
+    }
+
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
         self.requests.lock().push((Instant::now(), request.clone()));
         let (place, script) = match request {
@@ -634,6 +644,10 @@ impl Poster for ScriptedPoster {
         tokio::time::sleep(takes).await;
         if self.refuses.lock().is_some_and(|refuses| refuses(request)) {
             return Err(PostError::Unsure("discord answered 503".to_owned()));
+        }
+        let fails = self.fails_in.lock().as_ref().filter(|(in_place, _)| place == Some(in_place)).cloned();
+        if let Some((_, error)) = fails {
+            return Err(error);
         }
         let go = script.and_then(|script| script.lock().pop_front());
         match go {

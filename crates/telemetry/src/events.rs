@@ -61,6 +61,7 @@ events! {
     OUTBOX_RETRIED = "outbox.retried": "a post is retried";
     OUTBOX_CLOSED = "outbox.closed": "a place is gone or not accessible; the outbox skips it for some seconds";
     OUTBOX_REFUSED = "outbox.refused": "a notice could not be posted";
+    OUTBOX_HELD = "outbox.held": "the platform refused too many requests (401, 403, 429); further ones of the door, or of the community or place in `name`, wait `ms`";
     OUTBOX_DELAYED = "outbox.delayed": "the platform refused a post for the second time: `turn`, `error` (such as `discord answered 503`), duration in `ms`; the answer is late";
     OUTBOX_BESIDE = "outbox.beside": "an answer was refused four times; it is retried separately and no longer blocks later answers";
     OUTBOX_PLAIN = "outbox.plain": "a place refused the full answer and accepted a reduced one: `form` is `Words` (no cards or files), `Apology` or `Reaction`";

@@ -378,11 +378,11 @@ pub(super) fn keyed(session: &str, key: &str) -> String {
 }
 
 fn message_gone() -> PostError {
-    PostError::Rejected { reason: Rejection::MessageGone, message: "the message is no longer stored".to_owned() }
+    PostError::unsent(Rejection::MessageGone, "the message is no longer stored".to_owned())
 }
 
 fn gone() -> PostError {
-    PostError::Rejected { reason: Rejection::PlaceGone, message: "the session is gone".to_owned() }
+    PostError::unsent(Rejection::PlaceGone, "the session is gone".to_owned())
 }
 
 #[cfg(test)]

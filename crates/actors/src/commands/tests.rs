@@ -241,8 +241,7 @@ async fn a_panic_is_told_to_its_member_and_to_nobody_else() {
 async fn without_the_first_word_nothing_is_done() {
     let mut world = world(Duration::ZERO, false).await;
     world.remember();
-    let gone =
-        PostError::Rejected { reason: Rejection::Content, message: "code 10062: Unknown interaction".to_owned() };
+    let gone = PostError::unsent(Rejection::Content, "code 10062: Unknown interaction".to_owned());
     for (id, result) in [("10", Err(gone)), ("11", Ok(PostResult::Already))] {
         world.runs(command(id, "new", "7"));
         world.defers(result).await;
@@ -317,7 +316,7 @@ async fn an_answer_is_tried_until_it_is_shown() {
     world.defers(Ok(PostResult::Done)).await;
     for error in [
         PostError::Unsure("lost".to_owned()),
-        PostError::Limited { retry_after: Duration::from_secs(2), global: false },
+        PostError::Limited { retry_after: Duration::from_secs(2), scope: ports::LimitScope::Route },
     ] {
         let (request, reply) = world.asked().await;
         assert!(matches!(request, PostRequest::Respond { .. }));
@@ -408,7 +407,7 @@ async fn commands_are_offered_until_they_are_and_again_when_they_change() {
     let tries: Mutex<Vec<Instant>> = Mutex::default();
     for result in [
         Err(PostError::Transient("down".to_owned())),
-        Err(PostError::Rejected { reason: Rejection::Forbidden, message: "no".to_owned() }),
+        Err(PostError::unsent(Rejection::Forbidden, "no".to_owned())),
         Ok(PostResult::Done),
     ] {
         let OutboxMsg::Read(PostRequest::RegisterCommands(specs), reply) = world.outbox.next().await else {

@@ -32,6 +32,10 @@ pub enum PartKind {
     Place,
     /// The posts of a door, while its platform accepts none.
     Posts,
+    /// The requests of a door, while they wait because the platform refused too many.
+    Requests,
+    /// The community or place whose requests wait because the platform refused too many of them.
+    Held,
     /// A range of turns that another process took over; this one never gets it back.
     Custody,
 }
@@ -41,12 +45,12 @@ impl PartKind {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Door | Self::Posts => "door",
+            Self::Door | Self::Posts | Self::Requests => "door",
             Self::Shard => "shard",
             Self::Store => "store",
             Self::Model => "model",
             Self::McpServer => "mcp_server",
-            Self::Place => "place",
+            Self::Place | Self::Held => "place",
             Self::Custody => "custody",
         }
     }
@@ -65,6 +69,8 @@ pub struct PartState {
     pub restarts: u64,
     /// The reason of the last failure.
     pub last_error: Option<String>,
+    /// The time after which the board drops the part; none for a lasting part.
+    pub until: Option<Instant>,
 }
 
 /// The phase of the whole process.
@@ -113,6 +119,16 @@ impl Board {
         }
     }
 
+    /// Records that a part does not work until this time, with the reason. The board drops it then.
+    pub fn pause(&self, kind: PartKind, name: &str, reason: &str, until: Instant) {
+        let mut parts = self.parts.lock();
+        drop_ended(&mut parts);
+        set(&mut parts, (kind, name), false, Some(reason));
+        if let Some(state) = parts.get_mut(&(kind, name.to_owned())) {
+            state.until = Some(until);
+        }
+    }
+
     /// Removes a part.
     pub fn forget(&self, kind: PartKind, name: &str) {
         self.parts.lock().remove(&(kind, name.to_owned()));
@@ -127,7 +143,9 @@ impl Board {
     /// Returns all parts.
     #[must_use]
     pub fn parts(&self) -> Vec<(PartKind, String, PartState)> {
-        self.parts.lock().iter().map(|((kind, name), state)| (*kind, name.clone(), state.clone())).collect()
+        let mut parts = self.parts.lock();
+        drop_ended(&mut parts);
+        parts.iter().map(|((kind, name), state)| (*kind, name.clone(), state.clone())).collect()
     }
 
     /// Enters the draining phase: the process finishes the work in progress.
@@ -155,13 +173,19 @@ impl Board {
     }
 }
 
+/// Drops the parts whose time is over.
+fn drop_ended(parts: &mut BTreeMap<(PartKind, String), PartState>) {
+    let now = Instant::now();
+    parts.retain(|_, state| state.until.is_none_or(|until| until > now));
+}
+
 fn set(
     parts: &mut BTreeMap<(PartKind, String), PartState>,
     (kind, name): (PartKind, &str),
     up: bool,
     reason: Option<&str>,
 ) {
-    let fresh = || PartState { up, began: up, since: Instant::now(), restarts: 0, last_error: None };
+    let fresh = || PartState { up, began: up, since: Instant::now(), restarts: 0, last_error: None, until: None };
     let state = parts.entry((kind, name.to_owned())).or_insert_with(fresh);
     if state.up != up {
         state.up = up;

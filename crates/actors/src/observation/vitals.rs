@@ -205,9 +205,14 @@ pub fn condition(board: &Board, store: &dyn Store, running: &Running) -> (Status
     let needed = needed_rows(&parts, running);
     let now = |(kind, name, state): (PartKind, String, PartState)| {
         let optional = match kind {
-            PartKind::Door | PartKind::Posts | PartKind::Shard | PartKind::Store | PartKind::Custody => false,
+            PartKind::Door
+            | PartKind::Posts
+            | PartKind::Requests
+            | PartKind::Shard
+            | PartKind::Store
+            | PartKind::Custody => false,
             PartKind::Model => !needed.contains(&name),
-            PartKind::McpServer | PartKind::Place => true,
+            PartKind::McpServer | PartKind::Place | PartKind::Held => true,
         };
         PartNow { kind, name, state, optional }
     };

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::courier::{BESIDE, Courier};
 use super::job::Task;
 use super::pace::{Flight, Track, WAIT_MAX};
-use super::pacer::Slot;
+use super::pacer::{Payer, Slot};
 use domain::delivery::{WARN_AT, lets_pass};
 use domain::ending::Unposted;
 use domain::ids;
@@ -68,7 +68,7 @@ impl Courier {
             Some(track) => Some(Flight::reserve(&self.pace, track).await),
             None => None,
         };
-        let _slot = Slot::take(&self.pacer).await;
+        let _slot = Slot::take(&self.pacer, || Payer::of(&*self.poster, request)).await;
         self.send(request, flight).await
     }
 
@@ -81,7 +81,7 @@ impl Courier {
     async fn send(&mut self, request: &PostRequest, flight: Option<Flight>) -> Result<PostResult, PostError> {
         if self.clearance.is_lost() {
             let message = "another process owns the turn".to_owned();
-            return Err(PostError::Rejected { reason: Rejection::Unexplained, message });
+            return Err(PostError::unsent(Rejection::Unexplained, message));
         }
         let track = Track::of(request);
         if matches!(request, PostRequest::Edit { .. }) {
@@ -102,12 +102,10 @@ impl Courier {
                 if let Some(track) = track {
                     self.pace.lock().spend(track);
                 }
-                match &error {
-                    PostError::Limited { retry_after, global } => {
-                        self.pacer.lock().limited(now, *retry_after, *global);
-                    }
-                    PostError::Rejected { reason, .. } => self.pacer.lock().rejected(now, *reason),
-                    PostError::Unsure(_) | PostError::Transient(_) => {}
+                let payer = || Payer::of(&*self.poster, request);
+                self.pacer.lock().failed(now, &error, payer);
+                if let (PostError::Limited { retry_after, .. }, Some(track)) = (&error, track) {
+                    self.pace.lock().limited(track, *retry_after, now);
                 }
                 Err(error)
             }
@@ -122,7 +120,7 @@ impl Courier {
         attempt: u32,
         until: Instant,
     ) -> Result<(), PostFailure> {
-        if let PostError::Rejected { reason, message } = &error
+        if let PostError::Rejected { reason, message, .. } = &error
             && let Some(failure) = failure(*reason, message, piece, self.tries.refused.max(attempt))
         {
             return Err(failure);
@@ -166,10 +164,7 @@ impl Courier {
     }
 
     pub(super) fn pause(&self, error: &PostError, attempt: u32) -> Duration {
-        match error {
-            PostError::Limited { retry_after, .. } => (*retry_after).min(WAIT_MAX),
-            _ => RETRY.base + RETRY.delay(attempt, self.dice.roll()),
-        }
+        error.pause(RETRY.base + RETRY.delay(attempt, self.dice.roll())).min(WAIT_MAX)
     }
 }
 

@@ -15,6 +15,7 @@ use super::pace::{SharedPace, Track};
 use super::pacer::Pacer;
 use crate::messages::clearance::Clearance;
 use crate::messages::outbox::{Delivery, NONCE_TRUST};
+use crate::runtime::blocking::blocking;
 use crate::services::running::Live;
 use domain::delivery::{Form, RefusalKind};
 use domain::draft::DRAFT_MESSAGES_MAX;
@@ -30,6 +31,9 @@ use telemetry::events::{OUTBOX_NO_PICTURE, OUTBOX_PLAIN, OUTBOX_RETRIED};
 
 /// The time after which an answer is given up, counted from its first refusal, or else from its first try.
 pub(super) const GIVE_UP_AFTER: Duration = Duration::from_secs(600);
+
+/// The size in bytes above which an answer is laid out on a blocking thread.
+const LAID_OUT_HERE: usize = 32 * 1024;
 
 /// The patience with an answer beside the queues: one try of each request in a round.
 pub(super) const BESIDE: u32 = 1;
@@ -190,8 +194,8 @@ impl Courier {
         let door = self.poster.capabilities();
         let words = Capabilities::text_only(door.text_limit);
         match (form, job.rescue) {
-            (Form::Whole, _) => lay_out(&self.pictured(&job.outgoing.parts, &door).await, &door),
-            (Form::Words, _) => lay_out(&job.outgoing.parts, &words),
+            (Form::Whole, _) => laid_out(self.pictured(&job.outgoing.parts, &door).await, door).await,
+            (Form::Words, _) => laid_out(job.outgoing.parts.clone(), words).await,
             (Form::Apology, Some(rescue)) => {
                 let text = notice::apology(Apology::PostRefused, rescue.locale).to_owned();
                 let mut pieces = lay_out(&[Part::Text { text }], &words);
@@ -213,7 +217,7 @@ impl Courier {
         let request = PostRequest::React { place: job.outgoing.place.clone(), message, emoji };
         match self.perform(&request).await {
             Ok(_) => Ok(()),
-            Err(PostError::Rejected { reason, message }) => {
+            Err(PostError::Rejected { reason, message, .. }) => {
                 Err(PostFailure::Request(Unposted::Rejected(reason, message)))
             }
             Err(error) => Err(PostFailure::Refused(Unposted::GaveUp(error.to_string()))),
@@ -355,10 +359,10 @@ impl Courier {
             if matches!(error, PostError::Unsure(_)) {
                 self.tries.unsure.get_or_insert_with(Instant::now);
             }
-            let rejected = matches!(error, PostError::Rejected { .. });
+            let of_reply = matches!(&error, PostError::Rejected { reason, .. } if reason.may_be_of_reply());
             match self.wait_or_refuse(error, piece, attempt, until).await {
                 // The platform may reject only the reply reference.
-                Err(PostFailure::Request(_)) if rejected && drop_reply(&mut request) => {}
+                Err(PostFailure::Request(_)) if of_reply && drop_reply(&mut request) => {}
                 outcome => outcome?,
             }
         }
@@ -414,6 +418,19 @@ impl Courier {
         }
         Ok(Edited::Done)
     }
+}
+
+/// Lays out an answer, a long one on a blocking thread: looking for good places to cut it takes milliseconds.
+async fn laid_out(parts: Vec<Part>, door: Capabilities) -> Vec<Piece> {
+    let bytes = |part: &Part| match part {
+        Part::Text { text } | Part::Code { text, .. } => text.len(),
+        Part::Formula { formula } => formula.len(),
+        Part::Card(_) | Part::File(_) | Part::Calls { .. } | Part::Buttons { .. } => 0,
+    };
+    if parts.iter().map(bytes).sum::<usize>() <= LAID_OUT_HERE {
+        return lay_out(&parts, &door);
+    }
+    blocking(move || lay_out(&parts, &door)).await
 }
 
 /// Turns a reply into a plain message; false if it was one already.

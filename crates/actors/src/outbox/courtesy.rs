@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::pace::WAIT_MAX;
-use super::pacer::Slot;
+use super::pacer::{Payer, Slot};
 use super::queue::CLOSED_FOR;
 use super::{Outbox, OutboxEvent, OutboxState};
 use crate::runtime::supervisor::ActorContext;
@@ -52,7 +52,8 @@ impl Outbox {
         if state.mute.get(&key).is_some_and(|until| *until > Instant::now()) {
             return;
         }
-        let Some(slot) = Slot::try_take(&self.pacer, SPARES) else { return };
+        let payer = || Payer::of(&*self.poster, &request);
+        let Some(slot) = Slot::try_take(&self.pacer, SPARES, payer) else { return };
         let poster = Arc::clone(&self.poster);
         let pacer = Arc::clone(&self.pacer);
         let events = ctx.events();
@@ -60,16 +61,16 @@ impl Outbox {
             let answer = poster.perform(&request).await;
             drop(slot);
             let now = Instant::now();
+            if let Err(error) = &answer {
+                pacer.lock().failed(now, error, || Payer::of(&*poster, &request));
+            }
             let pause = match answer {
                 Ok(reply) => reply.bucket.filter(|bucket| bucket.remaining == 0).map(|bucket| bucket.reset_after),
                 Err(PostError::Rejected { reason, .. }) => {
-                    pacer.lock().rejected(now, reason);
                     (reason != Rejection::MessageGone).then(|| courtesy.refused_for())
                 }
-                Err(PostError::Limited { retry_after, global }) => {
-                    pacer.lock().limited(now, retry_after, global);
-                    Some(retry_after)
-                }
+                // A limit without a delay would be met again at once.
+                Err(error @ PostError::Limited { .. }) => Some(error.pause(CLOSED_FOR)),
                 // The request is not worth a second try.
                 Err(PostError::Transient(_) | PostError::Unsure(_)) => None,
             };

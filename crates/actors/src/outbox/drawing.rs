@@ -9,7 +9,7 @@ use super::drafts::{Drawn, Room, Step};
 use super::found::{Anchor, VisiblePiece};
 use super::job::Task;
 use super::pace::Track;
-use super::pacer::Slot;
+use super::pacer::{Payer, Slot};
 use super::{Outbox, OutboxEvent, OutboxState};
 use crate::runtime::supervisor::ActorContext;
 use domain::draft;
@@ -73,7 +73,9 @@ impl Outbox {
         if !state.drafts.is_due(place, room) {
             return true;
         }
-        let Some(slot) = Slot::try_take(&self.pacer, DRAFT_SPARES) else { return false };
+        let Some(slot) = Slot::try_take(&self.pacer, DRAFT_SPARES, || Some(Payer::at(&*self.poster, place))) else {
+            return false;
+        };
         let Some(step) = state.drafts.take_step(place, room) else { return true };
         let track = step.track;
         queue.line(track).out = Some(Task::Draft(step.turn.clone()));
@@ -115,7 +117,7 @@ impl Courier {
                 return Drew { place, turn, track, drawn };
             }
             // The search may have taken longer than a slot lasts.
-            slot = Slot::take(&self.pacer).await;
+            slot = Slot::take(&self.pacer, || Some(Payer::at(&*self.poster, &place))).await;
         }
         if let Some(change) = next_change(&drawn, &pieces) {
             self.show(&place, (&turn, reply_to), change, (&pieces, &mut drawn)).await;
@@ -165,14 +167,8 @@ impl Courier {
             // The message was removed on purpose: only the complete answer is posted again.
             (Err(PostError::Rejected { reason: Rejection::MessageGone, .. }), Some(shown)) => shown.gone = true,
             (Err(PostError::Rejected { .. }), _) => drawn.over = true,
-            (Err(PostError::Limited { retry_after, .. }), _) => {
-                // The answer would hit the same limit.
-                if let Some(track) = Track::of(&request) {
-                    self.pace.lock().empty(track, retry_after, now);
-                }
-            }
             // The message is unchanged.
-            (Err(PostError::Transient(_)), _) => {}
+            (Err(PostError::Limited { .. } | PostError::Transient(_)), _) => {}
             (Ok(_) | Err(PostError::Unsure(_)), Some(shown)) => shown.text.clear(),
             (Ok(_) | Err(PostError::Unsure(_)), None) => drawn.doubtful = true,
         }

@@ -6,12 +6,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use domain::restart::Backoff;
 use ports::{Bucket, PostRequest};
 
 /// The longest wait that a platform may impose on one request.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(600);
 /// The shortest time between two draft edits in one place. The edit that finishes an answer ignores it.
 const DRAFT_EVERY: Duration = Duration::from_secs(1);
+/// The shortest pauses after rate limits in a row of one kind of request.
+const LIMITED: Backoff = Backoff { base: Duration::from_millis(500), cap: Duration::from_secs(60) };
 /// The requests of a place's bucket that drafts leave for answers.
 const DRAFTS_LEAVE: u32 = 1;
 
@@ -59,6 +62,8 @@ struct Side {
     id: Option<String>,
     /// The remaining requests, and the time until which the number is valid; none if unknown.
     left: Option<(u32, Instant)>,
+    /// The rate limits since the last accepted request.
+    limited: u32,
     /// The requests in flight, which the last response may not have counted.
     flying: u32,
 }
@@ -143,7 +148,7 @@ impl Pace {
             other.left = left;
         }
         let side = self.side_mut(track);
-        (side.left, side.id) = (left, id);
+        (side.left, side.id, side.limited) = (left, id, 0);
     }
 
     /// Counts a request whose response did not report its bucket.
@@ -156,9 +161,13 @@ impl Pace {
         }
     }
 
-    /// Marks the bucket as empty for this long.
-    pub(super) fn empty(&mut self, track: Track, wait: Duration, now: Instant) {
-        self.side_mut(track).left = Some((0, now + wait.min(WAIT_MAX)));
+    /// Marks the bucket as empty after a rate limit: for the requested delay, and at least for a backoff that grows
+    /// with each limit in a row. A platform that requests no delay would otherwise count hundreds of refusals a second.
+    pub(super) fn limited(&mut self, track: Track, wait: Duration, now: Instant) {
+        let side = self.side_mut(track);
+        let backoff = LIMITED.bound(side.limited);
+        side.limited = side.limited.saturating_add(1);
+        side.left = Some((0, now + wait.max(backoff).min(WAIT_MAX)));
     }
 
     /// Returns the remaining requests, less those in flight.
@@ -195,6 +204,20 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn limits_in_a_row_have_growing_pauses_until_a_request_is_accepted() {
+        let (shared, now) = (SharedPace::default(), Instant::now());
+        let limited = |wait| {
+            let mut pace = shared.lock();
+            pace.limited(Track::Posts, Duration::from_millis(wait), now);
+            pace.empty_until(Track::Posts).map(|until| until - now).unwrap_or_default().as_millis()
+        };
+        assert_eq!([0, 0, 1, 9_000, 0].map(limited), [500, 1_000, 2_000, 9_000, 8_000]);
+        assert_eq!([0; 4].map(limited), [16_000, 32_000, 60_000, 60_000]);
+        shared.lock().learn(Track::Posts, None, now);
+        assert_eq!(limited(0), 500);
+    }
 
     fn bucket(id: &str, remaining: u32) -> Bucket {
         Bucket { id: Some(id.to_owned()), remaining, reset_after: Duration::from_secs(5) }

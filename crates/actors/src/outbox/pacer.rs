@@ -1,23 +1,51 @@
 //! The budgets of a door, enforced before the platform enforces its limits. They live outside of the outbox, because a
 //! crash that reset them could lead to a ban.
 
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::pace::WAIT_MAX;
+use crate::observation::board::{Board, PartKind};
 use domain::budget::{InvalidBudget, RequestBudget, Ticket};
-use domain::rejection::Rejection;
+use domain::ids::{self, Door, Place};
+use ports::{LimitScope, PostError, PostRequest, Poster};
+use telemetry::events::OUTBOX_HELD;
 
 /// The budgets of requests per second, and of refused requests in ten minutes.
 pub struct Pacer {
     origin: Instant,
     budget: RequestBudget,
-    invalid: InvalidBudget,
+    invalid: InvalidBudget<Payer>,
+    /// The end of each hold that was reported; `None` is the whole door.
+    holds: HashMap<Option<Payer>, Instant>,
+    /// The door, and the board that readiness reads.
+    report: Option<(Door, Arc<Board>)>,
     /// The lock of the next request; callers acquire it in order of arrival.
     turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// The payer of refused requests: only its own requests wait when its share of the budget is spent.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Payer {
+    Community(String),
+    /// A place without a known community.
+    Place(Place),
+}
+
+impl Payer {
+    /// Returns the payer of a request; none if it concerns the whole bot.
+    pub(super) fn of(poster: &dyn Poster, request: &PostRequest) -> Option<Self> {
+        let named = request.community().map(|community| Self::Community(community.to_owned()));
+        named.or_else(|| request.place().map(|place| Self::at(poster, place)))
+    }
+
+    /// Returns the payer of requests for this place.
+    pub(super) fn at(poster: &dyn Poster, place: &Place) -> Self {
+        poster.community(place).map_or_else(|| Self::Place(place.clone()), Self::Community)
+    }
 }
 
 /// A request that may be sent now. Dropping it marks the request as answered or abandoned.
@@ -31,30 +59,67 @@ impl Pacer {
     #[must_use]
     pub fn new(per_second: u32, invalid: u32) -> Self {
         let (budget, invalid) = (RequestBudget::new(per_second), InvalidBudget::new(invalid));
-        Self { origin: Instant::now(), budget, invalid, turn: Arc::default() }
+        Self { origin: Instant::now(), budget, invalid, holds: HashMap::new(), report: None, turn: Arc::default() }
     }
 
-    /// Counts a rejected request.
-    pub(super) fn rejected(&mut self, now: Instant, reason: Rejection) {
-        if reason.counts_against_us() {
-            self.invalid(now);
+    /// Reports holds of this door on the board.
+    #[must_use]
+    pub fn reporting(self, door: Door, board: Arc<Board>) -> Self {
+        Self { report: Some((door, board)), ..self }
+    }
+
+    /// Counts a failed request, and applies a rate limit reported by the platform.
+    pub(super) fn failed(&mut self, now: Instant, error: &PostError, payer: impl FnOnce() -> Option<Payer>) {
+        if error.is_counted() {
+            // A limit of the whole bot is not the fault of one community.
+            let global = matches!(error, PostError::Limited { scope: LimitScope::Global, .. });
+            let payer = if global { None } else { payer() };
+            self.invalid.invalid(now - self.origin, payer.clone());
+            if self.held(now, None).is_none() {
+                self.held(now, payer);
+            }
+        }
+        if let PostError::Limited { retry_after, scope: LimitScope::Global } = error {
+            self.budget.block_until(now - self.origin + (*retry_after).min(WAIT_MAX));
         }
     }
 
-    fn invalid(&mut self, now: Instant) {
-        self.invalid.invalid(now - self.origin);
-        // A block releases the callers one after the other when it ends, rather than all at once.
-        if let Some(until) = self.invalid.hold(now - self.origin) {
-            self.budget.block_until(until);
-        }
+    /// Returns the end of the hold on this payer's requests, if there is one, and reports a new hold.
+    fn held(&mut self, now: Instant, payer: Option<Payer>) -> Option<Instant> {
+        let at = now - self.origin;
+        // If the whole budget is used up, one hold concerns all payers.
+        let (whose, until) = match self.invalid.hold(at, None) {
+            Some(until) => (None, until),
+            None => (payer.clone(), self.invalid.hold(at, payer.as_ref())?),
+        };
+        let until = self.origin + until;
+        self.report(now, whose, until);
+        Some(until)
     }
 
-    /// Applies a rate limit reported by the platform.
-    pub(super) fn limited(&mut self, now: Instant, retry_after: Duration, global: bool) {
-        self.invalid(now);
-        if global {
-            self.budget.block_until(now - self.origin + retry_after.min(WAIT_MAX));
+    fn report(&mut self, now: Instant, whose: Option<Payer>, until: Instant) {
+        let known = self.holds.get(&whose).filter(|known| **known > now).copied();
+        if known == Some(until) {
+            return;
         }
+        self.holds.retain(|_, until| *until > now);
+        let Some((door, board)) = &self.report else { return };
+        let (kind, name) = match &whose {
+            None => (PartKind::Requests, format!("{door}:requests")),
+            Some(Payer::Community(community)) => (PartKind::Held, format!("{door}:{community}")),
+            Some(Payer::Place(place)) => (PartKind::Held, place.to_string()),
+        };
+        board.pause(kind, &name, "the platform refused too many requests; further ones wait", until);
+        if known.is_none() {
+            let (name, ms) = (name.as_str(), ids::millis(until - now));
+            tracing::warn!(event = OUTBOX_HELD, %door, name, ms, "the platform refused too many requests; further ones wait");
+        }
+        self.holds.insert(whose, until);
+    }
+
+    /// Returns the end of the hold on this request; none if it may be sent.
+    fn held_for(&mut self, payer: &impl Fn() -> Option<Payer>) -> Option<Instant> {
+        if self.invalid.may_hold() { self.held(Instant::now(), payer()) } else { None }
     }
 
     /// Returns a ticket, or the time of the next attempt.
@@ -64,24 +129,36 @@ impl Pacer {
 }
 
 impl Slot {
-    /// Waits until a request may be sent, first come, first served. The wait ends with the budget's window or with a
-    /// block of the platform, bounded by [`WAIT_MAX`] and by the window of refusals.
-    pub(super) async fn take(pacer: &Arc<Mutex<Pacer>>) -> Self {
+    /// Waits until a request of this payer may be sent, first come, first served. The wait ends with the budget's
+    /// window or with a block of the platform, bounded by [`WAIT_MAX`] and by the window of refusals. A request that is
+    /// held delays no other.
+    pub(super) async fn take(pacer: &Arc<Mutex<Pacer>>, payer: impl Fn() -> Option<Payer>) -> Self {
         let turn = Arc::clone(&pacer.lock().turn);
-        let _next = turn.lock().await;
         loop {
-            let taken = pacer.lock().take(Instant::now());
-            match taken {
-                Ok(ticket) => return Self { pacer: Arc::clone(pacer), ticket },
-                Err(at) => tokio::time::sleep_until(at).await,
+            let held = pacer.lock().held_for(&payer);
+            if let Some(until) = held {
+                tokio::time::sleep_until(until).await;
+                continue;
+            }
+            let _next = turn.lock().await;
+            // The hold may have begun during the wait.
+            while pacer.lock().held_for(&payer).is_none() {
+                let taken = pacer.lock().take(Instant::now());
+                match taken {
+                    Ok(ticket) => return Self { pacer: Arc::clone(pacer), ticket },
+                    Err(at) => tokio::time::sleep_until(at).await,
+                }
             }
         }
     }
 
     /// Takes a slot for a low-priority request, only if it may be sent immediately and leaves `spare` requests for
     /// others.
-    pub(super) fn try_take(pacer: &Arc<Mutex<Pacer>>, spare: u32) -> Option<Self> {
+    pub(super) fn try_take(pacer: &Arc<Mutex<Pacer>>, spare: u32, payer: impl Fn() -> Option<Payer>) -> Option<Self> {
         let mut budgets = pacer.lock();
+        if budgets.held_for(&payer).is_some() {
+            return None;
+        }
         let now = Instant::now() - budgets.origin;
         let ticket = budgets.budget.try_take(now, spare)?;
         Some(Self { pacer: Arc::clone(pacer), ticket })

@@ -2,6 +2,7 @@ mod clearance;
 mod closing;
 
 mod drawing;
+mod held;
 mod pieces;
 mod refused;
 
@@ -19,7 +20,7 @@ use crate::testing::pictures::Sketches;
 use crate::testing::{Inbox, LEAF, Stage, Tree, at, live, message, person, place, row, settle, turn, turn_id};
 use domain::rejection::Rejection;
 use ports::testing::{FixedDice, Go, ScriptedFaults, ScriptedModels, ScriptedPoster};
-use ports::{Bucket, Fault};
+use ports::{Bucket, Fault, LimitScope};
 
 struct World {
     outbox: Handle<OutboxMsg>,
@@ -109,6 +110,12 @@ impl World {
         }
     }
 
+    /// The platform blocks all requests for this long.
+    fn blocks_all(&self, retry_after: Duration) {
+        let error = PostError::Limited { retry_after, scope: LimitScope::Global };
+        self.pacer.lock().failed(Instant::now(), &error, || None);
+    }
+
     fn typing(&self) -> usize {
         self.poster.count(|request| matches!(request, PostRequest::Typing { .. }))
     }
@@ -133,7 +140,8 @@ fn transient() -> Go {
 }
 
 fn rejected(reason: Rejection) -> Go {
-    Go::Fail(PostError::Rejected { reason, message: "no".into() })
+    let counted = matches!(reason, Rejection::Forbidden | Rejection::Credentials);
+    Go::Fail(PostError::Rejected { reason, message: "no".into(), counted })
 }
 
 // === Posts that answer no message ===
@@ -336,7 +344,8 @@ async fn after_an_outage_longer_than_nonces_live_the_channel_is_looked_at_first(
 async fn an_answer_is_given_up_after_its_time_and_not_before() {
     let mut world = world().await;
     for _ in 0..1000 {
-        world.poster.post_goes(Go::Fail(PostError::Limited { retry_after: Duration::from_secs(50), global: false }));
+        let retry_after = Duration::from_secs(60);
+        world.poster.post_goes(Go::Fail(PostError::Limited { retry_after, scope: LimitScope::Route }));
     }
     let begun = Instant::now();
     world.deliver("10", "42", "hello");
@@ -349,7 +358,6 @@ async fn an_answer_is_given_up_after_its_time_and_not_before() {
 async fn a_refused_request_fails_alone() {
     let mut world = world().await;
     world.poster.post_goes(rejected(Rejection::Content));
-    world.poster.post_goes(rejected(Rejection::Content));
     for id in ["10", "11"] {
         world.deliver(id, "42", "hello");
     }
@@ -360,14 +368,14 @@ async fn a_refused_request_fails_alone() {
 #[tokio::test(start_paused = true)]
 async fn where_replies_are_refused_the_answer_comes_as_a_plain_message() {
     let mut world = world().await;
-    world.poster.post_goes(rejected(Rejection::Content));
+    world.poster.post_goes(rejected(Rejection::Reply));
     world.deliver("10", "42", "hello");
     assert_eq!(world.told().await, ("10".into(), Ok(1)));
     assert_eq!((world.poster.ours(&place("42")), world.creates()), (vec!["hello".to_owned()], 2));
     let plain = |request: &PostRequest| matches!(request, PostRequest::Create { reply_to: None, .. });
     assert_eq!(world.poster.count(plain), 1);
-    world.poster.post_goes(rejected(Rejection::Content));
-    world.poster.post_goes(rejected(Rejection::Content));
+    world.poster.post_goes(rejected(Rejection::Reply));
+    world.poster.post_goes(rejected(Rejection::Reply));
     world.deliver("11", "42", "hello");
     assert!(world.told().await.1.is_err(), "there is no third way");
 }
@@ -429,7 +437,7 @@ async fn a_draft_that_had_to_be_looked_for_keeps_to_the_budgets_as_they_are_by_t
     let draft = TurnDraft { turn, place: place("42"), reply_to, slot, again: true, until };
     world.outbox.cast(OutboxMsg::Draft(draft)).unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
-    world.pacer.lock().limited(Instant::now(), Duration::from_secs(40), true);
+    world.blocks_all(Duration::from_secs(40));
     tokio::time::sleep(Duration::from_secs(60)).await;
     let asked: Vec<u64> = world.poster.requests.lock().iter().map(|(at, _)| (*at - begun).as_secs()).collect();
     assert_eq!(asked[..2], [0, 42], "the channel was read, and everything was blocked meanwhile");
@@ -443,7 +451,7 @@ async fn a_crash_takes_the_couriers_with_it_and_the_budgets_survive() {
     world.poster.slow(place("42"), Duration::from_secs(5));
     world.deliver("10", "42", "hello");
     settle().await;
-    world.pacer.lock().limited(Instant::now(), Duration::from_secs(40), true);
+    world.blocks_all(Duration::from_secs(40));
     world.faults.inject("staffai/outbox:discord", Fault::Error);
     world.deliver("11", "42", "gone");
     tokio::time::sleep(Duration::from_secs(20)).await;
@@ -561,7 +569,9 @@ async fn a_request_whose_answer_is_lost_counts_in_its_bucket_too() {
 #[tokio::test(start_paused = true)]
 async fn a_global_block_stops_every_place() {
     let mut world = world().await;
-    world.poster.post_goes(Go::Fail(PostError::Limited { retry_after: Duration::from_secs(9), global: true }));
+    world
+        .poster
+        .post_goes(Go::Fail(PostError::Limited { retry_after: Duration::from_secs(9), scope: LimitScope::Global }));
     world.deliver("10", "42", "one");
     settle().await;
     let begun = Instant::now();
@@ -573,18 +583,18 @@ async fn a_global_block_stops_every_place() {
 #[tokio::test(start_paused = true)]
 async fn too_many_refusals_silence_the_door_and_nobody_bursts_out_afterwards() {
     let mut world = world_of(Pacer::new(10, 3)).await;
-    for _ in 0..PROBES_MAX {
-        world.poster.post_goes(rejected(Rejection::Forbidden));
-    }
-    world.deliver("10", "1", "hello");
-    assert!(world.told().await.1.is_err());
     let begun = Instant::now();
+    for place in ["1", "2", "3"] {
+        world.poster.post_goes(rejected(Rejection::Forbidden));
+        world.deliver(place, place, "hello");
+        settle().await;
+    }
     for number in 0..30 {
         world.deliver(&(100 + number).to_string(), &(100 + number).to_string(), "hello");
     }
     assert!(world.told().await.1.is_ok());
     assert!(begun.elapsed() >= Duration::from_secs(580), "{:?}", begun.elapsed());
-    for _ in 1..30 {
+    for _ in 1..33 {
         assert!(world.told().await.1.is_ok());
     }
     let times: Vec<Instant> = world.poster.requests.lock().iter().skip(3).map(|(at, _)| *at).collect();
@@ -674,7 +684,7 @@ async fn typing_waits_for_its_bucket() {
     let world = world().await;
     let (begun, until) = (Instant::now(), Deadline::fixed(Instant::now() + Duration::from_secs(60)));
     world.poster.courtesy_goes(Go::Leaves(0, Duration::from_secs(12)));
-    let empty = PostError::Limited { retry_after: Duration::from_secs(20), global: false };
+    let empty = PostError::Limited { retry_after: Duration::from_secs(20), scope: LimitScope::Route };
     world.poster.courtesy_goes(Go::Fail(empty));
     for turn in ["10", "11", "12", "13"] {
         world.outbox.cast(OutboxMsg::Typing { place: place("42"), turn: turn_id(turn), until: until.clone() }).unwrap();

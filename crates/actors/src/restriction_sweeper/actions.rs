@@ -55,7 +55,7 @@ pub(super) async fn perform(
     match outbox.call(|reply| OutboxMsg::Read(request, reply), CHANGE_WITHIN).await {
         Ok(Ok(PostResult::Absent)) => Outcome::Absent,
         Ok(Ok(_)) => Outcome::Done,
-        Ok(Err(PostError::Rejected { reason, message })) if !reason.may_pass() => {
+        Ok(Err(PostError::Rejected { reason, message, .. })) if !reason.may_pass() => {
             Outcome::Refused(format!("{reason}: {message}"))
         }
         Ok(Err(error)) => Outcome::Failed(error.to_string()),

@@ -105,7 +105,7 @@ impl World {
 }
 
 fn refused() -> Go {
-    Go::Fail(PostError::Rejected { reason: Rejection::Forbidden, message: "code 50013: Missing Permissions".into() })
+    Go::Fail(PostError::unsent(Rejection::Forbidden, "code 50013: Missing Permissions".into()))
 }
 
 /// A store with restrictions that ended this many seconds ago.

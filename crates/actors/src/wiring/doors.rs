@@ -24,11 +24,14 @@ use settings::edges::Shards;
 impl Wiring {
     pub(super) fn outbox(&self, record: &DoorRecord) -> Outbox {
         let Pacing { requests_per_second, refusals } = record.pacing;
+        let pacer = Pacer::new(requests_per_second, refusals);
         Outbox {
             door: record.door.clone(),
             board: Arc::clone(&self.parts.observation.instruments.board),
             poster: Arc::clone(&record.poster),
-            pacer: Arc::new(Mutex::new(Pacer::new(requests_per_second, refusals))),
+            pacer: Arc::new(Mutex::new(
+                pacer.reporting(record.door.clone(), Arc::clone(&self.parts.observation.instruments.board)),
+            )),
             closed: Arc::clone(&self.turn_parts.shared.closed),
             live: self.parts.basics.live.clone(),
             dice: Arc::clone(&self.parts.basics.dice),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serenity::model::id::MessageId as WireMessageId;
 use tokio::time::{Instant, timeout_at};
@@ -11,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::events;
 use domain::rejection::Rejection;
 use http_client::{Failure, FailureKind, Response};
-use ports::{Bucket, PostError, PostReply, PostResult};
+use ports::{Bucket, LimitScope, PostError, PostReply, PostResult};
 
 /// The largest response that is read, in bytes. A hundred messages with all attachments stay below it.
 const MAX_BODY: usize = 8 * 1024 * 1024;
@@ -27,6 +28,8 @@ const UNKNOWN_CHANNEL: u32 = 10_003;
 const UNKNOWN_MESSAGE: u32 = 10_008;
 /// Discord's codes for missing access and missing permissions.
 const FORBIDDEN: [u32; 2] = [50_001, 50_013];
+/// Discord's code for a reply in a channel whose history the bot may not read.
+const REPLY_UNREAD: u32 = 160_002;
 /// The retry delay after a rate limit without a stated delay.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(5);
 
@@ -47,6 +50,8 @@ pub(super) struct Refused {
     code: Option<u32>,
     /// Discord's message, at most [`MAX_WORDS`] characters.
     words: String,
+    /// True if Discord names the reply reference as the mistake.
+    of_reply: bool,
 }
 
 impl RestError {
@@ -75,10 +80,13 @@ impl From<RestError> for PostError {
 }
 
 impl From<Refused> for PostError {
-    fn from(Refused { status, code, words }: Refused) -> Self {
+    fn from(Refused { status, code, words, of_reply }: Refused) -> Self {
         let code_text = code.map_or_else(String::new, |code| format!("code {code}: "));
         let message = format!("status {}: {code_text}{words}", status.as_u16());
-        Self::Rejected { reason: rejection(status, code), message }
+        let reason = if of_reply { Rejection::Reply } else { rejection(status, code) };
+        // Discord bans senders of many requests with these statuses; rate limits are errors of their own.
+        let counted = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        Self::Rejected { reason, message, counted }
     }
 }
 
@@ -88,6 +96,7 @@ fn rejection(status: StatusCode, code: Option<u32>) -> Rejection {
     match (status, code) {
         (_, Some(UNKNOWN_CHANNEL)) => Rejection::PlaceGone,
         (_, Some(UNKNOWN_MESSAGE)) => Rejection::MessageGone,
+        (_, Some(REPLY_UNREAD)) => Rejection::Reply,
         (_, Some(code)) if FORBIDDEN.contains(&code) => Rejection::Forbidden,
         (StatusCode::UNAUTHORIZED, None) => Rejection::Credentials,
         (StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE, None) | (_, Some(_)) => Rejection::Content,
@@ -102,6 +111,8 @@ pub(super) struct RestResponse {
     retry_after: Option<Duration>,
     /// True for a global rate limit, according to the headers.
     global: bool,
+    /// True for a rate limit of all senders together.
+    shared: bool,
     body: Result<Vec<u8>, PostError>,
 }
 
@@ -116,6 +127,7 @@ impl RestResponse {
         let bucket = bucket(headers);
         let retry_after = seconds(headers, "retry-after").or_else(|| seconds(headers, "x-ratelimit-reset-after"));
         let global = headers.get("x-ratelimit-global").is_some_and(|value| value != "false");
+        let shared = headers.get("x-ratelimit-scope").is_some_and(|scope| scope == "shared");
         let most = if status.is_success() { MAX_BODY } else { MAX_REFUSAL };
         let read = async {
             let mut body = Vec::new();
@@ -128,7 +140,7 @@ impl RestResponse {
             Ok(body)
         };
         let body = timeout_at(until, read).await.unwrap_or_else(|_| Err(late()));
-        Ok(Self { status, bucket, retry_after, global, body })
+        Ok(Self { status, bucket, retry_after, global, shared, body })
     }
 
     /// Returns itself if the status is a success.
@@ -202,7 +214,12 @@ impl RestResponse {
             .or(self.retry_after)
             .unwrap_or(DEFAULT_RETRY_AFTER)
             .min(MAX_RETRY_AFTER);
-        PostError::Limited { retry_after, global }
+        let scope = match (global, self.shared) {
+            (true, _) => LimitScope::Global,
+            (false, true) => LimitScope::Shared,
+            (false, false) => LimitScope::Route,
+        };
+        PostError::Limited { retry_after, scope }
     }
 
     /// Returns Discord's code and message, capped.
@@ -217,15 +234,21 @@ impl RestResponse {
         }
         let Ok(refusal) = serde_json::from_slice::<ErrorBody<'_>>(self.bytes()) else {
             let words = self.status.canonical_reason().unwrap_or("no reason given").to_lowercase();
-            return Refused { status: self.status, code: None, words };
+            return Refused { status: self.status, code: None, words, of_reply: false };
         };
+        #[derive(Deserialize)]
+        struct Mistakes {
+            message_reference: Option<IgnoredAny>,
+        }
+        let mistakes = refusal.errors.and_then(|errors| serde_json::from_str::<Mistakes>(errors.get()).ok());
+        let of_reply = mistakes.is_some_and(|mistakes| mistakes.message_reference.is_some());
         let mut words = refusal.message;
         if let Some(errors) = refusal.errors {
             words.push_str(": ");
             words.push_str(errors.get());
         }
         let words = words.chars().take(MAX_WORDS).collect();
-        Refused { status: self.status, code: refusal.code.filter(|code| *code != 0), words }
+        Refused { status: self.status, code: refusal.code.filter(|code| *code != 0), words, of_reply }
     }
 }
 

@@ -7,7 +7,7 @@ use super::*;
 use domain::ids::Door;
 use domain::outgoing::File;
 use domain::rejection::Rejection;
-use ports::{Bucket, HistoryRange};
+use ports::{Bucket, HistoryRange, LimitScope};
 
 fn here() -> Place {
     Place::new(DOOR, "500")
@@ -208,20 +208,23 @@ async fn one_message_is_fetched_and_our_own_id_is_asked_for_once() {
 async fn too_many_requests_say_how_long_to_wait() {
     let cases = [
         // The body is more precise than the header.
-        ("retry-after: 2\n", r#"{"message":"slow","retry_after":1.337,"global":false}"#, 1337, false),
-        ("retry-after: 65\n", r#"{"message":"slow","retry_after":64.57,"global":true}"#, 64570, true),
-        ("retry-after: 3\nx-ratelimit-global: true\n", r#"{"message":"slow"}"#, 3000, true),
+        ("retry-after: 2\n", r#"{"message":"slow","retry_after":1.337,"global":false}"#, 1337, LimitScope::Route),
+        ("retry-after: 65\n", r#"{"message":"slow","retry_after":64.57,"global":true}"#, 64570, LimitScope::Global),
+        ("retry-after: 3\nx-ratelimit-global: true\n", r#"{"message":"slow"}"#, 3000, LimitScope::Global),
         // Sent by the proxy in front of Discord.
-        ("retry-after: 30\n", "error code: 1015", 30_000, true),
-        ("", r#"{"retry_after":-4,"global":false}"#, 5000, false),
-        ("x-ratelimit-reset-after: 0.5\n", r#"{"global":false}"#, 500, false),
-        ("", r#"{"retry_after":1e300,"global":false}"#, 3_600_000, false),
-        ("retry-after: NaN\n", "", 5000, true),
+        ("retry-after: 30\n", "error code: 1015", 30_000, LimitScope::Global),
+        ("", r#"{"retry_after":-4,"global":false}"#, 5000, LimitScope::Route),
+        ("x-ratelimit-reset-after: 0.5\n", r#"{"global":false}"#, 500, LimitScope::Route),
+        ("", r#"{"retry_after":1e300,"global":false}"#, 3_600_000, LimitScope::Route),
+        // A limit of all senders together does not count against the bot.
+        ("x-ratelimit-scope: shared\n", r#"{"retry_after":1,"global":false}"#, 1000, LimitScope::Shared),
+        ("x-ratelimit-scope: user\n", r#"{"retry_after":1,"global":false}"#, 1000, LimitScope::Route),
+        ("retry-after: NaN\n", "", 5000, LimitScope::Global),
     ];
-    for (headers, body, milliseconds, global) in cases {
+    for (headers, body, milliseconds, scope) in cases {
         let (outcome, _) = one(create(None), answer(429, headers, body)).await;
         let retry_after = Duration::from_millis(milliseconds);
-        assert_eq!(outcome, Err(PostError::Limited { retry_after, global }), "{headers}{body}");
+        assert_eq!(outcome, Err(PostError::Limited { retry_after, scope }), "{headers}{body}");
     }
 }
 
@@ -246,13 +249,25 @@ async fn refusals_hold_discords_words() {
             Rejection::Content,
             r#"code 50035: Invalid: {"a":1}"#,
         ),
+        // A filter of the guild; the code for a reply is another.
+        (400, r#"{"message":"Blocked","code":200000}"#, Rejection::Content, "code 200000: Blocked"),
+        (400, r#"{"message":"No reply","code":160002}"#, Rejection::Reply, "code 160002: No reply"),
+        (
+            400,
+            r#"{"message":"Invalid","code":50035,"errors":{"message_reference":{"_errors":[]}}}"#,
+            Rejection::Reply,
+            r#"code 50035: Invalid: {"message_reference":{"_errors":[]}}"#,
+        ),
+        (403, r#"{"message":"Cannot send","code":50007}"#, Rejection::Content, "code 50007: Cannot send"),
         (413, "", Rejection::Content, "payload too large"),
         (302, "", Rejection::Unexplained, "found"),
     ];
     for (status, body, reason, words) in cases {
         let (outcome, _) = one(create(None), answer(status, "location: http://127.0.0.1:1/\n", body)).await;
         let message = format!("status {status}: {words}");
-        assert_eq!(outcome, Err(PostError::Rejected { reason, message }));
+        // Discord counts these two statuses against the bot, and rate limits.
+        let counted = matches!(status, 401 | 403);
+        assert_eq!(outcome, Err(PostError::Rejected { reason, message, counted }));
     }
     let long = json!({"message": "x".repeat(5000), "code": 1}).to_string();
     let (outcome, _) = one(create(None), answer(400, "", &long)).await;

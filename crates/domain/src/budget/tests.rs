@@ -92,18 +92,46 @@ fn those_who_waited_through_a_block_go_within_the_budget() {
 
 #[test]
 fn too_many_refusals_hold_everything_until_the_oldest_is_forgotten() {
-    let mut budget = InvalidBudget::new(3);
+    let mut budget = InvalidBudget::<u8>::new(3);
     for at in [0, 1_000, 2_000] {
-        assert_eq!(budget.hold(ms(at)), None);
-        budget.invalid(ms(at));
+        assert_eq!(budget.hold(ms(at), None), None);
+        budget.invalid(ms(at), None);
     }
-    assert_eq!(budget.hold(ms(2_000)), Some(INVALID_WINDOW));
-    assert_eq!(budget.hold(INVALID_WINDOW), None);
-    budget.invalid(ms(3_000));
-    assert_eq!(budget.hold(INVALID_WINDOW), Some(ms(1_000) + INVALID_WINDOW));
-    let mut unlimited = InvalidBudget::new(0);
-    unlimited.invalid(ms(0));
-    assert_eq!(unlimited.hold(ms(0)), None);
+    assert_eq!(budget.hold(ms(2_000), None), Some(INVALID_WINDOW));
+    assert_eq!(budget.hold(ms(2_000), Some(&1)), Some(INVALID_WINDOW));
+    assert_eq!(budget.hold(INVALID_WINDOW, None), None);
+    budget.invalid(INVALID_WINDOW, None);
+    assert_eq!(budget.hold(INVALID_WINDOW, None), Some(ms(1_000) + INVALID_WINDOW));
+    let mut unlimited = InvalidBudget::<u8>::new(0);
+    unlimited.invalid(ms(0), Some(1));
+    assert_eq!(unlimited.hold(ms(0), Some(&1)), None);
+    assert!(!unlimited.may_hold());
+}
+
+#[test]
+fn each_further_payer_has_refusals_left_until_the_oldest_expire() {
+    let mut budget = InvalidBudget::new(12);
+    let mut counts = Vec::new();
+    for payer in 1..=4_u8 {
+        let mut spent = 0;
+        while budget.hold(ms(u64::from(payer)), Some(&payer)).is_none() {
+            budget.invalid(ms(u64::from(payer)), Some(payer));
+            spent += 1;
+        }
+        counts.push(spent);
+    }
+    assert_eq!(counts, [6, 3, 2, 1]);
+    assert_eq!(budget.hold(ms(4), Some(&5)), Some(ms(1) + INVALID_WINDOW), "nothing is left for anyone");
+    // The refusals of the first payer expire, so all may send again.
+    for payer in 1..=5 {
+        assert_eq!(budget.hold(ms(1) + INVALID_WINDOW, Some(&payer)), None);
+    }
+    let mut one = InvalidBudget::new(12);
+    for at in 0..6 {
+        one.invalid(ms(at), Some(1));
+    }
+    assert!(one.may_hold() && one.hold(ms(6), Some(&2)).is_none() && one.hold(ms(6), None).is_none());
+    assert_eq!(one.hold(ms(6), Some(&1)), Some(INVALID_WINDOW), "until one more is left than it has spent");
 }
 
 /// One request to the budget: milliseconds since the previous one, until the answer, and until the arrival within
@@ -179,14 +207,14 @@ proptest! {
 
     #[test]
     fn refusals_in_any_window_stay_within_the_limit(gaps in proptest::collection::vec(0_u64..200_000, 1..60), limit in 1_u32..6) {
-        let mut budget = InvalidBudget::new(limit);
+        let mut budget = InvalidBudget::<u8>::new(limit);
         let mut refused: Vec<Duration> = Vec::new();
         let mut now = Duration::ZERO;
         for gap in gaps {
             now += ms(gap);
             // A caller that obeys the hold sends only when there is none.
-            now = budget.hold(now).unwrap_or(now);
-            budget.invalid(now);
+            now = budget.hold(now, None).unwrap_or(now);
+            budget.invalid(now, None);
             refused.push(now);
         }
         for start in &refused {

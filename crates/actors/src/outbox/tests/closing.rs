@@ -11,7 +11,7 @@ impl World {
 
 #[tokio::test(start_paused = true)]
 async fn one_rejection_of_any_kind_silences_nothing() {
-    for reason in [Rejection::Unexplained, Rejection::Credentials, Rejection::Forbidden, Rejection::Content] {
+    for reason in [Rejection::Unexplained, Rejection::Credentials, Rejection::Forbidden, Rejection::Reply] {
         let mut world = world().await;
         world.poster.post_goes(rejected(reason));
         for id in ["10", "11", "12"] {

@@ -144,7 +144,7 @@ async fn what_has_buttons_is_not_told_in_words_where_files_are_refused() {
     use domain::outgoing::{Button, ButtonStyle};
 
     let world = rich_world().await;
-    let refused = || Go::Fail(PostError::Rejected { reason: Rejection::Content, message: "no files".to_owned() });
+    let refused = || Go::Fail(PostError::unsent(Rejection::Content, "no files".to_owned()));
     let button = Button { name: "b".to_owned(), label: "Approve".to_owned(), style: ButtonStyle::Good };
     let parts = vec![
         Part::Text { text: "May it?".to_owned() },

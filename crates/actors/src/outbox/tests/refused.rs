@@ -205,9 +205,7 @@ async fn refusals_of_an_earlier_life_count() {
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_for_good_is_apologised_for_at_once() {
     let mut world = world().await;
-    for _ in 0..2 {
-        world.poster.post_goes(rejected(Rejection::Content));
-    }
+    world.poster.post_goes(rejected(Rejection::Content));
     let begun = Instant::now();
     world.says_poison(110);
     assert_eq!(world.ended().await.1, Some(Form::Apology));

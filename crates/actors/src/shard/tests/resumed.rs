@@ -38,7 +38,7 @@ async fn a_message_that_is_deleted_while_it_waits_is_not_handed_on() {
     let connection = world.connections.next().await;
     ready(&connection);
     let retry_after = surroundings::WITHIN * 2;
-    world.poster.read_goes(Go::Fail(PostError::Limited { retry_after, global: true }));
+    world.poster.read_goes(Go::Fail(PostError::Limited { retry_after, scope: ports::LimitScope::Global }));
     from_the_untold(&connection, 2, "10");
     from_the_untold(&connection, 3, "11");
     let incoming = Box::new(Incoming::Deleted(MessageId::new(DOOR, "10")));
@@ -59,7 +59,7 @@ async fn messages_of_a_community_that_cannot_be_read_go_on_after_a_while() {
     let connection = world.connections.next().await;
     ready(&connection);
     let retry_after = surroundings::WITHIN * 2;
-    world.poster.read_goes(Go::Fail(PostError::Limited { retry_after, global: true }));
+    world.poster.read_goes(Go::Fail(PostError::Limited { retry_after, scope: ports::LimitScope::Global }));
     from_the_untold(&connection, 2, "10");
     assert!(world.event().await.is_none(), "it waits");
     tokio::time::sleep(surroundings::WITHIN).await;
