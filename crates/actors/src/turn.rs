@@ -22,7 +22,7 @@ mod tools;
 
 use std::sync::Arc;
 
-use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -44,6 +44,7 @@ use crate::outbox::{ClosedPlaces, Outboxes, PlaceAccess};
 use crate::rate_limiter;
 use crate::runtime::blocking::blocking;
 use crate::runtime::handle::Handle;
+use crate::runtime::shares::{Share, Shares};
 use crate::services::allowances::Allowances;
 use crate::services::busy::Busy;
 use crate::services::clean_calls::OpenCalls;
@@ -94,7 +95,7 @@ pub struct TurnParts {
     /// The doors, which fetch the files attached to a question.
     pub doors: Doors,
     /// One permit for each KiB of attached files in memory.
-    pub attachment_kib: Arc<Semaphore>,
+    pub attachment_kib: Shares,
     /// The journal, which has custody of the turn.
     pub journal: Handle<JournalMsg>,
     /// The facts of members.
@@ -377,7 +378,7 @@ struct Gathered {
     /// The history that the answer extends, and the time at which it was read.
     history: (History, Moment),
     /// The memory permits of the files, held as long as the transcript.
-    _room: Option<OwnedSemaphorePermit>,
+    _room: Option<Share>,
 }
 
 impl Thinking<'_> {

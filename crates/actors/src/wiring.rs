@@ -237,7 +237,7 @@ impl Wiring {
             dispatcher: handles.llm_dispatcher.clone(),
             outboxes: handles.outboxes.clone(),
             doors: parts.doors.clone(),
-            attachment_kib: Arc::new(Semaphore::new(ATTACHMENT_KIB_MAX)),
+            attachment_kib: Shares::new(Arc::new(Semaphore::new(ATTACHMENT_KIB_MAX))),
             journal: handles.journal.clone(),
             facts: Arc::clone(&parts.facts),
             forgotten: parts.facts.forgotten(),

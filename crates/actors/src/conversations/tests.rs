@@ -52,7 +52,7 @@ struct World {
     roster: Arc<Roster>,
     faults: Arc<ScriptedFaults>,
     in_flight: Arc<InFlight>,
-    attachment_kib: Arc<Semaphore>,
+    attachment_kib: Shares,
     rate_limiter: Inbox<RateLimiterMsg>,
     store: Arc<MemoryStore>,
     toolbox: Arc<Toolbox>,
@@ -72,7 +72,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         (at("conversations"), at("journal"), at("outbox"), at("llm_dispatcher"));
     let rate_limiter = at("rate_limiter");
     let in_flight = Arc::new(InFlight::default());
-    let attachment_kib = Arc::new(Semaphore::new(1));
+    let attachment_kib = Shares::new(Arc::new(Semaphore::new(1)));
     let live = live(variables, Arc::clone(&models) as _);
     let store = Arc::new(MemoryStore::new());
     let toolbox: Arc<Toolbox> = Arc::default();
@@ -101,7 +101,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         rate_limiter: rate_limiter.clone(),
         in_flight: Arc::clone(&in_flight),
         doors: Doors::new(Vec::new()).unwrap(),
-        attachment_kib: Arc::clone(&attachment_kib),
+        attachment_kib: attachment_kib.clone(),
         busy: Arc::default(),
         closed: Arc::default(),
         interjections: Arc::default(),
@@ -296,9 +296,9 @@ async fn the_room_of_files_is_taken_for_as_long_as_a_model_is_shown_them() {
     let file = Attachment { name, mime: None, size: 10, url, width: None, height: None };
     world.offer(Turn { attachments: vec![file], ..turn("10", "7", "42") });
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!((world.asked().len(), world.attachment_kib.available_permits()), (1, 0));
+    assert_eq!((world.asked().len(), world.attachment_kib.free()), (1, 0));
     world.answer().await;
-    assert_eq!(world.attachment_kib.available_permits(), 1);
+    assert_eq!(world.attachment_kib.free(), 1);
 }
 
 #[tokio::test(start_paused = true)]
