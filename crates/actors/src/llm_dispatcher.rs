@@ -212,7 +212,7 @@ impl LlmDispatcher {
                     self.account.tell(&Happening::RowAccepted(row));
                     self.board.up(PartKind::Model, row);
                 }
-                breaker.succeeded()
+                breaker.succeeded(person.clone(), state.origin.elapsed())
             }
             Err(error) => {
                 let words = &error.safe_message;

@@ -113,8 +113,8 @@ pub enum McpEvent {
 
 /// The result of a call as evidence about the server.
 pub enum CallSign {
-    /// The server answered.
-    Answered,
+    /// The server answered, to this person.
+    Answered(Option<Person>),
     /// The server did not answer, for this turn of this person.
     Silent(Option<(TurnId, Person)>),
 }

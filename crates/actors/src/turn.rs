@@ -23,7 +23,7 @@ mod tools;
 
 use std::sync::Arc;
 
-use tokio::sync::{OnceCell, OwnedSemaphorePermit};
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -40,6 +40,7 @@ use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::outbox::PlaceAccess;
 use crate::rate_limiter;
 use crate::runtime::blocking::blocking;
+use crate::runtime::shares::Share;
 use crate::services::forgotten::Moment;
 use crate::services::prompt_sections;
 use crate::services::running::Running;
@@ -315,7 +316,7 @@ struct Gathered {
     /// The history that the answer extends, and the time at which it was read.
     history: (History, Moment),
     /// The memory permits of the files, held as long as the transcript.
-    _room: Option<OwnedSemaphorePermit>,
+    _room: Option<Share>,
 }
 
 impl Thinking<'_> {

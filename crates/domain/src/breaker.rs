@@ -1,8 +1,9 @@
 //! The circuit breaker of a model or a tool server. It opens after failures of several turns from several people, and
 //! lets one probe through after a while. One person cannot open it alone, and one turn counts once however often it
-//! retries.
+//! retries. It stays closed while as many people succeed as fail: a few people whose requests alone fail do not close a
+//! working model to the others.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -12,8 +13,12 @@ pub const OPEN_AFTER: usize = 3;
 pub const ORIGINS: usize = 2;
 /// The default time for which the breaker stays open before one probe call.
 pub const OPEN_FOR: Duration = Duration::from_secs(15);
+/// The time for which the success of an origin counts.
+pub const SUCCESS_FOR: Duration = Duration::from_secs(15);
 /// Maximum number of turns and origins remembered; more than needed to open.
 const REMEMBERED: usize = 32;
+/// Maximum number of successful origins that count; fewer than the failing ones remembered.
+const SUCCESSES: usize = 16;
 
 /// One circuit breaker. `T` identifies a turn and `O` its origin: the person who asked, or the bot itself. Times are
 /// durations since a fixed origin that the caller chooses.
@@ -21,13 +26,16 @@ const REMEMBERED: usize = 32;
 pub struct Breaker<T, O> {
     turns: HashSet<T>,
     origins: HashSet<O>,
+    /// The origins of the newest successes with their times, oldest first.
+    successes: VecDeque<(O, Duration)>,
     open_until: Option<Duration>,
     open_for: Duration,
 }
 
 impl<T, O> Default for Breaker<T, O> {
     fn default() -> Self {
-        Self { turns: HashSet::new(), origins: HashSet::new(), open_until: None, open_for: OPEN_FOR }
+        let (turns, origins, successes) = (HashSet::new(), HashSet::new(), VecDeque::new());
+        Self { turns, origins, successes, open_until: None, open_for: OPEN_FOR }
     }
 }
 
@@ -61,7 +69,12 @@ impl<T: Eq + Hash, O: Eq + Hash> Breaker<T, O> {
     }
 
     /// Records a successful call.
-    pub fn succeeded(&mut self) -> Option<BreakerChange> {
+    pub fn succeeded(&mut self, origin: O, now: Duration) -> Option<BreakerChange> {
+        self.successes.retain(|(of, _)| *of != origin);
+        if self.successes.len() == SUCCESSES {
+            self.successes.pop_front();
+        }
+        self.successes.push_back((origin, now));
         self.turns.clear();
         self.origins.clear();
         self.open_until.take().map(|_| BreakerChange::Closed)
@@ -69,13 +82,15 @@ impl<T: Eq + Hash, O: Eq + Hash> Breaker<T, O> {
 
     /// Records a failure that the callee caused, not the request.
     pub fn failed(&mut self, turn: T, origin: O, now: Duration) -> Option<BreakerChange> {
+        self.successes.retain(|(of, at)| *of != origin && *at + SUCCESS_FOR > now);
         if self.turns.len() < REMEMBERED {
             self.turns.insert(turn);
         }
         if self.origins.len() < REMEMBERED {
             self.origins.insert(origin);
         }
-        if self.turns.len() < OPEN_AFTER || self.origins.len() < ORIGINS {
+        let many = self.turns.len() >= OPEN_AFTER && self.origins.len() >= ORIGINS;
+        if self.open_until.is_none() && !(many && self.origins.len() > self.successes.len()) {
             return None;
         }
         let was_open = self.open_until.replace(now + self.open_for).is_some();
@@ -127,7 +142,7 @@ mod tests {
         assert!(!breaker.allow(later), "and only one");
         assert_eq!(breaker.failed(4, "ada", later), None);
         assert!(!breaker.allow(later + OPEN_FOR / 2));
-        assert_eq!(breaker.succeeded(), Some(BreakerChange::Closed));
+        assert_eq!(breaker.succeeded("ada", later), Some(BreakerChange::Closed));
         assert!(breaker.allow(later));
     }
 
@@ -157,7 +172,29 @@ mod tests {
         let mut breaker = Breaker::default();
         for turn in 0..10 {
             assert_eq!(breaker.failed(turn, turn, Duration::ZERO), None);
-            assert_eq!(breaker.succeeded(), None);
+            assert_eq!(breaker.succeeded(100, Duration::ZERO), None);
         }
+    }
+
+    #[test]
+    fn it_stays_closed_while_as_many_people_succeed_as_fail() {
+        let mut breaker = Breaker::default();
+        let at = Duration::from_secs;
+        for person in ["ada", "ben", "cyd"] {
+            breaker.succeeded(person, at(0));
+        }
+        for (turn, person) in [(1, "x"), (2, "y"), (3, "z"), (4, "x"), (5, "y")] {
+            assert_eq!(breaker.failed(turn, person, at(1)), None, "three people succeeded just now");
+        }
+        assert_eq!(breaker.failed(6, "ada", at(2)), Some(BreakerChange::Opened), "the failure spreads");
+        breaker.succeeded("ben", at(3));
+        for turn in 7..10 {
+            assert_eq!(breaker.failed(turn, "x", at(4)), None);
+        }
+        assert_eq!(
+            breaker.failed(10, "y", at(3) + SUCCESS_FOR),
+            Some(BreakerChange::Opened),
+            "the success is long ago"
+        );
     }
 }

@@ -7,7 +7,13 @@
 /// True if a holder of `held` permits may have a further one while `free` are free.
 #[must_use]
 pub const fn admits(held: usize, free: usize) -> bool {
-    held < free
+    admits_many(held, 1, free)
+}
+
+/// True if a holder of `held` permits may have `many` further ones together while `free` are free.
+#[must_use]
+pub const fn admits_many(held: usize, many: usize, free: usize) -> bool {
+    held.saturating_add(many) <= free
 }
 
 #[cfg(test)]

@@ -142,6 +142,10 @@ type Place<'a> = Option<(usize, usize, Option<&'a str>)>;
 
 /// Finds the end of the next part: all text if it fits, else the best position that does not waste too much room.
 fn find_cut<'a>(text: &'a str, window: Window<'a>) -> Cut<'a> {
+    // No text has more scalar values than bytes.
+    if text.len().saturating_add(CLOSING) <= window.room {
+        return Cut { at: text.len(), open: open_at_end(text, window) };
+    }
     let mut scan = Scan { open: window.open, block_has_content: window.open.is_some(), ..Scan::default() };
     let mut places: [Place<'a>; 5] = [None; 5];
     while let Some(atom) = next_atom(&text[scan.at..], scan.open, window.fences) {
@@ -163,6 +167,20 @@ fn find_cut<'a>(text: &'a str, window: Window<'a>) -> Cut<'a> {
         }
     }
     choose(&places).unwrap_or_else(|| forced(text, window))
+}
+
+/// Returns the language of the block that is open at the end of the text. Reads the fences only: looking for graphemes
+/// takes much longer, and a text that fits is not cut.
+fn open_at_end<'a>(text: &'a str, window: Window<'a>) -> Option<&'a str> {
+    let (mut open, mut rest) = (window.open, text);
+    while window.fences
+        && let Some(at) = rest.find(FENCE)
+        && let Some(fence) = next_atom(&rest[at..], open, true)
+    {
+        open = fence.opens;
+        rest = &rest[at + fence.length..];
+    }
+    open
 }
 
 fn is_boundary(text: &str, at: usize) -> bool {

@@ -2,6 +2,8 @@
 //! ones. Results of calls are read here and stored for the caller; messages that belong to no pending request are
 //! dropped.
 
+mod outline;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 
+use self::outline::Outline;
 use super::content;
 use super::failure::Failure;
 use super::frame::{Frame, Message, Oversized};
@@ -365,12 +368,18 @@ impl Exchanges {
     }
 
     fn oversized(&self, frame: &Oversized, hint: Option<&RequestId>) -> Option<ServerJsonRpcMessage> {
+        let outline = Outline::of(&frame.head, &frame.tail);
+        if outline.has_method {
+            // A request or a notification of the server answers no call.
+            return None;
+        }
         let mut pending = self.pending.lock();
-        let id = id_in(&frame.head)
-            .or_else(|| id_in(&frame.tail))
-            .filter(|id| pending.requests.contains_key(id))
-            .or_else(|| hint.cloned())
-            .or_else(|| pending.requests.keys().next().filter(|_| pending.requests.len() == 1).cloned())?;
+        let id = match hint.cloned().or(outline.id) {
+            // The answer to a request that is no longer pending belongs to no other.
+            Some(id) => id,
+            None if pending.requests.len() == 1 => pending.requests.keys().next()?.clone(),
+            None => return None,
+        };
         let request = pending.remove(&id)?;
         drop(pending);
         let Some(awaited) = request.awaited else {
@@ -427,14 +436,6 @@ fn too_large(id: RequestId, bytes: u64) -> ServerJsonRpcMessage {
 /// Reads an id of this client: a number, which some servers return as text.
 fn request_id(raw: &RawValue) -> Option<RequestId> {
     raw.get().trim_matches('"').parse().ok().map(RequestId::Number)
-}
-
-/// Finds an id in a piece of a message. Only ids of pending requests are accepted.
-fn id_in(piece: &[u8]) -> Option<RequestId> {
-    let at = memchr::memmem::find(piece, b"\"id\"")?;
-    let rest = piece[at + 4..].trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
-    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    std::str::from_utf8(&rest[..digits]).ok()?.parse().ok().map(RequestId::Number)
 }
 
 pub(super) fn id_of(message: &ClientJsonRpcMessage) -> Option<&RequestId> {

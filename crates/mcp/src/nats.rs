@@ -24,7 +24,6 @@ use std::time::Duration;
 
 use async_nats::{Client, Message};
 use async_trait::async_trait;
-use futures_util::StreamExt;
 use parking_lot::Mutex;
 use secrecy::SecretString;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -33,6 +32,7 @@ use self::provider::Provider;
 use self::roster::Roster;
 use self::wire::Heard;
 use super::failure::{Failure, MESSAGE_MAX, one_line, root_cause};
+use nats::inlet::{Arrival, Bounds, Dropped, Inlet};
 use nats::{self, Current, LOST, NatsSession};
 use ports::tools::{ConnectError, ServerEntry, Transport};
 use ports::{AnnouncedSink, ToolProviders, ToolServer};
@@ -42,6 +42,8 @@ use telemetry::events::{PROVIDERS_LISTENING, PROVIDERS_ODD};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The least time between two discovery requests, and between two log lines about unusable announcements.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The bounds of the messages that wait to be read.
+const WAITING: Bounds = Bounds { messages: 128, bytes: 16 * 1024 * 1024, longest: wire::ANNOUNCEMENT_MAX };
 /// The size in bytes above which a payload is parsed on a blocking thread.
 const READ_HERE: usize = 32 * 1024;
 
@@ -86,7 +88,8 @@ impl NatsProviders {
         let client = &session.client;
         let (mut asked, mut odd) = (Pace::default(), Pace::default());
         let failed = |error: &dyn std::error::Error| root_cause(error);
-        let mut heard = client.subscribe(wire::HEARD).await.map_err(|error| failed(&error))?;
+        let heard = client.subscribe(wire::HEARD).await.map_err(|error| failed(&error))?;
+        let mut heard = Inlet::new(vec![heard], WAITING, wire::is_heard);
         self.roster.lock().all_alive(Instant::now());
         let _current = Current::new(&self.session, &session);
         client.publish(wire::DISCOVER, "{}".into()).await.map_err(|error| failed(&error))?;
@@ -96,9 +99,9 @@ impl NatsProviders {
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                message = heard.next() => {
-                    let Some(message) = message else { return Err("the subscription ended".to_owned()) };
-                    self.hear(client, message, (&mut asked, &mut odd), announced).await;
+                arrival = heard.next() => {
+                    let Some(arrival) = arrival else { return Err("the subscription ended".to_owned()) };
+                    self.hear(client, arrival, (&mut asked, &mut odd), announced).await;
                 }
                 _ = look.tick() => {
                     if self.roster.lock().forget_silent(Instant::now()) {
@@ -113,12 +116,20 @@ impl NatsProviders {
     async fn hear(
         &self,
         client: &Client,
-        message: Message,
+        arrival: Arrival,
         (asked, odd): (&mut Pace, &mut Pace),
         announced: &AnnouncedSink,
     ) {
-        let Message { subject, payload, .. } = message;
-        let told = match read(payload.len(), move || wire::heard(&subject, &payload)).await {
+        let read = match arrival {
+            Arrival::Message(Message { subject, payload, .. }, _held) => {
+                read(payload.len(), move || wire::heard(&subject, &payload)).await
+            }
+            Arrival::TooLong(Dropped { subject, .. }) => Err(wire::too_long(&subject)),
+            Arrival::Crowded(Dropped { subject, .. }) => {
+                Err(format!("{subject}: messages arrive faster than they are read"))
+            }
+        };
+        let told = match read {
             Ok(Heard::Announced(announcement)) => self.roster.lock().announced(*announcement, Instant::now()),
             Ok(Heard::Alive(instance)) => {
                 let known = self.roster.lock().alive(&instance, Instant::now());

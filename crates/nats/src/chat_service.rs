@@ -10,7 +10,7 @@ mod wire;
 
 use std::sync::Arc;
 
-use async_nats::Message;
+use async_nats::{Message, Subject};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -19,7 +19,8 @@ use secrecy::SecretString;
 use tokio::time::Instant;
 
 use self::wire::{Ask, Reply, is_inbox};
-use crate::{Current, LOST, NatsSession, Seldom};
+use crate::inlet::{Arrival, Bounds, Dropped, Held, Inlet};
+use crate::{Current, LOST, NatsSession, REQUESTS_MAX, Seldom};
 use domain::ids::{Door, MessageId, Person, Place};
 use domain::incoming::{Author, AuthorKind, Incoming, Posted, WantedModels};
 use domain::notice::template;
@@ -39,6 +40,8 @@ const US: &str = "staffai";
 /// The most questions processed concurrently; further ones are refused at once, so that the connection's buffer never
 /// overflows.
 const TAKEN_AT_ONCE: usize = 1_024;
+/// The bounds of the questions that wait or are processed.
+const WAITING: Bounds = Bounds { messages: REQUESTS_MAX, bytes: 16 * 1024 * 1024, longest: Ask::BYTES_MAX };
 /// The reply to a refused question.
 const BUSY: &str = "busy: there are too many requests now; try again in a moment";
 /// The most characters of a refused reply subject in a log line.
@@ -66,25 +69,31 @@ impl ChatService {
     /// Answers requests until the connection is lost.
     async fn serve(&self, intake: &dyn Intake, serving: Box<dyn Fn() + Send + Sync>) -> Result<(), String> {
         let session = crate::connect_for_requests(&self.url).await?;
-        let mut asked = futures_util::stream::SelectAll::new();
+        let mut asked = Vec::new();
         for subject in SUBJECTS {
             let subscribed = session.client.queue_subscribe(subject, GROUP.to_owned()).await;
             asked.push(subscribed.map_err(|error| error.to_string())?);
         }
         session.client.flush().await.map_err(|error| error.to_string())?;
+        let mut asked = Inlet::new(asked, WAITING, |_| true);
         let _current = Current::new(&self.session, &session);
         serving();
         let mut taken = FuturesUnordered::new();
         loop {
             tokio::select! {
-                message = asked.next() => match message {
-                    Some(Message { reply: Some(subject), .. }) if !is_inbox(&subject) => self.tell_misdirected(&subject),
-                    Some(message) if taken.len() < TAKEN_AT_ONCE => taken.push(self.take(intake, message)),
-                    Some(Message { reply: Some(inbox), .. }) => {
-                        // A lost connection is detected below.
-                        let _ = self.reply(&inbox, &Reply::refused(BUSY)).await;
+                arrival = asked.next() => match arrival {
+                    Some(Arrival::Message(Message { reply: Some(subject), .. }, _)) if !is_inbox(&subject) => {
+                        self.tell_misdirected(&subject);
                     }
-                    Some(_) => {}
+                    Some(Arrival::Message(message, held)) if taken.len() < TAKEN_AT_ONCE => {
+                        taken.push(self.take(intake, message, held));
+                    }
+                    Some(Arrival::Message(Message { reply, .. }, _) | Arrival::Crowded(Dropped { reply, .. })) => {
+                        self.refuse(reply.as_ref(), BUSY).await;
+                    }
+                    Some(Arrival::TooLong(Dropped { reply, .. })) => {
+                        self.refuse(reply.as_ref(), &Ask::too_long()).await;
+                    }
                     None => return Err("the subscription ended".to_owned()),
                 },
                 Some(()) = taken.next() => {}
@@ -94,16 +103,24 @@ impl ChatService {
     }
 
     /// Passes a question on, or replies with the reason for a refusal.
-    async fn take(&self, intake: &dyn Intake, message: Message) {
+    async fn take(&self, intake: &dyn Intake, message: Message, _held: Held) {
         // Without an inbox there is no reply address.
         let Some(inbox) = message.reply else { return };
         let asked = match Ask::read(&message.payload) {
             Ok(ask) => ask,
-            Err(why) => return drop(self.reply(&inbox, &Reply::refused(&why)).await),
+            Err(why) => return self.refuse(Some(&inbox), &why).await,
         };
         let posted = self.posted(asked, &inbox);
         if intake.accept(Incoming::Posted(posted), us()).await.is_err() {
-            drop(self.reply(&inbox, &Reply::refused(BUSY)).await);
+            self.refuse(Some(&inbox), BUSY).await;
+        }
+    }
+
+    async fn refuse(&self, inbox: Option<&Subject>, why: &str) {
+        // Another subject could be one of this program's own.
+        if let Some(inbox) = inbox.filter(|inbox| is_inbox(inbox)) {
+            // The loop of the connection detects its loss.
+            let _ = self.reply(inbox, &Reply::refused(why)).await;
         }
     }
 

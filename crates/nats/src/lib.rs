@@ -1,6 +1,7 @@
 //! One connection to a NATS server: its login, its bounds and the signal of its end.
 
 pub mod chat_service;
+pub mod inlet;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use telemetry::events::NATS_ODD;
 pub const LOST: &str = "the connection to NATS is lost";
 /// The timeout of connecting.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// The most buffered messages of one subscription; further ones are dropped.
+/// The most buffered messages of one subscription; further ones are dropped. An [`inlet::Inlet`] also bounds their bytes.
 const WAITING_MAX: usize = 128;
 /// The most buffered requests of one subscription until each is accepted or refused.
 const REQUESTS_MAX: usize = 8_192;

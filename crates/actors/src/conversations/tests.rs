@@ -52,7 +52,7 @@ struct World {
     roster: Arc<Roster>,
     faults: Arc<ScriptedFaults>,
     in_flight: Arc<InFlight>,
-    attachment_kib: Arc<Semaphore>,
+    attachment_kib: Shares,
     rate_limiter: Inbox<RateLimiterMsg>,
     store: Arc<MemoryStore>,
     toolbox: Arc<Toolbox>,
@@ -97,7 +97,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
     });
     let TurnParts { tools, files, shared, .. } = &*parts;
     let (toolbox, allowances) = (Arc::clone(&tools.toolbox), Arc::clone(&tools.allowances));
-    let (in_flight, attachment_kib) = (Arc::clone(&shared.in_flight), Arc::clone(&files.kib));
+    let (in_flight, attachment_kib) = (Arc::clone(&shared.in_flight), files.kib.clone());
     let mut stage = Stage::new();
     let (roster, faults) = (Arc::clone(&stage.roster), Arc::clone(&stage.faults));
     let (journal, outbox) = (stage.probe(&journal), stage.probe(&outbox));
@@ -287,9 +287,9 @@ async fn the_room_of_files_is_taken_for_as_long_as_a_model_is_shown_them() {
     let file = Attachment { name, mime: None, size: 10, url, width: None, height: None };
     world.offer(Turn { attachments: vec![file], ..turn("10", "7", "42") });
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!((world.asked().len(), world.attachment_kib.available_permits()), (1, 0));
+    assert_eq!((world.asked().len(), world.attachment_kib.free()), (1, 0));
     world.answer().await;
-    assert_eq!(world.attachment_kib.available_permits(), 1);
+    assert_eq!(world.attachment_kib.free(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -195,7 +195,8 @@ impl Up {
             requests.ended(ServerRequest::Call(&request.name), kind(&result), begun);
             let silent = result.as_ref().is_err_and(|error| is_silence(error.kind, begun.elapsed()));
             let whose = request.on_behalf.map(|whose| (whose.turn, whose.person));
-            let sign = if silent { CallSign::Silent(whose) } else { CallSign::Answered };
+            let sign =
+                if silent { CallSign::Silent(whose) } else { CallSign::Answered(whose.map(|(_, person)| person)) };
             drop(working);
             // An actor that ended ignores this event.
             events.tell(McpEvent::Called(attempt, sign));
@@ -220,7 +221,7 @@ impl Up {
         let now = self.since.elapsed();
         // The return value below shows a change of state.
         let _ = match sign {
-            CallSign::Answered => self.calls.succeeded(),
+            CallSign::Answered(person) => self.calls.succeeded(person, now),
             CallSign::Silent(whose) => {
                 let (turn, person) = whose.unzip();
                 self.calls.failed(turn, person, now)

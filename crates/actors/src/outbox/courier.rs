@@ -33,7 +33,7 @@ use telemetry::events::{OUTBOX_NO_PICTURE, OUTBOX_PLAIN, OUTBOX_RETRIED};
 pub(super) const GIVE_UP_AFTER: Duration = Duration::from_secs(600);
 
 /// The size in bytes above which an answer is laid out on a blocking thread.
-const LAID_OUT_HERE: usize = 32 * 1024;
+pub(super) const LAID_OUT_HERE: usize = 32 * 1024;
 
 /// The patience with an answer beside the queues: one try of each request in a round.
 pub(super) const BESIDE: u32 = 1;
@@ -74,6 +74,8 @@ enum Edited {
     Done,
     /// The message was removed.
     Gone,
+    /// The message keeps its content, which is not the whole piece.
+    Refused,
 }
 
 impl Courier {
@@ -291,6 +293,11 @@ impl Courier {
                         continue;
                     }
                     Edited::Gone => progress.found.note(index, VisiblePiece { gone: true, ..shown }),
+                    Edited::Refused => {
+                        // A beginning must not pass for the answer: another message takes its place.
+                        self.discard(&job.outgoing.place, &shown.message).await;
+                        progress.found.note(index, VisiblePiece { gone: true, ..shown });
+                    }
                 }
             }
             missing = true;
@@ -313,10 +320,15 @@ impl Courier {
     /// complete.
     async fn remove_rest(&mut self, place: &Place, found: &mut VisibleAnswer, pieces: usize) {
         for shown in found.pieces.drain(pieces.min(found.pieces.len())..) {
-            let request = PostRequest::Delete { place: place.clone(), message: shown.message };
-            if let Err(error) = self.perform(&request).await {
-                tracing::debug!(event = OUTBOX_RETRIED, error = %error, "a message of a draft could not be removed");
-            }
+            self.discard(place, &shown.message).await;
+        }
+    }
+
+    /// Removes a message of a draft in one try.
+    async fn discard(&mut self, place: &Place, message: &MessageId) {
+        let request = PostRequest::Delete { place: place.clone(), message: message.clone() };
+        if let Err(error) = self.perform(&request).await {
+            tracing::debug!(event = OUTBOX_RETRIED, error = %error, "a message of a draft could not be removed");
         }
     }
 
@@ -404,15 +416,8 @@ impl Courier {
             }
             let rejected = matches!(error, PostError::Rejected { .. });
             match self.wait_or_refuse(error, piece, attempt, until).await {
-                // The message cannot be edited any more, for example in an archived thread. Its present content may be the
-                // beginning of the answer, so the whole piece is posted in its place.
-                Err(PostFailure::Request(_)) if rejected && piece.is_plain() => {
-                    let (place, message) = (job.outgoing.place.clone(), message.clone());
-                    if let Err(error) = self.perform(&PostRequest::Delete { place, message }).await {
-                        tracing::debug!(event = OUTBOX_RETRIED, error = %error, "a message of a draft could not be removed");
-                    }
-                    return Ok(Edited::Gone);
-                }
+                // The message may no longer be editable, or the platform refuses only the rest of the answer.
+                Err(PostFailure::Request(_)) if rejected && piece.is_plain() => return Ok(Edited::Refused),
                 outcome => outcome?,
             }
         }

@@ -66,9 +66,14 @@ impl Outbox {
             }
             let pause = match answer {
                 Ok(reply) => reply.bucket.filter(|bucket| bucket.remaining == 0).map(|bucket| bucket.reset_after),
-                Err(PostError::Rejected { reason, .. }) => {
-                    (reason != Rejection::MessageGone).then(|| courtesy.refused_for())
-                }
+                Err(PostError::Rejected { reason, .. }) => match reason {
+                    Rejection::MessageGone => None,
+                    // It concerns this message, such as one by a member who blocked the bot, and not the place.
+                    Rejection::Content | Rejection::Reply => Some(CLOSED_FOR),
+                    Rejection::PlaceGone | Rejection::Forbidden | Rejection::Credentials | Rejection::Unexplained => {
+                        Some(courtesy.refused_for())
+                    }
+                },
                 // A limit without a delay would be met again at once.
                 Err(error @ PostError::Limited { .. }) => Some(error.pause(CLOSED_FOR)),
                 // The request is not worth a second try.

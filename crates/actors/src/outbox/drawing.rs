@@ -4,13 +4,14 @@
 
 use tokio::time::Instant;
 
-use super::courier::Courier;
+use super::courier::{Courier, LAID_OUT_HERE};
 use super::drafts::{Drawn, Room, Step};
 use super::found::{Anchor, VisiblePiece};
 use super::job::Task;
 use super::pace::Track;
 use super::pacer::{Payer, Slot};
 use super::{Outbox, OutboxEvent, OutboxState};
+use crate::runtime::blocking::blocking;
 use crate::runtime::supervisor::ActorContext;
 use domain::draft;
 use domain::happening::Happening;
@@ -110,7 +111,12 @@ impl Courier {
     /// request.
     pub(super) async fn draw(mut self, step: Step, mut slot: Slot) -> Drew {
         let Step { turn, place, reply_to, text, mut drawn, track } = step;
-        let pieces = draft::draft(&text, self.poster.capabilities().text_limit);
+        let limit = self.poster.capabilities().text_limit;
+        let pieces = if text.len() <= LAID_OUT_HERE {
+            draft::draft(&text, limit)
+        } else {
+            blocking(move || draft::draft(&text, limit)).await
+        };
         if drawn.doubtful && !pieces.is_empty() {
             if !self.look_for(&place, &turn, &pieces, &mut drawn).await {
                 drawn.behind = true;

@@ -25,10 +25,11 @@ struct Inner {
     returned: watch::Sender<()>,
 }
 
-/// One permit. Dropping it returns it.
+/// Permits of one holder. Dropping it returns them.
 pub struct Share {
     permit: Option<OwnedSemaphorePermit>,
     person: Option<Person>,
+    many: usize,
     of: Arc<Inner>,
 }
 
@@ -48,29 +49,45 @@ impl Shares {
     /// True if this person may have a further permit now.
     #[must_use]
     pub fn admits(&self, person: &Person) -> bool {
+        self.admits_many(person, 1)
+    }
+
+    /// True if no fewer permits would be free then than the person would hold.
+    fn admits_many(&self, person: &Person, many: usize) -> bool {
         let held = self.0.held.lock().get(person).copied().unwrap_or_default();
-        fair_share::admits(held, self.free())
+        fair_share::admits_many(held, many, self.free())
     }
 
     /// Takes a permit; none if no permit is free for this person.
     #[must_use]
     pub fn take(&self, person: Option<&Person>) -> Option<Share> {
-        if person.is_some_and(|person| !self.admits(person)) {
+        self.take_many(person, 1)
+    }
+
+    /// Takes `many` permits together, such as one for each KiB; none if they are not free for this person.
+    #[must_use]
+    pub fn take_many(&self, person: Option<&Person>, many: usize) -> Option<Share> {
+        if person.is_some_and(|person| !self.admits_many(person, many)) {
             return None;
         }
-        let permit = Arc::clone(&self.0.permits).try_acquire_owned().ok()?;
+        let permit = Arc::clone(&self.0.permits).try_acquire_many_owned(u32::try_from(many).ok()?).ok()?;
         if let Some(person) = person {
-            *self.0.held.lock().entry(person.clone()).or_default() += 1;
+            *self.0.held.lock().entry(person.clone()).or_default() += many;
         }
-        Some(Share { permit: Some(permit), person: person.cloned(), of: Arc::clone(&self.0) })
+        Some(Share { permit: Some(permit), person: person.cloned(), many, of: Arc::clone(&self.0) })
     }
 
     /// Waits until a permit is free for this person. Those who wait are served in no order, so the caller sets a
     /// deadline.
     pub async fn wait(&self, person: &Person) -> Share {
+        self.wait_many(person, 1).await
+    }
+
+    /// Like [`Self::wait`], for several permits together.
+    pub async fn wait_many(&self, person: &Person, many: usize) -> Share {
         let mut returned = self.returned();
         loop {
-            if let Some(share) = self.take(Some(person)) {
+            if let Some(share) = self.take_many(Some(person), many) {
                 return share;
             }
             // The sender lives as long as these permits.
@@ -90,7 +107,7 @@ impl Drop for Share {
         if let Some(person) = &self.person {
             let mut held = self.of.held.lock();
             if let Some(many) = held.get_mut(person) {
-                *many -= 1;
+                *many = many.saturating_sub(self.many);
                 if *many == 0 {
                     held.remove(person);
                 }
@@ -132,6 +149,23 @@ mod tests {
         assert!(first.is_some() && shares.take(Some(&person("2"))).is_none());
         drop(first);
         assert!(shares.take(Some(&person("2"))).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_permits_at_once_leave_as_many_as_a_person_holds_and_delay_no_smaller_request() {
+        let shares = Shares::new(Arc::new(Semaphore::new(32)));
+        let (one, other, third) = (person("1"), person("2"), person("3"));
+        let held = [shares.take_many(Some(&one), 7), shares.take_many(Some(&one), 7)];
+        assert!(held.iter().all(Option::is_some) && shares.take_many(Some(&one), 7).is_none());
+        let second = shares.take_many(Some(&other), 7);
+        assert!(second.is_some() && shares.take_many(Some(&other), 7).is_none());
+        let mut large = Box::pin(shares.wait_many(&other, 7));
+        assert!(futures_util::poll!(&mut large).is_pending());
+        assert!(shares.take_many(Some(&third), 1).is_some(), "a small request passes a large one");
+        drop((held, second));
+        assert!(futures_util::poll!(&mut large).is_ready());
+        drop(large);
+        assert!(shares.free() == 32 && shares.0.held.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::parts::TurnParts;
+use crate::runtime::shares::Share;
 use crate::services::running::Running;
 use domain::attachment::{self, AttachmentAllowance, Enclosed, FileView, Plan, Unread};
-use domain::ids::Door;
+use domain::ids::{Door, Person};
 use domain::incoming::{Attachment, Quoted};
 use domain::turn::Turn;
 use ports::FetchError;
@@ -30,7 +30,7 @@ pub(super) struct Files {
     /// The files of the message that it replies to.
     pub quoted: Enclosed,
     /// The memory permits of the files, held as long as the files.
-    pub room: Option<OwnedSemaphorePermit>,
+    pub room: Option<Share>,
 }
 
 /// Fetches the files that are permitted, and names the others.
@@ -43,7 +43,7 @@ pub(super) async fn read(parts: &TurnParts, running: &Running, turn: &Turn, quot
     let mut allowance = AttachmentAllowance::new(running.somebody_sees(turn.policy.model.as_deref()));
     let files = turn.attachments.iter().chain(of_quoted);
     let mut plans: Vec<(&Attachment, Plan)> = files.map(|file| (file, allowance.plan(file))).collect();
-    let room = room(parts, &plans).await;
+    let room = room(parts, &turn.person, &plans).await;
     if room.is_none() {
         for (_, plan) in plans.iter_mut().filter(|(_, plan)| is_fetched(*plan)) {
             *plan = Plan::Name(Unread::Busy);
@@ -62,12 +62,11 @@ const fn is_fetched(plan: Plan) -> bool {
     matches!(plan, Plan::Picture | Plan::Text)
 }
 
-/// Acquires permits for all files to fetch; `None` if they are not free before the timeout.
-async fn room(parts: &TurnParts, plans: &[(&Attachment, Plan)]) -> Option<OwnedSemaphorePermit> {
+/// Acquires permits for all files to fetch; `None` if they are not free for this person before the timeout.
+async fn room(parts: &TurnParts, person: &Person, plans: &[(&Attachment, Plan)]) -> Option<Share> {
     let bytes: u64 = plans.iter().filter(|(_, plan)| is_fetched(*plan)).map(|(file, _)| file.size).sum();
-    let kib = u32::try_from(bytes.div_ceil(1024)).ok()?;
-    let room = std::sync::Arc::clone(&parts.files.kib).acquire_many_owned(kib);
-    timeout(ROOM_WITHIN, room).await.ok()?.ok()
+    let kib = usize::try_from(bytes.div_ceil(1024)).ok()?;
+    timeout(ROOM_WITHIN, parts.files.kib.wait_many(person, kib)).await.ok()
 }
 
 async fn one(parts: &TurnParts, turn: &Turn, file: &Attachment, plan: Plan) -> FileView {

@@ -13,6 +13,7 @@ use crate::observation::timeline::Timeline;
 use crate::observation::turn_events::TurnEvents;
 use crate::outbox::{ClosedPlaces, Outboxes};
 use crate::runtime::handle::Handle;
+use crate::runtime::shares::Shares;
 use crate::services::allowances::Allowances;
 use crate::services::basics::Basics;
 use crate::services::busy::Busy;
@@ -90,14 +91,14 @@ pub struct FileServices {
     /// The doors, which fetch the files.
     pub doors: Doors,
     /// One permit for each KiB of files in memory.
-    pub kib: Arc<Semaphore>,
+    pub kib: Shares,
 }
 
 impl FileServices {
     /// The files of these doors, in this much memory.
     #[must_use]
     pub fn new(doors: Doors, kib: usize) -> Self {
-        Self { doors, kib: Arc::new(Semaphore::new(kib)) }
+        Self { doors, kib: Shares::new(Arc::new(Semaphore::new(kib))) }
     }
 }
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
 use parking_lot::Mutex;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
 
 use super::Thinking;
@@ -17,6 +16,7 @@ use super::asking::{Leave, Round};
 use super::parked::{Asking, BACK_WITHIN};
 use super::parts::TurnParts;
 use crate::messages::journal::JournalMsg;
+use crate::runtime::shares::Share;
 use crate::services::running::Running;
 use crate::services::toolbox::Toolset;
 use domain::completion::ToolSpec;
@@ -56,7 +56,7 @@ pub(super) struct Tools {
 #[derive(Default)]
 struct Shown {
     pictures: Pictures,
-    room: Vec<OwnedSemaphorePermit>,
+    room: Vec<Share>,
 }
 
 impl Tools {
@@ -215,9 +215,9 @@ impl Thinking<'_> {
             if !shown.pictures.has_room(image.bytes.len()) {
                 continue;
             }
-            let kib = u32::try_from(image.bytes.len().div_ceil(1024)).unwrap_or(u32::MAX);
+            let kib = image.bytes.len().div_ceil(1024);
             // A turn does not queue for memory that others need: a picture without a permit is only named.
-            let Ok(room) = Arc::clone(&self.parts.files.kib).try_acquire_many_owned(kib) else { continue };
+            let Some(room) = self.parts.files.kib.take_many(Some(&self.turn.person), kib) else { continue };
             match shown.pictures.take(&tool, image) {
                 PictureOutcome::Added => {
                     shown.room.push(room);

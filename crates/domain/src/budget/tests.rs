@@ -121,7 +121,7 @@ fn each_further_payer_has_refusals_left_until_the_oldest_expire() {
         counts.push(spent);
     }
     assert_eq!(counts, [6, 3, 2, 1]);
-    assert_eq!(budget.hold(ms(4), Some(&5)), Some(ms(1) + INVALID_WINDOW), "nothing is left for anyone");
+    assert_eq!(budget.hold(ms(4), Some(&5)), Some(ms(1) + INVALID_WINDOW), "nothing is left for the next");
     // The refusals of the first payer expire, so all may send again.
     for payer in 1..=5 {
         assert_eq!(budget.hold(ms(1) + INVALID_WINDOW, Some(&payer)), None);

@@ -110,6 +110,12 @@ proptest! {
     }
 
     #[test]
+    fn a_text_with_plenty_of_room_is_split_as_one_with_just_enough(text in awkward_text()) {
+        let enough = (text.chars().count() + CLOSING).max(MIN_FENCED_LIMIT);
+        prop_assert_eq!(split(&text, enough), split(&text, 1_000_000));
+    }
+
+    #[test]
     fn joined_parts_equal_the_text(text in awkward_text(), limit in 1_usize..160) {
         // Each part is an opening, a slice of the text, and a closing. The slices are in order. The text between them
         // is blank, or the closing fence of a block that was closed already.
@@ -181,9 +187,15 @@ fn the_cost_of_any_text_is_linear() {
     };
     cost::grows_linearly(512, texts, |texts| {
         for text in &texts {
-            drop((split(text, 20), split(text, 2_000)));
+            drop((split(text, 20), split(text, 400)));
         }
     });
+}
+
+#[test]
+fn a_text_that_fits_into_one_message_takes_one_slice() {
+    let text = |size: usize| "Einige W\u{f6}rter. ".repeat(size / 17);
+    cost::fits_a_slice(2_000_000, text, |text| drop(split(&text, 2_000_000)));
 }
 
 #[test]

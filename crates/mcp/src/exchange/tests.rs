@@ -136,6 +136,38 @@ fn an_answer_that_is_too_large_is_still_an_answer() {
 }
 
 #[test]
+fn an_oversized_answer_reaches_its_own_call_only() {
+    let oversized = |head: &str, tail: &str, crowded| {
+        Frame::Oversized(Oversized { head: head.into(), tail: tail.into(), bytes: 9_000_000, crowded })
+    };
+    let records = r#"{"result":{"structuredContent":[{"id":3},{"id":4}],"content":[{"type":"text","text":"of A"#;
+    for crowded in [false, true] {
+        let rig = Rig::new();
+        let (a, b) = (rig.call(2), rig.call(3));
+        // The id stands last, behind records of which one has the id of another call.
+        let frame = oversized(records, r#"{"id":3}]},"jsonrpc":"2.0","id":2}"#, crowded);
+        assert_eq!(rig.exchanges.incoming(frame, None).len(), 1);
+        assert!(a.take().is_some() && b.take().is_none());
+    }
+    let rig = Rig::new();
+    let (a, b) = (rig.call(2), rig.call(3));
+    // The transport knows the request.
+    let frame = oversized(records, r#"{"id":3}]"#, false);
+    assert_eq!(rig.exchanges.incoming(frame, Some(&RequestId::Number(2))).len(), 1);
+    assert!(a.take().is_some() && b.take().is_none());
+    // A late answer to a call that was given up is not the answer to the only pending one, nor is a notification.
+    for (head, hint) in [
+        (r#"{"jsonrpc":"2.0","id":2,"result":{"#, None),
+        (r#"{"result":{"#, Some(RequestId::Number(2))),
+        (r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"#, None),
+        (r#"{"id":3,"method":"sampling/createMessage","params":{"#, None),
+    ] {
+        assert_eq!(rig.exchanges.incoming(oversized(head, "", false), hint.as_ref()).len(), 0, "{head}");
+    }
+    assert!(b.take().is_none());
+}
+
+#[test]
 fn an_answer_without_room_is_an_error_of_its_call() {
     let rig = Rig::new();
     let call = rig.call(1);

@@ -21,7 +21,7 @@ const WITHDRAW: &str = "staffai.tools.withdraw";
 const NAME_MAX: usize = 48;
 
 /// The longest announcement, in bytes.
-const ANNOUNCEMENT_MAX: usize = 1024 * 1024;
+pub(super) const ANNOUNCEMENT_MAX: usize = 1024 * 1024;
 /// The most tools of one provider.
 const TOOLS_MAX: usize = 500;
 
@@ -90,16 +90,26 @@ struct Wire<'a> {
     tools: Option<&'a RawValue>,
 }
 
+/// True if messages of this subject have a meaning here.
+pub(super) fn is_heard(subject: &str) -> bool {
+    matches!(subject, ANNOUNCE | HEARTBEAT | WITHDRAW)
+}
+
+/// Returns the mistake of a message beyond [`ANNOUNCEMENT_MAX`].
+pub(super) fn too_long(subject: &str) -> String {
+    format!("{subject}: it is longer than {ANNOUNCEMENT_MAX} bytes; offer fewer tools")
+}
+
 /// Parses a message.
 ///
 /// # Errors
 /// A sentence with the mistake and its remedy.
 pub(super) fn heard(subject: &str, payload: &[u8]) -> Result<Heard, String> {
-    if !matches!(subject, ANNOUNCE | HEARTBEAT | WITHDRAW) {
+    if !is_heard(subject) {
         return Ok(Heard::Other);
     }
     if payload.len() > ANNOUNCEMENT_MAX {
-        return Err(format!("{subject}: it is longer than {ANNOUNCEMENT_MAX} bytes; offer fewer tools"));
+        return Err(too_long(subject));
     }
     let wire: Wire<'_> = serde_json::from_slice(payload)
         .map_err(|error| format!("{subject}: {error}; write {{\"provider\": \"name\", \"instance\": \"id\"}}"))?;

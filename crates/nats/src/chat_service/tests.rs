@@ -47,6 +47,26 @@ async fn ask(client: &async_nats::Client, question: Value) -> Value {
     serde_json::from_slice(&reply.payload).unwrap()
 }
 
+#[tokio::test]
+async fn a_question_that_is_too_long_is_refused_at_its_arrival() {
+    let (_nats, url) = nats();
+    let client = async_nats::ConnectOptions::new().retry_on_initial_connect().connect(&url).await.unwrap();
+    client.flush().await.unwrap();
+    let service = Arc::new(ChatService::new(url.into(), Arc::new(Noon)));
+    let running = Arc::clone(&service);
+    let serving = Arc::new(Notify::new());
+    let served = Arc::clone(&serving);
+    let run = tokio::spawn(async move {
+        running.run(Arc::new(Silent::default()), Box::new(move || served.notify_one())).await;
+    });
+    serving.notified().await;
+    let long = "x".repeat(Ask::BYTES_MAX);
+    let reply = ask(&client, json!({"channel": "lobby", "user": "Ada", "message": long})).await;
+    assert_eq!(reply["success"], false);
+    assert!(reply["error"].as_str().unwrap().contains("longer than"), "{reply}");
+    run.abort();
+}
+
 /// Waits until the server passes questions on.
 async fn is_subscribed(client: &async_nats::Client) {
     while let Err(error) = client.request("staffai.chat", "{".into()).await {

@@ -24,13 +24,21 @@ const fn yes() -> bool {
 }
 
 impl Ask {
+    /// The longest question, in bytes of JSON.
+    pub(super) const BYTES_MAX: usize = TEXT_MAX * 2;
+
+    /// Returns the reason for refusing a longer one.
+    pub(super) fn too_long() -> String {
+        format!("the request is longer than {} bytes", Self::BYTES_MAX)
+    }
+
     /// Reads a question.
     ///
     /// # Errors
     /// The mistake and the remedy.
     pub(super) fn read(payload: &[u8]) -> Result<Self, String> {
-        if payload.len() > TEXT_MAX * 2 {
-            return Err(format!("the request is longer than {} bytes", TEXT_MAX * 2));
+        if payload.len() > Self::BYTES_MAX {
+            return Err(Self::too_long());
         }
         let ask: Self = serde_json::from_slice(payload).map_err(|error| {
             format!("{error}; write {{\"channel\": \"name\", \"user\": \"name\", \"message\": \"text\"}}")

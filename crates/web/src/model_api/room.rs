@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
 use super::failure::{AGAIN, Failure};
@@ -22,6 +22,8 @@ const WITHIN: Duration = Duration::from_secs(3);
 pub(super) struct Room {
     /// One permit per KiB.
     all: Arc<Semaphore>,
+    /// Changes with each release.
+    released: watch::Sender<()>,
     holders: Mutex<HashMap<String, Held>>,
     /// Maximum concurrent requests of one holder.
     at_once: usize,
@@ -44,7 +46,12 @@ pub(super) struct RoomReservation {
 impl Room {
     /// Creates the room, all free, with this maximum of concurrent requests per holder.
     pub fn new(at_once: usize) -> Arc<Self> {
-        Arc::new(Self { all: Arc::new(Semaphore::new(ALL_KIB)), holders: Mutex::default(), at_once })
+        Arc::new(Self {
+            all: Arc::new(Semaphore::new(ALL_KIB)),
+            released: watch::Sender::new(()),
+            holders: Mutex::default(),
+            at_once,
+        })
     }
 
     /// Reserves a request and this many KiB for a holder.
@@ -66,12 +73,28 @@ impl Room {
             held.kib += kib;
         }
         let mut taken = RoomReservation { room: Arc::clone(self), holder: holder.to_owned(), kib, permit: None };
-        let permit = timeout(WITHIN, Arc::clone(&self.all).acquire_many_owned(kib)).await;
-        let Ok(Ok(permit)) = permit else {
-            return Err(full());
-        };
-        taken.permit = Some(permit);
+        taken.permit = Some(self.wait(holder, kib).await?);
         Ok(taken)
+    }
+
+    /// Waits for this many KiB, which the holder already counts as its own. A holder gets them only while at least as
+    /// many stay free as it then holds, so the requests of some holders leave room for others. A large request that
+    /// waits delays no small one.
+    async fn wait(&self, holder: &str, kib: u32) -> Result<OwnedSemaphorePermit, Failure> {
+        let mut released = self.released.subscribe();
+        let waited = async {
+            loop {
+                let held = self.holders.lock().get(holder).map_or(0, |held| held.kib) as usize;
+                if held + kib as usize <= self.all.available_permits()
+                    && let Ok(permit) = Arc::clone(&self.all).try_acquire_many_owned(kib)
+                {
+                    return permit;
+                }
+                // The sender lives as long as this room.
+                let _ = released.changed().await;
+            }
+        };
+        timeout(WITHIN, waited).await.map_err(|_| full())
     }
 }
 
@@ -91,8 +114,7 @@ impl RoomReservation {
             held.kib += kib;
         }
         self.kib += kib;
-        let more = timeout(WITHIN, Arc::clone(&self.room.all).acquire_many_owned(kib)).await;
-        let Ok(Ok(more)) = more else { return Err(full()) };
+        let more = self.room.wait(&self.holder, kib).await?;
         if let Some(permit) = &mut self.permit {
             permit.merge(more);
         }
@@ -108,6 +130,7 @@ impl RoomReservation {
         if let Some(held) = self.room.holders.lock().get_mut(&self.holder) {
             held.kib -= u32::try_from(spare).unwrap_or_default();
         }
+        self.room.released.send_replace(());
     }
 }
 
@@ -121,6 +144,9 @@ impl Drop for RoomReservation {
                 holders.remove(&self.holder);
             }
         }
+        drop(holders);
+        drop(self.permit.take());
+        self.room.released.send_replace(());
     }
 }
 
@@ -158,6 +184,23 @@ mod tests {
         drop(second);
         assert!(first.grow(8_000 << 10).await.is_ok(), "one request alone may take more");
         drop(first);
+        assert!(room.holders.lock().is_empty() && room.all.available_permits() == ALL_KIB);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_largest_requests_of_several_holders_leave_room_for_the_next() {
+        let room = Room::new(AT_ONCE);
+        let largest = ["a", "b", "c", "d"].map(|holder| room.take(holder, SHARE_KIB));
+        let largest = futures_util::future::join_all(largest).await;
+        assert_eq!(largest.iter().filter(|taken| taken.is_ok()).count(), 3, "the fourth waits in vain");
+        // While a large request waits, small ones pass.
+        let mut waiting = Box::pin(room.take("e", SHARE_KIB));
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        let small = room.take("f", 1);
+        assert!(small.await.is_ok());
+        drop(largest);
+        assert!(futures_util::poll!(&mut waiting).is_ready());
+        drop(waiting);
         assert!(room.holders.lock().is_empty() && room.all.available_permits() == ALL_KIB);
     }
 

@@ -226,15 +226,34 @@ async fn a_draft_that_is_gone_without_a_word_about_it_is_posted_anew() {
         world.finishes("10", "first words of an answer and the last");
         assert_eq!(world.told().await.1, Ok(1));
         assert_eq!(world.shown(), ["first words of an answer and the last"], "{reason}");
-        // An existing message that can no longer be edited has to do.
-        let mut world = self::world().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_draft_that_can_no_longer_be_edited_is_replaced_and_never_passes_for_the_answer() {
+    for (reason, tries) in [(Rejection::Unexplained, 6), (Rejection::Content, 1)] {
+        // The thread was archived, for example: the edit is refused, and a post is accepted.
+        for kept in [false, true] {
+            let mut world = world().await;
+            world.writes("10", "first words of an answer");
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            for _ in 0..tries + usize::from(kept) {
+                world.poster.post_goes(rejected(reason));
+            }
+            world.finishes("10", "first words of an answer and the last");
+            assert_eq!(world.told().await.1, Ok(1), "{reason}");
+            let whole = "first words of an answer and the last";
+            let shown: &[&str] = if kept { &[DRAWN, whole] } else { &[whole] };
+            assert_eq!(world.shown(), shown, "{reason}");
+        }
+        // If the rest is refused as well, the answer failed.
+        let mut world = world().await;
         world.writes("11", "first words of an answer");
         tokio::time::sleep(Duration::from_millis(400)).await;
-        for _ in 0..10 {
+        for _ in 0..20 {
             world.poster.post_goes(rejected(reason));
         }
         world.finishes("11", "first words of an answer and the last");
-        assert_eq!(world.told().await.1, Ok(1), "{reason}");
-        assert_eq!(world.shown(), [DRAWN], "{reason}");
+        assert!(world.told().await.1.is_err(), "{reason}");
     }
 }

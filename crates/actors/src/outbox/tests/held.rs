@@ -96,6 +96,18 @@ async fn a_hold_of_the_whole_door_is_logged_once_and_shown_until_it_ends() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reaction_that_one_message_does_not_take_silences_its_place_for_seconds_only() {
+    let world = world().await;
+    world.poster.courtesy_goes(rejected(Rejection::Content));
+    for about in ["10", "11"] {
+        let (about, place) = (message(about), place("42"));
+        world.outbox.cast(OutboxMsg::React { about, place, emoji: "⏳".to_owned() }).unwrap();
+        tokio::time::sleep(Duration::from_secs(6)).await;
+    }
+    assert_eq!(world.reactions(), ["10", "11"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn limits_without_a_delay_are_met_a_few_times_and_delay_no_other_place() {
     let mut world = world().await;
     *world.poster.fails_in.lock() = Some((place("42"), limited(0, LimitScope::Route)));
