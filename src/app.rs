@@ -386,9 +386,10 @@ impl App {
         let drain = launch.settings.drain.timeout;
         let begun = StartFields::of(&launch);
         let Assembled { parts, exited: exit, bound } = Box::pin(assemble::assemble(launch)).await?;
-        begun.tell(&parts.live.now().version, &parts.doors.names(|_| true));
-        let (store, vitals) = (Arc::clone(&parts.store), Arc::clone(&parts.vitals));
-        let servers = parts.live.now().servers.entries.iter().map(|entry| entry.name.to_string()).collect();
+        let running = parts.basics.live.now();
+        begun.tell(&running.version, &parts.doors.all.names(|_| true));
+        let (store, vitals) = (Arc::clone(&parts.basics.store), Arc::clone(&parts.pages.vitals));
+        let servers = running.servers.entries.iter().map(|entry| entry.name.to_string()).collect();
         let tree = Tree::start(parts).await.map_err(|error| StartError::Tree(error.to_string()))?;
         Ok(Self { tree, store, vitals, drain, exit, bound, servers })
     }

@@ -9,6 +9,9 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
+#[path = "bot/clock.rs"]
+mod clock;
+
 #[path = "bot/model.rs"]
 mod model;
 

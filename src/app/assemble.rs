@@ -19,10 +19,12 @@ use actors::door::{DoorRecord, Doors};
 use actors::observation::audit::Audit;
 use actors::observation::board::{Board, PartKind, STORE};
 use actors::observation::daily::DailyUse;
+use actors::observation::instruments::Instruments;
 use actors::observation::past::Past;
 use actors::observation::timeline::Timeline;
 use actors::observation::turn_events::TurnEvents;
 use actors::observation::vitals::TreeVitals;
+use actors::services::basics::Basics;
 use actors::services::clean_calls::OpenCalls;
 use actors::services::embeddings::Meter;
 use actors::services::facts::FactKeeper;
@@ -33,7 +35,8 @@ use actors::services::standings::Standings;
 use actors::services::toolbox::{Caller, Toolbox, Toolset};
 use actors::services::usable_tools::UsableTools;
 use actors::tool_cache::BuiltIn;
-use actors::wiring::{Handles, Parts};
+use actors::wiring::Handles;
+use actors::wiring::parts::{DoorParts, Observation, Pages, Parts, Process, Records, ToolParts};
 use domain::ids::Door;
 use domain::lineage::Identity;
 use domain::ownership::Range;
@@ -43,18 +46,19 @@ use mcp::McpServers;
 use mcp::nats::NatsProviders;
 use mcp::oauth::Logins;
 use ports::{
-    Backups, Clock, Dice, Facts, Faults, Limiter, Observer, OwnedStore, PromptSections, Store, StoreFault,
-    ToolProviders, TurnLog,
+    Clock, Dice, Facts, Faults, Limiter, Observer, OwnedStore, PromptSections, Store, StoreFault, ToolProviders,
+    TurnLog,
 };
 use render;
 use settings::Settings;
+use settings::stores::StoreChoice;
 use store::resilient::Resilient;
 use store::turns::StoredTurns;
 use store::{Backend, OpenError, embedded, failing, redis};
 use telemetry::Redaction;
 use telemetry::tally::Tally;
 use terminal;
-use terminal::sessions::{KeptFor, Sessions};
+use terminal::sessions::Sessions;
 use tools::{BuiltInTool, BuiltIns};
 use web::api::{self, Api, ApiOptions, Exposure, Limits};
 use web::hooks::{self, Hooks};
@@ -136,65 +140,59 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     };
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
     let Opened { store, owned, limiter } = open_store(&settings, &clock, faults.store()).await?;
-    let sessions = Arc::new(Sessions::new(Arc::clone(&clock), Arc::clone(&store), kept_for(&live)));
     let others = (!alone).then(|| doors::chat_service(&settings, &clock)).flatten();
-    let (doors, home) = opened(records(platform, &sessions, others))?;
-    let vitals = Arc::new(vitals(&store, &clock, &live, launch.tally, launch.logged, mask));
-    let (handles, sections) = (Handles::new(&doors), sections(&live, &store, &clock));
-    let (facts, audit) = of_members(&store, &clock, &live);
-    let (in_force, built_in) = (in_force(&live, &clock), built_in(own, &settings, &facts, &sections));
-    let toolbox = toolbox(&built_in, !live.now().servers.entries.is_empty());
-    let beside = (&dice, &sessions, &vitals, &toolbox, &limiter, us);
+    let basics = Basics { live, store, clock, dice };
+    let sessions = sessions(&basics);
+    let doors = opened(door_records(platform, &sessions, others))?;
+    let records = Records::new(&basics, limiter, turns(owned, &doors.all));
+    let vitals = Arc::new(vitals(&basics, launch.tally, launch.logged, mask));
+    let (handles, sections) = (Handles::new(&doors.all), sections(&basics));
+    let (in_force, built_in) = (in_force(&basics), built_in(own, &settings, &records.facts, &sections));
+    let toolbox = toolbox(&built_in, !basics.live.now().servers.entries.is_empty());
+    let beside = (&sessions, &vitals, &toolbox, &records.limiter, us);
     let listener = Api::new(ApiOptions {
         exposure: exposure(&settings),
         keys: Arc::clone(&in_force) as _,
         refuse,
-        programs: programs(&in_force, &handles, (&events, &sections), beside),
+        programs: programs(&basics, &in_force, &handles, (&events, &sections), beside),
         vitals: Arc::clone(&vitals) as _,
         metrics: launch.metrics,
         page: None,
-        routes: kept_routes(&settings, &audit, &store, &clock, &home),
-        signed: signed(&in_force, &handles, &store, &limiter, &dice),
+        routes: kept_routes(&settings, &basics, &records.audit, &doors.home),
+        signed: signed(&basics, &in_force, &handles, &records.limiter),
         limits: Limits::of(settings.http.connections, settings.turn.lease()),
     });
     let (bound, (exit, exited)) = (listener.bound(), watch::channel(None));
     let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
     let parts = Parts {
-        toolbox,
-        live,
-        files: Arc::new(reread),
-        built_in,
-        servers: servers(&settings, &clock, nats.clone()),
-        providers: nats.map(|nats| nats as Arc<dyn ToolProviders>),
-        facts,
-        audit,
-        clock,
-        dice,
-        faults,
-        store,
-        limiter,
-        turns: turns(owned, &doors),
+        tools: ToolParts {
+            toolbox,
+            built_in,
+            servers: servers(&settings, &basics.clock, nats.clone()),
+            providers: nats.map(|nats| nats as Arc<dyn ToolProviders>),
+        },
+        observation: Observation {
+            instruments: vitals.instruments.clone(),
+            events,
+            observers: launch.observers.into_iter().chain([Arc::clone(&vitals.tally) as _]).collect(),
+        },
+        pages: Pages {
+            further: settings.http.listeners.iter().map(|address| listener.at(address)).collect(),
+            listener: Arc::new(listener),
+            vitals,
+        },
+        process: Process { files: Arc::new(reread), faults, exit: Arc::new(exit) },
+        basics,
+        records,
         doors,
-        home,
-        renderer: render::renderer(),
         handles,
-        listeners: settings.http.listeners.iter().map(|address| listener.at(address)).collect(),
-        listener: Arc::new(listener),
-        roster: Arc::clone(&vitals.roster),
-        board: Arc::clone(&vitals.board),
-        tooling: Arc::clone(&vitals.tooling),
-        timeline: Arc::clone(&vitals.timeline),
-        observers: launch.observers.into_iter().chain([Arc::clone(&vitals.tally) as _]).collect(),
-        vitals,
-        events,
-        exit: Arc::new(exit),
     };
     Ok(Assembled { parts, exited, bound })
 }
 
 /// The settings in force, for requests.
-fn in_force(live: &Live, clock: &Arc<dyn Clock>) -> Arc<InForce> {
-    Arc::new(InForce { live: live.clone(), clock: Arc::clone(clock) })
+fn in_force(basics: &Basics) -> Arc<InForce> {
+    Arc::new(InForce { live: basics.live.clone(), clock: Arc::clone(&basics.clock) })
 }
 
 /// Returns the turns of this process, which owns every turn of its doors.
@@ -202,29 +200,25 @@ fn turns(owned: Arc<dyn OwnedStore>, doors: &Doors) -> Arc<StoredTurns> {
     Arc::new(StoredTurns::new(owned, doors.names(|_| true).into_iter().map(Range::Door).collect()))
 }
 
-/// Returns the doors, and the door whose members are counted by day.
-fn opened(records: Vec<DoorRecord>) -> Result<(Doors, Door), StartError> {
+/// Returns the doors. The first is the one whose members are counted by day.
+fn opened(records: Vec<DoorRecord>) -> Result<DoorParts, StartError> {
     let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
-    let doors = Doors::new(records).map_err(|mistake| StartError::Configuration(vec![mistake.to_string()]))?;
-    Ok((doors, home))
+    let all = Doors::new(records).map_err(|mistake| StartError::Configuration(vec![mistake.to_string()]))?;
+    Ok(DoorParts { all, home, renderer: render::renderer() })
 }
 
 /// The routes through which operators read stored data.
-fn kept_routes(
-    settings: &Settings,
-    audit: &Arc<Audit>,
-    store: &Arc<dyn Store>,
-    clock: &Arc<dyn Clock>,
-    home: &Door,
-) -> Router {
-    let used = Arc::new(DailyUse::new(Arc::clone(store), Arc::clone(clock), home.clone()));
+fn kept_routes(settings: &Settings, basics: &Basics, audit: &Arc<Audit>, home: &Door) -> Router {
+    let Basics { store, clock, .. } = basics.clone();
+    let used = Arc::new(DailyUse::new(Arc::clone(&store), Arc::clone(&clock), home.clone()));
+    let copies = Copies { store, clock, dir: settings.store.dir.clone() };
     api::audit::router(Arc::clone(audit) as _)
         .merge(api::usage::router(used))
-        .merge(api::backup::router(copies(settings, store, clock)))
+        .merge(api::backup::router(Arc::new(copies)))
 }
 
 /// Returns the records of the doors, the platform's first.
-fn records(platform: Option<DoorRecord>, sessions: &Arc<Sessions>, others: Option<DoorRecord>) -> Vec<DoorRecord> {
+fn door_records(platform: Option<DoorRecord>, sessions: &Arc<Sessions>, others: Option<DoorRecord>) -> Vec<DoorRecord> {
     platform.into_iter().chain([doors::terminal(sessions), doors::model_api()]).chain(others).collect()
 }
 
@@ -246,47 +240,44 @@ fn bounds(settings: &Settings) -> model_api::Bounds {
 }
 
 /// The further parts that programs reach over HTTP.
-type OfPrograms<'a> =
-    (&'a Arc<dyn Dice>, &'a Arc<Sessions>, &'a Arc<TreeVitals>, &'a Arc<Toolbox>, &'a Arc<dyn Limiter>, Identity);
+type OfPrograms<'a> = (&'a Arc<Sessions>, &'a Arc<TreeVitals>, &'a Arc<Toolbox>, &'a Arc<dyn Limiter>, Identity);
 
 /// The doors of programs over HTTP: one with the API of a model, one with sessions.
 fn programs(
+    Basics { live, store, clock, dice }: &Basics,
     in_force: &Arc<InForce>,
     handles: &Handles,
     (events, prompts): (&TurnEvents, &Arc<dyn PromptSections>),
-    (dice, sessions, vitals, toolbox, limiter, us): OfPrograms<'_>,
+    (sessions, vitals, toolbox, limiter, us): OfPrograms<'_>,
 ) -> Router {
     let api = ModelApi::new(model_api::Parts {
         intake: Arc::new(handles.intake()),
         events: Arc::new(events.clone()),
         models: Arc::clone(in_force) as _,
         meter: Arc::new(Meter {
-            live: in_force.live.clone(),
+            live: live.clone(),
             limiter: Arc::clone(limiter),
-            store: Arc::clone(&vitals.store),
-            clock: Arc::clone(&in_force.clock),
+            store: Arc::clone(store),
+            clock: Arc::clone(clock),
             dispatcher: handles.dispatcher(),
         }),
-        store: Arc::clone(&vitals.store),
-        clock: Arc::clone(&in_force.clock),
+        store: Arc::clone(store),
+        clock: Arc::clone(clock),
         dice: Arc::clone(dice),
-        bounds: bounds(&in_force.live.now().settings),
+        bounds: bounds(&live.now().settings),
     });
-    let usage = Standings {
-        store: Arc::clone(&vitals.store),
-        clock: Arc::clone(&in_force.clock),
-        rate_limiter: handles.rate_limiter(),
-    };
+    let (store, rate_limiter) = (Arc::clone(store), handles.rate_limiter());
+    let usage = Standings { store: Arc::clone(&store), clock: Arc::clone(clock), rate_limiter };
     let sessions = terminal::routes::router(terminal::routes::Parts {
         us: Arc::new(us),
         sessions: Arc::clone(sessions),
         intake: Arc::new(handles.intake()),
         events: Arc::new(events.clone()),
         models: Arc::clone(in_force) as _,
-        tools: Arc::new(UsableTools { live: in_force.live.clone(), toolbox: Arc::clone(toolbox) }),
+        tools: Arc::new(UsableTools { live: live.clone(), toolbox: Arc::clone(toolbox) }),
         vitals: Arc::clone(vitals) as _,
         usage: Arc::new(usage),
-        console: Arc::new(LiveConsole { live: in_force.live.clone(), store: Arc::clone(&vitals.store) }),
+        console: Arc::new(LiveConsole { live: live.clone(), store }),
         prompts: Arc::clone(prompts),
     });
     model_api::router(Arc::new(api)).merge(sessions)
@@ -298,35 +289,22 @@ pub(crate) fn refuse(path: &str, status: StatusCode, why: &str) -> Response {
 }
 
 /// The requests that start a turn and are authenticated by a signature.
-fn signed(
-    in_force: &Arc<InForce>,
-    handles: &Handles,
-    store: &Arc<dyn Store>,
-    limiter: &Arc<dyn Limiter>,
-    dice: &Arc<dyn Dice>,
-) -> Router {
+fn signed(basics: &Basics, in_force: &Arc<InForce>, handles: &Handles, limiter: &Arc<dyn Limiter>) -> Router {
     hooks::router(Hooks {
         intake: Arc::new(handles.intake()),
         webhooks: Arc::clone(in_force) as _,
-        store: Arc::clone(store),
+        store: Arc::clone(&basics.store),
         limiter: Arc::clone(limiter),
-        clock: Arc::clone(&in_force.clock),
-        process: format!("{:016x}", dice.roll().to_bits()).into(),
+        clock: Arc::clone(&basics.clock),
+        process: format!("{:016x}", basics.dice.roll().to_bits()).into(),
     })
 }
 
 /// The program's figures for operators.
-fn vitals(
-    store: &Arc<dyn Store>,
-    clock: &Arc<dyn Clock>,
-    live: &Live,
-    tally: Arc<Tally>,
-    logged: Arc<dyn TurnLog>,
-    mask: Redaction,
-) -> TreeVitals {
+fn vitals(basics: &Basics, tally: Arc<Tally>, logged: Arc<dyn TurnLog>, mask: Redaction) -> TreeVitals {
     let board = Arc::<Board>::default();
     board.meet(PartKind::Store, STORE);
-    let running = live.now();
+    let running = basics.live.now();
     let log = &running.settings.log;
     let timeline = if log.content || log.messages {
         Timeline::showing_texts(Box::new(move |text, most| mask.excerpt(text, most)))
@@ -334,15 +312,10 @@ fn vitals(
         Timeline::default()
     };
     TreeVitals {
-        roster: Arc::default(),
-        board,
-        timeline: Arc::new(timeline),
-        store: Arc::clone(store),
-        tooling: Arc::default(),
-        clock: Arc::clone(clock),
-        live: live.clone(),
+        instruments: Instruments { board, timeline: Arc::new(timeline), ..Instruments::default() },
         samples: Arc::default(),
-        past: Arc::new(Past::new(Arc::clone(store), instance(&running.settings))),
+        past: Arc::new(Past::new(Arc::clone(&basics.store), instance(&running.settings))),
+        basics: basics.clone(),
         logged,
         tally,
     }
@@ -385,19 +358,24 @@ pub(crate) async fn open_store(
     fault: Option<StoreFault>,
 ) -> Result<Opened, StartError> {
     let in_use = |error: OpenError| StartError::InUse(error.to_string());
-    if let Some(address) = settings.redis.address() {
-        let opener = redis::opener::Opener::new(&address)
-            .map_err(|mistake| StartError::Configuration(vec![format!("the address of redis {mistake}")]))?;
-        let store = Resilient::start_with(move || opener.open(), Arc::clone(clock), redis::limits()).await;
-        return Ok(store.map_err(in_use)?.into());
+    match (settings.chosen_store(), fault) {
+        (StoreChoice::Redis(address), _) => {
+            let opener = redis::opener::Opener::new(&address)
+                .map_err(|mistake| StartError::Configuration(vec![format!("the address of redis {mistake}")]))?;
+            let store = Resilient::start_with(move || opener.open(), Arc::clone(clock), redis::limits()).await;
+            Ok(store.map_err(in_use)?.into())
+        }
+        (StoreChoice::Embedded(dir), Some(fault)) => {
+            let opener = embedded::opener::Opener::new(dir.to_owned(), Arc::clone(clock));
+            let store = Resilient::start(move || failing::open(&fault, || opener.open()), Arc::clone(clock)).await;
+            Ok(store.map_err(in_use)?.into())
+        }
+        (StoreChoice::Embedded(dir), None) => {
+            let opener = embedded::opener::Opener::new(dir.to_owned(), Arc::clone(clock));
+            let store = Resilient::start(move || opener.open(), Arc::clone(clock)).await;
+            Ok(store.map_err(in_use)?.into())
+        }
     }
-    let opener = embedded::opener::Opener::new(settings.store.dir.clone(), Arc::clone(clock));
-    if let Some(fault) = fault {
-        let store = Resilient::start(move || failing::open(&fault, || opener.open()), Arc::clone(clock)).await;
-        return Ok(store.map_err(in_use)?.into());
-    }
-    let store = Resilient::start(move || opener.open(), Arc::clone(clock)).await;
-    Ok(store.map_err(in_use)?.into())
 }
 
 /// Returns the connections to tool servers: processes that announce themselves, and configured servers with the logins
@@ -407,30 +385,15 @@ fn servers(settings: &Settings, clock: &Arc<dyn Clock>, providers: Option<Arc<Na
     Arc::new(McpServers { logins, providers, ..McpServers::guarded() })
 }
 
-/// Returns the facts of members, within the limits of the settings in force, and the audit log of tools. The audit log
-/// excludes members who asked for deletion.
-fn of_members(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> (Arc<FactKeeper>, Arc<Audit>) {
-    let settings = live.clone();
-    let bounds = move || settings.now().settings.memory.bounds();
-    let facts = FactKeeper::new(Arc::clone(store), Arc::clone(clock), bounds);
-    let audit = Audit::new(Arc::clone(store), Arc::clone(clock), live.clone(), facts.forgotten());
-    (Arc::new(facts), Arc::new(audit))
-}
-
-/// Creates copies of the stored data.
-fn copies(settings: &Settings, store: &Arc<dyn Store>, clock: &Arc<dyn Clock>) -> Arc<dyn Backups> {
-    Arc::new(Copies { store: Arc::clone(store), clock: Arc::clone(clock), dir: settings.store.dir.clone() })
-}
-
-/// Returns the retention of sessions, by the settings in force.
-fn kept_for(live: &Live) -> KeptFor {
-    let live = live.clone();
-    Arc::new(move || live.now().settings.http.session_ttl)
+/// Returns the sessions, with the retention of the settings in force.
+fn sessions(basics: &Basics) -> Arc<Sessions> {
+    let Basics { live, store, clock, .. } = basics.clone();
+    Arc::new(Sessions::new(clock, store, Arc::new(move || live.now().settings.http.session_ttl)))
 }
 
 /// The sections of prompts, and the changes to them.
-fn sections(live: &Live, store: &Arc<dyn Store>, clock: &Arc<dyn Clock>) -> Arc<dyn PromptSections> {
-    let (live, store, clock) = (live.clone(), Arc::clone(store), Arc::clone(clock));
+fn sections(basics: &Basics) -> Arc<dyn PromptSections> {
+    let Basics { live, store, clock, .. } = basics.clone();
     Arc::new(SectionKeeper { live, store, clock, changing: tokio::sync::Mutex::default() })
 }
 

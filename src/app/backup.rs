@@ -268,7 +268,7 @@ pub(crate) async fn put_into(
             .to_owned());
     }
     // A server stores windows of limits in another form, and they expire within a minute.
-    let on_server = settings.redis.address().is_some();
+    let on_server = settings.chosen_store().is_shared();
     let stays = |key: &str| {
         !(on_server && [MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX].iter().any(|window| key.starts_with(window)))
     };

@@ -4,6 +4,7 @@ use crate::app::assemble::Launch;
 use domain::ids::Door;
 use settings::Settings;
 use settings::address;
+use settings::stores::StoreChoice;
 use telemetry::events::PROGRAM_STARTED;
 
 /// The fields of that line.
@@ -41,8 +42,8 @@ impl StartFields {
 /// Returns the location of the store, without a login.
 fn store(settings: &Settings) -> String {
     use secrecy::ExposeSecret;
-    match settings.redis.address() {
-        Some(address) => address::shown_address(address.expose_secret()),
-        None => format!("embedded in {}", settings.store.dir.display()),
+    match settings.chosen_store() {
+        StoreChoice::Redis(address) => address::shown_address(address.expose_secret()),
+        StoreChoice::Embedded(dir) => format!("embedded in {}", dir.display()),
     }
 }

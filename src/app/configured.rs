@@ -31,7 +31,7 @@ pub(crate) fn secrets(settings: &Settings) -> Vec<SecretString> {
     secrets.extend(settings.llm.key.clone());
     secrets.extend(settings.redis.password.clone());
     // Only the login in an address is secret: the host must be visible when there is a problem.
-    let addresses = settings.redis.address().into_iter().chain(settings.tools.nats_url.clone());
+    let addresses = settings.chosen_store().address().into_iter().chain(settings.tools.nats_url.clone());
     secrets.extend(addresses.flat_map(|address| settings::address::secrets_of_address(&address)));
     secrets.extend(settings.telemetry.headers.clone());
     secrets

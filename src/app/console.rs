@@ -41,7 +41,7 @@ impl Console for LiveConsole {
     async fn change_row(&self, row: &str, change: RowChange) -> Result<(), String> {
         let (settings, row) = (self.live.now().settings.clone(), row.to_owned());
         // One process alone uses the embedded store, and it reads the file.
-        let store = settings.redis.address().map(|_| Arc::clone(&self.store));
+        let store = settings.chosen_store().is_shared().then(|| Arc::clone(&self.store));
         // Writing files may block.
         let written = tokio::task::spawn_blocking(move || {
             let set = |changed: &mut ChangedRows| {

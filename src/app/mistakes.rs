@@ -54,7 +54,7 @@ pub(crate) fn examine(settings: &Settings, lookup: &Lookup) -> Parts {
         list.add(part, mistakes);
     }
     list.add("tool rules", doors::unknown(settings));
-    let address = settings.redis.address().map(|address| redis::opener::Opener::new(&address).err());
+    let address = settings.chosen_store().address().map(|address| redis::opener::Opener::new(&address).err());
     list.add("store", address.flatten().map(|mistake| format!("the address of redis {mistake}")));
     Parts { prompts, schema, rows, servers, keys, triggers, mistakes: list.0 }
 }

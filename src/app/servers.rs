@@ -11,6 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use ::mcp::McpServers;
 use ::mcp::oauth::Logins;
+use actors::account::Account;
 use actors::mcp::{self, Fresh, Starts};
 use ports::tools::ServerEntry;
 
@@ -73,7 +74,7 @@ pub(crate) async fn try_one(entry: &ServerEntry, logins: Option<&Logins>) -> Tri
 async fn try_with(entry: &ServerEntry, logins: Option<&Logins>, starts: &Starts) -> Tried {
     let begun = Instant::now();
     let servers = McpServers { logins: logins.cloned(), ..McpServers::guarded() };
-    let outcome = mcp::connect(&servers, entry, starts).await;
+    let outcome = mcp::connect(&servers, entry, starts, &Account::default()).await;
     Tried { entry: entry.clone(), outcome, took: begun.elapsed() }
 }
 

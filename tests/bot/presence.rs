@@ -1,38 +1,15 @@
 //! The bot's presence.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use domain::ids::Timestamp;
-use ports::Clock;
 use serde_json::Value;
-use staffai::app::system::SystemClock;
 
+use crate::clock::{HOUR, MovedClock};
 use crate::model::{Act, Ask};
 use crate::support::{Setup, World, story};
 
 const INTERVAL: &str = "ACTIVITY_UPDATE_INTERVAL_SECONDS";
-
-/// The machine's time with an offset.
-struct Moved(AtomicU64);
-
-impl Clock for Moved {
-    fn now(&self) -> Timestamp {
-        Timestamp(SystemClock.now().0 + self.0.load(Ordering::SeqCst))
-    }
-}
-
-const HOUR: u64 = 60 * 60 * 1000;
-
-impl Moved {
-    /// Moves to shortly after this hour of the day, in UTC.
-    fn to_hour(&self, hour: u64) {
-        let past = self.now().0 % (24 * HOUR);
-        let ahead = (hour * HOUR + HOUR / 10 + 24 * HOUR - past) % (24 * HOUR);
-        self.0.fetch_add(ahead, Ordering::SeqCst);
-    }
-}
 
 fn is_status(ask: &Ask) -> bool {
     ask.question().starts_with("Kind of status")
@@ -71,19 +48,19 @@ fn the_model_writes_its_status_line_in_changing_kinds() {
 #[test]
 fn outside_its_hours_it_is_shown_idle() {
     story(async {
-        let clock = Arc::new(Moved(AtomicU64::new(0)));
-        clock.to_hour(12);
+        let clock = MovedClock::new();
+        clock.to_time(12 * HOUR + HOUR / 10);
         let setup = Setup::new().set(INTERVAL, "300").set("ACTIVITY_SCHEDULE_ENABLED", "true");
         // Overnight.
         let setup = setup.set("ACTIVITY_ACTIVE_START_HOUR_UTC", "22").set("ACTIVITY_ACTIVE_END_HOUR_UTC", "6");
         let world = World::with(setup.clock(Arc::clone(&clock) as _)).await;
         shown(&world, "idle", |presence| presence["status"] == "idle").await;
         assert_eq!(world.model.calls(), 0, "nothing is written meanwhile");
-        clock.to_hour(2);
+        clock.to_time(2 * HOUR + HOUR / 10);
         let active = shown(&world, "the night", |presence| presence["status"] == "online").await;
         assert!(!active.is_null());
         shown(&world, "a line", |presence| presence["activities"][0]["type"] == 0).await;
-        clock.to_hour(7);
+        clock.to_time(7 * HOUR + HOUR / 10);
         shown(&world, "idle again", |presence| presence["status"] == "idle").await;
         assert_eq!(world.model.asks().iter().filter(|ask| is_status(ask)).count(), 1);
     });

@@ -11,6 +11,7 @@ use staffai::app::system::SystemClock;
 use store::embedded::opener::Opener;
 use store::resilient::Resilient;
 
+use crate::clock::MovedClock;
 use crate::support::{Said, Setup, World, story};
 
 /// A role for restricted members, who are answered in the channel random; records are checked every second.
@@ -132,11 +133,13 @@ fn who_was_told_is_not_told_again_after_a_restart() {
 fn without_a_channel_they_are_told_once_and_not_answered() {
     story(async {
         let setup = setup().set("RESTRICTED_CHANNEL_ID", "").set("RATE_LIMIT_WINDOW_SECONDS", 1);
-        let world = World::with(setup).await;
+        let clock = MovedClock::new();
+        let world = World::with(setup.clock(Arc::clone(&clock) as _)).await;
         restricts(&world, "Ada", true);
         let first = world.says("Ada", "general", "@staffai hello");
         assert_eq!(world.words_to(first).await, "I cannot answer you for now, until a moderator lifts it.");
-        tokio::time::sleep(Duration::from_millis(1_200)).await;
+        // The window of the limit is over.
+        clock.passes(2_000);
         for channel in ["general", "random"] {
             let again = world.says("Ada", channel, "@staffai hello?");
             world.ignores(again).await;
@@ -179,7 +182,7 @@ fn what_ended_while_the_bot_was_away_is_lifted_at_the_start() {
         assert!(is_restricted(&world, ben), "his time has not come");
         let said = world.says("Ada", "general", "@staffai hello");
         assert_eq!(world.words_to(said).await, "You said: hello");
-        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        world.until_page("/metrics", |page| page.contains("staffai_restrictions_active 1\n").then_some(())).await;
         world.stop().await;
         let guild = world.service.guilds()[0].id;
         assert_eq!(records(&world).await, [format!("restricted_until:{guild}:{ben}")]);
@@ -320,7 +323,7 @@ fn a_restriction_survives_the_end_of_the_process_in_its_middle() {
         }
         world.until("the role", || is_restricted(&world, ada).then_some(())).await;
         first.kill();
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        world.service.disconnected(0).await;
         assert!(is_restricted(&world, ada));
         let _second = world.process("second").await;
         world.until("the end", || (!is_restricted(&world, ada)).then_some(())).await;

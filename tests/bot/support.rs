@@ -485,12 +485,17 @@ impl World {
         }
     }
 
-    /// Waits until `told` accepts a page of the bot.
+    /// Waits until `told` accepts a page of the bot, parsed as JSON.
     pub async fn until_told<T>(&self, path: &str, told: impl Fn(&Value) -> Option<T>) -> T {
+        self.until_page(path, |page| serde_json::from_str(page).ok().and_then(|page| told(&page))).await
+    }
+
+    /// Waits until `told` accepts a page of the bot.
+    pub async fn until_page<T>(&self, path: &str, told: impl Fn(&str) -> Option<T>) -> T {
         let deadline = Instant::now() + SOON;
         loop {
             let page = self.get(path).await.1;
-            if let Some(found) = serde_json::from_str(&page).ok().and_then(|page| told(&page)) {
+            if let Some(found) = told(&page) {
                 return found;
             }
             assert!(Instant::now() < deadline, "{path} does not tell it: {page}");

@@ -1,46 +1,29 @@
 //! Turns without a message: timers, and signed requests of other programs.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use domain::ids::Timestamp;
 use hmac::{Hmac, KeyInit, Mac};
 use playground::service::Options;
 use ports::Clock;
 use serde_json::{Value, json};
 use sha2::Sha256;
-use staffai::app::system::SystemClock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::clock::{HOUR, MINUTE, MovedClock};
 use crate::model::Act;
 use crate::support::{Setup, World, story};
 
 const SECRET: &str = "a secret of this story";
-const MINUTE: u64 = 60 * 1_000;
-const HOUR: u64 = 60 * MINUTE;
 
-/// A clock that starts at ten minutes past an hour and is moved by the story.
-struct Moved(AtomicU64);
-
-impl Moved {
-    fn new() -> Arc<Self> {
-        let now = SystemClock.now().0;
-        Arc::new(Self(AtomicU64::new(HOUR - now % HOUR + 10 * MINUTE)))
-    }
-
-    fn passes(&self, time: u64) {
-        self.0.fetch_add(time, Ordering::SeqCst);
-    }
+/// A clock at ten minutes past an hour.
+fn clock() -> Arc<MovedClock> {
+    let clock = MovedClock::new();
+    clock.passes(HOUR - clock.now().0 % HOUR + 10 * MINUTE);
+    clock
 }
 
-impl Clock for Moved {
-    fn now(&self) -> Timestamp {
-        Timestamp(SystemClock.now().0 + self.0.load(Ordering::SeqCst))
-    }
-}
-
-fn setup(clock: &Arc<Moved>) -> Setup {
+fn setup(clock: &Arc<MovedClock>) -> Setup {
     let setup = Setup::new();
     let theirs = Arc::clone(clock);
     let service = Options { clock: Arc::new(move || theirs.now().0), ..setup.service };
@@ -71,7 +54,7 @@ fn with_ticks(setup: Setup) -> Setup {
 }
 
 /// Advances a minute and waits until the timers were checked: the one that is due has posted.
-async fn looks(world: &World, clock: &Moved) {
+async fn looks(world: &World, clock: &MovedClock) {
     let random = world.channel("random");
     let before = world.spoken(random).len();
     clock.passes(MINUTE);
@@ -119,7 +102,7 @@ async fn is_all(world: &World, spoken: usize) {
 #[test]
 fn a_timer_asks_when_it_is_due_and_once_after_the_process_was_away() {
     story(async {
-        let clock = Moved::new();
+        let clock = clock();
         let world = World::with(with_ticks(setup(&clock))).await;
         looks(&world, &clock).await;
         is_all(&world, 0).await;
@@ -151,7 +134,7 @@ fn a_timer_asks_when_it_is_due_and_once_after_the_process_was_away() {
 #[test]
 fn a_signed_request_is_a_question_once_and_within_its_budget() {
     story(async {
-        let clock = Moved::new();
+        let clock = clock();
         let world = World::with(setup(&clock)).await;
         let stamp = clock.now().0 / 1_000;
         let body = build("blue");
@@ -201,7 +184,7 @@ fn senders_with_schemes_of_their_own_call_in_and_what_they_repeat_is_one_turn_fo
     use base64::engine::general_purpose::STANDARD;
 
     story(async {
-        let clock = Moved::new();
+        let clock = clock();
         let base = setup(&clock);
         let channel = base.service.seed.guilds[0].channels.iter().find(|channel| channel.name == "general").unwrap().id;
         let coded = format!("whsec_{}", STANDARD.encode(SECRET));
@@ -266,7 +249,7 @@ fn senders_with_schemes_of_their_own_call_in_and_what_they_repeat_is_one_turn_fo
 #[test]
 fn a_body_for_a_webhook_that_is_not_configured_is_not_waited_for() {
     story(async {
-        let clock = Moved::new();
+        let clock = clock();
         let world = World::with(setup(&clock)).await;
         let address = world.http().trim_start_matches("http://").to_owned();
         let signature = format!("v1={}", "0".repeat(64));
@@ -295,7 +278,7 @@ fn a_body_for_a_webhook_that_is_not_configured_is_not_waited_for() {
 #[test]
 fn a_delivery_with_an_id_is_one_question_however_often_it_is_signed_and_another_one_is_another() {
     story(async {
-        let clock = Moved::new();
+        let clock = clock();
         let world = World::with(setup(&clock)).await;
         let (stamp, body) = (clock.now().0 / 1_000, build("blue"));
         for (number, id) in (1..).zip(["first", "second"]) {
@@ -310,7 +293,7 @@ fn a_delivery_with_an_id_is_one_question_however_often_it_is_signed_and_another_
 #[test]
 fn the_same_request_twice_at_the_same_moment_is_one_question() {
     story(async {
-        let clock = Moved::new();
+        let clock = clock();
         let world = World::with(setup(&clock)).await;
         let stamp = clock.now().0 / 1_000;
         for (number, name) in (1..).zip(["blue", "green"]) {
@@ -330,7 +313,7 @@ fn the_same_request_twice_at_the_same_moment_is_one_question() {
 #[test]
 fn what_was_asked_for_is_answered_once_after_a_kill() {
     story(async {
-        let clock = Arc::new(Moved(AtomicU64::new(0)));
+        let clock = MovedClock::new();
         let world = World::without_bot(setup(&clock)).await;
         world.model.always(Act::SaysAfter(Duration::from_millis(300), "The build is red.".into()));
         // Each process ends at another step: before there is an answer, and after it was posted.

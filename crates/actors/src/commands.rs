@@ -38,14 +38,14 @@ use crate::runtime::bounded_set::BoundedSet;
 use crate::runtime::handle::Handle;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::allowances::Allowances;
+use crate::services::basics::Basics;
 use crate::services::facts::FactKeeper;
-use crate::services::forgotten::{Forgotten, Wished};
+use crate::services::forgotten::Wished;
 use crate::services::in_flight::InFlight;
-use crate::services::running::Live;
 use crate::services::toolbox::Toolbox;
-use domain::command::{Command, CommandKind, Served, Typing};
-use domain::happening::{Bound, Happening, WorkShed};
-use domain::ids::{self, Door, MessageId, Person};
+use domain::command::{Command, CommandKind, Erases, Served, Typing};
+use domain::happening::{Bound, CommandChange, CommandOutcome, Happening, WorkShed};
+use domain::ids::{Door, MessageId, Person};
 use domain::menu;
 use domain::menu::{Offer, Spec};
 use domain::notice::commands as words;
@@ -55,9 +55,8 @@ use domain::shed::Shed;
 use domain::tool::rights::Verdict;
 use domain::tool::server::Tooling;
 use domain::triage::TriageRules;
-use ports::{Clock, Origin, PostError, PostRequest, PostResult, Store, Vitals};
-use telemetry::events::{COMMAND_ANSWERED, COMMAND_PANICKED, COMMANDS_OFFERED, COMMANDS_REFUSED, GATEWAY_DROPPED};
-use telemetry::metrics::COMMANDS_TOTAL;
+use ports::{Origin, PostError, PostRequest, PostResult, Vitals};
+use telemetry::events::GATEWAY_DROPPED;
 
 /// The maximum number of concurrent commands.
 const RUNNING_MAX: usize = 64;
@@ -80,22 +79,12 @@ const REGISTER_WITHIN: Duration = Duration::from_secs(60);
 /// The backoff between these attempts.
 const REGISTER_AGAIN: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(300) };
 
-/// The end of a command.
-pub struct Ending {
-    outcome: &'static str,
-    took: Duration,
-}
-
 /// The dependencies of commands.
 pub struct CommandParts {
-    /// The running configuration.
-    pub live: Live,
+    /// Configuration, store, time and randomness.
+    pub basics: Basics,
     /// The door whose members have ledger rows without a door.
     pub home: Door,
-    /// The store of memory.
-    pub store: Arc<dyn Store>,
-    /// Wall-clock time.
-    pub clock: Arc<dyn Clock>,
     /// The health of the whole program.
     pub vitals: Arc<dyn Vitals>,
     /// The doors whose platforms need a registration of the commands.
@@ -110,9 +99,7 @@ pub struct CommandParts {
     pub config_watcher: Handle<ConfigWatcherMsg>,
     /// The scheduler of the status line.
     pub presence_scheduler: Handle<PresenceMsg>,
-    /// The record of forget requests.
-    pub forgotten: Arc<Forgotten>,
-    /// The facts about members.
+    /// The facts about members, and the record of forget requests.
     pub facts: Arc<FactKeeper>,
     /// The turns in flight.
     pub in_flight: Arc<InFlight>,
@@ -132,7 +119,7 @@ impl CommandParts {
     /// The available features: built-in tools, tool servers in any state, and calls that a rule asks about.
     fn served(&self) -> Served {
         let servers = !self.tooling.read().servers.is_empty();
-        let asks = self.live.now().tool_rules.iter().any(|rule| rule.verdict == Verdict::Ask);
+        let asks = self.basics.live.now().tool_rules.iter().any(|rule| rule.verdict == Verdict::Ask);
         let tools = servers || !self.toolbox.now().catalogue.entries().is_empty();
         Served { tools, questions: servers || asks }
     }
@@ -145,8 +132,17 @@ impl CommandParts {
 
 /// Events from its timer and its tasks.
 pub enum CommandsEvent {
-    /// A task: the command of this person ended.
-    Ended(Person, &'static str, Ending),
+    /// A task: a command ended.
+    Ended {
+        /// The caller.
+        person: Person,
+        /// The command; `None` if no command has its name.
+        command: Option<CommandKind>,
+        /// The outcome.
+        outcome: CommandOutcome,
+        /// The time since its start.
+        took: Duration,
+    },
     /// A task panicked. Its member is notified.
     Panicked(Box<Command>, String),
     /// The time to register the commands, where the registration is missing or out of date.
@@ -216,7 +212,7 @@ impl Actor for Commands {
 
     fn origin(event: &CommandsEvent) -> Origin {
         match event {
-            CommandsEvent::Ended(..) | CommandsEvent::Panicked(..) => Origin::Outside(None),
+            CommandsEvent::Ended { .. } | CommandsEvent::Panicked(..) => Origin::Outside(None),
             CommandsEvent::Register
             | CommandsEvent::Registered(..)
             | CommandsEvent::Noted(_)
@@ -231,21 +227,23 @@ impl Actor for Commands {
         state: &mut CommandsState,
     ) -> Result<(), Crash> {
         match event {
-            CommandsEvent::Ended(person, name, ending) => {
+            CommandsEvent::Ended { person, command, outcome, took } => {
                 state.ended(&person);
-                report(name, ending.outcome, ending.took);
+                self.tell(CommandChange::Ended { command, outcome, took });
             }
             CommandsEvent::Panicked(command, panic) => {
-                tracing::error!(event = COMMAND_PANICKED, command = known(&command), panic, "a command panicked");
+                let kind = CommandKind::named(&command.name);
+                self.tell(CommandChange::Panicked { command: kind, panic: &panic });
                 state.ended(&command.caller.person);
-                report(known(&command), "panicked", Duration::ZERO);
+                let (outcome, took) = (CommandOutcome::Panicked, Duration::ZERO);
+                self.tell(CommandChange::Ended { command: kind, outcome, took });
                 let parts = Arc::clone(&self.parts);
                 ctx.background(async move {
                     parts.desk(&command).respond(Piece::text(words::broken(command.caller.locale()))).await;
                 });
             }
             CommandsEvent::Noted(wishes) => {
-                let due = Instant::now() + Wished::holds_for(&self.parts.live.now());
+                let due = Instant::now() + Wished::holds_for(&self.parts.basics.live.now());
                 for wished in wishes {
                     state.cleanings.add(wished, due);
                 }
@@ -285,26 +283,30 @@ impl Commands {
         *state.running.entry(person.clone()).or_default() += 1;
         self.clean_after(state, &command);
         let parts = Arc::clone(&self.parts);
-        let (name, kept) = (known(&command), command.clone());
+        let (kind, kept) = (CommandKind::named(&command.name), command.clone());
         let begun = Instant::now();
         ctx.task(
             async move {
                 let outcome = serve(&parts, &command).await;
-                CommandsEvent::Ended(person, name, Ending { outcome, took: begun.elapsed() })
+                CommandsEvent::Ended { person, command: kind, outcome, took: begun.elapsed() }
             },
             move |panic| CommandsEvent::Panicked(kept, panic),
         );
     }
 
+    fn tell(&self, change: CommandChange<'_>) {
+        self.parts.ways.account.tell(&Happening::Command(change));
+    }
+
     /// Schedules the cleanup of a forget command for the time when no earlier turn can be left.
     fn clean_after(&self, state: &mut CommandsState, command: &Command) {
-        let place = match CommandKind::named(&command.name) {
-            Some(CommandKind::Forget) => None,
-            Some(CommandKind::New) => Some(command.place.clone()),
-            _ => return,
+        let place = match CommandKind::named(&command.name).map(CommandKind::erases) {
+            None | Some(Erases::Nothing) => return,
+            Some(Erases::Conversation) => Some(command.place.clone()),
+            Some(Erases::Everything) => None,
         };
-        let (person, cut, noted) = (command.caller.person.clone(), command.at, self.parts.clock.now());
-        let due = Instant::now() + WITHIN + Wished::holds_for(&self.parts.live.now());
+        let (person, cut, noted) = (command.caller.person.clone(), command.at, self.parts.basics.clock.now());
+        let due = Instant::now() + WITHIN + Wished::holds_for(&self.parts.basics.live.now());
         state.cleanings.add(Wished { person, place, cut, noted }, due);
     }
 
@@ -342,7 +344,7 @@ impl Commands {
 
     /// Registers the commands of the current settings, unless they equal the last registration.
     fn register(&self, ctx: &mut ActorContext<Commands>, state: &CommandsState) {
-        let running = self.parts.live.now();
+        let running = self.parts.basics.live.now();
         let at_any = |holds: fn(&TriageRules) -> bool| {
             self.parts.registers.iter().filter_map(|door| running.rules(door)).any(holds)
         };
@@ -389,7 +391,7 @@ impl Commands {
         let next = match result {
             Ok(done) => {
                 let changed = done != PostResult::Already;
-                tracing::info!(event = COMMANDS_OFFERED, commands = specs.len(), changed, "the commands are offered");
+                self.tell(CommandChange::Offered { commands: specs.len(), changed });
                 state.offered = Some(specs);
                 state.failures = 0;
                 LOOK_EVERY
@@ -397,8 +399,7 @@ impl Commands {
             Err(error) => {
                 state.failures = state.failures.saturating_add(1);
                 let wait = REGISTER_AGAIN.base + REGISTER_AGAIN.delay(state.failures, self.parts.ways.dice.roll());
-                let again_in_ms = ids::millis(wait);
-                tracing::warn!(event = COMMANDS_REFUSED, %error, again_in_ms, "the commands cannot be offered");
+                self.tell(CommandChange::NotOffered { error: &error.to_string(), again_in: wait });
                 wait
             }
         };
@@ -418,26 +419,16 @@ impl CommandsState {
 }
 
 /// Answers one command, and reports its outcome.
-async fn serve(parts: &CommandParts, command: &Command) -> &'static str {
+async fn serve(parts: &CommandParts, command: &Command) -> CommandOutcome {
     let desk = parts.desk(command);
     if !desk.claim().await {
-        return "unclaimed";
+        return CommandOutcome::Unclaimed;
     }
     let (piece, outcome) = match tokio::time::timeout(WITHIN, handlers::answer(parts, command)).await {
         Ok(answer) => answer,
-        Err(_) => (Piece::text(words::too_slow(command.caller.locale())), "slow"),
+        Err(_) => (Piece::text(words::too_slow(command.caller.locale())), CommandOutcome::Slow),
     };
-    if desk.respond(piece).await { outcome } else { "unanswered" }
-}
-
-/// The name of the command as a label.
-fn known(command: &Command) -> &'static str {
-    CommandKind::named(&command.name).map_or("unknown", CommandKind::name)
-}
-
-fn report(name: &'static str, outcome: &'static str, took: Duration) {
-    tracing::info!(event = COMMAND_ANSWERED, command = name, outcome, ms = ids::millis(took), "command ended");
-    metrics::counter!(COMMANDS_TOTAL, "command" => name, "outcome" => outcome).increment(1);
+    if desk.respond(piece).await { outcome } else { CommandOutcome::Unanswered }
 }
 
 #[cfg(test)]

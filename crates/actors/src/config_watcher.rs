@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use crate::messages::config_watcher::ConfigWatcherMsg;
 use crate::messages::tools::ToolsMsg;
+use crate::runtime::blocking::blocking_caught;
 use crate::runtime::handle::Handle;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::running::{Live, Running};
@@ -143,7 +144,7 @@ impl ConfigWatcher {
             for key in SHARED {
                 told.extend(store.get(key).await.map(|shared| (key, shared)));
             }
-            let looked = tokio::task::spawn_blocking(move || {
+            let looked = blocking_caught(move || {
                 let mirrored = told.iter().fold(false, |any, (key, shared)| files.mirror(key, shared) || any);
                 (files.looks(), mirrored)
             });
@@ -157,12 +158,12 @@ impl ConfigWatcher {
 
     fn read(&self, ctx: &mut ActorContext<ConfigWatcher>) {
         let files = Arc::clone(&self.files);
-        let read = tokio::task::spawn_blocking(move || files.read());
+        let read = blocking_caught(move || files.read());
         ctx.task(
             async move {
                 match read.await {
                     Ok((seen, result)) => ConfigWatcherEvent::Read(Some(seen), result.map(Box::new)),
-                    Err(error) => ConfigWatcherEvent::Read(None, Err(vec![error.to_string()])),
+                    Err(panic) => ConfigWatcherEvent::Read(None, Err(vec![panic])),
                 }
             },
             |panic| ConfigWatcherEvent::Read(None, Err(vec![panic])),

@@ -23,11 +23,13 @@ use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::runtime::handle::Handle;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::in_flight::Flight;
-use crate::turn::{self, Driven, Started, Tally, TurnParts};
+use crate::turn::parts::TurnParts;
+use crate::turn::{self, Driven, Started, Tally};
 use domain::ending::{Dropped, Ending};
 use domain::happening::{Happening, WorkShed};
 use domain::ids::{Place, TurnId};
 use domain::notice;
+use domain::planted::Defect;
 use domain::shed::Shed;
 use domain::turn::{Answer, Effort, Lane, LaneRule, Turn};
 
@@ -95,7 +97,7 @@ impl Actor for Conversation {
                 state.seen += 1;
                 if let Some(never_begun) = state.cancel(&id) {
                     // If the limiter refuses this, the estimate stays until it ages out.
-                    self.parts.rate_limiter.tell(RateLimiterMsg::Cancel(never_begun));
+                    self.parts.neighbors.rate_limiter.tell(RateLimiterMsg::Cancel(never_begun));
                 }
             }
             ConversationMsg::Drain => state.draining = true,
@@ -114,7 +116,7 @@ impl Actor for Conversation {
                 match driven {
                     Driven::Answered(answer) => self.answer(id, *answer),
                     // If the journal refuses this, it has the turn in its records and offers it again.
-                    Driven::Parked(parking) => self.parts.journal.tell(JournalMsg::Park(id, parking)),
+                    Driven::Parked(parking) => self.parts.neighbors.journal.tell(JournalMsg::Park(id, parking)),
                     Driven::Over => {}
                 }
                 drop(flight);
@@ -122,9 +124,9 @@ impl Actor for Conversation {
             }
             ConversationEvent::Panicked(lane, started, panic) => {
                 let Started { turn, slot, tally, .. } = *started;
-                self.parts.account.tell(&Happening::TurnPanicked(&turn.id, &panic));
+                self.parts.readers.account.tell(&Happening::TurnPanicked(&turn.id, &panic));
                 let apology = Answer { effort: tally.effort(), ..tally.apology(&turn, Ending::Panicked) };
-                let answer = turn::with_draft(&turn, &slot, apology, self.parts.clock.now());
+                let answer = turn::with_draft(&turn, &slot, apology, self.parts.basics.clock.now());
                 self.answer(turn.id.clone(), answer);
                 self.next(ctx, state, &lane);
             }
@@ -154,22 +156,25 @@ impl Conversation {
         if lane.holds(&turn.id) {
             return;
         }
-        let busy = lane.running.is_some();
+        let busy = lane.running.is_some() && !Defect::NoLane.is_planted();
         // The turn had its place in the lane before it was parked.
         let goes_on = offered.resumed.is_some();
-        let full = !goes_on && lane.waiting.len() >= self.parts.live.now().settings.turn.lane;
+        let full = !goes_on && lane.waiting.len() >= self.parts.basics.live.now().settings.turn.lane;
         if full || (busy && !goes_on && turn.policy.lane == LaneRule::Refuse) {
-            self.parts.account.tell(&Happening::WorkShed(WorkShed::of(Shed::Lane, turn)));
+            self.parts.readers.account.tell(&Happening::WorkShed(WorkShed::of(Shed::Lane, turn)));
             // A requester that may not queue gets an answer each time; a member that may queue gets one at intervals.
             if turn.policy.lane == LaneRule::Queue
                 && !turn.policy.answers_each
-                && !self.parts.busy.may_tell(&turn.person)
+                && !self.parts.shared.busy.may_tell(&turn.person)
             {
                 // If the journal refuses this, it offers the turn again. The message counts; otherwise their number
                 // would be unbounded.
                 let settle = RateLimiterMsg::Settle { turn: Arc::clone(turn), effort: Effort::default() };
-                self.parts.rate_limiter.tell(settle);
-                self.parts.journal.tell(JournalMsg::Dropped(turn.id.clone(), Dropped::Silent(Ending::LaneFull)));
+                self.parts.neighbors.rate_limiter.tell(settle);
+                self.parts
+                    .neighbors
+                    .journal
+                    .tell(JournalMsg::Dropped(turn.id.clone(), Dropped::Silent(Ending::LaneFull)));
                 return;
             }
             let sentence = if full { notice::lane_full(turn.locale()) } else { notice::lane_busy(turn.locale()) };
@@ -179,7 +184,7 @@ impl Conversation {
         }
         if busy {
             let ahead = lane.waiting.len() + 1;
-            self.parts.account.tell(&Happening::TurnQueued { turn, ahead });
+            self.parts.readers.account.tell(&Happening::TurnQueued { turn, ahead });
         }
         if goes_on {
             lane.waiting.push_front((offered, Instant::now()));
@@ -204,10 +209,10 @@ impl Conversation {
         let OfferedTurn { turn, again, resumed } = *offered;
         let tally =
             resumed.as_ref().map_or_else(Tally::default, |parked| Tally::going_on(parked.effort.clone(), parked.acted));
-        self.parts.account.tell(&Happening::TurnStarted(&turn.id));
+        self.parts.readers.account.tell(&Happening::TurnStarted(&turn.id));
         let token = CancellationToken::new();
         lane.running = Some((turn.id.clone(), token.clone()));
-        let flight = self.parts.in_flight.enter(&turn.id);
+        let flight = self.parts.shared.in_flight.enter(&turn.id);
         let parts = Arc::clone(&self.parts);
         let started = Box::new(Started { turn, again, waited_since: since, slot: Slot::default(), tally, resumed });
         let kept = started.clone();
@@ -224,7 +229,7 @@ impl Conversation {
 
     fn answer(&self, id: TurnId, answer: Answer) {
         // If the journal refuses this, it has the turn in its records and offers it again.
-        self.parts.journal.tell(JournalMsg::Answered(id, Box::new(answer)));
+        self.parts.neighbors.journal.tell(JournalMsg::Answered(id, Box::new(answer)));
     }
 }
 

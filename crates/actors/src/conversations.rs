@@ -18,7 +18,7 @@ use crate::runtime::handle::{Handle, Refused};
 use crate::runtime::shrink;
 use crate::runtime::supervisor::{Actor, ActorContext, ChildSpec, Crash};
 use crate::tree::{Scope, TreeRow};
-use crate::turn::TurnParts;
+use crate::turn::parts::TurnParts;
 use domain::happening::ActorChange;
 use domain::ids::Place;
 use ports::Subject;
@@ -100,7 +100,7 @@ impl Actor for Conversations {
     fn give_up(&self, _ctx: &mut ActorContext<Self>, message: ConversationsMsg, _state: &mut ConversationsState) {
         if let ConversationsMsg::Offer(offered) = message {
             // If the journal refuses this, it offers the turn again.
-            self.parts.journal.tell(offered.given_up());
+            self.parts.neighbors.journal.tell(offered.given_up());
         }
     }
 
@@ -132,7 +132,7 @@ impl Conversations {
                 }
                 Err(Refused::Full(_)) => {
                     // If the journal refuses this, it offers the turn again once its own mailbox has room.
-                    self.parts.journal.tell(JournalMsg::Undelivered(id));
+                    self.parts.neighbors.journal.tell(JournalMsg::Undelivered(id));
                     return Ok(());
                 }
                 Err(Refused::Down(back)) => offer = back,
@@ -141,7 +141,7 @@ impl Conversations {
             let stats = known.handle.stats();
             restarts = stats.restarts.load(Ordering::Relaxed) + 1;
             // Temporary actors have no supervisor that counts their restarts.
-            stats.tell(&self.parts.account, ActorChange::Restarted(restarts));
+            stats.tell(&self.parts.readers.account, ActorChange::Restarted(restarts));
         }
         let handle = Handle::new(self.template, ctx.path(), Scope::Place(place.clone()));
         handle.stats().restarts.store(restarts, Ordering::Relaxed);

@@ -11,13 +11,13 @@ use crate::observation::turn_events::TurnEvents;
 use crate::outbox::Outboxes;
 use crate::runtime::handle::{CallError, Handle};
 use domain::command::Callback;
+use domain::happening::{CommandChange, Happening};
 use domain::ids::{Place, TurnId};
 use domain::outgoing::Piece;
 use domain::restart::Backoff;
 use domain::turn::Effort;
 use domain::turn_event::TurnUpdate;
 use ports::{Dice, PostError, PostRequest, PostResult};
-use telemetry::events::COMMAND_LOST;
 
 /// The maximum time for deferring. The platform gives up after three seconds.
 const CLAIM_WITHIN: Duration = Duration::from_millis(2_500);
@@ -46,14 +46,15 @@ pub(crate) struct Desk<'a> {
     outbox: &'a Handle<OutboxMsg>,
     dice: &'a dyn Dice,
     events: &'a TurnEvents,
+    account: &'a Account,
     callback: &'a Callback,
     place: &'a Place,
 }
 
 impl<'a> Desk<'a> {
     pub(crate) fn new(ways: &'a Ways, callback: &'a Callback, place: &'a Place) -> Self {
-        let Ways { outboxes, dice, events, .. } = ways;
-        Self { outbox: outboxes.of(&callback.id.door), dice: &**dice, events, callback, place }
+        let Ways { outboxes, dice, events, account } = ways;
+        Self { outbox: outboxes.of(&callback.id.door), dice: &**dice, events, account, callback, place }
     }
 
     /// Defers the response. Returns false if another process has claimed it or the platform refuses; the caller must
@@ -69,7 +70,7 @@ impl<'a> Desk<'a> {
                 Ok(Ok(PostResult::Already)) => return doubtful,
                 Ok(Ok(_)) => return true,
                 Ok(Err(error @ PostError::Rejected { .. })) => {
-                    tracing::warn!(event = COMMAND_LOST, reason = %error, "a command cannot be answered");
+                    self.tell(CommandChange::Unclaimed(&error.to_string()));
                     return false;
                 }
                 Ok(Err(PostError::Limited { retry_after, .. })) => retry_after,
@@ -81,7 +82,7 @@ impl<'a> Desk<'a> {
                 Err(CallError::Timeout) => left,
             };
             if Instant::now() + pause >= until {
-                tracing::warn!(event = COMMAND_LOST, reason = "no answer in time", "a command cannot be answered");
+                self.tell(CommandChange::Unclaimed("no answer in time"));
                 return false;
             }
             tokio::time::sleep(pause).await;
@@ -110,12 +111,16 @@ impl<'a> Desk<'a> {
                 }
             };
             if Instant::now() + pause >= until {
-                tracing::warn!(event = COMMAND_LOST, %reason, "the answer to a command cannot be shown");
+                self.tell(CommandChange::Unanswered(&reason.to_string()));
                 return false;
             }
             tokio::time::sleep(pause).await;
         }
         false
+    }
+
+    fn tell(&self, change: CommandChange<'_>) {
+        self.account.tell(&Happening::Command(change));
     }
 
     fn publish(&self, piece: Piece) {

@@ -65,6 +65,7 @@ use crate::services::running::Live;
 use domain::ending::Dropped;
 use domain::happening::{Bound, Happening, WorkShed};
 use domain::ids::TurnId;
+use domain::planted::Defect;
 use domain::shed::Shed;
 use domain::turn::OpenTurn;
 use ports::{Adopted, Clock, Pace, Store, StoreStatus, Subject, Turns, WriteOutcome};
@@ -356,7 +357,8 @@ impl Journal {
 
     fn accept(&self, ctx: &mut ActorContext<Journal>, state: &mut JournalState, accepted: Accepted) {
         let Accepted { turn, answer, permit, receipt } = accepted;
-        if state.open.contains_key(&turn.id) || state.closed.contains(&turn.id) {
+        let known = state.open.contains_key(&turn.id) || state.closed.contains(&turn.id);
+        if known && !Defect::NoDedupe.is_planted() {
             tracing::debug!(event = GATEWAY_DROPPED, reason = "seen before", turn = %turn.id, "message dropped");
             receipt.settle();
             return;
@@ -371,6 +373,12 @@ impl Journal {
         let kept = clearance::shared(self.turns.accept(&OpenTurn::new(turn.clone(), answer.clone()), pace));
         let mut entry = JournalEntry::new(turn, answer, permit);
         entry.clearance = self.clearance(&entry.turn, kept.clone());
+        let receipt = if Defect::EarlyReceipt.is_planted() {
+            receipt.settle();
+            Receipt::new(|_| {})
+        } else {
+            receipt
+        };
         ctx.background(async move {
             match kept.await {
                 WriteOutcome::Durable | WriteOutcome::InMemory => receipt.settle(),

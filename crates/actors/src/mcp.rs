@@ -19,15 +19,17 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use self::link::{Attempt, Link, Up};
+use self::link::{Attempt, Link, Requests, Up};
 pub use self::published::Published;
 pub use self::starts::Starts;
+use crate::account::Account;
 use crate::messages::mcp::{McpMsg, ServerCall};
 use crate::messages::server_line::unavailable;
 use crate::messages::tool_cache::ToolCacheMsg;
 use crate::runtime::handle::Handle;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use domain::breaker;
+use domain::happening::ServerChange;
 use domain::ids::{Person, TurnId};
 use domain::restart::Backoff;
 use domain::tool::catalogue::Pin;
@@ -35,7 +37,6 @@ use domain::tool::server::ServerStatus;
 use domain::tool::{CallError, CallErrorKind};
 use ports::tools::{Listing, ServerEntry};
 use ports::{Dice, ToolServer, ToolServers};
-use telemetry::events::MCP_LISTED;
 
 /// The age of a first connection attempt after which calls fail instead of being queued for it.
 const CALLS_WAIT: Duration = Duration::from_secs(10);
@@ -68,12 +69,18 @@ const CLOSE_WITHIN: Duration = Duration::from_millis(1_500);
 pub type Fresh = (Arc<dyn ToolServer>, Listing);
 
 /// Connects to a server and reads the first list of its tools; each step has its own timeout. A process acquires a slot
-/// of `starts` first.
+/// of `starts` first. The account receives the requests.
 ///
 /// # Errors
 /// Returns the problem and its fix.
-pub async fn connect(servers: &dyn ToolServers, entry: &ServerEntry, starts: &Starts) -> Result<Fresh, String> {
-    link::connect(servers, entry, starts, LIST_WITHIN).await
+pub async fn connect(
+    servers: &dyn ToolServers,
+    entry: &ServerEntry,
+    starts: &Starts,
+    account: &Account,
+) -> Result<Fresh, String> {
+    let requests = Requests { server: entry.name.clone(), account: account.clone() };
+    link::connect(servers, entry, starts, &requests).await
 }
 
 /// Events from its timers and its tasks. Each names its connection attempt; events of earlier attempts are ignored.
@@ -286,10 +293,10 @@ impl McpActor {
         state.link = Link::Connecting(Vec::new());
         let (servers, entry, attempt) = (Arc::clone(&self.servers), Arc::clone(&self.entry), state.attempt);
         ctx.after(TELL_EVERY, McpEvent::Tell(attempt));
-        let starts = self.starts.clone();
+        let (starts, account) = (self.starts.clone(), self.published.account.clone());
         ctx.task(
             async move {
-                let connected = connect(&*servers, &entry, &starts).await;
+                let connected = connect(&*servers, &entry, &starts, &account).await;
                 McpEvent::Connected(attempt, connected.map(Box::new))
             },
             move |panic| McpEvent::Connected(attempt, Err(format!("connecting panicked: {panic}"))),
@@ -307,7 +314,8 @@ impl McpActor {
 
     fn connected(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState, (server, listing): Fresh) {
         let attempt = state.attempt;
-        let up = Up::new(server);
+        let requests = Requests { server: self.entry.name.clone(), account: self.published.account.clone() };
+        let up = Up::new(server, requests);
         up.watch(ctx, attempt, DEBOUNCE);
         ctx.after(PING_EVERY, McpEvent::Ping(attempt));
         if !up.server.info().announces_changes {
@@ -376,9 +384,8 @@ impl McpActor {
         match result {
             Ok(listing) => self.tell(state, listing),
             Err(error) => {
-                let (server, reason) = (&self.entry.name, error.message);
-                if state.odd.is_news(std::slice::from_ref(&reason)) {
-                    tracing::warn!(event = MCP_LISTED, %server, reason, "the list of tools cannot be read; the last one stays");
+                if state.odd.is_news(std::slice::from_ref(&error.message)) {
+                    self.published.tell(&self.entry.name, ServerChange::ListUnread(&error.message));
                 }
             }
         }
@@ -386,13 +393,12 @@ impl McpActor {
 
     /// Sends a list to the cache.
     fn tell(&self, state: &mut McpState, listing: Listing) {
-        let (server, tools) = (&self.entry.name, listing.tools.len());
         if state.odd.is_news(&listing.warnings) {
             for warning in &listing.warnings {
-                tracing::warn!(event = MCP_LISTED, %server, warning, "the list of tools is odd");
+                self.published.tell(&self.entry.name, ServerChange::ListOdd(warning));
             }
         }
-        tracing::debug!(event = MCP_LISTED, %server, tools, "the list of tools was read");
+        self.published.tell(&self.entry.name, ServerChange::Listed(listing.tools.len()));
         // A cache that refuses this requests the servers again at its restart or once it has room; all lists are read
         // again then.
         self.cache.tell(ToolCacheMsg::Listed(self.entry.name.clone(), listing.tools));
@@ -403,7 +409,7 @@ impl McpActor {
         let why = match &mut state.link {
             Link::Up(up) => {
                 if up.takes_call() {
-                    return up.call(ctx, state.attempt, &self.entry.name, call);
+                    return up.call(ctx, state.attempt, call);
                 }
                 "it left calls without an answer, and is left alone for some seconds"
             }

@@ -4,6 +4,7 @@
 pub mod audit;
 pub mod board;
 pub mod daily;
+pub mod instruments;
 pub mod past;
 pub mod samples;
 pub mod timeline;

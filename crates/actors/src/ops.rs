@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use crate::listening::{LISTEN_AGAIN, Serving};
 use crate::observation::samples;
+use crate::runtime::blocking::blocking_caught;
 use crate::runtime::handle::{LifeState, Stats};
 use crate::runtime::roster::Roster;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
@@ -133,7 +134,7 @@ impl Actor for Ops {
                 } else {
                     let vitals = Arc::clone(&self.vitals);
                     let sampled = async move {
-                        drop(tokio::task::spawn_blocking(move || vitals.sample()).await);
+                        drop(blocking_caught(move || vitals.sample()).await);
                         OpsEvent::Sampled
                     };
                     ctx.task(sampled, |_| OpsEvent::Sampled);

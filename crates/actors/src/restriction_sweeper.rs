@@ -29,7 +29,7 @@ use crate::outbox::Outboxes;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::restricted::Restricted;
 use crate::services::running::Live;
-use domain::happening::Happening;
+use domain::happening::{Happening, Lifted, RestrictionChange};
 use domain::ids::{self, Place, Timestamp};
 use domain::keys;
 use domain::notice::restriction as notice;
@@ -39,8 +39,7 @@ use domain::restriction::book::{RestrictionNotice, Restrictions, RoleChange};
 use domain::restriction::{Member, format_until, parse_until};
 use domain::turn::Turn;
 use ports::{Clock, Store, StoreStatus, Write};
-use telemetry::events::{RESTRICTION_ADDED, RESTRICTION_FAILED, RESTRICTION_LIFTED, STORE_CORRUPT};
-use telemetry::metrics::RESTRICTIONS_ACTIVE;
+use telemetry::events::STORE_CORRUPT;
 
 /// The maximum number of records of each kind in one read.
 const LOAD_MAX: usize = 200_000;
@@ -233,7 +232,7 @@ impl RestrictionSweeper {
         for turn in state.early.take().unwrap_or_default() {
             self.spoke(state, &turn);
         }
-        gauge(&state.book);
+        self.account.tell(&Happening::RestrictionsActive(state.book.len()));
     }
 
     fn breached(&self, state: &mut SweeperState, turn: &Turn, tier: &'static str) {
@@ -248,7 +247,7 @@ impl RestrictionSweeper {
         // After a crash from here on, the record remains, and the next process assigns the role.
         drop(self.store.write(begun(&member, until)));
         self.restricted.begin(member, now);
-        gauge(&state.book);
+        self.account.tell(&Happening::RestrictionsActive(state.book.len()));
     }
 
     /// Tells a restricted member where they are answered, or that they are not answered.
@@ -320,10 +319,7 @@ impl RestrictionSweeper {
                     key: keys::restrictions::restricting(&member.guild, &member.person),
                 }]));
                 let RestrictionNotice { until, name, tier, again } = told;
-                tracing::info!(
-                    event = RESTRICTION_ADDED, guild = member.guild, person = %member.person, tier,
-                    until = until.map(|until| until.0 / 1000), "a member is restricted"
-                );
+                self.tell(member, RestrictionChange::Added { tier, until });
                 if until.is_none() {
                     self.lasts(state, member);
                 }
@@ -340,10 +336,7 @@ impl RestrictionSweeper {
                 drop(self.store.write(vec![Write::Delete {
                     key: keys::restrictions::restricting(&member.guild, &member.person),
                 }]));
-                tracing::info!(
-                    event = RESTRICTION_ADDED, guild = member.guild, person = %member.person, reason = "left",
-                    "a restricted member left before the role was given"
-                );
+                self.tell(member, RestrictionChange::Left);
             }
             Outcome::Done | Outcome::Absent => {
                 let absent = finished == Outcome::Absent;
@@ -351,11 +344,9 @@ impl RestrictionSweeper {
                 state.told.remove(member);
                 self.restricted.end(member);
                 drop(self.store.write(over(member)));
-                let late = told.as_ref().and_then(|told| told.until).map(|until| ids::millis(now.since(until)));
-                tracing::info!(
-                    event = RESTRICTION_LIFTED, guild = member.guild, person = %member.person, late_ms = late,
-                    reason = if absent { "left" } else { "expired" }, "a restriction ended"
-                );
+                let late = told.as_ref().and_then(|told| told.until).map(|until| now.since(until));
+                let why = if absent { Lifted::Left } else { Lifted::Expired };
+                self.tell(member, RestrictionChange::Lifted { why, late });
                 let name = told.and_then(|told| told.name);
                 let say = if absent { notice::left } else { notice::lifted };
                 self.report(state, member, say(member, name.as_deref()));
@@ -366,23 +357,24 @@ impl RestrictionSweeper {
             }
             Outcome::Failed(reason) => {
                 state.book.failed(member, now, again, false);
-                tracing::debug!(event = RESTRICTION_FAILED, person = %member.person, reason, "tried again later");
+                self.tell(member, RestrictionChange::Failed(&reason));
             }
         }
-        gauge(&state.book);
+        self.account.tell(&Happening::RestrictionsActive(state.book.len()));
     }
 
-    /// Logs, at a limited rate, that a community rejects role changes.
+    fn tell(&self, member: &Member, change: RestrictionChange<'_>) {
+        self.account.tell(&Happening::Restriction(member, change));
+    }
+
+    /// Reports, at a limited rate, that a community rejects role changes.
     fn refused(&self, state: &mut SweeperState, member: &Member, change: RoleChange, reason: &str) {
         state.warned.retain(|_, at| at.elapsed() < WARN_EVERY);
         if state.warned.len() >= WARNED_MAX || state.warned.contains_key(&member.guild) {
             return;
         }
         state.warned.insert(member.guild.clone(), Instant::now());
-        tracing::warn!(
-            event = RESTRICTION_FAILED, guild = member.guild, person = %member.person, reason,
-            "a role could not be changed; give the bot Manage Roles and put its role above restriction.role; it is tried again"
-        );
+        self.tell(member, RestrictionChange::Refused(reason));
         let name = state.book.told(member).and_then(|told| told.name);
         self.report(state, member, notice::failed(member, name.as_deref(), change == RoleChange::Give));
     }
@@ -458,11 +450,6 @@ async fn read(store: &dyn Store, begun: Timestamp) -> Records {
         told: told.into_iter().filter_map(timed).collect(),
         endless: endless.into_iter().filter_map(timed).collect(),
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "restrictions are far fewer than 2^52")]
-fn gauge(book: &Restrictions) {
-    metrics::gauge!(RESTRICTIONS_ACTIVE).set(book.len() as f64);
 }
 
 #[cfg(test)]

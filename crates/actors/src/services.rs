@@ -2,6 +2,7 @@
 
 pub(crate) mod allowances;
 pub(crate) mod alone;
+pub mod basics;
 pub mod busy;
 pub mod clean_calls;
 pub mod embeddings;

@@ -38,6 +38,7 @@ use crate::observation::board::{Board, PartKind};
 use crate::runtime::handle::Handle;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::running::{ExitSender, Live};
+use domain::happening::ShardChange;
 use domain::ids::{Door, Timestamp};
 use domain::incoming::{Incoming, Seen};
 use domain::keys;
@@ -246,7 +247,9 @@ impl Actor for ShardActor {
             ShardEvent::Returned(ticket) => state.returned(ctx, ticket, &self.parts.account),
             ShardEvent::HandOn(ticket) => self.hand_on(ctx, state, ticket),
             ShardEvent::CaughtUp(guild, CatchUp::Read { place, up_to, messages }) => {
-                tracing::debug!(guild, messages = messages.len(), "a place was read back");
+                if !messages.is_empty() {
+                    self.tell(ShardChange::CaughtUp { place: &place, messages: messages.len() });
+                }
                 let told_at = state.catching_up.get(&guild).copied().flatten();
                 state.read_up_to.entry(guild).or_default().insert(place, up_to);
                 for posted in messages {

@@ -20,6 +20,7 @@ use self::building::{Built, BuiltServer, Plan, Planned};
 use self::saving::{Record, Saving};
 use crate::messages::tool_cache::{CachedServer, ToolCacheMsg};
 use crate::messages::tools::ToolsMsg;
+use crate::runtime::blocking::blocking_caught;
 use crate::runtime::handle::Handle;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::clean_calls::OpenCalls;
@@ -302,7 +303,7 @@ impl ToolCache {
             async move {
                 let text = store.get(&keys::tools(&name)).await;
                 // Parsing a long list would block the task's thread for too long.
-                let parsed = tokio::task::spawn_blocking(move || ServerRecord::parse(&text?, &fingerprint));
+                let parsed = blocking_caught(move || ServerRecord::parse(&text?, &fingerprint));
                 ToolCacheEvent::Loaded(name, parsed.await.ok().flatten().map(Box::new))
             },
             move |_| ToolCacheEvent::Loaded(back, None),
@@ -333,13 +334,10 @@ impl ToolCache {
             rebuild: std::mem::take(&mut state.rebuild),
         };
         state.work = Work::Building { since: Instant::now(), again: false };
-        let built = tokio::task::spawn_blocking(move || building::build(plan));
-        ctx.task(
-            async move {
-                ToolCacheEvent::Built(built.await.map_err(|error| error.to_string()).map(|built| built.map(Box::new)))
-            },
-            |panic| ToolCacheEvent::Built(Err(panic)),
-        );
+        let built = blocking_caught(move || building::build(plan));
+        ctx.task(async move { ToolCacheEvent::Built(built.await.map(|built| built.map(Box::new))) }, |panic| {
+            ToolCacheEvent::Built(Err(panic))
+        });
     }
 
     fn built(&self, ctx: &mut ActorContext<ToolCache>, state: &mut ToolCacheState, built: Built) {

@@ -10,7 +10,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::account::Account;
 use crate::mcp::{McpActor, Published, Starts};
 use crate::messages::mcp::McpMsg;
 use crate::messages::server_line::ServerLine;
@@ -41,8 +40,6 @@ pub struct Tools {
     pub published: Published,
     /// The slots for concurrent process starts.
     pub starts: Starts,
-    /// The account of events.
-    pub account: Account,
 }
 
 /// Events that the supervisor of tools sends to itself.
@@ -176,7 +173,7 @@ impl Tools {
             starts: self.starts.clone(),
         };
         let child = ChildSpec::new(self.template, &handle, actor, Vec::new());
-        let line = ServerLine::new(&entry, handle, self.account.clone());
+        let line = ServerLine::new(&entry, handle, self.published.account.clone());
         (CachedServer { entry, line }, child)
     }
 

@@ -15,6 +15,7 @@ mod files;
 mod memory;
 mod overheard;
 mod parked;
+pub mod parts;
 mod showing;
 mod tally;
 
@@ -22,39 +23,26 @@ mod tools;
 
 use std::sync::Arc;
 
-use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::asking::Round;
 use self::parked::GoingOn;
+use self::parts::TurnParts;
 pub use self::tally::Tally;
 use self::tools::Tools;
-use crate::account::Account;
-use crate::door::Doors;
 use crate::messages::deadline::Deadline;
 use crate::messages::draft::Slot;
 use crate::messages::journal::{JournalMsg, Parking};
-use crate::messages::llm_dispatcher::LlmDispatcherMsg;
 use crate::messages::outbox::OutboxMsg;
 use crate::messages::rate_limiter::RateLimiterMsg;
-use crate::observation::timeline::Timeline;
-use crate::observation::turn_events::TurnEvents;
-use crate::outbox::{ClosedPlaces, Outboxes, PlaceAccess};
+use crate::outbox::PlaceAccess;
 use crate::rate_limiter;
 use crate::runtime::blocking::blocking;
-use crate::runtime::handle::Handle;
-use crate::services::allowances::Allowances;
-use crate::services::busy::Busy;
-use crate::services::clean_calls::OpenCalls;
-use crate::services::facts::FactKeeper;
-use crate::services::forgotten::{Forgotten, Moment};
-use crate::services::in_flight::InFlight;
-use crate::services::interjections::Interjections;
+use crate::services::forgotten::Moment;
 use crate::services::prompt_sections;
-use crate::services::running::{Live, Running};
-use crate::services::tool_use::ToolUse;
-use crate::services::toolbox::Toolbox;
+use crate::services::running::Running;
 use domain::completion::{Completion, ToolCall};
 use domain::dialogue::{Dialogue, Event, Finished, Resumed, Step};
 use domain::draft;
@@ -71,59 +59,9 @@ use domain::reply::{self, Reply};
 use domain::tool::round::Planned;
 use domain::tool::turn_tools::ShownResult;
 use domain::turn::{Answer, Effort, Exchange, HistoryScope, Outcome, Turn};
-use ports::{Clock, Dice, ProgressSink, Store, Write};
+use ports::{ProgressSink, Write};
 
 pub use files::KIB_MAX as ATTACHMENT_KIB_MAX;
-
-/// The services that a turn uses.
-pub struct TurnParts {
-    /// The running configuration of this process.
-    pub live: Live,
-    /// The store of conversation history.
-    pub store: Arc<dyn Store>,
-    /// The wall clock.
-    pub clock: Arc<dyn Clock>,
-    /// The source of jitter.
-    pub dice: Arc<dyn Dice>,
-    /// Grants the leases on model calls.
-    pub dispatcher: Handle<LlmDispatcherMsg>,
-    /// The outboxes, which show typing and read from the platforms.
-    pub outboxes: Outboxes,
-    /// The places that currently accept no answer.
-    pub closed: Arc<ClosedPlaces>,
-    /// The doors, which fetch the files attached to a question.
-    pub doors: Doors,
-    /// One permit for each KiB of attached files in memory.
-    pub attachment_kib: Arc<Semaphore>,
-    /// The journal, which has custody of the turn.
-    pub journal: Handle<JournalMsg>,
-    /// The facts of members.
-    pub facts: Arc<FactKeeper>,
-    /// The pending deletions: content that may no longer be remembered.
-    pub forgotten: Arc<Forgotten>,
-    /// The rate limiter, which receives turns that ended before they began.
-    pub rate_limiter: Handle<RateLimiterMsg>,
-    /// The turns in flight.
-    pub in_flight: Arc<InFlight>,
-    /// The optional record of the texts of model calls.
-    pub timeline: Arc<Timeline>,
-    /// The members who recently received a notice of overload.
-    pub busy: Arc<Busy>,
-    /// The record of interjections, the bot's unrequested answers.
-    pub interjections: Arc<Interjections>,
-    /// Publishes each step of a turn to its subscribers.
-    pub events: TurnEvents,
-    /// The tools available now.
-    pub toolbox: Arc<Toolbox>,
-    /// The recent tool calls of each member.
-    pub tool_use: Arc<ToolUse>,
-    /// The calls that approvers allowed for a limited time.
-    pub allowances: Arc<Allowances>,
-    /// The account that records events.
-    pub account: Account,
-    /// The open calls whose tools may request model calls.
-    pub clean_calls: Arc<OpenCalls>,
-}
 
 /// A started turn without an answer.
 #[derive(Clone)]
@@ -155,7 +93,7 @@ pub enum Driven {
 /// Produces the answer to one turn within its deadline, or the request for a decision that it requires.
 pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationToken) -> Driven {
     let Started { mut turn, again, waited_since, slot, tally, resumed } = started;
-    let running = parts.live.now();
+    let running = parts.basics.live.now();
     let settings = &running.settings.turn;
     tally.queued(waited_since.elapsed());
     if waited_since.elapsed() > settings.queue && resumed.is_none() {
@@ -166,11 +104,11 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     }
     if again && resumed.is_none() {
         // Text shown by a previous life is not continued.
-        parts.account.tell(&Happening::TurnBegunAnew(&turn));
+        parts.readers.account.tell(&Happening::TurnBegunAnew(&turn));
     }
     let deadline = Deadline::new(settings.deadline, settings.longest);
-    parts.in_flight.due(&turn.id, &deadline);
-    let outbox = parts.outboxes.of(&turn.place.door);
+    parts.shared.in_flight.due(&turn.id, &deadline);
+    let outbox = parts.neighbors.outboxes.of(&turn.place.door);
     if turn.trigger.is_asked() {
         let typing = OutboxMsg::Typing { place: turn.place.clone(), turn: turn.id.clone(), until: deadline.clone() };
         // Typing is best effort: if the outbox refuses it, no indicator is shown.
@@ -211,7 +149,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     };
     // The answer also ends the typing indicator.
     outbox.tell(OutboxMsg::Quiet(turn.place.clone(), turn.id.clone()));
-    let answer = with_draft(&turn, &slot, Answer { effort, ..answer }, parts.clock.now());
+    let answer = with_draft(&turn, &slot, Answer { effort, ..answer }, parts.basics.clock.now());
     remember_apologised(parts, &running, &turn, &answer).await;
     if !turn.trigger.is_asked() {
         interjected(parts, &turn, &answer);
@@ -226,7 +164,7 @@ fn forget(turn: &Turn) -> OutboxMsg {
 
 /// Returns the end of a turn whose place accepts no answer; `None` if the place accepts one.
 fn closed(parts: &TurnParts, tally: &Tally, turn: &Arc<Turn>) -> Option<Driven> {
-    match parts.closed.access(&turn.place, turn.trigger.is_asked().then_some(&turn.person)) {
+    match parts.shared.closed.access(&turn.place, turn.trigger.is_asked().then_some(&turn.person)) {
         PlaceAccess::Open => None,
         PlaceAccess::Notice => Some(not_begun(tally, turn, Ending::PlaceClosed)),
         PlaceAccess::Silent => {
@@ -241,7 +179,7 @@ async fn remember_apologised(parts: &TurnParts, running: &Running, turn: &Arc<Tu
     if let (Outcome::Apologised(_), Some(exchange)) = (&answer.outcome, &answer.exchange)
         && turn.policy.history == HistoryScope::PersonInPlace
     {
-        let read = parts.forgotten.now();
+        let read = parts.facts.forgotten().now();
         let history = memory::load(parts, turn).await;
         memory::remember(parts, running, turn, exchange, history, read);
     }
@@ -250,9 +188,9 @@ async fn remember_apologised(parts: &TurnParts, running: &Running, turn: &Arc<Tu
 /// Counts an interjection against its limits.
 fn interjected(parts: &TurnParts, turn: &Turn, answer: &Answer) {
     let usage = answer.effort.usage;
-    parts.interjections.spent(usage.prompt.saturating_add(usage.completion));
+    parts.shared.interjections.spent(usage.prompt.saturating_add(usage.completion));
     if answer.outcome == Outcome::Replied {
-        parts.interjections.said(&turn.place, &turn.id);
+        parts.shared.interjections.said(&turn.place, &turn.id);
     }
 }
 
@@ -260,8 +198,8 @@ fn interjected(parts: &TurnParts, turn: &Turn, answer: &Answer) {
 fn dropped(parts: &TurnParts, turn: &Arc<Turn>) {
     // If the journal refuses this, it offers the turn again. The message counts like an answered one.
     let settle = RateLimiterMsg::Settle { turn: Arc::clone(turn), effort: Effort::default() };
-    parts.rate_limiter.tell(settle);
-    parts.journal.tell(JournalMsg::Dropped(turn.id.clone(), Dropped::Silent(Ending::PlaceClosed)));
+    parts.neighbors.rate_limiter.tell(settle);
+    parts.neighbors.journal.tell(JournalMsg::Dropped(turn.id.clone(), Dropped::Silent(Ending::PlaceClosed)));
 }
 
 /// Returns the end of a turn that cannot start now.
@@ -272,13 +210,13 @@ fn not_begun(tally: &Tally, turn: &Turn, why: Ending) -> Driven {
 /// Settles the use of a cancelled turn: its record is closed already and does not include it.
 fn spent_in_vain(parts: &TurnParts, turn: &Arc<Turn>, goes_on: Option<&Parked>, effort: &Effort) {
     if effort.usage.total() > 0 {
-        let used = ledger::writes(turn, effort, parts.clock.now());
-        drop(parts.store.write(used.into_iter().map(Write::from).collect()));
+        let used = ledger::writes(turn, effort, parts.basics.clock.now());
+        drop(parts.basics.store.write(used.into_iter().map(Write::from).collect()));
     }
     // Settled even if nothing was used, because the reservation expected a whole answer. If the limiter refuses this,
     // the estimate stays until it ages out.
     let (turn, effort) = rate_limiter::counted(turn, goes_on, effort);
-    parts.rate_limiter.tell(RateLimiterMsg::Settle { turn, effort });
+    parts.neighbors.rate_limiter.tell(RateLimiterMsg::Settle { turn, effort });
 }
 
 /// Returns the answer to a turn of which some text may be shown: an apology keeps that text and follows below it.
@@ -385,15 +323,15 @@ impl Thinking<'_> {
     async fn asked(&self) -> Gathered {
         let Self { parts, running, turn, .. } = *self;
         if let Some(given) = &turn.given {
-            let prompts = prompt_sections::in_force(running, &*parts.store).await;
-            let transcript = prompt::given(&prompts, &scene(turn, parts.clock.now()), given);
-            return Gathered { transcript, history: (History::default(), parts.forgotten.now()), _room: None };
+            let prompts = prompt_sections::in_force(running, &*parts.basics.store).await;
+            let transcript = prompt::given(&prompts, &scene(turn, parts.basics.clock.now()), given);
+            return Gathered { transcript, history: (History::default(), parts.facts.forgotten().now()), _room: None };
         }
         // All reads of the store are issued together.
-        let prompts = prompt_sections::in_force(running, &*parts.store);
+        let prompts = prompt_sections::in_force(running, &*parts.basics.store);
         let (recalled, prompts) = tokio::join!(memory::recall(parts, running, turn), prompts);
         let files = files::read(parts, running, turn, recalled.quoted.as_ref()).await;
-        let now = parts.clock.now();
+        let now = parts.basics.clock.now();
         let most = running.history_most(turn.policy.model.as_deref());
         let max_age = running.settings.history.message_max_age;
         let question = Question {
@@ -426,7 +364,7 @@ impl Thinking<'_> {
         } else {
             match self.overheard().await {
                 Ok(transcript) => {
-                    Gathered { transcript, history: (History::default(), parts.forgotten.now()), _room: None }
+                    Gathered { transcript, history: (History::default(), parts.facts.forgotten().now()), _room: None }
                 }
                 Err(why) => {
                     return Thought::Answer(turn.apology(notice::apology(Apology::of(why), turn.locale()), why));
@@ -469,7 +407,7 @@ impl Thinking<'_> {
                 }
                 Step::Finish(Finished { reply, calls, repairs }) => {
                     if repairs > 0 {
-                        self.parts.account.tell(&Happening::ReplyRepaired(&turn.id, repairs));
+                        self.parts.readers.account.tell(&Happening::ReplyRepaired(&turn.id, repairs));
                     }
                     return Thought::Answer(self.finish(&reply, calls, history));
                 }
@@ -480,7 +418,7 @@ impl Thinking<'_> {
 
     fn finish(&self, reply: &Reply, calls: Vec<ToolCall>, history: (History, Moment)) -> Answer {
         let Self { parts, running, turn, .. } = *self;
-        let exchange = exchange(turn, reply.response.clone(), parts.clock.now());
+        let exchange = exchange(turn, reply.response.clone(), parts.basics.clock.now());
         if turn.policy.history == HistoryScope::PersonInPlace {
             let (history, read) = history;
             memory::remember(parts, running, turn, &exchange, history, read);

@@ -3,118 +3,46 @@
 
 mod doors;
 mod handles;
-mod readers;
+pub mod parts;
 mod root;
 mod tools;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::RwLock;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 pub use self::handles::Handles;
+use self::parts::Parts;
 use self::root::Root;
 use crate::account::Account;
 use crate::commands::{CommandParts, Commands};
-use crate::config_watcher::{ConfigWatcher, Files};
+use crate::config_watcher::ConfigWatcher;
 use crate::conversations::Conversations;
 use crate::desk::Ways;
-use crate::door::{DoorRecord, Doors};
+use crate::door::DoorRecord;
 use crate::gateway::Gateway;
 use crate::journal::Journal;
 use crate::llm_dispatcher::LlmDispatcher;
 use crate::messages::config_watcher::ConfigWatcherMsg;
 use crate::messages::journal::{JournalMsg, Recovered};
-use crate::observation::audit::Audit;
 use crate::observation::board::Board;
-use crate::observation::timeline::Timeline;
-use crate::observation::turn_events::TurnEvents;
+use crate::observation::instruments::Instruments;
 use crate::ops::Ops;
 use crate::presence_scheduler;
 use crate::rate_limiter::RateLimiter;
 use crate::reporter::Reporter;
 use crate::restriction_sweeper::RestrictionSweeper;
-use crate::runtime::roster::Roster;
 use crate::runtime::shares::Shares;
 use crate::runtime::supervisor::{self, ChildSpec, Crash, Shared};
-use crate::services::facts::FactKeeper;
 use crate::services::in_flight::InFlight;
 use crate::services::restricted::Restricted;
-use crate::services::running::{ExitSender, Live};
-use crate::services::tool_use::ToolUse;
-use crate::services::toolbox::Toolbox;
-use crate::tool_cache::BuiltIn;
 use crate::tree::{ActorKind, Name, TREE, TreeRow};
-use crate::turn::{ATTACHMENT_KIB_MAX, TurnParts};
+use crate::turn::ATTACHMENT_KIB_MAX;
+use crate::turn::parts::{FileServices, Readers, SharedState, ToolServices, TurnParts};
 use domain::happening::ActorChange;
-use domain::ids::Door;
-use domain::tool::server::Tooling;
-use ports::{
-    Clock, Dice, Faults, Limiter, Listener, Observer, Renderer, Store, ToolProviders, ToolServers, Turns, Vitals,
-};
-
-/// The parts from which the tree is built.
-pub struct Parts {
-    /// The settings in use.
-    pub live: Live,
-    /// The files behind the settings.
-    pub files: Arc<dyn Files>,
-    /// Wall-clock time.
-    pub clock: Arc<dyn Clock>,
-    /// The source of randomness.
-    pub dice: Arc<dyn Dice>,
-    /// Injected failures; production injects no failure.
-    pub faults: Arc<dyn Faults>,
-    /// The store.
-    pub store: Arc<dyn Store>,
-    /// Counts the usage of members, places and programs.
-    pub limiter: Arc<dyn Limiter>,
-    /// The journal's records in the store.
-    pub turns: Arc<dyn Turns>,
-    /// All doors.
-    pub doors: Doors,
-    /// The door whose ids are in the settings: reports go there, and the bot's status is shown there.
-    pub home: Door,
-    /// Draws formulas.
-    pub renderer: Arc<dyn Renderer>,
-    /// The addresses of the actors, created before the edges that send to them.
-    pub handles: Handles,
-    /// Serves the pages.
-    pub listener: Arc<dyn Listener>,
-    /// Serve the same pages at further addresses.
-    pub listeners: Vec<Arc<dyn Listener>>,
-    /// The vital signs reported by the listener.
-    pub vitals: Arc<dyn Vitals>,
-    /// The running actors; the listener reads it.
-    pub roster: Arc<Roster>,
-    /// The state of the parts; the listener reads it.
-    pub board: Arc<Board>,
-    /// The state of the tool servers, for their commands; the listener reads it.
-    pub tooling: Arc<RwLock<Tooling>>,
-    /// The times of the last turns; the listener reads it.
-    pub timeline: Arc<Timeline>,
-    /// The events of turns, for edges with event streams.
-    pub events: TurnEvents,
-    /// The available tools.
-    pub toolbox: Arc<Toolbox>,
-    /// The built-in tools.
-    pub built_in: BuiltIn,
-    /// The facts that members asked the bot to keep.
-    pub facts: Arc<FactKeeper>,
-    /// The record of tool calls: the member of each, and the approver.
-    pub audit: Arc<Audit>,
-    /// Further readers of events.
-    pub observers: Vec<Arc<dyn Observer>>,
-    /// Connects to tool servers.
-    pub servers: Arc<dyn ToolServers>,
-    /// The announcements of processes that provide tools; `None` if not configured.
-    pub providers: Option<Arc<dyn ToolProviders>>,
-    /// Requests the end of the process.
-    pub exit: ExitSender,
-}
 
 /// The result of a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,16 +70,16 @@ impl Tree {
     /// Fails if the settings have no rules for a door, or if an actor's first start fails so often that the root gives
     /// up.
     pub async fn start(parts: Parts) -> Result<Self, Crash> {
-        parts.doors.check(&parts.live.now(), &parts.home)?;
-        let (handles, in_flight) = (parts.handles.clone(), Arc::new(InFlight::default()));
-        let (journal, board) = (handles.journal.clone(), Arc::clone(&parts.board));
-        let wiring = Wiring::new(parts, handles.clone(), Arc::clone(&in_flight));
-        let account = wiring.turn_parts.account.clone();
+        parts.doors.all.check(&parts.basics.live.now(), &parts.doors.home)?;
+        let (handles, board) = (parts.handles.clone(), Arc::clone(&parts.observation.instruments.board));
+        let (journal, wiring) = (handles.journal.clone(), Wiring::new(parts, handles.clone()));
+        let account = wiring.turn_parts.readers.account.clone();
+        let in_flight = Arc::clone(&wiring.turn_parts.shared.in_flight);
         let shared = Arc::new(Shared {
             account: account.clone(),
-            faults: Arc::clone(&wiring.parts.faults),
-            dice: Arc::clone(&wiring.parts.dice),
-            roster: Arc::clone(&wiring.parts.roster),
+            faults: Arc::clone(&wiring.parts.process.faults),
+            dice: Arc::clone(&wiring.parts.basics.dice),
+            roster: Arc::clone(&wiring.parts.observation.instruments.roster),
             // A journal that refuses this offers every turn when it restarts or has room.
             recovered: Box::new(move |stats| {
                 let Some(held) = TREE.find(stats.kind).and_then(|row| row.holds) else { return };
@@ -226,36 +154,26 @@ struct Wiring {
 }
 
 impl Wiring {
-    fn new(parts: Parts, handles: Handles, in_flight: Arc<InFlight>) -> Self {
-        let running = parts.live.now();
+    fn new(parts: Parts, handles: Handles) -> Self {
+        let running = parts.basics.live.now();
         let settings = &running.settings;
+        let Instruments { timeline, .. } = &parts.observation.instruments;
+        let clean_calls = Arc::clone(&parts.tools.built_in.clean_calls);
         let turn_parts = Arc::new(TurnParts {
-            live: parts.live.clone(),
-            store: Arc::clone(&parts.store),
-            clock: Arc::clone(&parts.clock),
-            dice: Arc::clone(&parts.dice),
-            dispatcher: handles.llm_dispatcher.clone(),
-            outboxes: handles.outboxes.clone(),
-            doors: parts.doors.clone(),
-            attachment_kib: Arc::new(Semaphore::new(ATTACHMENT_KIB_MAX)),
-            journal: handles.journal.clone(),
-            facts: Arc::clone(&parts.facts),
-            forgotten: parts.facts.forgotten(),
-            rate_limiter: handles.rate_limiter.clone(),
-            in_flight,
-            timeline: Arc::clone(&parts.timeline),
-            busy: Arc::default(),
-            closed: Arc::default(),
-            interjections: Arc::default(),
-            events: parts.events.clone(),
-            toolbox: Arc::clone(&parts.toolbox),
-            tool_use: Arc::new(ToolUse::new(Arc::clone(&parts.limiter))),
-            allowances: Arc::default(),
-            account: readers::account(&parts),
-            clean_calls: Arc::clone(&parts.built_in.clean_calls),
+            basics: parts.basics.clone(),
+            neighbors: handles.neighbors(),
+            readers: Readers {
+                account: parts.observation.account(&parts.records.audit),
+                events: parts.observation.events.clone(),
+                timeline: Arc::clone(timeline),
+            },
+            tools: ToolServices::new(Arc::clone(&parts.tools.toolbox), Arc::clone(&parts.records.limiter), clean_calls),
+            files: FileServices::new(parts.doors.all.clone(), ATTACHMENT_KIB_MAX),
+            facts: Arc::clone(&parts.records.facts),
+            shared: SharedState::default(),
         });
-        let open_turns = Shares::new(parts.timeline.limit("open turns", settings.turn.open));
-        let model_permits = Shares::new(parts.timeline.limit("model calls", settings.llm.concurrent));
+        let open_turns = Shares::new(timeline.limit("open turns", settings.turn.open));
+        let model_permits = Shares::new(timeline.limit("model calls", settings.llm.concurrent));
         let (presence, restricted) = Default::default();
         Self { parts, handles, turn_parts, open_turns, model_permits, presence, restricted }
     }
@@ -297,14 +215,14 @@ impl Wiring {
             ActorKind::Listener => return self.listeners(row),
             ActorKind::Journal => ChildSpec::new(row, journal, self.journal(), below),
             ActorKind::Outbox => {
-                let records = self.parts.doors.iter();
+                let records = self.parts.doors.all.iter();
                 let of = |record: &DoorRecord| {
                     ChildSpec::new(row, outboxes.of(&record.door), self.outbox(record), below.clone())
                 };
                 return records.map(of).collect();
             }
             ActorKind::Source => {
-                return self.parts.doors.iter().filter_map(|record| self.source(row, record)).collect();
+                return self.parts.doors.all.iter().filter_map(|record| self.source(row, record)).collect();
             }
             ActorKind::RateLimiter => ChildSpec::new(row, rate_limiter, self.rate_limiter(), below),
             ActorKind::RestrictionSweeper => {
@@ -313,7 +231,7 @@ impl Wiring {
             ActorKind::Tools => ChildSpec::new(row, tools, self.tools(row), below),
             ActorKind::ToolCache => ChildSpec::new(row, tool_cache, self.tool_cache(), below),
             ActorKind::Approvals => ChildSpec::new(row, approvals, self.approvals(), below),
-            ActorKind::Providers => match &self.parts.providers {
+            ActorKind::Providers => match &self.parts.tools.providers {
                 Some(providers) => ChildSpec::new(row, listener, self.providers(providers), below),
                 None => return Vec::new(),
             },
@@ -342,61 +260,61 @@ impl Wiring {
 
     fn ops(&self) -> Ops {
         Ops {
-            listener: Arc::clone(&self.parts.listener),
-            roster: Arc::clone(&self.parts.roster),
-            vitals: Arc::clone(&self.parts.vitals),
+            listener: Arc::clone(&self.parts.pages.listener),
+            roster: Arc::clone(&self.parts.observation.instruments.roster),
+            vitals: Arc::clone(&self.parts.pages.vitals),
         }
     }
 
     fn journal(&self) -> Journal {
         Journal {
-            turns: Arc::clone(&self.parts.turns),
-            store: Arc::clone(&self.parts.store),
-            clock: Arc::clone(&self.parts.clock),
-            live: self.parts.live.clone(),
+            turns: Arc::clone(&self.parts.records.turns),
+            store: Arc::clone(&self.parts.basics.store),
+            clock: Arc::clone(&self.parts.basics.clock),
+            live: self.parts.basics.live.clone(),
             rate_limiter: self.handles.rate_limiter.clone(),
             approvals: self.handles.approvals.clone(),
             conversations: self.handles.conversations.clone(),
             outboxes: self.handles.outboxes.clone(),
-            forgotten: Arc::clone(&self.turn_parts.forgotten),
-            board: Arc::clone(&self.parts.board),
-            account: self.turn_parts.account.clone(),
-            events: self.parts.events.clone(),
-            in_flight: Arc::clone(&self.turn_parts.in_flight),
+            forgotten: Arc::clone(self.turn_parts.facts.forgotten()),
+            board: Arc::clone(&self.parts.observation.instruments.board),
+            account: self.turn_parts.readers.account.clone(),
+            events: self.parts.observation.events.clone(),
+            in_flight: Arc::clone(&self.turn_parts.shared.in_flight),
         }
     }
 
     fn rate_limiter(&self) -> RateLimiter {
         RateLimiter {
-            limiter: Arc::clone(&self.parts.limiter),
-            store: Arc::clone(&self.parts.store),
-            clock: Arc::clone(&self.parts.clock),
-            live: self.parts.live.clone(),
+            limiter: Arc::clone(&self.parts.records.limiter),
+            store: Arc::clone(&self.parts.basics.store),
+            clock: Arc::clone(&self.parts.basics.clock),
+            live: self.parts.basics.live.clone(),
             conversations: self.handles.conversations.clone(),
             journal: self.handles.journal.clone(),
             sweeper: self.handles.restriction_sweeper.clone(),
             outboxes: self.handles.outboxes.clone(),
-            account: self.turn_parts.account.clone(),
+            account: self.turn_parts.readers.account.clone(),
         }
     }
 
     fn restriction_sweeper(&self) -> RestrictionSweeper {
         RestrictionSweeper {
             restricted: Arc::clone(&self.restricted),
-            store: Arc::clone(&self.parts.store),
-            clock: Arc::clone(&self.parts.clock),
-            live: self.parts.live.clone(),
+            store: Arc::clone(&self.parts.basics.store),
+            clock: Arc::clone(&self.parts.basics.clock),
+            live: self.parts.basics.live.clone(),
             outboxes: self.handles.outboxes.clone(),
-            account: self.turn_parts.account.clone(),
+            account: self.turn_parts.readers.account.clone(),
         }
     }
 
     fn llm_dispatcher(&self) -> LlmDispatcher {
         LlmDispatcher {
-            live: self.parts.live.clone(),
+            live: self.parts.basics.live.clone(),
             permits: self.model_permits.clone(),
-            board: Arc::clone(&self.parts.board),
-            account: self.turn_parts.account.clone(),
+            board: Arc::clone(&self.parts.observation.instruments.board),
+            account: self.turn_parts.readers.account.clone(),
         }
     }
 
@@ -405,73 +323,70 @@ impl Wiring {
     }
 
     fn ways(&self) -> Ways {
-        let (dice, events) = (Arc::clone(&self.parts.dice), self.parts.events.clone());
-        Ways { outboxes: self.handles.outboxes.clone(), dice, events, account: self.turn_parts.account.clone() }
+        let (dice, events) = (Arc::clone(&self.parts.basics.dice), self.parts.observation.events.clone());
+        Ways { outboxes: self.handles.outboxes.clone(), dice, events, account: self.turn_parts.readers.account.clone() }
     }
 
     fn commands(&self) -> Commands {
         let parts = &self.parts;
         let parts = CommandParts {
-            live: parts.live.clone(),
-            home: parts.home.clone(),
-            store: Arc::clone(&parts.store),
-            clock: Arc::clone(&parts.clock),
-            vitals: Arc::clone(&parts.vitals),
-            registers: parts.doors.names(|door| door.registers_commands),
+            basics: parts.basics.clone(),
+            home: parts.doors.home.clone(),
+            vitals: Arc::clone(&parts.pages.vitals),
+            registers: parts.doors.all.names(|door| door.registers_commands),
             ways: self.ways(),
             journal: self.handles.journal.clone(),
             rate_limiter: self.handles.rate_limiter.clone(),
             config_watcher: self.handles.config_watcher.clone(),
             presence_scheduler: self.handles.presence_scheduler.clone(),
-            forgotten: Arc::clone(&self.turn_parts.forgotten),
-            facts: Arc::clone(&parts.facts),
-            in_flight: Arc::clone(&self.turn_parts.in_flight),
-            tooling: Arc::clone(&self.parts.tooling),
-            toolbox: Arc::clone(&self.parts.toolbox),
+            facts: Arc::clone(&parts.records.facts),
+            in_flight: Arc::clone(&self.turn_parts.shared.in_flight),
+            tooling: Arc::clone(&self.parts.observation.instruments.tooling),
+            toolbox: Arc::clone(&self.parts.tools.toolbox),
             tools: self.handles.tools.clone(),
             approvals: self.handles.approvals.clone(),
-            allowances: Arc::clone(&self.turn_parts.allowances),
+            allowances: Arc::clone(&self.turn_parts.tools.allowances),
         };
         Commands { parts: Arc::new(parts) }
     }
 
     fn reporter(&self) -> Reporter {
         Reporter {
-            live: self.parts.live.clone(),
-            store: Arc::clone(&self.parts.store),
-            clock: Arc::clone(&self.parts.clock),
-            door: self.parts.home.clone(),
-            outbox: self.handles.outboxes.of(&self.parts.home).clone(),
-            timeline: Arc::clone(&self.parts.timeline),
+            live: self.parts.basics.live.clone(),
+            store: Arc::clone(&self.parts.basics.store),
+            clock: Arc::clone(&self.parts.basics.clock),
+            door: self.parts.doors.home.clone(),
+            outbox: self.handles.outboxes.of(&self.parts.doors.home).clone(),
+            timeline: Arc::clone(&self.parts.observation.instruments.timeline),
         }
     }
 
     fn config_watcher(&self) -> ConfigWatcher {
         ConfigWatcher {
-            files: Arc::clone(&self.parts.files),
-            live: self.parts.live.clone(),
-            store: Arc::clone(&self.parts.store),
+            files: Arc::clone(&self.parts.process.files),
+            live: self.parts.basics.live.clone(),
+            store: Arc::clone(&self.parts.basics.store),
             tools: self.handles.tools.clone(),
         }
     }
 
     fn gateway(&self) -> Gateway {
         Gateway {
-            live: self.parts.live.clone(),
+            live: self.parts.basics.live.clone(),
             permits: self.open_turns.clone(),
             journal: self.handles.journal.clone(),
             sweeper: self.handles.restriction_sweeper.clone(),
             approvals: self.handles.approvals.clone(),
             outboxes: self.handles.outboxes.clone(),
-            busy: Arc::clone(&self.turn_parts.busy),
-            clock: Arc::clone(&self.parts.clock),
+            busy: Arc::clone(&self.turn_parts.shared.busy),
+            clock: Arc::clone(&self.parts.basics.clock),
             commands: self.handles.commands.clone(),
-            events: self.parts.events.clone(),
-            account: self.turn_parts.account.clone(),
-            board: Arc::clone(&self.parts.board),
-            store: Arc::clone(&self.parts.store),
-            interjections: Arc::clone(&self.turn_parts.interjections),
-            facts: Arc::clone(&self.parts.facts),
+            events: self.parts.observation.events.clone(),
+            account: self.turn_parts.readers.account.clone(),
+            board: Arc::clone(&self.parts.observation.instruments.board),
+            store: Arc::clone(&self.parts.basics.store),
+            interjections: Arc::clone(&self.turn_parts.shared.interjections),
+            facts: Arc::clone(&self.parts.records.facts),
             restricted: Arc::clone(&self.restricted),
         }
     }

@@ -93,6 +93,17 @@ pub enum Access {
     Operators,
 }
 
+/// The stored data of its caller that a command deletes: also the data that turns in progress save afterwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Erases {
+    /// None, or single records that no turn saves again.
+    Nothing,
+    /// The conversation in the place of the command.
+    Conversation,
+    /// All data about the caller.
+    Everything,
+}
+
 /// The feature that a command requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Needs {
@@ -157,6 +168,12 @@ impl CommandKind {
         }
     }
 
+    /// Returns the label of a command in logs and metrics; `unknown` if no command has the name.
+    #[must_use]
+    pub fn label(kind: Option<Self>) -> &'static str {
+        kind.map_or("unknown", Self::name)
+    }
+
     /// Returns who may run it.
     #[must_use]
     pub const fn access(self) -> Access {
@@ -181,6 +198,26 @@ impl CommandKind {
         match self.access() {
             Access::Everybody => true,
             Access::Operators => operators.include(caller),
+        }
+    }
+
+    /// Returns the stored data that it deletes.
+    #[must_use]
+    pub const fn erases(self) -> Erases {
+        match self {
+            Self::Forget => Erases::Everything,
+            Self::New => Erases::Conversation,
+            Self::Help
+            | Self::Model
+            | Self::Usage
+            | Self::Export
+            | Self::Remember
+            | Self::Memories
+            | Self::Tools
+            | Self::Status
+            | Self::Approvals
+            | Self::RefreshTools
+            | Self::RefreshStatus => Erases::Nothing,
         }
     }
 

@@ -22,6 +22,7 @@ use super::caller::{Callback, Caller};
 use super::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
 use super::locale::Locale;
 use crate::hex::hex;
+use crate::planted::Defect;
 
 /// The largest arguments that can be approved, in bytes as shown.
 pub const ARGUMENTS_MAX: usize = 32 * 1024;
@@ -140,7 +141,9 @@ impl Gate {
     #[must_use]
     pub fn is_for(&self, who: &Clicker) -> bool {
         match who {
-            Clicker::Member(caller) if self.approvers.is_empty() => caller.person == self.requester,
+            Clicker::Member(caller) if self.approvers.is_empty() => {
+                caller.person == self.requester || Defect::AnyClicker.is_planted()
+            }
             Clicker::Member(caller) => {
                 caller.person.door == self.place.door && caller.roles.iter().any(|role| self.approvers.contains(role))
             }

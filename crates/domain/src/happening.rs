@@ -5,8 +5,16 @@
 //! belong to the renderings.
 
 mod actors;
+mod commands;
+mod restrictions;
+mod servers;
+mod shards;
 
 pub use self::actors::ActorChange;
+pub use self::commands::{CommandChange, CommandOutcome};
+pub use self::restrictions::{Lifted, RestrictionChange};
+pub use self::servers::{ServerChange, ServerRequest};
+pub use self::shards::ShardChange;
 
 use std::time::Duration;
 
@@ -19,7 +27,9 @@ use crate::gate::{ApprovalDecision, Choice, Gate, GateId};
 use crate::ids::{Person, Place, Timestamp, TurnId};
 use crate::limits::charge::Charge;
 use crate::limits::{LimitRefusal, Reservation};
+use crate::restriction::Member;
 use crate::shed::Shed;
+use crate::tool::ServerName;
 use crate::tool::called::CallEnd;
 use crate::tool::round::Ready;
 use crate::turn::{Answer, Turn};
@@ -221,6 +231,16 @@ pub enum Happening<'a> {
         /// The change.
         change: ActorChange<'a>,
     },
+    /// A shard changed; the first value is its index, from zero.
+    Shard(u32, ShardChange<'a>),
+    /// A tool server changed, or a request to it ended.
+    Server(&'a ServerName, ServerChange<'a>),
+    /// A slash command changed, or the list of commands.
+    Command(CommandChange<'a>),
+    /// The restriction of a member changed.
+    Restriction(&'a Member, RestrictionChange<'a>),
+    /// The number of restrictions.
+    RestrictionsActive(usize),
 }
 
 impl Happening<'_> {

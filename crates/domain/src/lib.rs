@@ -34,6 +34,7 @@ pub mod kept;
 mod key_part;
 pub mod menu;
 pub mod overview;
+pub mod planted;
 pub mod policy;
 pub mod quoted;
 pub mod server_name;

@@ -2,29 +2,47 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A language in which every notice exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Locale {
+/// Declares the languages, one row each. The compiler then names each match that lacks the words of a new row.
+macro_rules! locales {
+    ($($(#[$about:meta])* $name:ident = $code:literal,)*) => {
+        /// A language in which every notice exists.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Locale {
+            $($(#[$about])* $name,)*
+        }
+
+        impl Locale {
+            /// All languages; the first is the fallback.
+            pub const ALL: [Self; [$($code),*].len()] = [$(Self::$name),*];
+
+            /// Returns the language code of ISO 639-1.
+            #[must_use]
+            pub const fn code(self) -> &'static str {
+                match self {
+                    $(Self::$name => $code,)*
+                }
+            }
+        }
+    };
+}
+
+locales! {
     /// English, also for languages not listed here.
     #[default]
-    English,
+    English = "en",
     /// Spanish.
-    Spanish,
+    Spanish = "es",
     /// German.
-    German,
+    German = "de",
 }
 
 impl Locale {
-    /// All languages.
-    pub const ALL: [Self; 3] = [Self::English, Self::Spanish, Self::German];
-
     /// Returns the language of a platform tag, such as `de` or `es-419`. English if it is absent or unsupported.
     #[must_use]
     pub fn of(tag: Option<&str>) -> Self {
         let language = tag.unwrap_or_default().split(['-', '_']).next().unwrap_or_default();
-        let known = [("es", Self::Spanish), ("de", Self::German)];
-        known.into_iter().find(|(code, _)| language.eq_ignore_ascii_case(code)).map_or(Self::English, |(_, it)| it)
+        Self::ALL.into_iter().find(|locale| language.eq_ignore_ascii_case(locale.code())).unwrap_or_default()
     }
 }
 

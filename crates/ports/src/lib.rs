@@ -3,6 +3,7 @@
 //! data types of these traits, and the traits of custody (`turns.rs`), configuration (`in_force.rs`), event streams
 //! (`turn_events.rs`) and operators (`vitals.rs`).
 
+mod blocking;
 mod clean_calls;
 mod connection;
 mod fault;
@@ -30,6 +31,7 @@ use futures_util::future::{BoxFuture, ready};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+pub use self::blocking::{Panicked, blocking, work_in_place};
 pub use self::clean_calls::{CleanCalls, CleanQuestion};
 pub use self::connection::{Advice, AfterClose, Closed, GatewaySession, Shard, SourceError, StreamEvent};
 pub use self::fault::{Fault, Input, NoFaults, Origin, Subject};

@@ -1,4 +1,4 @@
-//! Sections about external services: Discord, the model, Redis, the disk, the log.
+//! Sections about external services: Discord, the model, the log.
 //!
 //! `config/default.toml` describes each key for operators and has the defaults.
 
@@ -11,7 +11,6 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use super::address::escape;
 use super::{defaults, read};
 use domain::proxies::Network;
 
@@ -158,7 +157,7 @@ pub struct Llm {
     #[serde(deserialize_with = "read::texts")]
     pub check_models: Vec<String>,
     /// The file of model rows.
-    #[serde(deserialize_with = "path")]
+    #[serde(deserialize_with = "read::path")]
     pub models: PathBuf,
     /// The most concurrent calls, 1 or more.
     #[serde(deserialize_with = "read::at_least_one")]
@@ -176,7 +175,7 @@ pub struct Llm {
     #[serde(deserialize_with = "read::at_least_one")]
     pub words: u32,
     /// The file of the reply's schema.
-    #[serde(deserialize_with = "path")]
+    #[serde(deserialize_with = "read::path")]
     pub schema: PathBuf,
     /// Fields of model rows, by row key, supplied by a command of the program and not by any source.
     #[serde(skip)]
@@ -197,7 +196,7 @@ impl Llm {
 #[serde(deny_unknown_fields)]
 pub struct Prompts {
     /// The folder whose files override the compiled-in prompts.
-    #[serde(deserialize_with = "path")]
+    #[serde(deserialize_with = "read::path")]
     pub dir: PathBuf,
     /// True if the tools that read and change prompt sections are offered.
     #[serde(deserialize_with = "read::flag")]
@@ -297,54 +296,6 @@ impl FromStr for Threads {
     }
 }
 
-/// `[store]`: the embedded store.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Store {
-    /// The folder of the store, created if missing.
-    #[serde(deserialize_with = "path")]
-    pub dir: PathBuf,
-}
-
-/// `[redis]`: Redis or Valkey instead of the embedded store.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Redis {
-    /// The full address, which may contain a password.
-    #[serde(deserialize_with = "read::secret")]
-    pub url: Option<SecretString>,
-    /// The host, if there is no address.
-    #[serde(deserialize_with = "read::text")]
-    pub host: Option<String>,
-    /// The port at the host.
-    #[serde(deserialize_with = "read::number")]
-    pub port: u16,
-    /// The database number at the host.
-    #[serde(deserialize_with = "read::number")]
-    pub db: u32,
-    /// The password at the host.
-    #[serde(deserialize_with = "read::secret")]
-    pub password: Option<SecretString>,
-}
-
-impl Redis {
-    /// Returns the address to connect to, or `None` for the embedded store.
-    #[must_use]
-    pub fn address(&self) -> Option<SecretString> {
-        if let Some(url) = &self.url {
-            return Some(url.clone());
-        }
-        let host = self.host.as_deref()?;
-        let host = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() };
-        let login = self
-            .password
-            .as_ref()
-            .map(|password| format!(":{}@", escape(password.expose_secret())))
-            .unwrap_or_default();
-        Some(SecretString::from(format!("redis://{login}{host}:{}/{}", self.port, self.db)))
-    }
-}
-
 /// `[log]`: contents and format of the log.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -404,8 +355,4 @@ impl FromStr for LogFormat {
             _ => Err("json, pretty or auto"),
         }
     }
-}
-
-fn path<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
-    read::optional_path(deserializer)?.ok_or_else(|| serde::de::Error::custom("must be a path"))
 }

@@ -20,6 +20,7 @@ mod read;
 mod row;
 pub mod show;
 pub mod sources;
+pub mod stores;
 pub mod tools;
 pub mod triggers;
 
@@ -51,8 +52,8 @@ pub struct Settings {
     pub prompts: edges::Prompts,
     pub http: edges::Http,
     pub runtime: edges::Runtime,
-    pub store: edges::Store,
-    pub redis: edges::Redis,
+    pub store: stores::Store,
+    pub redis: stores::Redis,
     pub log: edges::Log,
     pub telemetry: edges::Telemetry,
     pub drain: community::Drain,

@@ -254,6 +254,11 @@ pub fn optional_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
     Ok(text(deserializer)?.map(PathBuf::from))
 }
 
+/// Reads a path.
+pub fn path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+    optional_path(deserializer)?.ok_or_else(|| D::Error::custom("must be a path"))
+}
+
 /// Reads a secret; empty means not set.
 pub fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SecretString>, D::Error> {
     Ok(text(deserializer)?.map(SecretString::from))

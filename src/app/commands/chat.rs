@@ -114,7 +114,7 @@ pub async fn run(cli: &Cli, of: &Of) -> u8 {
         eprintln!("{CHATS_MAX} conversations without a service run here already");
         return exit::IN_USE;
     };
-    let elsewhere = loaded.settings.redis.address().is_some();
+    let elsewhere = loaded.settings.chosen_store().is_shared();
     let kept = folder.display().to_string();
     reading.adapt = Arc::new(move |settings| {
         settings.http.addr = SocketAddr::from(([127, 0, 0, 1], 0));

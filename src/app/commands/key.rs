@@ -225,7 +225,7 @@ async fn revoke(settings: &Settings, name: &str) -> Result<(), String> {
 
 /// Sends the revoked keys to the other processes of a shared store. An embedded store belongs to one process alone.
 async fn tell(settings: &Settings, revoked: &[KeyHash]) -> Result<(), String> {
-    if settings.redis.address().is_none() {
+    if !settings.chosen_store().is_shared() {
         return Ok(());
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);

@@ -253,12 +253,11 @@ async fn change(
     key: &str,
     act: impl FnMut(&mut ChangedRows) -> Result<(), String> + Send,
 ) -> Result<(), String> {
-    let store = match settings.redis.address() {
-        Some(_) => {
-            let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-            Some(assemble::open_store(settings, &clock, None).await.map_err(|error| error.to_string())?.store)
-        }
-        None => None,
+    let store = if settings.chosen_store().is_shared() {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        Some(assemble::open_store(settings, &clock, None).await.map_err(|error| error.to_string())?.store)
+    } else {
+        None
     };
     let readable = |changed: &ChangedRows| {
         rows::drafts(settings, changed)?;

@@ -11,6 +11,7 @@ use crate::app::commands::own_service;
 use crate::app::system::SystemClock;
 use crate::app::{assemble, exit};
 use ports::Store;
+use settings::stores::StoreChoice;
 use settings::{Loaded, Settings};
 use store::embedded::FILE;
 
@@ -94,7 +95,7 @@ pub(crate) async fn ask_service(
 
 /// True if the embedded store has no file yet. Creating it here could give it the wrong owner.
 pub(crate) fn is_new(settings: &Settings) -> bool {
-    settings.redis.address().is_none() && !settings.store.dir.join(FILE).exists()
+    matches!(settings.chosen_store(), StoreChoice::Embedded(dir) if !dir.join(FILE).exists())
 }
 
 /// Opens the store while no service runs.

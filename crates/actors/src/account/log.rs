@@ -3,8 +3,12 @@
 
 mod actors;
 mod calls;
+mod commands;
 mod floods;
 mod gates;
+mod restrictions;
+mod servers;
+mod shards;
 mod turns;
 
 use self::floods::Floods;
@@ -57,6 +61,10 @@ impl Observer for LogLines {
             Happening::CallAllowed { gate, allowance, .. } => gates::allowed(gate, allowance),
             Happening::AllowanceWithdrawn { allowance, by, .. } => gates::withdrawn(allowance, by),
             Happening::Actor { path, change, .. } => actors::changed(path, change),
+            Happening::Shard(shard, change) => shards::changed(shard, change),
+            Happening::Server(server, change) => servers::changed(server, change),
+            Happening::Command(change) => commands::changed(change),
+            Happening::Restriction(member, change) => restrictions::changed(member, change),
             Happening::TurnTaken { .. }
             | Happening::TurnQueued { .. }
             | Happening::TurnReserved(..)
@@ -72,7 +80,8 @@ impl Observer for LogLines {
             | Happening::ToolBegan { .. }
             | Happening::ToolProgressed { .. }
             | Happening::GateShown(_)
-            | Happening::GatesOpen(_) => {}
+            | Happening::GatesOpen(_)
+            | Happening::RestrictionsActive(_) => {}
         }
     }
 }

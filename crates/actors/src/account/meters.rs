@@ -9,7 +9,10 @@ use metrics::{counter, gauge, histogram};
 use parking_lot::Mutex;
 
 use self::models::RowMeter;
-use domain::happening::{ActorChange, Happening, ModelCalled, ToolCalled, TurnPosted};
+use domain::command::CommandKind;
+use domain::happening::{ActorChange, CommandChange, Happening, ModelCalled, ServerChange, ToolCalled, TurnPosted};
+use domain::tool::ServerName;
+use domain::tool::server::ServerStatus;
 use domain::turn::{Outcome, Turn};
 use ports::Observer;
 use telemetry::metrics as names;
@@ -47,6 +50,13 @@ impl Observer for Meters {
             #[expect(clippy::cast_precision_loss, reason = "there are never so many")]
             Happening::GatesOpen(many) => gauge!(names::GATES_OPEN).set(many as f64),
             Happening::Actor { label, change, .. } => actor_changed(label, change),
+            Happening::Server(server, change) => server_changed(server, change),
+            Happening::Command(CommandChange::Ended { command, outcome, .. }) => {
+                let (command, outcome) = (CommandKind::label(command), outcome.as_str());
+                counter!(names::COMMANDS_TOTAL, "command" => command, "outcome" => outcome).increment(1);
+            }
+            #[expect(clippy::cast_precision_loss, reason = "restrictions are far fewer than 2^52")]
+            Happening::RestrictionsActive(many) => gauge!(names::RESTRICTIONS_ACTIVE).set(many as f64),
             _ => {}
         }
     }
@@ -107,6 +117,23 @@ fn actor_changed(label: &str, change: ActorChange<'_>) {
         ActorChange::Poisoned(_) => add(names::POISON_MESSAGES_TOTAL, 1),
         _ => {}
     }
+}
+
+fn server_changed(server: &ServerName, change: ServerChange<'_>) {
+    match change {
+        ServerChange::Begun => server_status(server, &ServerStatus::Starting),
+        ServerChange::Changed { to, .. } => server_status(server, to),
+        ServerChange::Unusable(_) => server_status(server, &ServerStatus::Stopped(String::new())),
+        ServerChange::Requested { request, error, took } => {
+            let labels = [("mcp_method_name", request.method()), ("error_type", error.unwrap_or_default())];
+            histogram!(names::MCP_CLIENT_OPERATION_DURATION_SECONDS, &labels).record(took);
+        }
+        ServerChange::Listed(_) | ServerChange::ListOdd(_) | ServerChange::ListUnread(_) => {}
+    }
+}
+
+fn server_status(server: &ServerName, status: &ServerStatus) {
+    gauge!(names::MCP_STATE, "server" => server.as_str().to_owned()).set(f64::from(status.gauge()));
 }
 
 fn breaker(row: &str, open: f64) {

@@ -45,14 +45,14 @@ impl Cleanings {
 
 /// Records a request in the store for other processes. Returns false if the record is not durable.
 pub(super) async fn note(parts: &CommandParts, person: &Person, place: Option<&Place>, cut: Timestamp) -> bool {
-    let wished = Wished { person: person.clone(), place: place.cloned(), cut, noted: parts.clock.now() };
-    let record = wished.record(&parts.live.now());
-    parts.store.write(vec![record]).await
+    let wished = Wished { person: person.clone(), place: place.cloned(), cut, noted: parts.basics.clock.now() };
+    let record = wished.record(&parts.basics.live.now());
+    parts.basics.store.write(vec![record]).await
 }
 
 /// Returns the requests that this or another process recorded before the start.
 pub(super) async fn noted(parts: &CommandParts) -> Vec<Wished> {
-    let stored = parts.store.scan(keys::FORGOTTEN_PREFIX, LOOK_MAX).await;
+    let stored = parts.basics.store.scan(keys::FORGOTTEN_PREFIX, LOOK_MAX).await;
     stored.iter().filter_map(|(_, value)| serde_json::from_str(value).ok()).collect()
 }
 
@@ -65,11 +65,11 @@ pub(super) async fn clean(parts: &CommandParts, wished: &Wished) {
             rewrite(parts, &key, |history| history.forget_until(*cut)).await;
         }
         None => {
-            for (key, _) in parts.store.scan(&keys::histories_of(person), LOOK_MAX).await {
+            for (key, _) in parts.basics.store.scan(&keys::histories_of(person), LOOK_MAX).await {
                 rewrite(parts, &key, |history| history.forget_until(*cut)).await;
             }
             let quotes = keys::quotes_of(person);
-            for (index, _) in parts.store.scan(&quotes, LOOK_MAX).await {
+            for (index, _) in parts.basics.store.scan(&quotes, LOOK_MAX).await {
                 let key = index.strip_prefix(&quotes).unwrap_or_default();
                 rewrite(parts, key, |history| history.forget_asked_by(person, *cut)).await;
             }
@@ -82,12 +82,12 @@ pub(super) async fn clean(parts: &CommandParts, wished: &Wished) {
 /// Deletes the records of answers to this person's questions up to `cut`.
 async fn answers(parts: &CommandParts, person: &Person, cut: Timestamp) {
     let answers = keys::answers_of(person);
-    for (index, _) in parts.store.scan(&answers, LOOK_MAX).await {
+    for (index, _) in parts.basics.store.scan(&answers, LOOK_MAX).await {
         let message = index.strip_prefix(&answers).and_then(|message| message.parse().ok());
         let Some(key) = message.map(|message| keys::answered(&message)) else { continue };
-        let Some(stored) = parts.store.get(&key).await else { continue };
+        let Some(stored) = parts.basics.store.get(&key).await else { continue };
         if serde_json::from_str(&stored).is_ok_and(|exchange: Exchange| exchange.asked_at <= cut) {
-            drop(parts.store.write(vec![Write::Delete { key }, Write::Delete { key: index }]));
+            drop(parts.basics.store.write(vec![Write::Delete { key }, Write::Delete { key: index }]));
         }
     }
 }
@@ -95,7 +95,7 @@ async fn answers(parts: &CommandParts, person: &Person, cut: Timestamp) {
 /// Changes a stored history if the change makes a difference.
 pub(super) async fn rewrite(parts: &CommandParts, key: &str, change: impl FnOnce(&mut History)) -> bool {
     // The history is written immediately, because its owner may continue the conversation.
-    let Some(stored) = parts.store.get(key).await else { return true };
+    let Some(stored) = parts.basics.store.get(key).await else { return true };
     let Ok(parsed) = History::parse(&stored) else { return true };
     let mut history = parsed.history;
     let before = history.clone();
@@ -103,12 +103,12 @@ pub(super) async fn rewrite(parts: &CommandParts, key: &str, change: impl FnOnce
     if history == before {
         return true;
     }
-    let ttl = parts.live.now().settings.history.ttl;
+    let ttl = parts.basics.live.now().settings.history.ttl;
     let ttl = (!ttl.is_zero()).then_some(ttl);
     let key = key.to_owned();
     let write = match history.entries() {
         [] => Write::Delete { key },
         _ => Write::Put { key, value: history.to_json(), ttl },
     };
-    parts.store.write(vec![write]).await
+    parts.basics.store.write(vec![write]).await
 }

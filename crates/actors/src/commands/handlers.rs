@@ -15,6 +15,7 @@ use crate::services::ledger;
 use domain::command::preferences::{self, DEFAULT, Preferences};
 use domain::command::{CATEGORY, Command, CommandKind, FACT, REMEMBERED, ROW, Typing, USER, WITHDRAW};
 use domain::fact::Fact;
+use domain::happening::CommandOutcome;
 use domain::ids::{Person, TurnId};
 use domain::keys;
 use domain::locale::Locale;
@@ -40,23 +41,23 @@ const CHOICE_CHARS: usize = 100;
 const WELL: u32 = 0x2e_cc_71;
 const UNWELL: u32 = 0xe6_7e_22;
 
-/// Returns the answer to a command, and its outcome as a label.
-pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &'static str) {
+/// Returns the answer to a command, and its outcome.
+pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, CommandOutcome) {
     let locale = command.caller.locale();
-    let running = parts.live.now();
+    let running = parts.basics.live.now();
     let Some(rules) = running.rules(&command.place.door) else {
-        return (Piece::text(words::unknown(locale)), "unknown");
+        return (Piece::text(words::unknown(locale)), CommandOutcome::Unknown);
     };
     if !rules.serves(command.guild.as_deref()) {
-        return (Piece::text(notice::not_served(locale)), "refused");
+        return (Piece::text(notice::not_served(locale)), CommandOutcome::Refused);
     }
     let served = parts.served();
     let Some(kind) = CommandKind::named(&command.name).filter(|kind| kind.is_served(served)) else {
-        return (Piece::text(words::unknown(locale)), "unknown");
+        return (Piece::text(words::unknown(locale)), CommandOutcome::Unknown);
     };
     let operators = rules.operators();
     if !kind.may_be_run_by(&command.caller, operators) {
-        return (Piece::text(words::operators_only(kind, locale)), "refused");
+        return (Piece::text(words::operators_only(kind, locale)), CommandOutcome::Refused);
     }
     let piece = match kind {
         CommandKind::Help => {
@@ -91,7 +92,7 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
             Piece::text(words::refreshed(&running.version, locale))
         }
     };
-    (piece, "done")
+    (piece, CommandOutcome::Done)
 }
 
 /// Returns the autocomplete choices.
@@ -116,7 +117,7 @@ async fn facts(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
 
 /// Returns the rows whose names contain the typed text.
 fn rows(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
-    let running = parts.live.now();
+    let running = parts.basics.live.now();
     let allowed = preferences::allowed(running.models.rows(), &running.settings.members.models);
     let typed = typing.typed.trim().to_lowercase();
     let keys = allowed.iter().map(|row| row.key.as_str());
@@ -161,19 +162,19 @@ async fn memories(parts: &CommandParts, command: &Command) -> String {
 /// Restarts the caller's conversation in this place.
 async fn begin_anew(parts: &CommandParts, command: &Command) -> String {
     let (person, place) = (&command.caller.person, &command.place);
-    parts.forgotten.wish(person, Some(place), command.at);
+    parts.facts.forgotten().wish(person, Some(place), command.at);
     let noted = cleaning::note(parts, person, Some(place), command.at).await;
     let key = keys::history(person, place);
-    let remembered = parts.store.get(&key).await.is_some();
-    let durable = parts.store.write(vec![Write::Delete { key }]);
-    parts.forgotten.wish(person, Some(place), command.at);
+    let remembered = parts.basics.store.get(&key).await.is_some();
+    let durable = parts.basics.store.write(vec![Write::Delete { key }]);
+    parts.facts.forgotten().wish(person, Some(place), command.at);
     words::new_conversation(remembered, durable.await && noted && kept::is_sound(parts), command.caller.locale())
         .to_owned()
 }
 
 /// Shows or sets the caller's model.
 async fn model(parts: &CommandParts, command: &Command) -> String {
-    let running = parts.live.now();
+    let running = parts.basics.live.now();
     let rows = running.models.rows();
     let allowed = preferences::allowed(rows, &running.settings.members.models);
     let names: Vec<&str> = allowed.iter().map(|row| row.key.as_str()).collect();
@@ -181,34 +182,34 @@ async fn model(parts: &CommandParts, command: &Command) -> String {
     let key = keys::preferences(&command.caller.person);
     let locale = command.caller.locale();
     let Some(asked) = command.option(ROW).filter(|asked| !asked.is_empty()) else {
-        let chosen = parts.store.get(&key).await.map(|stored| Preferences::parse(&stored)).unwrap_or_default();
+        let chosen = parts.basics.store.get(&key).await.map(|stored| Preferences::parse(&stored)).unwrap_or_default();
         let rows: Vec<_> = allowed.iter().map(|row| (row.key.as_str(), row.description.as_deref())).collect();
         return words::models(&rows, default, chosen.model.as_deref(), locale);
     };
     if asked == DEFAULT && !names.contains(&DEFAULT) {
-        parts.store.write(vec![Write::Delete { key }]).await;
+        parts.basics.store.write(vec![Write::Delete { key }]).await;
         return words::model_default(default, locale);
     }
     if !names.contains(&asked) {
         return words::no_such_model(asked, &names, locale);
     }
     let value = Preferences { model: Some(asked.to_owned()) }.to_json();
-    let durable = parts.store.write(vec![Write::Put { key, value, ttl: Some(keys::PREFERENCES_TTL) }]).await;
+    let durable = parts.basics.store.write(vec![Write::Put { key, value, ttl: Some(keys::PREFERENCES_TTL) }]).await;
     words::model_chosen(asked, durable, locale)
 }
 
 /// Returns the use of the caller or, for operators, of another member.
-async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str) {
+async fn usage(parts: &CommandParts, command: &Command) -> (Piece, CommandOutcome) {
     let own = &command.caller.person;
     let asked = command.option(USER).filter(|asked| !asked.is_empty());
     let person = asked.map_or_else(|| own.clone(), |id| Person::new(own.door.clone(), id));
     let others = person != *own;
-    let running = parts.live.now();
+    let running = parts.basics.live.now();
     let is_operator = running.rules(&own.door).is_some_and(|rules| rules.operators().include(&command.caller));
     if others && !is_operator {
-        return (Piece::text(words::usage_of_others(command.caller.locale())), "refused");
+        return (Piece::text(words::usage_of_others(command.caller.locale())), CommandOutcome::Refused);
     }
-    let sums = ledger::sums(&*parts.store, &person, command.guild.as_deref(), parts.clock.now()).await;
+    let sums = ledger::sums(&*parts.basics.store, &person, command.guild.as_deref(), parts.basics.clock.now()).await;
     let named = command.named.iter().find(|(named, _)| *named == person).map(|(_, roles)| roles.clone());
     let asker = Asker {
         person: person.clone(),
@@ -223,18 +224,18 @@ async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str)
     let whose = others.then(|| format!("<@{}>", person.id));
     let mut text = words::usage(&usage, whose.as_deref(), command.caller.locale());
     if is_operator && asked.is_none() {
-        let today = daily::read(&*parts.store, 1, parts.clock.now(), &parts.home).await;
+        let today = daily::read(&*parts.basics.store, 1, parts.basics.clock.now(), &parts.home).await;
         for day in today.iter().filter(|day| !day.ledger.total.is_empty() || !day.tools.is_empty()) {
             text.push('\n');
             text.push_str(&words::usage_of_all(day, command.caller.locale()));
         }
     }
-    (Piece::text(text), "done")
+    (Piece::text(text), CommandOutcome::Done)
 }
 
 /// Returns the tools visible to the caller's model, and the states of their servers.
 async fn visible_tools(parts: &CommandParts, command: &Command) -> String {
-    let (running, now, tooling) = (parts.live.now(), parts.toolbox.now(), Arc::clone(&parts.tooling));
+    let (running, now, tooling) = (parts.basics.live.now(), parts.toolbox.now(), Arc::clone(&parts.tooling));
     let category = command.option(CATEGORY).filter(|category| !category.is_empty()).map(str::to_lowercase);
     let Command { caller, place, parent, .. } = command.clone();
     // There can be thousands of tools.

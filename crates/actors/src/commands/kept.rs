@@ -16,6 +16,7 @@ use domain::keys;
 use domain::ledger;
 use domain::notice::commands as words;
 use domain::outgoing::FILE_BYTES_MAX;
+use domain::planted::Defect;
 use domain::session_index::{self, SessionIndex};
 use ports::{Replaced, StoreStatus, Write, replace};
 
@@ -36,13 +37,13 @@ const JOURNAL_WITHIN: Duration = Duration::from_secs(5);
 
 /// True if the store returns all data and accepts writes.
 pub(super) fn is_sound(parts: &CommandParts) -> bool {
-    parts.store.status() == StoreStatus::Ready
+    parts.basics.store.status() == StoreStatus::Ready
 }
 
 /// Deletes all stored data of the caller, and reports the deleted data. No turn in progress restores it.
 pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     let person = &command.caller.person;
-    parts.forgotten.wish(person, None, command.at);
+    parts.facts.forgotten().wish(person, None, command.at);
     // Hides the turns at once; their records are deleted below.
     drop(parts.vitals.forget(person));
     let noted = cleaning::note(parts, person, None, command.at).await;
@@ -53,16 +54,21 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     let _ = parts.approvals.call(allowed, JOURNAL_WITHIN).await;
     let kept = find(parts, command).await;
     let mut writes: Vec<Write> = kept.keys().into_iter().map(|key| Write::Delete { key }).collect();
+    if Defect::KeptHistory.is_planted() {
+        writes.clear();
+    }
     // While the store fails, records that cannot be listed are deleted too if their keys are known.
-    writes.push(Write::Delete { key: keys::history(person, &command.place) });
+    if !Defect::KeptHistory.is_planted() {
+        writes.push(Write::Delete { key: keys::history(person, &command.place) });
+    }
     writes.push(Write::Delete { key: keys::preferences(person) });
     let rewritten = kept
         .quotes
         .iter()
         .map(|(key, _)| cleaning::rewrite(parts, key, |history| history.forget_asked_by(person, command.at)));
     let rewritten = join_all(rewritten).await.into_iter().all(|durable| durable);
-    let deleted = parts.store.write(writes);
-    parts.forgotten.wish(person, None, command.at);
+    let deleted = parts.basics.store.write(writes);
+    parts.facts.forgotten().wish(person, None, command.at);
     // A turn that started meanwhile may have read the old data.
     parts.vitals.forget(person).await;
     let lines = forget_lines(parts, person, &kept.sessions).await;
@@ -77,7 +83,7 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
 pub(super) async fn export(parts: &CommandParts, command: &Command) -> (String, Vec<u8>) {
     let mut kept = find(parts, command).await;
     read_lines(parts, &command.caller.person, &mut kept).await;
-    let document = kept.to_json(&command.caller.person, parts.clock.now(), FILE_BYTES_MAX);
+    let document = kept.to_json(&command.caller.person, parts.basics.clock.now(), FILE_BYTES_MAX);
     (words::exported(&kept.counts(), is_sound(parts), command.caller.locale()), document.into_bytes())
 }
 
@@ -94,7 +100,7 @@ async fn forget_lines(parts: &CommandParts, person: &Person, sessions: &[(String
     let of_theirs = keys::sessions::lines_of(person);
     let mut all = false;
     for _ in 0..STRAY_LOOKS {
-        let stray = parts.store.scan(&of_theirs, STRAY_AT_ONCE).await;
+        let stray = parts.basics.store.scan(&of_theirs, STRAY_AT_ONCE).await;
         if stray.is_empty() {
             all = true;
             break;
@@ -102,7 +108,7 @@ async fn forget_lines(parts: &CommandParts, person: &Person, sessions: &[(String
         durable &= delete(parts, stray.into_iter().map(|(key, _)| key)).await;
     }
     let places = || sessions.iter().map(|(session, _)| keys::sessions::place_of(session));
-    let unlisted = replace(&*parts.store, keys::sessions::INDEX, |stored| {
+    let unlisted = replace(&*parts.basics.store, keys::sessions::INDEX, |stored| {
         let mut index = SessionIndex::parse(stored?)?;
         index.remove(places()).then(|| index.to_json())
     });
@@ -110,7 +116,7 @@ async fn forget_lines(parts: &CommandParts, person: &Person, sessions: &[(String
 }
 
 async fn delete(parts: &CommandParts, keys: impl Iterator<Item = String>) -> bool {
-    parts.store.write(keys.map(|key| Write::Delete { key }).collect()).await
+    parts.basics.store.write(keys.map(|key| Write::Delete { key }).collect()).await
 }
 
 /// The keys of the lines of a session.
@@ -118,7 +124,7 @@ async fn line_keys(parts: &CommandParts, session: &str, record: &str) -> Vec<Str
     let Some(lines) = keys::sessions::lines_behind(session) else { return Vec::new() };
     match session_index::line_numbers(record) {
         Some(numbers) => numbers.into_iter().map(|number| keys::sessions::numbered(&lines, number)).collect(),
-        None => parts.store.scan(&lines, LOOK_MAX).await.into_iter().map(|(key, _)| key).collect(),
+        None => parts.basics.store.scan(&lines, LOOK_MAX).await.into_iter().map(|(key, _)| key).collect(),
     }
 }
 
@@ -129,7 +135,7 @@ async fn read_lines(parts: &CommandParts, person: &Person, kept: &mut PersonData
     let mut named = BTreeSet::new();
     for (session, record) in &kept.sessions {
         for key in line_keys(parts, session, record).await {
-            let line = if bytes < LINES_SHOWN_BYTES { parts.store.get(&key).await } else { None };
+            let line = if bytes < LINES_SHOWN_BYTES { parts.basics.store.get(&key).await } else { None };
             match line {
                 Some(line) => {
                     bytes += line.len();
@@ -145,7 +151,7 @@ async fn read_lines(parts: &CommandParts, person: &Person, kept: &mut PersonData
         return;
     }
     // The named lines are bounded by the export limit, so reading them again costs little.
-    let all = parts.store.scan(&keys::sessions::lines_of(person), named.len() + STRAY_AT_ONCE).await;
+    let all = parts.basics.store.scan(&keys::sessions::lines_of(person), named.len() + STRAY_AT_ONCE).await;
     for (_, line) in all.into_iter().filter(|(key, _)| !named.contains(key)) {
         if bytes < LINES_SHOWN_BYTES {
             bytes += line.len();
@@ -160,7 +166,7 @@ async fn read_lines(parts: &CommandParts, person: &Person, kept: &mut PersonData
 async fn communities(parts: &CommandParts, command: &Command) -> BTreeSet<Option<String>> {
     let mut found = BTreeSet::from([None, command.guild.clone()]);
     for prefix in keys::ledger::of_all_time() {
-        let counters = parts.store.scan(&prefix, COUNTERS_MAX).await;
+        let counters = parts.basics.store.scan(&prefix, COUNTERS_MAX).await;
         found.extend(
             counters.iter().filter_map(|(key, _)| keys::ledger::community_of(key, &command.caller.person)).map(Some),
         );
@@ -170,7 +176,7 @@ async fn communities(parts: &CommandParts, command: &Command) -> BTreeSet<Option
 
 async fn find(parts: &CommandParts, command: &Command) -> PersonData {
     let person = &command.caller.person;
-    let store = &parts.store;
+    let store = &parts.basics.store;
     let histories = keys::histories_of(person);
     let mut kept = PersonData {
         conversations: store
@@ -210,7 +216,7 @@ async fn find(parts: &CommandParts, command: &Command) -> PersonData {
     let preferences = keys::preferences(person);
     kept.preferences = store.get(&preferences).await.map(|stored| (preferences, stored));
     for guild in communities(parts, command).await {
-        for key in ledger::every_key(person, guild.as_deref(), parts.clock.now()) {
+        for key in ledger::every_key(person, guild.as_deref(), parts.basics.clock.now()) {
             match store.get(&key).await {
                 Some(text) => kept.usage.push((key, text)),
                 None => kept.silent.push(key),

@@ -28,7 +28,7 @@ pub(super) fn of(parts: &CommandParts) -> Overview {
     });
     let mut actors = Vec::new();
     flatten(&tree, &mut actors);
-    let settings = &parts.live.now().settings;
+    let settings = &parts.basics.live.now().settings;
     let limits = &settings.rate_limiter;
     Overview {
         status: ready.status.as_str().to_owned(),

@@ -3,6 +3,7 @@ use crate::account::Account;
 use crate::observation::turn_events::TurnEvents;
 use crate::outbox::Outboxes;
 use crate::runtime::handle::Reply;
+use crate::services::basics::Basics;
 use crate::services::running::Live;
 use crate::testing::log::Log;
 use crate::testing::{BEGINNING, DOOR, Inbox, LEAF, LONG, Stage, Tree, at, live, message, person, place, row, settle};
@@ -18,7 +19,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use ports::testing::{FixedDice, ManualClock, MemoryStore, NoVitals, ScriptedModels};
-use ports::{Replaced, StoreStatus, Write};
+use ports::{Dice, Replaced, Store, StoreStatus, Write};
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -84,20 +85,18 @@ async fn world(takes: Duration, panics: bool) -> World {
     let (heard, told) = (stage.probe(&outbox), stage.probe(&presence));
     let store = Arc::new(Odd { inner: MemoryStore::new(), takes, panics, looked: AtomicUsize::new(0) });
     let live: Live = live(&[], Arc::new(ScriptedModels::new(&["main", "deep"])));
-    let clock: Arc<dyn Clock> = Arc::new(ManualClock::new());
-    let bounds = live.clone();
-    let facts =
-        FactKeeper::new(Arc::clone(&store) as _, Arc::clone(&clock), move || bounds.now().settings.memory.bounds());
+    let dice: Arc<dyn Dice> = Arc::new(FixedDice::new(0.5));
+    let (clock, dice_of_ways) = (Arc::new(ManualClock::new()), Arc::clone(&dice));
+    let basics = Basics { live, store: Arc::clone(&store) as _, clock, dice };
     let parts = CommandParts {
-        live,
+        facts: Arc::new(FactKeeper::of(&basics)),
+        basics,
         home: DOOR,
-        store: Arc::clone(&store) as _,
-        clock,
         vitals: Arc::new(NoVitals),
         registers: vec![DOOR],
         ways: Ways {
             outboxes: Outboxes::new(vec![(DOOR, Medium::Messages, outbox)]),
-            dice: Arc::new(FixedDice::new(0.5)),
+            dice: dice_of_ways,
             events: TurnEvents::default(),
             account: Account::default(),
         },
@@ -105,8 +104,6 @@ async fn world(takes: Duration, panics: bool) -> World {
         rate_limiter: at("rate_limiter"),
         config_watcher: at("config_watcher"),
         presence_scheduler: presence,
-        forgotten: facts.forgotten(),
-        facts: Arc::new(facts),
         in_flight: Arc::default(),
         tooling: Arc::default(),
         toolbox: Arc::default(),

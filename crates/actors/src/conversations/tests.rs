@@ -15,19 +15,19 @@ use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::OutboxMsg;
 use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::observation::board::Board;
-use crate::observation::turn_events::TurnEvents;
 use crate::outbox::Outboxes;
 use crate::runtime::roster::Roster;
 use crate::runtime::shares::Shares;
 use crate::services::allowances::Allowances;
+use crate::services::basics::Basics;
 use crate::services::facts::FactKeeper;
 use crate::services::forgotten::Wished;
 use crate::services::in_flight::InFlight;
-use crate::services::tool_use::ToolUse;
 use crate::services::toolbox::Toolbox;
 use crate::testing::log::Log;
 use crate::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, place, real, row, settle, turn, turn_id};
 use crate::tree::ActorKind;
+use crate::turn::parts::{FileServices, Neighbors, Readers, SharedState, ToolServices};
 use domain::ending::Ending;
 use domain::ids::Timestamp;
 use domain::incoming::Attachment;
@@ -71,42 +71,33 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
     let (router, journal, outbox, dispatcher) =
         (at("conversations"), at("journal"), at("outbox"), at("llm_dispatcher"));
     let rate_limiter = at("rate_limiter");
-    let in_flight = Arc::new(InFlight::default());
-    let attachment_kib = Arc::new(Semaphore::new(1));
     let live = live(variables, Arc::clone(&models) as _);
     let store = Arc::new(MemoryStore::new());
-    let toolbox: Arc<Toolbox> = Arc::default();
-    let allowances: Arc<Allowances> = Arc::default();
     let clock = Arc::new(ManualClock::new());
-    let bounds = live.clone();
-    let facts = FactKeeper::new(Arc::clone(&store) as _, Arc::clone(&clock) as _, move || {
-        bounds.now().settings.memory.bounds()
-    });
-    let parts = Arc::new(TurnParts {
-        forgotten: facts.forgotten(),
-        facts: Arc::new(facts),
-        timeline: Arc::default(),
-        events: TurnEvents::default(),
-        toolbox: Arc::clone(&toolbox),
-        tool_use: Arc::new(ToolUse::new(Arc::clone(&store) as _)),
-        allowances: Arc::clone(&allowances),
-        account: Account::default(),
+    let basics = Basics {
         live: live.clone(),
         store: Arc::clone(&store) as _,
         clock: Arc::clone(&clock) as _,
         dice: Arc::new(FixedDice::new(0.5)),
-        dispatcher: dispatcher.clone(),
-        outboxes: Outboxes::new(vec![(DOOR, Medium::Messages, outbox.clone())]),
+    };
+    let neighbors = Neighbors {
         journal: journal.clone(),
+        dispatcher: dispatcher.clone(),
         rate_limiter: rate_limiter.clone(),
-        in_flight: Arc::clone(&in_flight),
-        doors: Doors::new(Vec::new()).unwrap(),
-        attachment_kib: Arc::clone(&attachment_kib),
-        busy: Arc::default(),
-        closed: Arc::default(),
-        interjections: Arc::default(),
-        clean_calls: Arc::default(),
+        outboxes: Outboxes::new(vec![(DOOR, Medium::Messages, outbox.clone())]),
+    };
+    let parts = Arc::new(TurnParts {
+        facts: Arc::new(FactKeeper::of(&basics)),
+        basics,
+        neighbors,
+        readers: Readers::default(),
+        tools: ToolServices::new(Arc::default(), Arc::clone(&store) as _, Arc::default()),
+        files: FileServices::new(Doors::new(Vec::new()).unwrap(), 1),
+        shared: SharedState::default(),
     });
+    let TurnParts { tools, files, shared, .. } = &*parts;
+    let (toolbox, allowances) = (Arc::clone(&tools.toolbox), Arc::clone(&tools.allowances));
+    let (in_flight, attachment_kib) = (Arc::clone(&shared.in_flight), Arc::clone(&files.kib));
     let mut stage = Stage::new();
     let (roster, faults) = (Arc::clone(&stage.roster), Arc::clone(&stage.faults));
     let (journal, outbox) = (stage.probe(&journal), stage.probe(&outbox));

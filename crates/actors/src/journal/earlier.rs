@@ -13,6 +13,7 @@ use domain::ending::Ending;
 use domain::happening::{Happening, Resumed};
 use domain::ids::TurnId;
 use domain::notice;
+use domain::planted::Defect;
 use domain::turn::{ClosedTurn, Custody, Lasts, OpenTurn, Turn};
 use domain::unquoted::unquoted;
 use ports::Adopted;
@@ -39,6 +40,7 @@ impl Journal {
     /// Takes up the open turns among the records; turns that are already in memory stay unchanged.
     pub(super) fn load(&self, state: &mut JournalState, records: Vec<Adopted>) {
         let mut resumed: Vec<TurnId> = Vec::new();
+        let records = if Defect::NoAdoption.is_planted() { Vec::new() } else { records };
         for Adopted { key, id, record } in records {
             if id.as_ref().is_some_and(|id| state.open.contains_key(id) || state.closed.contains(id)) {
                 continue;
@@ -56,6 +58,7 @@ impl Journal {
                     resumed.extend(self.take_up_waiting(state, JournalEntry::that_waits(turn, acted, parked)));
                 }
                 Ok(Custody::Open(OpenTurn { turn, answer, acted, refused, .. })) => {
+                    let acted = acted && !Defect::RepeatedEffect.is_planted();
                     let how = Resumed::Earlier { answered: answer.is_some() };
                     self.account.tell(&Happening::TurnResumed(&turn.id, how));
                     let id = turn.id.clone();

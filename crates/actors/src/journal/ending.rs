@@ -20,6 +20,7 @@ use domain::ids::{self, MessageId, Timestamp, TurnId};
 use domain::ledger;
 use domain::limits::charge::{charge, spent};
 use domain::notice::{self, Apology};
+use domain::planted::Defect;
 use domain::turn::{Answer, ClosedTurn, Effort, Outcome, Turn};
 use ports::{Pace, Write};
 
@@ -27,6 +28,7 @@ use ports::{Pace, Write};
 /// reported.
 fn silent(turn: &Turn, answer: &Answer) -> Option<Dropped> {
     match answer.outcome {
+        Outcome::Apologised(why) if Defect::NoApology.is_planted() => Some(Dropped::Silent(why)),
         Outcome::Apologised(why) if !turn.trigger.is_asked() => Some(Dropped::Silent(why)),
         Outcome::Refused(limit) if !turn.trigger.is_asked() => Some(Dropped::OverLimit(limit)),
         Outcome::Apologised(_) | Outcome::Refused(_) | Outcome::Replied | Outcome::Hinted => None,
@@ -83,6 +85,10 @@ impl Journal {
             return self.delivered(state, id, &Delivery { posted, first_visible, doubled: false, form: Form::Whole });
         }
         self.record_answer(entry);
+        if Defect::EarlyClose.is_planted() {
+            let closed = ClosedTurn { posted: Vec::new(), alone: false };
+            drop(self.turns.close(&entry.turn, closed, Vec::new()));
+        }
         self.offer(state, id);
     }
 

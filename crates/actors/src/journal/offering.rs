@@ -19,6 +19,7 @@ use domain::happening::{Happening, Resumed};
 use domain::ids::TurnId;
 use domain::notice::{self, Apology};
 use domain::outgoing::{Medium, Outgoing, Spent};
+use domain::planted::Defect;
 use domain::turn::{Answer, Turn};
 
 /// The most offers of a turn before it is answered with an apology. This stops a turn that crashes its conversation
@@ -132,6 +133,9 @@ impl Journal {
     /// Offers again the turns that the failed actor may have held: an outbox gets the answers of its door, the other
     /// actors the turns without an answer. An actor that still holds a turn ignores a second offer.
     pub(super) fn offer_again(&self, state: &mut JournalState, recovered: &Recovered) {
+        if Defect::NoOfferAgain.is_planted() {
+            return;
+        }
         let concerns = |turn: &Turn| match &recovered.scope {
             Scope::One | Scope::Number(_) | Scope::Server(_) => true,
             Scope::Door(door) => turn.id.door == *door,

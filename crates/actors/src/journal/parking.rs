@@ -162,7 +162,8 @@ impl Journal {
 
     /// Withdraws the request of an ended turn, and deletes its stored messages.
     pub(super) fn unpark(&self, entry: &JournalEntry, writes: &mut Vec<Write>) {
-        if entry.parked.is_some() {
+        // The record of an answered turn no longer tells that the turn was parked.
+        if entry.parked.is_some() || entry.visible == Visible::Perhaps {
             writes.push(Write::Delete { key: keys::parked(&entry.turn.id) });
         }
         self.gone(entry);

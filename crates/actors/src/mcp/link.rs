@@ -7,15 +7,16 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::starts::Starts;
-use super::{CallSign, McpActor, McpEvent, is_silence};
+use super::{CallSign, LIST_WITHIN, McpActor, McpEvent, is_silence};
+use crate::account::Account;
 use crate::messages::mcp::ServerCall;
 use crate::runtime::supervisor::ActorContext;
 use domain::breaker::Breaker;
+use domain::happening::{Happening, ServerChange, ServerRequest};
 use domain::ids::{Person, TurnId};
 use domain::tool::{CallError, CallErrorKind, ServerName};
 use ports::tools::{Listing, ServerEntry};
 use ports::{ToolServer, ToolServers};
-use telemetry::metrics::MCP_CLIENT_OPERATION_DURATION_SECONDS;
 
 /// The number of a connection attempt. Events of earlier attempts are stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,10 +38,25 @@ pub(super) enum Link {
     Waiting(String),
 }
 
+/// Reports the requests to one server.
+#[derive(Clone)]
+pub(super) struct Requests {
+    pub server: ServerName,
+    pub account: Account,
+}
+
+impl Requests {
+    fn ended(&self, request: ServerRequest<'_>, error: Option<&'static str>, begun: Instant) {
+        let change = ServerChange::Requested { request, error, took: begun.elapsed() };
+        self.account.tell(&Happening::Server(&self.server, change));
+    }
+}
+
 /// An established connection.
 pub(super) struct Up {
     pub server: Arc<dyn ToolServer>,
     pub since: Instant,
+    requests: Requests,
     /// The circuit breaker of calls, by turns without an answer and their members.
     calls: Breaker<Option<TurnId>, Option<Person>>,
     list: List,
@@ -61,10 +77,10 @@ enum List {
 }
 
 impl Up {
-    pub(super) fn new(server: Arc<dyn ToolServer>) -> Self {
-        let since = Instant::now();
+    pub(super) fn new(server: Arc<dyn ToolServer>, requests: Requests) -> Self {
+        let (since, calls, working) = (Instant::now(), Breaker::default(), Arc::default());
         let ended = CancellationToken::new().drop_guard();
-        Self { server, since, calls: Breaker::default(), list: List::Idle(since), working: Arc::default(), ended }
+        Self { server, since, requests, calls, list: List::Idle(since), working, ended }
     }
 
     /// Reports changes of the list, debounced, and the end of the connection.
@@ -117,14 +133,14 @@ impl Up {
             }
             List::Idle(_) => {
                 self.list = List::Reading { again: false };
-                let server = Arc::clone(&self.server);
+                let (server, requests) = (Arc::clone(&self.server), self.requests.clone());
                 let panicked = move |panic| {
                     McpEvent::Listed(attempt, Err(CallError::new(CallErrorKind::Failed, panic)), Duration::ZERO)
                 };
                 ctx.task(
                     async move {
                         let begun = Instant::now();
-                        let result = list(&*server, super::LIST_WITHIN).await;
+                        let result = list(&*server, &requests).await;
                         McpEvent::Listed(attempt, result, begun.elapsed())
                     },
                     panicked,
@@ -147,12 +163,12 @@ impl Up {
     }
 
     pub(super) fn ping(&self, ctx: &mut ActorContext<McpActor>, attempt: Attempt) {
-        let server = Arc::clone(&self.server);
+        let (server, requests) = (Arc::clone(&self.server), self.requests.clone());
         ctx.task(
             async move {
                 let begun = Instant::now();
                 let result = server.ping().await;
-                measure("ping", result.as_ref().err(), begun);
+                requests.ended(ServerRequest::Ping, kind(&result), begun);
                 McpEvent::Pinged(attempt, result)
             },
             move |panic| McpEvent::Pinged(attempt, Err(CallError::new(CallErrorKind::Failed, panic))),
@@ -160,8 +176,8 @@ impl Up {
     }
 
     /// Runs one call as a task. The call is cancelled if its caller stops waiting.
-    pub(super) fn call(&self, ctx: &mut ActorContext<McpActor>, attempt: Attempt, name: &ServerName, call: ServerCall) {
-        let (server, events, name) = (Arc::clone(&self.server), ctx.events(), name.clone());
+    pub(super) fn call(&self, ctx: &mut ActorContext<McpActor>, attempt: Attempt, call: ServerCall) {
+        let (server, events, requests) = (Arc::clone(&self.server), ctx.events(), self.requests.clone());
         let (ended, working) = (self.ended.token().clone(), Arc::clone(&self.working));
         ctx.background(async move {
             let ServerCall { request, pin: _, progress, permit, mut reply } = call;
@@ -171,14 +187,12 @@ impl Up {
                 () = reply.closed() => return,
                 result = server.call(&request, progress) => result,
                 () = ended.cancelled() => {
-                    let message = format!("the connection to {name} was lost; whether the call ran is unknown");
+                    let server = &requests.server;
+                    let message = format!("the connection to {server} was lost; whether the call ran is unknown");
                     Err(CallError::new(CallErrorKind::Lost, message))
                 }
             };
-            measure("tools/call", result.as_ref().err(), begun);
-            if let Err(error) = &result {
-                tracing::debug!(server = %name, tool = %request.name, kind = error.kind.as_str(), "a call failed");
-            }
+            requests.ended(ServerRequest::Call(&request.name), kind(&result), begun);
             let silent = result.as_ref().is_err_and(|error| is_silence(error.kind, begun.elapsed()));
             let whose = request.on_behalf.map(|whose| (whose.turn, whose.person));
             let sign = if silent { CallSign::Silent(whose) } else { CallSign::Answered };
@@ -221,33 +235,27 @@ pub(super) async fn connect(
     servers: &dyn ToolServers,
     entry: &ServerEntry,
     starts: &Starts,
-    list_within: Duration,
+    requests: &Requests,
 ) -> Result<(Arc<dyn ToolServer>, Listing), String> {
     let place = starts.place(entry).await;
     let (begun, bound) = (Instant::now(), entry.connect_bound());
     // The edge enforces this bound itself; the outer timeout protects the actor.
     let connecting = timeout(bound + Duration::from_secs(1), servers.connect(entry, entry.connect_timeout()));
     let connected = place.during(connecting).await.map_err(|_| format!("no connection within {bound:?}"))?;
-    measure_labelled("initialize", connected.as_ref().err().map(|error| error.kind.as_str()), begun);
+    requests.ended(ServerRequest::Initialize, connected.as_ref().err().map(|error| error.kind.as_str()), begun);
     let server = connected.map_err(|error| error.to_string())?;
-    let listing = list(&*server, list_within).await.map_err(|error| error.message)?;
+    let listing = list(&*server, requests).await.map_err(|error| error.message)?;
     Ok((server, listing))
 }
 
-async fn list(server: &dyn ToolServer, within: Duration) -> Result<Listing, CallError> {
+async fn list(server: &dyn ToolServer, requests: &Requests) -> Result<Listing, CallError> {
     let begun = Instant::now();
-    let late = || CallError::new(CallErrorKind::Timeout, format!("the list was not there within {within:?}"));
-    let result = timeout(within, server.list()).await.unwrap_or_else(|_| Err(late()));
-    measure("tools/list", result.as_ref().err(), begun);
+    let late = || CallError::new(CallErrorKind::Timeout, format!("the list was not there within {LIST_WITHIN:?}"));
+    let result = timeout(LIST_WITHIN, server.list()).await.unwrap_or_else(|_| Err(late()));
+    requests.ended(ServerRequest::List, kind(&result), begun);
     result
 }
 
-fn measure(method: &'static str, error: Option<&CallError>, begun: Instant) {
-    measure_labelled(method, error.map(|error| error.kind.as_str()), begun);
-}
-
-fn measure_labelled(method: &'static str, error: Option<&'static str>, begun: Instant) {
-    let took = begun.elapsed().as_secs_f64();
-    let labels = [("mcp_method_name", method), ("error_type", error.unwrap_or_default())];
-    metrics::histogram!(MCP_CLIENT_OPERATION_DURATION_SECONDS, &labels).record(took);
+fn kind<T>(result: &Result<T, CallError>) -> Option<&'static str> {
+    result.as_ref().err().map(|error| error.kind.as_str())
 }

@@ -1,14 +1,15 @@
-//! Publishes the state of a tool server: log, metrics, readiness, and the lists shown to members.
+//! Publishes the state of a tool server: the account of events, readiness, and the lists shown to members.
 
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 
+use crate::account::Account;
 use crate::observation::board::{Board, PartKind};
+use domain::happening::{Happening, ServerChange};
 use domain::tool::ServerName;
 use domain::tool::server::ServerStatus;
 use domain::tool::server::Tooling;
-use telemetry::events::MCP_STATE;
 
 /// The destinations of the state of servers.
 #[derive(Clone)]
@@ -17,6 +18,8 @@ pub struct Published {
     pub board: Arc<Board>,
     /// The states that commands read.
     pub tooling: Arc<RwLock<Tooling>>,
+    /// The account of events.
+    pub account: Account,
 }
 
 impl Published {
@@ -24,6 +27,7 @@ impl Published {
     pub(crate) fn begins(&self, server: &ServerName) {
         self.board.starting(PartKind::McpServer, server.as_str());
         self.show(server, &ServerStatus::Starting);
+        self.tell(server, ServerChange::Begun);
     }
 
     /// Records a change of a server's state.
@@ -31,7 +35,6 @@ impl Published {
         if from == to {
             return;
         }
-        let (old, new, reason) = (from.as_str(), to.as_str(), to.reason());
         match to {
             ServerStatus::Ready => self.board.up(PartKind::McpServer, server.as_str()),
             ServerStatus::Starting => self.board.starting(PartKind::McpServer, server.as_str()),
@@ -40,14 +43,7 @@ impl Published {
             }
         }
         self.show(server, to);
-        // A repetition of the same failure is not a change of state.
-        if old == new {
-            tracing::debug!(event = MCP_STATE, %server, from = old, to = new, reason, "tool server");
-        } else if matches!(to, ServerStatus::Degraded(_) | ServerStatus::Open(_)) {
-            tracing::warn!(event = MCP_STATE, %server, from = old, to = new, reason, "tool server");
-        } else {
-            tracing::info!(event = MCP_STATE, %server, from = old, to = new, reason, "tool server");
-        }
+        self.tell(server, ServerChange::Changed { from, to });
     }
 
     /// Sets the progress of a connection attempt; `None` if there is no attempt.
@@ -57,11 +53,9 @@ impl Published {
 
     /// Records that the entry of a server is invalid.
     pub(crate) fn unusable(&self, server: &ServerName, mistake: &str) {
-        let (from, to) = (ServerStatus::Starting.as_str(), ServerStatus::Stopped(mistake.to_owned()));
         self.board.down(PartKind::McpServer, server.as_str(), mistake);
-        self.show(server, &to);
-        let to = to.as_str();
-        tracing::warn!(event = MCP_STATE, %server, from, to, reason = mistake, "the entry of a tool server is wrong");
+        self.show(server, &ServerStatus::Stopped(mistake.to_owned()));
+        self.tell(server, ServerChange::Unusable(mistake));
     }
 
     /// Removes a server.
@@ -70,9 +64,12 @@ impl Published {
         self.tooling.write().servers.retain(|known| known.name != server.as_str());
     }
 
+    /// Reports an event of a server.
+    pub(super) fn tell(&self, server: &ServerName, change: ServerChange<'_>) {
+        self.account.tell(&Happening::Server(server, change));
+    }
+
     fn show(&self, server: &ServerName, status: &ServerStatus) {
-        metrics::gauge!(telemetry::metrics::MCP_STATE, "server" => server.as_str().to_owned())
-            .set(f64::from(status.gauge()));
         self.tooling.write().server(server.as_str()).state = status.clone();
     }
 }

@@ -32,7 +32,11 @@ async fn world(prepare: impl FnOnce(&Script)) -> World {
     let servers = Arc::new(ScriptedServers::default());
     let script = servers.script(NAME);
     prepare(&script);
-    let published = Published { board: Arc::new(Board::default()), tooling: Arc::new(RwLock::new(Tooling::default())) };
+    let published = Published {
+        board: Arc::new(Board::default()),
+        tooling: Arc::new(RwLock::new(Tooling::default())),
+        account: Account::default(),
+    };
     let handle = Handle::new(real(ActorKind::Mcp), ROOT, Scope::Server(ServerName::new(NAME)));
     let cache = at("tool_cache");
     let mut stage = Stage::new();

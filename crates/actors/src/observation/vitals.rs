@@ -8,15 +8,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use parking_lot::RwLock;
 
 use crate::observation::board::{Board, PartKind, PartState, Phase, STORE};
+use crate::observation::instruments::Instruments;
 use crate::observation::past::Past;
 use crate::observation::samples::Samples;
-use crate::observation::timeline::{self, Texts, Timeline};
+use crate::observation::timeline::{self, Texts};
 use crate::runtime::handle::{HUNG, LifeState, Stats};
 use crate::runtime::roster::Roster;
-use crate::services::running::{Live, Running};
+use crate::services::basics::Basics;
+use crate::services::running::Running;
 use crate::tree::{ActorKind, ROOT, TREE};
 use domain::ids;
 use domain::ids::{Person, Timestamp};
@@ -25,25 +26,15 @@ use domain::tool::server::Tooling;
 use ports::samples::Figures;
 use ports::turn_detail::{TextAccess, TurnDetail};
 use ports::vitals::{ActorDetail, Configuration, Part, Readiness, Status, TreeNode, Turns, UnwellActor};
-use ports::{Clock, Store, StoreStatus, TurnLog, Vitals};
+use ports::{Store, StoreStatus, TurnLog, Vitals};
 use telemetry::tally::Tally;
 
 /// The vital signs of one tree.
 pub struct TreeVitals {
-    /// The living actors.
-    pub roster: Arc<Roster>,
-    /// The states of the parts that are not actors.
-    pub board: Arc<Board>,
-    /// The time lines of the last turns.
-    pub timeline: Arc<Timeline>,
-    /// The store.
-    pub store: Arc<dyn Store>,
-    /// The states of the tool servers.
-    pub tooling: Arc<RwLock<Tooling>>,
-    /// Wall-clock time.
-    pub clock: Arc<dyn Clock>,
-    /// The running configuration.
-    pub live: Live,
+    /// Configuration, store and time.
+    pub basics: Basics,
+    /// The records that actors write.
+    pub instruments: Instruments,
     /// The samples of the last minutes.
     pub samples: Arc<Samples>,
     /// The turns and samples that outlive the process.
@@ -56,60 +47,61 @@ pub struct TreeVitals {
 
 impl Vitals for TreeVitals {
     fn alive(&self) -> bool {
-        self.roster.find(ROOT).is_some_and(|stats| stats.life().state == LifeState::Running)
+        self.instruments.roster.find(ROOT).is_some_and(|stats| stats.life().state == LifeState::Running)
     }
 
     fn readiness(&self) -> Readiness {
-        let running = self.live.now();
-        let (status, parts) = condition(&self.board, &*self.store, &running);
+        let running = self.basics.live.now();
+        let (status, parts) = condition(&self.instruments.board, &*self.basics.store, &running);
         let status = if status != Status::Draining && !self.alive() { Status::Down } else { status };
         let parts = parts.into_iter().map(|part| self.part(part)).collect();
-        let configuration = Configuration { version: running.version.clone(), rejected: self.live.rejected() };
-        let actors = unwell(&self.roster);
-        let notes = running.notes.iter().cloned().chain(self.store.keeping().loses).collect();
+        let configuration = Configuration { version: running.version.clone(), rejected: self.basics.live.rejected() };
+        let actors = unwell(&self.instruments.roster);
+        let notes = running.notes.iter().cloned().chain(self.basics.store.keeping().loses).collect();
         Readiness { status, version: env!("CARGO_PKG_VERSION").to_owned(), configuration, parts, actors, notes }
     }
 
     fn tree(&self, of_a_kind: usize) -> TreeNode {
-        tree_of(&self.roster.all(), of_a_kind)
+        tree_of(&self.instruments.roster.all(), of_a_kind)
     }
 
     fn actor(&self, path: &str) -> Option<ActorDetail> {
-        self.roster.find(path).map(|stats| actor::detail(&stats, self.clock.now()))
+        self.instruments.roster.find(path).map(|stats| actor::detail(&stats, self.basics.clock.now()))
     }
 
     fn turns(&self) -> Turns {
-        let now = self.clock.now();
-        let mut turns = self.timeline.turns(now);
+        let now = self.basics.clock.now();
+        let mut turns = self.instruments.timeline.turns(now);
         turns.newest.extend(self.past.turns(now));
         turns.newest.truncate(timeline::TURNS);
         turns
     }
 
     fn turn(&self, number: u64) -> Option<TurnDetail> {
-        let Texts { turn, access, calls } = self.timeline.texts(number)?;
+        let Texts { turn, access, calls } = self.instruments.timeline.texts(number)?;
         let log = if access == TextAccess::Forgotten { Vec::new() } else { self.logged.of(&turn.to_string()) };
         Some(TurnDetail { texts: access, calls, log })
     }
 
     fn forget(&self, member: &Person) -> BoxFuture<'static, ()> {
-        self.timeline.forget(member);
+        self.instruments.timeline.forget(member);
         self.logged.forget();
         let (past, member) = (Arc::clone(&self.past), member.to_string());
         Box::pin(async move { past.forget(&member).await })
     }
 
     fn sample(&self) {
-        self.timeline.age_texts();
-        self.logged.forget_before(Timestamp(self.clock.now().0.saturating_sub(ids::millis(timeline::KEPT))));
-        let figures = Figures { counters: self.tally.counters(), ..self.timeline.figures() };
-        let now = self.clock.now();
-        self.samples.take(&self.roster, figures, now);
-        self.past.keep(self.timeline.ended_anew(now), (now.0, figures));
+        self.instruments.timeline.age_texts();
+        self.logged.forget_before(Timestamp(self.basics.clock.now().0.saturating_sub(ids::millis(timeline::KEPT))));
+        let figures = Figures { counters: self.tally.counters(), ..self.instruments.timeline.figures() };
+        let now = self.basics.clock.now();
+        self.samples.take(&self.instruments.roster, figures, now);
+        self.past.keep(self.instruments.timeline.ended_anew(now), (now.0, figures));
     }
 
     fn recall(&self) -> Option<BoxFuture<'static, ()>> {
-        let (past, samples, clock) = (Arc::clone(&self.past), Arc::clone(&self.samples), Arc::clone(&self.clock));
+        let (past, samples, clock) =
+            (Arc::clone(&self.past), Arc::clone(&self.samples), Arc::clone(&self.basics.clock));
         Some(Box::pin(async move {
             let earlier = past.recall(clock.now()).await;
             samples.put_before(earlier.into_iter().map(|(at, figures)| (Timestamp(at), figures)), clock.now());
@@ -117,8 +109,8 @@ impl Vitals for TreeVitals {
     }
 
     fn stops(&self) {
-        let now = self.clock.now();
-        self.past.stops(self.timeline.ended_anew(now), now);
+        let now = self.basics.clock.now();
+        self.past.stops(self.instruments.timeline.ended_anew(now), now);
     }
 
     fn samples(&self, after: Timestamp) -> ports::samples::Samples {
@@ -126,7 +118,7 @@ impl Vitals for TreeVitals {
     }
 
     fn tooling(&self) -> Tooling {
-        self.tooling.read().clone()
+        self.instruments.tooling.read().clone()
     }
 
     fn memory(&self) -> Option<u64> {
@@ -145,7 +137,7 @@ impl Vitals for TreeVitals {
     }
 
     fn uptime(&self) -> Duration {
-        self.roster.find(ROOT).map_or(Duration::ZERO, |root| root.life().since.elapsed())
+        self.instruments.roster.find(ROOT).map_or(Duration::ZERO, |root| root.life().since.elapsed())
     }
 }
 
@@ -253,7 +245,7 @@ impl TreeVitals {
             kind: kind.as_str().to_owned(),
             name,
             status: if state.up { Status::Ready } else { Status::Down },
-            since: Timestamp(self.clock.now().0.saturating_sub(ago)),
+            since: Timestamp(self.basics.clock.now().0.saturating_sub(ago)),
             restarts: state.restarts,
             last_error: state.last_error,
             optional,

@@ -13,6 +13,7 @@ use domain::delivery::{WARN_AT, lets_pass};
 use domain::ending::Unposted;
 use domain::ids;
 use domain::outgoing::Piece;
+use domain::planted::Defect;
 use domain::rejection::Rejection;
 use domain::restart::Backoff;
 use ports::{PostError, PostReply, PostRequest, PostResult};
@@ -137,7 +138,7 @@ impl Courier {
             }
         }
         let pause = self.pause(&error, attempt);
-        if Instant::now() + pause > until {
+        if Instant::now() + pause > until || Defect::NoRetry.is_planted() {
             return Err(PostFailure::Request(Unposted::GaveUp(error.to_string())));
         }
         tracing::debug!(event = OUTBOX_RETRIED, error = %error, attempt, "a post is tried again");

@@ -23,6 +23,7 @@ use domain::ids::{MessageId, Place};
 use domain::layout::lay_out;
 use domain::notice::{self, Apology};
 use domain::outgoing::{Capabilities, File, Outgoing, Part, Piece};
+use domain::planted::Defect;
 use domain::rejection::Rejection;
 use ports::{Dice, PostError, PostRequest, PostResult, Poster, Renderer};
 use telemetry::events::{OUTBOX_NO_PICTURE, OUTBOX_PLAIN, OUTBOX_RETRIED};
@@ -169,7 +170,9 @@ impl Courier {
             progress.has_extras = pieces.iter().any(|piece| !piece.is_plain());
         }
         // While the platform remembers the nonces, they detect duplicates. Text alone may match another answer.
-        let check = job.check && job.nonce_until.is_none_or(|until| until <= Instant::now());
+        let check = job.check
+            && job.nonce_until.is_none_or(|until| until <= Instant::now())
+            && !Defect::BlindRepeat.is_planted();
         if progress.found.pieces.is_empty() && !progress.looked && (check || progress.doubtful) {
             progress.found = self.find(&job.outgoing.place, job.anchor(), &pieces, until).await?;
             if progress.found.pieces.is_empty() && check && self.trigger_is_gone(job).await {
@@ -268,6 +271,9 @@ impl Courier {
     ) -> Result<(), PostFailure> {
         let mut missing = false;
         for (index, piece) in pieces.iter().enumerate() {
+            if index > 0 && Defect::FirstPartOnly.is_planted() {
+                break;
+            }
             let known = progress.found.pieces.get(index).filter(|shown| !shown.gone).cloned();
             if let Some(shown) = known {
                 if shown.shows(piece) {

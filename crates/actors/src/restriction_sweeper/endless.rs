@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 
 use super::{RestrictionSweeper, SweeperState};
+use domain::happening::{Lifted, RestrictionChange};
 use domain::ids::Timestamp;
 use domain::keys;
 use domain::restriction::Member;
 use ports::Write;
-use telemetry::events::RESTRICTION_LIFTED;
 
 /// The maximum number of these restrictions on record; further ones end when their members leave.
 const ENDLESS_MAX: usize = 100_000;
@@ -33,10 +33,7 @@ impl RestrictionSweeper {
         }
         drop(self.store.write(vec![Write::Delete { key: keys::restrictions::endless(&member.guild, &member.person) }]));
         self.restricted.end(member);
-        tracing::info!(
-            event = RESTRICTION_LIFTED, guild = member.guild, person = %member.person, reason = "moderator",
-            "a restriction ended"
-        );
+        self.tell(member, RestrictionChange::Lifted { why: Lifted::Moderator, late: None });
     }
 }
 

@@ -2,14 +2,17 @@
 
 use std::panic::resume_unwind;
 
-use tokio::task::spawn_blocking;
+use domain::panic;
 
 /// Runs the work on a blocking thread. A panic of the work propagates to the awaiting task.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-        // The runtime shuts down, and this task with it.
-        Err(_) => std::future::pending().await,
-    }
+    ports::blocking(work).await.unwrap_or_else(|panicked| resume_unwind(panicked))
+}
+
+/// Runs the work on a blocking thread.
+///
+/// # Errors
+/// The text of a panic of the work.
+pub async fn blocking_caught<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+    ports::blocking(work).await.map_err(|panicked| panic::text(&*panicked))
 }

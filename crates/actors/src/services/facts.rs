@@ -18,6 +18,7 @@ use tokio::sync::MutexGuard;
 use tokio::time::Instant;
 
 use crate::runtime::bounded_set::BoundedSet;
+use crate::services::basics::Basics;
 use crate::services::forgotten::{self, Forgotten};
 use domain::counter::Counter;
 use domain::fact::index::{FactIndex, Named, ToldBy};
@@ -58,6 +59,13 @@ pub struct FactKeeper {
 }
 
 impl FactKeeper {
+    /// Facts in the store, within the bounds of the settings in use.
+    #[must_use]
+    pub fn of(basics: &Basics) -> Self {
+        let Basics { live, store, clock, .. } = basics.clone();
+        Self::new(store, clock, move || live.now().settings.memory.bounds())
+    }
+
     /// Facts in this store.
     #[must_use]
     pub fn new(
@@ -71,8 +79,9 @@ impl FactKeeper {
     }
 
     /// The record of forget requests, for facts and conversations.
-    pub fn forgotten(&self) -> Arc<Forgotten> {
-        Arc::clone(&self.forgotten)
+    #[must_use]
+    pub fn forgotten(&self) -> &Arc<Forgotten> {
+        &self.forgotten
     }
 
     /// Returns all facts of a person that have not expired, from all places, newest first.

@@ -21,6 +21,7 @@ use crate::services::running::Running;
 use domain::history::History;
 use domain::ids::{self, Person, Place, Timestamp};
 use domain::keys;
+use domain::planted::Defect;
 use domain::turn::Turn;
 use ports::{Store, Write};
 
@@ -190,7 +191,7 @@ impl Saving<'_> {
 
     /// Removes the data to forget from a history that was read for this turn at `read`.
     pub fn clean(&self, turn: &Turn, read: Moment, history: &mut History) {
-        if self.0.count <= read.0 {
+        if self.0.count <= read.0 || Defect::WrittenBack.is_planted() {
             return;
         }
         let later = |wish: &Wish| wish.number > read.0;

@@ -20,7 +20,6 @@ use domain::keys;
 use domain::restriction::Member;
 use domain::triage::{self, TriageDecision};
 use ports::{HistoryRange, PostError, PostRequest, PostResult, StoreStatus, Write};
-use telemetry::events::GATEWAY_CAUGHT_UP;
 
 /// The maximum number of concurrent catch-ups. Each has one request in flight at a time, so answers keep their share of
 /// the budget.
@@ -164,9 +163,6 @@ async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &EventSende
             posted.guild = Some(guild.to_owned()).filter(|guild| guild != DIRECT);
             parts.source.complete(posted);
             roles.complete(parts, posted).await;
-        }
-        if !messages.is_empty() {
-            tracing::info!(event = GATEWAY_CAUGHT_UP, place = %place, messages = messages.len(), "a gap was read back");
         }
         if shard.send(ShardEvent::CaughtUp(guild.to_owned(), CatchUp::Read { place, up_to, messages })).is_err() {
             break;

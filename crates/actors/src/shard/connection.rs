@@ -10,10 +10,9 @@ use crate::messages::outbox::OutboxMsg;
 use crate::observation::board::PartKind;
 use crate::runtime::supervisor::ActorContext;
 use crate::services::running::Exit;
-use domain::ids;
+use domain::happening::{Happening, ShardChange};
 use domain::restart::Backoff;
 use ports::{AfterClose, Closed, GatewaySession, IdentifyPermit, StreamEvent, Write};
-use telemetry::events::{GATEWAY_CLOSED, GATEWAY_READY, GATEWAY_RESUMED};
 
 /// The backoff before a reconnect, after one immediate attempt. Only a session that lasted resets it.
 const RECONNECT: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(30) };
@@ -58,6 +57,11 @@ impl ShardActor {
         );
     }
 
+    /// Reports an event of this shard.
+    pub(super) fn tell(&self, change: ShardChange<'_>) {
+        self.parts.account.tell(&Happening::Shard(self.shard.number, change));
+    }
+
     fn permit(&self) -> IdentifyPermit {
         let queue = self.parts.identify_queue.clone();
         let shard = self.shard;
@@ -77,12 +81,7 @@ impl ShardActor {
         }
         match event {
             StreamEvent::Ready(session) => {
-                tracing::info!(
-                    event = GATEWAY_READY,
-                    shard = self.shard.number,
-                    total = self.shard.total,
-                    "session began"
-                );
+                self.tell(ShardChange::Ready { total: self.shard.total });
                 state.up_since = Some(Instant::now());
                 state.latest = session.sequence;
                 state.session = Some(session);
@@ -96,7 +95,7 @@ impl ShardActor {
                 drop(self.save(state));
             }
             StreamEvent::Resumed => {
-                tracing::info!(event = GATEWAY_RESUMED, shard = self.shard.number, "session resumed");
+                self.tell(ShardChange::Resumed);
                 state.up_since = Some(Instant::now());
                 self.parts.board.up(PartKind::Shard, &self.name());
                 if !state.direct_begun {
@@ -139,12 +138,7 @@ impl ShardActor {
             self.parts.board.down(PartKind::Shard, &self.name(), reason);
         }
         if *next == AfterClose::Fatal {
-            tracing::error!(
-                event = GATEWAY_CLOSED,
-                shard = self.shard.number,
-                reason,
-                "the platform refuses us for good"
-            );
+            self.tell(ShardChange::Refused(reason));
             self.parts.exit.send_replace(Some(Exit::Refused(reason.clone())));
             return;
         }
@@ -154,14 +148,8 @@ impl ShardActor {
             state.saved = None;
         }
         // Without a session there is nothing to resume.
-        let next = if state.session.is_some() { AfterClose::Resume } else { AfterClose::Identify };
-        let ms = ids::millis(delay);
-        let shard = self.shard.number;
-        if outlived {
-            tracing::info!(event = GATEWAY_CLOSED, shard, reason, next = ?next, again_in_ms = ms, "the stored session is over");
-        } else {
-            tracing::warn!(event = GATEWAY_CLOSED, shard, reason, next = ?next, again_in_ms = ms, "connection closed");
-        }
+        let resumes = state.session.is_some();
+        self.tell(ShardChange::Closed { reason, outlived, resumes, again_in: delay });
         ctx.after(delay, ShardEvent::Connect);
     }
 

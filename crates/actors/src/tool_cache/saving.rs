@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{ToolCache, ToolCacheEvent, ToolCacheState, building};
+use crate::runtime::blocking::blocking_caught;
 use crate::runtime::supervisor::ActorContext;
 use domain::keys;
 use domain::tool::catalogue::Pin;
@@ -97,7 +98,7 @@ pub(super) fn record(ctx: &mut ActorContext<ToolCache>, state: &mut ToolCacheSta
     (known.saving.unsaved, known.saving.at_once, known.saving.making) = (false, false, true);
     let (entry, fingerprint, whole) = (Arc::clone(&known.server.entry), known.fingerprint.clone(), known.whole);
     let (tools, pins) = (Arc::clone(&known.tools), Arc::clone(&known.pins));
-    let made = tokio::task::spawn_blocking(move || {
+    let made = blocking_caught(move || {
         let text = building::record(&entry.transport, fingerprint.clone(), &tools, whole, BTreeMap::clone(&pins));
         Record { tools, pins, fingerprint, text }
     });

@@ -30,12 +30,15 @@ fn with(entries: Vec<ServerEntry>, off: Vec<ServerOff>) -> crate::services::runn
 
 async fn world(entries: Vec<ServerEntry>, off: Vec<ServerOff>, servers: Arc<ScriptedServers>) -> World {
     let live = Live::new(with(entries, off));
-    let published = Published { board: Arc::new(Board::default()), tooling: Arc::new(RwLock::new(Tooling::default())) };
+    let published = Published {
+        board: Arc::new(Board::default()),
+        tooling: Arc::new(RwLock::new(Tooling::default())),
+        account: Account::default(),
+    };
     let (tools, cache) = (at("tools"), at("tool_cache"));
     let mut stage = Stage::new();
     let inbox = stage.probe(&cache);
     let actor = Tools {
-        account: Account::default(),
         template: real(ActorKind::Mcp),
         live: live.clone(),
         servers: Arc::clone(&servers) as _,

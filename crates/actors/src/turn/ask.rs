@@ -9,8 +9,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::Thinking;
+use super::parts::{Readers, TurnParts};
 use super::tally::Flow;
-use super::{Thinking, TurnParts};
 use crate::messages::deadline::Deadline;
 use crate::messages::draft::Slot;
 use crate::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report, Summary};
@@ -53,6 +54,7 @@ impl Thinking<'_> {
     /// Calls models until one answers, with a request built for each row. The error is the last failure.
     pub(super) async fn ask(&self, dialogue: &Dialogue) -> Result<Event, Ending> {
         let Self { parts, turn, slot, deadline, .. } = *self;
+        let Readers { account, timeline, .. } = &parts.readers;
         let mut tried: Vec<String> = Vec::new();
         // The rows whose providers just refused tools.
         let mut without_tools: HashSet<String> = HashSet::new();
@@ -63,11 +65,11 @@ impl Thinking<'_> {
         loop {
             let lease = self.lease(&tried, last_failure).await?;
             if tries == 0 && !tried.is_empty() {
-                parts.account.tell(&Happening::ModelFellBack { turn: &turn.id, row: &lease.row.key, after: &tried });
+                account.tell(&Happening::ModelFellBack { turn: &turn.id, row: &lease.row.key, after: &tried });
             }
             tries += 1;
             let row = lease.row.clone();
-            parts.account.tell(&Happening::ModelAsked(&turn.id, &row.key));
+            account.tell(&Happening::ModelAsked(&turn.id, &row.key));
             let takes_tools = self.running.models.takes_tools(&row.key) && !without_tools.contains(&row.key);
             let (request, asked) = match &broken {
                 Some(begun) => dialogue.rest(&row, begun),
@@ -76,7 +78,7 @@ impl Thinking<'_> {
                     dialogue.request(&row, takes_tools, facts)
                 }
             };
-            let kept = parts.timeline.prompted(&turn.id, &row.key, &request);
+            let kept = timeline.prompted(&turn.id, &row.key, &request);
             let flow = Flow::new(deadline);
             let (begun, over) = (Instant::now(), false);
             let sent = (&request, asked.tool_bytes);
@@ -89,7 +91,7 @@ impl Thinking<'_> {
                 }
             };
             drop(lease);
-            parts.timeline.completed(&turn.id, kept, &result);
+            timeline.completed(&turn.id, kept, &result);
             call.ended(&result);
             let error = match (result, broken.take()) {
                 (Ok(completion), Some(begun)) => return Ok(Event::WentOn(completion, begun)),
@@ -156,7 +158,7 @@ impl Thinking<'_> {
         flow: Flow,
     ) -> Result<Completion, ModelError> {
         let Self { parts, turn, slot, .. } = *self;
-        parts.account.tell(&Happening::AnswerContinued(&turn.id, row));
+        parts.readers.account.tell(&Happening::AnswerContinued(&turn.id, row));
         let heard: DeltaSink = if self.draws() {
             let (slot, begun, reading) =
                 (slot.clone(), begun.clone(), Mutex::new((Partial::default(), None::<Instant>)));
@@ -191,7 +193,7 @@ impl Thinking<'_> {
         flow: Flow,
     ) -> Result<Completion, ModelError> {
         let unseen = self.depth == 0 && self.slot.withdraw();
-        let followed = goes_on && self.parts.events.has(&self.turn.place);
+        let followed = goes_on && self.parts.readers.events.has(&self.turn.place);
         // An answer that replies to no message is posted whole.
         let may_answer = may_answer && self.turn.trigger.has_message();
         let grows = !self.turn.given.as_ref().is_some_and(|given| given.whole);
@@ -214,7 +216,7 @@ impl Thinking<'_> {
         }
         self.slot.tell(status);
         // If the outbox refuses this, the announcement of the later text replaces it.
-        self.parts.outboxes.of(&self.turn.place.door).tell(OutboxMsg::Draft(self.draft()));
+        self.parts.neighbors.outboxes.of(&self.turn.place.door).tell(OutboxMsg::Draft(self.draft()));
     }
 
     pub(super) fn draft(&self) -> TurnDraft {
@@ -226,7 +228,7 @@ impl Thinking<'_> {
 
     /// True if the messages of the door show drafts and statuses.
     pub(super) fn draws(&self) -> bool {
-        self.parts.outboxes.medium(&self.turn.place.door) == Medium::Messages
+        self.parts.neighbors.outboxes.medium(&self.turn.place.door) == Medium::Messages
     }
 
     /// Returns the sink that publishes the visible part of the stream as events, and draws it if the door can.
@@ -234,8 +236,8 @@ impl Thinking<'_> {
     fn reader(&self, flow: Flow, unseen: bool) -> DeltaSink {
         let draws = self.draws();
         let slot = (unseen || !draws).then(|| self.slot.clone());
-        let outbox = (unseen && draws).then(|| self.parts.outboxes.of(&self.turn.place.door).clone());
-        let (events, turn, draft) = (self.parts.events.clone(), self.turn.clone(), self.draft());
+        let outbox = (unseen && draws).then(|| self.parts.neighbors.outboxes.of(&self.turn.place.door).clone());
+        let (events, turn, draft) = (self.parts.readers.events.clone(), self.turn.clone(), self.draft());
         let reading: Mutex<(Growing, Option<Instant>)> = Mutex::new((Growing::of(self.turn.policy.reply), None));
         Arc::new(move |delta: Delta<'_>| {
             flow.add(delta.chars());
@@ -384,7 +386,7 @@ impl Underway<'_> {
             result,
         };
         // A restarted dispatcher has lost the counts of this row; a full one judges the row by its other reports.
-        self.thinking.parts.dispatcher.tell(LlmDispatcherMsg::Report(report));
+        self.thinking.parts.neighbors.dispatcher.tell(LlmDispatcherMsg::Report(report));
     }
 }
 
@@ -425,7 +427,7 @@ async fn permit(
         if within.is_zero() {
             return None;
         }
-        match parts.dispatcher.call(ask, within).await {
+        match parts.neighbors.dispatcher.call(ask, within).await {
             Ok(answer) => return Some(answer),
             Err(_) => tokio::time::sleep(DISPATCHER_AGAIN).await,
         }
@@ -440,6 +442,6 @@ fn pause(parts: &TurnParts, error: &ModelError, tries: u32) -> Option<Duration> 
     match error.retry_after {
         Some(wait) if wait > RETRY_AFTER_MAX => None,
         Some(wait) => Some(wait),
-        None => Some(RETRY.base + RETRY.delay(tries, parts.dice.roll())),
+        None => Some(RETRY.base + RETRY.delay(tries, parts.basics.dice.roll())),
     }
 }

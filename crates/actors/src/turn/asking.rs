@@ -50,8 +50,8 @@ impl Thinking<'_> {
     pub(super) async fn admit_call(&self, entry: &CatalogueEntry) -> Result<(), Limited> {
         let Self { parts, running, turn, .. } = *self;
         let budgets = running.call_shares(turn, &entry.name);
-        let call = Call { person: &turn.person, entry, turn: &turn.id, now: parts.clock.now() };
-        parts.tool_use.admit(&running.tool_limits, budgets, &call).await
+        let call = Call { person: &turn.person, entry, turn: &turn.id, now: parts.basics.clock.now() };
+        parts.tools.tool_use.admit(&running.tool_limits, budgets, &call).await
     }
 
     /// Returns the rule's decision if the call requires approval and an approver is available.
@@ -74,7 +74,7 @@ impl Thinking<'_> {
     fn is_allowed(&self, ready: &Ready, approvers: &[String]) -> bool {
         let Self { parts, turn, .. } = *self;
         let asked = GatedCall { hash: &ready.hash, person: &turn.person, place: &turn.place, approvers };
-        parts.allowances.let_run(&asked, parts.clock.now())
+        parts.tools.allowances.let_run(&asked, parts.basics.clock.now())
     }
 
     /// Runs the call for which the turn was parked, if it is still permitted.

@@ -51,7 +51,7 @@ impl Thinking<'_> {
         progress: Option<ProgressSink>,
         call: impl Future<Output = T>,
     ) -> T {
-        let mut desk = self.parts.clean_calls.open(&self.turn.id, number);
+        let mut desk = self.parts.tools.clean_calls.open(&self.turn.id, number);
         // The deadline of the call is fixed: text that a model writes in it does not extend it.
         let until = Deadline::fixed((Instant::now() + within).min(self.deadline.at()));
         let mut call = pin!(call);
@@ -135,7 +135,7 @@ impl Thinking<'_> {
             };
             let schema = Arc::clone(&self.running.schema);
             let dialogue = Dialogue::new(transcript.into(), ReplyContract::Plain, schema, offered);
-            let nothing = (History::default(), self.parts.forgotten.now());
+            let nothing = (History::default(), self.parts.facts.forgotten().now());
             match thinking.work(dialogue, Work::Asking, nothing).await {
                 Thought::Answer(answer) => match (answer.outcome, answer.exchange) {
                     (Outcome::Apologised(why), _) => Err(format!("{row} gave no answer: {}", why.as_str())),

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-use super::TurnParts;
+use super::parts::TurnParts;
 use crate::services::running::Running;
 use domain::attachment::{self, AttachmentAllowance, Enclosed, FileView, Plan, Unread};
 use domain::ids::Door;
@@ -66,7 +66,7 @@ const fn is_fetched(plan: Plan) -> bool {
 async fn room(parts: &TurnParts, plans: &[(&Attachment, Plan)]) -> Option<OwnedSemaphorePermit> {
     let bytes: u64 = plans.iter().filter(|(_, plan)| is_fetched(*plan)).map(|(file, _)| file.size).sum();
     let kib = u32::try_from(bytes.div_ceil(1024)).ok()?;
-    let room = std::sync::Arc::clone(&parts.attachment_kib).acquire_many_owned(kib);
+    let room = std::sync::Arc::clone(&parts.files.kib).acquire_many_owned(kib);
     timeout(ROOM_WITHIN, room).await.ok()?.ok()
 }
 
@@ -90,7 +90,7 @@ async fn fetch(
     plan: Plan,
 ) -> Result<FileView, (Unread, Option<String>)> {
     let most = usize::try_from(file.size).unwrap_or(0);
-    let fetched = timeout(FETCH_WITHIN, parts.doors.fetch(door, &file.url, most)).await;
+    let fetched = timeout(FETCH_WITHIN, parts.files.doors.fetch(door, &file.url, most)).await;
     let fetched = fetched.unwrap_or_else(|_| Err(FetchError::Lost("it took too long".to_owned())));
     let bytes = fetched.map_err(|error| {
         let why = if error == FetchError::TooLong { Unread::TooLarge } else { Unread::Unreachable };

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::Map;
 
-use super::{Thinking, TurnParts};
+use super::Thinking;
+use super::parts::TurnParts;
 use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::OutboxMsg;
 use crate::services::forgotten::{Forgotten, Moment, StoredWishes};
@@ -47,7 +48,7 @@ async fn chosen_row(parts: &TurnParts, running: &Running, turn: &Turn) -> Option
     }
     let key = keys::preferences(&turn.person);
     // If the store does not reply in time, the default row answers.
-    let stored = tokio::time::timeout(FETCH_WITHIN, parts.store.get(&key)).await.ok().flatten()?;
+    let stored = tokio::time::timeout(FETCH_WITHIN, parts.basics.store.get(&key)).await.ok().flatten()?;
     Preferences::parse(&stored).row(&allowed).map(|row| row.key.clone())
 }
 
@@ -77,7 +78,7 @@ fn allowed_row(running: &Running, policy: &Policy) -> Option<String> {
 /// Loads the conversation, and resolves the message that the trigger replies to: an answer of the bot is merged with
 /// its question, a message of another author is quoted.
 pub(super) async fn recall(parts: &TurnParts, running: &Running, turn: &Turn) -> Recalled {
-    let read = parts.forgotten.now();
+    let read = parts.facts.forgotten().now();
     let mut history = match turn.policy.history {
         HistoryScope::PersonInPlace => load(parts, turn).await,
         HistoryScope::Nothing | HistoryScope::Given | HistoryScope::Forgotten => History::default(),
@@ -105,15 +106,15 @@ pub(super) async fn recall(parts: &TurnParts, running: &Running, turn: &Turn) ->
 /// records the post; a draft can be replied to while it is still being written.
 async fn answered(parts: &TurnParts, place: &Place, message: &MessageId, seen: &Seen) -> Option<String> {
     let key = keys::answered(message);
-    if let Some(known) = parts.store.get(&key).await {
+    if let Some(known) = parts.basics.store.get(&key).await {
         return Some(known);
     }
     // A message of the bot that replies to nothing is an interjection.
-    let turn = seen.answers.as_ref().map(TurnId::of).or_else(|| parts.interjections.last(place))?;
+    let turn = seen.answers.as_ref().map(TurnId::of).or_else(|| parts.shared.interjections.last(place))?;
     let ask = |reply| JournalMsg::TellWhenClosed(turn, reply);
     // The store is read regardless of the reply.
-    let _ = parts.journal.call(ask, CLOSED_WITHIN).await;
-    parts.store.get(&key).await
+    let _ = parts.neighbors.journal.call(ask, CLOSED_WITHIN).await;
+    parts.basics.store.get(&key).await
 }
 
 /// Adds a completed exchange to the history as it was read. The write is visible at once, so that the lane's next turn
@@ -130,7 +131,7 @@ pub(super) fn remember(
     let ttl = (!settings.ttl.is_zero()).then_some(settings.ttl);
     let key = keys::history(&turn.person, &turn.place);
     let sent = {
-        let saving = parts.forgotten.saving();
+        let saving = parts.facts.forgotten().saving();
         if saving.covers(turn) {
             return;
         }
@@ -141,12 +142,12 @@ pub(super) fn remember(
         let quotes = others(turn, &history).map(|person| Write::Put { key: quote(&person), value: String::new(), ttl });
         let mut writes: Vec<Write> = quotes.collect();
         writes.push(Write::Put { key: key.clone(), value: history.to_json(), ttl });
-        parts.store.send(writes)
+        parts.basics.store.send(writes)
     };
     let check = Check {
-        store: Arc::clone(&parts.store),
-        forgotten: Arc::clone(&parts.forgotten),
-        now: parts.clock.now(),
+        store: Arc::clone(&parts.basics.store),
+        forgotten: Arc::clone(parts.facts.forgotten()),
+        now: parts.basics.clock.now(),
         person: turn.person.clone(),
         place: turn.place.clone(),
         asked: (exchange.asked.clone(), turn.at),
@@ -237,7 +238,7 @@ impl Thinking<'_> {
 /// Loads the conversation so far.
 pub(super) async fn load(parts: &TurnParts, turn: &Turn) -> History {
     let key = keys::history(&turn.person, &turn.place);
-    let Some(stored) = parts.store.get(&key).await else { return History::default() };
+    let Some(stored) = parts.basics.store.get(&key).await else { return History::default() };
     match History::parse(&stored) {
         Ok(parsed) => {
             if parsed.dropped > 0 {
@@ -253,7 +254,11 @@ pub(super) async fn load(parts: &TurnParts, turn: &Turn) -> History {
         Err(error) => {
             let aside = keys::quarantine(&key);
             tracing::error!(event = STORE_CORRUPT, key, aside, %error, "the history cannot be read; it is set aside");
-            drop(parts.store.write(vec![Write::Put { key: aside, value: stored, ttl: Some(keys::QUARANTINE_TTL) }]));
+            drop(parts.basics.store.write(vec![Write::Put {
+                key: aside,
+                value: stored,
+                ttl: Some(keys::QUARANTINE_TTL),
+            }]));
             History::default()
         }
     }
@@ -262,7 +267,8 @@ pub(super) async fn load(parts: &TurnParts, turn: &Turn) -> History {
 async fn fetch(parts: &TurnParts, turn: &Turn, message: &MessageId) -> Option<Seen> {
     let request = PostRequest::Fetch { place: turn.place.clone(), message: message.clone() };
     let ask = |reply| OutboxMsg::Read(request, reply);
-    let Ok(Ok(PostResult::Messages(messages))) = parts.outboxes.of(&turn.place.door).call(ask, FETCH_WITHIN).await
+    let Ok(Ok(PostResult::Messages(messages))) =
+        parts.neighbors.outboxes.of(&turn.place.door).call(ask, FETCH_WITHIN).await
     else {
         return None;
     };

@@ -30,7 +30,7 @@ impl Thinking<'_> {
         let request = PostRequest::History { place: turn.place.clone(), range: HistoryRange::Newest, limit: READ };
         let ask = |reply| OutboxMsg::Read(request, reply);
         let Ok(Ok(PostResult::Messages(mut messages))) =
-            parts.outboxes.of(&turn.place.door).call(ask, READ_WITHIN).await
+            parts.neighbors.outboxes.of(&turn.place.door).call(ask, READ_WITHIN).await
         else {
             return Err(Ending::PlaceUnreadable);
         };
@@ -39,12 +39,12 @@ impl Thinking<'_> {
             let heard = self.not_ignored(&messages, ignored).await;
             messages.retain(|posted| heard.contains(&posted.author.person));
         }
-        let now = parts.clock.now();
+        let now = parts.basics.clock.now();
         let heard = prompt::heard(messages, now, running.settings.history.message_max_age);
         if heard.is_empty() {
             return Err(Ending::NothingHeard);
         }
-        let prompts = prompt_sections::in_force(running, &*parts.store).await;
+        let prompts = prompt_sections::in_force(running, &*parts.basics.store).await;
         Ok(prompt::interjection(&prompts, turn.policy.reply, &scene(turn, now), &heard))
     }
 
@@ -62,7 +62,7 @@ impl Thinking<'_> {
             let Some(guild) = turn.guild.clone().filter(|_| asked.insert(person)) else { continue };
             let request = PostRequest::Roles(Member { guild, person: person.clone() });
             let ask = |reply| OutboxMsg::Read(request, reply);
-            let ignored = match parts.outboxes.of(&turn.place.door).call(ask, READ_WITHIN).await {
+            let ignored = match parts.neighbors.outboxes.of(&turn.place.door).call(ask, READ_WITHIN).await {
                 Ok(Ok(PostResult::Roles(roles))) => roles.iter().any(|role| ignored.contains(role)),
                 Ok(Ok(PostResult::Absent)) => false,
                 Ok(_) | Err(_) => true,

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::parts::TurnParts;
 use super::tools::Tools;
-use super::{Gathered, Thinking, TurnParts};
+use super::{Gathered, Thinking};
 use crate::messages::journal::Parking;
 use crate::messages::outbox::OutboxMsg;
 use crate::services::running::Running;
@@ -69,7 +70,7 @@ impl GoingOn {
         if !matches!(parked.case.decision, Some(ApprovalDecision::Approved { .. })) {
             return Some(Self { parked, roles: Roles::Known });
         }
-        let back = tokio::time::timeout(BACK_WITHIN, parts.toolbox.offers(&parked.case.gate.tool));
+        let back = tokio::time::timeout(BACK_WITHIN, parts.tools.toolbox.offers(&parked.case.gate.tool));
         let (_, roles) = tokio::join!(back, roles_now(parts, running, turn));
         let known = if roles.is_some() { Roles::Known } else { Roles::Unknown };
         if let Some(roles) = roles {
@@ -87,7 +88,7 @@ async fn roles_now(parts: &TurnParts, running: &Running, turn: &Turn) -> Option<
     };
     let request = PostRequest::Roles(Member { guild, person: turn.person.clone() });
     let ask = |reply| OutboxMsg::Read(request, reply);
-    match parts.outboxes.of(&turn.place.door).call(ask, ROLES_WITHIN).await {
+    match parts.neighbors.outboxes.of(&turn.place.door).call(ask, ROLES_WITHIN).await {
         Ok(Ok(PostResult::Roles(roles))) => Some(roles),
         Ok(_) | Err(_) => None,
     }
@@ -109,9 +110,9 @@ impl Thinking<'_> {
         let Self { parts, running, turn, .. } = *self;
         let Some(Planned::Run(ready)) = asking.left.first() else { return None };
         let Ready { entry, arguments, hash, .. } = &**ready;
-        let now = parts.clock.now();
+        let now = parts.basics.clock.now();
         let open_for = running.settings.gates.expiry.min(EXPIRY_MAX);
-        let rolls = std::array::from_fn(|_| parts.dice.roll());
+        let rolls = std::array::from_fn(|_| parts.basics.dice.roll());
         Some(Gate {
             id: GateId::draw(rolls, &turn.id, hash, now),
             turn: turn.id.clone(),
@@ -132,13 +133,13 @@ impl Thinking<'_> {
     /// more.
     pub(super) async fn go_on(&self) -> Result<(Resumed, Gathered), Ending> {
         let Self { parts, running, turn, tools, .. } = self;
-        let stored = parts.store.get(&keys::parked(&turn.id)).await.ok_or(Ending::NotResumed)?;
+        let stored = parts.basics.store.get(&keys::parked(&turn.id)).await.ok_or(Ending::NotResumed)?;
         let saved: Saved = serde_json::from_str(&stored).map_err(|_| Ending::NotResumed)?;
         let schema = Arc::clone(&running.schema);
         let resumed = Dialogue::resume(saved, turn.policy.reply, schema, self.available().await);
         let resumed = Resumed { dialogue: resumed.dialogue.about(turn.given.clone()), ..resumed };
         tools.begin_at(resumed.called);
-        let read = parts.forgotten.now();
+        let read = parts.facts.forgotten().now();
         let history = super::memory::load(parts, turn).await;
         let gathered = Gathered { transcript: Transcript::default(), history: (history, read), _room: None };
         Ok((resumed, gathered))

@@ -27,8 +27,10 @@ impl Thinking<'_> {
         }
         let ours = ready.entry.tool.source == Source::BuiltIn;
         let (tenths, pace) = (Tenths::default(), Pace::default());
-        let (account, turn, name) = (self.parts.account.clone(), self.turn.clone(), Arc::clone(&ready.entry.name));
-        let drawn = self.draws().then(|| (self.slot.clone(), self.parts.outboxes.of(&turn.place.door).clone()));
+        let (account, turn, name) =
+            (self.parts.readers.account.clone(), self.turn.clone(), Arc::clone(&ready.entry.name));
+        let drawn =
+            self.draws().then(|| (self.slot.clone(), self.parts.neighbors.outboxes.of(&turn.place.door).clone()));
         let (draft, words) = (self.draft(), notice::tools_at_work(self.turn.locale()));
         Some(Arc::new(move |Progress { done, total, message }| {
             let message = message.filter(|_| ours);

@@ -12,15 +12,17 @@ use parking_lot::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
 
+use super::Thinking;
 use super::asking::{Leave, Round};
 use super::parked::{Asking, BACK_WITHIN};
-use super::{Thinking, TurnParts};
+use super::parts::TurnParts;
 use crate::messages::journal::JournalMsg;
 use crate::services::running::Running;
 use crate::services::toolbox::Toolset;
 use domain::completion::ToolSpec;
 use domain::happening::{Happening, NotCalled, ToolCalled};
 use domain::outgoing::Part;
+use domain::planted::Defect;
 use domain::tool::access::Access;
 use domain::tool::called::{CallEnd, Finding};
 use domain::tool::pictures::{PictureOutcome, Pictures};
@@ -59,7 +61,7 @@ struct Shown {
 
 impl Tools {
     pub async fn of(parts: &TurnParts, running: &Running, turn: &Turn) -> Self {
-        let set = if turn.wants_tools() { parts.toolbox.listed().await } else { parts.toolbox.now() };
+        let set = if turn.wants_tools() { parts.tools.toolbox.listed().await } else { parts.tools.toolbox.now() };
         Self {
             set,
             access: Arc::new(Access::of(turn, Arc::clone(&running.tool_rules), running.operators(&turn.place.door))),
@@ -111,7 +113,7 @@ impl Underway<'_> {
     /// Records the call. `end` is `None` for an interrupted call.
     fn tell(&self, rule: Option<usize>, end: Option<&CallEnd>) {
         let (thinking, times, now) = (self.thinking, &self.times, Instant::now());
-        thinking.parts.account.tell(&Happening::ToolCalled(ToolCalled {
+        thinking.parts.readers.account.tell(&Happening::ToolCalled(ToolCalled {
             turn: thinking.turn,
             number: self.number,
             call: self.ready,
@@ -164,7 +166,7 @@ impl Thinking<'_> {
             access: Arc::clone(&tools.access),
             view: tools.set.view(&tools.access).await,
             outlined: self.outlined().await,
-            used: parts.tool_use.used(),
+            used: parts.tools.tool_use.used(),
             built_in_always: running.settings.tools.built_in_always,
             prompt_bytes: running.settings.tools.prompt_bytes,
         }
@@ -184,7 +186,8 @@ impl Thinking<'_> {
         let mut left: VecDeque<Planned> = planned.into();
         let at_once = if self.depth == 0 { READS_AT_ONCE } else { 1 };
         while !left.is_empty() {
-            if let Some(decided) = left.front().and_then(|planned| self.asks(planned)) {
+            let asks = left.front().and_then(|planned| self.asks(planned));
+            if let Some(decided) = asks.filter(|_| !Defect::NoGate.is_planted()) {
                 if let Err(limited) = self.admit(left.front()).await {
                     let refused = left.pop_front().map(|planned| (planned, CallEnd::Limited(limited)));
                     let Some((planned, end)) = refused else { break };
@@ -214,7 +217,7 @@ impl Thinking<'_> {
             }
             let kib = u32::try_from(image.bytes.len().div_ceil(1024)).unwrap_or(u32::MAX);
             // A turn does not queue for memory that others need: a picture without a permit is only named.
-            let Ok(room) = Arc::clone(&self.parts.attachment_kib).try_acquire_many_owned(kib) else { continue };
+            let Ok(room) = Arc::clone(&self.parts.files.kib).try_acquire_many_owned(kib) else { continue };
             match shown.pictures.take(&tool, image) {
                 PictureOutcome::Added => {
                     shown.room.push(room);
@@ -246,7 +249,7 @@ impl Thinking<'_> {
         let number = self.tools.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let Self { parts, turn, .. } = *self;
         let name = &ready.entry.name;
-        parts.account.tell(&Happening::ToolBegan { turn, number, tool: name, arguments: &ready.arguments });
+        parts.readers.account.tell(&Happening::ToolBegan { turn, number, tool: name, arguments: &ready.arguments });
         let times = Times { planned: since, began: Instant::now(), ran: None };
         let mut underway = Underway { thinking: self, ready: &ready, number, times, over: false };
         let (end, rule) = self.call(&ready, number, &mut underway.times, leave).await;
@@ -279,7 +282,7 @@ impl Thinking<'_> {
         let patience = deadline.left() / 2;
         let permit = async {
             // A call inside a clean call uses the permit of the enclosing call.
-            if self.depth > 0 { None } else { Some(parts.tool_use.permits().wait(&self.turn.person).await) }
+            if self.depth > 0 { None } else { Some(parts.tools.tool_use.permits().wait(&self.turn.person).await) }
         };
         let end = match timeout(patience, permit).await {
             Ok(_permit) if self.may_act(entry.effect, leave).await => {
@@ -300,7 +303,7 @@ impl Thinking<'_> {
             return true;
         }
         let ask = |reply| JournalMsg::Acts(self.turn.id.clone(), reply);
-        let recorded = matches!(self.parts.journal.call(ask, RECORDED_WITHIN).await, Ok(true));
+        let recorded = matches!(self.parts.neighbors.journal.call(ask, RECORDED_WITHIN).await, Ok(true));
         if recorded {
             self.tally.acts();
         }
@@ -337,6 +340,9 @@ impl Thinking<'_> {
             // After a restart the server of an approved call may still be connecting.
             let patient = Instant::now() + within.min(BACK_WITHIN);
             loop {
+                if Defect::TwiceApproved.is_planted() && matches!(leave, Leave::Decision(_)) {
+                    drop(self.tools.set.call(&ready.entry, &request, progress.clone()).await);
+                }
                 let result = self.tools.set.call(&ready.entry, &request, progress.clone()).await;
                 let away = matches!(&result, Err(error) if error.kind == CallErrorKind::Unavailable);
                 if !(away && matches!(leave, Leave::Decision(_))) || Instant::now() + AWAY_PAUSE >= patient {
@@ -360,7 +366,12 @@ impl Thinking<'_> {
 
     /// Records that a requested call is not made.
     pub(super) fn not_called(&self, tool: Option<&str>, why: NotCalled<'_>) {
-        self.parts.account.tell(&Happening::ToolNotCalled { turn: &self.turn.id, tool, role: self.role(), why });
+        self.parts.readers.account.tell(&Happening::ToolNotCalled {
+            turn: &self.turn.id,
+            tool,
+            role: self.role(),
+            why,
+        });
     }
 
     /// Returns the caller's role: `super` or `member`.

@@ -26,16 +26,16 @@ impl Wiring {
         let Pacing { requests_per_second, refusals } = record.pacing;
         Outbox {
             door: record.door.clone(),
-            board: Arc::clone(&self.parts.board),
+            board: Arc::clone(&self.parts.observation.instruments.board),
             poster: Arc::clone(&record.poster),
             pacer: Arc::new(Mutex::new(Pacer::new(requests_per_second, refusals))),
-            closed: Arc::clone(&self.turn_parts.closed),
-            live: self.parts.live.clone(),
-            dice: Arc::clone(&self.parts.dice),
-            renderer: Arc::clone(&self.parts.renderer),
+            closed: Arc::clone(&self.turn_parts.shared.closed),
+            live: self.parts.basics.live.clone(),
+            dice: Arc::clone(&self.parts.basics.dice),
+            renderer: Arc::clone(&self.parts.doors.renderer),
             journal: self.handles.journal.clone(),
-            events: self.parts.events.clone(),
-            account: self.turn_parts.account.clone(),
+            events: self.parts.observation.events.clone(),
+            account: self.turn_parts.readers.account.clone(),
         }
     }
 
@@ -46,10 +46,10 @@ impl Wiring {
             door: record.door.clone(),
             source: Arc::clone(source),
             intake: Arc::new(self.handles.intake()),
-            dice: Arc::clone(&self.parts.dice),
-            board: Arc::clone(&self.parts.board),
-            exit: Arc::clone(&self.parts.exit),
-            fenced: self.parts.turns.fenced(),
+            dice: Arc::clone(&self.parts.basics.dice),
+            board: Arc::clone(&self.parts.observation.instruments.board),
+            exit: Arc::clone(&self.parts.process.exit),
+            fenced: self.parts.records.turns.fenced(),
         };
         Some(ChildSpec::new(row, &Handle::new(row, ROOT, Scope::Door(record.door.clone())), actor, Vec::new()))
     }
@@ -60,12 +60,12 @@ impl Wiring {
             let actor = Listening { listener: Arc::clone(listener) };
             ChildSpec::new(row, &Handle::new(row, ROOT, Scope::Number(number)), actor, Vec::new())
         };
-        (0..).zip(&self.parts.listeners).map(listening).collect()
+        (0..).zip(&self.parts.pages.further).map(listening).collect()
     }
 
     /// Returns the door with shards, and its source.
     fn sharded(&self) -> Option<(&Door, &Arc<dyn ShardedSource>)> {
-        self.parts.doors.iter().find_map(|record| Some((&record.door, record.shards()?)))
+        self.parts.doors.all.iter().find_map(|record| Some((&record.door, record.shards()?)))
     }
 
     pub(super) fn discord(&self, row: &'static TreeRow) -> Option<Discord> {
@@ -73,18 +73,18 @@ impl Wiring {
         let parts = ShardParts {
             door: door.clone(),
             source: Arc::clone(source),
-            store: Arc::clone(&self.parts.store),
-            clock: Arc::clone(&self.parts.clock),
-            began: self.parts.clock.now(),
-            dice: Arc::clone(&self.parts.dice),
-            live: self.parts.live.clone(),
-            account: self.turn_parts.account.clone(),
+            store: Arc::clone(&self.parts.basics.store),
+            clock: Arc::clone(&self.parts.basics.clock),
+            began: self.parts.basics.clock.now(),
+            dice: Arc::clone(&self.parts.basics.dice),
+            live: self.parts.basics.live.clone(),
+            account: self.turn_parts.readers.account.clone(),
             presence: self.presence.subscribe(),
-            board: Arc::clone(&self.parts.board),
+            board: Arc::clone(&self.parts.observation.instruments.board),
             gateway: self.handles.gateway.clone(),
             outbox: self.handles.outboxes.of(door).clone(),
             identify_queue: self.handles.identify_queue.clone(),
-            exit: Arc::clone(&self.parts.exit),
+            exit: Arc::clone(&self.parts.process.exit),
         };
         Some(Discord { template: template(row), parts })
     }
@@ -94,24 +94,24 @@ impl Wiring {
         Some(IdentifyQueue {
             door: door.clone(),
             source: Arc::clone(source),
-            shards: match self.parts.live.now().settings.discord.shards {
+            shards: match self.parts.basics.live.now().settings.discord.shards {
                 Shards::Auto => None,
                 Shards::Count(count) => Some(count),
             },
             discord: self.handles.discord.clone(),
-            dice: Arc::clone(&self.parts.dice),
-            board: Arc::clone(&self.parts.board),
-            exit: Arc::clone(&self.parts.exit),
+            dice: Arc::clone(&self.parts.basics.dice),
+            board: Arc::clone(&self.parts.observation.instruments.board),
+            exit: Arc::clone(&self.parts.process.exit),
         })
     }
 
     pub(super) fn presence_scheduler(&self) -> PresenceScheduler {
         PresenceScheduler {
-            door: self.parts.home.clone(),
-            live: self.parts.live.clone(),
-            clock: Arc::clone(&self.parts.clock),
-            board: Arc::clone(&self.parts.board),
-            store: Arc::clone(&self.parts.store),
+            door: self.parts.doors.home.clone(),
+            live: self.parts.basics.live.clone(),
+            clock: Arc::clone(&self.parts.basics.clock),
+            board: Arc::clone(&self.parts.observation.instruments.board),
+            store: Arc::clone(&self.parts.basics.store),
             dispatcher: self.handles.llm_dispatcher.clone(),
             slot: Arc::clone(&self.presence),
         }
@@ -119,13 +119,13 @@ impl Wiring {
 
     pub(super) fn timers(&self) -> Timers {
         Timers {
-            live: self.parts.live.clone(),
-            limiter: Arc::clone(&self.parts.limiter),
-            store: Arc::clone(&self.parts.store),
-            clock: Arc::clone(&self.parts.clock),
+            live: self.parts.basics.live.clone(),
+            limiter: Arc::clone(&self.parts.records.limiter),
+            store: Arc::clone(&self.parts.basics.store),
+            clock: Arc::clone(&self.parts.basics.clock),
             intake: Arc::new(self.handles.intake()),
-            process: format!("{:016x}", self.parts.dice.roll().to_bits()).into(),
-            fenced: self.parts.turns.fenced(),
+            process: format!("{:016x}", self.parts.basics.dice.roll().to_bits()).into(),
+            fenced: self.parts.records.turns.fenced(),
         }
     }
 }

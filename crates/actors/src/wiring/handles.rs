@@ -21,6 +21,7 @@ use crate::messages::tools::ToolsMsg;
 use crate::outbox::Outboxes;
 use crate::runtime::handle::{Handle, Refused};
 use crate::tree::{ActorKind, Scope, TREE};
+use crate::turn::parts::Neighbors;
 
 /// The addresses of all actors except those that are created at run time.
 #[derive(Clone)]
@@ -98,6 +99,16 @@ impl Handles {
         let journal = self.journal.cast(JournalMsg::Drain);
         let conversations = self.conversations.cast(ConversationsMsg::Drain);
         !matches!(journal, Err(Refused::Full(_))) && !matches!(conversations, Err(Refused::Full(_)))
+    }
+
+    /// Returns the actors that turns call.
+    pub(super) fn neighbors(&self) -> Neighbors {
+        Neighbors {
+            journal: self.journal.clone(),
+            dispatcher: self.llm_dispatcher.clone(),
+            rate_limiter: self.rate_limiter.clone(),
+            outboxes: self.outboxes.clone(),
+        }
     }
 
     /// Returns the intake for doors without a connection of their own.

@@ -3,7 +3,6 @@
 
 mod failures;
 mod flood;
-mod simulation;
 mod third_door;
 mod two_processes;
 
@@ -13,11 +12,14 @@ use std::sync::atomic::AtomicUsize;
 use parking_lot::Mutex;
 
 use self::third_door::{CLUB, Club};
+use super::parts::{DoorParts, Observation, Pages, Process, Records, ToolParts};
 use super::*;
 use crate::config_watcher::{FileFingerprints, Files};
-use crate::door::{Pacing, Source};
-use crate::observation::audit::Audit;
-use crate::services::running::Running;
+use crate::door::{Doors, Pacing, Source};
+use crate::observation::turn_events::TurnEvents;
+use crate::runtime::roster::Roster;
+use crate::services::basics::Basics;
+use crate::services::running::{Live, Running};
 use crate::testing::log::Log;
 use crate::testing::pictures::Sketches;
 use crate::testing::tools::{NoProviders, ScriptedServers, entry, nothing_built_in};
@@ -30,7 +32,7 @@ use ports::testing::{
     ScriptedPoster, ScriptedSource,
 };
 use ports::tools::ServerEntries;
-use ports::{GatewaySession, NoFaults, NoFiles, StreamEvent, TurnEventLog};
+use ports::{Faults, GatewaySession, NoFaults, NoFiles, StreamEvent, TurnEventLog};
 
 /// Files that never change.
 struct Still;
@@ -99,46 +101,32 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
     let doors = Doors::new(vec![platform, third_door::record(&club)]).unwrap();
     let clock = Arc::new(ManualClock::new());
     let events = TurnEvents::new(vec![CLUB], Arc::clone(&clock) as _);
-    let live = Live::new(running);
-    let bounds = live.clone();
-    let facts = FactKeeper::new(Arc::clone(&outside.store) as _, Arc::clone(&clock) as _, move || {
-        bounds.now().settings.memory.bounds()
-    });
+    let store = &outside.store;
+    let dice = Arc::new(FixedDice::new(0.5));
+    let basics = Basics { live: Live::new(running), store: Arc::clone(store) as _, clock, dice };
     let parts = Parts {
-        renderer: Arc::new(Sketches),
+        records: Records::new(&basics, Arc::clone(store) as _, crate::testing::turns(store)),
+        basics,
         handles: Handles::new(&doors),
-        timeline: Arc::default(),
-        toolbox: Arc::default(),
-        built_in: nothing_built_in(),
-        servers: Arc::new(ScriptedServers::default()),
-        providers: Some(Arc::new(NoProviders)),
-        events: events.clone(),
-        audit: Arc::new(Audit::new(
-            Arc::clone(&outside.store) as _,
-            Arc::clone(&clock) as _,
-            live.clone(),
-            facts.forgotten(),
-        )),
-        live,
-        facts: Arc::new(facts),
-        files: Arc::new(Still),
-        clock,
-        dice: Arc::new(FixedDice::new(0.5)),
-        faults,
-        store: Arc::clone(&outside.store) as _,
-        limiter: Arc::clone(&outside.store) as _,
-        turns: crate::testing::turns(&outside.store),
-        doors,
-        home: DOOR,
-        listener: Arc::new(ScriptedListener::default()),
-        observers: Vec::new(),
-        // Its address is in use at first.
-        listeners: vec![Arc::new(ScriptedListener { failures: AtomicUsize::new(1), ..ScriptedListener::default() })],
-        vitals: Arc::new(NoVitals),
-        roster: Arc::clone(&roster),
-        tooling: Arc::default(),
-        board: Arc::new(Board::default()),
-        exit: Arc::new(tokio::sync::watch::channel(None).0),
+        doors: DoorParts { all: doors, home: DOOR, renderer: Arc::new(Sketches) },
+        pages: Pages {
+            listener: Arc::new(ScriptedListener::default()),
+            // Its address is in use at first.
+            further: vec![Arc::new(ScriptedListener { failures: AtomicUsize::new(1), ..ScriptedListener::default() })],
+            vitals: Arc::new(NoVitals),
+        },
+        observation: Observation {
+            instruments: Instruments { roster: Arc::clone(&roster), ..Instruments::default() },
+            events: events.clone(),
+            observers: Vec::new(),
+        },
+        tools: ToolParts {
+            toolbox: Arc::default(),
+            built_in: nothing_built_in(),
+            servers: Arc::new(ScriptedServers::default()),
+            providers: Some(Arc::new(NoProviders)),
+        },
+        process: Process { files: Arc::new(Still), faults, exit: Arc::new(tokio::sync::watch::channel(None).0) },
     };
     let handles = parts.handles.clone();
     let tree = Tree::start(parts).await.unwrap();

@@ -15,40 +15,43 @@ impl Wiring {
     pub(super) fn tools(&self, row: &'static TreeRow) -> Tools {
         Tools {
             template: template(row),
-            live: self.parts.live.clone(),
-            servers: Arc::clone(&self.parts.servers),
+            live: self.parts.basics.live.clone(),
+            servers: Arc::clone(&self.parts.tools.servers),
             cache: self.handles.tool_cache.clone(),
-            dice: Arc::clone(&self.parts.dice),
-            published: Published { board: Arc::clone(&self.parts.board), tooling: Arc::clone(&self.parts.tooling) },
+            dice: Arc::clone(&self.parts.basics.dice),
+            published: Published {
+                board: Arc::clone(&self.parts.observation.instruments.board),
+                tooling: Arc::clone(&self.parts.observation.instruments.tooling),
+                account: self.turn_parts.readers.account.clone(),
+            },
             starts: Starts::default(),
-            account: self.turn_parts.account.clone(),
         }
     }
 
     pub(super) fn tool_cache(&self) -> ToolCache {
         ToolCache {
-            toolbox: Arc::clone(&self.parts.toolbox),
-            built_in: self.parts.built_in.clone(),
-            store: Arc::clone(&self.parts.store),
+            toolbox: Arc::clone(&self.parts.tools.toolbox),
+            built_in: self.parts.tools.built_in.clone(),
+            store: Arc::clone(&self.parts.basics.store),
             tools: self.handles.tools.clone(),
-            tooling: Arc::clone(&self.parts.tooling),
+            tooling: Arc::clone(&self.parts.observation.instruments.tooling),
         }
     }
 
     pub(super) fn approvals(&self) -> Approvals {
         Approvals {
-            store: Arc::clone(&self.parts.store),
-            clock: Arc::clone(&self.parts.clock),
+            store: Arc::clone(&self.parts.basics.store),
+            clock: Arc::clone(&self.parts.basics.clock),
             journal: self.handles.journal.clone(),
             ways: self.ways(),
-            allowances: Arc::clone(&self.turn_parts.allowances),
-            audit: Arc::clone(&self.parts.audit),
-            fenced: self.parts.turns.fenced(),
+            allowances: Arc::clone(&self.turn_parts.tools.allowances),
+            audit: Arc::clone(&self.parts.records.audit),
+            fenced: self.parts.records.turns.fenced(),
         }
     }
 
     pub(super) fn providers(&self, providers: &Arc<dyn ToolProviders>) -> Providers {
         let tools = self.handles.tools.clone();
-        Providers { source: Arc::clone(providers), tools, dice: Arc::clone(&self.parts.dice) }
+        Providers { source: Arc::clone(providers), tools, dice: Arc::clone(&self.parts.basics.dice) }
     }
 }

@@ -8,6 +8,7 @@ use super::{
     estimate_max, turn_part,
 };
 use crate::ids::{self, Timestamp, TurnId};
+use crate::planted::Defect;
 
 /// The entries of one member in the window, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -185,7 +186,7 @@ impl WindowLog {
         tokens: u64,
         limits: Limits,
     ) -> Option<LimitRefusal> {
-        let allowed = (limits.messages as usize).min(ENTRIES_MAX);
+        let allowed = (limits.messages as usize + usize::from(Defect::OneMore.is_planted())).min(ENTRIES_MAX);
         let held = self.entries.iter().filter(|entry| entry.message).count();
         let many = held >= allowed;
         let used = self.tokens();

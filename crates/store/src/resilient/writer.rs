@@ -327,11 +327,11 @@ impl<B: Backend> Writer<B> {
 async fn perform<B: Backend>(job: Job, backend: Option<Arc<B>>, open: Open<B>) -> Landed<B> {
     let backend = match backend {
         Some(backend) => backend,
-        None => match tokio::task::spawn_blocking(move || open()).await {
+        None => match ports::blocking(move || open()).await {
             Ok(Ok(backend)) => Arc::new(backend),
             Ok(Err(error)) => return Landed { backend: None, keeping: None, result: Err(Trouble::Open(error)) },
-            Err(error) => {
-                let error = OpenError::Failed(format!("opening the backend failed: {error}"));
+            Err(panicked) => {
+                let error = OpenError::Failed(format!("opening the backend failed: {}", panic::text(&*panicked)));
                 return Landed { backend: None, keeping: None, result: Err(Trouble::Open(error)) };
             }
         },

@@ -15,6 +15,7 @@ use domain::keys;
 use domain::limits::{LimitStep, Limits, Member, Request};
 use ports::{Keeping, Write};
 use settings::Settings;
+use settings::stores::StoreChoice;
 use store::embedded::FILE;
 use store::embedded::opener::Opener;
 use store::{AccountsKnown, Backend, BackendError, OpenError, redis};
@@ -33,14 +34,11 @@ const REDIS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Reads from Redis, or opens the embedded store, or tests if it could be created.
 pub async fn check(settings: &Settings, offline: bool, report: &mut Report) {
-    if let Some(address) = settings.redis.address() {
-        return if offline {
-            report.skipped(STORE, "redis; not contacted: --offline");
-        } else {
-            server(&address, report).await;
-        };
-    }
-    let dir = &settings.store.dir;
+    let dir = match settings.chosen_store() {
+        StoreChoice::Redis(_) if offline => return report.skipped(STORE, "redis; not contacted: --offline"),
+        StoreChoice::Redis(address) => return server(&address, report).await,
+        StoreChoice::Embedded(dir) => dir,
+    };
     // Creating the folder here could give it the wrong owner: the user of the check is often not the user of the
     // service.
     if !dir.join(FILE).exists() {
@@ -52,7 +50,7 @@ pub async fn check(settings: &Settings, offline: bool, report: &mut Report) {
             }
         };
     }
-    let opener = Opener::new(dir.clone(), Arc::new(SystemClock));
+    let opener = Opener::new(dir.to_owned(), Arc::new(SystemClock));
     let opened = tokio::task::spawn_blocking(move || opener.open()).await;
     match opened {
         Ok(Ok(store)) => {

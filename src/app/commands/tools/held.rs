@@ -11,6 +11,7 @@ use domain::tool::ServerName;
 use domain::tool::catalogue::Pin;
 use domain::tool::server::{ServerRecord, review};
 use settings::Settings;
+use settings::stores::StoreChoice;
 use store::embedded::FILE;
 use store::embedded::opener::Opener;
 use store::{Backend, BackendError, OpenError, redis};
@@ -24,11 +25,13 @@ pub(crate) type Held = BTreeMap<ServerName, Vec<String>>;
 /// # Errors
 /// The reason why the result is unknown.
 pub(crate) async fn held(settings: &Settings, servers: &[Tried]) -> Result<Held, String> {
-    if let Some(address) = settings.redis.address() {
-        let opener = redis::opener::Opener::new(&address)?;
-        return compared(opener.open().map_err(|error| error.to_string())?, servers).await;
-    }
-    let dir = settings.store.dir.clone();
+    let dir = match settings.chosen_store() {
+        StoreChoice::Redis(address) => {
+            let opener = redis::opener::Opener::new(&address)?;
+            return compared(opener.open().map_err(|error| error.to_string())?, servers).await;
+        }
+        StoreChoice::Embedded(dir) => dir.to_owned(),
+    };
     if !dir.join(FILE).exists() {
         return Ok(Held::default());
     }

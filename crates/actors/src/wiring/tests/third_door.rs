@@ -7,8 +7,9 @@ use async_trait::async_trait;
 
 use super::failures::Breaks;
 use super::*;
+use crate::door::Doors;
 use crate::services::running::{DoorRules, LimitScope};
-use domain::ids::{MessageId, Person, Place};
+use domain::ids::{Door, MessageId, Person, Place};
 use domain::incoming::{Author, AuthorKind, Quoted};
 use domain::outgoing::Capabilities;
 use domain::restart::Backoff;

@@ -6,7 +6,7 @@ use crate::testing::{BEGINNING, message, person};
 use domain::command::{Callback, CallbackToken, Caller, Command};
 use domain::ids::Timestamp;
 use domain::keys;
-use ports::Write;
+use ports::{Store, Write};
 
 /// A member requests deletion, one second after the last message.
 fn forget(world: &World, name: &str) {

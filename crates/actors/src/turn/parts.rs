@@ -1,0 +1,115 @@
+//! The services that a turn uses, in groups.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use crate::account::Account;
+use crate::door::Doors;
+use crate::messages::journal::JournalMsg;
+use crate::messages::llm_dispatcher::LlmDispatcherMsg;
+use crate::messages::rate_limiter::RateLimiterMsg;
+use crate::observation::timeline::Timeline;
+use crate::observation::turn_events::TurnEvents;
+use crate::outbox::{ClosedPlaces, Outboxes};
+use crate::runtime::handle::Handle;
+use crate::services::allowances::Allowances;
+use crate::services::basics::Basics;
+use crate::services::busy::Busy;
+use crate::services::clean_calls::OpenCalls;
+use crate::services::facts::FactKeeper;
+use crate::services::in_flight::InFlight;
+use crate::services::interjections::Interjections;
+use crate::services::tool_use::ToolUse;
+use crate::services::toolbox::Toolbox;
+use ports::Limiter;
+
+/// The services that a turn uses.
+pub struct TurnParts {
+    /// Configuration, store, time and randomness.
+    pub basics: Basics,
+    /// The actors that a turn calls.
+    pub neighbors: Neighbors,
+    /// The readers of its events.
+    pub readers: Readers,
+    /// Its tools.
+    pub tools: ToolServices,
+    /// Its files.
+    pub files: FileServices,
+    /// The facts of members, and the pending deletions: content that may no longer be remembered.
+    pub facts: Arc<FactKeeper>,
+    /// The state that turns share with each other and with the gateway.
+    pub shared: SharedState,
+}
+
+/// The actors that a turn calls.
+pub struct Neighbors {
+    /// The journal, which has custody of the turn.
+    pub journal: Handle<JournalMsg>,
+    /// Grants the leases on model calls.
+    pub dispatcher: Handle<LlmDispatcherMsg>,
+    /// The rate limiter, which receives turns that ended before they began.
+    pub rate_limiter: Handle<RateLimiterMsg>,
+    /// The outboxes, which show typing and read from the platforms.
+    pub outboxes: Outboxes,
+}
+
+/// The readers of a turn's events.
+#[derive(Clone, Default)]
+pub struct Readers {
+    /// The account that records events.
+    pub account: Account,
+    /// Publishes each step of a turn to its subscribers.
+    pub events: TurnEvents,
+    /// The optional record of the texts of model calls.
+    pub timeline: Arc<Timeline>,
+}
+
+/// The tools of turns.
+pub struct ToolServices {
+    /// The tools available now.
+    pub toolbox: Arc<Toolbox>,
+    /// The recent tool calls of each member.
+    pub tool_use: ToolUse,
+    /// The calls that approvers allowed for a limited time.
+    pub allowances: Arc<Allowances>,
+    /// The open calls whose tools may request model calls.
+    pub clean_calls: Arc<OpenCalls>,
+}
+
+impl ToolServices {
+    /// Creates the services for these tools. The limiter counts the calls of each member.
+    #[must_use]
+    pub fn new(toolbox: Arc<Toolbox>, limiter: Arc<dyn Limiter>, clean_calls: Arc<OpenCalls>) -> Self {
+        Self { toolbox, tool_use: ToolUse::new(limiter), allowances: Arc::default(), clean_calls }
+    }
+}
+
+/// The files that are attached to questions.
+pub struct FileServices {
+    /// The doors, which fetch the files.
+    pub doors: Doors,
+    /// One permit for each KiB of files in memory.
+    pub kib: Arc<Semaphore>,
+}
+
+impl FileServices {
+    /// The files of these doors, in this much memory.
+    #[must_use]
+    pub fn new(doors: Doors, kib: usize) -> Self {
+        Self { doors, kib: Arc::new(Semaphore::new(kib)) }
+    }
+}
+
+/// The state that turns share with each other and with the gateway.
+#[derive(Clone, Default)]
+pub struct SharedState {
+    /// The turns in flight.
+    pub in_flight: Arc<InFlight>,
+    /// The members who recently received a notice of overload.
+    pub busy: Arc<Busy>,
+    /// The places that currently accept no answer.
+    pub closed: Arc<ClosedPlaces>,
+    /// The record of interjections, the bot's unrequested answers.
+    pub interjections: Arc<Interjections>,
+}

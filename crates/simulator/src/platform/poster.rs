@@ -1,0 +1,196 @@
+//! Requests to the platform.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{Message, Platform, State, US, message_id, number, place_id};
+use crate::history::Seen;
+use crate::outside::{Answer, Outside, Way};
+use crate::swarm::Port;
+use domain::ids::{MessageId, Place};
+use domain::outgoing::{Capabilities, Piece};
+use domain::rejection::Rejection;
+use ports::{Clock as _, HistoryRange, PostError, PostReply, PostRequest, PostResult, Poster};
+
+/// The characters of a message.
+const TEXT_LIMIT: usize = 120;
+/// The time for which the platform remembers a nonce.
+const NONCE_KEPT: Duration = Duration::from_secs(180);
+
+/// The requests of the program.
+pub struct SimulatedPoster(pub Arc<Outside>);
+
+#[async_trait]
+impl Poster for SimulatedPoster {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            cards: 10,
+            files: 10,
+            file_bytes: 8 * 1024 * 1024,
+            buttons: 5,
+            ..Capabilities::text_only(TEXT_LIMIT)
+        }
+    }
+
+    async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
+        let outside = &self.0;
+        let fault = match outside.enter(port(request)).await {
+            Way::Through(fault) => fault,
+            Way::Refused if outside.limits_instead() => {
+                return Err(PostError::Limited { retry_after: Duration::from_secs(2), global: false });
+            }
+            Way::Refused => return Err(PostError::Transient("there is no connection".to_owned())),
+            Way::TimedOut => return Err(PostError::Unsure("no answer".to_owned())),
+        };
+        let result = outside.platform.perform(outside, request);
+        match outside.leave(fault).await {
+            Answer::Arrives => result.map(|result| PostReply { result, bucket: None }),
+            Answer::Lost => Err(PostError::Unsure("the answer was lost".to_owned())),
+        }
+    }
+}
+
+const fn port(request: &PostRequest) -> Port {
+    match request {
+        PostRequest::Create { .. } | PostRequest::Edit { .. } | PostRequest::Delete { .. } => Port::Post,
+        PostRequest::History { .. } | PostRequest::Fetch { .. } | PostRequest::FetchGuild { .. } => Port::Read,
+        PostRequest::Typing { .. }
+        | PostRequest::React { .. }
+        | PostRequest::RegisterCommands(_)
+        | PostRequest::Defer(_)
+        | PostRequest::Respond { .. }
+        | PostRequest::Suggest { .. }
+        | PostRequest::Roles(_)
+        | PostRequest::AddRole(_)
+        | PostRequest::RemoveRole(_) => Port::Courtesy,
+    }
+}
+
+impl Platform {
+    fn perform(&self, outside: &Outside, request: &PostRequest) -> Result<PostResult, PostError> {
+        let mut state = self.0.lock();
+        Ok(match request {
+            PostRequest::Create { place, piece, reply_to, nonce } => {
+                PostResult::Message(message_id(state.create(outside, place, piece, reply_to.as_ref(), nonce)))
+            }
+            PostRequest::Edit { message, piece, .. } => {
+                let shown = state.live(message).map(|message| {
+                    message.shows(piece);
+                    message.seen(piece)
+                });
+                outside.record(shown.ok_or_else(gone)?);
+                PostResult::Message(message.clone())
+            }
+            PostRequest::Delete { message, .. } => {
+                state.live(message).ok_or_else(gone)?.deleted = true;
+                outside.record(Seen::Hidden { message: number(&message.id) });
+                PostResult::Done
+            }
+            PostRequest::React { message, .. } => {
+                state.live(message).ok_or_else(gone)?;
+                outside.record(Seen::Reacted { message: number(&message.id) });
+                PostResult::Done
+            }
+            PostRequest::Respond { to, piece } => {
+                let (callback, text) = (number(to.token.expose()), piece.text.clone());
+                outside.record(Seen::Responded { callback, text });
+                PostResult::Done
+            }
+            PostRequest::Roles(_) => PostResult::Roles(Vec::new()),
+            PostRequest::History { place, range, limit } => PostResult::Messages(
+                state.history(place, range, usize::from(*limit)).iter().map(Message::posted).collect(),
+            ),
+            PostRequest::Fetch { message, .. } => {
+                PostResult::Messages(state.live(message).map(|message| message.posted()).into_iter().collect())
+            }
+            PostRequest::Typing { .. }
+            | PostRequest::AddRole(_)
+            | PostRequest::RemoveRole(_)
+            | PostRequest::RegisterCommands(_)
+            | PostRequest::Defer(_)
+            | PostRequest::Suggest { .. }
+            | PostRequest::FetchGuild { .. } => PostResult::Done,
+        })
+    }
+}
+
+fn gone() -> PostError {
+    PostError::Rejected { reason: Rejection::MessageGone, message: "Unknown Message".to_owned() }
+}
+
+impl State {
+    fn create(
+        &mut self,
+        outside: &Outside,
+        place: &Place,
+        piece: &Piece,
+        reply_to: Option<&MessageId>,
+        nonce: &str,
+    ) -> u64 {
+        let now = outside.now();
+        if let Some((id, at)) = self.nonces.get(nonce)
+            && now.since(*at) < NONCE_KEPT
+        {
+            return *id;
+        }
+        // A deleted question is not replied to.
+        let reply_to = reply_to.and_then(|id| self.live(id)).map(|message| message.id);
+        let place = number(&place.id) - super::FIRST;
+        let id = self.post(place, US, String::new(), now, reply_to);
+        self.nonces.insert(nonce.to_owned(), (id, now));
+        if let Some(message) = self.messages.last_mut() {
+            message.shows(piece);
+            outside.record(message.seen(piece));
+        }
+        id
+    }
+
+    fn live(&mut self, id: &MessageId) -> Option<&mut Message> {
+        let id = number(&id.id);
+        self.messages.iter_mut().find(|message| message.id == id && !message.deleted)
+    }
+
+    fn history(&self, place: &Place, range: &HistoryRange, limit: usize) -> Vec<Message> {
+        let within = |message: &&Message| {
+            place_id(message.place) == *place
+                && !message.deleted
+                && match range {
+                    HistoryRange::Newest => true,
+                    HistoryRange::After(id) => message.id > number(&id.id),
+                    HistoryRange::Before(id) => message.id < number(&id.id),
+                }
+        };
+        let mut there: Vec<Message> = self.messages.iter().filter(within).cloned().collect();
+        match range {
+            HistoryRange::After(_) => there.truncate(limit),
+            HistoryRange::Newest | HistoryRange::Before(_) => drop(there.drain(..there.len().saturating_sub(limit))),
+        }
+        there
+    }
+}
+
+impl Message {
+    fn shows(&mut self, piece: &Piece) {
+        let cards = piece.cards.iter().flat_map(|card| {
+            card.fields
+                .iter()
+                .flat_map(|field| [&field.name, &field.value])
+                .chain(card.title.iter())
+                .chain([&card.text])
+        });
+        self.text = [&piece.text].into_iter().chain(cards).cloned().collect::<Vec<_>>().join("\n");
+        self.buttons.clone_from(&piece.buttons);
+    }
+
+    fn seen(&self, piece: &Piece) -> Seen {
+        Seen::Shown {
+            message: self.id,
+            place: self.place,
+            reply_to: self.reply_to,
+            text: self.text.clone(),
+            apology: piece.apology,
+        }
+    }
+}

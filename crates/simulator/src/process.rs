@@ -1,0 +1,200 @@
+//! One process: the tree of actors of the program on the doubles of its ports.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::chance::{Chance, Stream};
+use super::idle::{NoTools, Still, Undrawn, Unread, Unserved};
+use super::models::SimulatedModels;
+use super::outside::Outside;
+use super::platform::{DOOR, SimulatedPoster, SimulatedSource};
+use super::servers::{self, SimulatedServers};
+use super::store::{self, SimulatedBackend};
+use ::store::resilient::Resilient;
+use ::store::turns::StoredTurns;
+use actors::door::{DoorRecord, Doors, Pacing, Source};
+use actors::observation::audit::Audit;
+use actors::observation::turn_events::TurnEvents;
+use actors::services::facts::FactKeeper;
+use actors::services::running::{DoorRules, LimitScope, Live, Running, Triggers};
+use actors::services::toolbox::Caller;
+use actors::tool_cache::BuiltIn;
+use actors::wiring::{Handles, Parts, Tree};
+use domain::limits::Limits;
+use domain::limits::rules::LimitRules;
+use domain::ownership::Range;
+use domain::prompt::Prompts;
+use domain::reply::Schema;
+use domain::tool::catalogue::Offer;
+use domain::triage::TriageRules;
+use domain::turn::{GatePolicy, Policy};
+use ports::{Clock, Dice, Fault, Faults, Input, NoFiles, Store as _};
+use settings::sources::Sources;
+use tokio::sync::watch;
+
+/// The window of the members' limits.
+pub const WINDOW: Duration = Duration::from_secs(60);
+
+/// A running process.
+pub struct Process {
+    tree: Tree,
+    store: Arc<Resilient<SimulatedBackend>>,
+}
+
+impl Process {
+    /// Starts a process. `None` if its tree gave up at the start, as a container would see it.
+    pub async fn start(outside: &Arc<Outside>, seed: u64) -> Option<Self> {
+        let opened = Arc::clone(outside);
+        let clock: Arc<dyn Clock> = Arc::clone(outside) as _;
+        let resilient = Resilient::start(move || store::open(&opened), Arc::clone(&clock)).await.ok()?;
+        let store = Arc::new(resilient);
+        outside.opened(Arc::clone(&store) as _);
+        let tree = Tree::start(parts(outside, seed, &store, clock)).await.ok()?;
+        Some(Self { tree, store })
+    }
+
+    /// Waits until the root of the tree gives up.
+    pub async fn gave_up(&mut self) {
+        self.tree.gave_up().await;
+    }
+
+    /// Ends the process in order, as after SIGTERM. Returns true if all records are durable.
+    pub async fn stop(self) -> bool {
+        let _ = self.tree.drain(Duration::from_secs(25)).await;
+        self.tree.stop().await;
+        self.store.close(Duration::from_secs(5)).await
+    }
+}
+
+fn parts(outside: &Arc<Outside>, seed: u64, store: &Arc<Resilient<SimulatedBackend>>, clock: Arc<dyn Clock>) -> Parts {
+    let record = DoorRecord {
+        door: DOOR,
+        source: Source::Shards(Arc::new(SimulatedSource(Arc::clone(outside)))),
+        poster: Arc::new(SimulatedPoster(Arc::clone(outside))),
+        attachments: Arc::new(NoFiles),
+        pacing: Pacing { requests_per_second: 50, refusals: 1_000 },
+        registers_commands: true,
+    };
+    let doors = Doors::new(vec![record]).unwrap_or_else(|mistake| panic!("{mistake}"));
+    let live = Live::new(running(outside, seed));
+    let bounds = live.clone();
+    let facts =
+        FactKeeper::new(Arc::clone(store) as _, Arc::clone(&clock), move || bounds.now().settings.memory.bounds());
+    let audit = Audit::new(Arc::clone(store) as _, Arc::clone(&clock), live.clone(), facts.forgotten());
+    let breaks = Chance::new(seed ^ outside.elapsed(), Stream::Actors);
+    Parts {
+        live,
+        files: Arc::new(Still),
+        dice: Arc::clone(outside) as Arc<dyn Dice>,
+        faults: Arc::new(Breaks { outside: Arc::clone(outside), chance: breaks }),
+        store: Arc::clone(store) as _,
+        limiter: Arc::clone(store) as _,
+        turns: Arc::new(StoredTurns::new(Arc::clone(store) as _, vec![Range::Door(DOOR)])),
+        handles: Handles::new(&doors),
+        doors,
+        home: DOOR,
+        renderer: Arc::new(Undrawn),
+        listener: Arc::new(Unserved),
+        listeners: Vec::new(),
+        vitals: Arc::new(Unread),
+        roster: Arc::default(),
+        board: Arc::default(),
+        tooling: Arc::default(),
+        timeline: Arc::default(),
+        events: TurnEvents::new(Vec::new(), Arc::clone(&clock)),
+        toolbox: Arc::default(),
+        built_in: BuiltIn {
+            offer: Offer::built_in(Vec::new()),
+            caller: Caller::Direct(Arc::new(NoTools::new())),
+            clean_calls: Arc::default(),
+        },
+        facts: Arc::new(facts),
+        audit: Arc::new(audit),
+        observers: Vec::new(),
+        servers: Arc::new(SimulatedServers(Arc::clone(outside))),
+        providers: None,
+        exit: Arc::new(watch::channel(None).0),
+        clock,
+    }
+}
+
+/// Returns the settings of the life, with the models of this process.
+fn running(outside: &Arc<Outside>, seed: u64) -> Running {
+    let variables = [
+        ("RATE_LIMIT_COUNT", outside.swarm.messages.to_string()),
+        ("TOKEN_RATE_LIMIT_COUNT", "100000000".to_owned()),
+        ("RATE_LIMIT_WINDOW_SECONDS", WINDOW.as_secs().to_string()),
+    ];
+    let environment = variables.map(|(name, value)| (name.to_owned(), value));
+    let loaded = settings::load(&Sources::from_maps(environment.into(), BTreeMap::default()));
+    let settings = loaded.unwrap_or_else(|problems| panic!("{problems:#?}")).settings;
+    let document = serde_json::from_str(include_str!("../../../response_schema.json"));
+    let schema = document.ok().and_then(|document| Schema::compile(&document).ok());
+    let triage = TriageRules {
+        aliases: Vec::new(),
+        ignored_roles: HashSet::default(),
+        allowed_bots: HashSet::default(),
+        direct_messages: false,
+        communities: settings.discord.guilds.iter().cloned().collect(),
+        operators: HashSet::default(),
+        super_roles: HashSet::default(),
+        restriction: None,
+        policy: Policy { gates: GatePolicy::Ask, ..Policy::default() },
+    };
+    Running {
+        limits: LimitRules {
+            base: Limits { messages: settings.rate_limiter.messages, tokens: settings.rate_limiter.tokens },
+            roles: Vec::new(),
+            channels: Vec::new(),
+            exempt: HashSet::default(),
+            window: settings.rate_limiter.window,
+        },
+        budgets: settings.rate_limiter.budgets(),
+        tool_rules: settings.tools.table(),
+        tool_limits: settings.tools.call_limits(),
+        fixed_prompt: 100,
+        prompts: Prompts {
+            personality: "You help.".into(),
+            interjection: "Join in.".into(),
+            activity: "You write a status line.".into(),
+            bot_name: "staffai".into(),
+            words: 30,
+            channels: Arc::default(),
+            doors: Arc::default(),
+            profiles: Arc::default(),
+            sections: Arc::default(),
+        },
+        schema: Arc::new(schema.unwrap_or_else(|| panic!("the schema of replies is broken"))),
+        doors: [(DOOR, DoorRules { triage, limits: LimitScope::Community })].into(),
+        models: Arc::new(SimulatedModels::new(outside, seed)),
+        keys: Arc::default(),
+        triggers: Triggers::default(),
+        servers: Arc::new(servers::entries()),
+        notes: Vec::new(),
+        version: "1".to_owned(),
+        settings,
+    }
+}
+
+/// Breaks actors at random.
+struct Breaks {
+    outside: Arc<Outside>,
+    chance: Chance,
+}
+
+impl Faults for Breaks {
+    fn before(&self, path: &str, input: Input) -> Option<Fault> {
+        self.outside.history.count(format_args!("{} {path} {input:?}", self.outside.elapsed()));
+        if self.outside.calm.load(Ordering::SeqCst) || !self.chance.one_in(self.outside.swarm.breaks) {
+            return None;
+        }
+        self.outside.broke(path);
+        Some(match self.chance.below(8) {
+            0..=3 => Fault::Panic,
+            4..=6 => Fault::Error,
+            _ => Fault::Hang,
+        })
+    }
+}
