@@ -171,9 +171,8 @@ impl Wiring {
             facts: Arc::clone(&parts.records.facts),
             shared: SharedState::default(),
         });
-        let timeline_limit = |name, most| parts.observation.instruments.timeline.limit(name, most);
-        let open_turns = Shares::new(timeline_limit("open turns", settings.turn.open));
-        let model_permits = Shares::new(timeline_limit("model calls", settings.llm.concurrent));
+        let open_turns = Shares::new(timeline.limit("open turns", settings.turn.open));
+        let model_permits = Shares::new(timeline.limit("model calls", settings.llm.concurrent));
         let (presence, restricted) = Default::default();
         Self { parts, handles, turn_parts, open_turns, model_permits, presence, restricted }
     }
