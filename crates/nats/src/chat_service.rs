@@ -76,6 +76,8 @@ impl ChatService {
         }
         session.client.flush().await.map_err(|error| error.to_string())?;
         let mut asked = Inlet::new(asked, WAITING, |_| true);
+        // A program that asks at once must find the subscriptions.
+        session.client.flush().await.map_err(|error| error.to_string())?;
         let _current = Current::new(&self.session, &session);
         serving();
         let mut taken = FuturesUnordered::new();
