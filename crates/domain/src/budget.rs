@@ -139,15 +139,14 @@ impl<P: Clone + Eq + Hash> InvalidBudget<P> {
             return None;
         }
         self.expire(now);
-        let mut left = self.limit - self.refused.len();
+        let left = self.limit - self.refused.len();
         let mut spent = payer.and_then(|payer| self.spent.get(payer)).copied().unwrap_or_default();
         let mut until = None;
-        for (at, of) in &self.refused {
-            if spent < left {
+        for (freed, (at, of)) in self.refused.iter().enumerate() {
+            if spent < left + freed {
                 break;
             }
             until = Some(*at + INVALID_WINDOW);
-            left += 1;
             spent -= usize::from(payer.is_some() && of.as_ref() == payer);
         }
         until

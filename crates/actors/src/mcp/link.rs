@@ -29,6 +29,7 @@ impl Attempt {
 }
 
 /// The state of the connection.
+#[expect(clippy::large_enum_variant, reason = "an actor has one, and it is connected nearly always")]
 pub(super) enum Link {
     /// Connecting; these calls are queued.
     Connecting(Vec<ServerCall>),

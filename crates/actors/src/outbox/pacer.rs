@@ -76,7 +76,7 @@ impl Pacer {
             let payer = if global { None } else { payer() };
             self.invalid.invalid(now - self.origin, payer.clone());
             if self.held(now, None).is_none() {
-                self.held(now, payer);
+                self.held(now, payer.as_ref());
             }
         }
         if let PostError::Limited { retry_after, scope: LimitScope::Global } = error {
@@ -85,12 +85,12 @@ impl Pacer {
     }
 
     /// Returns the end of the hold on this payer's requests, if there is one, and reports a new hold.
-    fn held(&mut self, now: Instant, payer: Option<Payer>) -> Option<Instant> {
+    fn held(&mut self, now: Instant, payer: Option<&Payer>) -> Option<Instant> {
         let at = now - self.origin;
         // If the whole budget is used up, one hold concerns all payers.
         let (whose, until) = match self.invalid.hold(at, None) {
             Some(until) => (None, until),
-            None => (payer.clone(), self.invalid.hold(at, payer.as_ref())?),
+            None => (payer.cloned(), self.invalid.hold(at, payer)?),
         };
         let until = self.origin + until;
         self.report(now, whose, until);
@@ -119,7 +119,7 @@ impl Pacer {
 
     /// Returns the end of the hold on this request; none if it may be sent.
     fn held_for(&mut self, payer: &impl Fn() -> Option<Payer>) -> Option<Instant> {
-        if self.invalid.may_hold() { self.held(Instant::now(), payer()) } else { None }
+        if self.invalid.may_hold() { self.held(Instant::now(), payer().as_ref()) } else { None }
     }
 
     /// Returns a ticket, or the time of the next attempt.

@@ -232,14 +232,14 @@ impl RestResponse {
             #[serde(default, borrow)]
             errors: Option<&'a RawValue>,
         }
-        let Ok(refusal) = serde_json::from_slice::<ErrorBody<'_>>(self.bytes()) else {
-            let words = self.status.canonical_reason().unwrap_or("no reason given").to_lowercase();
-            return Refused { status: self.status, code: None, words, of_reply: false };
-        };
         #[derive(Deserialize)]
         struct Mistakes {
             message_reference: Option<IgnoredAny>,
         }
+        let Ok(refusal) = serde_json::from_slice::<ErrorBody<'_>>(self.bytes()) else {
+            let words = self.status.canonical_reason().unwrap_or("no reason given").to_lowercase();
+            return Refused { status: self.status, code: None, words, of_reply: false };
+        };
         let mistakes = refusal.errors.and_then(|errors| serde_json::from_str::<Mistakes>(errors.get()).ok());
         let of_reply = mistakes.is_some_and(|mistakes| mistakes.message_reference.is_some());
         let mut words = refusal.message;

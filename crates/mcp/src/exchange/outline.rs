@@ -111,24 +111,21 @@ fn number(value: &[u8]) -> Option<RequestId> {
 mod tests {
     use super::*;
 
-    fn id(number: i64) -> Option<RequestId> {
-        Some(RequestId::Number(number))
-    }
-
     #[test]
     fn only_members_of_the_message_itself_count() {
+        const THIRD: Option<RequestId> = Some(RequestId::Number(3));
         let cases = [
-            (r#"{"jsonrpc":"2.0","id":3,"result":{"id":4"#, "", id(3)),
-            (r#" { "id" : "3" , "result":{"#, "", id(3)),
-            (r#"{"result":{"content":[{"id":4,"text":"\"id\":5"#, r#"x"}]},"id":3}"#, id(3)),
-            (r#"{"result":{"id":4"#, r#""records":[{"id":4},{"id":5}]},"jsonrpc":"2.0","id":3}"#, id(3)),
+            (r#"{"jsonrpc":"2.0","id":3,"result":{"id":4"#, "", THIRD),
+            (r#" { "id" : "3" , "result":{"#, "", THIRD),
+            (r#"{"result":{"content":[{"id":4,"text":"\"id\":5"#, r#"x"}]},"id":3}"#, THIRD),
+            (r#"{"result":{"id":4"#, r#""records":[{"id":4},{"id":5}]},"jsonrpc":"2.0","id":3}"#, THIRD),
             (
                 r#"{"result":{"text":"id"#,
                 r#"\\","text":"\"}]},\"id\":4"},"id": 3 , "x":1}
 "#,
-                id(3),
+                THIRD,
             ),
-            (r#"{"result":{"id":4"#, r#"},"id":4}],"text":"{"},"note":"id","id":3}"#, id(3)),
+            (r#"{"result":{"id":4"#, r#"},"id":4}],"text":"{"},"note":"id","id":3}"#, THIRD),
             (r#"{"result":{"id":4"#, r#"[{"id":4},{"id":5}]}}"#, None),
             (r#"[{"id":4},{"id":5"#, r#"{"id":6}]"#, None),
             (r#"{"id":1"#, "", None),

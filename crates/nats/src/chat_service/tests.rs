@@ -60,6 +60,7 @@ async fn a_question_that_is_too_long_is_refused_at_its_arrival() {
         running.run(Arc::new(Silent::default()), Box::new(move || served.notify_one())).await;
     });
     serving.notified().await;
+    is_subscribed(&client).await;
     let long = "x".repeat(Ask::BYTES_MAX);
     let reply = ask(&client, json!({"channel": "lobby", "user": "Ada", "message": long})).await;
     assert_eq!(reply["success"], false);

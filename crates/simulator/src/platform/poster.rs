@@ -12,7 +12,7 @@ use crate::swarm::Port;
 use domain::ids::{MessageId, Place};
 use domain::outgoing::{Capabilities, Piece};
 use domain::rejection::Rejection;
-use ports::{Clock as _, HistoryRange, PostError, PostReply, PostRequest, PostResult, Poster};
+use ports::{Clock as _, HistoryRange, LimitScope, PostError, PostReply, PostRequest, PostResult, Poster};
 
 /// The characters of a message.
 const TEXT_LIMIT: usize = 120;
@@ -39,7 +39,7 @@ impl Poster for SimulatedPoster {
         let fault = match outside.enter(port(request)).await {
             Way::Through(fault) => fault,
             Way::Refused if outside.limits_instead() => {
-                return Err(PostError::Limited { retry_after: Duration::from_secs(2), global: false });
+                return Err(PostError::Limited { retry_after: Duration::from_secs(2), scope: LimitScope::Route });
             }
             Way::Refused => return Err(PostError::Transient("there is no connection".to_owned())),
             Way::TimedOut => return Err(PostError::Unsure("no answer".to_owned())),
@@ -117,7 +117,7 @@ impl Platform {
 }
 
 fn gone() -> PostError {
-    PostError::Rejected { reason: Rejection::MessageGone, message: "Unknown Message".to_owned() }
+    PostError::Rejected { reason: Rejection::MessageGone, message: "Unknown Message".to_owned(), counted: false }
 }
 
 impl State {
