@@ -83,10 +83,11 @@ impl Outside {
     /// Creates the world of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Arc<Self> {
+        let swarm = Swarm::draw(seed);
         Arc::new(Self {
-            swarm: Swarm::draw(seed),
             history: History::default(),
-            platform: Platform::default(),
+            platform: Platform::new(swarm.places, Timestamp(BEGINNING)),
+            swarm,
             rows: Rows::default(),
             hits: Mutex::default(),
             broken: Mutex::default(),

@@ -73,8 +73,20 @@ struct Question {
 
 /// The bot's account.
 const US: u64 = 1;
+/// A person who asks nothing.
+const BYSTANDER: u64 = 2;
 
 impl Platform {
+    /// Creates a platform with so many channels, each with an old message of a person who does not ask.
+    #[must_use]
+    pub fn new(places: u64, at: Timestamp) -> Self {
+        let mut state = State::default();
+        for place in 0..places {
+            state.post(place, BYSTANDER, "good morning".to_owned(), at, None);
+        }
+        Self(Mutex::new(state))
+    }
+
     /// Returns the kind of a question.
     #[must_use]
     pub fn kind_of(&self, number: Number) -> Option<Kind> {
@@ -236,7 +248,7 @@ impl Message {
                 kind,
             },
             text: self.text.clone(),
-            mentions_us: kind == AuthorKind::Member,
+            mentions_us: kind == AuthorKind::Member && self.author != BYSTANDER,
             reply_to: self.reply_to.map(|id| Quoted { id: message_id(id), seen: None }),
             attachments: Vec::new(),
             locale: None,
