@@ -6,6 +6,7 @@
 mod blocking;
 mod clean_calls;
 mod connection;
+mod delta;
 mod fault;
 mod files;
 mod in_force;
@@ -34,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::blocking::{Panicked, blocking, work_in_place};
 pub use self::clean_calls::{CleanCalls, CleanQuestion};
 pub use self::connection::{Advice, AfterClose, Closed, GatewaySession, Shard, SourceError, StreamEvent};
+pub use self::delta::{Delta, DeltaSink};
 pub use self::fault::{Fault, Input, NoFaults, Origin, Subject};
 pub use self::files::{FetchError, NoFiles, NotDrawn};
 pub use self::in_force::{Console, Keys, ModelsInForce, RowChange, ToolsOf, UsageOf, Webhooks};
@@ -220,29 +222,6 @@ pub trait Metering: Send + Sync {
 
     /// Returns how long the limits refuse this person from now on. `None` if they do not, or permanently.
     async fn refused_for(&self, person: &Person) -> Option<Duration>;
-}
-
-/// The receiver of an answer's deltas, in order. Called between two network reads, so it must be fast.
-pub type DeltaSink = Arc<dyn Fn(Delta<'_>) + Send + Sync>;
-
-/// A part of a streaming answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Delta<'a> {
-    /// Visible text.
-    Text(&'a str),
-    /// The number of hidden characters: reasoning, tool arguments.
-    Hidden(usize),
-}
-
-impl Delta<'_> {
-    /// Returns its length in characters.
-    #[must_use]
-    pub fn chars(&self) -> usize {
-        match self {
-            Self::Text(text) => text.chars().count(),
-            Self::Hidden(chars) => *chars,
-        }
-    }
 }
 
 // === Tools ===
