@@ -116,8 +116,8 @@ fn a_search_that_has_to_be_approved_reaches_its_service_once_and_after_the_yes_a
         assert_eq!((&decided["choice"], &decided["by"]), (&json!("once"), &json!("person")));
 
         // These lines are data of the member, who can export and delete them.
-        assert!(world.tells("Ada", "export", &[]).await.contains("lines about your calls of tools"));
-        assert!(world.tells("Ada", "forget", &[]).await.contains("- 3 lines about your calls of tools"));
+        assert!(world.tells("Ada", "export", &[]).await.contains("records of your tool calls and approvals"));
+        assert!(world.tells("Ada", "forget", &[]).await.contains("- 3 records of your tool calls and approvals"));
         let left = world.get("/api/v1/audit").await.1;
         assert_eq!(left.lines().count(), 3, "{left}");
         assert!(!left.contains(&world.member("Ada").to_string()), "{left}");

@@ -212,7 +212,7 @@ fn a_model_row_that_is_added_or_disabled_is_in_force_within_seconds_and_after_a_
         );
         // A row that existed only by its name becomes an entry of its own, and keeps what was known of its model.
         let (code, told) = staffai(&["model", "add", "scripted", "--set", "llm_call_timeout=9"]);
-        assert!(code == Some(0) && told.contains("scripted was made from LITELLM_MODEL"), "{told}");
+        assert!(code == Some(0) && told.contains("scripted was derived from LITELLM_MODEL"), "{told}");
         let kept = std::fs::read_to_string(world.dir.path().join("data/model_rows.json")).unwrap();
         let kept: Value = serde_json::from_str(&kept).unwrap();
         assert_eq!(

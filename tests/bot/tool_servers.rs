@@ -283,7 +283,7 @@ fn a_tool_that_changed_waits_for_an_operator() {
         // No bot runs, so the store is read.
         let (list, check) = (world.prints(&["tools", "list"]), world.prints(&["check"]));
         assert!(list.contains("one__add (changes) [held back]: multiplies"), "{list}");
-        assert!(check.contains("held back, because they are not what they were: add"), "{check}");
+        assert!(check.contains("held back, because their definitions changed: add"), "{check}");
     });
 }
 
