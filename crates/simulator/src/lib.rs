@@ -15,6 +15,7 @@
 
 pub mod chance;
 pub mod checker;
+mod door;
 pub mod history;
 mod idle;
 pub mod life;
@@ -22,8 +23,10 @@ mod models;
 pub mod outside;
 mod platform;
 mod process;
+mod rows;
 mod servers;
 mod store;
 pub mod swarm;
+mod world;
 
 use domain::ids::millis;

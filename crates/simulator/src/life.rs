@@ -10,9 +10,9 @@ use tokio::runtime::{Builder, Runtime};
 use super::chance::{Chance, Stream};
 use super::checker::{self, Finding};
 use super::history::{Entry, Kind, Seen, tokens};
-use super::outside::Outside;
 use super::process::Process;
 use super::swarm::{Fault, Port};
+use super::world::World;
 use domain::planted::Defect;
 use ports::Clock as _;
 
@@ -60,7 +60,7 @@ enum End {
 }
 
 struct Life {
-    outside: Arc<Outside>,
+    outside: Arc<World>,
     workload: Chance,
     processes: Chance,
     seed: u64,
@@ -88,7 +88,7 @@ pub struct Wanted {
 pub fn run(wanted: &Wanted) -> Outcome {
     let seed = wanted.seed;
     ports::work_in_place();
-    let outside = Outside::new(seed);
+    let outside = World::new(seed);
     outside.history.traces.store(wanted.steps, Ordering::Relaxed);
     if let Some(defect) = wanted.planted.as_deref().and_then(Defect::named) {
         defect.plant();

@@ -8,9 +8,10 @@ use serde_json::json;
 
 use super::chance::{Chance, Stream};
 use super::history::{Kind, Number, Seen, token, tokens};
-use super::outside::{Answer, Outside, Way};
+use super::outside::{Answer, Way};
 use super::servers::{LOOK, PAY};
 use super::swarm::Port;
+use super::world::World;
 use domain::completion::{Completion, Finish, Request, Role, ToolCall, Usage};
 use domain::model::Row;
 use ports::{Delta, DeltaSink, ModelError, ModelErrorKind, Models};
@@ -20,7 +21,7 @@ pub const LONG_PARTS: u64 = 4;
 
 /// The models.
 pub struct SimulatedModels {
-    outside: Arc<Outside>,
+    outside: Arc<World>,
     rows: Vec<Row>,
     chance: Chance,
 }
@@ -28,7 +29,7 @@ pub struct SimulatedModels {
 impl SimulatedModels {
     /// Creates two rows, the second as the fallback of the first.
     #[must_use]
-    pub fn new(outside: &Arc<Outside>, seed: u64) -> Self {
+    pub fn new(outside: &Arc<World>, seed: u64) -> Self {
         let timeout = Duration::from_secs(60);
         let stream = outside.swarm.streams;
         let second = Row { stream, schema_with_tools: true, ..Row::new("second", timeout) };

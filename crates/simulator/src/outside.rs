@@ -11,14 +11,12 @@ use tokio::time::Instant;
 
 use super::chance::{Chance, Stream};
 use super::history::{History, Seen};
-use super::platform::Platform;
-use super::store::Rows;
 use super::swarm::{Fault, Port, Swarm};
 use domain::ids::{Timestamp, millis};
 use ports::{Clock, Dice, Store, StoreStatus};
 
 /// The wall-clock time at the beginning of each life.
-const BEGINNING: u64 = 1_800_000_000_000;
+pub const BEGINNING: u64 = 1_800_000_000_000;
 /// Longer than the timeout of every request.
 const HANGS: Duration = Duration::from_secs(120);
 
@@ -28,10 +26,6 @@ pub struct Outside {
     pub swarm: Swarm,
     /// All events.
     pub history: History,
-    /// The chat platform.
-    pub platform: Platform,
-    /// The rows that are durable.
-    pub rows: Rows,
     /// The number of hits of each fault at each port.
     pub hits: Mutex<BTreeMap<(Port, Fault), u64>>,
     /// The number of failures of each kind of actor.
@@ -82,13 +76,10 @@ pub enum Answer {
 impl Outside {
     /// Creates the world of a seed.
     #[must_use]
-    pub fn new(seed: u64) -> Arc<Self> {
-        let swarm = Swarm::draw(seed);
-        Arc::new(Self {
+    pub fn new(seed: u64) -> Self {
+        Self {
             history: History::default(),
-            platform: Platform::new(swarm.places, Timestamp(BEGINNING)),
-            swarm,
-            rows: Rows::default(),
+            swarm: Swarm::draw(seed),
             hits: Mutex::default(),
             broken: Mutex::default(),
             calm: AtomicBool::new(true),
@@ -101,7 +92,7 @@ impl Outside {
             since: AtomicU64::new(0),
             dead: AtomicBool::new(false),
             death: Notify::new(),
-        })
+        }
     }
 
     /// True while the store's backend fails.

@@ -1,15 +1,14 @@
 //! The chat platform: messages, the events that it tells the program, and its requests. Ids are numbers in order.
 
-mod poster;
-mod source;
+mod requests;
+mod session;
 
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-pub use self::poster::SimulatedPoster;
-pub use self::source::SimulatedSource;
+pub use self::session::closed;
 use super::history::{Kind, Number, Seen, tokens};
 use super::outside::Outside;
 use domain::command::{Callback, CallbackToken, Caller, Command};

@@ -6,12 +6,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::chance::{Chance, Stream};
+use super::door::{SimulatedPoster, SimulatedSource};
 use super::idle::{NoTools, Still, Undrawn, Unread, Unserved};
 use super::models::SimulatedModels;
-use super::outside::Outside;
-use super::platform::{DOOR, SimulatedPoster, SimulatedSource};
+use super::platform::DOOR;
 use super::servers::{self, SimulatedServers};
 use super::store::{self, SimulatedBackend};
+use super::world::World;
 use ::store::resilient::Resilient;
 use ::store::turns::StoredTurns;
 use actors::door::{DoorRecord, Doors, Pacing, Source};
@@ -45,7 +46,7 @@ pub struct Process {
 
 impl Process {
     /// Starts a process. `None` if its tree gave up at the start, as a container would see it.
-    pub async fn start(outside: &Arc<Outside>, seed: u64) -> Option<Self> {
+    pub async fn start(outside: &Arc<World>, seed: u64) -> Option<Self> {
         let opened = Arc::clone(outside);
         let clock: Arc<dyn Clock> = Arc::clone(outside) as _;
         let resilient = Resilient::start(move || store::open(&opened), Arc::clone(&clock)).await.ok()?;
@@ -68,7 +69,7 @@ impl Process {
     }
 }
 
-fn parts(outside: &Arc<Outside>, seed: u64, store: &Arc<Resilient<SimulatedBackend>>, clock: Arc<dyn Clock>) -> Parts {
+fn parts(outside: &Arc<World>, seed: u64, store: &Arc<Resilient<SimulatedBackend>>, clock: Arc<dyn Clock>) -> Parts {
     let record = DoorRecord {
         door: DOOR,
         source: Source::Shards(Arc::new(SimulatedSource(Arc::clone(outside)))),
@@ -112,7 +113,7 @@ fn parts(outside: &Arc<Outside>, seed: u64, store: &Arc<Resilient<SimulatedBacke
 }
 
 /// Returns the settings of the life, with the models of this process.
-fn running(outside: &Arc<Outside>, seed: u64) -> Running {
+fn running(outside: &Arc<World>, seed: u64) -> Running {
     let variables = [
         ("RATE_LIMIT_COUNT", outside.swarm.messages.to_string()),
         ("TOKEN_RATE_LIMIT_COUNT", "100000000".to_owned()),
@@ -171,7 +172,7 @@ fn running(outside: &Arc<Outside>, seed: u64) -> Running {
 
 /// Breaks actors at random.
 struct Breaks {
-    outside: Arc<Outside>,
+    outside: Arc<World>,
     chance: Chance,
 }
 

@@ -8,8 +8,9 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 
 use super::history::{Kind, Seen, tokens};
-use super::outside::{Answer, Outside, Way};
+use super::outside::{Answer, Way};
 use super::swarm::Port;
+use super::world::World;
 use domain::completion::WrittenJson;
 use domain::tool::{
     Annotations, CallError, CallErrorKind, Part, ServerName, Source, Tool, ToolKind, ToolRequest, ToolResult,
@@ -41,10 +42,10 @@ pub fn entries() -> ServerEntries {
 }
 
 /// The servers.
-pub struct SimulatedServers(pub Arc<Outside>);
+pub struct SimulatedServers(pub Arc<World>);
 
 struct Connected {
-    outside: Arc<Outside>,
+    outside: Arc<World>,
     tool: &'static str,
     source: ServerName,
     info: ServerInfo,

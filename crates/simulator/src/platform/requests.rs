@@ -1,75 +1,24 @@
 //! Requests to the platform.
 
-use std::sync::Arc;
 use std::time::Duration;
-
-use async_trait::async_trait;
 
 use super::{Message, Platform, State, US, message_id, number, place_id};
 use crate::history::Seen;
-use crate::outside::{Answer, Outside, Way};
-use crate::swarm::Port;
+use crate::outside::Outside;
 use domain::ids::{MessageId, Place};
-use domain::outgoing::{Capabilities, Piece};
+use domain::outgoing::Piece;
 use domain::rejection::Rejection;
-use ports::{Clock as _, HistoryRange, LimitScope, PostError, PostReply, PostRequest, PostResult, Poster};
+use ports::{Clock as _, HistoryRange, PostError, PostRequest, PostResult};
 
-/// The characters of a message.
-const TEXT_LIMIT: usize = 120;
 /// The time for which the platform remembers a nonce.
 const NONCE_KEPT: Duration = Duration::from_secs(180);
 
-/// The requests of the program.
-pub struct SimulatedPoster(pub Arc<Outside>);
-
-#[async_trait]
-impl Poster for SimulatedPoster {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            cards: 10,
-            files: 10,
-            file_bytes: 8 * 1024 * 1024,
-            buttons: 5,
-            ..Capabilities::text_only(TEXT_LIMIT)
-        }
-    }
-
-    async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
-        let outside = &self.0;
-        let fault = match outside.enter(port(request)).await {
-            Way::Through(fault) => fault,
-            Way::Refused if outside.limits_instead() => {
-                return Err(PostError::Limited { retry_after: Duration::from_secs(2), scope: LimitScope::Route });
-            }
-            Way::Refused => return Err(PostError::Transient("there is no connection".to_owned())),
-            Way::TimedOut => return Err(PostError::Unsure("no answer".to_owned())),
-        };
-        let result = outside.platform.perform(outside, request);
-        match outside.leave(fault).await {
-            Answer::Arrives => result.map(|result| PostReply { result, bucket: None }),
-            Answer::Lost => Err(PostError::Unsure("the answer was lost".to_owned())),
-        }
-    }
-}
-
-const fn port(request: &PostRequest) -> Port {
-    match request {
-        PostRequest::Create { .. } | PostRequest::Edit { .. } | PostRequest::Delete { .. } => Port::Post,
-        PostRequest::History { .. } | PostRequest::Fetch { .. } | PostRequest::FetchGuild { .. } => Port::Read,
-        PostRequest::Typing { .. }
-        | PostRequest::React { .. }
-        | PostRequest::RegisterCommands(_)
-        | PostRequest::Defer(_)
-        | PostRequest::Respond { .. }
-        | PostRequest::Suggest { .. }
-        | PostRequest::Roles(_)
-        | PostRequest::AddRole(_)
-        | PostRequest::RemoveRole(_) => Port::Courtesy,
-    }
-}
-
 impl Platform {
-    fn perform(&self, outside: &Outside, request: &PostRequest) -> Result<PostResult, PostError> {
+    /// Performs a request.
+    ///
+    /// # Errors
+    /// The message does not exist.
+    pub fn perform(&self, outside: &Outside, request: &PostRequest) -> Result<PostResult, PostError> {
         let mut state = self.0.lock();
         Ok(match request {
             PostRequest::Create { place, piece, reply_to, nonce } => {

@@ -1,0 +1,132 @@
+//! The door of the platform: connections and requests, with their faults.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+
+use super::outside::{Answer, Way};
+use super::platform::{closed, us};
+use super::swarm::Port;
+use super::world::World;
+use domain::ids::Person;
+use domain::incoming::Posted;
+use domain::outgoing::Capabilities;
+use ports::{
+    Advice, AfterClose, EventStream, GatewaySession, IdentifyPermit, LimitScope, PostError, PostReply, PostRequest,
+    Poster, PresenceUpdates, Shard, ShardedSource, SourceError, StreamEvent,
+};
+
+/// The characters of a message.
+const TEXT_LIMIT: usize = 120;
+/// The advice of the platform: one shard, and more sessions than a life can use.
+const ADVICE: Advice =
+    Advice { shards: 1, max_concurrency: 1, remaining: 1_000, reset_after: Duration::from_secs(86_400) };
+
+/// The connections of the platform.
+pub struct SimulatedSource(pub Arc<World>);
+
+struct Connection {
+    outside: Arc<World>,
+    session: Option<GatewaySession>,
+    permit: IdentifyPermit,
+    events: Option<mpsc::UnboundedReceiver<StreamEvent>>,
+}
+
+#[async_trait]
+impl ShardedSource for SimulatedSource {
+    async fn advice(&self) -> Result<Advice, SourceError> {
+        self.0.alive().await;
+        Ok(ADVICE)
+    }
+
+    fn us(&self) -> Option<Person> {
+        Some(us())
+    }
+
+    fn complete(&self, _posted: &mut Posted) -> bool {
+        true
+    }
+
+    fn connect(
+        &self,
+        _shard: Shard,
+        session: Option<GatewaySession>,
+        permit: IdentifyPermit,
+        _shown: PresenceUpdates,
+    ) -> Box<dyn EventStream> {
+        Box::new(Connection { outside: Arc::clone(&self.0), session, permit, events: None })
+    }
+}
+
+#[async_trait]
+impl EventStream for Connection {
+    async fn next(&mut self) -> StreamEvent {
+        self.outside.alive().await;
+        if self.events.is_none() {
+            if self.session.is_none() && !(self.permit)().await {
+                std::future::pending::<()>().await;
+            }
+            let (sender, events) = mpsc::unbounded_channel();
+            self.events = Some(events);
+            self.outside.platform.open(sender, self.session.take());
+        }
+        let event = match &mut self.events {
+            Some(events) => events.recv().await,
+            None => None,
+        };
+        self.outside.alive().await;
+        // A connection that another one replaced is closed.
+        event.unwrap_or_else(|| closed(AfterClose::Resume))
+    }
+}
+
+/// The requests of the program.
+pub struct SimulatedPoster(pub Arc<World>);
+
+#[async_trait]
+impl Poster for SimulatedPoster {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            cards: 10,
+            files: 10,
+            file_bytes: 8 * 1024 * 1024,
+            buttons: 5,
+            ..Capabilities::text_only(TEXT_LIMIT)
+        }
+    }
+
+    async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
+        let outside = &self.0;
+        let fault = match outside.enter(port(request)).await {
+            Way::Through(fault) => fault,
+            Way::Refused if outside.limits_instead() => {
+                return Err(PostError::Limited { retry_after: Duration::from_secs(2), scope: LimitScope::Route });
+            }
+            Way::Refused => return Err(PostError::Transient("there is no connection".to_owned())),
+            Way::TimedOut => return Err(PostError::Unsure("no answer".to_owned())),
+        };
+        let result = outside.platform.perform(outside, request);
+        match outside.leave(fault).await {
+            Answer::Arrives => result.map(|result| PostReply { result, bucket: None }),
+            Answer::Lost => Err(PostError::Unsure("the answer was lost".to_owned())),
+        }
+    }
+}
+
+const fn port(request: &PostRequest) -> Port {
+    match request {
+        PostRequest::Create { .. } | PostRequest::Edit { .. } | PostRequest::Delete { .. } => Port::Post,
+        PostRequest::History { .. } | PostRequest::Fetch { .. } | PostRequest::FetchGuild { .. } => Port::Read,
+        PostRequest::Typing { .. }
+        | PostRequest::React { .. }
+        | PostRequest::RegisterCommands(_)
+        | PostRequest::Defer(_)
+        | PostRequest::Respond { .. }
+        | PostRequest::Suggest { .. }
+        | PostRequest::Roles(_)
+        | PostRequest::AddRole(_)
+        | PostRequest::RemoveRole(_) => Port::Courtesy,
+    }
+}
