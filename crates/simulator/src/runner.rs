@@ -10,6 +10,9 @@ use parking_lot::Mutex;
 
 use super::report::Report;
 
+/// The file of this program.
+const THIS: &str = "/proc/self/exe";
+
 /// Runs lives of this program.
 pub struct Runner {
     /// The number of lives at the same time.
@@ -61,8 +64,7 @@ impl Runner {
     }
 
     fn life(&self, seed: u64, actions: Option<u64>) -> String {
-        let Ok(program) = std::env::current_exe() else { return String::new() };
-        let mut command = Command::new(program);
+        let mut command = Command::new(THIS);
         command.args(["life", &seed.to_string(), "--json"]).stderr(Stdio::null());
         if let Some(actions) = actions {
             command.args(["--actions", &actions.to_string()]);

@@ -5,7 +5,7 @@
 use std::process::{Command, Output};
 
 /// The number of lives in a test run.
-const LIVES: &str = "60";
+const LIVES: &str = "40";
 /// Lives that break a promise, each by a defect that is known: `docs/proofs.md` names them.
 const KNOWN: [&str; 1] = ["27"];
 
@@ -26,7 +26,7 @@ fn lives_of_many_seeds_keep_every_promise() {
     assert_eq!(broken.collect::<Vec<_>>(), KNOWN);
     let judged =
         figures.lines().find_map(|line| line.strip_prefix("questions, judged")?.rsplit(", ").next()?.parse().ok());
-    assert!(judged.is_some_and(|judged: u64| judged > 800), "most questions are judged");
+    assert!(judged.is_some_and(|judged: u64| judged > 500), "most questions are judged");
 }
 
 #[test]
