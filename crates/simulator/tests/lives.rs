@@ -6,8 +6,6 @@ use std::process::{Command, Output};
 
 /// The number of lives in a test run.
 const LIVES: &str = "40";
-/// Lives that break a promise, each by a defect that is known: `docs/proofs.md` names them.
-const KNOWN: [&str; 1] = ["27"];
 
 fn simulator(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_staffai-simulator")).args(arguments).output().unwrap()
@@ -22,8 +20,7 @@ fn lives_of_many_seeds_keep_every_promise() {
     let run = simulator(&["run", "--seeds", LIVES]);
     let figures = text(&run);
     println!("{figures}");
-    let broken = figures.lines().filter_map(|line| line.strip_prefix("staffai-simulator life "));
-    assert_eq!(broken.collect::<Vec<_>>(), KNOWN);
+    assert!(run.status.success(), "a life broke a promise");
     let judged =
         figures.lines().find_map(|line| line.strip_prefix("questions, judged")?.rsplit(", ").next()?.parse().ok());
     assert!(judged.is_some_and(|judged: u64| judged > 500), "most questions are judged");
@@ -43,7 +40,6 @@ fn a_life_is_a_function_of_its_seed() {
 fn planted_defects_are_found() {
     for (defect, promise) in [
         ("no-gate", "Approved"),
-        ("shared-history", "Apart"),
         ("no-adoption", "Answered"),
         ("one-more", "WithinLimits"),
     ] {
