@@ -12,8 +12,6 @@ pub enum Defect {
     BlindRepeat,
     /// A turn that had side effects runs again after a restart.
     RepeatedEffect,
-    /// A tool call runs without waiting for its approval.
-    NoGate,
     /// The click of any member decides.
     AnyClicker,
     /// A turn is closed before its answer is posted.
@@ -48,11 +46,10 @@ static PLANTED: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 impl Defect {
     /// All defects.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 17] = [
         Self::EarlyReceipt,
         Self::BlindRepeat,
         Self::RepeatedEffect,
-        Self::NoGate,
         Self::AnyClicker,
         Self::EarlyClose,
         Self::NoLane,
@@ -76,7 +73,6 @@ impl Defect {
             Self::EarlyReceipt => "early-receipt",
             Self::BlindRepeat => "blind-repeat",
             Self::RepeatedEffect => "repeated-effect",
-            Self::NoGate => "no-gate",
             Self::AnyClicker => "any-clicker",
             Self::EarlyClose => "early-close",
             Self::NoLane => "no-lane",

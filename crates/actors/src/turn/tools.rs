@@ -186,8 +186,7 @@ impl Thinking<'_> {
         let mut left: VecDeque<Planned> = planned.into();
         let at_once = if self.depth == 0 { READS_AT_ONCE } else { 1 };
         while !left.is_empty() {
-            let asks = left.front().and_then(|planned| self.asks(planned));
-            if let Some(decided) = asks.filter(|_| !Defect::NoGate.is_planted()) {
+            if let Some(decided) = left.front().and_then(|planned| self.asks(planned)) {
                 if let Err(limited) = self.admit(left.front()).await {
                     let refused = left.pop_front().map(|planned| (planned, CallEnd::Limited(limited)));
                     let Some((planned, end)) = refused else { break };
