@@ -64,6 +64,8 @@ fn nothing_stands_in_the_way_of_those_who_see_or_move_differently() {
     browser.until("document.querySelector('.reaction')");
     browser.say("@staffai formula");
     browser.answer("formula");
+    // A growing message is redrawn.
+    browser.until("!document.querySelector('#messages .growing')");
     let stops = browser.run(STOPS).as_i64().expect("a number");
     assert!((5..=STOPS_MAX).contains(&stops), "{stops} stops of the Tab key");
     browser.say("/tools");
@@ -79,6 +81,8 @@ fn nothing_stands_in_the_way_of_those_who_see_or_move_differently() {
         "return [...{LAST}.querySelectorAll('.table th, .table td')].map(cell => cell.innerHTML).join(';')"
     ));
     assert_eq!(cells, "harbour;high water;<em>north</em>;06:20;south;");
+    // An open turn has no button yet, and the board learns of its end a moment later.
+    browser.until("document.querySelector('#board .turn[open] .replay')");
     browser.run("document.querySelector('#board .turn[open] .replay').click()");
     found.extend(browser.finds("a talk"));
     browser.speak_as("Chloe");

@@ -106,8 +106,7 @@ fn a_model_that_goes_down_in_the_middle_of_an_answer_leaves_it_whole() {
     let home = tempfile::tempdir().expect("a folder");
     let (_program, browser) = at_the_page(home.path());
     browser.say("@staffai tell me a tale");
-    browser.answer("A sailor");
-    browser.click("[data-trouble=model_down]");
+    browser.at_the_words("A sailor", "document.querySelector('[data-trouble=model_down]').click()");
     browser.answer("finishes the letter. The end.");
     let whole = browser.run(&format!("return {LAST}.querySelector('.body').innerText"));
     let whole = whole.as_str().expect("the answer");
@@ -174,8 +173,7 @@ fn a_killed_bot_is_started_again_and_what_was_said_outlives_bot_and_playground()
     browser.until("document.getElementById('link').textContent === 'connected'");
     browser.until("document.querySelector('#board .pill')?.textContent === 'ready'");
     browser.say("@staffai tell me a tale");
-    browser.answer("A sailor");
-    browser.click("[data-trouble=kill_bot]");
+    browser.at_the_words("A sailor", "document.querySelector('[data-trouble=kill_bot]').click()");
     // The bot is grey, its tree is red, and the chat works.
     browser.until("document.querySelector('#board.stale .pill.down')");
     browser.until("document.querySelector('#bots .presence.offline')");

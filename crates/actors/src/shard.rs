@@ -37,12 +37,13 @@ use crate::messages::outbox::OutboxMsg;
 use crate::observation::board::{Board, PartKind};
 use crate::runtime::handle::Handle;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
-use crate::services::running::{ExitSender, Live};
+use crate::services::basics::Basics;
+use crate::services::running::ExitSender;
 use domain::happening::ShardChange;
 use domain::ids::{Door, Timestamp};
 use domain::incoming::{Incoming, Seen};
 use domain::keys;
-use ports::{Clock, Dice, GatewaySession, Origin, PresenceUpdates, Shard, ShardedSource, Store, StreamEvent, Subject};
+use ports::{GatewaySession, Origin, PresenceUpdates, Shard, ShardedSource, StreamEvent, Subject};
 
 /// The timeout for reading the stored session; after it a new session begins.
 const LOAD_WITHIN: Duration = Duration::from_secs(10);
@@ -56,16 +57,10 @@ pub struct ShardParts {
     pub door: Door,
     /// The platform.
     pub source: Arc<dyn ShardedSource>,
-    /// The store of the session.
-    pub store: Arc<dyn Store>,
-    /// The wall clock.
-    pub clock: Arc<dyn Clock>,
+    /// Configuration, store, time and randomness.
+    pub basics: Basics,
     /// The time at which this process began to listen.
     pub began: Timestamp,
-    /// The source of jitter.
-    pub dice: Arc<dyn Dice>,
-    /// The running configuration of this process.
-    pub live: Live,
     /// The account that records events.
     pub account: Account,
     /// The presence that people see.
@@ -180,7 +175,7 @@ impl Actor for ShardActor {
         let (parts, key) = (self.parts.clone(), self.session_key());
         ctx.task(
             async move {
-                let stored = tokio::time::timeout(LOAD_WITHIN, parts.store.get(&key)).await.ok().flatten();
+                let stored = tokio::time::timeout(LOAD_WITHIN, parts.basics.store.get(&key)).await.ok().flatten();
                 let session = stored.and_then(|text| serde_json::from_str(&text).ok());
                 if session.is_none() {
                     let noting = catch_up::note_first_listened(&parts);

@@ -5,6 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
+use crate::fair_share;
+
 /// The window in which the platform counts requests.
 pub const WINDOW: Duration = Duration::from_secs(1);
 
@@ -89,10 +91,8 @@ impl RequestBudget {
 /// Counts requests that the platform refused and counts against the bot, because it bans addresses that send too many
 /// of them.
 ///
-/// Each refusal has a payer, such as the community where it happened. A payer may send only while more refusals are left
-/// than it has spent, so it spends at most half of the budget, and `n` payers leave one part in `n + 1` for the next.
-/// Refusals without a payer belong to the bot itself. (The rule of dynamic thresholds: Choudhury and Hahne, IEEE/ACM
-/// Transactions on Networking 6(2), 1998.)
+/// Each refusal has a payer, such as the community where it happened. Payers share the budget by the rule of
+/// [`fair_share`], so one payer spends at most half of it. Refusals without a payer belong to the bot itself.
 #[derive(Debug)]
 pub struct InvalidBudget<P> {
     limit: usize,
@@ -143,7 +143,7 @@ impl<P: Clone + Eq + Hash> InvalidBudget<P> {
         let mut spent = payer.and_then(|payer| self.spent.get(payer)).copied().unwrap_or_default();
         let mut until = None;
         for (freed, (at, of)) in self.refused.iter().enumerate() {
-            if spent < left + freed {
+            if fair_share::admits(spent, left + freed) {
                 break;
             }
             until = Some(*at + INVALID_WINDOW);

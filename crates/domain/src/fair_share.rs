@@ -10,15 +10,21 @@ pub const fn admits(held: usize, free: usize) -> bool {
     admits_many(held, 1, free)
 }
 
-/// True if a holder of `held` permits may have `many` further ones together while `free` are free.
+/// True if a holder of `held` permits may have `many` further ones together while `free` are free. None at all is
+/// always admitted.
 #[must_use]
 pub const fn admits_many(held: usize, many: usize, free: usize) -> bool {
-    held.saturating_add(many) <= free
+    many == 0 || held.saturating_add(many) <= free
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_holder_that_asks_for_no_permit_need_not_wait() {
+        assert!(admits_many(9, 0, 3) && !admits_many(9, 1, 3));
+    }
 
     #[test]
     fn each_further_holder_finds_a_free_permit() {

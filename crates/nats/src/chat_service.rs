@@ -3,8 +3,8 @@
 //!
 //! A question is a message of its user in its channel, with that user's memory, limits and rights at this door. The
 //! message id contains the inbox of the request, so that an answer is delivered even after a restart. NATS drops a
-//! reply without a subscriber. Replies go to inboxes alone ([`is_inbox`]). The permissions of the NATS server decide which clients may send requests, and under
-//! which name.
+//! reply without a subscriber. Replies go to inboxes alone ([`is_inbox`]): another subject could be one of this
+//! program's own. The permissions of the NATS server decide which clients may send requests, and under which name.
 
 mod wire;
 
@@ -74,7 +74,6 @@ impl ChatService {
             let subscribed = session.client.queue_subscribe(subject, GROUP.to_owned()).await;
             asked.push(subscribed.map_err(|error| error.to_string())?);
         }
-        session.client.flush().await.map_err(|error| error.to_string())?;
         let mut asked = Inlet::new(asked, WAITING, |_| true);
         // A program that asks at once must find the subscriptions.
         session.client.flush().await.map_err(|error| error.to_string())?;
@@ -119,8 +118,7 @@ impl ChatService {
     }
 
     async fn refuse(&self, inbox: Option<&Subject>, why: &str) {
-        // Another subject could be one of this program's own.
-        if let Some(inbox) = inbox.filter(|inbox| is_inbox(inbox)) {
+        if let Some(inbox) = inbox {
             // The loop of the connection detects its loss.
             let _ = self.reply(inbox, &Reply::refused(why)).await;
         }

@@ -28,7 +28,7 @@ const ADVICE: Advice =
 pub struct SimulatedSource(pub Arc<World>);
 
 struct Connection {
-    outside: Arc<World>,
+    world: Arc<World>,
     session: Option<GatewaySession>,
     permit: IdentifyPermit,
     events: Option<mpsc::UnboundedReceiver<StreamEvent>>,
@@ -56,27 +56,27 @@ impl ShardedSource for SimulatedSource {
         permit: IdentifyPermit,
         _shown: PresenceUpdates,
     ) -> Box<dyn EventStream> {
-        Box::new(Connection { outside: Arc::clone(&self.0), session, permit, events: None })
+        Box::new(Connection { world: Arc::clone(&self.0), session, permit, events: None })
     }
 }
 
 #[async_trait]
 impl EventStream for Connection {
     async fn next(&mut self) -> StreamEvent {
-        self.outside.alive().await;
+        self.world.alive().await;
         if self.events.is_none() {
             if self.session.is_none() && !(self.permit)().await {
                 std::future::pending::<()>().await;
             }
             let (sender, events) = mpsc::unbounded_channel();
             self.events = Some(events);
-            self.outside.platform.open(sender, self.session.take());
+            self.world.platform.open(sender, self.session.take());
         }
         let event = match &mut self.events {
             Some(events) => events.recv().await,
             None => None,
         };
-        self.outside.alive().await;
+        self.world.alive().await;
         // A connection that another one replaced is closed.
         event.unwrap_or_else(|| closed(AfterClose::Resume))
     }
@@ -98,17 +98,17 @@ impl Poster for SimulatedPoster {
     }
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
-        let outside = &self.0;
-        let fault = match outside.enter(port(request)).await {
+        let world = &self.0;
+        let fault = match world.enter(port(request)).await {
             Way::Through(fault) => fault,
-            Way::Refused if outside.limits_instead() => {
+            Way::Refused if world.limits_instead() => {
                 return Err(PostError::Limited { retry_after: Duration::from_secs(2), scope: LimitScope::Route });
             }
             Way::Refused => return Err(PostError::Transient("there is no connection".to_owned())),
             Way::TimedOut => return Err(PostError::Unsure("no answer".to_owned())),
         };
-        let result = outside.platform.perform(outside, request);
-        match outside.leave(fault).await {
+        let result = world.platform.perform(world, request);
+        match world.leave(fault).await {
             Answer::Arrives => result.map(|result| PostReply { result, bucket: None }),
             Answer::Lost => Err(PostError::Unsure("the answer was lost".to_owned())),
         }

@@ -1,6 +1,6 @@
 //! One life: processes follow each other, members act, faults occur; then everything works, and the checker judges.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -60,7 +60,7 @@ enum End {
 }
 
 struct Life {
-    outside: Arc<World>,
+    world: Arc<World>,
     workload: Chance,
     processes: Chance,
     seed: u64,
@@ -77,8 +77,8 @@ pub struct Wanted {
     pub seed: u64,
     /// The number of actions of members; `None` for the seed's own.
     pub actions: Option<u64>,
-    /// The name of a planted defect.
-    pub planted: Option<String>,
+    /// The planted defect.
+    pub planted: Option<Defect>,
     /// True if each step of the actors and ports is printed.
     pub steps: bool,
 }
@@ -88,19 +88,19 @@ pub struct Wanted {
 pub fn run(wanted: &Wanted) -> Outcome {
     let seed = wanted.seed;
     ports::work_in_place();
-    let outside = World::new(seed);
-    outside.history.traces.store(wanted.steps, Ordering::Relaxed);
-    if let Some(defect) = wanted.planted.as_deref().and_then(Defect::named) {
+    let world = World::new(seed);
+    world.history.traces.store(wanted.steps, Ordering::Relaxed);
+    if let Some(defect) = wanted.planted {
         defect.plant();
     }
     let mut life = Life {
         workload: Chance::new(seed, Stream::Workload),
         processes: Chance::new(seed, Stream::Processes),
-        left: wanted.actions.unwrap_or(outside.swarm.actions),
+        left: wanted.actions.unwrap_or(world.swarm.actions),
         seed,
         settled: false,
         begun: 0,
-        outside,
+        world,
     };
     while !life.process() {}
     life.outcome()
@@ -111,21 +111,21 @@ impl Life {
     fn process(&mut self) -> bool {
         self.begun += 1;
         let runtime = runtime();
-        let outside = Arc::clone(&self.outside);
+        let world = Arc::clone(&self.world);
         let end = runtime.block_on(async {
-            outside.begins();
+            world.begins();
             let end = tokio::select! {
                 biased;
-                () = outside.killed() => End::Killed,
+                () = world.killed() => End::Killed,
                 end = self.acts() => end,
             };
-            let down = self.processes.millis(outside.swarm.down);
-            outside.platform.disconnect();
+            let down = self.processes.millis(world.swarm.down);
+            world.platform.disconnect();
             let kept = match end {
-                End::Killed => !outside.keeps_in_memory(),
+                End::Killed => !world.keeps_in_memory(),
                 End::Stopped { kept } | End::Over { kept } => kept,
             };
-            outside.ends(Seen::Ended { in_order: !matches!(end, End::Killed), loses: !kept }, down);
+            world.ends(Seen::Ended { in_order: !matches!(end, End::Killed), loses: !kept }, down);
             end
         });
         // All tasks of the process end where they wait.
@@ -135,16 +135,16 @@ impl Life {
 
     /// Members act until the process ends.
     async fn acts(&mut self) -> End {
-        let outside = Arc::clone(&self.outside);
-        let Some(mut process) = Process::start(&outside, self.seed).await else { return End::Killed };
+        let world = Arc::clone(&self.world);
+        let Some(mut process) = Process::start(&world, self.seed).await else { return End::Killed };
         if !self.settled {
             // A bot that has never run reads nothing back: the promises begin with its first durable records.
             tokio::time::sleep(SETTLES).await;
             self.settled = true;
-            outside.calm.store(false, Ordering::SeqCst);
+            world.calm.store(false, Ordering::SeqCst);
         }
         while self.left > 0 {
-            let pause = self.workload.millis(outside.swarm.pause);
+            let pause = self.workload.millis(world.swarm.pause);
             tokio::select! {
                 biased;
                 () = process.gave_up() => return End::Killed,
@@ -152,28 +152,28 @@ impl Life {
             }
             self.left -= 1;
             self.act();
-            if self.processes.one_in(outside.swarm.cuts) {
-                outside.platform.cut(self.processes.one_in(2));
+            if self.processes.one_in(world.swarm.cuts) {
+                world.platform.cut(self.processes.one_in(2));
             }
-            if self.processes.one_in(outside.swarm.outages) {
-                outside.toggle_outage();
+            if self.processes.one_in(world.swarm.outages) {
+                world.toggle_outage();
             }
-            if self.processes.one_in(outside.swarm.restarts) && !outside.keeps_in_memory() {
+            if self.processes.one_in(world.swarm.restarts) && !world.keeps_in_memory() {
                 return End::Stopped { kept: process.stop().await };
             }
-            if self.processes.one_in(outside.swarm.kills) && !outside.keeps_in_memory() {
+            if self.processes.one_in(world.swarm.kills) && !world.keeps_in_memory() {
                 return End::Killed;
             }
         }
-        outside.set_outage(false);
-        outside.calm.store(true, Ordering::SeqCst);
-        outside.record(Seen::Calm);
+        world.set_outage(false);
+        world.calm.store(true, Ordering::SeqCst);
+        world.record(Seen::Calm);
         let calm = if self.processes.one_in(4) {
             CALM + EXPIRES
         } else {
             // Time for requests that are still on their way.
             tokio::time::sleep(CALM / 2).await;
-            outside.platform.decide_all(&outside);
+            world.platform.decide_all(&world);
             CALM
         };
         tokio::select! {
@@ -186,47 +186,49 @@ impl Life {
 
     /// A member does something.
     fn act(&self) {
-        let (workload, outside) = (&self.workload, &*self.outside);
-        let (member, place) = (workload.below(outside.swarm.members), workload.below(outside.swarm.places));
+        let (workload, world) = (&self.workload, &*self.world);
+        let (member, place) = (workload.below(world.swarm.members), workload.below(world.swarm.places));
         match workload.below(32) {
-            0..=11 => outside.platform.ask(outside, Kind::Plain, member, place),
-            12..=14 => outside.platform.ask(outside, Kind::Long, member, place),
-            15..=16 => outside.platform.ask(outside, Kind::Look, member, place),
-            17..=20 => outside.platform.ask(outside, Kind::Pay, member, place),
+            0..=11 => world.platform.ask(world, Kind::Plain, member, place),
+            12..=14 => world.platform.ask(world, Kind::Long, member, place),
+            15..=16 => world.platform.ask(world, Kind::Look, member, place),
+            17..=20 => world.platform.ask(world, Kind::Pay, member, place),
             21..=26 => {
                 let (nth, other, approves) = (workload.below(4), workload.one_in(4), !workload.one_in(4));
-                outside.platform.click(outside, nth, other, approves);
+                world.platform.click(world, nth, other, approves);
             }
-            27..=28 => outside.platform.delete(outside, workload.below(4)),
-            29 => outside.platform.run(outside, "new", member, place),
-            30 => outside.platform.run(outside, "forget", member, place),
-            _ => outside.platform.run(outside, "usage", member, place),
+            27..=28 => world.platform.delete(world, workload.below(4)),
+            29 => world.platform.run(world, "new", member, place),
+            30 => world.platform.run(world, "forget", member, place),
+            _ => world.platform.run(world, "usage", member, place),
         }
     }
 
     fn outcome(self) -> Outcome {
-        let outside = self.outside;
-        let rows = outside.rows.living(outside.now(), "");
-        let mut stored: Vec<u64> = rows.iter().flat_map(|(key, text)| [tokens(key), tokens(text)].concat()).collect();
-        for (key, text) in rows.iter().filter(|(key, text)| !tokens(key).is_empty() || !tokens(text).is_empty()) {
-            outside.history.count(format_args!("stored {key} {text}"));
+        let world = self.world;
+        let rows = world.rows.living(world.now(), "");
+        let mut stored = BTreeSet::new();
+        for (key, text) in &rows {
+            let named = [tokens(key), tokens(text)].concat();
+            if !named.is_empty() {
+                world.history.count(format_args!("stored {key} {text}"));
+            }
+            stored.extend(named);
         }
-        stored.sort_unstable();
-        stored.dedup();
-        outside.record(Seen::Over { stored });
-        let history = outside.history.entries();
-        let failures = self.begun > 1 || !outside.broken.lock().is_empty();
-        let verdict = checker::judge(&history, outside.swarm.messages, failures);
+        world.record(Seen::Over { stored: stored.into_iter().collect() });
+        let history = world.history.entries();
+        let failures = self.begun > 1 || !world.broken.lock().is_empty();
+        let verdict = checker::judge(&history, world.swarm.messages, failures);
         Outcome {
             seed: self.seed,
             judged: verdict.judged,
             findings: verdict.findings,
-            hash: outside.history.hash(),
-            simulated: outside.elapsed(),
+            hash: world.history.hash(),
+            simulated: world.elapsed(),
             processes: self.begun,
             asked: history.iter().filter(|entry| matches!(entry.seen, Seen::Asked { .. })).count() as u64,
-            hits: outside.hits.lock().iter().map(|((port, fault), many)| (*port, *fault, *many)).collect(),
-            broken: outside.broken.lock().clone(),
+            hits: world.hits.lock().iter().map(|((port, fault), many)| (*port, *fault, *many)).collect(),
+            broken: world.broken.lock().clone(),
             history,
         }
     }

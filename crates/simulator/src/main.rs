@@ -6,9 +6,11 @@
 mod report;
 mod runner;
 
+use std::num::NonZero;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use domain::planted::Defect;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use staffai_simulator::life::{self, Wanted};
@@ -36,10 +38,10 @@ enum Task {
         from: u64,
         /// The number of lives at the same time. Default: one for each processor.
         #[arg(long)]
-        jobs: Option<usize>,
+        jobs: Option<NonZero<usize>>,
         /// Plants a defect, and stops at the first life that finds it.
-        #[arg(long)]
-        planted: Option<String>,
+        #[arg(long, value_parser = defect)]
+        planted: Option<Defect>,
     },
     /// Runs one life and prints its events.
     Life {
@@ -49,8 +51,8 @@ enum Task {
         #[arg(long)]
         actions: Option<u64>,
         /// Plants a defect.
-        #[arg(long)]
-        planted: Option<String>,
+        #[arg(long, value_parser = defect)]
+        planted: Option<Defect>,
         /// Prints the steps of all actors and ports as well.
         #[arg(long)]
         steps: bool,
@@ -63,8 +65,8 @@ enum Task {
         /// The seed.
         seed: u64,
         /// Plants a defect.
-        #[arg(long)]
-        planted: Option<String>,
+        #[arg(long, value_parser = defect)]
+        planted: Option<Defect>,
     },
     /// Plants each defect in turn, and prints how many lives it takes until the checker finds it.
     Defects {
@@ -84,7 +86,7 @@ fn main() -> ExitCode {
         }
         Task::Life { seed, actions, planted, steps, json } => one(&Wanted { seed, actions, planted, steps }, json),
         Task::Shrink { seed, planted } => {
-            let runner = Runner { jobs: 1, planted };
+            let runner = Runner { jobs: NonZero::<usize>::MIN, planted };
             match runner.shrink(seed) {
                 Some(actions) => println!("staffai-simulator life {seed} --actions {actions}"),
                 None => println!("the life of seed {seed} breaks no promise"),
@@ -93,6 +95,12 @@ fn main() -> ExitCode {
         }
         Task::Defects { seeds } => code(runner::defects(seeds)),
     }
+}
+
+/// Reads the name of a defect.
+fn defect(name: &str) -> Result<Defect, String> {
+    Defect::named(name)
+        .ok_or_else(|| format!("there is none; the names are: {}", Defect::ALL.map(Defect::name).join(", ")))
 }
 
 fn code(good: bool) -> ExitCode {

@@ -21,7 +21,7 @@ pub const LONG_PARTS: u64 = 4;
 
 /// The models.
 pub struct SimulatedModels {
-    outside: Arc<World>,
+    world: Arc<World>,
     rows: Vec<Row>,
     chance: Chance,
 }
@@ -29,16 +29,16 @@ pub struct SimulatedModels {
 impl SimulatedModels {
     /// Creates two rows, the second as the fallback of the first.
     #[must_use]
-    pub fn new(outside: &Arc<World>, seed: u64) -> Self {
+    pub fn new(world: &Arc<World>, seed: u64) -> Self {
         let timeout = Duration::from_secs(60);
-        let stream = outside.swarm.streams;
+        let stream = world.swarm.streams;
         let second = Row { stream, schema_with_tools: true, ..Row::new("second", timeout) };
         let first = Row { fallback: vec!["second".to_owned()], key: "first".to_owned(), ..second.clone() };
         Self {
-            outside: Arc::clone(outside),
+            world: Arc::clone(world),
             rows: vec![first, second],
             // Each process has its own stream, so that it does not repeat the answers of the one before.
-            chance: Chance::new(seed ^ outside.elapsed(), Stream::Ports),
+            chance: Chance::new(seed ^ world.elapsed(), Stream::Ports),
         }
     }
 
@@ -48,9 +48,9 @@ impl SimulatedModels {
         let users = request.messages.iter().filter(|item| item.role != Role::System);
         let all: Vec<Number> = users.flat_map(|item| tokens(&item.content)).collect();
         if let Some(number) = number {
-            self.outside.record(Seen::Prompted { number, all });
+            self.world.record(Seen::Prompted { number, all });
         }
-        let fault = match self.outside.enter(Port::Model).await {
+        let fault = match self.world.enter(Port::Model).await {
             Way::Through(fault) => fault,
             Way::Refused => {
                 let kinds = [ModelErrorKind::Provider, ModelErrorKind::Connection, ModelErrorKind::RateLimited];
@@ -58,8 +58,8 @@ impl SimulatedModels {
             }
             Way::TimedOut => return Err(failed(ModelErrorKind::Timeout)),
         };
-        tokio::time::sleep(self.chance.millis(self.outside.swarm.thinking)).await;
-        let kind = number.and_then(|number| self.outside.platform.kind_of(number));
+        tokio::time::sleep(self.chance.millis(self.world.swarm.thinking)).await;
+        let kind = number.and_then(|number| self.world.platform.kind_of(number));
         let completion = match number {
             Some(number) => completion(request, number, kind.unwrap_or(Kind::Plain)),
             // The bot asks for its status line.
@@ -68,10 +68,10 @@ impl SimulatedModels {
         if let Some(heard) = heard {
             for piece in completion.content.as_bytes().chunks(16).filter_map(|piece| str::from_utf8(piece).ok()) {
                 heard(Delta::Text(piece));
-                tokio::time::sleep(self.chance.millis(self.outside.swarm.thinking / 8 + 1)).await;
+                tokio::time::sleep(self.chance.millis(self.world.swarm.thinking / 8 + 1)).await;
             }
         }
-        match self.outside.leave(fault).await {
+        match self.world.leave(fault).await {
             Answer::Arrives => Ok(completion),
             Answer::Lost => Err(failed(ModelErrorKind::Connection)),
         }

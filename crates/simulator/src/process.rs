@@ -46,13 +46,13 @@ pub struct Process {
 
 impl Process {
     /// Starts a process. `None` if its tree gave up at the start, as a container would see it.
-    pub async fn start(outside: &Arc<World>, seed: u64) -> Option<Self> {
-        let opened = Arc::clone(outside);
-        let clock: Arc<dyn Clock> = Arc::clone(outside) as _;
+    pub async fn start(world: &Arc<World>, seed: u64) -> Option<Self> {
+        let opened = Arc::clone(world);
+        let clock: Arc<dyn Clock> = Arc::clone(world) as _;
         let resilient = Resilient::start(move || store::open(&opened), Arc::clone(&clock)).await.ok()?;
         let store = Arc::new(resilient);
-        outside.opened(Arc::clone(&store) as _);
-        let tree = Tree::start(parts(outside, seed, &store, clock)).await.ok()?;
+        world.opened(Arc::clone(&store) as _);
+        let tree = Tree::start(parts(world, seed, &store, clock)).await.ok()?;
         Some(Self { tree, store })
     }
 
@@ -69,24 +69,24 @@ impl Process {
     }
 }
 
-fn parts(outside: &Arc<World>, seed: u64, store: &Arc<Resilient<SimulatedBackend>>, clock: Arc<dyn Clock>) -> Parts {
+fn parts(world: &Arc<World>, seed: u64, store: &Arc<Resilient<SimulatedBackend>>, clock: Arc<dyn Clock>) -> Parts {
     let record = DoorRecord {
         door: DOOR,
-        source: Source::Shards(Arc::new(SimulatedSource(Arc::clone(outside)))),
-        poster: Arc::new(SimulatedPoster(Arc::clone(outside))),
+        source: Source::Shards(Arc::new(SimulatedSource(Arc::clone(world)))),
+        poster: Arc::new(SimulatedPoster(Arc::clone(world))),
         attachments: Arc::new(NoFiles),
         pacing: Pacing { requests_per_second: 50, refusals: 1_000 },
         registers_commands: true,
     };
     let doors = Doors::new(vec![record]).unwrap_or_else(|mistake| panic!("{mistake}"));
     let basics = Basics {
-        live: Live::new(running(outside, seed)),
+        live: Live::new(running(world, seed)),
         store: Arc::clone(store) as _,
         clock: Arc::clone(&clock),
-        dice: Arc::clone(outside) as Arc<dyn Dice>,
+        dice: Arc::clone(world) as Arc<dyn Dice>,
     };
     let turns = StoredTurns::new(Arc::clone(store) as _, vec![Range::Door(DOOR)]);
-    let breaks = Chance::new(seed ^ outside.elapsed(), Stream::Actors);
+    let breaks = Chance::new(seed ^ world.elapsed(), Stream::Actors);
     Parts {
         records: Records::new(&basics, Arc::clone(store) as _, Arc::new(turns)),
         basics,
@@ -101,21 +101,21 @@ fn parts(outside: &Arc<World>, seed: u64, store: &Arc<Resilient<SimulatedBackend
                 caller: Caller::Direct(Arc::new(NoTools::new())),
                 clean_calls: Arc::default(),
             },
-            servers: Arc::new(SimulatedServers(Arc::clone(outside))),
+            servers: Arc::new(SimulatedServers(Arc::clone(world))),
             providers: None,
         },
         process: parts::Process {
             files: Arc::new(Still),
-            faults: Arc::new(Breaks { outside: Arc::clone(outside), chance: breaks }),
+            faults: Arc::new(Breaks { world: Arc::clone(world), chance: breaks }),
             exit: Arc::new(watch::channel(None).0),
         },
     }
 }
 
 /// Returns the settings of the life, with the models of this process.
-fn running(outside: &Arc<World>, seed: u64) -> Running {
+fn running(world: &Arc<World>, seed: u64) -> Running {
     let variables = [
-        ("RATE_LIMIT_COUNT", outside.swarm.messages.to_string()),
+        ("RATE_LIMIT_COUNT", world.swarm.messages.to_string()),
         ("TOKEN_RATE_LIMIT_COUNT", "100000000".to_owned()),
         ("RATE_LIMIT_WINDOW_SECONDS", WINDOW.as_secs().to_string()),
     ];
@@ -160,7 +160,7 @@ fn running(outside: &Arc<World>, seed: u64) -> Running {
         },
         schema: Arc::new(schema.unwrap_or_else(|| panic!("the schema of replies is broken"))),
         doors: [(DOOR, DoorRules { triage, limits: LimitScope::Community })].into(),
-        models: Arc::new(SimulatedModels::new(outside, seed)),
+        models: Arc::new(SimulatedModels::new(world, seed)),
         keys: Arc::default(),
         triggers: Triggers::default(),
         servers: Arc::new(servers::entries()),
@@ -172,17 +172,17 @@ fn running(outside: &Arc<World>, seed: u64) -> Running {
 
 /// Breaks actors at random.
 struct Breaks {
-    outside: Arc<World>,
+    world: Arc<World>,
     chance: Chance,
 }
 
 impl Faults for Breaks {
     fn before(&self, path: &str, input: Input) -> Option<Fault> {
-        self.outside.history.count(format_args!("{} {path} {input:?}", self.outside.elapsed()));
-        if self.outside.calm.load(Ordering::SeqCst) || !self.chance.one_in(self.outside.swarm.breaks) {
+        self.world.history.count(format_args!("{} {path} {input:?}", self.world.elapsed()));
+        if self.world.calm.load(Ordering::SeqCst) || !self.chance.one_in(self.world.swarm.breaks) {
             return None;
         }
-        self.outside.broke(path);
+        self.world.broke(path);
         Some(match self.chance.below(8) {
             0..=3 => Fault::Panic,
             4..=6 => Fault::Error,

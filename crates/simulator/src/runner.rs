@@ -1,5 +1,6 @@
 //! Runs lives in processes of their own.
 
+use std::num::NonZero;
 use std::ops::Range;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use domain::planted::Defect;
 use parking_lot::Mutex;
+use staffai_simulator::swarm::ACTIONS_MAX;
 
 use super::report::Report;
 
@@ -16,14 +18,14 @@ const THIS: &str = "/proc/self/exe";
 /// Runs lives of this program.
 pub struct Runner {
     /// The number of lives at the same time.
-    pub jobs: usize,
+    pub jobs: NonZero<usize>,
     /// The defect that is planted in each life. The first finding then ends the run.
-    pub planted: Option<String>,
+    pub planted: Option<Defect>,
 }
 
 /// Returns the number of processors.
-pub fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+pub fn processors() -> NonZero<usize> {
+    std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN)
 }
 
 impl Runner {
@@ -33,7 +35,7 @@ impl Runner {
         let report = Mutex::new(report);
         let begun = monotonic();
         std::thread::scope(|scope| {
-            for _ in 0..self.jobs {
+            for _ in 0..self.jobs.get() {
                 scope.spawn(|| {
                     while !found.load(Ordering::SeqCst) {
                         let seed = next.fetch_add(1, Ordering::SeqCst);
@@ -60,7 +62,7 @@ impl Runner {
             report.add(seed, &self.life(seed, actions));
             report.found() > 0
         };
-        fails(None).then(|| (1..200).find(|actions| fails(Some(*actions))).unwrap_or(200))
+        if fails(None) { (1..=ACTIONS_MAX).find(|actions| fails(Some(*actions))) } else { None }
     }
 
     fn life(&self, seed: u64, actions: Option<u64>) -> String {
@@ -69,8 +71,8 @@ impl Runner {
         if let Some(actions) = actions {
             command.args(["--actions", &actions.to_string()]);
         }
-        if let Some(planted) = &self.planted {
-            command.args(["--planted", planted]);
+        if let Some(planted) = self.planted {
+            command.args(["--planted", planted.name()]);
         }
         let output = command.output().map(|output| output.stdout).unwrap_or_default();
         String::from_utf8_lossy(&output).into_owned()
@@ -81,7 +83,7 @@ impl Runner {
 pub fn defects(seeds: u64) -> bool {
     let mut all = true;
     for defect in Defect::ALL {
-        let runner = Runner { jobs: processors(), planted: Some(defect.name().to_owned()) };
+        let runner = Runner { jobs: processors(), planted: Some(defect) };
         let report = runner.run(0..seeds, Report::default());
         let found = report.found() > 0;
         let lives = if found { report.lives().to_string() } else { format!("not in {seeds}") };

@@ -45,7 +45,7 @@ pub fn entries() -> ServerEntries {
 pub struct SimulatedServers(pub Arc<World>);
 
 struct Connected {
-    outside: Arc<World>,
+    world: Arc<World>,
     tool: &'static str,
     source: ServerName,
     info: ServerInfo,
@@ -67,7 +67,7 @@ impl ToolServers for SimulatedServers {
         }
         let tool = if entry.name.as_str() == BANK { PAY } else { LOOK };
         let (info, changes) = (ServerInfo::default(), watch::channel(0).0);
-        Ok(Arc::new(Connected { outside: Arc::clone(&self.0), tool, source: entry.name.clone(), info, changes }))
+        Ok(Arc::new(Connected { world: Arc::clone(&self.0), tool, source: entry.name.clone(), info, changes }))
     }
 }
 
@@ -97,7 +97,7 @@ impl ToolServer for Connected {
 
     async fn call(&self, request: &ToolRequest, _progress: Option<ProgressSink>) -> Result<ToolResult, CallError> {
         let lost = || CallError::new(CallErrorKind::Lost, "the connection was lost");
-        let way = tokio::time::timeout(request.deadline, self.outside.enter(Port::Call)).await;
+        let way = tokio::time::timeout(request.deadline, self.world.enter(Port::Call)).await;
         let fault = match way.map_err(|_| CallError::new(CallErrorKind::Timeout, "no answer"))? {
             Way::Through(fault) => fault,
             Way::Refused => return Err(CallError::new(CallErrorKind::Unavailable, "there is no connection")),
@@ -106,9 +106,9 @@ impl ToolServer for Connected {
         let about = request.arguments.get("about").and_then(|about| about.as_str()).unwrap_or_default();
         let kind = if self.tool == PAY { Kind::Pay } else { Kind::Look };
         for number in tokens(about) {
-            self.outside.record(Seen::Called { number, kind });
+            self.world.record(Seen::Called { number, kind });
         }
-        match tokio::time::timeout(request.deadline, self.outside.leave(fault)).await {
+        match tokio::time::timeout(request.deadline, self.world.leave(fault)).await {
             Ok(Answer::Arrives) => {
                 Ok(ToolResult { parts: vec![Part::Text(format!("done: {about}"))], ..ToolResult::default() })
             }
@@ -135,8 +135,8 @@ impl ToolServer for Connected {
 impl Connected {
     async fn asked(&self) -> Result<(), CallError> {
         let failed = || CallError::new(CallErrorKind::Failed, "the server failed");
-        let Way::Through(fault) = self.outside.enter(Port::Server).await else { return Err(failed()) };
-        match self.outside.leave(fault).await {
+        let Way::Through(fault) = self.world.enter(Port::Server).await else { return Err(failed()) };
+        match self.world.leave(fault).await {
             Answer::Arrives => Ok(()),
             Answer::Lost => Err(failed()),
         }

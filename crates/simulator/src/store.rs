@@ -21,11 +21,11 @@ pub struct SimulatedBackend(Arc<World>);
 ///
 /// # Errors
 /// The backend is away.
-pub fn open(outside: &Arc<World>) -> Result<SimulatedBackend, OpenError> {
-    if outside.is_away() {
+pub fn open(world: &Arc<World>) -> Result<SimulatedBackend, OpenError> {
+    if world.is_away() {
         return Err(OpenError::Failed("the backend is away".to_owned()));
     }
-    Ok(SimulatedBackend(Arc::clone(outside)))
+    Ok(SimulatedBackend(Arc::clone(world)))
 }
 
 impl SimulatedBackend {
@@ -47,11 +47,11 @@ impl SimulatedBackend {
 #[async_trait]
 impl Backend for SimulatedBackend {
     async fn get(&self, key: &str) -> Result<Option<String>, BackendError> {
-        self.perform(Port::Load, |outside| outside.rows.get(outside.now(), key)).await
+        self.perform(Port::Load, |world| world.rows.get(world.now(), key)).await
     }
 
     async fn scan(&self, prefix: &str, limit: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {
-        let living = self.perform(Port::Load, |outside| outside.rows.living(outside.now(), prefix)).await;
+        let living = self.perform(Port::Load, |world| world.rows.living(world.now(), prefix)).await;
         steps.done();
         living.map(|mut rows| {
             rows.truncate(limit);
@@ -60,16 +60,16 @@ impl Backend for SimulatedBackend {
     }
 
     async fn apply(&self, batch: Batch) -> Result<Vec<Range>, BackendError> {
-        self.perform(Port::Commit, |outside| {
+        self.perform(Port::Commit, |world| {
             let Batch { writes, owned, ticket: _ } = &batch;
-            outside.history.count(format_args!("commit {} {writes:?} {owned:?}", outside.elapsed()));
-            outside.rows.apply(outside.now(), batch)
+            world.history.count(format_args!("commit {} {writes:?} {owned:?}", world.elapsed()));
+            world.rows.apply(world.now(), batch)
         })
         .await
     }
 
     async fn copy(&self, to: mpsc::Sender<StoredRow>) -> Result<(), BackendError> {
-        let living = self.perform(Port::Load, |outside| outside.rows.living(outside.now(), "")).await?;
+        let living = self.perform(Port::Load, |world| world.rows.living(world.now(), "")).await?;
         for (key, value) in living {
             if to.send(StoredRow { key, value, ttl: None }).await.is_err() {
                 break;

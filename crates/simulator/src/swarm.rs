@@ -94,6 +94,9 @@ impl Fault {
     }
 }
 
+/// The most actions of members in a life.
+pub const ACTIONS_MAX: u64 = 49;
+
 /// The environment of one life.
 #[derive(Debug, Clone)]
 pub struct Swarm {
@@ -101,7 +104,7 @@ pub struct Swarm {
     pub members: u64,
     /// The number of channels.
     pub places: u64,
-    /// The number of actions of members.
+    /// The number of actions of members, at most [`ACTIONS_MAX`].
     pub actions: u64,
     /// The longest pause between two actions in milliseconds.
     pub pause: u64,
@@ -150,7 +153,7 @@ impl Swarm {
         Self {
             members: 1 + chance.below(6),
             places: 1 + chance.below(4),
-            actions: 10 + chance.below(40),
+            actions: 10 + chance.below(ACTIONS_MAX - 9),
             pause: 1 << (6 + chance.below(8)),
             fails: [rate(4), rate(4), rate(4), rate(4), rate(4), rate(4), rate(12), rate(6)],
             weights: [8, 6, 3, 3, 2, 2, deaths, deaths],

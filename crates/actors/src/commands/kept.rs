@@ -54,12 +54,10 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     let _ = parts.approvals.call(allowed, JOURNAL_WITHIN).await;
     let kept = find(parts, command).await;
     let mut writes: Vec<Write> = kept.keys().into_iter().map(|key| Write::Delete { key }).collect();
+    // While the store fails, records that cannot be listed are deleted too if their keys are known.
+    writes.push(Write::Delete { key: keys::history(person, &command.place) });
     if Defect::KeptHistory.is_planted() {
         writes.clear();
-    }
-    // While the store fails, records that cannot be listed are deleted too if their keys are known.
-    if !Defect::KeptHistory.is_planted() {
-        writes.push(Write::Delete { key: keys::history(person, &command.place) });
     }
     writes.push(Write::Delete { key: keys::preferences(person) });
     let rewritten = kept

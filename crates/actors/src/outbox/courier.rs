@@ -15,7 +15,7 @@ use super::pace::{SharedPace, Track};
 use super::pacer::Pacer;
 use crate::messages::clearance::Clearance;
 use crate::messages::outbox::{Delivery, NONCE_TRUST};
-use crate::runtime::blocking::blocking;
+use crate::runtime::blocking::blocking_if;
 use crate::services::running::Live;
 use domain::delivery::{Form, RefusalKind};
 use domain::draft::DRAFT_MESSAGES_MAX;
@@ -432,10 +432,8 @@ async fn laid_out(parts: Vec<Part>, door: Capabilities) -> Vec<Piece> {
         Part::Formula { formula } => formula.len(),
         Part::Card(_) | Part::File(_) | Part::Calls { .. } | Part::Buttons { .. } => 0,
     };
-    if parts.iter().map(bytes).sum::<usize>() <= LAID_OUT_HERE {
-        return lay_out(&parts, &door);
-    }
-    blocking(move || lay_out(&parts, &door)).await
+    let is_long = parts.iter().map(bytes).sum::<usize>() > LAID_OUT_HERE;
+    blocking_if(is_long, move || lay_out(&parts, &door)).await
 }
 
 /// Turns a reply into a plain message; false if it was one already.

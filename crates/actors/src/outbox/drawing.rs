@@ -11,7 +11,7 @@ use super::job::Task;
 use super::pace::Track;
 use super::pacer::{Payer, Slot};
 use super::{Outbox, OutboxEvent, OutboxState};
-use crate::runtime::blocking::blocking;
+use crate::runtime::blocking::blocking_if;
 use crate::runtime::supervisor::ActorContext;
 use domain::draft;
 use domain::happening::Happening;
@@ -112,11 +112,7 @@ impl Courier {
     pub(super) async fn draw(mut self, step: Step, mut slot: Slot) -> Drew {
         let Step { turn, place, reply_to, text, mut drawn, track } = step;
         let limit = self.poster.capabilities().text_limit;
-        let pieces = if text.len() <= LAID_OUT_HERE {
-            draft::draft(&text, limit)
-        } else {
-            blocking(move || draft::draft(&text, limit)).await
-        };
+        let pieces = blocking_if(text.len() > LAID_OUT_HERE, move || draft::draft(&text, limit)).await;
         if drawn.doubtful && !pieces.is_empty() {
             if !self.look_for(&place, &turn, &pieces, &mut drawn).await {
                 drawn.behind = true;

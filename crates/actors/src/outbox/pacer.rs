@@ -75,9 +75,8 @@ impl Pacer {
             let global = matches!(error, PostError::Limited { scope: LimitScope::Global, .. });
             let payer = if global { None } else { payer() };
             self.invalid.invalid(now - self.origin, payer.clone());
-            if self.held(now, None).is_none() {
-                self.held(now, payer.as_ref());
-            }
+            // Reports a hold that this refusal began.
+            self.held(now, payer.as_ref());
         }
         if let PostError::Limited { retry_after, scope: LimitScope::Global } = error {
             self.budget.block_until(now - self.origin + (*retry_after).min(WAIT_MAX));

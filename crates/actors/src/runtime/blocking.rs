@@ -9,6 +9,11 @@ pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
     ports::blocking(work).await.unwrap_or_else(|panicked| resume_unwind(panicked))
 }
 
+/// Runs the work on a blocking thread if it is `long`, and in place otherwise.
+pub async fn blocking_if<T: Send + 'static>(long: bool, work: impl FnOnce() -> T + Send + 'static) -> T {
+    if long { blocking(work).await } else { work() }
+}
+
 /// Runs the work on a blocking thread.
 ///
 /// # Errors

@@ -52,7 +52,7 @@ impl Shares {
         self.admits_many(person, 1)
     }
 
-    /// True if no fewer permits would be free then than the person would hold.
+    /// True if this person may have `many` further permits together now.
     fn admits_many(&self, person: &Person, many: usize) -> bool {
         let held = self.0.held.lock().get(person).copied().unwrap_or_default();
         fair_share::admits_many(held, many, self.free())

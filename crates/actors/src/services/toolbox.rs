@@ -11,7 +11,7 @@ use tokio::sync::{OnceCell, watch};
 use tokio::time::{Instant, timeout_at};
 
 use crate::messages::server_line::ServerLine;
-use crate::runtime::blocking::blocking;
+use crate::runtime::blocking::{blocking, blocking_if};
 use domain::completion::ToolSpec;
 use domain::tool::access::Access;
 use domain::tool::catalogue::{Catalogue, CatalogueEntry};
@@ -129,8 +129,7 @@ impl Toolset {
             let (catalogue, hides) = (Arc::clone(&self.catalogue), Arc::clone(hides));
             let patterns = hides.iter().filter(|hidden| hidden.reads_names()).count();
             let matches = catalogue.entries().len().saturating_mul(patterns);
-            let make = move || Arc::new(View::of(&catalogue, &hides));
-            if matches <= MATCHES_AT_ONCE { make() } else { blocking(make).await }
+            blocking_if(matches > MATCHES_AT_ONCE, move || Arc::new(View::of(&catalogue, &hides))).await
         };
         let place = self.place_of(hides);
         Arc::clone(place.get_or_init(|| made).await)

@@ -79,7 +79,7 @@ impl ActivePlaces {
     /// Returns the places of one community.
     pub(super) async fn of(&self, parts: &ShardParts, guild: &str) -> Vec<Place> {
         let all = self.0.get_or_init(async || {
-            let rows = parts.store.scan(&keys::active::active_of(&parts.door), LOAD_MAX).await;
+            let rows = parts.basics.store.scan(&keys::active::active_of(&parts.door), LOAD_MAX).await;
             by_community(&rows, &parts.door)
         });
         all.await.get(guild).cloned().unwrap_or_default()
@@ -121,7 +121,7 @@ pub(super) fn plan(newest: &Newest, active: &[Place], since: Timestamp, others: 
 impl ShardActor {
     /// Records the place of a message that the bot may answer.
     pub(super) fn note_activity(&self, state: &mut ShardState, posted: &Posted) {
-        let running = self.parts.live.now();
+        let running = self.parts.basics.live.now();
         let (Some(us), Some(rules)) = (self.parts.source.us(), running.rules(&self.parts.door)) else { return };
         if state.activity.is_noted(&posted.place, posted.at) {
             return;
@@ -133,7 +133,7 @@ impl ShardActor {
 
     /// Starts the catch-up of direct messages: no session announces these places. The first shard receives them.
     pub(super) fn read_direct_back(&self, ctx: &mut ActorContext<ShardActor>, state: &mut ShardState) {
-        let running = self.parts.live.now();
+        let running = self.parts.basics.live.now();
         let serves = running.rules(&self.parts.door).is_some_and(|rules| rules.direct_messages);
         if self.shard.number != 0 || !serves {
             return;

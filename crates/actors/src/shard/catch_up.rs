@@ -106,14 +106,14 @@ impl ShardActor {
 pub(super) async fn note_first_listened(parts: &ShardParts) {
     if first_listened(parts).await.is_none() {
         let (key, value) = (keys::first_listened(&parts.door), parts.began.0.to_string());
-        let noted = parts.store.write(vec![Write::Put { key, value, ttl: Some(keys::WATERMARK_TTL) }]);
+        let noted = parts.basics.store.write(vec![Write::Put { key, value, ttl: Some(keys::WATERMARK_TTL) }]);
         // A slow or failing store does not delay the connection further.
         let _ = tokio::time::timeout(NOTE_WITHIN, noted).await;
     }
 }
 
 async fn first_listened(parts: &ShardParts) -> Option<Timestamp> {
-    parts.store.get(&keys::first_listened(&parts.door)).await.and_then(|text| text.parse().ok()).map(Timestamp)
+    parts.basics.store.get(&keys::first_listened(&parts.door)).await.and_then(|text| text.parse().ok()).map(Timestamp)
 }
 
 /// Reads the messages posted in one guild since its watermark. A guild without a watermark is new to the bot: messages
@@ -127,8 +127,8 @@ async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &EventSende
     }
     let key = keys::watermark(&parts.door, guild);
     let stored = watermark(parts, &key).await;
-    let now = parts.clock.now();
-    let age = parts.live.now().settings.catch_up.age.min(keys::CATCH_UP_AGE_MAX);
+    let now = parts.basics.clock.now();
+    let age = parts.basics.live.now().settings.catch_up.age.min(keys::CATCH_UP_AGE_MAX);
     // Once the process is older than the maximum age, the stored watermark lies before everything to be read, so it
     // does not matter.
     let unknown = stored.is_err() && now.since(parts.began) <= age;
@@ -139,9 +139,9 @@ async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &EventSende
     };
     if stored.is_none() && !unknown {
         let value = watermark.0.to_string();
-        drop(parts.store.write(vec![Write::Put { key, value, ttl: Some(keys::WATERMARK_TTL) }]));
+        drop(parts.basics.store.write(vec![Write::Put { key, value, ttl: Some(keys::WATERMARK_TTL) }]));
     }
-    if parts.live.now().settings.catch_up.per_channel == 0 {
+    if parts.basics.live.now().settings.catch_up.per_channel == 0 {
         return CatchUp::Done;
     }
     if unknown && again {
@@ -176,10 +176,10 @@ async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &EventSende
 /// # Errors
 /// The store fails and the watermark is unknown; treating the guild as new would skip its gap.
 async fn watermark(parts: &ShardParts, key: &str) -> Result<Option<Timestamp>, StoreFails> {
-    let ready = || parts.store.status() == StoreStatus::Ready;
+    let ready = || parts.basics.store.status() == StoreStatus::Ready;
     let read = async || {
         let before = ready();
-        let stored = parts.store.get(key).await.and_then(|text| text.parse().ok()).map(Timestamp);
+        let stored = parts.basics.store.get(key).await.and_then(|text| text.parse().ok()).map(Timestamp);
         if stored.is_some() || (before && ready()) { Ok(stored) } else { Err(StoreFails) }
     };
     if let Ok(stored) = read().await {
@@ -205,7 +205,7 @@ impl Roles {
     /// lookup fails, the author also counts as without roles, because one answer too many is less harmful than a
     /// missing one.
     async fn complete(&mut self, parts: &ShardParts, posted: &mut Posted) {
-        let running = parts.live.now();
+        let running = parts.basics.live.now();
         let Some(us) = parts.source.us() else { return };
         let Some(rules) = running.rules(&parts.door) else { return };
         let is_answered = !matches!(triage::triage(posted, rules, &us), TriageDecision::Ignore(_));
@@ -227,7 +227,7 @@ impl Roles {
 /// Returns the messages of a place since a time, the oldest first, read page by page from the newest; the result may
 /// include some older ones. `None` if the place could not be read.
 async fn read_place(parts: &ShardParts, place: &Place, since: Timestamp) -> Option<Vec<Posted>> {
-    let most = parts.live.now().settings.catch_up.per_channel.min(PER_PLACE_MAX);
+    let most = parts.basics.live.now().settings.catch_up.per_channel.min(PER_PLACE_MAX);
     let mut pages: Vec<Vec<Posted>> = Vec::new();
     let (mut range, mut many) = (HistoryRange::Newest, 0);
     while many < most {

@@ -144,7 +144,7 @@ impl ShardActor {
         }
         let delay = self.pause(state, *next, outlived);
         if *next == AfterClose::Identify && state.session.take().is_some() {
-            drop(self.parts.store.write(vec![Write::Delete { key: self.session_key() }]));
+            drop(self.parts.basics.store.write(vec![Write::Delete { key: self.session_key() }]));
             state.saved = None;
         }
         // Without a session there is nothing to resume.
@@ -166,7 +166,7 @@ impl ShardActor {
         if gone {
             state.lasted = false;
         }
-        let roll = self.parts.dice.roll();
+        let roll = self.parts.basics.dice.roll();
         let backoff = match state.failures {
             0 => Duration::ZERO,
             failures => RECONNECT.delay(failures, roll),

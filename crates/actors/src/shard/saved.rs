@@ -37,6 +37,6 @@ impl ShardActor {
             writes.push(Write::Put { key, value: safe.0.to_string(), ttl: Some(keys::WATERMARK_TTL) });
             held.is_some()
         });
-        (!writes.is_empty()).then(|| self.parts.store.write(writes))
+        (!writes.is_empty()).then(|| self.parts.basics.store.write(writes))
     }
 }

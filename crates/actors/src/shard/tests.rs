@@ -11,7 +11,8 @@ use super::*;
 use crate::account::Account;
 use crate::messages::receipt::Receipt;
 use crate::runtime::roster::Roster;
-use crate::services::running::Exit;
+use crate::services::basics::Basics;
+use crate::services::running::{Exit, Live};
 use crate::testing::log::Log;
 use crate::testing::pictures::Sketches;
 use crate::testing::{BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, live, mention, place, row, settle, usual};
@@ -21,7 +22,7 @@ use ports::testing::{
     Connection, Connections, FixedDice, Go, ManualClock, MemoryStore, ScriptedModels, ScriptedPoster, ScriptedSource,
     UNTOLD,
 };
-use ports::{AfterClose, Closed, PostError, PostRequest};
+use ports::{AfterClose, Closed, Dice, PostError, PostRequest};
 
 const GUILD_MARK: &str = "staffai:watermark:discord:5";
 const SESSION: &str = "staffai:session:discord:0";
@@ -59,11 +60,13 @@ async fn world_with(store: MemoryStore, live: Live) -> World {
         presence: tokio::sync::watch::channel(None).1,
         door: DOOR,
         source: Arc::new(source),
-        store: Arc::clone(&store) as _,
-        clock: Arc::new(ManualClock::new()),
+        basics: Basics {
+            live,
+            store: Arc::clone(&store) as _,
+            clock: Arc::new(ManualClock::new()),
+            dice: Arc::clone(&dice),
+        },
         began: BEGINNING,
-        dice: Arc::clone(&dice),
-        live,
         board: Arc::clone(&board),
         gateway: gateway.clone(),
         outbox: outbox.clone(),

@@ -76,11 +76,8 @@ impl Wiring {
         let parts = ShardParts {
             door: door.clone(),
             source: Arc::clone(source),
-            store: Arc::clone(&self.parts.basics.store),
-            clock: Arc::clone(&self.parts.basics.clock),
+            basics: self.parts.basics.clone(),
             began: self.parts.basics.clock.now(),
-            dice: Arc::clone(&self.parts.basics.dice),
-            live: self.parts.basics.live.clone(),
             account: self.turn_parts.readers.account.clone(),
             presence: self.presence.subscribe(),
             board: Arc::clone(&self.parts.observation.instruments.board),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::*;
 use domain::gate::{ApprovalDecision, Click, ClickRefusal};
@@ -47,25 +48,30 @@ async fn ask(client: &async_nats::Client, question: Value) -> Value {
     serde_json::from_slice(&reply.payload).unwrap()
 }
 
-#[tokio::test]
-async fn a_question_that_is_too_long_is_refused_at_its_arrival() {
-    let (_nats, url) = nats();
+/// A service that answers requests. Dropping it ends its task, and then its server.
+struct Served {
+    client: async_nats::Client,
+    service: Arc<ChatService>,
+    intake: Arc<Silent>,
+    _run: AbortOnDropHandle<()>,
+    _server: Nats,
+}
+
+async fn serve() -> Served {
+    let (server, url) = nats();
     let client = async_nats::ConnectOptions::new().retry_on_initial_connect().connect(&url).await.unwrap();
     client.flush().await.unwrap();
     let service = Arc::new(ChatService::new(url.into(), Arc::new(Noon)));
-    let running = Arc::clone(&service);
+    let intake = Arc::new(Silent::default());
+    let (running, taken) = (Arc::clone(&service), Arc::clone(&intake));
     let serving = Arc::new(Notify::new());
     let served = Arc::clone(&serving);
     let run = tokio::spawn(async move {
-        running.run(Arc::new(Silent::default()), Box::new(move || served.notify_one())).await;
+        running.run(taken, Box::new(move || served.notify_one())).await;
     });
     serving.notified().await;
     is_subscribed(&client).await;
-    let long = "x".repeat(Ask::BYTES_MAX);
-    let reply = ask(&client, json!({"channel": "lobby", "user": "Ada", "message": long})).await;
-    assert_eq!(reply["success"], false);
-    assert!(reply["error"].as_str().unwrap().contains("longer than"), "{reply}");
-    run.abort();
+    Served { client, service, intake, _run: AbortOnDropHandle::new(run), _server: server }
 }
 
 /// Waits until the server passes questions on.
@@ -95,24 +101,21 @@ impl Intake for Silent {
 }
 
 #[tokio::test]
+async fn a_question_that_is_too_long_is_refused_at_its_arrival() {
+    let Served { client, .. } = &serve().await;
+    let long = "x".repeat(Ask::BYTES_MAX);
+    let reply = ask(client, json!({"channel": "lobby", "user": "Ada", "message": long})).await;
+    assert_eq!(reply["success"], false);
+    assert!(reply["error"].as_str().unwrap().contains("longer than"), "{reply}");
+}
+
+#[tokio::test]
 async fn a_refusal_is_never_sent_as_a_success_however_many_turns_ended_before_it() {
-    let (_nats, url) = nats();
-    let client = async_nats::ConnectOptions::new().retry_on_initial_connect().connect(&url).await.unwrap();
-    client.flush().await.unwrap();
-    let service = Arc::new(ChatService::new(url.into(), Arc::new(Noon)));
-    let intake = Arc::new(Silent::default());
-    let (running, taken) = (Arc::clone(&service), Arc::clone(&intake));
-    let serving = Arc::new(Notify::new());
-    let served = Arc::clone(&serving);
-    let run = tokio::spawn(async move {
-        running.run(taken, Box::new(move || served.notify_one())).await;
-    });
-    serving.notified().await;
-    is_subscribed(&client).await;
+    let Served { client, service, intake, .. } = &serve().await;
     let spent = Spent { model: Some("row".to_owned()), tokens: 15 };
     for (apology, success) in [(true, false), (false, true)] {
         let piece = Piece { apology, spent: Some(Arc::new(spent.clone())), ..Piece::text("words") };
-        let asked = ask(&client, json!({"channel": "lobby", "user": "Ada", "message": "hello"}));
+        let asked = ask(client, json!({"channel": "lobby", "user": "Ada", "message": "hello"}));
         // No event of the turn remains: the post is the only information.
         let posts = async {
             let posted = loop {
@@ -130,24 +133,11 @@ async fn a_refusal_is_never_sent_as_a_success_however_many_turns_ended_before_it
         let (content, provider) = if apology { ("", Value::Null) } else { ("words", json!("row")) };
         assert!(reply["content"] == content && reply["provider"] == provider, "{reply}");
     }
-    run.abort();
 }
 
 #[tokio::test]
 async fn a_reply_goes_to_no_subject_that_is_no_inbox() {
-    let (_nats, url) = nats();
-    let client = async_nats::ConnectOptions::new().retry_on_initial_connect().connect(&url).await.unwrap();
-    client.flush().await.unwrap();
-    let service = Arc::new(ChatService::new(url.into(), Arc::new(Noon)));
-    let intake = Arc::new(Silent::default());
-    let (running, taken) = (Arc::clone(&service), Arc::clone(&intake));
-    let serving = Arc::new(Notify::new());
-    let served = Arc::clone(&serving);
-    let run = tokio::spawn(async move {
-        running.run(taken, Box::new(move || served.notify_one())).await;
-    });
-    serving.notified().await;
-    is_subscribed(&client).await;
+    let Served { client, service, intake, .. } = &serve().await;
     let mut all = client.subscribe("staffai.>").await.unwrap();
     let (whole, broken) = (r#"{"channel":"lobby","user":"Ada","message":"hello"}"#, "{");
     for subject in ["staffai.chat", "staffai.tools.announce", "orders.new"] {
@@ -161,7 +151,7 @@ async fn a_reply_goes_to_no_subject_that_is_no_inbox() {
     let request = PostRequest::Create { place, piece, reply_to: Some(id), nonce: "n".to_owned() };
     service.perform(&request).await.unwrap();
     // The reply to a later question shows that all earlier ones were processed.
-    let refused = ask(&client, json!({"channel": "lobby"})).await;
+    let refused = ask(client, json!({"channel": "lobby"})).await;
     assert_eq!(refused["success"], false);
     let mut heard = Vec::new();
     while let Some(Some(message)) = all.next().now_or_never() {
@@ -169,5 +159,4 @@ async fn a_reply_goes_to_no_subject_that_is_no_inbox() {
     }
     assert_eq!(heard, ["staffai.chat"; 7], "only the questions themselves");
     assert!(intake.0.lock().is_empty());
-    run.abort();
 }

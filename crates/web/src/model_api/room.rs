@@ -10,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
 use super::failure::{AGAIN, Failure};
+use domain::fair_share;
 
 /// Maximum KiB of conversations of all requests in progress; each is held several times while it is parsed and sent.
 const ALL_KIB: usize = 32 << 10;
@@ -77,15 +78,15 @@ impl Room {
         Ok(taken)
     }
 
-    /// Waits for this many KiB, which the holder already counts as its own. A holder gets them only while at least as
-    /// many stay free as it then holds, so the requests of some holders leave room for others. A large request that
-    /// waits delays no small one.
+    /// Waits for this many KiB, which the holder already counts as its own, by the rule of [`fair_share`]: at least as
+    /// many stay free as the holder then has, so the requests of some holders leave room for others. A large request
+    /// that waits delays no small one.
     async fn wait(&self, holder: &str, kib: u32) -> Result<OwnedSemaphorePermit, Failure> {
         let mut released = self.released.subscribe();
         let waited = async {
             loop {
                 let held = self.holders.lock().get(holder).map_or(0, |held| held.kib) as usize;
-                if held + kib as usize <= self.all.available_permits()
+                if fair_share::admits_many(held, kib as usize, self.all.available_permits())
                     && let Ok(permit) = Arc::clone(&self.all).try_acquire_many_owned(kib)
                 {
                     return permit;
