@@ -1,67 +1,126 @@
-"""Runs all tests, then repeats the failed ones, each alone.
+"""Builds all tests, runs the test programs side by side, then repeats the failed tests, each alone.
 
-The stories use real browsers, databases and servers, so load on the machine can cause timeouts. A test that passes
-alone is named in the output and does not fail the run, for at most ALLOWED tests. A test that fails twice fails the run.
+Most tests wait for sockets, processes and timers, so several programs with several tests each share the cores. The
+stories use real browsers, databases and servers, so load on the machine can cause timeouts. A test that passes alone
+is named in the output and does not fail the run, for at most ALLOWED tests. A test that fails twice fails the run.
 
 Arguments go to `cargo test`.
 """
 
+import json
 import os
 import re
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
 
 ALLOWED = 4
-FAILED = re.compile(r"^test (?P<name>\S+) \.\.\. FAILED")
-PROGRAMS = re.compile(r"^error: (?P<failed>\d+) targets? failed")
-RESULT = re.compile(r"^test result: FAILED\. \d+ passed; (?P<failed>\d+) failed")
+CORES = os.cpu_count() or 1
+# The programs that take longest, in the order of their start.
+FIRST = ["page", "bot", "mcp", "lives"]
+# Tests at the same time in a program. Most of them wait; browsers compute.
+THREADS = {"page": CORES + 1}
+FAILED = re.compile(r"^test (?P<name>\S+) \.\.\. FAILED", re.MULTILINE)
+RESULT = re.compile(r"^test result: FAILED\. \d+ passed; (?P<failed>\d+) failed", re.MULTILINE)
 
 
-def tests(arguments: list[str]) -> tuple[int, list[str]]:
-    """Returns the exit code of all tests and the names of the failed ones; none if a program did not run to its end."""
-    command = ["cargo", "test", "--no-fail-fast", *arguments]
-    # Tests mostly wait for sockets, processes and timers, so each core runs two of them.
-    environment = {"RUST_TEST_THREADS": str(2 * (os.cpu_count() or 1)), **os.environ}
-    run = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-    count, programs, names = 0, 0, []
-    for line in run.stdout:
-        print(line, end="", flush=True)
-        if test := FAILED.match(line):
-            names.append(test["name"])
-        elif result := RESULT.match(line):
-            count += int(result["failed"])
-            programs += 1
-        elif ended := PROGRAMS.match(line):
-            programs -= int(ended["failed"])
-    return run.wait(), names if count == len(names) and programs == 0 else []
+class Program(NamedTuple):
+    """A test program: its name, its file and the folder in which it runs."""
+
+    name: str
+    file: str
+    folder: Path
 
 
-def passes(arguments: list[str], name: str) -> bool:
+class Run(NamedTuple):
+    """The end of a program: whether it passed, and the tests that failed; none if it did not run to its end."""
+
+    program: Program
+    passed: bool
+    failed: list[str]
+
+
+def built(arguments: list[str]) -> list[Program] | None:
+    """Builds all test programs and returns them; None if one could not be built."""
+    command = ["cargo", "test", "--no-run", "--message-format=json-render-diagnostics", *arguments]
+    run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if run.returncode != 0:
+        return None
+    programs = []
+    for line in run.stdout.splitlines():
+        told = json.loads(line)
+        if told.get("reason") != "compiler-artifact" or not told.get("executable") or not told["profile"]["test"]:
+            continue
+        folder = Path(told["manifest_path"]).parent
+        programs.append(Program(told["target"]["name"], told["executable"], folder))
+    order = {name: place for place, name in enumerate(FIRST)}
+    return sorted(programs, key=lambda program: order.get(program.name, len(FIRST)))
+
+
+def run(program: Program, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs a test program as `cargo test` would: in the folder of its package."""
+    environment = {"RUST_TEST_THREADS": str(THREADS.get(program.name, 2 * CORES)), **os.environ, "CARGO_MANIFEST_DIR": str(program.folder)}
+    return subprocess.run(
+        [program.file, *arguments], cwd=program.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, errors="replace", check=False,
+    )
+
+
+def whole(program: Program) -> Run:
+    """Runs all tests of a program and prints their output."""
+    began = time.monotonic()
+    ended = run(program)
+    took = time.monotonic() - began
+    print(f"--- {program.name}, {took:.0f} s\n{ended.stdout}", end="", flush=True)
+    names = FAILED.findall(ended.stdout)
+    told = RESULT.search(ended.stdout)
+    complete = told is not None and int(told["failed"]) == len(names)
+    return Run(program, ended.returncode == 0, names if complete else [])
+
+
+def passes(program: Program, name: str) -> bool:
     """Returns True if a test passes alone."""
-    command = ["cargo", "test", *arguments, "--", "--exact", name, "--nocapture"]
-    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
-    ran = re.findall(r"^test result: ok\. (\d+) passed", run.stdout, re.MULTILINE)
-    passed = run.returncode == 0 and any(int(count) > 0 for count in ran)
+    ended = run(program, "--exact", name, "--nocapture")
+    passed = ended.returncode == 0 and re.search(r"^test result: ok\. 1 passed", ended.stdout, re.MULTILINE) is not None
     if not passed:
-        print(run.stdout)
+        print(ended.stdout)
     return passed
+
+
+def repeated(runs: list[Run]) -> int:
+    """Repeats the failed tests, each alone, and returns the exit code of the run."""
+    tests = [(run.program, name) for run in runs for name in run.failed]
+    for broken in (run for run in runs if not run.failed):
+        print(f"\n=== {broken.program.name} did not run to its end")
+        return 101
+    if len(tests) > ALLOWED:
+        print(f"\n=== {len(tests)} tests failed: " + ", ".join(name for _, name in tests))
+        return 101
+    for program, name in tests:
+        print(f"\n=== {name} failed beside others; once more alone", flush=True)
+        if not passes(program, name):
+            print(f"=== {name} failed twice")
+            return 101
+    print("\n=== passed alone, and failed beside others: " + ", ".join(name for _, name in tests))
+    return 0
 
 
 def main() -> int:
     """Returns the exit code of the run."""
     arguments = sys.argv[1:]
-    code, names = tests(arguments)
-    if code == 0:
-        return 0
-    if not 0 < len(names) <= ALLOWED:
+    programs = built(arguments)
+    if programs is None:
+        return 101
+    print(f"{len(programs)} test programs are built", flush=True)
+    with ThreadPoolExecutor(CORES) as pool:
+        runs = list(pool.map(whole, programs))
+    failed = [run for run in runs if not run.passed]
+    if failed and (code := repeated(failed)) != 0:
         return code
-    for name in names:
-        print(f"\n=== {name} failed beside others; once more alone", flush=True)
-        if not passes(arguments, name):
-            print(f"=== {name} failed twice")
-            return code
-    print("\n=== passed alone, and failed beside others: " + ", ".join(names))
-    return 0
+    return subprocess.run(["cargo", "test", "--quiet", "--doc", *arguments], check=False).returncode
 
 
 if __name__ == "__main__":
