@@ -32,6 +32,7 @@ mod files;
 mod keys;
 
 mod demo;
+mod drain;
 
 mod mistakes;
 
@@ -45,6 +46,8 @@ mod rows;
 mod servers;
 
 mod signals;
+
+mod standby;
 
 mod traces;
 
@@ -64,10 +67,12 @@ use tokio::time::Instant;
 
 use self::assemble::{Assembled, Launch, StartError};
 use self::begun::StartFields;
+pub use self::drain::AFTER_DRAIN;
+use self::drain::Deadlines;
+use self::standby::Acting;
 use self::unlisted::Unlisted;
 use ::mcp::guardian;
 use actors::services::running::Exit;
-use actors::tree::TREE;
 use actors::wiring::{Drained, Tree};
 use ports::{Store, Vitals};
 use settings::edges::Threads;
@@ -76,11 +81,6 @@ use telemetry::events::{DRAIN_FINISHED, DRAIN_STARTED, MEMORY_RELEASED};
 /// The timeout for the store to write its remaining data when the process ends.
 const STORE_WITHIN: Duration = Duration::from_secs(5);
 
-/// The time that stopping the tree and closing the store may take together after a drain that used all of its time.
-pub const AFTER_DRAIN: Duration = Duration::from_secs(4);
-
-/// The part of [`AFTER_DRAIN`] reserved for the store.
-const STORE_LEAST: Duration = Duration::from_millis(1_500);
 /// The time after which the start code is no longer needed.
 const START_SETTLES: Duration = Duration::from_secs(3);
 
@@ -364,6 +364,8 @@ pub struct App {
     bound: watch::Receiver<Option<SocketAddr>>,
     /// The names of the configured tool servers.
     servers: Vec<String>,
+    /// The lease on a shared store.
+    acting: Option<Acting>,
 }
 
 /// The reason why a running program ended.
@@ -375,6 +377,8 @@ pub enum Ended {
     GaveUp,
     /// A required service refused the bot permanently.
     Refused(String),
+    /// Another process with the same bot account may act, for this reason.
+    Superseded(String),
 }
 
 impl App {
@@ -385,20 +389,27 @@ impl App {
     pub async fn start(launch: Launch) -> Result<Self, StartError> {
         let drain = launch.settings.drain.timeout;
         let begun = StartFields::of(&launch);
-        let Assembled { parts, exited: exit, bound } = Box::pin(assemble::assemble(launch)).await?;
+        let Assembled { parts, exited: exit, bound, acting } = Box::pin(assemble::assemble(launch)).await?;
         let running = parts.basics.live.now();
         begun.tell(&running.version, &parts.doors.all.names(|_| true));
         let (store, vitals) = (Arc::clone(&parts.basics.store), Arc::clone(&parts.pages.vitals));
         let servers = running.servers.entries.iter().map(|entry| entry.name.to_string()).collect();
         let tree = Tree::start(parts).await.map_err(|error| StartError::Tree(error.to_string()))?;
-        Ok(Self { tree, store, vitals, drain, exit, bound, servers })
+        Ok(Self { tree, store, vitals, drain, exit, bound, servers, acting })
     }
 
     /// Serves until `told` resolves, the root gives up, or a required service refuses the bot permanently.
     pub async fn serve(&mut self, told: impl Future<Output = ()>) -> Ended {
         let refused = self.exit.wait_for(Option::is_some);
         tokio::spawn(release_start_pages());
+        let lost = async {
+            match &mut self.acting {
+                Some(acting) => acting.lost().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
+            reason = lost => Ended::Superseded(reason),
             () = told => Ended::Told,
             () = self.tree.gave_up() => Ended::GaveUp,
             refused = refused => match refused.map(|exit| exit.clone()) {
@@ -428,15 +439,18 @@ impl App {
     /// Finishes the turns in flight, stops the tree in order, and saves all data. True if every accepted turn is
     /// answered.
     pub async fn drain(self) -> bool {
-        let Self { tree, store, vitals, drain, .. } = self;
-        let end = Deadlines { end: Instant::now() + drain + AFTER_DRAIN };
+        let Self { tree, store, vitals, drain, acting, .. } = self;
+        let end = Deadlines::of(Instant::now(), drain);
         let within_ms = u64::try_from(drain.as_millis()).unwrap_or(u64::MAX);
         tracing::info!(event = DRAIN_STARTED, within_ms, "draining");
         let Drained { finished, left } = tree.drain(drain).await;
         tree.stop_within(end.tree(Instant::now())).await;
         vitals.stops();
         let saved = store.close(end.store(Instant::now())).await;
-        let words = summary(finished, left, saved);
+        if let Some(acting) = acting {
+            acting.release().await;
+        }
+        let words = drain::summary(finished, left, saved);
         tracing::info!(event = DRAIN_FINISHED, finished, left, saved, "{words}");
         finished
     }
@@ -446,6 +460,19 @@ impl App {
         self.tree.stop().await;
         self.vitals.stops();
         self.store.close(STORE_WITHIN).await;
+        if let Some(acting) = self.acting {
+            acting.release().await;
+        }
+    }
+
+    /// Stops at once, because another process may act. Returns when the shared store answers: until then a new start
+    /// could not know whether it may act.
+    pub async fn give_way(self) {
+        self.tree.stop_within(Duration::ZERO).await;
+        self.store.close(STORE_WITHIN).await;
+        if let Some(acting) = self.acting {
+            acting.give_up().await;
+        }
     }
 }
 
@@ -457,61 +484,5 @@ async fn release_start_pages() {
         Ok(Err(error)) => tracing::debug!(event = MEMORY_RELEASED, %error, "cannot unmap the program's file"),
         // The runtime is shutting down.
         Err(_) => {}
-    }
-}
-
-/// The deadlines of an orderly end: the tree and the store share the time that the drain left over, within bounds.
-struct Deadlines {
-    end: Instant,
-}
-
-impl Deadlines {
-    fn tree(&self, now: Instant) -> Duration {
-        self.end.saturating_duration_since(now).saturating_sub(STORE_LEAST).min(TREE.stop_within)
-    }
-
-    fn store(&self, now: Instant) -> Duration {
-        self.end.saturating_duration_since(now).clamp(STORE_LEAST, STORE_WITHIN)
-    }
-}
-
-/// Returns the result of a drain as a sentence.
-const fn summary(finished: bool, left: Option<usize>, saved: bool) -> &'static str {
-    match (finished, left, saved) {
-        (_, _, false) => "drained; not everything could be written down, and what was not is lost",
-        (true, Some(0), true) => "drained; nothing is left",
-        (true, _, true) => "drained; what came meanwhile stays in the journal",
-        (false, _, true) => "drained; what is left stays in the journal",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn drain_tree_and_store_fit_into_the_time_that_runtimes_wait() {
-        let begun = Instant::now();
-        let drain = Duration::from_secs(25);
-        let end = Deadlines { end: begun + drain + AFTER_DRAIN };
-        let tree_begins = begun + drain;
-        let store_begins = tree_begins + end.tree(tree_begins);
-        let all = drain + end.tree(tree_begins) + end.store(store_begins);
-        assert!(all < Duration::from_secs(30) && end.tree(tree_begins) > Duration::from_secs(2), "{all:?}");
-        assert_eq!(end.store(store_begins), STORE_LEAST);
-        assert_eq!((end.tree(begun), end.store(begun)), (TREE.stop_within, STORE_WITHIN), "a short drain leaves more");
-    }
-
-    #[test]
-    fn nothing_is_said_to_be_left_only_when_all_is_answered_and_saved() {
-        let mut said = 0;
-        for (finished, left, saved) in
-            [(true, Some(0), true), (true, Some(0), false), (false, Some(0), true), (true, None, true)]
-        {
-            let whole = finished && left == Some(0) && saved;
-            assert_eq!(summary(finished, left, saved).contains("nothing is left"), whole);
-            said += usize::from(whole);
-        }
-        assert_eq!(said, 1);
     }
 }

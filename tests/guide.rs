@@ -8,6 +8,7 @@ use std::time::Duration;
 use domain::keys::{self, ledger};
 use settings::defaults::{DefaultKey, offered};
 use settings::env::{VARIABLES, general_name};
+use store::redis::lease;
 use telemetry::events::EVENTS;
 use telemetry::metrics::{METRICS, MetricKind};
 
@@ -132,6 +133,11 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             keys::TERM_PREFIX,
             "the newest fencing token of a door: the process that owns its open turns",
             "no expiry; one per door".to_owned(),
+        ),
+        (
+            keys::LEASE,
+            "the process that acts, and one that stands by",
+            format!("{} s after the last renewal", lease::WAITS.as_secs()),
         ),
         (keys::ALLOWANCE_PREFIX, "an allowance: a tool call that needs no new approval", life(keys::ALLOWANCE_TTL)),
         (keys::ANSWERED_PREFIX, "the question that a message of the bot answers, for replies to it", answered),

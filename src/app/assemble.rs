@@ -7,13 +7,16 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::app::backup::Copies;
 use crate::app::configured::{Configured, Lookup};
 use crate::app::console::LiveConsole;
 use crate::app::reload::{self, Watched};
+use crate::app::standby::{self, Acting, StandbyParts};
 use crate::app::{built_ins, doors};
 use actors::door::{DoorRecord, Doors};
 use actors::observation::audit::Audit;
@@ -52,6 +55,7 @@ use ports::{
 use render;
 use settings::Settings;
 use settings::stores::StoreChoice;
+use store::redis::lease::Lease;
 use store::resilient::Resilient;
 use store::turns::StoredTurns;
 use store::{Backend, OpenError, embedded, failing, redis};
@@ -94,6 +98,8 @@ pub struct Launch {
     pub tally: Arc<Tally>,
     /// The last lines of the log.
     pub logged: Arc<dyn TurnLog>,
+    /// Ends the start of a process that stands by.
+    pub stop: CancellationToken,
 }
 
 /// The reason why a start failed.
@@ -108,6 +114,9 @@ pub enum StartError {
     /// The tree could not start.
     #[error("{0}")]
     Tree(String),
+    /// The process stood by and received the request to end.
+    #[error("the process stood by and was stopped")]
+    Stopped,
 }
 
 /// All parts of a run.
@@ -118,6 +127,8 @@ pub struct Assembled {
     pub exited: watch::Receiver<Option<Exit>>,
     /// Holds the address of the pages once they are bound.
     pub bound: watch::Receiver<Option<SocketAddr>>,
+    /// The lease on a shared store. `None` if no other process can answer the same members.
+    pub acting: Option<Acting>,
 }
 
 /// Creates the edges.
@@ -139,6 +150,8 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         return Err(StartError::Configuration(mistakes));
     };
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
+    let lease = lease(&settings, &dice, platform.is_some())?;
+    let acting = acting(lease, standby_parts(&live, &clock, &launch.metrics), &launch.stop).await?;
     let Opened { store, owned, limiter } = open_store(&settings, &clock, faults.store()).await?;
     let others = (!alone).then(|| doors::chat_service(&settings, &clock)).flatten();
     let basics = Basics { live, store, clock, dice };
@@ -160,7 +173,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         page: None,
         routes: kept_routes(&settings, &basics, &records.audit, &doors.home),
         signed: signed(&basics, &in_force, &handles, &records.limiter),
-        limits: Limits::of(settings.http.connections, settings.turn.lease()),
+        limits: limits(&settings),
     });
     let (bound, (exit, exited)) = (listener.bound(), watch::channel(None));
     let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
@@ -187,12 +200,54 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         doors,
         handles,
     };
-    Ok(Assembled { parts, exited, bound })
+    Ok(Assembled { parts, exited, bound, acting })
 }
 
 /// The settings in force, for requests.
 fn in_force(basics: &Basics) -> Arc<InForce> {
     Arc::new(InForce { live: basics.live.clone(), clock: Arc::clone(&basics.clock) })
+}
+
+/// Returns the lease of this process, if another one can have the same bot account on the same store.
+fn lease(settings: &Settings, dice: &Arc<dyn Dice>, platform: bool) -> Result<Option<Lease>, StartError> {
+    let (StoreChoice::Redis(address), true) = (settings.chosen_store(), platform) else { return Ok(None) };
+    let redis = redis_opener(&address)?.open().map_err(|error| StartError::InUse(error.to_string()))?;
+    let name = format!("{} (process {}, {:08x})", machine(), std::process::id(), dice.roll().to_bits() >> 20);
+    Ok(Some(Lease::new(redis, name)))
+}
+
+/// Waits until this process may act.
+async fn acting(
+    lease: Option<Lease>,
+    parts: StandbyParts,
+    stop: &CancellationToken,
+) -> Result<Option<Acting>, StartError> {
+    let Some(lease) = lease else { return Ok(None) };
+    stop.run_until_cancelled(standby::act(lease, parts)).await.map(Some).ok_or(StartError::Stopped)
+}
+
+/// Returns the inputs of a process that stands by.
+fn standby_parts(live: &Live, clock: &Arc<dyn Clock>, metrics: &Arc<dyn Fn() -> String + Send + Sync>) -> StandbyParts {
+    let running = live.now();
+    let settings = &running.settings;
+    StandbyParts {
+        live: live.clone(),
+        clock: Arc::clone(clock),
+        metrics: Arc::clone(metrics),
+        exposure: exposure(settings),
+        refuse,
+        limits: limits(settings),
+    }
+}
+
+/// The limits on clients of the pages.
+fn limits(settings: &Settings) -> Limits {
+    Limits::of(settings.http.connections, settings.turn.lease())
+}
+
+fn redis_opener(address: &SecretString) -> Result<redis::opener::Opener, StartError> {
+    redis::opener::Opener::new(address)
+        .map_err(|mistake| StartError::Configuration(vec![format!("the address of redis {mistake}")]))
 }
 
 /// Returns the turns of this process, which owns every turn of its doors.
@@ -324,10 +379,14 @@ fn vitals(basics: &Basics, tally: Arc<Tally>, logged: Arc<dyn TurnLog>, mask: Re
 /// Returns an id that separates this program from others on the same store, also after a restart: the machine and the
 /// data directory.
 fn instance(settings: &Settings) -> String {
-    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let dir = std::path::absolute(&settings.store.dir).unwrap_or_else(|_| settings.store.dir.clone());
-    let hash = Sha256::digest(format!("{} {}", machine.trim(), dir.display()));
+    let hash = Sha256::digest(format!("{} {}", machine(), dir.display()));
     hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the name of this machine.
+fn machine() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
 /// An open store, once for each port that it implements.
@@ -360,8 +419,7 @@ pub(crate) async fn open_store(
     let in_use = |error: OpenError| StartError::InUse(error.to_string());
     match (settings.chosen_store(), fault) {
         (StoreChoice::Redis(address), _) => {
-            let opener = redis::opener::Opener::new(&address)
-                .map_err(|mistake| StartError::Configuration(vec![format!("the address of redis {mistake}")]))?;
+            let opener = redis_opener(&address)?;
             let store = Resilient::start_with(move || opener.open(), Arc::clone(clock), redis::limits()).await;
             Ok(store.map_err(in_use)?.into())
         }

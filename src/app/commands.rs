@@ -124,13 +124,17 @@ pub(crate) fn launch(loaded: Loaded, reading: Reading, log: &Log) -> Launch {
         metrics,
         tally: Arc::clone(&log.tally),
         logged: Arc::new(lines),
+        stop: CancellationToken::new(),
     }
 }
 
 /// Prints why a start failed and returns the exit code.
 pub(crate) fn not_started(error: &StartError) -> u8 {
-    eprintln!("{error}");
+    if *error != StartError::Stopped {
+        eprintln!("{error}");
+    }
     match error {
+        StartError::Stopped => exit::FINE,
         StartError::Configuration(_) => exit::USAGE,
         StartError::InUse(_) => exit::IN_USE,
         StartError::Tree(_) => exit::GAVE_UP,
@@ -149,11 +153,22 @@ pub(crate) async fn serve(launch: Launch, started: impl AsyncFnOnce(SocketAddr))
     };
     // Without a handler for it, SIGHUP would end the process.
     let Ok(hangups) = Hangups::listen() else { return exit::GAVE_UP };
-    let mut app = match App::start(launch).await {
-        Ok(app) => app,
-        Err(error) => {
-            return not_started(&error);
+    let (stop, mut told) = (launch.stop.clone(), false);
+    let start = async {
+        let mut start = Box::pin(App::start(launch));
+        loop {
+            tokio::select! {
+                app = &mut start => return app,
+                () = ends.next(), if !told => {
+                    told = true;
+                    stop.cancel();
+                }
+            }
         }
+    };
+    let mut app = match start.await {
+        Ok(app) => app,
+        Err(error) => return not_started(&error),
     };
     let _hangups = hangups.each(app.reload());
     let address = app.address();
@@ -164,7 +179,7 @@ pub(crate) async fn serve(launch: Launch, started: impl AsyncFnOnce(SocketAddr))
         std::future::pending::<Infallible>().await
     };
     let ended = tokio::select! {
-        ended = app.serve(ends.next()) => ended,
+        ended = app.serve(async { if !told { ends.next().await } }) => ended,
         never = begun => match never {},
     };
     match ended {
@@ -179,6 +194,14 @@ pub(crate) async fn serve(launch: Launch, started: impl AsyncFnOnce(SocketAddr))
             app.store.close(STORE_WITHIN).await;
             eprintln!("the root supervisor gave up; the log names the actor that kept failing");
             exit::GAVE_UP
+        }
+        Ended::Superseded(reason) => {
+            eprintln!("{reason}; a new start stands by");
+            tokio::select! {
+                () = app.give_way() => {}
+                () = ends.next() => {}
+            }
+            exit::IN_USE
         }
         Ended::Refused(reason) => {
             eprintln!("{reason}");

@@ -19,6 +19,7 @@ use staffai::app::{App, Ended};
 use telemetry::{self, LogFormat, LogOptions, Redaction};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use crate::ALLOCATOR;
 use crate::model::{Act, End};
@@ -290,6 +291,7 @@ fn child_that_runs_the_bot() {
             metrics: Arc::new(move || metrics.render()),
             tally: Arc::default(),
             logged: Arc::new(telemetry::TurnLines::default()),
+            stop: CancellationToken::new(),
         };
         let mut app = App::start(launch).await.unwrap_or_else(|error| panic!("{error}"));
         let ended = app.serve(async { drop(stopped.await) }).await;

@@ -27,6 +27,7 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::model::Model;
 use crate::process::Process;
@@ -245,6 +246,7 @@ impl World {
             metrics: metrics(),
             tally: Arc::default(),
             logged: Arc::new(OneLine),
+            stop: CancellationToken::new(),
         };
         let mut app = App::start(launch).await.unwrap_or_else(|error| panic!("{error}"));
         let (told, telling) = oneshot::channel();
@@ -254,7 +256,7 @@ impl World {
             let ended = app.serve(told).await;
             let finished = match (&ended, how) {
                 (Ended::Told, How::Drain) => app.drain().await,
-                (Ended::Told | Ended::Refused(_), _) => {
+                (Ended::Told | Ended::Refused(_) | Ended::Superseded(_), _) => {
                     app.stop().await;
                     false
                 }

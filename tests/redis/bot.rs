@@ -17,6 +17,7 @@ use staffai::app::system::{SystemClock, SystemDice};
 use telemetry::Redaction;
 use tempfile::TempDir;
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::server::Server;
 use crate::support::{Log, PATIENCE, until};
@@ -75,6 +76,7 @@ impl World {
             metrics: Arc::new(String::new),
             tally: Arc::default(),
             logged: Arc::new(telemetry::TurnLines::default()),
+            stop: CancellationToken::new(),
         };
         let app = App::start(launch).await.unwrap_or_else(|error| panic!("{error}"));
         timeout(PATIENCE, service.connected(0)).await.expect("the bot connects");

@@ -1,75 +1,219 @@
-//! Two processes with one token on one server: the second one owns all turns from its start, and the first one stops
-//! posting.
+//! Two processes with one bot account on one server: one acts, the other stands by and takes over. No question is
+//! answered twice.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use playground::demo_model::DemoModel;
+use playground::guild::ids::{ChannelId, MessageId, UserId};
 use playground::service::{Options, Service};
 use ports::Clock;
+use rustix::process::Signal;
+use serde_json::Value;
+use staffai::app::exit;
 use staffai::app::system::SystemClock;
 use tempfile::TempDir;
+use tokio::time::Instant;
 
 use crate::rows::Process;
 use crate::server::Server;
 use crate::support::until;
 
-/// The delay of the model's answers: longer than the second process needs to start on a slow machine.
+/// The delay of the model's answers where a process must lose its lease before the answer.
 const THINKING: Duration = Duration::from_secs(12);
 
-/// Returns the number of lines of an event in the log of a process.
-fn count(folder: &Path, event: &str) -> usize {
-    let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
-    log.matches(&format!("\"event\":\"{event}\"")).count()
+/// The pause between the questions of a member during a change of processes.
+const QUESTIONS_EVERY: Duration = Duration::from_millis(100);
+
+/// Two processes on one server of Redis and one playground.
+struct Pair {
+    server: Server,
+    service: Service,
+    model: DemoModel,
+    dir: TempDir,
+    ada: UserId,
+    place: ChannelId,
+}
+
+impl Pair {
+    async fn new(thinking: Duration) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let options = Options { identify_period: Duration::ZERO, ..Options::new(Arc::new(|| SystemClock.now().0)) };
+        let service = Service::start(options).await.unwrap();
+        let ada = service.members().into_iter().find(|member| !member.bot).unwrap().id;
+        let place = service.channels()[0].id;
+        let model = DemoModel::start(thinking).await.unwrap();
+        Self { server: Server::start(), service, model, dir: TempDir::new().unwrap(), ada, place }
+    }
+
+    /// Starts a process with the name of its folder.
+    fn start(&self, name: &str, number: u8) -> Process {
+        let (base, url, discord) = (self.model.base_url(), self.server.url(), self.service.api_url());
+        let variables = [
+            ("DISCORD_BOT_TOKEN", self.service.token()),
+            ("DISCORD_API_URL", discord.as_str()),
+            ("LITELLM_API_URL", base.as_str()),
+            ("LITELLM_MODEL", "staffai-demo"),
+            ("RESPONSE_CHANCE", "0"),
+            ("RATE_LIMIT_COUNT", "100000"),
+            ("TOKEN_RATE_LIMIT_COUNT", "100000000"),
+            ("STAFFAI_TURN__LANE", "1000"),
+            ("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0"),
+            ("REDIS_URL", url.as_str()),
+        ];
+        Process::start(&self.folder(name), number, &variables)
+    }
+
+    fn folder(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Returns the number of lines of an event in the log of a process.
+    fn count(&self, name: &str, event: &str) -> usize {
+        let log = std::fs::read_to_string(self.folder(name).join("log")).unwrap_or_default();
+        log.matches(&format!("\"event\":\"{event}\"")).count()
+    }
+
+    async fn logs(&self, name: &str, event: &str) {
+        until(&format!("{name} logs {event}"), || self.count(name, event) > 0).await;
+    }
+
+    /// Starts one process that acts, and one that stands by.
+    async fn both(&self, numbers: [u8; 2]) -> [Process; 2] {
+        let one = self.start("first", numbers[0]);
+        self.logs("first", "gateway.ready").await;
+        let two = self.start("second", numbers[1]);
+        self.logs("second", "lease.awaited").await;
+        [one, two]
+    }
+
+    fn asks(&self, text: &str) -> MessageId {
+        self.service.says(self.ada, self.place, &format!("<@{}> {text}", self.service.bot()), None)
+    }
+
+    /// Returns the number of answers to a question.
+    fn answers_to(&self, question: MessageId) -> usize {
+        let messages = self.service.messages(self.place).into_iter();
+        messages.filter(|message| message.reply_to == Some(question)).count()
+    }
+
+    async fn answered(&self, question: MessageId) {
+        until("the question is answered", || self.answers_to(question) > 0).await;
+    }
+
+    async fn end(self, processes: [Process; 2]) {
+        drop(processes);
+        self.service.stop().await;
+        self.model.stop().await;
+    }
+}
+
+async fn page(process: &Process, path: &str) -> (u16, Value) {
+    let answer = reqwest::get(format!("http://{}{path}", process.address)).await.unwrap();
+    (answer.status().as_u16(), answer.json().await.unwrap())
 }
 
 #[tokio::test]
-async fn a_second_process_answers_what_the_first_one_accepted_and_the_first_one_posts_nothing() {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let (server, dir) = (Server::start(), TempDir::new().unwrap());
-    let options = Options { identify_period: Duration::ZERO, ..Options::new(Arc::new(|| SystemClock.now().0)) };
-    let service = Service::start(options).await.unwrap();
-    let model = DemoModel::start(THINKING).await.unwrap();
-    let (base, url, discord) = (model.base_url(), server.url(), service.api_url());
-    let variables = [
-        ("DISCORD_BOT_TOKEN", service.token()),
-        ("DISCORD_API_URL", discord.as_str()),
-        ("LITELLM_API_URL", base.as_str()),
-        ("LITELLM_MODEL", "staffai-demo"),
-        ("RESPONSE_CHANCE", "0"),
-        ("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0"),
-        ("REDIS_URL", url.as_str()),
-    ];
-    let (first, second) = (dir.path().join("first"), dir.path().join("second"));
-    let one = Process::start(&first, 4, &variables);
-    until("the first process is ready", || count(&first, "gateway.ready") == 1).await;
-    let (bot, place) = (service.bot(), service.channels()[0].id);
-    let ada = service.members().into_iter().find(|member| !member.bot).unwrap().id;
-    let answers = || service.messages(place).into_iter().filter(|message| message.author == bot).count();
-    let _ = service.says(ada, place, &format!("<@{bot}> which way to the harbour"), None);
-    until("the first process accepts the question", || count(&first, "turn.accepted") == 1).await;
-    let term = || server.ask::<String>("GET staffai:term:discord").parse::<u64>().unwrap();
-    let term_of_first = term();
+async fn a_second_process_stands_by_and_takes_over_from_a_killed_one() {
+    let pair = Pair::new(THINKING).await;
+    let [one, two] = pair.both([4, 5]).await;
+    let (status, ready) = page(&two, "/readyz").await;
+    assert_eq!((status, &ready["status"]), (200, &Value::from("standby")));
+    assert!(ready["notes"][0].as_str().unwrap().contains("holds the lease"), "{ready}");
+    assert_eq!(page(&two, "/healthz").await.0, 200);
+    assert_eq!(page(&two, "/api/v1/models").await.0, 503);
+    assert_eq!(page(&one, "/readyz").await.1["status"], "ready");
 
-    let two = Process::start(&second, 5, &variables);
-    until("the second process takes it up", || count(&second, "turn.resumed") == 1).await;
-    assert!(term() > term_of_first);
-    until("the second process answers", || count(&second, "turn.replied") == 1).await;
-    until("the first process drops it", || count(&first, "turn.fenced") == 1).await;
-    assert_eq!((answers(), count(&first, "turn.replied")), (1, 0));
-    assert!(count(&first, "store.fenced") > 0);
-    let ready = reqwest::get(format!("http://{}/readyz", one.address)).await.unwrap();
-    assert_eq!(ready.status().as_u16(), 503, "traffic belongs to the second process");
-    assert!(ready.text().await.unwrap().contains("another process owns its turns"));
+    let question = pair.asks("which way to the harbour");
+    pair.logs("first", "turn.accepted").await;
+    one.signal(Signal::KILL);
+    let killed = Instant::now();
+    pair.logs("second", "lease.taken").await;
+    println!("took over {} ms after the kill", killed.elapsed().as_millis());
+    pair.logs("second", "turn.resumed").await;
+    pair.answered(question).await;
+    assert_eq!(pair.answers_to(question), 1);
+    until("it is ready", || pair.count("second", "gateway.ready") + pair.count("second", "gateway.resumed") > 0).await;
+    assert_eq!(page(&two, "/readyz").await.1["status"], "ready");
+    pair.end([one, two]).await;
+}
 
-    // Both receive the next question; the second one answers it.
-    until("the second process is ready", || count(&second, "gateway.ready") + count(&second, "gateway.resumed") > 0)
-        .await;
-    let _ = service.says(ada, place, &format!("<@{bot}> and back"), None);
-    until("the second process answers", || count(&second, "turn.replied") == 2).await;
-    assert_eq!((answers(), count(&first, "turn.replied")), (2, 0));
-    drop((one, two));
-    service.stop().await;
-    model.stop().await;
+#[tokio::test]
+async fn a_process_that_was_paused_beyond_its_term_acts_on_nothing() {
+    let pair = Pair::new(THINKING).await;
+    let [mut one, two] = pair.both([6, 7]).await;
+    let question = pair.asks("which way to the harbour");
+    pair.logs("first", "turn.accepted").await;
+    one.signal(Signal::STOP);
+    pair.logs("second", "turn.resumed").await;
+    one.signal(Signal::CONT);
+    assert_eq!(one.ended().await, Some(i32::from(exit::IN_USE)));
+    pair.answered(question).await;
+    assert_eq!((pair.answers_to(question), pair.count("first", "turn.replied")), (1, 0));
+    assert_eq!(pair.count("first", "lease.lost"), 1);
+
+    let next = pair.asks("and back");
+    pair.answered(next).await;
+    assert_eq!(pair.answers_to(next), 1);
+    pair.end([one, two]).await;
+}
+
+#[tokio::test]
+async fn a_process_that_ends_in_order_hands_its_session_over_and_loses_no_question() {
+    let pair = Pair::new(Duration::ZERO).await;
+    let [mut one, two] = pair.both([8, 9]).await;
+    let mut asked = Vec::new();
+    let ends = async {
+        tokio::time::sleep(QUESTIONS_EVERY * 5).await;
+        one.signal(Signal::TERM);
+        let told = Instant::now();
+        assert_eq!(one.ended().await, Some(i32::from(exit::FINE)));
+        let released = Instant::now();
+        pair.logs("second", "lease.taken").await;
+        let (drained, taken) = ((released - told).as_millis(), released.elapsed().as_millis());
+        println!("drained in {drained} ms, taken over {taken} ms after its end");
+        pair.logs("second", "gateway.resumed").await;
+    };
+    let asks = async {
+        for number in 0..25 {
+            asked.push(pair.asks(&format!("question {number}")));
+            tokio::time::sleep(QUESTIONS_EVERY).await;
+        }
+    };
+    tokio::join!(ends, asks);
+    for question in asked {
+        pair.answered(question).await;
+        assert_eq!(pair.answers_to(question), 1);
+    }
+    assert_eq!(pair.count("second", "gateway.ready"), 0, "the session goes on");
+    pair.end([one, two]).await;
+}
+
+#[tokio::test]
+async fn a_process_that_cannot_renew_its_lease_stops_while_another_one_stands_by() {
+    let pair = Pair::new(Duration::ZERO).await;
+    let [mut one, two] = pair.both([10, 11]).await;
+    // A renewal tells the holder that another process waits.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    pair.server.freeze();
+    pair.logs("first", "lease.lost").await;
+    let question = pair.asks("is the harbour open");
+    pair.server.thaw();
+    assert_eq!(one.ended().await, Some(i32::from(exit::IN_USE)));
+    pair.logs("second", "lease.taken").await;
+    pair.answered(question).await;
+    assert_eq!((pair.answers_to(question), pair.count("first", "turn.accepted")), (1, 0));
+    pair.end([one, two]).await;
+}
+
+#[tokio::test]
+async fn a_process_that_stands_by_ends_at_once_when_it_is_told() {
+    let pair = Pair::new(Duration::ZERO).await;
+    let [one, mut two] = pair.both([12, 13]).await;
+    two.signal(Signal::TERM);
+    assert_eq!(two.ended().await, Some(i32::from(exit::FINE)));
+    let question = pair.asks("hello");
+    pair.answered(question).await;
+    pair.end([one, two]).await;
 }

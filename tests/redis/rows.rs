@@ -1,4 +1,4 @@
-//! Model rows that are changed at run time, by two processes on one server.
+//! Model rows that are changed at run time, and outlive the process.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use playground::demo_model::DemoModel;
 use playground::service::{Options, Service};
 use ports::Clock;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use staffai::app::system::SystemClock;
 use tempfile::TempDir;
@@ -45,6 +46,24 @@ impl Process {
         Self { child: command.spawn().unwrap(), address }
     }
 
+    /// Sends a signal to it.
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for its end, and returns its exit code; `None` if a signal ended it.
+    pub async fn ended(&mut self) -> Option<i32> {
+        let until = Instant::now() + WITHIN;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(Instant::now() < until, "{}: it does not end", self.address);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Sends a line to a session of this process.
     async fn runs(&self, line: String) {
         let body = json!({"session": "console", "text": line, "wait": true});
@@ -79,7 +98,7 @@ impl Process {
 }
 
 #[tokio::test]
-async fn two_processes_change_rows_at_one_moment_and_both_changes_hold_in_both() {
+async fn changed_rows_hold_in_the_process_that_takes_over() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let (server, dir) = (Server::start(), TempDir::new().unwrap());
     let options = Options { identify_period: Duration::ZERO, ..Options::new(Arc::new(|| SystemClock.now().0)) };
@@ -100,14 +119,17 @@ async fn two_processes_change_rows_at_one_moment_and_both_changes_hold_in_both()
         ("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0"),
         ("REDIS_URL", url.as_str()),
     ];
-    let first = Process::start(&dir.path().join("first"), 1, &variables);
+    let mut first = Process::start(&dir.path().join("first"), 1, &variables);
+    first.becomes(30, 30).await;
     let second = Process::start(&dir.path().join("second"), 2, &variables);
-    tokio::join!(first.becomes(30, 30), second.becomes(30, 30));
-    for round in 0..3 {
-        let (one, two) = (40 + round, 50 + round);
-        tokio::join!(first.runs(format!("!llm_timeout one {one}")), second.runs(format!("!llm_timeout two {two}")));
-        tokio::join!(first.becomes(one, two), second.becomes(one, two));
-    }
+    first.runs("!llm_timeout one 40".to_owned()).await;
+    first.runs("!llm_timeout two 50".to_owned()).await;
+    first.becomes(40, 50).await;
+    first.signal(Signal::TERM);
+    assert_eq!(first.ended().await, Some(0));
+    second.becomes(40, 50).await;
+    second.runs("!llm_timeout one 41".to_owned()).await;
+    second.becomes(41, 50).await;
     drop((first, second));
     service.stop().await;
     model.stop().await;

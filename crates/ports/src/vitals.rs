@@ -187,13 +187,14 @@ pub struct Part {
 }
 
 /// One actor of the supervision tree, with its children.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct TreeNode {
     /// Its name, such as `shard:0`.
     pub name: String,
     /// Its path, such as `staffai/discord/shard:0`.
     pub path: String,
-    /// The state: `starting`, `running`, `hung`, `restarting` or `stopped`.
+    /// The state: `starting`, `running`, `hung`, `restarting` or `stopped`; `standby` for the root of a process that
+    /// stands by.
     pub state: String,
     /// The number of restarts.
     pub restarts: u64,

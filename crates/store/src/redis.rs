@@ -32,6 +32,8 @@ mod counting;
 
 pub mod keeping;
 
+pub mod lease;
+
 mod limits;
 
 mod line;

@@ -6,7 +6,7 @@ use super::{as_rfc3339, of_rfc3339};
 use domain::ids::Timestamp;
 
 /// The timelines of recent turns, spending, and the use of each bound.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Turns {
     /// Turns accepted since the start of the process.
     pub accepted: u64,
