@@ -20,7 +20,6 @@ use crate::messages::llm_dispatcher::Summary;
 use crate::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report};
 use crate::observation::board::{Board, PartKind};
 use crate::runtime::handle::Reply;
-use crate::runtime::shares::Shares;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::running::Live;
 use domain::breaker::{Breaker, BreakerChange};
@@ -31,6 +30,7 @@ use domain::ids::{Person, TurnId};
 use domain::model::Row;
 use domain::refusals::Refusals;
 use ports::Subject;
+use ports::shares::Shares;
 
 /// The maximum number of permits reserved for questions against less urgent requests.
 const KEPT_MAX: usize = 2;
@@ -103,7 +103,7 @@ impl Actor for LlmDispatcher {
     ) -> Result<(), Crash> {
         match message {
             LlmDispatcherMsg::Acquire { row, among, tried, priority, reply } => {
-                match (self.choose(state, row.as_deref(), &among, &tried), priority) {
+                match (self.choose(state, (row.as_deref(), &among), &tried, priority.person()), priority) {
                     (Ok(row), Priority::Waits(person)) => {
                         state.waiting.push(person.clone(), Waiting { person, row, reply });
                     }
@@ -179,16 +179,16 @@ impl LlmDispatcher {
     fn choose(
         &self,
         state: &mut LlmDispatcherState,
-        row: Option<&str>,
-        among: &[String],
+        (row, among): (Option<&str>, &[String]),
         tried: &[String],
+        person: Option<&Person>,
     ) -> Result<Row, NoModel> {
         let running = self.live.now();
-        let now = state.origin.elapsed();
+        let (now, origin) = (state.origin.elapsed(), person.cloned());
         let mut none = NoModel::Exhausted;
         for candidate in running.candidates(row, among).filter(|candidate| !tried.contains(&candidate.key)) {
             let breaker = state.breakers.entry(candidate.key.clone()).or_default();
-            if breaker.opening_for(running.settings.llm.rest).allow(now) {
+            if breaker.opening_for(running.settings.llm.rest).allow(&origin, now) {
                 return Ok(candidate.clone());
             }
             let rest = breaker.rest(now);

@@ -408,7 +408,7 @@ impl McpActor {
         let (starting, first) = (state.starting(), state.failures == 0 && state.begun.elapsed() < CALLS_WAIT);
         let why = match &mut state.link {
             Link::Up(up) => {
-                if up.takes_call() {
+                if up.takes_call(call.request.on_behalf.as_ref().map(|whose| &whose.person)) {
                     return up.call(ctx, state.attempt, call);
                 }
                 "it left calls without an answer, and is left alone for some seconds"

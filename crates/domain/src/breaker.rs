@@ -1,9 +1,13 @@
 //! The circuit breaker of a model or a tool server. It opens after failures of several turns from several people, and
 //! lets one probe through after a while. One person cannot open it alone, and one turn counts once however often it
-//! retries. It stays closed while as many people succeed as fail: a few people whose requests alone fail do not close a
-//! working model to the others.
+//! retries. A few people whose requests alone fail do not close a working model to the others:
+//!
+//! - It stays closed while as many people succeed as fail.
+//! - If the probe of a person whose calls failed fails again, one person without a failure may probe at once.
+//! - If such a person succeeds while it is open, the failures so far say nothing about the model: for a while those
+//!   people alone cannot open it again.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -15,6 +19,8 @@ pub const ORIGINS: usize = 2;
 pub const OPEN_FOR: Duration = Duration::from_secs(15);
 /// The time for which the success of an origin counts.
 pub const SUCCESS_FOR: Duration = Duration::from_secs(15);
+/// The time for which people whose failures were refuted cannot open the breaker without another person.
+pub const SUSPECT_FOR: Duration = Duration::from_secs(120);
 /// Maximum number of turns and origins remembered; more than needed to open.
 const REMEMBERED: usize = 32;
 /// Maximum number of successful origins that count; fewer than the failing ones remembered.
@@ -28,14 +34,18 @@ pub struct Breaker<T, O> {
     origins: HashSet<O>,
     /// The origins of the newest successes with their times, oldest first.
     successes: VecDeque<(O, Duration)>,
+    /// The origins whose failures a success refuted, with the time of the success.
+    suspects: HashMap<O, Duration>,
     open_until: Option<Duration>,
     open_for: Duration,
+    /// True if the last probe failed and came from an origin that had failed before.
+    doubtful: bool,
 }
 
 impl<T, O> Default for Breaker<T, O> {
     fn default() -> Self {
-        let (turns, origins, successes) = (HashSet::new(), HashSet::new(), VecDeque::new());
-        Self { turns, origins, successes, open_until: None, open_for: OPEN_FOR }
+        let (turns, origins, successes, suspects) = (HashSet::new(), HashSet::new(), VecDeque::new(), HashMap::new());
+        Self { turns, origins, successes, suspects, open_until: None, open_for: OPEN_FOR, doubtful: false }
     }
 }
 
@@ -55,14 +65,15 @@ impl<T: Eq + Hash, O: Eq + Hash> Breaker<T, O> {
         self
     }
 
-    /// True if a call may go now. When the open time is over, one probe may go. If its result is never reported, the
-    /// next probe may go after another open time.
-    pub fn allow(&mut self, now: Duration) -> bool {
+    /// True if a call of this origin may go now. When the open time is over, one probe may go. If its result is never
+    /// reported, the next probe may go after another open time.
+    pub fn allow(&mut self, origin: &O, now: Duration) -> bool {
         match self.open_until {
             None => true,
-            Some(until) if now < until => false,
+            Some(until) if now < until && (!self.doubtful || self.origins.contains(origin)) => false,
             Some(_) => {
                 self.open_until = Some(now + self.open_for);
+                self.doubtful = false;
                 true
             }
         }
@@ -70,6 +81,12 @@ impl<T: Eq + Hash, O: Eq + Hash> Breaker<T, O> {
 
     /// Records a successful call.
     pub fn succeeded(&mut self, origin: O, now: Duration) -> Option<BreakerChange> {
+        let was_open = self.open_until.take().is_some();
+        if was_open && !self.origins.contains(&origin) {
+            self.suspects.retain(|_, since| *since + SUSPECT_FOR > now);
+            let more = REMEMBERED.saturating_sub(self.suspects.len());
+            self.suspects.extend(self.origins.drain().take(more).map(|origin| (origin, now)));
+        }
         self.successes.retain(|(of, _)| *of != origin);
         if self.successes.len() == SUCCESSES {
             self.successes.pop_front();
@@ -77,12 +94,14 @@ impl<T: Eq + Hash, O: Eq + Hash> Breaker<T, O> {
         self.successes.push_back((origin, now));
         self.turns.clear();
         self.origins.clear();
-        self.open_until.take().map(|_| BreakerChange::Closed)
+        self.doubtful = false;
+        was_open.then_some(BreakerChange::Closed)
     }
 
     /// Records a failure that the callee caused, not the request.
     pub fn failed(&mut self, turn: T, origin: O, now: Duration) -> Option<BreakerChange> {
         self.successes.retain(|(of, at)| *of != origin && *at + SUCCESS_FOR > now);
+        self.doubtful = self.open_until.is_some() && self.origins.contains(&origin);
         if self.turns.len() < REMEMBERED {
             self.turns.insert(turn);
         }
@@ -90,11 +109,17 @@ impl<T: Eq + Hash, O: Eq + Hash> Breaker<T, O> {
             self.origins.insert(origin);
         }
         let many = self.turns.len() >= OPEN_AFTER && self.origins.len() >= ORIGINS;
-        if self.open_until.is_none() && !(many && self.origins.len() > self.successes.len()) {
+        if self.open_until.is_none() && !(many && self.origins.len() > self.successes.len() && self.is_shared(now)) {
             return None;
         }
         let was_open = self.open_until.replace(now + self.open_for).is_some();
         (!was_open).then_some(BreakerChange::Opened)
+    }
+
+    /// True if an origin failed whose failures no success refuted lately.
+    fn is_shared(&self, now: Duration) -> bool {
+        let suspect = |origin: &O| self.suspects.get(origin).is_some_and(|since| *since + SUSPECT_FOR > now);
+        !self.origins.iter().all(suspect)
     }
 
     /// Returns how long calls are refused from now on.
@@ -133,17 +158,49 @@ mod tests {
         let mut breaker = Breaker::default();
         let now = Duration::from_secs(100);
         assert_eq!((breaker.failed(1, "ada", now), breaker.failed(2, "ben", now)), (None, None));
-        assert!(breaker.allow(now));
+        assert!(breaker.allow(&"ada", now));
         assert_eq!(breaker.failed(3, "ada", now), Some(BreakerChange::Opened));
-        assert!(!breaker.allow(now) && breaker.is_open());
+        assert!(!breaker.allow(&"ada", now) && breaker.is_open());
         assert_eq!((breaker.rest(now), breaker.rest(now + OPEN_FOR / 3)), (OPEN_FOR, OPEN_FOR * 2 / 3));
         let later = now + OPEN_FOR;
-        assert!(breaker.allow(later), "one call may try");
-        assert!(!breaker.allow(later), "and only one");
+        assert!(breaker.allow(&"ada", later), "one call may try");
+        assert!(!breaker.allow(&"ada", later), "and only one");
         assert_eq!(breaker.failed(4, "ada", later), None);
-        assert!(!breaker.allow(later + OPEN_FOR / 2));
+        assert!(!breaker.allow(&"ada", later + OPEN_FOR / 2));
         assert_eq!(breaker.succeeded("ada", later), Some(BreakerChange::Closed));
-        assert!(breaker.allow(later));
+        assert!(breaker.allow(&"ada", later));
+    }
+
+    #[test]
+    fn a_person_without_a_failure_may_probe_after_a_failed_probe_of_another_one() {
+        let mut breaker = Breaker::default();
+        for (turn, person) in [(1, "x"), (2, "y"), (3, "z")] {
+            breaker.failed(turn, person, Duration::ZERO);
+        }
+        assert!(!breaker.allow(&"ada", OPEN_FOR / 2) && breaker.allow(&"x", OPEN_FOR));
+        assert!(!breaker.allow(&"ada", OPEN_FOR), "the probe is under way");
+        breaker.failed(4, "x", OPEN_FOR);
+        assert!(!breaker.allow(&"y", OPEN_FOR) && breaker.allow(&"ada", OPEN_FOR) && !breaker.allow(&"ben", OPEN_FOR));
+        breaker.failed(5, "ada", OPEN_FOR);
+        assert!(!breaker.allow(&"ben", OPEN_FOR), "the model is down");
+    }
+
+    #[test]
+    fn people_whose_failures_were_refuted_do_not_open_it_again_alone() {
+        let mut breaker = Breaker::default();
+        let attack = |breaker: &mut Breaker<u64, &str>, from: u64, at: Duration| {
+            (from..from + 6)
+                .zip(["x", "y", "z"].into_iter().cycle())
+                .any(|(turn, person)| breaker.failed(turn, person, at) == Some(BreakerChange::Opened))
+        };
+        assert!(attack(&mut breaker, 0, Duration::ZERO));
+        assert!(breaker.allow(&"ada", OPEN_FOR));
+        assert_eq!(breaker.succeeded("ada", OPEN_FOR), Some(BreakerChange::Closed));
+        let later = OPEN_FOR + SUCCESS_FOR;
+        assert!(!attack(&mut breaker, 10, later));
+        assert_eq!(breaker.failed(20, "ben", later), Some(BreakerChange::Opened), "it fails for others too");
+        breaker.succeeded("x", later);
+        assert!(attack(&mut breaker, 30, OPEN_FOR + SUSPECT_FOR), "the success is long ago");
     }
 
     #[test]
@@ -154,7 +211,7 @@ mod tests {
         }
         assert!(breaker.refuses(short / 2) && !breaker.refuses(short));
         assert!(
-            breaker.opening_for(OPEN_FOR).allow(short)
+            breaker.opening_for(OPEN_FOR).allow(&0, short)
                 && breaker.refuses(OPEN_FOR)
                 && !breaker.refuses(OPEN_FOR + short)
         );

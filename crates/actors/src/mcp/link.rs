@@ -208,8 +208,8 @@ impl Up {
 
     /// True if a call may be sent now. After a pause, one trial call is permitted, and its result decides about further
     /// calls.
-    pub(super) fn takes_call(&mut self) -> bool {
-        self.calls.allow(self.since.elapsed())
+    pub(super) fn takes_call(&mut self, person: Option<&Person>) -> bool {
+        self.calls.allow(&person.cloned(), self.since.elapsed())
     }
 
     /// True if a call or a trial call may be sent.

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::runtime::handle::Reply;
 use crate::runtime::named::named;
-use crate::runtime::shares::Share;
 use domain::completion::{Completion, Usage};
 use domain::ids::{Person, TurnId};
 use domain::model::Row;
 use ports::ModelError;
+use ports::shares::Share;
 
 /// The messages that the dispatcher handles.
 pub enum LlmDispatcherMsg {
@@ -41,6 +41,16 @@ pub enum Priority {
     IfFree,
     /// Deferrable work: as `IfFree`, but never one of the last permits.
     Spare,
+}
+
+impl Priority {
+    /// Returns the member who awaits the result, if one does.
+    pub(crate) const fn person(&self) -> Option<&Person> {
+        match self {
+            Self::Waits(person) => Some(person),
+            Self::IfFree | Self::Spare => None,
+        }
+    }
 }
 
 /// A lease on one call to one model. Dropping it returns the permit.
