@@ -6,7 +6,8 @@
 //! A restart loses: the fingerprints of the files; it reads the files again.
 //!
 //! A reload is atomic: settings, prompts, schema and model rows are read and checked together. Any error leaves the
-//! running configuration unchanged.
+//! running configuration unchanged. One read is in progress at a time, so an older one never replaces a newer one, and
+//! any number of requests during a read cause one more.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -78,6 +79,18 @@ pub struct ConfigWatcherState {
     known: Option<FileFingerprints>,
     /// The fingerprints of the running configuration.
     in_force: Option<FileFingerprints>,
+    reading: Reading,
+}
+
+/// The state of reading the files.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    #[default]
+    Idle,
+    /// A read is in progress.
+    Once,
+    /// A read is in progress, and another one follows.
+    Again,
 }
 
 impl Actor for ConfigWatcher {
@@ -94,10 +107,10 @@ impl Actor for ConfigWatcher {
         &self,
         ctx: &mut ActorContext<Self>,
         message: ConfigWatcherMsg,
-        _state: &mut ConfigWatcherState,
+        state: &mut ConfigWatcherState,
     ) -> Result<(), Crash> {
         match message {
-            ConfigWatcherMsg::Reload => self.read(ctx),
+            ConfigWatcherMsg::Reload => self.read(ctx, state),
         }
         Ok(())
     }
@@ -112,7 +125,7 @@ impl Actor for ConfigWatcher {
             ConfigWatcherEvent::Look => self.look(ctx),
             ConfigWatcherEvent::Looked(seen, mirrored) => {
                 if mirrored || (seen.is_some() && state.known.is_some() && seen != state.known) {
-                    self.read(ctx);
+                    self.read(ctx, state);
                 }
                 if let Some(seen) = seen {
                     state.in_force.get_or_insert_with(|| seen.clone());
@@ -129,6 +142,9 @@ impl Actor for ConfigWatcher {
                 match result {
                     Ok(running) => self.put_in_force(*running, files.as_deref()),
                     Err(mistakes) => self.reject(&mistakes, files.as_deref()),
+                }
+                if std::mem::take(&mut state.reading) == Reading::Again {
+                    self.read(ctx, state);
                 }
             }
         }
@@ -156,7 +172,12 @@ impl ConfigWatcher {
         ctx.task(look, |_| ConfigWatcherEvent::Looked(None, false));
     }
 
-    fn read(&self, ctx: &mut ActorContext<ConfigWatcher>) {
+    fn read(&self, ctx: &mut ActorContext<ConfigWatcher>, state: &mut ConfigWatcherState) {
+        if state.reading != Reading::Idle {
+            state.reading = Reading::Again;
+            return;
+        }
+        state.reading = Reading::Once;
         let files = Arc::clone(&self.files);
         let read = blocking_caught(move || files.read());
         ctx.task(
@@ -214,7 +235,65 @@ fn changed(before: Option<&FileFingerprints>, after: Option<&FileFingerprints>) 
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
     use super::*;
+    use crate::testing::{LEAF, Stage, at, row, usual};
+    use parking_lot::Mutex;
+    use ports::testing::MemoryStore;
+
+    /// Files whose reads last until they are released.
+    struct SlowFiles {
+        reads: AtomicUsize,
+        released: Mutex<Receiver<()>>,
+    }
+
+    impl Files for SlowFiles {
+        fn looks(&self) -> FileFingerprints {
+            FileFingerprints::default()
+        }
+
+        fn read(&self) -> (FileFingerprints, Result<Running, Vec<String>>) {
+            self.reads.fetch_add(1, Ordering::SeqCst);
+            let _ = self.released.lock().recv();
+            (FileFingerprints::default(), Err(vec!["wrong".to_owned()]))
+        }
+    }
+
+    async fn reads_become(files: &SlowFiles, count: usize) {
+        let reached = async {
+            while files.reads.load(Ordering::SeqCst) != count {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        assert!(tokio::time::timeout(Duration::from_secs(30), reached).await.is_ok(), "{count} reads");
+    }
+
+    #[tokio::test]
+    async fn requests_during_a_read_cause_one_more() {
+        let (release, released): (Sender<()>, _) = channel();
+        let files = Arc::new(SlowFiles { reads: AtomicUsize::new(0), released: Mutex::new(released) });
+        let (watcher, mut stage) = (at::<ConfigWatcherMsg>("config_watcher"), Stage::new());
+        let tools = at("tools");
+        let _inbox = stage.probe(&tools);
+        let (store, live) = (Arc::new(MemoryStore::new()), usual());
+        let actor = ConfigWatcher { files: Arc::clone(&files) as _, live: live.clone(), store, tools };
+        stage.actor(row(LEAF), &watcher, actor);
+        let _tree = stage.go().await;
+        for _ in 0..50 {
+            watcher.tell(ConfigWatcherMsg::Reload);
+        }
+        reads_become(&files, 1).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(files.reads.load(Ordering::SeqCst), 1, "one read at a time");
+        release.send(()).unwrap();
+        reads_become(&files, 2).await;
+        release.send(()).unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!((files.reads.load(Ordering::SeqCst), live.rejected().as_deref()), (2, Some("wrong")));
+        drop(release);
+    }
 
     fn looks(files: &[(&str, u64)]) -> FileFingerprints {
         files.iter().map(|(path, look)| (PathBuf::from(path), *look)).collect()

@@ -7,6 +7,5 @@ pub mod handle;
 pub mod named;
 pub(crate) mod reconnect;
 pub mod roster;
-pub(crate) mod shares;
 pub(crate) mod shrink;
 pub mod supervisor;

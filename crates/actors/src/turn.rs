@@ -40,7 +40,6 @@ use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::outbox::PlaceAccess;
 use crate::rate_limiter;
 use crate::runtime::blocking::blocking;
-use crate::runtime::shares::Share;
 use crate::services::forgotten::Moment;
 use crate::services::prompt_sections;
 use crate::services::running::Running;
@@ -60,6 +59,7 @@ use domain::reply::{self, Reply};
 use domain::tool::round::Planned;
 use domain::tool::turn_tools::ShownResult;
 use domain::turn::{Answer, Effort, Exchange, HistoryScope, Outcome, Turn};
+use ports::shares::Share;
 use ports::{ProgressSink, Write};
 
 pub use files::KIB_MAX as ATTACHMENT_KIB_MAX;

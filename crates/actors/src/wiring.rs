@@ -34,7 +34,6 @@ use crate::presence_scheduler;
 use crate::rate_limiter::RateLimiter;
 use crate::reporter::Reporter;
 use crate::restriction_sweeper::RestrictionSweeper;
-use crate::runtime::shares::Shares;
 use crate::runtime::supervisor::{self, ChildSpec, Crash, Shared};
 use crate::services::in_flight::InFlight;
 use crate::services::restricted::Restricted;
@@ -42,6 +41,7 @@ use crate::tree::{ActorKind, Name, TREE, TreeRow};
 use crate::turn::ATTACHMENT_KIB_MAX;
 use crate::turn::parts::{FileServices, Readers, SharedState, ToolServices, TurnParts};
 use domain::happening::ActorChange;
+use ports::shares::Shares;
 
 /// The result of a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,6 +15,7 @@ mod model_error;
 mod observer;
 mod requests;
 pub mod samples;
+pub mod shares;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod tools;

@@ -9,6 +9,7 @@ mod media;
 mod readable;
 mod writer;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -23,9 +24,11 @@ use self::guard::Guard;
 pub use self::guard::Reach;
 use self::readable::Readable;
 use super::{BuiltInTool, arguments, reads};
+use domain::ids::Person;
 use domain::tool::{Annotations, CallError, Tool, ToolKind, ToolRequest, ToolResult};
+use ports::shares::Shares;
 
-/// The maximum number of pages that are fetched at once; further calls queue within their timeout.
+/// The maximum number of pages that are fetched at once, shared by members; further calls queue within their timeout.
 const PAGES_MAX: usize = 4;
 
 /// The options of `url_extract`.
@@ -43,7 +46,7 @@ pub struct Options {
 pub struct UrlExtract {
     fetcher: Fetcher,
     timeout: Duration,
-    permits: Semaphore,
+    permits: Shares,
 }
 
 impl UrlExtract {
@@ -54,11 +57,11 @@ impl UrlExtract {
     }
 
     fn guarded(guard: Guard, bytes: usize, timeout: Duration) -> Self {
-        Self { fetcher: Fetcher::new(guard, bytes), timeout, permits: Semaphore::new(PAGES_MAX) }
+        Self { fetcher: Fetcher::new(guard, bytes), timeout, permits: Shares::new(Arc::new(Semaphore::new(PAGES_MAX))) }
     }
 
-    async fn read(&self, address: &str) -> Result<String, Refusal> {
-        let _permit = self.permits.acquire().await.map_err(|_| Refusal::Late)?;
+    async fn read(&self, address: &str, whose: Option<&Person>) -> Result<String, Refusal> {
+        let _permit = self.permits.wait(whose).await;
         let fetched = self.fetcher.fetch(address).await?;
         spawn_blocking(move || shown(fetched))
             .await
@@ -88,7 +91,9 @@ impl BuiltInTool for UrlExtract {
 
     async fn call(&self, request: &ToolRequest) -> Result<ToolResult, CallError> {
         let Arguments { url } = arguments(request)?;
-        let read = timeout(self.timeout.min(request.deadline), self.read(&url)).await.unwrap_or(Err(Refusal::Late));
+        let whose = request.on_behalf.as_ref().map(|whose| &whose.person);
+        let read =
+            timeout(self.timeout.min(request.deadline), self.read(&url, whose)).await.unwrap_or(Err(Refusal::Late));
         Ok(match read {
             Ok(text) => ToolResult::text(text),
             Err(refusal) => ToolResult::failure(refusal.to_string()),

@@ -17,7 +17,6 @@ use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::observation::board::Board;
 use crate::outbox::Outboxes;
 use crate::runtime::roster::Roster;
-use crate::runtime::shares::Shares;
 use crate::services::allowances::Allowances;
 use crate::services::basics::Basics;
 use crate::services::facts::FactKeeper;
@@ -38,6 +37,7 @@ use domain::notice::{self, Apology};
 use domain::outgoing::Medium;
 use domain::turn::Turn;
 use domain::turn::{Answer, Effort, LaneRule, Outcome, Trigger};
+use ports::shares::Shares;
 use ports::testing::{FixedDice, ManualClock, MemoryStore, Say, ScriptedFaults, ScriptedModels};
 use ports::{Clock, Fault, ModelErrorKind, Store};
 

@@ -8,11 +8,11 @@ use tokio::time::Instant;
 use crate::messages::approvals::Waiting;
 use crate::messages::clearance::Clearance;
 use crate::runtime::handle::{Refused, Reply};
-use crate::runtime::shares::Share;
 use domain::delivery::{BESIDE_AFTER, RefusalRecord};
 use domain::gate::Parked;
 use domain::ids::TurnId;
 use domain::turn::{Answer, OpenTurn, Turn};
+use ports::shares::Share;
 
 /// A turn that is not closed.
 pub(super) struct JournalEntry {

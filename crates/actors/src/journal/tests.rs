@@ -15,7 +15,6 @@ use crate::messages::receipt::Outcome as Told;
 use crate::messages::receipt::Receipt;
 use crate::observation::turn_events::TurnEvents;
 use crate::runtime::handle::CallError;
-use crate::runtime::shares::Shares;
 use crate::testing::log::Log;
 use crate::testing::{DOOR, Inbox, LEAF, Stage, Tree, answer, at, message, place, row, settle, turn, turn_id, usual};
 use crate::tree::Scope;
@@ -35,6 +34,7 @@ use domain::turn::OpenTurn;
 use domain::turn::Turn;
 use domain::turn::{ClosedTurn, Custody, Effort, Exchange, Times, Trigger};
 use domain::turn_event::{NoAnswer, TurnUpdate};
+use ports::shares::Shares;
 use ports::testing::{ManualClock, MemoryStore};
 use ports::{Fault, TurnEventLog as _};
 

@@ -8,12 +8,12 @@ use super::outbox::Delivery;
 use crate::messages::receipt::Receipt;
 use crate::runtime::handle::Reply;
 use crate::runtime::named::named;
-use crate::runtime::shares::Share;
 use crate::tree::{HeldTurns, Scope};
 use domain::ending::{Dropped, Unposted};
 use domain::gate::{ApprovalDecision, Gate, GateId};
 use domain::ids::{MessageId, Person, Timestamp, TurnId};
 use domain::turn::{Answer, Effort, Turn};
+use ports::shares::Share;
 
 /// The messages that the journal handles.
 pub enum JournalMsg {

@@ -2,10 +2,10 @@
 
 use crate::runtime::handle::Reply;
 use crate::runtime::named::named;
-use crate::runtime::shares::Share;
 use domain::tool::catalogue::Pin;
 use domain::tool::{CallError, ToolRequest, ToolResult};
 use ports::ProgressSink;
+use ports::shares::Share;
 
 /// The messages that the actor of a tool server handles.
 pub enum McpMsg {

@@ -9,12 +9,12 @@ use tokio::time::timeout;
 use super::mcp::{McpMsg, ServerCall};
 use crate::account::Account;
 use crate::runtime::handle::{Handle, Refused};
-use crate::runtime::shares::Shares;
 use domain::happening::{Bound, Happening, WorkShed};
 use domain::shed::Shed;
 use domain::tool::catalogue::Pin;
 use domain::tool::{CallError, CallErrorKind, ServerName, ToolRequest, ToolResult};
 use ports::ProgressSink;
+use ports::shares::Shares;
 use ports::tools::ServerEntry;
 
 /// The maximum number of concurrent calls of one server; further calls are refused. It is a quarter of all calls, a

@@ -2,9 +2,9 @@ use super::*;
 use crate::account::Account;
 use crate::llm_dispatcher::LlmDispatcher;
 use crate::observation::board::PartKind;
-use crate::runtime::shares::Shares;
 use crate::testing::{DOOR, LEAF, Stage, Tree, at, live, row, settle};
 use domain::ids::Timestamp;
+use ports::shares::Shares;
 use ports::testing::{ManualClock, MemoryStore, Say, ScriptedModels};
 
 use tokio::sync::Semaphore;

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::RwLock;
 use tokio::sync::Semaphore;
 
-use crate::runtime::shares::Shares;
 use domain::ids::{Person, Timestamp, TurnId};
 use domain::limits::Decision;
 use domain::limits::account::Share;
 use domain::tool::catalogue::CatalogueEntry;
 use domain::tool::limits::{Limited, ToolLimits};
 use ports::Limiter;
+use ports::shares::Shares;
 
 /// The maximum number of concurrent tool calls of all turns.
 pub const CALLS_AT_ONCE: usize = 64;

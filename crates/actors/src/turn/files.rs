@@ -6,13 +6,13 @@ use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use super::parts::TurnParts;
-use crate::runtime::shares::Share;
 use crate::services::running::Running;
 use domain::attachment::{self, AttachmentAllowance, Enclosed, FileView, Plan, Unread};
 use domain::ids::{Door, Person};
 use domain::incoming::{Attachment, Quoted};
 use domain::turn::Turn;
 use ports::FetchError;
+use ports::shares::Share;
 use telemetry::events::ATTACHMENT_UNREAD;
 
 /// The maximum size in KiB of the files of all turns in flight. A request briefly takes about four times the size of
@@ -66,7 +66,7 @@ const fn is_fetched(plan: Plan) -> bool {
 async fn room(parts: &TurnParts, person: &Person, plans: &[(&Attachment, Plan)]) -> Option<Share> {
     let bytes: u64 = plans.iter().filter(|(_, plan)| is_fetched(*plan)).map(|(file, _)| file.size).sum();
     let kib = usize::try_from(bytes.div_ceil(1024)).ok()?;
-    timeout(ROOM_WITHIN, parts.files.kib.wait_many(person, kib)).await.ok()
+    timeout(ROOM_WITHIN, parts.files.kib.wait_many(Some(person), kib)).await.ok()
 }
 
 async fn one(parts: &TurnParts, turn: &Turn, file: &Attachment, plan: Plan) -> FileView {

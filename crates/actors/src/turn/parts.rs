@@ -13,7 +13,6 @@ use crate::observation::timeline::Timeline;
 use crate::observation::turn_events::TurnEvents;
 use crate::outbox::{ClosedPlaces, Outboxes};
 use crate::runtime::handle::Handle;
-use crate::runtime::shares::Shares;
 use crate::services::allowances::Allowances;
 use crate::services::basics::Basics;
 use crate::services::busy::Busy;
@@ -24,6 +23,7 @@ use crate::services::interjections::Interjections;
 use crate::services::tool_use::ToolUse;
 use crate::services::toolbox::Toolbox;
 use ports::Limiter;
+use ports::shares::Shares;
 
 /// The services that a turn uses.
 pub struct TurnParts {

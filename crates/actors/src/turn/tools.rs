@@ -16,7 +16,6 @@ use super::asking::{Leave, Round};
 use super::parked::{Asking, BACK_WITHIN};
 use super::parts::TurnParts;
 use crate::messages::journal::JournalMsg;
-use crate::runtime::shares::Share;
 use crate::services::running::Running;
 use crate::services::toolbox::Toolset;
 use domain::completion::ToolSpec;
@@ -30,6 +29,7 @@ use domain::tool::round::{CallAllowance, Planned, Problem, Ready};
 use domain::tool::turn_tools::{Available, ShownResult, TurnTools};
 use domain::tool::{CallError, CallErrorKind, Effect, Image, OnBehalf, ResultLimits, Source, ToolRequest, TraceParent};
 use domain::turn::Turn;
+use ports::shares::Share;
 use telemetry;
 
 /// The maximum number of concurrent read-only calls of one turn.
@@ -281,7 +281,7 @@ impl Thinking<'_> {
         let patience = deadline.left() / 2;
         let permit = async {
             // A call inside a clean call uses the permit of the enclosing call.
-            if self.depth > 0 { None } else { Some(parts.tools.tool_use.permits().wait(&self.turn.person).await) }
+            if self.depth > 0 { None } else { Some(parts.tools.tool_use.permits().wait(Some(&self.turn.person)).await) }
         };
         let end = match timeout(patience, permit).await {
             Ok(_permit) if self.may_act(entry.effect, leave).await => {

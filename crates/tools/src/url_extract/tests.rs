@@ -13,7 +13,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
-use domain::tool::Effect;
+use domain::ids::{Door, Place, Timestamp, TurnId};
+use domain::tool::{Effect, OnBehalf};
+
+const DOOR: Door = Door::new("d");
 
 /// Stands for a public address.
 const PUBLIC: Ipv4Addr = Ipv4Addr::new(127, 9, 9, 9);
@@ -90,6 +93,27 @@ async fn call(tool: &UrlExtract, url: &str) -> (String, bool) {
     (result.to_text(), result.is_error)
 }
 
+/// Calls the tool for a member.
+async fn call_of(member: &str, tool: &UrlExtract, url: &str) -> (String, bool) {
+    let Value::Object(arguments) = json!({"url": url}) else { unreachable!() };
+    let whose = OnBehalf {
+        person: Person::new(DOOR, member),
+        place: Place::new(DOOR, "1"),
+        parent: None,
+        guild: None,
+        turn: TurnId::new(DOOR, "1"),
+        at: Timestamp(0),
+        keeps: true,
+        operator: false,
+        lineage: None,
+        tokens: 0,
+        call: 0,
+    };
+    let request = ToolRequest::new("url_extract", arguments, Effect::Reads, Duration::from_secs(5));
+    let result = tool.call(&ToolRequest { on_behalf: Some(whose), ..request }).await.unwrap();
+    (result.to_text(), result.is_error)
+}
+
 async fn refused(tool: &UrlExtract, url: &str) -> String {
     let (text, is_error) = call(tool, url).await;
     assert!(is_error, "{url} was read: {text}");
@@ -114,6 +138,21 @@ async fn a_page_is_read_with_its_title_and_its_final_address() {
         ("/untold", format!("Address: {base}/untold\n\nuntold")),
     ] {
         assert_eq!(call(&tool(port), &format!("{base}{path}")).await, (text, false), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn slow_pages_of_one_member_leave_places_for_others() {
+    let port = serve(|path| if path == "/never" { Vec::new() } else { html("<p>at once") }).await;
+    let (tool, base) = (tool(port), format!("http://page.example:{port}"));
+    let never = format!("{base}/never");
+    let mut slow: Vec<_> = (0..2 * PAGES_MAX).map(|_| Box::pin(call_of("1", &tool, &never))).collect();
+    for call in &mut slow {
+        assert!(futures_util::poll!(call).is_pending());
+    }
+    for member in ["2", "3"] {
+        let (text, is_error) = call_of(member, &tool, &base).await;
+        assert!(text.ends_with("at once") && !is_error, "{text}");
     }
 }
 

@@ -28,7 +28,7 @@ struct Inner {
 /// Permits of one holder. Dropping it returns them.
 pub struct Share {
     permit: Option<OwnedSemaphorePermit>,
-    person: Option<Person>,
+    holder: Option<Person>,
     many: usize,
     of: Arc<Inner>,
 }
@@ -46,48 +46,48 @@ impl Shares {
         self.0.permits.available_permits()
     }
 
-    /// True if this person may have a further permit now.
+    /// True if this holder may have a further permit now.
     #[must_use]
-    pub fn admits(&self, person: &Person) -> bool {
-        self.admits_many(person, 1)
+    pub fn admits(&self, holder: &Person) -> bool {
+        self.admits_many(holder, 1)
     }
 
-    /// True if this person may have `many` further permits together now.
-    fn admits_many(&self, person: &Person, many: usize) -> bool {
-        let held = self.0.held.lock().get(person).copied().unwrap_or_default();
+    /// True if this holder may have `many` further permits together now.
+    fn admits_many(&self, holder: &Person, many: usize) -> bool {
+        let held = self.0.held.lock().get(holder).copied().unwrap_or_default();
         fair_share::admits_many(held, many, self.free())
     }
 
-    /// Takes a permit; none if no permit is free for this person.
+    /// Takes a permit; none if no permit is free for this holder.
     #[must_use]
-    pub fn take(&self, person: Option<&Person>) -> Option<Share> {
-        self.take_many(person, 1)
+    pub fn take(&self, holder: Option<&Person>) -> Option<Share> {
+        self.take_many(holder, 1)
     }
 
-    /// Takes `many` permits together, such as one for each KiB; none if they are not free for this person.
+    /// Takes `many` permits together, such as one for each KiB; none if they are not free for this holder.
     #[must_use]
-    pub fn take_many(&self, person: Option<&Person>, many: usize) -> Option<Share> {
-        if person.is_some_and(|person| !self.admits_many(person, many)) {
+    pub fn take_many(&self, holder: Option<&Person>, many: usize) -> Option<Share> {
+        if holder.is_some_and(|holder| !self.admits_many(holder, many)) {
             return None;
         }
         let permit = Arc::clone(&self.0.permits).try_acquire_many_owned(u32::try_from(many).ok()?).ok()?;
-        if let Some(person) = person {
-            *self.0.held.lock().entry(person.clone()).or_default() += many;
+        if let Some(holder) = holder {
+            *self.0.held.lock().entry(holder.clone()).or_default() += many;
         }
-        Some(Share { permit: Some(permit), person: person.cloned(), many, of: Arc::clone(&self.0) })
+        Some(Share { permit: Some(permit), holder: holder.cloned(), many, of: Arc::clone(&self.0) })
     }
 
-    /// Waits until a permit is free for this person. Those who wait are served in no order, so the caller sets a
+    /// Waits until a permit is free for this holder. Those who wait are served in no order, so the caller sets a
     /// deadline.
-    pub async fn wait(&self, person: &Person) -> Share {
-        self.wait_many(person, 1).await
+    pub async fn wait(&self, holder: Option<&Person>) -> Share {
+        self.wait_many(holder, 1).await
     }
 
     /// Like [`Self::wait`], for several permits together.
-    pub async fn wait_many(&self, person: &Person, many: usize) -> Share {
+    pub async fn wait_many(&self, holder: Option<&Person>, many: usize) -> Share {
         let mut returned = self.returned();
         loop {
-            if let Some(share) = self.take_many(Some(person), many) {
+            if let Some(share) = self.take_many(holder, many) {
                 return share;
             }
             // The sender lives as long as these permits.
@@ -104,12 +104,12 @@ impl Shares {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        if let Some(person) = &self.person {
+        if let Some(holder) = &self.holder {
             let mut held = self.of.held.lock();
-            if let Some(many) = held.get_mut(person) {
+            if let Some(many) = held.get_mut(holder) {
                 *many = many.saturating_sub(self.many);
                 if *many == 0 {
-                    held.remove(person);
+                    held.remove(holder);
                 }
             }
         }
@@ -120,8 +120,13 @@ impl Drop for Share {
 
 #[cfg(test)]
 mod tests {
+    use domain::ids::Door;
+
     use super::*;
-    use crate::testing::person;
+
+    fn person(id: &str) -> Person {
+        Person::new(Door::new("d"), id)
+    }
 
     #[test]
     fn each_further_person_finds_a_free_permit() {
@@ -159,7 +164,7 @@ mod tests {
         assert!(held.iter().all(Option::is_some) && shares.take_many(Some(&one), 7).is_none());
         let second = shares.take_many(Some(&other), 7);
         assert!(second.is_some() && shares.take_many(Some(&other), 7).is_none());
-        let mut large = Box::pin(shares.wait_many(&other, 7));
+        let mut large = Box::pin(shares.wait_many(Some(&other), 7));
         assert!(futures_util::poll!(&mut large).is_pending());
         assert!(shares.take_many(Some(&third), 1).is_some(), "a small request passes a large one");
         drop((held, second));
@@ -172,10 +177,10 @@ mod tests {
     async fn a_person_beyond_the_share_waits_for_a_permit_while_others_get_theirs() {
         let shares = Shares::new(Arc::new(Semaphore::new(2)));
         let (one, other) = (person("1"), person("2"));
-        let first = shares.wait(&one).await;
-        let mut second = Box::pin(shares.wait(&one));
+        let first = shares.wait(Some(&one)).await;
+        let mut second = Box::pin(shares.wait(Some(&one)));
         assert!(futures_util::poll!(&mut second).is_pending());
-        drop(shares.wait(&other).await);
+        drop(shares.wait(Some(&other)).await);
         assert!(futures_util::poll!(&mut second).is_pending());
         drop(first);
         assert!(futures_util::poll!(&mut second).is_ready());
