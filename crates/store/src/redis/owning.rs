@@ -45,11 +45,14 @@ return 1
 ";
 
 /// Key: the newest token of a range. Creates and returns the next one: the server's time in milliseconds, or the newest
-/// token plus one if this is higher. The time keeps tokens rising after the server lost its data.
+/// token plus one if this is higher. The time keeps tokens rising after the server lost its data. A token more than a
+/// year ahead of that time was issued by no server and is replaced: nothing could ever exceed the highest number.
 const TAKE: &str = r"
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local token = math.max((tonumber(redis.call('GET', KEYS[1]) or 0) or 0) + 1, now)
+local newest = tonumber(redis.call('GET', KEYS[1]) or 0) or 0
+if not (newest < now + 31536000000) then newest = 0 end
+local token = math.max(newest + 1, now)
 redis.call('SET', KEYS[1], string.format('%.0f', token))
 return token
 ";
