@@ -32,12 +32,17 @@ mod files;
 mod keys;
 
 mod demo;
+
 mod drain;
+
+mod launch;
 
 mod mistakes;
 
 #[cfg(feature = "playground")]
 mod playground;
+
+mod program;
 
 pub mod reload;
 
@@ -52,37 +57,20 @@ mod standby;
 mod traces;
 
 mod triggers;
+
 mod unlisted;
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use tokio::sync::watch;
-use tokio::time::Instant;
 
-use self::assemble::{Assembled, Launch, StartError};
-use self::begun::StartFields;
 pub use self::drain::AFTER_DRAIN;
-use self::drain::Deadlines;
-use self::standby::Acting;
-use self::unlisted::Unlisted;
+pub use self::program::{App, Ended};
 use ::mcp::guardian;
-use actors::services::running::Exit;
-use actors::wiring::{Drained, Tree};
-use ports::{Store, Vitals};
 use settings::edges::Threads;
-use telemetry::events::{DRAIN_FINISHED, DRAIN_STARTED, MEMORY_RELEASED};
-
-/// The timeout for the store to write its remaining data when the process ends.
-const STORE_WITHIN: Duration = Duration::from_secs(5);
-
-/// The time after which the start code is no longer needed.
-const START_SETTLES: Duration = Duration::from_secs(3);
 
 /// An always-on assistant for public communities.
 #[derive(Debug, Parser)]
@@ -352,137 +340,4 @@ async fn playground(cli: &Cli, verbose: bool) -> u8 {
 async fn playground(_cli: &Cli, _verbose: bool) -> u8 {
     eprintln!("the playground is not in this build; build with the feature playground, which is on by default");
     std::future::ready(exit::USAGE).await
-}
-
-/// A running program: the tree and the parts that outlive it.
-pub struct App {
-    tree: Tree,
-    store: Arc<dyn Store>,
-    vitals: Arc<dyn Vitals>,
-    drain: Duration,
-    exit: watch::Receiver<Option<Exit>>,
-    bound: watch::Receiver<Option<SocketAddr>>,
-    /// The names of the configured tool servers.
-    servers: Vec<String>,
-    /// The lease on a shared store.
-    acting: Option<Acting>,
-}
-
-/// The reason why a running program ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
-    /// It received the request to end.
-    Told,
-    /// The root supervisor gave up.
-    GaveUp,
-    /// A required service refused the bot permanently.
-    Refused(String),
-    /// Another process with the same bot account may act, for this reason.
-    Superseded(String),
-}
-
-impl App {
-    /// Creates all parts and starts the tree.
-    ///
-    /// # Errors
-    /// See [`StartError`].
-    pub async fn start(launch: Launch) -> Result<Self, StartError> {
-        let drain = launch.settings.drain.timeout;
-        let begun = StartFields::of(&launch);
-        let Assembled { parts, exited: exit, bound, acting } = Box::pin(assemble::assemble(launch)).await?;
-        let running = parts.basics.live.now();
-        begun.tell(&running.version, &parts.doors.all.names(|_| true));
-        let (store, vitals) = (Arc::clone(&parts.basics.store), Arc::clone(&parts.pages.vitals));
-        let servers = running.servers.entries.iter().map(|entry| entry.name.to_string()).collect();
-        let tree = Tree::start(parts).await.map_err(|error| StartError::Tree(error.to_string()))?;
-        Ok(Self { tree, store, vitals, drain, exit, bound, servers, acting })
-    }
-
-    /// Serves until `told` resolves, the root gives up, or a required service refuses the bot permanently.
-    pub async fn serve(&mut self, told: impl Future<Output = ()>) -> Ended {
-        let refused = self.exit.wait_for(Option::is_some);
-        tokio::spawn(release_start_pages());
-        let lost = async {
-            match &mut self.acting {
-                Some(acting) => acting.lost().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            reason = lost => Ended::Superseded(reason),
-            () = told => Ended::Told,
-            () = self.tree.gave_up() => Ended::GaveUp,
-            refused = refused => match refused.map(|exit| exit.clone()) {
-                Ok(Some(Exit::Refused(reason))) => Ended::Refused(reason),
-                Ok(None) | Err(_) => Ended::GaveUp,
-            },
-        }
-    }
-
-    /// Returns the address of the pages once they are reachable, or `None` if they never will be.
-    pub fn address(&self) -> impl Future<Output = Option<SocketAddr>> + Send + use<> {
-        let mut bound = self.bound.clone();
-        async move { bound.wait_for(Option::is_some).await.ok().and_then(|address| *address) }
-    }
-
-    /// Returns the configured tool servers whose tools are not known yet.
-    #[must_use]
-    pub fn unlisted(&self) -> Unlisted {
-        Unlisted::of(&self.servers, &self.vitals.tooling())
-    }
-
-    /// Returns a function that reloads the configuration.
-    pub fn reload(&self) -> impl Fn() + Send + use<> {
-        self.tree.reload()
-    }
-
-    /// Finishes the turns in flight, stops the tree in order, and saves all data. True if every accepted turn is
-    /// answered.
-    pub async fn drain(self) -> bool {
-        let Self { tree, store, vitals, drain, acting, .. } = self;
-        let end = Deadlines::of(Instant::now(), drain);
-        let within_ms = u64::try_from(drain.as_millis()).unwrap_or(u64::MAX);
-        tracing::info!(event = DRAIN_STARTED, within_ms, "draining");
-        let Drained { finished, left } = tree.drain(drain).await;
-        tree.stop_within(end.tree(Instant::now())).await;
-        vitals.stops();
-        let saved = store.close(end.store(Instant::now())).await;
-        if let Some(acting) = acting {
-            acting.release().await;
-        }
-        let words = drain::summary(finished, left, saved);
-        tracing::info!(event = DRAIN_FINISHED, finished, left, saved, "{words}");
-        finished
-    }
-
-    /// Stops the tree in order and saves all data, without waiting for turns in flight.
-    pub async fn stop(self) {
-        self.tree.stop().await;
-        self.vitals.stops();
-        self.store.close(STORE_WITHIN).await;
-        if let Some(acting) = self.acting {
-            acting.release().await;
-        }
-    }
-
-    /// Stops at once, because another process may act. Returns when the shared store answers: until then a new start
-    /// could not know whether it may act.
-    pub async fn give_way(self) {
-        self.tree.stop_within(Duration::ZERO).await;
-        self.store.close(STORE_WITHIN).await;
-        if let Some(acting) = self.acting {
-            acting.give_up().await;
-        }
-    }
-}
-
-/// Unmaps the pages of the executable that only the start needed: most of the memory at rest.
-async fn release_start_pages() {
-    tokio::time::sleep(START_SETTLES).await;
-    match tokio::task::spawn_blocking(clean_pages::release).await {
-        Ok(Ok(bytes)) => tracing::debug!(event = MEMORY_RELEASED, bytes, "unmapped pages of the program's file"),
-        Ok(Err(error)) => tracing::debug!(event = MEMORY_RELEASED, %error, "cannot unmap the program's file"),
-        // The runtime is shutting down.
-        Err(_) => {}
-    }
 }

@@ -136,7 +136,7 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         ),
         (
             keys::LEASE,
-            "the process that acts, and one that stands by",
+            "the active process, and one that stands by",
             format!("{} s after the last renewal", lease::WAITS.as_secs()),
         ),
         (keys::ALLOWANCE_PREFIX, "an allowance: a tool call that needs no new approval", life(keys::ALLOWANCE_TTL)),

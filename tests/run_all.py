@@ -22,7 +22,7 @@ CORES = os.cpu_count() or 1
 # The programs that take longest, in the order of their start.
 FIRST = ["page", "bot", "mcp", "lives"]
 # Tests at the same time in a program. Most of them wait; browsers compute.
-THREADS = {"page": CORES + 1}
+THREADS = {"page": CORES}
 FAILED = re.compile(r"^test (?P<name>\S+) \.\.\. FAILED", re.MULTILINE)
 RESULT = re.compile(r"^test result: FAILED\. \d+ passed; (?P<failed>\d+) failed", re.MULTILINE)
 
@@ -62,7 +62,7 @@ def built(arguments: list[str]) -> list[Program] | None:
 
 def run(program: Program, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs a test program as `cargo test` would: in the folder of its package."""
-    environment = {"RUST_TEST_THREADS": str(THREADS.get(program.name, 2 * CORES)), **os.environ, "CARGO_MANIFEST_DIR": str(program.folder)}
+    environment = {"RUST_TEST_THREADS": str(THREADS.get(program.name, CORES + 1)), **os.environ, "CARGO_MANIFEST_DIR": str(program.folder)}
     return subprocess.run(
         [program.file, *arguments], cwd=program.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, errors="replace", check=False,

@@ -10,13 +10,13 @@ use axum::response::{IntoResponse, Response};
 use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use crate::app::backup::Copies;
-use crate::app::configured::{Configured, Lookup};
+use crate::app::configured::Configured;
 use crate::app::console::LiveConsole;
+pub use crate::app::launch::{Launch, StartError};
 use crate::app::reload::{self, Watched};
-use crate::app::standby::{self, Acting, StandbyParts};
+use crate::app::standby::{self, Active, StandbyParts};
 use crate::app::{built_ins, doors};
 use actors::door::{DoorRecord, Doors};
 use actors::observation::audit::Audit;
@@ -48,10 +48,7 @@ use domain::tool::{Source, schema};
 use mcp::McpServers;
 use mcp::nats::NatsProviders;
 use mcp::oauth::Logins;
-use ports::{
-    Clock, Dice, Facts, Faults, Limiter, Observer, OwnedStore, PromptSections, Store, StoreFault, ToolProviders,
-    TurnLog,
-};
+use ports::{Clock, Dice, Facts, Limiter, OwnedStore, PromptSections, Store, StoreFault, ToolProviders, TurnLog};
 use render;
 use settings::Settings;
 use settings::stores::StoreChoice;
@@ -60,6 +57,7 @@ use store::resilient::Resilient;
 use store::turns::StoredTurns;
 use store::{Backend, OpenError, embedded, failing, redis};
 use telemetry::Redaction;
+use telemetry::events::CONFIG_REJECTED;
 use telemetry::tally::Tally;
 use terminal;
 use terminal::sessions::Sessions;
@@ -72,53 +70,6 @@ use web::problem::problem;
 /// The time by which the timeout of a request for an answer exceeds the longest turn.
 const AFTER_TURN: Duration = Duration::from_secs(60);
 
-/// The inputs of a start beyond the settings.
-pub struct Launch {
-    /// The settings.
-    pub settings: Settings,
-    /// Returns the values of variables by name.
-    pub lookup: Lookup,
-    /// Receives every secret before it is used.
-    pub redaction: Redaction,
-    /// Rereads the configuration. `None` rereads only the files that the settings name.
-    pub reread: Option<Watched>,
-    /// Wall-clock time.
-    pub clock: Arc<dyn Clock>,
-    /// The random source.
-    pub dice: Arc<dyn Dice>,
-    /// Injects faults; does nothing in production.
-    pub faults: Arc<dyn Faults>,
-    /// True if only the terminal's door is open and no platform is contacted.
-    pub alone: bool,
-    /// Further readers of events.
-    pub observers: Vec<Arc<dyn Observer>>,
-    /// Returns the page of metrics.
-    pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
-    /// The counts of this process.
-    pub tally: Arc<Tally>,
-    /// The last lines of the log.
-    pub logged: Arc<dyn TurnLog>,
-    /// Ends the start of a process that stands by.
-    pub stop: CancellationToken,
-}
-
-/// The reason why a start failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StartError {
-    /// Settings or files are wrong. Each mistake is a sentence with its place and fix.
-    #[error("{}", .0.join("\n"))]
-    Configuration(Vec<String>),
-    /// Another process uses the data directory.
-    #[error("{0}")]
-    InUse(String),
-    /// The tree could not start.
-    #[error("{0}")]
-    Tree(String),
-    /// The process stood by and received the request to end.
-    #[error("the process stood by and was stopped")]
-    Stopped,
-}
-
 /// All parts of a run.
 pub struct Assembled {
     /// The parts of the tree.
@@ -127,31 +78,76 @@ pub struct Assembled {
     pub exited: watch::Receiver<Option<Exit>>,
     /// Holds the address of the pages once they are bound.
     pub bound: watch::Receiver<Option<SocketAddr>>,
-    /// The lease on a shared store. `None` if no other process can answer the same members.
-    pub acting: Option<Acting>,
+    /// The lease on a shared store. `None` for an embedded store, and for a process without a platform.
+    pub active: Option<Active>,
 }
 
-/// Creates the edges.
+/// Configuration that is read and valid, with the edges that need nothing else.
+struct Checked {
+    configured: Configured,
+    live: Live,
+    platform: Option<DoorRecord>,
+    own: Vec<Box<dyn BuiltInTool>>,
+    us: Identity,
+}
+
+/// Creates the edges once this process may be active.
 ///
 /// # Errors
 /// See [`StartError`]; reports all mistakes in files together.
 pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
-    let Launch { settings, lookup, redaction, reread, clock, dice, faults, alone, .. } = launch;
-    let (mut mistakes, mask, us) = (Vec::new(), redaction.clone(), built_ins::agents::identity(&settings, &*dice));
-    let configured = Configured { settings: settings.clone(), lookup, redaction };
+    let configured = Configured {
+        settings: launch.settings.clone(),
+        lookup: Arc::clone(&launch.lookup),
+        redaction: launch.redaction.clone(),
+    };
+    let mut checked = check(configured, &launch).map_err(StartError::Configuration)?;
+    let mut active = None;
+    if let Some(lease) = lease(&checked, &launch.dice)? {
+        let parts = standby_parts(&checked.live, &launch.clock, &launch.metrics);
+        let held = standby::activate(lease, parts, &launch.stop).await.ok_or(StartError::Stopped)?;
+        if held.took_over {
+            checked = check_again(checked, &launch);
+        }
+        active = Some(held);
+    }
+    build(checked, launch, active).await
+}
+
+/// Reads and checks the configuration. Reports all mistakes together.
+fn check(configured: Configured, launch: &Launch) -> Result<Checked, Vec<String>> {
+    let Launch { clock, dice, alone, .. } = launch;
+    let settings = &configured.settings;
+    let (mut mistakes, us) = (Vec::new(), built_ins::agents::identity(settings, &**dice));
     let live = reload::running(configured.clone()).map(Live::new).map_err(|more| mistakes.extend(more)).ok();
-    let (listed, events) = (mistakes.clone(), doors::events(&clock));
-    let platform = (!alone).then(|| doors::discord(&settings, live.as_ref(), &dice)).transpose();
+    let listed = mistakes.clone();
+    let platform = (!alone).then(|| doors::discord(settings, live.as_ref(), dice)).transpose();
     let platform = platform.map_err(|mistake| mistakes.push(mistake)).ok().flatten();
-    let own = built_ins::configured(&settings, &configured.lookup, &us, &clock, Arc::clone(&dice));
+    let own = built_ins::configured(settings, &configured.lookup, &us, clock, Arc::clone(dice));
     // The list of mistakes in the running configuration already includes some of these.
     let own = own.map_err(|more| mistakes.extend(more.into_iter().filter(|mistake| !listed.contains(mistake)))).ok();
-    let (Some(live), Some(own), true) = (live, own, mistakes.is_empty()) else {
-        return Err(StartError::Configuration(mistakes));
-    };
+    match (live, own) {
+        (Some(live), Some(own)) if mistakes.is_empty() => Ok(Checked { configured, live, platform, own, us }),
+        _ => Err(mistakes),
+    }
+}
+
+/// Reads the configuration again, because it may have changed while this process stood by. If it is wrong now, the
+/// earlier one is used.
+fn check_again(earlier: Checked, launch: &Launch) -> Checked {
+    let Some(watched) = &launch.reread else { return earlier };
+    watched.configured().and_then(|configured| check(configured, launch)).unwrap_or_else(|mistakes| {
+        let reason = mistakes.join("; ");
+        tracing::error!(event = CONFIG_REJECTED, reason, "the files changed and are wrong; the earlier ones are used");
+        earlier
+    })
+}
+
+async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Result<Assembled, StartError> {
+    let Checked { configured, live, platform, own, us } = checked;
+    let Launch { reread, clock, dice, faults, alone, .. } = launch;
+    let (settings, mask, events) = (configured.settings.clone(), configured.redaction.clone(), doors::events(&clock));
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
-    let lease = lease(&settings, &dice, platform.is_some())?;
-    let acting = acting(lease, standby_parts(&live, &clock, &launch.metrics), &launch.stop).await?;
     let Opened { store, owned, limiter } = open_store(&settings, &clock, faults.store()).await?;
     let others = (!alone).then(|| doors::chat_service(&settings, &clock)).flatten();
     let basics = Basics { live, store, clock, dice };
@@ -200,7 +196,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         doors,
         handles,
     };
-    Ok(Assembled { parts, exited, bound, acting })
+    Ok(Assembled { parts, exited, bound, active })
 }
 
 /// The settings in force, for requests.
@@ -208,22 +204,15 @@ fn in_force(basics: &Basics) -> Arc<InForce> {
     Arc::new(InForce { live: basics.live.clone(), clock: Arc::clone(&basics.clock) })
 }
 
-/// Returns the lease of this process, if another one can have the same bot account on the same store.
-fn lease(settings: &Settings, dice: &Arc<dyn Dice>, platform: bool) -> Result<Option<Lease>, StartError> {
-    let (StoreChoice::Redis(address), true) = (settings.chosen_store(), platform) else { return Ok(None) };
+/// Returns the lease of this process, if others can have the same bot account on the same store.
+fn lease(checked: &Checked, dice: &Arc<dyn Dice>) -> Result<Option<Lease>, StartError> {
+    let StoreChoice::Redis(address) = checked.configured.settings.chosen_store() else { return Ok(None) };
+    if checked.platform.is_none() {
+        return Ok(None);
+    }
     let redis = redis_opener(&address)?.open().map_err(|error| StartError::InUse(error.to_string()))?;
     let name = format!("{} (process {}, {:08x})", machine(), std::process::id(), dice.roll().to_bits() >> 20);
     Ok(Some(Lease::new(redis, name)))
-}
-
-/// Waits until this process may act.
-async fn acting(
-    lease: Option<Lease>,
-    parts: StandbyParts,
-    stop: &CancellationToken,
-) -> Result<Option<Acting>, StartError> {
-    let Some(lease) = lease else { return Ok(None) };
-    stop.run_until_cancelled(standby::act(lease, parts)).await.map(Some).ok_or(StartError::Stopped)
 }
 
 /// Returns the inputs of a process that stands by.

@@ -28,7 +28,7 @@ use crate::app::assemble::{Launch, StartError};
 use crate::app::configured::Configured;
 use crate::app::signals::{Ends, Hangups};
 use crate::app::system::{SystemClock, SystemDice};
-use crate::app::{App, Cli, Ended, STORE_WITHIN, exit};
+use crate::app::{App, Cli, Ended, exit};
 use actors::tree;
 use ports::NoFaults;
 use settings::{Examined, Loaded, Settings, show};
@@ -154,19 +154,19 @@ pub(crate) async fn serve(launch: Launch, started: impl AsyncFnOnce(SocketAddr))
     // Without a handler for it, SIGHUP would end the process.
     let Ok(hangups) = Hangups::listen() else { return exit::GAVE_UP };
     let (stop, mut told) = (launch.stop.clone(), false);
-    let start = async {
-        let mut start = Box::pin(App::start(launch));
-        loop {
-            tokio::select! {
-                app = &mut start => return app,
-                () = ends.next(), if !told => {
-                    told = true;
-                    stop.cancel();
+    let mut start = Box::pin(App::start(launch));
+    let start = loop {
+        tokio::select! {
+            app = &mut start => break app,
+            () = ends.next() => {
+                if std::mem::replace(&mut told, true) {
+                    return exit::FINE;
                 }
+                stop.cancel();
             }
         }
     };
-    let mut app = match start.await {
+    let mut app = match start {
         Ok(app) => app,
         Err(error) => return not_started(&error),
     };
@@ -191,17 +191,16 @@ pub(crate) async fn serve(launch: Launch, started: impl AsyncFnOnce(SocketAddr))
             exit::FINE
         }
         Ended::GaveUp => {
-            app.store.close(STORE_WITHIN).await;
+            app.close().await;
             eprintln!("the root supervisor gave up; the log names the actor that kept failing");
             exit::GAVE_UP
         }
         Ended::Superseded(reason) => {
             eprintln!("{reason}; a new start stands by");
             tokio::select! {
-                () = app.give_way() => {}
-                () = ends.next() => {}
+                () = app.give_way(&reason) => exit::IN_USE,
+                () = ends.next() => exit::FINE,
             }
-            exit::IN_USE
         }
         Ended::Refused(reason) => {
             eprintln!("{reason}");

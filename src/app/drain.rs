@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::STORE_WITHIN;
 use actors::tree::TREE;
 
 /// The time that stopping the tree and closing the store may take together after a drain that used all of its time.
 pub const AFTER_DRAIN: Duration = Duration::from_secs(4);
 /// The part of [`AFTER_DRAIN`] reserved for the store.
 const STORE_LEAST: Duration = Duration::from_millis(1_500);
+
+/// The timeout for the store to write its remaining data when the process ends.
+pub(in crate::app) const STORE_WITHIN: Duration = Duration::from_secs(5);
 
 /// The deadlines of an orderly end: the tree and the store share the time that the drain left over, within bounds.
 pub(super) struct Deadlines {

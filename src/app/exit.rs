@@ -10,5 +10,5 @@ pub const USAGE: u8 = 64;
 pub const REFUSED: u8 = 69;
 /// The root supervisor gave up, or the program cannot run at all.
 pub const GAVE_UP: u8 = 70;
-/// Another process uses the data directory, or acts for the same bot account.
+/// Another process uses the data directory, or is active for the same bot account.
 pub const IN_USE: u8 = 75;

@@ -46,6 +46,16 @@ impl Watched {
     pub fn new(reread: Reread, sources: impl IntoIterator<Item = PathBuf>, settings: &Settings) -> Self {
         Self { reread, sources: sources.into_iter().collect(), named: Mutex::new(named(settings)) }
     }
+
+    /// Rereads the settings.
+    ///
+    /// # Errors
+    /// Each mistake as a sentence with its place and fix.
+    pub(super) fn configured(&self) -> Result<Configured, Vec<String>> {
+        let configured = (self.reread)()?;
+        *self.named.lock() = named(&configured.settings);
+        Ok(configured)
+    }
 }
 
 impl Files for Watched {

@@ -1,22 +1,18 @@
-//! The lease on a shared store: of several processes with one bot account, one acts and the others stand by.
+//! The lease on a shared store: of several processes with one bot account, one is active and the others stand by.
 //!
 //! ```text
-//!            lease free                     told to end: drain, close the store, release
-//!   start ─────────────▶ acting ────────────────────────────────────────────▶ end
-//!     │                    │  ▲
-//!     │ held elsewhere     │  │ lease free (released, or its term is over)
-//!     ▼                    │  │
-//!   standing by ───────────┼──┘
-//!                          │ another process holds it, or a term passed without
-//!                          ▼ a renewal while another process stands by
-//!                        stopped at once: nothing is posted any more
+//!            lease free                 request to end: drain, save, release
+//!   start ───────────────▶ active ──────────────────────────────────────────▶ exit
+//!     │ held elsewhere       ▲  │ held elsewhere, or not renewed for a term
+//!     ▼                      │  ▼ while another process stands by
+//!   standing by ─────────────┘  stopped at once; exit when the store answers
 //! ```
 //!
 //! - A process that stands by opens no door. It serves health, readiness and metrics alone.
-//! - A start while the store cannot be asked acts: an outage of the store does not silence the bot. The fencing tokens
-//!   and the nonces of posts limit what two such processes can do.
-//! - While a process stands by, an outage of the store for longer than a term stops the bot until the outage ends:
-//!   neither process can know whether the other one acts.
+//! - If the store does not answer at the start, the process becomes active: an outage does not silence the bot. Fencing
+//!   tokens and the nonces of posts limit the effects of two such processes.
+//! - While another process stands by, an outage of the store for longer than a term stops the bot until the outage ends:
+//!   neither process can know whether the other one is active.
 
 mod pages;
 
@@ -24,16 +20,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 pub(super) use self::pages::StandbyParts;
 use self::pages::StandbyVitals;
 use ports::Listener;
-use store::redis::lease::{Lease, Standing, TERM};
+use store::redis::lease::{Lease, LeaseAnswer, TERM};
 use telemetry::events::{LEASE_AWAITED, LEASE_LOST, LEASE_TAKEN, LEASE_UNKNOWN};
-use web::api::Api;
 
 /// The pause between two renewals: several fit into a term.
 const RENEW_EVERY: Duration = Duration::from_millis(400);
@@ -41,136 +36,206 @@ const RENEW_EVERY: Duration = Duration::from_millis(400);
 /// The pause between two requests of a process that stands by: the longest delay after a release.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
-/// The timeout of a request.
-const WITHIN: Duration = Duration::from_millis(500);
+/// The time within which the store must answer at the start; afterwards it counts as unreachable.
+const START_WITHIN: Duration = Duration::from_secs(3);
+
+/// The timeout of a release.
+const RELEASE_WITHIN: Duration = Duration::from_millis(500);
 
 /// The time before the end of a term at which its holder stops: the tree needs some of it.
 const MARGIN: Duration = Duration::from_millis(250);
 
-/// The pause before the pages of a process that stands by are bound again.
-const BIND_AGAIN: Duration = Duration::from_secs(1);
+/// The pause before the pages are bound again, and the time for their last answers.
+const PAGES_WITHIN: Duration = Duration::from_secs(1);
 
-/// The lease of a process that acts.
-pub struct Acting {
+/// The lease of the active process.
+pub struct Active {
     lease: Arc<Lease>,
     lost: watch::Receiver<Option<String>>,
     keeper: AbortOnDropHandle<()>,
+    parts: StandbyParts,
+    /// True if this process stood by before.
+    pub(super) took_over: bool,
 }
 
-impl Acting {
+impl Active {
     /// Resolves with the reason once this process must stop. The reason is a sentence.
-    pub(super) async fn lost(&mut self) -> String {
-        match self.lost.wait_for(Option::is_some).await.map(|reason| reason.clone()) {
-            Ok(Some(reason)) => reason,
-            // The keeper ends only with this struct.
-            Ok(None) | Err(_) => std::future::pending().await,
+    pub(super) fn lost(&self) -> impl Future<Output = String> + Send + use<> {
+        let mut lost = self.lost.clone();
+        async move {
+            match lost.wait_for(Option::is_some).await.map(|reason| reason.clone()) {
+                Ok(Some(reason)) => reason,
+                Ok(None) | Err(_) => "the renewal of the lease ended".to_owned(),
+            }
         }
     }
 
-    /// Releases the lease: the process that stands by acts at once. Call it after the last write.
+    /// Releases the lease: a process that stands by becomes active immediately. The caller has finished its last write.
     pub(super) async fn release(self) {
-        drop(self.keeper);
-        if let Ok(Err(error)) | Err(error) =
-            timeout(WITHIN, self.lease.release()).await.map_err(|late| late.to_string())
-        {
-            tracing::debug!(event = LEASE_UNKNOWN, error, "the lease is not released; its term ends by itself");
-        }
+        self.keeper.abort();
+        // A renewal in progress could take the lease again.
+        let _ = self.keeper.await;
+        release(&self.lease).await;
     }
 
-    /// Waits until the store answers requests about the lease, and releases it.
-    pub(super) async fn give_up(self) {
-        while ask(&self.lease).await.is_err() {
-            tokio::time::sleep(RENEW_EVERY).await;
+    /// Serves the pages of a process that stands by until the store answers.
+    pub(super) async fn until_the_store_answers(&self, reason: &str) {
+        let vitals = Arc::new(StandbyVitals::new(reason.to_owned(), self.parts.live.clone()));
+        let never = CancellationToken::new();
+        let pages = serve(&self.parts, &vitals, &never);
+        let answered = async {
+            while let Err(error) = self.lease.take(true).await {
+                vitals.note(error);
+                sleep(RENEW_EVERY).await;
+            }
+        };
+        tokio::select! {
+            () = answered => {}
+            () = pages => {}
         }
-        self.release().await;
     }
 }
 
-/// Takes the lease. While another process holds it, this one stands by and serves its own pages.
-pub(super) async fn act(lease: Lease, parts: StandbyParts) -> Acting {
-    let (lease, mut renewed) = (Arc::new(lease), Instant::now());
-    let first = ask(&lease).await;
-    match first {
-        Ok(Standing::Held { .. }) => tracing::info!(event = LEASE_TAKEN, "this process holds the lease and acts"),
-        Err(error) => {
-            tracing::warn!(event = LEASE_UNKNOWN, error, "the store cannot be asked for the lease; this process acts");
+/// Returns the lease once this process is active. While another process holds it, this one stands by and serves its own
+/// pages. `None` if `stop` came first.
+pub(super) async fn activate(lease: Lease, parts: StandbyParts, stop: &CancellationToken) -> Option<Active> {
+    let lease = Arc::new(lease);
+    let active = stop.run_until_cancelled(wait(&lease, parts)).await;
+    if active.is_none() {
+        release(&lease).await;
+    }
+    active
+}
+
+async fn wait(lease: &Arc<Lease>, parts: StandbyParts) -> Active {
+    match first_answer(lease).await {
+        (asked, Ok(LeaseAnswer::Held { awaited })) => {
+            tracing::info!(event = LEASE_TAKEN, "this process holds the lease and is active");
+            keep(lease, (asked, awaited), parts, false)
         }
-        Ok(Standing::Elsewhere { holder, .. }) => {
+        (asked, Err(error)) => {
+            tracing::warn!(event = LEASE_UNKNOWN, error, "no lease; this process becomes active without it");
+            keep(lease, (asked, false), parts, false)
+        }
+        (_, Ok(LeaseAnswer::Elsewhere(holder))) => {
             tracing::info!(event = LEASE_AWAITED, holder, "another process holds the lease; this process stands by");
-            let vitals = Arc::new(StandbyVitals::new(holder, parts.live.clone()));
-            let (stop, listener) = (CancellationToken::new(), pages::pages(parts, Arc::clone(&vitals)));
-            let served = serve(&listener, &stop);
+            let vitals = Arc::new(StandbyVitals::new(holds(&holder), parts.live.clone()));
+            let (stop, at) = (CancellationToken::new(), parts.clone());
+            let pages = serve(&at, &vitals, &stop);
             let taken = async {
-                let at = stand_by(&lease, &vitals).await;
+                let taken = stand_by(lease, &vitals).await;
+                tracing::info!(event = LEASE_TAKEN, "the lease is free; this process takes over");
                 stop.cancel();
-                at
+                keep(lease, taken, parts, true)
             };
-            ((), renewed) = tokio::join!(served, taken);
-            tracing::info!(event = LEASE_TAKEN, "the lease is free; this process takes over");
+            // The lease is renewed while the pages close.
+            let ((), active) = tokio::join!(timeout_after(&stop, pages), taken);
+            active
         }
     }
-    let (tell, lost) = watch::channel(None);
-    let keeper = AbortOnDropHandle::new(tokio::spawn(keep(Arc::clone(&lease), renewed, tell)));
-    Acting { lease, lost, keeper }
 }
 
-/// Serves the pages until `stop`. Another process may leave the address only now.
-async fn serve(listener: &Api, stop: &CancellationToken) {
+/// Runs the pages until `stop`, and for a short time after it.
+async fn timeout_after(stop: &CancellationToken, pages: impl Future<Output = ()>) {
+    let end = async {
+        stop.cancelled().await;
+        sleep(PAGES_WITHIN).await;
+    };
+    tokio::select! {
+        () = pages => {}
+        () = end => {}
+    }
+}
+
+/// Returns the first answer of the store, or the last error after [`START_WITHIN`], with the time of the request.
+async fn first_answer(lease: &Lease) -> (Instant, Result<LeaseAnswer, String>) {
+    let end = Instant::now() + START_WITHIN;
+    loop {
+        let asked = Instant::now();
+        let answer = lease.take(false).await;
+        if answer.is_ok() || Instant::now() >= end {
+            return (asked, answer);
+        }
+        sleep(ASK_EVERY).await;
+    }
+}
+
+/// Serves the pages until `stop`. The previous process may still use the address, so binding is retried.
+async fn serve(parts: &StandbyParts, vitals: &Arc<StandbyVitals>, stop: &CancellationToken) {
+    let (listener, mut told) = (pages::pages(parts.clone(), Arc::clone(vitals)), false);
     while !stop.is_cancelled() {
         if let Err(error) = listener.serve(stop.clone()).await {
-            tracing::warn!(event = LEASE_AWAITED, error, "the pages of this process cannot be served yet");
-            let _ = timeout(BIND_AGAIN, stop.cancelled()).await;
+            if !std::mem::replace(&mut told, true) {
+                tracing::warn!(event = LEASE_AWAITED, error, "the pages of this process cannot be served yet");
+            }
+            let _ = timeout(PAGES_WITHIN, stop.cancelled()).await;
         }
     }
 }
 
-/// Asks until this process holds the lease, and returns the time of the request that took it.
-async fn stand_by(lease: &Lease, vitals: &StandbyVitals) -> Instant {
+/// Asks until this process holds the lease. Returns the time of the request that took it, and whether another process
+/// stands by.
+async fn stand_by(lease: &Lease, vitals: &StandbyVitals) -> (Instant, bool) {
     loop {
-        tokio::time::sleep(ASK_EVERY).await;
+        sleep(ASK_EVERY).await;
         let asked = Instant::now();
-        match ask(lease).await {
-            Ok(Standing::Held { .. }) => return asked,
-            Ok(Standing::Elsewhere { holder, .. }) => vitals.held_by(holder),
-            Err(error) => tracing::debug!(event = LEASE_UNKNOWN, error, "the store cannot be asked for the lease"),
+        match lease.take(true).await {
+            Ok(LeaseAnswer::Held { awaited }) => return (asked, awaited),
+            Ok(LeaseAnswer::Elsewhere(holder)) => vitals.note(holds(&holder)),
+            Err(error) => vitals.note(error),
         }
     }
 }
 
-/// Renews the lease until it is lost.
-async fn keep(lease: Arc<Lease>, mut renewed: Instant, lost: watch::Sender<Option<String>>) {
-    let reason = renew(&lease, &mut renewed).await;
-    tracing::error!(event = LEASE_LOST, reason, "this process stops acting");
-    lost.send_replace(Some(reason));
+fn holds(holder: &str) -> String {
+    let holder = if holder.is_empty() { "a process whose lease the store lost, perhaps," } else { holder };
+    format!("{holder} holds the lease; this process takes over when it is free")
 }
 
-async fn renew(lease: &Lease, renewed: &mut Instant) -> String {
-    let mut awaited = false;
+/// Renews the lease in the background until it is lost.
+fn keep(lease: &Arc<Lease>, renewed: (Instant, bool), parts: StandbyParts, took_over: bool) -> Active {
+    let (tell, lost) = watch::channel(None);
+    let renewing = Arc::clone(lease);
+    let keeper = tokio::spawn(async move {
+        let reason = renew(&renewing, renewed).await;
+        tracing::error!(event = LEASE_LOST, reason, "this process stops");
+        tell.send_replace(Some(reason));
+    });
+    Active { lease: Arc::clone(lease), lost, keeper: AbortOnDropHandle::new(keeper), parts, took_over }
+}
+
+/// Returns the reason why the lease is lost.
+async fn renew(lease: &Lease, (mut renewed, mut awaited): (Instant, bool)) -> String {
+    let mut failing = false;
     loop {
-        tokio::time::sleep(RENEW_EVERY).await;
-        let ends = *renewed + TERM.saturating_sub(MARGIN);
-        if awaited && Instant::now() >= ends {
-            return overdue(*renewed);
-        }
-        let asked = Instant::now();
-        match ask(lease).await {
-            Ok(Standing::Held { awaited: now }) => (*renewed, awaited) = (asked, now),
-            Ok(Standing::Elsewhere { holder, .. }) => return format!("{holder} holds the lease now"),
+        let ends = renewed + TERM.saturating_sub(MARGIN);
+        let next = async {
+            sleep(RENEW_EVERY).await;
+            (Instant::now(), lease.take(false).await)
+        };
+        let (asked, answer) = tokio::select! {
+            biased;
+            () = sleep_until(ends), if awaited => {
+                let ms = renewed.elapsed().as_millis();
+                return format!("the lease was last renewed {ms} ms ago, and another process stands by");
+            }
+            next = next => next,
+        };
+        match answer {
+            Ok(LeaseAnswer::Held { awaited: now }) => (renewed, awaited, failing) = (asked, now, false),
+            Ok(LeaseAnswer::Elsewhere(holder)) => return format!("{holder} holds the lease now"),
             Err(error) => {
-                tracing::debug!(event = LEASE_UNKNOWN, error, "the lease is not renewed");
-                if awaited && Instant::now() >= ends {
-                    return overdue(*renewed);
+                if !std::mem::replace(&mut failing, true) {
+                    tracing::warn!(event = LEASE_UNKNOWN, error, "the lease is not renewed");
                 }
             }
         }
     }
 }
 
-fn overdue(renewed: Instant) -> String {
-    let ms = renewed.elapsed().as_millis();
-    format!("the lease was last renewed {ms} ms ago, and another process stands by")
-}
-
-async fn ask(lease: &Lease) -> Result<Standing, String> {
-    timeout(WITHIN, lease.take()).await.unwrap_or_else(|late| Err(format!("the store does not answer: {late}")))
+async fn release(lease: &Lease) {
+    if let Ok(Err(error)) | Err(error) = timeout(RELEASE_WITHIN, lease.release()).await.map_err(|late| late.to_string())
+    {
+        tracing::debug!(event = LEASE_UNKNOWN, error, "the lease is not released; its term ends by itself");
+    }
 }

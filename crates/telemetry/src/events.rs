@@ -117,10 +117,10 @@ events! {
     CONFIG_REJECTED = "config.rejected": "changed settings are invalid; the previous ones stay in effect";
     PROGRAM_STARTED = "program.started": "the program starts: version, configuration version, model, store, doors and address";
     SERVICE_STARTED = "service.started": "the tree has started; pages are served at `address`";
-    LEASE_TAKEN = "lease.taken": "this process holds the lease on the shared store and acts";
+    LEASE_TAKEN = "lease.taken": "this process holds the lease on the shared store and is active";
     LEASE_AWAITED = "lease.awaited": "another process holds the lease on the shared store; this one stands by";
-    LEASE_LOST = "lease.lost": "another process may act; this one stops at once";
-    LEASE_UNKNOWN = "lease.unknown": "the shared store cannot be asked for the lease";
+    LEASE_LOST = "lease.lost": "another process may be active; this one stops at once";
+    LEASE_UNKNOWN = "lease.unknown": "the shared store does not answer about the lease";
     DRAIN_STARTED = "drain.started": "draining started: open turns finish, new ones are not accepted";
     DRAIN_FINISHED = "drain.finished": "the program ends: `finished` says whether all open turns were answered, `left` how many remain for the next start, `saved` whether all data was stored";
     DISCORD_MESSAGE_DROPPED = "discord.message_dropped": "a message of the channel history could not be read";

@@ -187,11 +187,20 @@ impl Api {
     #[must_use]
     pub fn new(options: ApiOptions) -> Self {
         let health = options.exposure.health_address.clone();
-        let health = health.map(|address| Site::new(address, "STAFFAI_HEALTH_ADDR", ops::health_router(&options)));
-        let (address, limits, behind) = (options.exposure.address.clone(), options.limits, options.exposure.behind);
-        let proxies = Arc::new(Proxies::new(options.exposure.trusted_proxies.clone()));
-        let whole = Site { behind, proxies, ..Site::new(address, "STAFFAI_HTTP_ADDR", ops::router(options)) };
-        Self { limits, whole, health }
+        let health =
+            health.map(|address| Site::new(address, "STAFFAI_HEALTH_ADDR", ops::health_router(&options, None)));
+        let (exposure, limits) = (options.exposure.clone(), options.limits);
+        Self { limits, whole: Site::whole(&exposure, ops::router(options)), health }
+    }
+
+    /// Creates a listener that serves health and metrics alone, at the same addresses. Every other path is unavailable
+    /// for this reason.
+    #[must_use]
+    pub fn health_alone(options: &ApiOptions, why: &'static str) -> Self {
+        let router = ops::health_router(options, Some(why));
+        let health = options.exposure.health_address.clone();
+        let health = health.map(|address| Site::new(address, "STAFFAI_HEALTH_ADDR", router.clone()));
+        Self { limits: options.limits, whole: Site::whole(&options.exposure, router), health }
     }
 
     /// Returns a listener with the same routes at an additional address.
@@ -234,6 +243,13 @@ impl Listener for Api {
 }
 
 impl Site {
+    /// Returns the main address of the service.
+    fn whole(exposure: &Exposure, router: Router) -> Self {
+        let proxies = Arc::new(Proxies::new(exposure.trusted_proxies.clone()));
+        let site = Self::new(exposure.address.clone(), "STAFFAI_HTTP_ADDR", router);
+        Self { behind: exposure.behind, proxies, ..site }
+    }
+
     fn new(address: String, setting: &'static str, router: Router) -> Self {
         let (bound, first, proxies) = (watch::Sender::new(None), OnceLock::new(), Arc::default());
         Self { address, setting, router, bound, first, behind: false, proxies }

@@ -8,8 +8,9 @@ use clap::Args;
 
 use crate::app::commands::operating::{self, Failed};
 use crate::app::commands::reading::Reading;
+use crate::app::drain::STORE_WITHIN;
 use crate::app::system::SystemClock;
-use crate::app::{Cli, STORE_WITHIN, exit};
+use crate::app::{Cli, exit};
 use actors::observation::audit;
 use domain::audit::AuditFilter;
 use domain::ids::{self, Timestamp};

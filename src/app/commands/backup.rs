@@ -11,8 +11,9 @@ use tokio::sync::mpsc;
 use super::operating::{self, Failed};
 use super::reading::Reading;
 use crate::app::backup::{CHUNKS_AHEAD, Copies, Copy, put_into};
+use crate::app::drain::STORE_WITHIN;
 use crate::app::system::SystemClock;
-use crate::app::{Cli, STORE_WITHIN, assemble, exit, files};
+use crate::app::{Cli, assemble, exit, files};
 use ports::{Backups, Clock};
 use settings::{Loaded, Settings};
 

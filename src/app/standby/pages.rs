@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::StatusCode;
 use parking_lot::Mutex;
 
 use actors::services::in_force::InForce;
@@ -15,6 +14,7 @@ use web::api::form::Refuse;
 use web::api::{Api, ApiOptions, Exposure, Limits};
 
 /// The inputs of these pages.
+#[derive(Clone)]
 pub(in crate::app) struct StandbyParts {
     /// The configuration in force.
     pub live: Live,
@@ -30,40 +30,40 @@ pub(in crate::app) struct StandbyParts {
     pub limits: Limits,
 }
 
-/// Returns the pages of a process that stands by: health, readiness and metrics. Every other path is unavailable.
+/// Returns the pages: health, readiness and metrics. Every other path is unavailable.
 pub(super) fn pages(parts: StandbyParts, vitals: Arc<StandbyVitals>) -> Api {
     let StandbyParts { live, clock, metrics, exposure, refuse, limits } = parts;
-    let unavailable = move || async move { refuse("/", StatusCode::SERVICE_UNAVAILABLE, "this process stands by") };
-    Api::new(ApiOptions {
+    let options = ApiOptions {
         exposure,
         keys: Arc::new(InForce { live, clock }),
         vitals,
         metrics,
-        page: Some(Router::new().fallback(unavailable)),
+        page: None,
         routes: Router::new(),
         signed: Router::new(),
         programs: Router::new(),
         refuse,
         limits,
-    })
+    };
+    Api::health_alone(&options, "this process stands by; another one is active")
 }
 
 /// The state of a process that stands by.
 pub(super) struct StandbyVitals {
-    /// The process that holds the lease.
-    holder: Mutex<String>,
+    /// The reason why this process stands by, as a sentence.
+    reason: Mutex<String>,
     live: Live,
 }
 
 impl StandbyVitals {
-    /// Creates the state. `holder` is the process that holds the lease.
-    pub(super) fn new(holder: String, live: Live) -> Self {
-        Self { holder: Mutex::new(holder), live }
+    /// Creates the state with the reason why this process stands by.
+    pub(super) fn new(reason: String, live: Live) -> Self {
+        Self { reason: Mutex::new(reason), live }
     }
 
-    /// Records the process that holds the lease now.
-    pub(super) fn held_by(&self, holder: String) {
-        *self.holder.lock() = holder;
+    /// Replaces the reason.
+    pub(super) fn note(&self, reason: String) {
+        *self.reason.lock() = reason;
     }
 }
 
@@ -79,13 +79,12 @@ impl Vitals for StandbyVitals {
             configuration: Configuration { version: self.live.now().version.clone(), rejected: self.live.rejected() },
             parts: Vec::new(),
             actors: Vec::new(),
-            notes: vec![format!("{} holds the lease; this process takes over when it is free", self.holder.lock())],
+            notes: vec![self.reason.lock().clone()],
         }
     }
 
     fn tree(&self, _of_a_kind: usize) -> TreeNode {
-        let name = ROOT.to_owned();
-        TreeNode { path: name.clone(), name, state: "standby".to_owned(), ..TreeNode::default() }
+        TreeNode { path: ROOT.to_owned(), name: ROOT.to_owned(), state: "standby".to_owned(), ..TreeNode::default() }
     }
 
     fn turns(&self) -> Turns {

@@ -1,55 +1,69 @@
-//! The lease of a server that several processes share: one process holds it and acts, the others stand by.
+//! The lease of a server that several processes share: one process holds it and is active, the others stand by.
 //!
-//! Guarantees:
+//! Guarantees, on one server that keeps its data:
 //! - At most one process holds the lease at any time. The server's clock ends a term; clocks of processes are not
 //!   compared.
-//! - A renewal tells the holder whether another process stands by, and can therefore take over at the end of the term.
-//! - A released lease is free at once.
+//! - A renewal reports whether another process stands by, and can therefore take over at the end of the term.
+//! - A released lease is free immediately.
+//! - If the server lost the record, a process that stands by waits one term before it takes the lease, so the holder
+//!   can renew it.
 //!
 //! The lease alone does not protect data: a holder can be paused beyond its term. The fencing tokens of its ranges do
 //! (`owning`): the next holder takes new ones before it reads a turn.
 
 use std::time::Duration;
 
-use ::redis::{RedisResult, cmd};
+use ::redis::{Cmd, FromRedisValue, cmd};
+use tokio::time::timeout;
 
-use super::Redis;
-use super::pool::Link;
+use super::{Redis, describe};
 use domain::keys;
 
-/// Key: the record. Arguments: the name of the caller, the time of a term and the time for which a waiting process is
-/// remembered, both in milliseconds. Returns 1 and 1 if another process waits; or 0, the rest of the current term in
-/// milliseconds and its holder.
+/// Key: the record. Arguments: the name of the caller, the duration of a term and the time for which a process that
+/// stands by is remembered, both in milliseconds, 1 if the caller stands by. Returns 1, and 1 if another process stands
+/// by; or 0 and the holder.
 const TAKE: &str = r"
 if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then redis.call('DEL', KEYS[1]) end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local told = redis.call('HMGET', KEYS[1], 'holder', 'until', 'waiting', 'waits_until')
-local over = math.min(tonumber(told[2] or 0) or 0, now + ARGV[2])
-if told[1] and told[1] ~= ARGV[1] and over > now then
+local told = redis.call('HMGET', KEYS[1], 'holder', 'until', 'waiting', 'waits_until', 'released')
+local holder, over = told[1], math.min(tonumber(told[2] or 0) or 0, now + ARGV[2])
+local patient = ARGV[4] == '1'
+if not holder and not told[5] and patient then
+    holder, over = '', now + ARGV[2]
+    redis.call('HSET', KEYS[1], 'holder', holder, 'until', string.format('%.0f', over))
+end
+if holder and holder ~= ARGV[1] and over > now and (holder ~= '' or patient) then
     redis.call('HSET', KEYS[1], 'waiting', ARGV[1], 'waits_until', string.format('%.0f', now + ARGV[3]))
     redis.call('PEXPIRE', KEYS[1], ARGV[3])
-    return {0, over - now, told[1]}
+    return {0, holder}
 end
+redis.call('HDEL', KEYS[1], 'released')
 redis.call('HSET', KEYS[1], 'holder', ARGV[1], 'until', string.format('%.0f', now + ARGV[2]))
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 local waits = told[3] and told[3] ~= ARGV[1] and (tonumber(told[4] or 0) or 0) > now
-return {1, waits and 1 or 0, ARGV[1]}
+return {1, waits and '1' or '0'}
 ";
 
-/// Key: the record. Argument: the name of the caller. Ends the caller's term, and forgets that it waits.
+/// Key: the record. Argument: the name of the caller. Ends the caller's term, and forgets that it stands by.
 const RELEASE: &str = r"
 local told = redis.call('HMGET', KEYS[1], 'holder', 'waiting')
-if told[1] == ARGV[1] then redis.call('HDEL', KEYS[1], 'holder', 'until') end
+if told[1] == ARGV[1] then
+    redis.call('HDEL', KEYS[1], 'holder', 'until')
+    redis.call('HSET', KEYS[1], 'released', '1')
+end
 if told[2] == ARGV[1] then redis.call('HDEL', KEYS[1], 'waiting', 'waits_until') end
 return 1
 ";
 
-/// The time of a term, from each renewal.
+/// The duration of a term, from each renewal.
 pub const TERM: Duration = Duration::from_secs(2);
 
-/// The time for which a process that asked in vain counts as waiting; many times the pause between its requests.
+/// The time for which a process that stands by is remembered; many times the pause between its requests.
 pub const WAITS: Duration = Duration::from_secs(10);
+
+/// The timeout of an answer on an open connection. A slower connection is replaced.
+const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 
 /// The lease from the view of one process.
 pub struct Lease {
@@ -59,19 +73,14 @@ pub struct Lease {
 
 /// The answer to a request for the lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum LeaseAnswer {
     /// This process holds the lease for one more [`TERM`].
     Held {
-        /// True if another process waits for it.
+        /// True if another process stands by.
         awaited: bool,
     },
-    /// Another process holds it.
-    Elsewhere {
-        /// The name of that process.
-        holder: String,
-        /// The rest of its term, unless it renews it.
-        left: Duration,
-    },
+    /// The process with this name holds it.
+    Elsewhere(String),
 }
 
 impl Lease {
@@ -81,40 +90,41 @@ impl Lease {
         Self { redis, name }
     }
 
-    /// Takes the lease if it is free, or renews it.
+    /// Takes the lease if it is free, or renews it. `stands_by` is true for a process that is not active.
     ///
     /// # Errors
-    /// A sentence, if the server cannot be asked. The lease may have been taken nevertheless.
-    pub async fn take(&self) -> Result<Standing, String> {
-        let asked = |mut link: Link| async move {
-            let mut take = cmd("EVAL");
-            take.arg(TAKE).arg(1).arg(keys::LEASE).arg(&self.name);
-            take.arg(millis(TERM)).arg(millis(WAITS)).query_async(&mut link).await
-        };
-        let (held, number, holder): (bool, u64, String) = self.ask(asked).await?;
-        Ok(if held {
-            Standing::Held { awaited: number == 1 }
-        } else {
-            Standing::Elsewhere { holder, left: Duration::from_millis(number) }
-        })
+    /// A sentence, if the server does not answer or refuses. The lease may have been taken nevertheless.
+    pub async fn take(&self, stands_by: bool) -> Result<LeaseAnswer, String> {
+        let mut take = cmd("EVAL");
+        take.arg(TAKE).arg(1).arg(keys::LEASE).arg(&self.name);
+        take.arg(millis(TERM)).arg(millis(WAITS)).arg(u8::from(stands_by));
+        let (held, told): (bool, String) = self.ask(&take).await?;
+        Ok(if held { LeaseAnswer::Held { awaited: told == "1" } } else { LeaseAnswer::Elsewhere(told) })
     }
 
-    /// Ends the term of this process, so that another one need not wait for its end.
+    /// Ends the term of this process, so that another one need not wait for its end. Has no effect on the term of
+    /// another process.
     ///
     /// # Errors
-    /// A sentence, if the server cannot be asked.
+    /// A sentence, if the server does not answer or refuses.
     pub async fn release(&self) -> Result<(), String> {
-        let asked = |mut link: Link| async move {
-            cmd("EVAL").arg(RELEASE).arg(1).arg(keys::LEASE).arg(&self.name).exec_async(&mut link).await
-        };
-        self.ask(asked).await
+        let mut release = cmd("EVAL");
+        release.arg(RELEASE).arg(1).arg(keys::LEASE).arg(&self.name);
+        self.ask::<u8>(&release).await.map(|_| ())
     }
 
-    async fn ask<T, F>(&self, call: impl Fn(Link) -> F + Send) -> Result<T, String>
-    where
-        F: Future<Output = RedisResult<T>> + Send,
-    {
-        self.redis.send("EVAL of the lease", call).await.map_err(|error| error.to_string())
+    /// Sends one request. Connecting has its own, longer timeout: a server far away may need it.
+    async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, String> {
+        let failed = |reason: String| format!("redis at {}: EVAL of the lease: {reason}", self.redis.place);
+        let (mut link, number) = self.redis.line.link().await.map_err(|error| failed(describe(error)))?;
+        let answer = timeout(ANSWER_WITHIN, command.query_async(&mut link)).await;
+        let reason = match answer {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => describe(error),
+            Err(_) => format!("no answer within {} ms", ANSWER_WITHIN.as_millis()),
+        };
+        self.redis.line.discard(number).await;
+        Err(failed(reason))
     }
 }
 

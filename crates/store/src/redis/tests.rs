@@ -3,6 +3,7 @@ use std::sync::Arc;
 use secrecy::SecretString;
 
 use self::server::Server;
+use super::lease::{Lease, LeaseAnswer, TERM};
 use super::opener::Opener;
 use super::*;
 use crate::Ticket;
@@ -269,6 +270,80 @@ async fn a_new_owner_fences_the_former_one_after_the_server_lost_its_data() {
     assert_eq!(new.write_under(&range, vec![put("a", "2")], Pace::Now).await, WriteOutcome::Durable);
     former.close(CLOSING).await;
     new.close(CLOSING).await;
+}
+
+fn lease(server: &Server, name: &str) -> Lease {
+    Lease::new(opener(server).open().unwrap(), name.to_owned())
+}
+
+async fn take(lease: &Lease, stands_by: bool) -> LeaseAnswer {
+    lease.take(stands_by).await.unwrap()
+}
+
+const fn held(awaited: bool) -> LeaseAnswer {
+    LeaseAnswer::Held { awaited }
+}
+
+fn elsewhere(holder: &str) -> LeaseAnswer {
+    LeaseAnswer::Elsewhere(holder.to_owned())
+}
+
+#[tokio::test]
+async fn one_process_holds_the_lease_and_learns_that_another_one_waits() {
+    let server = Server::start();
+    let [one, two, three] = ["one", "two", "three"].map(|name| lease(&server, name));
+    assert_eq!((take(&one, false).await, take(&one, false).await), (held(false), held(false)));
+    assert_eq!((take(&two, true).await, take(&one, false).await), (elsewhere("one"), held(true)));
+    three.release().await.unwrap();
+    assert_eq!(take(&three, true).await, elsewhere("one"), "only its holder releases it");
+    one.release().await.unwrap();
+    assert_eq!((take(&two, true).await, take(&one, true).await), (held(true), elsewhere("two")));
+    one.release().await.unwrap();
+    assert_eq!(take(&two, false).await, held(false), "a process that ended waits no longer");
+    assert_eq!(server.ask::<u32>("DEL staffai:lease"), 1);
+    assert_eq!(server.ask::<String>("SET staffai:lease words"), "OK");
+    assert_eq!(take(&two, false).await, held(false), "a record of another type is replaced");
+}
+
+#[tokio::test]
+async fn a_term_ends_by_the_clock_of_the_server() {
+    let server = Server::start();
+    let [one, two] = ["one", "two"].map(|name| lease(&server, name));
+    assert_eq!(take(&one, false).await, held(false));
+    let begun = tokio::time::Instant::now();
+    while take(&two, true).await == elsewhere("one") {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(begun.elapsed() + Duration::from_millis(100) >= TERM);
+    assert_eq!(take(&one, false).await, elsewhere("two"));
+}
+
+#[tokio::test]
+async fn the_holder_renews_a_lease_that_the_server_lost_before_another_process_takes_it() {
+    let server = Server::start();
+    let [one, two] = ["one", "two"].map(|name| lease(&server, name));
+    assert_eq!((take(&one, false).await, take(&two, true).await), (held(false), elsewhere("one")));
+    assert_eq!(server.ask::<String>("FLUSHALL"), "OK");
+    assert_eq!((take(&two, true).await, take(&one, false).await), (elsewhere(""), held(true)));
+    assert_eq!(server.ask::<String>("FLUSHALL"), "OK");
+    assert_eq!(take(&two, true).await, elsewhere(""));
+    tokio::time::sleep(TERM).await;
+    assert_eq!(take(&two, true).await, held(false), "no holder came");
+}
+
+#[tokio::test]
+async fn a_token_that_no_server_issued_does_not_lock_owners_out() {
+    let server = Arc::new(Server::start());
+    let bench = bench(&server);
+    let range = Range::Door(Door::new("d"));
+    for absurd in ["1e308", "9007199254740993", "nan", "inf", "words"] {
+        assert_eq!(server.ask::<String>(&format!("SET staffai:term:d {absurd}")), "OK");
+        let owner = (bench.open)().await;
+        owner.own(vec![range.clone()]);
+        owner.owned().await;
+        assert_eq!(owner.write_under(&range, vec![put("a", absurd)], Pace::Now).await, WriteOutcome::Durable);
+        owner.close(CLOSING).await;
+    }
 }
 
 proptest! {

@@ -65,10 +65,13 @@ pub fn router(options: ApiOptions) -> Router {
         .layer(map_response(with_safe_headers))
 }
 
-/// Returns the routes for health and metrics alone.
-pub fn health_router(options: &ApiOptions) -> Router {
+/// Returns the routes for health and metrics alone. With a reason, every other path is unavailable for it.
+pub fn health_router(options: &ApiOptions, unavailable: Option<&'static str>) -> Router {
     let state = Pages { vitals: Arc::clone(&options.vitals), metrics: Arc::clone(&options.metrics) };
-    let open = open(Arc::clone(&options.keys)).with_state(state);
+    let mut open = open(Arc::clone(&options.keys)).with_state(state);
+    if let Some(why) = unavailable {
+        open = open.fallback(move || async move { (StatusCode::SERVICE_UNAVAILABLE, why) });
+    }
     open.layer(from_fn_with_state(options.refuse, in_form)).layer(map_response(with_safe_headers))
 }
 
