@@ -249,7 +249,7 @@ mod tests {
             assert_eq!(breaker.failed(turn, "x", at(4)), None);
         }
         assert_eq!(
-            breaker.failed(10, "y", at(3) + SUCCESS_FOR),
+            breaker.failed(10, "dan", at(3) + SUCCESS_FOR),
             Some(BreakerChange::Opened),
             "the success is long ago"
         );
