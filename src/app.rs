@@ -29,6 +29,8 @@ mod doors;
 
 mod files;
 
+mod format;
+
 mod keys;
 
 mod demo;

@@ -134,6 +134,7 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             "the newest fencing token of a door: the process that owns its open turns",
             "no expiry; one per door".to_owned(),
         ),
+        (keys::FORMAT, "the format of the stored data", "no expiry; one record".to_owned()),
         (
             keys::LEASE,
             "the active process, and one that stands by",

@@ -1,6 +1,6 @@
 //! The cost of a turn beside the model: `cargo bench --bench turns` prints the table, `-- --quick` a rougher one in two
 //! minutes, `-- --only m1,m4` some scenes, `-- --program PATH` those of another build, `-- --threads 1` with this
-//! number of threads.
+//! number of threads, `-- --soak 10` ten minutes of churn alone.
 //!
 //! A rig in this process plays Discord and an instant model on one clock. The real program is a child process; beside
 //! it runs the floor, a bare relay with the same input and output. Absolute figures depend on the machine; the ratios
@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use figures::{Steal, Table};
-use scenes::{Pair, Size, api, idle, limits, noise, peer, starts, stream, tools, typed};
+use scenes::{Pair, Size, api, idle, limits, noise, peer, soak, starts, stream, tools, typed};
 
 const FULL: Size = Size {
     rounds: 11,
@@ -76,10 +76,13 @@ fn main() -> ExitCode {
     let asked = || {
         value("--program")?.map_or(Ok(()), |path| process::test_program(&path))?;
         value("--threads")?.map_or(Ok(()), process::on_threads)?;
-        value("--only")
+        let minutes = value("--soak")?
+            .map(|minutes| minutes.parse().map_err(|_| format!("--soak wants a number of minutes, and got {minutes}")));
+        Ok((value("--only")?, minutes.transpose()?))
     };
-    let only = match asked() {
-        Ok(only) => only,
+    let asked: Result<(Option<String>, Option<u32>), String> = asked();
+    let (only, soaks) = match asked {
+        Ok(asked) => asked,
         Err(error) => {
             eprintln!("{error}");
             return ExitCode::FAILURE;
@@ -87,7 +90,13 @@ fn main() -> ExitCode {
     };
     machine(cores, on_core, quick);
     let mut table = Table::default();
-    let result = runtime.block_on(all(on_core, if quick { QUICK } else { FULL }, only.as_deref(), &mut table));
+    let size = if quick { QUICK } else { FULL };
+    let result = runtime.block_on(async {
+        match soaks {
+            Some(minutes) => soak::run(on_core, Duration::from_secs(60) * minutes, &mut table).await,
+            None => all(on_core, size, only.as_deref(), &mut table).await,
+        }
+    });
     println!();
     table.print();
     println!();

@@ -21,6 +21,8 @@ pub mod noise;
 
 pub mod peer;
 
+pub mod soak;
+
 pub mod starts;
 
 pub mod stream;

@@ -17,7 +17,7 @@ use crate::app::console::LiveConsole;
 pub use crate::app::launch::{Launch, StartError};
 use crate::app::reload::{self, Watched};
 use crate::app::standby::{self, Active, StandbyParts};
-use crate::app::{built_ins, doors};
+use crate::app::{built_ins, doors, format};
 use actors::door::{DoorRecord, Doors};
 use actors::observation::audit::Audit;
 use actors::observation::board::{Board, PartKind, STORE};
@@ -149,6 +149,7 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     let (settings, mask, events) = (configured.settings.clone(), configured.redaction.clone(), doors::events(&clock));
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
     let Opened { store, owned, limiter } = open_store(&settings, &clock, faults.store()).await?;
+    format::check(&*store).await?;
     let others = (!alone).then(|| doors::chat_service(&settings, &clock)).flatten();
     let basics = Basics { live, store, clock, dice };
     let sessions = sessions(&basics);

@@ -39,6 +39,9 @@ pub const PARKED_PREFIX: &str = "staffai:parked:";
 /// The prefix of the newest fencing token of each range.
 pub const TERM_PREFIX: &str = "staffai:term:";
 
+/// The record of the format of the stored data.
+pub const FORMAT: &str = "staffai:format";
+
 /// The record of the lease: its holder, and a process that stands by.
 pub const LEASE: &str = "staffai:lease";
 

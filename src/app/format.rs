@@ -1,0 +1,99 @@
+//! The format of the stored data: a program refuses data that only a later version understands, before it changes any.
+//!
+//! The store holds one record with two numbers: the format of its data, and the oldest format whose programs still read
+//! it. A change that earlier programs would misread raises both; a change that they read with loss raises the first.
+
+use serde::{Deserialize, Serialize};
+
+use super::launch::StartError;
+use domain::keys::FORMAT;
+use ports::{Replaced, Store, StoreStatus};
+use telemetry::events::CONFIG_WARNING;
+
+/// The format that this version writes.
+const OURS: Format = Format { format: 1, read_by: 1 };
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Format {
+    /// The format of the data.
+    format: u32,
+    /// The oldest format whose programs read it.
+    read_by: u32,
+}
+
+/// Checks that this version reads the data of the store, and records its format if it is newer than the recorded one.
+/// A store that does not answer is not checked: its data is not read either.
+///
+/// # Errors
+/// A sentence, if only a later version reads the data.
+pub(super) async fn check(store: &dyn Store) -> Result<(), StartError> {
+    let kept = store.get(FORMAT).await;
+    if !matches!(store.status(), StoreStatus::Ready) {
+        return Ok(());
+    }
+    let Some(kept) = kept else {
+        record(store, None).await;
+        return Ok(());
+    };
+    match serde_json::from_str::<Format>(&kept) {
+        Ok(format) if format.read_by > OURS.format => Err(refused(&format!("has format {}", format.format))),
+        Ok(format) if format.format < OURS.format => {
+            record(store, Some(&kept)).await;
+            Ok(())
+        }
+        Ok(_) => Ok(()),
+        Err(_) => Err(refused("has a format record that this version cannot read")),
+    }
+}
+
+async fn record(store: &dyn Store, kept: Option<&str>) {
+    let Ok(ours) = serde_json::to_string(&OURS) else { return };
+    if store.replace(FORMAT, kept, &ours).await == Replaced::Away {
+        tracing::warn!(event = CONFIG_WARNING, key = FORMAT, "the format of the data is not recorded yet");
+    }
+}
+
+fn refused(what: &str) -> StartError {
+    StartError::Configuration(vec![format!(
+        "the stored data {what}, and staffai {} reads formats up to {}; nothing was changed. Install the version that wrote \
+         it, or restore a backup of an earlier version into an empty store",
+        env!("CARGO_PKG_VERSION"),
+        OURS.format
+    )])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ports::testing::MemoryStore;
+
+    async fn checked(kept: Option<&str>) -> (Result<(), StartError>, Option<String>) {
+        let store = MemoryStore::new();
+        if let Some(kept) = kept {
+            store.put(FORMAT.to_owned(), kept);
+        }
+        (check(&store).await, store.get(FORMAT).await)
+    }
+
+    #[tokio::test]
+    async fn data_that_only_a_later_version_reads_is_refused_and_left_as_it_is() {
+        for later in [r#"{"format":3,"read_by":2}"#, "words", r#"{"format":"x"}"#] {
+            let (result, kept) = checked(Some(later)).await;
+            let Err(StartError::Configuration(mistakes)) = result else { panic!("{later} is read") };
+            assert!(mistakes[0].contains("nothing was changed. Install the version that wrote it"), "{mistakes:?}");
+            assert_eq!(kept.as_deref(), Some(later));
+        }
+        let (result, kept) = checked(Some(r#"{"format":2,"read_by":1,"more":true}"#)).await;
+        assert!(result.is_ok() && kept.is_some_and(|kept| kept.contains("\"format\":2")));
+    }
+
+    #[tokio::test]
+    async fn the_format_of_new_and_earlier_data_is_recorded() {
+        let ours = serde_json::to_string(&OURS).unwrap();
+        for earlier in [None, Some(r#"{"format":0,"read_by":0}"#), Some(ours.as_str())] {
+            let (result, kept) = checked(earlier).await;
+            assert!(result.is_ok());
+            assert_eq!(kept, Some(ours.clone()));
+        }
+    }
+}
