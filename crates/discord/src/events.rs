@@ -116,22 +116,35 @@ pub fn places(json: &str) -> Result<Option<GuildPlaces>, serde_json::Error> {
 ///
 /// # Errors
 /// The JSON is not a channel.
-pub fn thread(json: &str) -> Result<Option<(Place, Place)>, serde_json::Error> {
-    serde_json::from_str::<Channel<'_>>(json).map(|channel| channel.thread())
+pub fn thread(json: &str) -> Result<Option<GuildThreads>, serde_json::Error> {
+    let channel: Channel<'_> = serde_json::from_str(json)?;
+    let guild = channel.guild_id.map(|guild| guild.to_string()).unwrap_or_default();
+    Ok(channel.thread().map(|thread| GuildThreads { guild, threads: vec![thread] }))
 }
 
 /// Returns the threads of a `THREAD_LIST_SYNC`, each with its channel. Unreadable threads are skipped.
 ///
 /// # Errors
-/// It has no list of threads.
-pub fn threads(json: &str) -> Result<Vec<(Place, Place)>, serde_json::Error> {
+/// It has no guild or no list of threads.
+pub fn threads(json: &str) -> Result<GuildThreads, serde_json::Error> {
     #[derive(Deserialize)]
     struct Synced<'a> {
+        guild_id: GuildId,
         #[serde(borrow)]
         threads: Vec<&'a RawValue>,
     }
-    let Synced { threads } = serde_json::from_str(json)?;
-    Ok(threads.iter().filter_map(|raw| thread(raw.get()).ok().flatten()).collect())
+    let Synced { guild_id, threads } = serde_json::from_str(json)?;
+    let thread = |raw: &&RawValue| serde_json::from_str::<Channel<'_>>(raw.get()).ok()?.thread();
+    Ok(GuildThreads { guild: guild_id.to_string(), threads: threads.iter().filter_map(thread).collect() })
+}
+
+/// Threads of one guild.
+#[derive(Debug, PartialEq, Eq)]
+pub struct GuildThreads {
+    /// The guild's id.
+    pub guild: String,
+    /// The threads, each with its channel.
+    pub threads: Vec<(Place, Place)>,
 }
 
 #[derive(Deserialize)]
@@ -143,6 +156,8 @@ struct Channel<'a> {
     last_message_id: Option<WireMessageId>,
     #[serde(default)]
     parent_id: Option<ChannelId>,
+    #[serde(default)]
+    guild_id: Option<GuildId>,
     #[serde(default, deserialize_with = "tolerant", borrow)]
     thread_metadata: Tolerant<'a>,
 }

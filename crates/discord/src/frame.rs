@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serenity::model::id::UserId;
 
-use super::events::{self, GuildPlaces, Ready};
+use super::events::{self, GuildPlaces, GuildThreads, Ready};
 use super::interactions::{self, Interaction};
 use super::prefilter::{self, Filter};
 use super::rights::{self, Change};
@@ -53,7 +53,7 @@ pub(super) enum Event {
     /// The bot's permissions changed.
     Rights(Box<Change>),
     /// Threads, each with its channel.
-    Threads(Vec<(Place, Place)>),
+    Threads(GuildThreads),
     /// The guild's data, language, owner or roles changed.
     GuildChanged(GuildPlaces, Box<Change>),
     /// A reaction to one of the bot's messages in this place.
@@ -181,7 +181,7 @@ fn dispatch(envelope: &Envelope<'_>, text: &str, filter: &Filter, draw: Option<D
         }),
         "INTERACTION_CREATE" => interactions::read(data).map(|known| known.map_or(Event::Other, Event::Interaction)),
         "THREAD_CREATE" | "THREAD_UPDATE" => {
-            events::thread(data).map(|thread| Event::Threads(thread.into_iter().collect()))
+            events::thread(data).map(|thread| thread.map_or(Event::Other, Event::Threads))
         }
         "THREAD_LIST_SYNC" => events::threads(data).map(Event::Threads),
         "GUILD_UPDATE" => events::places(data).and_then(|places| {

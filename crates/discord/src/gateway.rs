@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serenity::model::id::UserId;
 use tokio::task::JoinHandle;
 
-use super::events::{GuildPlaces, Ready};
+use super::events::{GuildPlaces, GuildThreads, Ready};
 use super::frame::{self, Dropped, Event, Reading};
 use super::interactions::Interaction;
 use super::prefilter::{Filter, Lottery};
@@ -331,9 +331,9 @@ impl Stream {
         }
     }
 
-    fn learn_threads(&self, threads: Vec<(domain::ids::Place, domain::ids::Place)>) {
+    fn learn_threads(&self, guild: &str, threads: Vec<(domain::ids::Place, domain::ids::Place)>) {
         for (thread, parent) in threads {
-            self.shared.rest.threads.learn(thread, parent);
+            self.shared.rest.threads.learn(guild, thread, parent);
         }
     }
 
@@ -387,15 +387,15 @@ impl Stream {
                     self.shared.rest.rights.learn(*rights);
                 }
                 self.shared.rest.threads.prefers(&guild, locale);
-                self.learn_threads(threads);
+                self.learn_threads(&guild, threads);
                 let newest = self.shared.rest.rights.answerable(&guild, newest, &self.shared.rest.threads);
                 self.tell_now(StreamEvent::Places { sequence, guild, newest });
                 if access {
                     self.tell_now(StreamEvent::AccessChanged(None));
                 }
             }
-            Event::Threads(threads) => {
-                self.learn_threads(threads);
+            Event::Threads(GuildThreads { guild, threads }) => {
+                self.learn_threads(&guild, threads);
                 self.pass(sequence);
             }
             Event::GuildChanged(GuildPlaces { guild, locale, .. }, change) => {

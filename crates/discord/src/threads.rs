@@ -4,10 +4,12 @@ use std::collections::{HashMap, VecDeque};
 
 use parking_lot::Mutex;
 
+use domain::fair_share;
 use domain::ids::Place;
 
-/// The most known threads; the oldest are evicted first.
-const KNOWN: usize = 20_000;
+/// The most known threads, shared by guilds: one guild has at most half of them. Its oldest thread is evicted for its
+/// next one, never a thread of another guild.
+const KNOWN: usize = 100_000;
 
 /// The most guilds with a known language; later ones are not stored.
 const GUILDS: usize = 100_000;
@@ -22,7 +24,8 @@ pub struct Threads {
 #[derive(Debug, Default)]
 struct Known {
     parents: HashMap<Place, Place>,
-    order: VecDeque<Place>,
+    /// The threads of each guild, oldest first.
+    guilds: HashMap<String, VecDeque<Place>>,
 }
 
 impl Threads {
@@ -45,17 +48,20 @@ impl Threads {
         self.locales.lock().get(guild).cloned()
     }
 
-    pub fn learn(&self, thread: Place, parent: Place) {
+    pub fn learn(&self, guild: &str, thread: Place, parent: Place) {
         let mut known = self.known.lock();
-        if known.parents.insert(thread.clone(), parent).is_some() {
+        let Known { parents, guilds } = &mut *known;
+        if let Some(known) = parents.get_mut(&thread) {
+            *known = parent;
             return;
         }
-        known.order.push_back(thread);
-        if known.order.len() > KNOWN
-            && let Some(oldest) = known.order.pop_front()
-        {
-            known.parents.remove(&oldest);
+        let held = guilds.get(guild).map_or(0, VecDeque::len);
+        if !fair_share::admits(held, KNOWN.saturating_sub(parents.len())) {
+            let Some(oldest) = guilds.get_mut(guild).and_then(VecDeque::pop_front) else { return };
+            parents.remove(&oldest);
         }
+        guilds.entry(guild.to_owned()).or_default().push_back(thread.clone());
+        parents.insert(thread, parent);
     }
 
     /// Returns the channel of a place, if the place is a known thread.
@@ -71,16 +77,19 @@ mod tests {
     use crate::DOOR;
 
     #[test]
-    fn the_newest_threads_are_known() {
+    fn the_newest_threads_of_a_guild_are_known_and_evict_none_of_another() {
         let threads = Threads::default();
         let place = |number: usize| Place::new(DOOR, number.to_string());
-        for number in 1..=KNOWN + 1 {
-            threads.learn(place(number), place(0));
-            threads.learn(place(number), place(number + 7));
+        threads.learn("quiet", place(1), place(0));
+        for number in 2..=2 * KNOWN {
+            threads.learn("loud", place(number), place(0));
+            threads.learn("loud", place(number), place(number + 7));
         }
-        assert_eq!(threads.parent(&place(1)), None);
-        assert_eq!(threads.parent(&place(2)), Some(place(9)));
-        assert_eq!(threads.parent(&place(KNOWN + 1)), Some(place(KNOWN + 8)));
+        assert_eq!(threads.parent(&place(1)), Some(place(0)));
+        assert_eq!((threads.parent(&place(2)), threads.parent(&place(2 * KNOWN))), (None, Some(place(2 * KNOWN + 7))));
+        assert!(threads.known.lock().parents.len() <= KNOWN / 2 + 1);
+        threads.learn("late", place(0), place(5));
+        assert_eq!(threads.parent(&place(0)), Some(place(5)), "there is room for the next guild");
     }
 
     #[test]

@@ -50,9 +50,9 @@ fn deletions_places_and_beginnings_are_read() {
     );
     let (_, _, told) = event(r#"{"t":"THREAD_CREATE","s":3,"op":0,"d":{"id":"6","type":11,"parent_id":"5"}}"#);
     let (thread, parent) = (Place::new(DOOR, "6"), Place::new(DOOR, "5"));
-    assert!(matches!(told, Event::Threads(told) if told == [(thread, parent)]));
+    assert!(matches!(told, Event::Threads(told) if told.threads == [(thread, parent)]));
     let (_, _, told) = event(r#"{"t":"THREAD_CREATE","s":3,"op":0,"d":{"id":"6","type":11}}"#);
-    assert!(matches!(told, Event::Threads(told) if told.is_empty()));
+    assert!(matches!(told, Event::Other));
     let (_, _, told) = event(r#"{"t":"GUILD_CREATE","s":3,"op":0,"d":{"id":"4","unavailable":true}}"#);
     assert!(matches!(told, Event::Other));
     let (_, _, told) = event(r#"{"t":"READY","s":1,"op":0,"d":{"session_id":"abc","user":{"id":"1"}}}"#);

@@ -50,8 +50,9 @@ impl Rest {
                     threads: Vec<&'a RawValue>,
                 }
                 let Active { threads } = answer.json()?;
-                for (thread, parent) in threads.iter().filter_map(|raw| events::thread(raw.get()).ok().flatten()) {
-                    self.threads.learn(thread, parent);
+                let known = threads.iter().filter_map(|raw| events::thread(raw.get()).ok().flatten());
+                for (thread, parent) in known.flat_map(|known| known.threads) {
+                    self.threads.learn(&guild.to_string(), thread, parent);
                 }
             }
             GuildField::Ourselves => {
