@@ -18,7 +18,7 @@ use domain::ids::{Door, Place, TurnId};
 use domain::turn_event::{TurnEvent, TurnUpdate};
 use ports::{Batch, Clock, TurnEventLog};
 
-/// The maximum number of streams; the longest idle stream is evicted first.
+/// The maximum number of streams; the longest idle stream without a reader is evicted first. The doors bound readers.
 const STREAMS_MAX: usize = 1_024;
 /// The maximum number of events in a stream.
 const EVENTS_MAX: usize = 1_000;
@@ -106,7 +106,9 @@ impl Log {
         if !streams.contains_key(place) {
             streams.retain(|_, stream| stream.touched.elapsed() < QUIET_FOR);
             if streams.len() >= STREAMS_MAX {
-                let quietest = streams.iter().min_by_key(|(_, stream)| stream.touched).map(|(place, _)| place.clone());
+                let unread = |(_, stream): &(&Place, &Stream)| stream.newest.receiver_count() == 0;
+                let idle = streams.iter().filter(unread).min_by_key(|(_, stream)| stream.touched);
+                let quietest = idle.map(|(place, _)| place.clone());
                 quietest.map(|place| streams.remove(&place));
             }
         }

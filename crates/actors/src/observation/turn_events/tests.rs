@@ -109,6 +109,24 @@ async fn streams_are_bounded_and_the_quietest_makes_room() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stream_with_a_reader_outlives_any_number_of_others() {
+    let log = log();
+    log.open(&place("read"));
+    let waits = log.read(&place("read"), 0).unwrap();
+    for number in 0..2 * STREAMS_MAX {
+        tokio::time::advance(Duration::from_millis(1)).await;
+        log.open(&place(&number.to_string()));
+    }
+    assert!(log.has(&place("read")) && log.has(&place(&(2 * STREAMS_MAX - 1).to_string())));
+    drop(waits);
+    for number in 0..STREAMS_MAX {
+        tokio::time::advance(Duration::from_millis(1)).await;
+        log.open(&place(&format!("more {number}")));
+    }
+    assert!(!log.has(&place("read")));
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_reader_gets_everything_and_waits_for_more() {
     let log = log();
     log.open(&place("42"));
