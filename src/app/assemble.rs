@@ -96,12 +96,7 @@ struct Checked {
 /// # Errors
 /// See [`StartError`]; reports all mistakes in files together.
 pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
-    let configured = Configured {
-        settings: launch.settings.clone(),
-        lookup: Arc::clone(&launch.lookup),
-        redaction: launch.redaction.clone(),
-    };
-    let mut checked = check(configured, &launch).map_err(StartError::Configuration)?;
+    let mut checked = check(launch.configured.clone(), &launch).map_err(StartError::Configuration)?;
     let mut active = None;
     if let Some(lease) = lease(&checked, &launch.dice)? {
         let parts = standby_parts(&checked.live, &launch.clock, &launch.metrics);
@@ -139,6 +134,7 @@ fn check_again(earlier: Checked, launch: &Launch) -> Checked {
     watched.configured().and_then(|configured| check(configured, launch)).unwrap_or_else(|mistakes| {
         let reason = mistakes.join("; ");
         tracing::error!(event = CONFIG_REJECTED, reason, "the files changed and are wrong; the earlier ones are used");
+        earlier.live.reject(reason);
         earlier
     })
 }

@@ -1,6 +1,5 @@
 //! The first line of a log: a summary of the start.
 
-use crate::app::assemble::Launch;
 use domain::ids::Door;
 use settings::Settings;
 use settings::address;
@@ -15,9 +14,8 @@ pub struct StartFields {
 }
 
 impl StartFields {
-    /// Returns the fields for this start.
-    pub fn of(launch: &Launch) -> Self {
-        let settings = &launch.settings;
+    /// Returns the fields for a start with these settings.
+    pub fn of(settings: &Settings) -> Self {
         Self { model: settings.llm.model.clone(), store: store(settings), address: settings.http.addr.to_string() }
     }
 

@@ -25,7 +25,6 @@ use self::log::{Log, LogTo, log};
 use self::own_service::ask_health;
 use self::reading::{Reading, configured, lookup, print_problems};
 use crate::app::assemble::{Launch, StartError};
-use crate::app::configured::Configured;
 use crate::app::signals::{Ends, Hangups};
 use crate::app::system::{SystemClock, SystemDice};
 use crate::app::{App, Cli, Ended, exit};
@@ -97,7 +96,7 @@ pub fn config(cli: &Cli) -> u8 {
 pub(crate) fn launch(loaded: Loaded, reading: Reading, log: &Log) -> Launch {
     let (redaction, lines) = (reading.redaction.clone(), reading.lines.clone());
     let watched = reading.watched(&loaded.settings);
-    let Configured { settings, lookup, redaction } = configured(loaded, redaction);
+    let configured = configured(loaded, redaction);
     let metrics: Arc<dyn Fn() -> String + Send + Sync> = match telemetry::metrics::install() {
         Ok(metrics) => {
             // The page may never be read; this task bounds the measurements that accumulate until then. It ends with
@@ -112,9 +111,7 @@ pub(crate) fn launch(loaded: Loaded, reading: Reading, log: &Log) -> Launch {
         }
     };
     Launch {
-        settings,
-        lookup,
-        redaction,
+        configured,
         reread: Some(watched),
         clock: Arc::new(SystemClock),
         dice: Arc::new(SystemDice),

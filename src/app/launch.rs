@@ -4,21 +4,15 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::app::configured::Lookup;
+use crate::app::configured::Configured;
 use crate::app::reload::Watched;
 use ports::{Clock, Dice, Faults, Observer, TurnLog};
-use settings::Settings;
-use telemetry::Redaction;
 use telemetry::tally::Tally;
 
-/// The inputs of a start beyond the settings.
+/// The inputs of a start.
 pub struct Launch {
-    /// The settings.
-    pub settings: Settings,
-    /// Returns the values of variables by name.
-    pub lookup: Lookup,
-    /// Receives every secret before it is used.
-    pub redaction: Redaction,
+    /// The settings and their variables, as read at first.
+    pub configured: Configured,
     /// Rereads the configuration. `None` rereads only the files that the settings name.
     pub reread: Option<Watched>,
     /// Wall-clock time.

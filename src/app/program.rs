@@ -48,7 +48,7 @@ pub enum Ended {
     GaveUp,
     /// A required service refused the bot permanently.
     Refused(String),
-    /// Another process with the same bot account may act, for this reason.
+    /// Another process with the same bot account may be active, for this reason.
     Superseded(String),
 }
 
@@ -58,11 +58,10 @@ impl App {
     /// # Errors
     /// See [`StartError`].
     pub async fn start(launch: Launch) -> Result<Self, StartError> {
-        let drain = launch.settings.drain.timeout;
-        let begun = StartFields::of(&launch);
         let Assembled { parts, exited: exit, bound, active } = Box::pin(assemble::assemble(launch)).await?;
         let running = parts.basics.live.now();
-        begun.tell(&running.version, &parts.doors.all.names(|_| true));
+        let drain = running.settings.drain.timeout;
+        StartFields::of(&running.settings).tell(&running.version, &parts.doors.all.names(|_| true));
         let (store, vitals) = (Arc::clone(&parts.basics.store), Arc::clone(&parts.pages.vitals));
         let (fenced, home) = (parts.records.turns.fenced(), parts.doors.home.clone());
         let servers = running.servers.entries.iter().map(|entry| entry.name.to_string()).collect();
@@ -103,7 +102,7 @@ impl App {
         self.tree.reload()
     }
 
-    /// Resolves with the reason once another process may be active. Never without a lease.
+    /// Resolves with the reason once another process may be active. Without a lease it never resolves.
     fn lost(&self) -> impl Future<Output = String> + Send + use<> {
         let lost = self.active.as_ref().map(Active::lost);
         let (mut fenced, home) = (self.fenced.clone(), self.home.clone());
@@ -125,14 +124,13 @@ impl App {
         let (lost, drain, end) = (self.lost(), self.drain, Deadlines::of(Instant::now(), self.drain));
         let within_ms = u64::try_from(drain.as_millis()).unwrap_or(u64::MAX);
         tracing::info!(event = DRAIN_STARTED, within_ms, "draining");
-        let drained = tokio::select! {
+        let Drained { finished, left } = tokio::select! {
             drained = self.tree.drain(drain) => drained,
             reason = lost => {
                 self.give_way(&reason).await;
                 return false;
             }
         };
-        let Drained { finished, left } = drained;
         let Self { tree, store, vitals, active, .. } = self;
         tree.stop_within(end.tree(Instant::now())).await;
         vitals.stops();

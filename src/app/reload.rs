@@ -47,7 +47,7 @@ impl Watched {
         Self { reread, sources: sources.into_iter().collect(), named: Mutex::new(named(settings)) }
     }
 
-    /// Rereads the settings.
+    /// Rereads the settings. The files that they name are watched from here on, even if they turn out to be wrong.
     ///
     /// # Errors
     /// Each mistake as a sentence with its place and fix.
@@ -76,18 +76,9 @@ impl Files for Watched {
 
     fn read(&self) -> (FileFingerprints, Result<Running, Vec<String>>) {
         let mut looked = looks(&self.sources);
-        let configured = match (self.reread)() {
-            Ok(configured) => configured,
-            Err(mistakes) => {
-                looked.extend(looks(&self.named.lock()));
-                return (looked, Err(mistakes));
-            }
-        };
-        // Newly named files are watched from here on, even if they turn out to be wrong.
-        let named = named(&configured.settings);
-        looked.extend(looks(&named));
-        *self.named.lock() = named;
-        (looked, running(configured))
+        let configured = self.configured();
+        looked.extend(looks(&self.named.lock()));
+        (looked, configured.and_then(running))
     }
 }
 

@@ -45,8 +45,8 @@ const RELEASE_WITHIN: Duration = Duration::from_millis(500);
 /// The time before the end of a term at which its holder stops: the tree needs some of it.
 const MARGIN: Duration = Duration::from_millis(250);
 
-/// The pause before the pages are bound again, and the time for their last answers.
-const PAGES_WITHIN: Duration = Duration::from_secs(1);
+/// The pause before the pages are bound again.
+const BIND_AGAIN: Duration = Duration::from_secs(1);
 
 /// The lease of the active process.
 pub struct Active {
@@ -129,21 +129,9 @@ async fn wait(lease: &Arc<Lease>, parts: StandbyParts) -> Active {
                 keep(lease, taken, parts, true)
             };
             // The lease is renewed while the pages close.
-            let ((), active) = tokio::join!(timeout_after(&stop, pages), taken);
+            let ((), active) = tokio::join!(pages, taken);
             active
         }
-    }
-}
-
-/// Runs the pages until `stop`, and for a short time after it.
-async fn timeout_after(stop: &CancellationToken, pages: impl Future<Output = ()>) {
-    let end = async {
-        stop.cancelled().await;
-        sleep(PAGES_WITHIN).await;
-    };
-    tokio::select! {
-        () = pages => {}
-        () = end => {}
     }
 }
 
@@ -168,7 +156,7 @@ async fn serve(parts: &StandbyParts, vitals: &Arc<StandbyVitals>, stop: &Cancell
             if !std::mem::replace(&mut told, true) {
                 tracing::warn!(event = LEASE_AWAITED, error, "the pages of this process cannot be served yet");
             }
-            let _ = timeout(PAGES_WITHIN, stop.cancelled()).await;
+            let _ = timeout(BIND_AGAIN, stop.cancelled()).await;
         }
     }
 }
@@ -188,7 +176,7 @@ async fn stand_by(lease: &Lease, vitals: &StandbyVitals) -> (Instant, bool) {
 }
 
 fn holds(holder: &str) -> String {
-    let holder = if holder.is_empty() { "a process whose lease the store lost, perhaps," } else { holder };
+    let holder = if holder.is_empty() { "an unknown process" } else { holder };
     format!("{holder} holds the lease; this process takes over when it is free")
 }
 

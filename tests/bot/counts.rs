@@ -13,7 +13,7 @@ use std::time::Duration;
 use ports::NoFaults;
 use serde_json::{Value, json};
 use staffai::app::assemble::Launch;
-use staffai::app::configured::Lookup;
+use staffai::app::configured::{Configured, Lookup};
 use staffai::app::system::{SystemClock, SystemDice};
 use staffai::app::{App, Ended};
 use telemetry::{self, LogFormat, LogOptions, Redaction};
@@ -279,9 +279,7 @@ fn child_that_runs_the_bot() {
         let metrics = telemetry::metrics::install().unwrap();
         let lookup: Lookup = Arc::new(|_| None);
         let launch = Launch {
-            settings: settings_of(&env),
-            lookup,
-            redaction: Redaction::default(),
+            configured: Configured { settings: settings_of(&env), lookup, redaction: Redaction::default() },
             reread: None,
             alone: false,
             clock: Arc::new(SystemClock),

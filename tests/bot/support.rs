@@ -19,7 +19,7 @@ use serde_json::Value;
 use settings::Settings;
 use settings::sources::Sources;
 use staffai::app::assemble::Launch;
-use staffai::app::configured::Lookup;
+use staffai::app::configured::{Configured, Lookup};
 use staffai::app::system::{SystemClock, SystemDice};
 use staffai::app::{App, Ended};
 use telemetry::{self, Redaction};
@@ -234,9 +234,7 @@ impl World {
     pub async fn launch(&self) {
         let lookup: Lookup = Arc::new(|_| None);
         let launch = Launch {
-            settings: settings_of(&self.env),
-            lookup,
-            redaction: Redaction::default(),
+            configured: Configured { settings: settings_of(&self.env), lookup, redaction: Redaction::default() },
             reread: None,
             alone: false,
             clock: Arc::clone(&self.clock),

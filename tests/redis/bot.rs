@@ -13,6 +13,7 @@ use serde_json::Value;
 use settings::{self, sources::Sources};
 use staffai::app::App;
 use staffai::app::assemble::Launch;
+use staffai::app::configured::Configured;
 use staffai::app::system::{SystemClock, SystemDice};
 use telemetry::Redaction;
 use tempfile::TempDir;
@@ -64,9 +65,11 @@ impl World {
         let environment = environment.into_iter().chain(more).collect();
         let loaded = settings::load(&Sources::from_maps(environment, BTreeMap::new()));
         let launch = Launch {
-            settings: loaded.unwrap_or_else(|problems| panic!("{problems:?}")).settings,
-            lookup: Arc::new(|_| None),
-            redaction: Redaction::default(),
+            configured: Configured {
+                settings: loaded.unwrap_or_else(|problems| panic!("{problems:?}")).settings,
+                lookup: Arc::new(|_| None),
+                redaction: Redaction::default(),
+            },
             reread: None,
             alone: false,
             clock: Arc::new(SystemClock),

@@ -217,3 +217,17 @@ async fn a_process_that_stands_by_ends_at_once_when_it_is_told() {
     pair.answered(question).await;
     pair.end([one, two]).await;
 }
+
+#[tokio::test]
+async fn a_process_that_takes_over_reads_the_configuration_again() {
+    let pair = Pair::new(Duration::ZERO).await;
+    let [one, mut two] = pair.both([14, 15]).await;
+    std::fs::write(pair.folder("second").join("staffai.toml"), "[drain]\ntimeout = \"7s\"\n").unwrap();
+    one.signal(Signal::KILL);
+    pair.logs("second", "service.started").await;
+    two.signal(Signal::TERM);
+    assert_eq!(two.ended().await, Some(i32::from(exit::FINE)));
+    let log = std::fs::read_to_string(pair.folder("second").join("log")).unwrap();
+    assert!(log.contains("\"within_ms\":7000"), "{log}");
+    pair.end([one, two]).await;
+}

@@ -193,8 +193,7 @@ pub struct TreeNode {
     pub name: String,
     /// Its path, such as `staffai/discord/shard:0`.
     pub path: String,
-    /// The state: `starting`, `running`, `hung`, `restarting` or `stopped`; `standby` for the root of a process that
-    /// stands by.
+    /// The state: `starting`, `running`, `hung`, `restarting` or `stopped`.
     pub state: String,
     /// The number of restarts.
     pub restarts: u64,

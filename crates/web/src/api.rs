@@ -186,10 +186,8 @@ impl Api {
     /// Creates the listener; nothing is bound yet.
     #[must_use]
     pub fn new(options: ApiOptions) -> Self {
-        let health = options.exposure.health_address.clone();
-        let health =
-            health.map(|address| Site::new(address, "STAFFAI_HEALTH_ADDR", ops::health_router(&options, None)));
         let (exposure, limits) = (options.exposure.clone(), options.limits);
+        let health = Site::health(&exposure, || ops::health_router(&options, None));
         Self { limits, whole: Site::whole(&exposure, ops::router(options)), health }
     }
 
@@ -198,8 +196,7 @@ impl Api {
     #[must_use]
     pub fn health_alone(options: &ApiOptions, why: &'static str) -> Self {
         let router = ops::health_router(options, Some(why));
-        let health = options.exposure.health_address.clone();
-        let health = health.map(|address| Site::new(address, "STAFFAI_HEALTH_ADDR", router.clone()));
+        let health = Site::health(&options.exposure, || router.clone());
         Self { limits: options.limits, whole: Site::whole(&options.exposure, router), health }
     }
 
@@ -248,6 +245,12 @@ impl Site {
         let proxies = Arc::new(Proxies::new(exposure.trusted_proxies.clone()));
         let site = Self::new(exposure.address.clone(), "STAFFAI_HTTP_ADDR", router);
         Self { behind: exposure.behind, proxies, ..site }
+    }
+
+    /// Returns the additional address for health and metrics, if one is configured.
+    fn health(exposure: &Exposure, router: impl FnOnce() -> Router) -> Option<Self> {
+        let address = exposure.health_address.clone();
+        address.map(|address| Self::new(address, "STAFFAI_HEALTH_ADDR", router()))
     }
 
     fn new(address: String, setting: &'static str, router: Router) -> Self {

@@ -1,17 +1,20 @@
 //! The pages of a process that stands by.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use parking_lot::Mutex;
 
 use actors::services::in_force::InForce;
 use actors::services::running::Live;
-use actors::tree::ROOT;
 use ports::vitals::{Configuration, Readiness, Status, TreeNode, Turns};
 use ports::{Clock, Vitals};
 use web::api::form::Refuse;
 use web::api::{Api, ApiOptions, Exposure, Limits};
+
+/// The time that the last responses have to finish, because the program itself waits for the address.
+const GRACE: Duration = Duration::from_millis(250);
 
 /// The inputs of these pages.
 #[derive(Clone)]
@@ -43,7 +46,7 @@ pub(super) fn pages(parts: StandbyParts, vitals: Arc<StandbyVitals>) -> Api {
         signed: Router::new(),
         programs: Router::new(),
         refuse,
-        limits,
+        limits: Limits { grace: GRACE, ..limits },
     };
     Api::health_alone(&options, "this process stands by; another one is active")
 }
@@ -84,7 +87,7 @@ impl Vitals for StandbyVitals {
     }
 
     fn tree(&self, _of_a_kind: usize) -> TreeNode {
-        TreeNode { path: ROOT.to_owned(), name: ROOT.to_owned(), state: "standby".to_owned(), ..TreeNode::default() }
+        TreeNode::default()
     }
 
     fn turns(&self) -> Turns {

@@ -362,7 +362,7 @@ impl Live {
     }
 
     /// Records that the files are invalid; the running configuration stays in force.
-    pub(crate) fn reject(&self, reason: String) {
+    pub fn reject(&self, reason: String) {
         *self.0.rejected.lock() = Some(reason);
     }
 }

@@ -50,9 +50,10 @@ impl Rest {
                     threads: Vec<&'a RawValue>,
                 }
                 let Active { threads } = answer.json()?;
+                let guild = guild.to_string();
                 let known = threads.iter().filter_map(|raw| events::thread(raw.get()).ok().flatten());
                 for (thread, parent) in known.flat_map(|known| known.threads) {
-                    self.threads.learn(&guild.to_string(), thread, parent);
+                    self.threads.learn(&guild, thread, parent);
                 }
             }
             GuildField::Ourselves => {

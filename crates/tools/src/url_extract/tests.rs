@@ -87,15 +87,18 @@ fn tool(port: u16) -> UrlExtract {
 }
 
 async fn call(tool: &UrlExtract, url: &str) -> (String, bool) {
+    call_for(None, tool, url).await
+}
+
+async fn call_for(on_behalf: Option<OnBehalf>, tool: &UrlExtract, url: &str) -> (String, bool) {
     let Value::Object(arguments) = json!({"url": url}) else { unreachable!() };
     let request = ToolRequest::new("url_extract", arguments, Effect::Reads, Duration::from_secs(5));
-    let result = tool.call(&request).await.unwrap();
+    let result = tool.call(&ToolRequest { on_behalf, ..request }).await.unwrap();
     (result.to_text(), result.is_error)
 }
 
 /// Calls the tool for a member.
 async fn call_of(member: &str, tool: &UrlExtract, url: &str) -> (String, bool) {
-    let Value::Object(arguments) = json!({"url": url}) else { unreachable!() };
     let whose = OnBehalf {
         person: Person::new(DOOR, member),
         place: Place::new(DOOR, "1"),
@@ -109,9 +112,7 @@ async fn call_of(member: &str, tool: &UrlExtract, url: &str) -> (String, bool) {
         tokens: 0,
         call: 0,
     };
-    let request = ToolRequest::new("url_extract", arguments, Effect::Reads, Duration::from_secs(5));
-    let result = tool.call(&ToolRequest { on_behalf: Some(whose), ..request }).await.unwrap();
-    (result.to_text(), result.is_error)
+    call_for(Some(whose), tool, url).await
 }
 
 async fn refused(tool: &UrlExtract, url: &str) -> String {
