@@ -279,8 +279,6 @@ fn a_bot_that_is_killed_between_the_question_and_the_press_goes_on_once() {
         let world = not_begun(&[]).await;
         let first = world.process("first").await;
         let (said, asked) = world.roll().await;
-        // The question's place is recorded shortly after it is posted.
-        tokio::time::sleep(Duration::from_millis(300)).await;
         first.kill();
         world.service.disconnected(0).await;
         world.rolled_nothing();
@@ -303,7 +301,6 @@ fn a_bot_that_is_killed_right_after_the_press_rolls_once_or_says_that_it_may_hav
             let world = not_begun(&[]).await;
             let first = world.process("first").await;
             let (said, asked) = world.roll().await;
-            tokio::time::sleep(Duration::from_millis(300)).await;
             world.presses("Ada", &asked, "Approve");
             tokio::time::sleep(Duration::from_millis(pause)).await;
             first.kill();

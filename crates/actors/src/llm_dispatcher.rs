@@ -7,7 +7,7 @@
 //! Permits live outside the actor and survive.
 //!
 //! While permits are short, the queue is fair: the first request of each person precedes the second of any person,
-//! across all places. No person can hold all permits (see `runtime::shares`), however long the answers are.
+//! across all places. Neither a person nor a slow row can hold all permits (see `services::model_permits`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use crate::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority
 use crate::observation::board::{Board, PartKind};
 use crate::runtime::handle::Reply;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
+use crate::services::model_permits::ModelPermits;
 use crate::services::running::Live;
 use domain::breaker::{Breaker, BreakerChange};
 use domain::completion::Usage;
@@ -30,7 +31,6 @@ use domain::ids::{Person, TurnId};
 use domain::model::Row;
 use domain::refusals::Refusals;
 use ports::Subject;
-use ports::shares::Shares;
 
 /// The maximum number of permits reserved for questions against less urgent requests.
 const KEPT_MAX: usize = 2;
@@ -52,7 +52,7 @@ pub struct LlmDispatcher {
     /// The running configuration, with the models by row.
     pub live: Live,
     /// The permits; they outlive this actor.
-    pub permits: Shares,
+    pub permits: ModelPermits,
     /// The board that shows the state of each model.
     pub board: Arc<Board>,
     /// The account of events.
@@ -152,20 +152,31 @@ impl LlmDispatcher {
         if !state.waiting.is_empty() || self.permits.free() <= kept {
             return Err(NoModel::Busy);
         }
-        let permit = self.permits.take(None).ok_or(NoModel::Busy)?;
+        let permit = self.permits.take(None, &row.key, self.alone()).ok_or(NoModel::Busy)?;
         Ok(Lease { row, permit })
+    }
+
+    /// True if a single row is configured.
+    fn alone(&self) -> bool {
+        self.live.now().models.rows().len() == 1
     }
 
     /// Grants permits to queued requests until none is left for any of their persons.
     fn hand_out(&self, ctx: &mut ActorContext<LlmDispatcher>, state: &mut LlmDispatcherState) {
         let returned = self.permits.returned();
         // Requests whose callers stopped waiting are taken out.
-        let due = |person: &Person, waiting: &Waiting| waiting.reply.is_closed() || self.permits.admits(person);
+        let alone = self.alone();
+        let due = |person: &Person, waiting: &Waiting| {
+            waiting.reply.is_closed() || self.permits.admits(person, &waiting.row.key, alone)
+        };
         while self.permits.free() > 0
             && let Some(Waiting { person, row, reply }) = state.waiting.pop(due)
         {
+            if reply.is_closed() {
+                continue;
+            }
             // A refused lease returns its permit.
-            if let Some(permit) = self.permits.take(Some(&person).filter(|_| !reply.is_closed())) {
+            if let Some(permit) = self.permits.take(Some(&person), &row.key, alone) {
                 let _ = reply.send(Ok(Lease { row, permit }));
             }
         }

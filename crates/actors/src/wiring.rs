@@ -36,6 +36,7 @@ use crate::reporter::Reporter;
 use crate::restriction_sweeper::RestrictionSweeper;
 use crate::runtime::supervisor::{self, ChildSpec, Crash, Shared};
 use crate::services::in_flight::InFlight;
+use crate::services::model_permits::ModelPermits;
 use crate::services::restricted::Restricted;
 use crate::tree::{ActorKind, Name, TREE, TreeRow};
 use crate::turn::ATTACHMENT_KIB_MAX;
@@ -147,7 +148,7 @@ struct Wiring {
     handles: Handles,
     turn_parts: Arc<TurnParts>,
     open_turns: Shares,
-    model_permits: Shares,
+    model_permits: ModelPermits,
     presence: presence_scheduler::Slot,
     restricted: Arc<Restricted>,
 }
@@ -172,7 +173,7 @@ impl Wiring {
             shared: SharedState::default(),
         });
         let open_turns = Shares::new(timeline.limit("open turns", settings.turn.open));
-        let model_permits = Shares::new(timeline.limit("model calls", settings.llm.concurrent));
+        let model_permits = ModelPermits::new(timeline.limit("model calls", settings.llm.concurrent));
         let (presence, restricted) = Default::default();
         Self { parts, handles, turn_parts, open_turns, model_permits, presence, restricted }
     }

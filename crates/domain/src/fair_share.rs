@@ -14,7 +14,23 @@ pub const fn admits(held: usize, free: usize) -> bool {
 /// always admitted.
 #[must_use]
 pub const fn admits_many(held: usize, many: usize, free: usize) -> bool {
-    many == 0 || held.saturating_add(many) <= free
+    Weight::EVEN.admits(held, many, free)
+}
+
+/// The number of permits that a holder may have for each free one. With weight `w`, one holder has at most
+/// `w / (w + 1)` of the permits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Weight(pub usize);
+
+impl Weight {
+    /// One holder has at most half of the permits.
+    pub const EVEN: Self = Self(1);
+
+    /// True if a holder of `held` permits may have `many` further ones together while `free` are free.
+    #[must_use]
+    pub const fn admits(self, held: usize, many: usize, free: usize) -> bool {
+        many == 0 || many <= free && held.saturating_add(many) <= free.saturating_mul(self.0)
+    }
 }
 
 #[cfg(test)]
@@ -38,5 +54,13 @@ mod tests {
         });
         assert_eq!((counts, free), ([6, 3, 2, 1], 0));
         assert!(admits(0, 1) && !admits(0, 0), "a single permit is for each holder in turn");
+    }
+
+    #[test]
+    fn a_heavier_holder_leaves_a_smaller_part() {
+        let weight = Weight(3);
+        let held = (0..64).take_while(|held| weight.admits(*held, 1, 64 - held)).count();
+        assert_eq!(held, 48);
+        assert!(weight.admits(0, 1, 1) && !weight.admits(0, 2, 1) && !weight.admits(0, 1, 0));
     }
 }

@@ -306,11 +306,20 @@ pub fn applied_to(writer: &str, key: &str) -> Option<String> {
     (!key.contains(['{', '}'])).then(|| format!("{APPLIED_PREFIX}{writer}:{{{key}}}"))
 }
 
-/// True if losing the key would break a guarantee. Histories may be evicted when memory runs short. Unknown keys count
-/// as essential.
+/// True if the key is that of a history.
+#[must_use]
+pub fn is_history(key: &str) -> bool {
+    key.starts_with(HISTORY_PREFIX)
+}
+
+/// The prefixes of text that may be evicted when memory runs short: histories, transcripts, and responses that programs
+/// may continue from. Their number depends on members and programs alone, so nothing else may be evicted for them.
+const EXPENDABLE: [&str; 3] = [HISTORY_PREFIX, sessions::LINES_PREFIX, programs::RESPONSE_PREFIX];
+
+/// True if losing the key would break a guarantee. Unknown keys count as essential.
 #[must_use]
 pub fn essential(key: &str) -> bool {
-    !key.starts_with(HISTORY_PREFIX)
+    !EXPENDABLE.iter().any(|prefix| key.starts_with(prefix))
 }
 
 #[cfg(test)]
@@ -363,7 +372,10 @@ mod tests {
     }
 
     #[test]
-    fn only_histories_may_be_dropped() {
+    fn only_kept_text_may_be_dropped() {
+        let (ann, talk) = (Person::new(API, "ann"), Place::new(API, "s1"));
+        assert!(!essential(&sessions::line(&ann, &talk, 1)) && essential(&sessions::session(&ann, &talk)));
+        assert!(!essential(&programs::response("key", "r1")) && essential(&programs::responses("key")));
         assert!(!essential(&history(&Person::new(DISCORD, "7"), &Place::new(DISCORD, "42"))));
         assert!(essential(&session(&DISCORD, 0)));
         assert!(essential("something:else"));

@@ -1,43 +1,51 @@
-//! Permits that no person can exhaust.
+//! Permits that no single holder, such as a person, can exhaust.
 //!
 //! - [`domain::fair_share`] has the rule: one person holds at most half of the permits.
 //! - Work of the bot itself has no person and takes any free permit.
 //! - Permits outlive the actor that grants them: a crash neither loses nor doubles one.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use domain::fair_share;
+use domain::fair_share::Weight;
 use domain::ids::Person;
 
 /// The permits and their holders. Clones are the same permits.
 #[derive(Clone)]
-pub struct Shares(Arc<Inner>);
+pub struct Shares<K: Eq + Hash = Person>(Arc<Inner<K>>);
 
-struct Inner {
+struct Inner<K> {
     permits: Arc<Semaphore>,
-    /// The number of permits of each person who holds one; bounded by the permits.
-    held: Mutex<HashMap<Person, usize>>,
+    weight: Weight,
+    /// The number of permits of each holder of at least one; bounded by the permits.
+    held: Mutex<HashMap<K, usize>>,
     /// Notified when a permit was returned.
     returned: watch::Sender<()>,
 }
 
 /// Permits of one holder. Dropping it returns them.
-pub struct Share {
+pub struct Share<K: Eq + Hash = Person> {
     permit: Option<OwnedSemaphorePermit>,
-    holder: Option<Person>,
+    holder: Option<K>,
     many: usize,
-    of: Arc<Inner>,
+    of: Arc<Inner<K>>,
 }
 
-impl Shares {
-    /// Creates shares of these permits.
+impl<K: Clone + Eq + Hash> Shares<K> {
+    /// Creates shares of these permits, of which one holder has at most half.
     #[must_use]
     pub fn new(permits: Arc<Semaphore>) -> Self {
-        Self(Arc::new(Inner { permits, held: Mutex::default(), returned: watch::Sender::new(()) }))
+        Self::weighted(permits, Weight::EVEN)
+    }
+
+    /// Creates shares of these permits, of which one holder has as many as its weight admits.
+    #[must_use]
+    pub fn weighted(permits: Arc<Semaphore>, weight: Weight) -> Self {
+        Self(Arc::new(Inner { permits, weight, held: Mutex::default(), returned: watch::Sender::new(()) }))
     }
 
     /// Returns the number of free permits.
@@ -48,25 +56,25 @@ impl Shares {
 
     /// True if this holder may have a further permit now.
     #[must_use]
-    pub fn admits(&self, holder: &Person) -> bool {
+    pub fn admits(&self, holder: &K) -> bool {
         self.admits_many(holder, 1)
     }
 
     /// True if this holder may have `many` further permits together now.
-    fn admits_many(&self, holder: &Person, many: usize) -> bool {
+    fn admits_many(&self, holder: &K, many: usize) -> bool {
         let held = self.0.held.lock().get(holder).copied().unwrap_or_default();
-        fair_share::admits_many(held, many, self.free())
+        self.0.weight.admits(held, many, self.free())
     }
 
     /// Takes a permit; none if no permit is free for this holder.
     #[must_use]
-    pub fn take(&self, holder: Option<&Person>) -> Option<Share> {
+    pub fn take(&self, holder: Option<&K>) -> Option<Share<K>> {
         self.take_many(holder, 1)
     }
 
     /// Takes `many` permits together, such as one for each KiB; none if they are not free for this holder.
     #[must_use]
-    pub fn take_many(&self, holder: Option<&Person>, many: usize) -> Option<Share> {
+    pub fn take_many(&self, holder: Option<&K>, many: usize) -> Option<Share<K>> {
         if holder.is_some_and(|holder| !self.admits_many(holder, many)) {
             return None;
         }
@@ -79,12 +87,12 @@ impl Shares {
 
     /// Waits until a permit is free for this holder. Those who wait are served in no order, so the caller sets a
     /// deadline.
-    pub async fn wait(&self, holder: Option<&Person>) -> Share {
+    pub async fn wait(&self, holder: Option<&K>) -> Share<K> {
         self.wait_many(holder, 1).await
     }
 
     /// Like [`Self::wait`], for several permits together.
-    pub async fn wait_many(&self, holder: Option<&Person>, many: usize) -> Share {
+    pub async fn wait_many(&self, holder: Option<&K>, many: usize) -> Share<K> {
         let mut returned = self.returned();
         loop {
             if let Some(share) = self.take_many(holder, many) {
@@ -102,7 +110,7 @@ impl Shares {
     }
 }
 
-impl Drop for Share {
+impl<K: Eq + Hash> Drop for Share<K> {
     fn drop(&mut self) {
         if let Some(holder) = &self.holder {
             let mut held = self.of.held.lock();

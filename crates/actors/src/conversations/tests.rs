@@ -22,6 +22,7 @@ use crate::services::basics::Basics;
 use crate::services::facts::FactKeeper;
 use crate::services::forgotten::Wished;
 use crate::services::in_flight::InFlight;
+use crate::services::model_permits::ModelPermits;
 use crate::services::toolbox::Toolbox;
 use crate::testing::log::Log;
 use crate::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, place, real, row, settle, turn, turn_id};
@@ -102,7 +103,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
     let (roster, faults) = (Arc::clone(&stage.roster), Arc::clone(&stage.faults));
     let (journal, outbox) = (stage.probe(&journal), stage.probe(&outbox));
     let rate_limiter = stage.probe(&rate_limiter);
-    let permits = Shares::new(Arc::new(Semaphore::new(64)));
+    let permits = ModelPermits::new(Arc::new(Semaphore::new(64)));
     stage.actor(
         row(LEAF),
         &dispatcher,

@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 
 struct World {
     dispatcher: Handle<LlmDispatcherMsg>,
-    permits: Shares,
+    permits: ModelPermits,
     board: Arc<Board>,
     faults: Arc<ScriptedFaults>,
     _tree: Tree,
@@ -23,7 +23,7 @@ struct World {
 
 async fn world(permits: usize) -> World {
     let dispatcher = at("llm_dispatcher");
-    let (permits, board) = (Shares::new(Arc::new(Semaphore::new(permits))), Arc::new(Board::default()));
+    let (permits, board) = (ModelPermits::new(Arc::new(Semaphore::new(permits))), Arc::new(Board::default()));
     let live = live(&[], Arc::new(ScriptedModels::new(&["main", "spare", "last"])));
     let mut stage = Stage::new();
     let faults = Arc::clone(&stage.faults);
@@ -331,4 +331,22 @@ async fn long_answers_of_one_person_leave_permits_for_others() {
     settle().await;
     let again = tokio::time::timeout(Duration::from_secs(1), world.acquire_for("7", None, &[])).await;
     assert!(again.is_ok_and(|lease| lease.is_ok()), "requests without a caller hold nothing back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_row_leaves_permits_for_calls_to_other_rows() {
+    let world = world(8).await;
+    let (names, mut held): (Vec<_>, _) = ((0..20).map(|name| name.to_string()).collect(), Vec::new());
+    let mut flood: Vec<_> = names.iter().map(|name| Box::pin(world.acquire_for(name, Some("main"), &[]))).collect();
+    for asked in &mut flood {
+        if let Ok(lease) = tokio::time::timeout(Duration::from_secs(1), asked).await {
+            held.push(lease.ok().unwrap());
+        }
+    }
+    assert_eq!(held.len(), 6, "one row holds at most three quarters");
+    let other = tokio::time::timeout(Duration::from_secs(1), world.acquire_for("21", Some("spare"), &[])).await;
+    assert_eq!(other.unwrap().ok().unwrap().row.key, "spare", "calls to another row pass the queue of the slow one");
+    held.clear();
+    let next = tokio::time::timeout(Duration::from_secs(1), &mut flood[6]).await;
+    assert!(next.is_ok_and(|lease| lease.is_ok()), "a returned permit is granted to the queue");
 }

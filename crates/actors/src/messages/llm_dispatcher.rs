@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::runtime::handle::Reply;
 use crate::runtime::named::named;
+use crate::services::model_permits::ModelPermit;
 use domain::completion::{Completion, Usage};
 use domain::ids::{Person, TurnId};
 use domain::model::Row;
 use ports::ModelError;
-use ports::shares::Share;
 
 /// The messages that the dispatcher handles.
 pub enum LlmDispatcherMsg {
@@ -58,7 +58,7 @@ pub struct Lease {
     /// The model.
     pub row: Row,
     #[expect(dead_code, reason = "dropping it returns the permit")]
-    pub(crate) permit: Share,
+    pub(crate) permit: ModelPermit,
 }
 
 /// The reason why no model is available.

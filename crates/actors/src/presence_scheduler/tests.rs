@@ -2,9 +2,9 @@ use super::*;
 use crate::account::Account;
 use crate::llm_dispatcher::LlmDispatcher;
 use crate::observation::board::PartKind;
+use crate::services::model_permits::ModelPermits;
 use crate::testing::{DOOR, LEAF, Stage, Tree, at, live, row, settle};
 use domain::ids::Timestamp;
-use ports::shares::Shares;
 use ports::testing::{ManualClock, MemoryStore, Say, ScriptedModels};
 
 use tokio::sync::Semaphore;
@@ -37,7 +37,7 @@ async fn world(variables: &[(&str, &str)], says: Vec<Say>) -> World {
     let mut stage = Stage::new();
     let actor = LlmDispatcher {
         live: live.clone(),
-        permits: Shares::new(Arc::clone(&permits)),
+        permits: ModelPermits::new(Arc::clone(&permits)),
         board: Arc::clone(&board),
         account: Account::default(),
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::key_part::part;
 
 /// The prefix of responses that programs may continue from.
-const RESPONSE_PREFIX: &str = "staffai:response:";
+pub(super) const RESPONSE_PREFIX: &str = "staffai:response:";
 
 /// The prefix of the response lists of programs.
 const RESPONSES_PREFIX: &str = "staffai:responses:";

@@ -336,6 +336,19 @@ mod tests {
     }
 
     #[test]
+    fn text_of_sessions_and_programs_evicts_no_deletion_and_no_turn() {
+        let mut overlay = Overlay::new(10, 10_000);
+        overlay.take(vec![delete("discord_context:1:1"), put("staffai:turn:d:1", "")], None, NOW);
+        for n in 0..100 {
+            overlay.take(vec![put(&format!("staffai:said:api:k:s:{n:020}"), "text")], None, NOW);
+            overlay.take(vec![put(&format!("staffai:response:k:{n}"), "text")], None, NOW);
+        }
+        assert_eq!(overlay.get("discord_context:1:1", NOW), Seen::Gone);
+        assert_eq!(overlay.get("staffai:turn:d:1", NOW), Seen::Live(""));
+        assert_eq!(overlay.len(), 10);
+    }
+
+    #[test]
     fn bytes_are_bounded_also_against_one_huge_value() {
         let mut overlay = Overlay::new(1_000, 1_000);
         for n in 0..100 {

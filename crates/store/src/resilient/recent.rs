@@ -74,7 +74,7 @@ impl Recent {
     }
 
     fn keep(&mut self, key: &str, entry: Entry) {
-        if keys::essential(key) {
+        if !keys::is_history(key) {
             return;
         }
         self.forget(key);
