@@ -1,5 +1,6 @@
 //! The sessions: their messages and answers. The store has all of them; the active ones are cached in memory.
 
+mod fair;
 mod index;
 mod memory;
 mod names;
@@ -13,6 +14,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
+use self::fair::HolderLocks;
 use self::index::Known;
 use self::memory::{MESSAGES_MAX, Memory, StoredMessage};
 pub(super) use self::names::FoundSession;
@@ -26,6 +28,7 @@ use domain::incoming::{Author, AuthorKind, Posted, Quoted, WantedModels};
 use domain::notice::template;
 use domain::outgoing::{Capabilities, Piece};
 use domain::rejection::Rejection;
+use ports::shares::Shares;
 use ports::{Clock, HistoryRange, PostError, PostReply, PostRequest, PostResult, Poster, Store, Write};
 
 /// Maximum length of a message, in Unicode scalar values.
@@ -63,8 +66,12 @@ pub struct Sessions {
     kept_for: KeptFor,
     inner: Mutex<Memory>,
     index: Mutex<Known>,
-    /// Serializes the creation of sessions, so that numbers are unique.
-    beginning: tokio::sync::Mutex<()>,
+    /// The shares of requests about sessions.
+    work: Shares,
+    /// Serializes the creation of sessions of one holder, so that names are unique.
+    beginning: HolderLocks,
+    /// Serializes the changes of the index by this process, so that they do not conflict. Held for one change only.
+    indexing: tokio::sync::Mutex<()>,
     /// Serializes the comparison of the index with the sessions.
     mending: tokio::sync::Mutex<()>,
 }
@@ -82,8 +89,9 @@ impl Sessions {
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, store: Arc<dyn Store>, kept_for: KeptFor) -> Self {
         let (inner, index) = (Mutex::default(), Mutex::default());
-        let (beginning, mending) = (tokio::sync::Mutex::default(), tokio::sync::Mutex::default());
-        Self { clock, store, kept_for, inner, index, beginning, mending }
+        let (work, beginning) = (fair::shares(), HolderLocks::default());
+        let (indexing, mending) = (tokio::sync::Mutex::default(), tokio::sync::Mutex::default());
+        Self { clock, store, kept_for, inner, index, work, beginning, indexing, mending }
     }
 
     /// Returns the current time.

@@ -61,7 +61,7 @@ pub(super) async fn rename(
         Err(rejection) => return problem::refused(rejection.status(), &rejection.body_text()),
     };
     let Some(found) = parts.sessions.find(&caller, &session).await else { return unknown() };
-    match parts.sessions.rename(&found, &name).await {
+    match parts.sessions.rename(&caller, &found, &name).await {
         Ok(()) => Json(json!({"session": name, "number": found.number})).into_response(),
         Err(why) => problem::refused(problem::status_of(why), &why.to_string()),
     }

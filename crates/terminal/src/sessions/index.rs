@@ -2,6 +2,7 @@
 //! reconciled with the existing sessions, some of which processes of earlier versions may have created.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::record::Record;
@@ -30,7 +31,7 @@ const ROUND_PAUSE: Duration = Duration::from_millis(20);
 #[derive(Default)]
 pub(super) struct Known {
     /// As last read or written.
-    index: SessionIndex,
+    index: Arc<SessionIndex>,
     /// Sessions created while the store was offline.
     unwritten: BTreeMap<String, Indexed>,
     /// True once it was reconciled.
@@ -39,7 +40,7 @@ pub(super) struct Known {
 
 impl Sessions {
     /// Returns the index; while the store is offline, the cached one.
-    pub(super) async fn index(&self) -> SessionIndex {
+    pub(super) async fn index(&self) -> Arc<SessionIndex> {
         self.mend().await;
         let unwritten = !self.index.lock().unwritten.is_empty();
         if unwritten {
@@ -47,13 +48,16 @@ impl Sessions {
         }
         let ready = self.is_ready();
         let stored = self.store.get(keys::INDEX).await;
+        // Parsed before the lock is taken: the index of all holders takes a while.
+        let read = stored.as_deref().and_then(SessionIndex::parse).unwrap_or_default();
         let mut known = self.index.lock();
         let known = &mut *known;
         if ready && self.is_ready() {
-            known.index = stored.as_deref().and_then(SessionIndex::parse).unwrap_or_default();
-            known.index.add(known.unwritten.iter().map(|(place, session)| (place.as_str(), session)));
+            known.index = Arc::new(read);
+            let unwritten = known.unwritten.iter().map(|(place, session)| (place.as_str(), session));
+            Arc::make_mut(&mut known.index).add(unwritten);
         }
-        known.index.clone()
+        Arc::clone(&known.index)
     }
 
     /// True if the store is readable.
@@ -65,6 +69,7 @@ impl Sessions {
     /// changed anything, and runs again after a conflict with another process. After repeated conflicts nothing is
     /// changed.
     pub(super) async fn change_index(&self, mut change: impl FnMut(&mut SessionIndex) -> bool + Send) -> Replaced {
+        let _alone = self.indexing.lock().await;
         let unwritten = self.index.lock().unwritten.clone();
         let mut latest = None;
         let mut end = Replaced::Other;
@@ -89,10 +94,10 @@ impl Sessions {
         match (end, latest) {
             (Replaced::Done, Some(index)) => {
                 known.unwritten.retain(|place, _| !unwritten.contains_key(place));
-                known.index = index;
+                known.index = Arc::new(index);
             }
             (Replaced::Away, _) => {
-                change(&mut known.index);
+                change(Arc::make_mut(&mut known.index));
             }
             (Replaced::Done | Replaced::Other, _) => {}
         }
@@ -154,6 +159,9 @@ impl Sessions {
 
     /// Reconciles the index with the sessions, once.
     async fn mend(&self) {
+        if self.index.lock().mended {
+            return;
+        }
         let _alone = self.mending.lock().await;
         if self.index.lock().mended {
             return;

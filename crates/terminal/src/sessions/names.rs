@@ -131,6 +131,12 @@ pub(super) fn check_name(session: &str) -> Result<(), NotTaken> {
 impl Sessions {
     /// Finds a session by name or number: one of the caller's own or, for operators, any.
     pub async fn find(&self, caller: &Caller, given: &str) -> Option<FoundSession> {
+        let _share = self.share(caller).await;
+        self.look_up(caller, given).await
+    }
+
+    /// Like [`find`](Self::find), for a request that holds a share.
+    async fn look_up(&self, caller: &Caller, given: &str) -> Option<FoundSession> {
         if let Some(found) = self.by_name(caller, given).await {
             return Some(found);
         }
@@ -160,7 +166,8 @@ impl Sessions {
             Some(person) => owner_of(&found.place) == person,
             None => holder(&found.place).is_none(),
         };
-        match self.find(caller, given).await {
+        let _share = self.share(caller).await;
+        match self.look_up(caller, given).await {
             Some(found) if own(&found) => Ok(found),
             Some(_) => Err(NotTaken::NotTheirs),
             None => self.begin(caller, given).await,
@@ -189,12 +196,18 @@ impl Sessions {
 
     /// Returns the places of all sessions that a caller may see.
     pub async fn places(&self, caller: &Caller) -> Vec<Place> {
+        let _share = self.share(caller).await;
+        self.visible_places(caller).await
+    }
+
+    async fn visible_places(&self, caller: &Caller) -> Vec<Place> {
         self.visible(caller).await.into_iter().map(|(place, _)| place).collect()
     }
 
     /// Returns all sessions that a caller may see, most recently used first.
     pub async fn list(&self, caller: &Caller) -> Vec<Listed> {
-        let mut all = self.records(self.places(caller).await).await;
+        let _share = self.share(caller).await;
+        let mut all = self.records(self.visible_places(caller).await).await;
         all.sort_by_key(|(_, record)| (std::cmp::Reverse(record.touched_at), record.number));
         let now = self.now().0;
         let own = caller.person();
@@ -210,7 +223,8 @@ impl Sessions {
 
     /// Returns the number of sessions that a caller may see.
     pub async fn count(&self, caller: &Caller) -> usize {
-        let all = self.places(caller).await;
+        let _share = self.share(caller).await;
+        let all = self.visible_places(caller).await;
         let doubtful = self.index().await.doubtful(self.now(), (self.kept_for)());
         let asked: Vec<Place> = all.iter().filter(|place| doubtful.contains(place.id.as_str())).cloned().collect();
         let over = asked.len() - self.records(asked).await.len();
@@ -234,9 +248,10 @@ impl Sessions {
     ///
     /// # Errors
     /// The name is invalid, or in use by another session of the owner.
-    pub async fn rename(&self, found: &FoundSession, name: &str) -> Result<(), NotTaken> {
+    pub async fn rename(&self, caller: &Caller, found: &FoundSession, name: &str) -> Result<(), NotTaken> {
         check_name(name)?;
-        let _alone = self.beginning.lock().await;
+        let _share = self.share(caller).await;
+        let _alone = self.beginning.lock(holder(&found.place)).await;
         let others = self.index().await;
         let others = others.all().filter(|(_, session)| session.name == name).map(|(id, _)| Place::new(DOOR, id));
         let others = others.filter(|place| *place != found.place && holder(place) == holder(&found.place));
@@ -345,7 +360,7 @@ impl Sessions {
     pub(super) async fn begin_again(&self, place: &Place) -> Result<(), NotTaken> {
         let name = place.id.rsplit(OF).next().unwrap_or_default();
         let name = name.split(AGAIN).next().unwrap_or_default().to_owned();
-        let _alone = self.beginning.lock().await;
+        let _alone = self.beginning.lock(holder(place)).await;
         if self.record(place).await.is_some() {
             return Ok(());
         }
@@ -361,12 +376,12 @@ impl Sessions {
     }
 
     async fn begin(&self, caller: &Caller, name: &str) -> Result<FoundSession, NotTaken> {
-        let _alone = self.beginning.lock().await;
+        let mut place = place_of(caller, name);
+        let _alone = self.beginning.lock(holder(&place)).await;
         // Another request may have created it meanwhile.
         if let Some(found) = self.by_name(caller, name).await {
             return Ok(found);
         }
-        let mut place = place_of(caller, name);
         // A renamed session keeps its place.
         for again in 2..=OWN_MAX {
             if self.record(&place).await.is_none() {

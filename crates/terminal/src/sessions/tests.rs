@@ -3,7 +3,10 @@ use super::room::{KEPT_MAX, OWN_MAX};
 use super::*;
 use domain::api_key::{ApiKey, Caller, KeyRing, Right};
 use domain::outgoing::Piece;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use ports::testing::{ManualClock, MemoryStore};
+use ports::{Replaced, StoreStatus};
 
 fn sessions_in(store: &Arc<MemoryStore>) -> Sessions {
     Sessions::new(Arc::new(ManualClock::new()), Arc::clone(store) as _, Arc::new(|| Duration::from_secs(60)))
@@ -78,9 +81,9 @@ async fn a_later_life_knows_sessions_their_numbers_and_what_was_said() {
     first.posts(&one.place, "n", "noted").await;
     first.hears("two", "hello").await;
     let found = first.find(&Caller::Local, "101").await.unwrap();
-    first.rename(&found, "cats").await.unwrap();
-    assert_eq!(first.rename(&found, "two").await, Err(NotTaken::NameTaken));
-    assert_eq!(first.rename(&found, "a b").await, Err(NotTaken::BadName));
+    first.rename(&Caller::Local, &found, "cats").await.unwrap();
+    assert_eq!(first.rename(&Caller::Local, &found, "two").await, Err(NotTaken::NameTaken));
+    assert_eq!(first.rename(&Caller::Local, &found, "a b").await, Err(NotTaken::BadName));
     let later = sessions_in(&store);
     let named = |name: &str, number: u64| (name.to_owned(), number);
     assert_eq!(later.names(&Caller::Local).await, [named("cats", 101), named("two", 102)]);
@@ -263,7 +266,7 @@ async fn lists_names_and_numbers_look_through_no_keys() {
     store.broken_scans.store(usize::MAX, std::sync::atomic::Ordering::SeqCst);
     sessions.hears("two", "hello").await;
     let found = sessions.find(&Caller::Local, "101").await.unwrap();
-    sessions.rename(&found, "cats").await.unwrap();
+    sessions.rename(&Caller::Local, &found, "cats").await.unwrap();
     assert_eq!(sessions.count(&Caller::Local).await, 2);
     assert_eq!(sessions.names(&Caller::Local).await.len(), 2);
     assert_eq!(sessions.texts(&one.place).await, ["hello", "aye"]);
@@ -471,4 +474,79 @@ async fn a_session_ends_at_the_cost_of_its_lines_and_with_all_that_other_process
     assert_eq!(here.texts(&place).await, Vec::<String>::new(), "the rest is invisible");
     assert_eq!(here.history(&place, &HistoryRange::Newest, 10).await, Vec::new());
     assert_eq!(lines(), 0, "nothing of it is kept");
+}
+
+/// A store in which each request takes [`TRIP`].
+struct Slow(MemoryStore);
+
+const TRIP: Duration = Duration::from_millis(10);
+
+impl Store for Slow {
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
+        async move {
+            tokio::time::sleep(TRIP).await;
+            self.0.get(key).await
+        }
+        .boxed()
+    }
+
+    fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>> {
+        self.0.scan(prefix, limit)
+    }
+
+    fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {
+        let written = self.0.write(writes);
+        async move {
+            tokio::time::sleep(TRIP).await;
+            written.await
+        }
+        .boxed()
+    }
+
+    fn replace<'a>(&'a self, key: &'a str, seen: Option<&'a str>, value: &'a str) -> BoxFuture<'a, Replaced> {
+        async move {
+            tokio::time::sleep(TRIP).await;
+            self.0.replace(key, seen, value).await
+        }
+        .boxed()
+    }
+
+    fn status(&self) -> StoreStatus {
+        self.0.status()
+    }
+
+    fn close(&self, within: Duration) -> BoxFuture<'_, bool> {
+        self.0.close(within)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_lists_and_begins_sessions_without_end_delays_no_other_key() {
+    let store = Arc::new(Slow(MemoryStore::new()));
+    let sessions =
+        Arc::new(Sessions::new(Arc::new(ManualClock::new()), store as _, Arc::new(|| Duration::from_secs(60))));
+    let (loud, quiet) = (holder("loud", &[Right::Chat]), holder("quiet", &[Right::Chat]));
+    let takes = async |session: &str| {
+        let begun = tokio::time::Instant::now();
+        sessions.open(&quiet, session).await.unwrap();
+        sessions.list(&quiet).await;
+        begun.elapsed()
+    };
+    takes("first").await;
+    let alone = takes("second").await;
+    let flood = (0..128).map(|number| {
+        let (sessions, loud) = (Arc::clone(&sessions), loud.clone());
+        tokio::spawn(async move {
+            for again in 0..100 {
+                sessions.open(&loud, &format!("s{number}-{again}")).await.unwrap();
+                sessions.list(&loud).await;
+            }
+        })
+    });
+    let flood: Vec<_> = flood.collect();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let beside = takes("third").await;
+    assert!(beside <= alone * 3, "{beside:?} instead of {alone:?}");
+    assert_eq!(sessions.work.free(), fair::AT_ONCE / 2, "one key has at most half of the shares");
+    flood.iter().for_each(tokio::task::JoinHandle::abort);
 }
