@@ -5,4 +5,5 @@ mod corpus;
 mod hostile;
 mod queries;
 mod server;
+mod shares;
 mod support;

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use domain::tool::{CallErrorKind, Effect, ToolRequest};
+use domain::ids::{Door, Person, Place, Timestamp, TurnId};
+use domain::tool::{CallErrorKind, Effect, OnBehalf, ToolRequest};
 use mysql_async::prelude::Queryable;
 use ports::ToolServer;
 use serde_json::{Value, json};
@@ -83,11 +84,41 @@ impl Shop {
 
     /// Makes one call; returns the text, and true for an error.
     pub async fn call(&self, tool: &str, tables: &[&str], sql: &str) -> (String, bool) {
+        self.call_for(None, Duration::from_secs(10), tool, tables, sql).await
+    }
+
+    /// Reads the orders for a member.
+    pub async fn asked_by(&self, member: &str, deadline: Duration, sql: &str) -> (String, bool) {
+        const DOOR: Door = Door::new("d");
+        let whose = OnBehalf {
+            person: Person::new(DOOR, member),
+            place: Place::new(DOOR, "1"),
+            parent: None,
+            guild: None,
+            turn: TurnId::new(DOOR, "1"),
+            at: Timestamp(0),
+            keeps: true,
+            operator: false,
+            lineage: None,
+            tokens: 0,
+            call: 0,
+        };
+        self.call_for(Some(whose), deadline, "db_query", &["shop.orders"], sql).await
+    }
+
+    async fn call_for(
+        &self,
+        on_behalf: Option<OnBehalf>,
+        deadline: Duration,
+        tool: &str,
+        tables: &[&str],
+        sql: &str,
+    ) -> (String, bool) {
         let Value::Object(arguments) = json!({"database": "shop", "tables": tables, "sql": sql}) else {
             unreachable!()
         };
-        let request = ToolRequest::new(tool, arguments, Effect::Changes, Duration::from_secs(10));
-        match self.tools.call(&request, None).await {
+        let request = ToolRequest::new(tool, arguments, Effect::Changes, deadline);
+        match self.tools.call(&ToolRequest { on_behalf, ..request }, None).await {
             Ok(result) => (result.to_text(), result.is_error),
             Err(error) => {
                 assert_eq!(error.kind, CallErrorKind::InvalidArguments, "{error}");

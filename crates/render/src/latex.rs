@@ -1,6 +1,8 @@
 //! Formulas as pictures: parsed, laid out and drawn in this process with bundled fonts. Drawing opens no file and no
 //! connection. Every step is bounded; a formula that exceeds a bound gets no picture.
 
+mod work;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +15,8 @@ use ratex_types::display_item::{DisplayItem, DisplayList};
 use tiny_skia::{FillRule, FilterQuality, Paint, Path, PathBuilder, Pattern, Pixmap, SpreadMode, Transform};
 use tokio::sync::Semaphore;
 
+use domain::ids::Place;
+use ports::shares::Shares;
 use ports::{NotDrawn, Renderer};
 
 /// The longest formula that is drawn, in Unicode scalar values.
@@ -21,7 +25,10 @@ pub const FORMULA_MAX: usize = 2_000;
 pub const WIDTH_MAX: u32 = 2_400;
 /// The highest picture, in pixels.
 pub const HEIGHT_MAX: u32 = 1_600;
-/// The number of formulas drawn at once. Drawing cannot be cancelled, so this bounds the threads in use.
+/// The most pixels of a picture: compression takes longer than drawing.
+pub const PIXELS_MAX: u32 = 1_500_000;
+/// The number of formulas drawn at once, shared by places. Drawing cannot be cancelled, so this bounds the threads in
+/// use.
 const AT_ONCE: usize = 2;
 /// The timeout of one picture.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -50,26 +57,26 @@ const PAPER: Look = Look { ground: Color::WHITE, ink: Color::rgb(0.09, 0.10, 0.1
 
 /// Draws formulas.
 pub struct Latex {
-    slots: Arc<Semaphore>,
+    slots: Shares<Place>,
 }
 
 impl Default for Latex {
     fn default() -> Self {
-        Self { slots: Arc::new(Semaphore::new(AT_ONCE)) }
+        Self { slots: Shares::new(Arc::new(Semaphore::new(AT_ONCE))) }
     }
 }
 
 impl Renderer for Latex {
-    fn formula<'a>(&'a self, formula: &'a str) -> BoxFuture<'a, Result<Vec<u8>, NotDrawn>> {
+    fn formula<'a>(&'a self, place: &'a Place, formula: &'a str) -> BoxFuture<'a, Result<Vec<u8>, NotDrawn>> {
         Box::pin(async move {
-            tokio::time::timeout(TIMEOUT, self.draw(formula.to_owned())).await.unwrap_or(Err(NotDrawn::Late))
+            tokio::time::timeout(TIMEOUT, self.draw(place, formula.to_owned())).await.unwrap_or(Err(NotDrawn::Late))
         })
     }
 }
 
 impl Latex {
-    async fn draw(&self, formula: String) -> Result<Vec<u8>, NotDrawn> {
-        let slot = Arc::clone(&self.slots).acquire_owned().await.map_err(|_| NotDrawn::Late)?;
+    async fn draw(&self, place: &Place, formula: String) -> Result<Vec<u8>, NotDrawn> {
+        let slot = self.slots.wait(Some(place)).await;
         let drawing = tokio::task::spawn_blocking(move || {
             // The slot is released when the work ends, even if the caller stopped waiting.
             let _slot = slot;
@@ -85,8 +92,12 @@ impl Latex {
 /// The reason why it was not drawn.
 pub fn draw(formula: &str) -> Result<Vec<u8>, String> {
     let (look, list) = laid_out(formula)?;
+    let font_size = size(&list)?;
+    if !work::can_be_drawn(&list, f64::from(font_size)) {
+        return Err("too much to draw".to_owned());
+    }
     let options = RenderOptions {
-        font_size: size(&list)?,
+        font_size,
         padding: PADDING,
         background_color: look.ground,
         font_dir: String::new(),
@@ -101,6 +112,9 @@ fn laid_out(formula: &str) -> Result<(Look, DisplayList), String> {
         return Err(format!("longer than {FORMULA_MAX} characters"));
     }
     let nodes = ratex_parser::parse(formula).map_err(|error| error.to_string())?;
+    if !work::can_be_laid_out(&nodes) {
+        return Err("too much to lay out".to_owned());
+    }
     let list_in = |ink: Color| -> Result<DisplayList, String> {
         let boxes = layout(&nodes, &LayoutOptions::default().with_color(ink));
         validate_layout(&boxes)?;
@@ -121,8 +135,14 @@ fn laid_out(formula: &str) -> Result<(Look, DisplayList), String> {
 
 /// The largest size of the letter M, in pixels, at which the picture stays within its bounds.
 fn size(list: &DisplayList) -> Result<f32, String> {
-    let fits = |most: u32, ems: f64| (f64::from(most) - 2.0 * f64::from(PADDING)) / ems.max(0.01);
-    let most = fits(WIDTH_MAX, list.width).min(fits(HEIGHT_MAX, list.total_height()));
+    let edges = 2.0 * f64::from(PADDING);
+    let (width, height) = (list.width.max(0.01), list.total_height().max(0.01));
+    let fits = |most: u32, ems: f64| (f64::from(most) - edges) / ems;
+    // The positive solution of (width * size + sides) * (height * size + sides) = PIXELS_MAX. Sides are rounded up.
+    let sides = edges + 1.0;
+    let (half, rest) = (sides * (width + height) / 2.0, f64::from(PIXELS_MAX) - sides * sides);
+    let fits_pixels = rest / (half + (half * half + width * height * rest).sqrt());
+    let most = fits(WIDTH_MAX, width).min(fits(HEIGHT_MAX, height)).min(fits_pixels);
     #[expect(clippy::cast_possible_truncation, reason = "a size in pixels needs no more than the digits of a float")]
     let size = most.min(f64::from(EM)) as f32;
     if size.is_finite() && size >= EM_MIN { Ok(size) } else { Err("too large to be read in one picture".to_owned()) }

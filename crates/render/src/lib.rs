@@ -24,6 +24,7 @@ struct Nothing;
 impl Renderer for Nothing {
     fn formula<'a>(
         &'a self,
+        _place: &'a domain::ids::Place,
         _formula: &'a str,
     ) -> futures_util::future::BoxFuture<'a, Result<Vec<u8>, ports::NotDrawn>> {
         Box::pin(async { Err(ports::NotDrawn::Unable("this build draws no formulas".to_owned())) })

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use actors::config_watcher::{FileFingerprints, Files};
 use actors::services::running::Running;
+use domain::ids::Place;
 use domain::tool::{CallError, CallErrorKind, ToolRequest, ToolResult};
 use ports::tools::{Listing, ServerInfo};
 use ports::vitals::{Configuration, Readiness, Status, TreeNode, Turns};
@@ -63,7 +64,7 @@ impl Files for Still {
 pub struct Undrawn;
 
 impl Renderer for Undrawn {
-    fn formula<'a>(&'a self, _formula: &'a str) -> BoxFuture<'a, Result<Vec<u8>, NotDrawn>> {
+    fn formula<'a>(&'a self, _place: &'a Place, _formula: &'a str) -> BoxFuture<'a, Result<Vec<u8>, NotDrawn>> {
         Box::pin(async { Err(NotDrawn::Late) })
     }
 }

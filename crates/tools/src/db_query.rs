@@ -26,8 +26,8 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::{Instant, timeout};
 
 use self::columns::Columns;
 pub use self::engine::{Engine, is_plain_name};
@@ -37,9 +37,11 @@ use self::rows::Rows;
 use self::sqlite::Sqlite;
 pub use self::statement::{Understood, understand};
 use super::{BuiltInTool, arguments, reads};
+use domain::ids::Person;
 use domain::tool::access::RESOURCES;
 use domain::tool::outline::{Outline, Table};
 use domain::tool::{Annotations, CallError, Tool, ToolKind, ToolRequest, ToolResult};
+use ports::shares::{Share, Shares};
 
 /// The maximum number of bytes a server may send for one statement, and in one packet.
 const RECEIVED_BYTES: u64 = 8 * 1024 * 1024;
@@ -54,6 +56,12 @@ const COLUMNS_CHARS: usize = 1_000;
 /// Timeout of reading the columns of a table.
 const COLUMNS_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The maximum number of statements that run at once on one database server: each has a connection of its own, and
+/// servers accept about a hundred, from all programs.
+const CONNECTIONS_MAX: usize = 8;
+/// The shortest remaining time in which a statement still begins.
+const TIME_MIN: Duration = Duration::from_millis(10);
+
 /// One database.
 pub struct Database {
     name: String,
@@ -63,6 +71,8 @@ pub struct Database {
     timeout: Duration,
     driver: Box<dyn Driver>,
     columns: Columns,
+    /// The permits of its statements, shared by members.
+    permits: Shares,
 }
 
 /// Names of tables as in the settings, by their normalized key.
@@ -88,8 +98,9 @@ pub struct Rights {
 trait Driver: Send + Sync {
     fn engine(&self) -> Engine;
 
-    /// Runs one statement that was parsed and allowed. Dropping the future cancels it.
-    async fn run(&self, statement: Understood, asked: Asked) -> Result<Rows, String>;
+    /// Runs one statement that was parsed and allowed. Dropping the future cancels it. The driver keeps the permit until
+    /// the statement ends.
+    async fn run(&self, statement: Understood, asked: Asked, share: Share) -> Result<Rows, String>;
 }
 
 /// The bounds of one statement.
@@ -118,7 +129,8 @@ impl Database {
         let engine = driver.engine();
         let by_key = |names: Vec<String>| names.into_iter().map(|name| (engine.key(&name), name)).collect();
         let (reads, changes) = (by_key(reads), by_key(changes));
-        Ok(Self { name, reads, changes, rows, timeout, driver, columns: Columns::default() })
+        let permits = permits_of(engine);
+        Ok(Self { name, reads, changes, rows, timeout, driver, columns: Columns::default(), permits })
     }
 
     /// Returns its name for members.
@@ -136,20 +148,32 @@ impl Database {
             let sql = format!("SELECT * FROM {} LIMIT 1", self.driver.engine().quoted(table));
             let statement =
                 Understood { sql, reads: BTreeSet::from([key.clone()]), changes: None, fields: BTreeSet::new() };
-            let asked = Asked { rows: 1, within: self.timeout };
-            let ran = timeout(self.timeout + GRACE, self.driver.run(statement, asked)).await;
+            let (share, within) = self.permit(self.timeout, None).await?;
+            let ran = timeout(within + GRACE, self.driver.run(statement, Asked { rows: 1, within }, share)).await;
             ran.unwrap_or_else(|_| Err("no answer in time".to_owned())).map_err(|error| format!("{table}: {error}"))?;
         }
         Ok(())
     }
 
+    /// Waits for a permit of this person. Returns it with the rest of the time, which the wait is part of.
+    ///
+    /// # Errors
+    /// No permit is free in time.
+    async fn permit(&self, within: Duration, whose: Option<&Person>) -> Result<(Share, Duration), String> {
+        let begun = Instant::now();
+        let share = timeout(within, self.permits.wait(whose)).await.ok();
+        let left = within.saturating_sub(begun.elapsed());
+        let permit = share.filter(|_| left >= TIME_MIN).map(|share| (share, left));
+        permit.ok_or_else(|| "too many statements run at the same time: try again later".to_owned())
+    }
+
     /// Returns the columns of the tables a statement was allowed to read, so that the model can correct its names.
     /// Empty if they cannot be read.
-    async fn told_columns(&self, tables: &BTreeSet<String>) -> String {
+    async fn told_columns(&self, tables: &BTreeSet<String>, whose: Option<&Person>) -> String {
         let told = async {
             let mut text = String::new();
             for (key, table) in self.reads.iter().filter(|(key, _)| tables.contains(*key)) {
-                if let Ok(columns) = self.columns_of(key, table, COLUMNS_TIMEOUT).await {
+                if let Ok(columns) = self.columns_of(key, table, COLUMNS_TIMEOUT, whose).await {
                     // Writing into a string cannot fail.
                     let _ = write!(text, ". Columns of {}.{table}: {}", self.name, columns.join(", "));
                 }
@@ -187,6 +211,17 @@ impl Database {
     }
 }
 
+/// Creates the permits of statements on such a database.
+fn permits_of(engine: Engine) -> Shares {
+    // Statements of SQLite run in this process: half of the processors are left to the rest of it. With two permits,
+    // one person leaves one.
+    let many = match engine {
+        Engine::Sqlite => (std::thread::available_parallelism().map_or(1, usize::from) / 2).max(2),
+        Engine::Postgres | Engine::Mysql => CONNECTIONS_MAX,
+    };
+    Shares::new(Arc::new(Semaphore::new(many)))
+}
+
 /// Runs the parser on a thread whose stack fits its recursion, which is as deep as a statement is long.
 async fn with_room<T: Send + 'static>(read: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
     let (sender, receiver) = oneshot::channel();
@@ -222,7 +257,12 @@ pub struct DbTool {
 
 /// Creates the tools for these databases: one that reads, and one that changes if any table may be changed.
 #[must_use]
-pub fn tools(databases: Vec<Database>) -> Vec<Box<dyn BuiltInTool>> {
+pub fn tools(mut databases: Vec<Database>) -> Vec<Box<dyn BuiltInTool>> {
+    // All files of SQLite use the same processors.
+    let sqlite = permits_of(Engine::Sqlite);
+    for database in databases.iter_mut().filter(|database| database.driver.engine() == Engine::Sqlite) {
+        database.permits = sqlite.clone();
+    }
     let databases: Arc<[Database]> = databases.into();
     let any = |mode| databases.iter().any(|database| !mode_tables(database, mode).is_empty());
     let offered = [Mode::Reads, Mode::Changes].into_iter().filter(|mode| any(*mode));
@@ -244,7 +284,7 @@ struct Arguments {
 }
 
 impl DbTool {
-    async fn run(&self, asked: Arguments, deadline: Duration) -> Result<Rows, String> {
+    async fn run(&self, asked: Arguments, deadline: Duration, whose: Option<&Person>) -> Result<Rows, String> {
         let Arguments { database, tables, sql } = asked;
         let known = self.databases.iter().position(|known| known.name == database);
         let at = known.ok_or_else(|| {
@@ -261,16 +301,17 @@ impl DbTool {
         let understood = timeout(deadline, understood).await;
         let statement = understood.unwrap_or_else(|_| Err("parsing the statement takes too long".to_owned()))?;
         let database = &self.databases[at];
-        let asked = Asked { rows: database.rows, within: database.timeout.min(deadline) };
+        let (share, within) = database.permit(database.timeout.min(deadline), whose).await?;
+        let asked = Asked { rows: database.rows, within };
         let reads = statement.reads.clone();
-        let Ok(ran) = timeout(asked.within + GRACE, database.driver.run(statement, asked)).await else {
+        let Ok(ran) = timeout(within + GRACE, database.driver.run(statement, asked, share)).await else {
             return Err("the database did not answer in time".to_owned());
         };
         match ran {
             Err(reason) => {
                 let reason: String = reason.chars().take(FAILURE_CHARS).collect();
                 database.columns.doubt();
-                Err(format!("{reason}{}", database.told_columns(&reads).await))
+                Err(format!("{reason}{}", database.told_columns(&reads, whose).await))
             }
             rows => rows,
         }
@@ -321,7 +362,8 @@ impl BuiltInTool for DbTool {
 
     async fn call(&self, request: &ToolRequest) -> Result<ToolResult, CallError> {
         let asked: Arguments = arguments(request)?;
-        Ok(match self.run(asked, request.deadline).await {
+        let whose = request.on_behalf.as_ref().map(|whose| &whose.person);
+        Ok(match self.run(asked, request.deadline, whose).await {
             Ok(rows) => ToolResult::text(rows.shown()),
             Err(reason) => ToolResult::failure(reason.chars().take(FAILURE_CHARS + COLUMNS_CHARS).collect::<String>()),
         })

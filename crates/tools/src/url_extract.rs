@@ -62,7 +62,7 @@ impl UrlExtract {
 
     async fn read(&self, address: &str, whose: Option<&Person>) -> Result<String, Refusal> {
         let _permit = self.permits.wait(whose).await;
-        let fetched = self.fetcher.fetch(address).await?;
+        let fetched = guard::for_reader(whose, self.fetcher.fetch(address)).await?;
         spawn_blocking(move || shown(fetched))
             .await
             .unwrap_or_else(|_| Err(Refusal::Unreachable("it broke".to_owned())))

@@ -196,7 +196,7 @@ impl Courier {
         let door = self.poster.capabilities();
         let words = Capabilities::text_only(door.text_limit);
         match (form, job.rescue) {
-            (Form::Whole, _) => laid_out(self.pictured(&job.outgoing.parts, &door).await, door).await,
+            (Form::Whole, _) => laid_out(self.pictured(&job.outgoing, &door).await, door).await,
             (Form::Words, _) => laid_out(job.outgoing.parts.clone(), words).await,
             (Form::Apology, Some(rescue)) => {
                 let text = notice::apology(Apology::PostRefused, rescue.locale).to_owned();
@@ -236,7 +236,8 @@ impl Courier {
 
     /// Returns the parts with their formulas drawn, if the door accepts pictures. A formula that cannot be drawn stays
     /// text.
-    async fn pictured(&self, parts: &[Part], door: &Capabilities) -> Vec<Part> {
+    async fn pictured(&self, outgoing: &Outgoing, door: &Capabilities) -> Vec<Part> {
+        let Outgoing { place, parts, .. } = outgoing;
         let mut pictured = Vec::with_capacity(parts.len());
         let mut room = door.files;
         for part in parts {
@@ -244,15 +245,15 @@ impl Courier {
                 pictured.push(part.clone());
                 continue;
             };
-            let picture = if room == 0 { None } else { self.picture(formula).await };
+            let picture = if room == 0 { None } else { self.picture(place, formula).await };
             room -= usize::from(picture.is_some());
             pictured.push(picture.map_or_else(|| part.clone(), Part::File));
         }
         pictured
     }
 
-    async fn picture(&self, formula: &str) -> Option<File> {
-        match self.renderer.formula(formula).await {
+    async fn picture(&self, place: &Place, formula: &str) -> Option<File> {
+        match self.renderer.formula(place, formula).await {
             Ok(png) => {
                 let file = File::new("formula.png", "image/png", png);
                 Some(File { description: formula.to_owned(), ..file })

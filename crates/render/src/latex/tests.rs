@@ -1,6 +1,12 @@
 use tokio::time::Instant;
 
+use domain::ids::Door;
+
 use super::*;
+
+fn place(id: &str) -> Place {
+    Place::new(Door::new("d"), id)
+}
 
 fn pixels(formula: &str) -> Pixmap {
     Pixmap::decode_png(&draw(formula).unwrap_or_else(|reason| panic!("{formula}: {reason}"))).unwrap()
@@ -37,6 +43,49 @@ fn long_formulas_shrink_into_bounds_or_are_refused() {
     let tall = pixels(&format!(r"\begin{{matrix}}{}\end{{matrix}}", r"x \\ ".repeat(30)));
     assert!((800..=HEIGHT_MAX).contains(&tall.height()), "{}", tall.height());
     assert!(draw(&"x + ".repeat(450)).unwrap_err().contains("too large"));
+    let full = pixels(r"\rule{74em}{48em}");
+    let area = full.width() * full.height();
+    assert!((PIXELS_MAX * 9 / 10..=PIXELS_MAX).contains(&area), "{} x {}", full.width(), full.height());
+}
+
+/// Returns a formula that repeats another one; the macros multiply it by ten each.
+fn repeated(tens: usize, formula: &str) -> String {
+    let mut text = String::new();
+    let mut inside = formula.to_owned();
+    for name in ["a", "b", "c", "d"].iter().take(tens) {
+        text = format!(r"{text}\def\{name}{{{}}}", inside.repeat(10));
+        inside = format!(r"\{name}");
+    }
+    text + &inside
+}
+
+#[test]
+fn what_takes_too_long_to_draw_is_refused_before_it_is_drawn() {
+    let large = r"\rule{0em}{40em}\kern70em";
+    for (tens, formula) in [
+        (2, r"\rule{74em}{40em}\kern-74em".to_owned()),
+        (2, format!(r"\mathrlap{{\boxed{{{large}}}}}")),
+        (2, format!(r"\mathrlap{{\colorbox{{red}}{{{large}}}}}")),
+        (2, format!(r"\mathrlap{{\cancel{{{large}}}}}")),
+        (2, format!(r"\mathrlap{{\phase{{{large}}}}}")),
+        (3, r"\mathrlap{\left\{\rule{0em}{40em}\right.}".to_owned()),
+        (3, r"\mathrlap{\underline{\kern70em}}".to_owned()),
+        (3, r"\mathrlap{\Huge W}".to_owned()),
+    ] {
+        let repeated = repeated(tens, &formula) + r"\kern74em";
+        assert_eq!(draw(&repeated).unwrap_err(), "too much to draw", "{formula}");
+        assert!(draw(&(formula.repeat(2) + r"\kern74em")).is_ok(), "{formula}");
+    }
+    for formula in [r"\mathrlap{\overbrace{\kern70em}}", r"\frac xy", r"\mathrlap{\sqrt x}"] {
+        assert_eq!(draw(&repeated(3, &formula.repeat(2))).unwrap_err(), "too much to lay out", "{formula}");
+    }
+}
+
+#[test]
+fn a_page_of_formulas_is_drawn() {
+    let row = r"a_{12}^2 & ".repeat(12) + r"x \\ ";
+    pixels(&format!(r"\begin{{bmatrix}}{}\end{{bmatrix}}", row.repeat(14)));
+    pixels(&format!(r"\begin{{align}}{}\end{{align}}", r"f(x) &= \boxed{\int_0^1 \frac{x^2}{y}} \\ ".repeat(20)));
 }
 
 #[test]
@@ -181,6 +230,7 @@ fn hostile_formulas_end_in_time_and_bounds() {
         if let Ok(png) = draw(&formula) {
             let picture = Pixmap::decode_png(&png).unwrap();
             assert!(picture.width() <= WIDTH_MAX && picture.height() <= HEIGHT_MAX, "{short}");
+            assert!(picture.width() * picture.height() <= PIXELS_MAX, "{short}");
             assert!(png.len() < 1024 * 1024, "{short}: {} bytes", png.len());
         }
         if begun.elapsed() > slowest.0 {
@@ -202,11 +252,23 @@ fn letters_of_other_fonts_are_refused_and_no_font_is_looked_for() {
 
 #[tokio::test]
 async fn many_at_once_are_drawn_one_after_the_other() {
-    let latex = Latex::default();
-    let drawn = futures_util::future::join_all((0..8).map(|_| latex.formula("x^2"))).await;
+    let (latex, place) = (Latex::default(), place("1"));
+    let drawn = futures_util::future::join_all((0..8).map(|_| latex.formula(&place, "x^2"))).await;
     assert!(drawn.iter().all(|png| png.as_ref().is_ok_and(|png| png.starts_with(b"\x89PNG"))));
-    assert_eq!(latex.slots.available_permits(), AT_ONCE);
-    assert!(matches!(latex.formula(r"\frac").await, Err(NotDrawn::Unable(_))));
+    assert_eq!(latex.slots.free(), AT_ONCE);
+    assert!(matches!(latex.formula(&place, r"\frac").await, Err(NotDrawn::Unable(_))));
+}
+
+#[tokio::test]
+async fn formulas_of_one_place_leave_a_slot_for_others() {
+    let (latex, one, other) = (Latex::default(), place("1"), place("2"));
+    let drawn = latex.slots.take(Some(&one));
+    let mut further = latex.formula(&one, "x");
+    assert!(drawn.is_some() && futures_util::poll!(&mut further).is_pending() && latex.slots.free() == 1);
+    assert!(latex.formula(&other, "x").await.is_ok());
+    assert!(futures_util::poll!(&mut further).is_pending());
+    drop(drawn);
+    assert!(further.await.is_ok());
 }
 
 #[test]

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Asked, Database, Understood, is_plain_name};
+use domain::ids::Person;
 use telemetry::events::DATABASE_UNREAD;
 
 /// The maximum number of tables of a database whose columns are read.
@@ -92,7 +93,7 @@ impl Reading {
         let mut trouble = None;
         let read = async {
             for (key, table) in database.reads.iter().chain(&database.changes).take(TABLES_MAX) {
-                match database.columns_of(key, table, READ_WITHIN).await {
+                match database.columns_of(key, table, READ_WITHIN, None).await {
                     Ok(columns) => drop(tables.insert(key.clone(), kept(columns))),
                     Err(reason) => trouble = Some(format!("{table}: {reason}")),
                 }
@@ -136,11 +137,18 @@ fn kept(columns: Vec<String>) -> Arc<[String]> {
 }
 
 impl Database {
-    /// Reads the names of the columns of one table.
-    pub(super) async fn columns_of(&self, key: &str, table: &str, within: Duration) -> Result<Vec<String>, String> {
+    /// Reads the names of the columns of one table, for this person or for the cache.
+    pub(super) async fn columns_of(
+        &self,
+        key: &str,
+        table: &str,
+        within: Duration,
+        whose: Option<&Person>,
+    ) -> Result<Vec<String>, String> {
         let sql = format!("SELECT * FROM {} LIMIT 0", self.driver.engine().quoted(table));
         let reads = BTreeSet::from([key.to_owned()]);
         let statement = Understood { sql, reads, changes: None, fields: BTreeSet::new() };
-        self.driver.run(statement, Asked { rows: 1, within }).await.map(|rows| rows.columns)
+        let (share, within) = self.permit(within, whose).await?;
+        self.driver.run(statement, Asked { rows: 1, within }, share).await.map(|rows| rows.columns)
     }
 }

@@ -9,6 +9,7 @@ use mysql_async::{Conn, Opts, OptsBuilder, Value};
 use super::rows::Rows;
 use super::statement::Understood;
 use super::{Asked, Driver, Engine, PACKET_BYTES};
+use ports::shares::Share;
 
 pub(super) struct Mysql {
     opts: Opts,
@@ -30,7 +31,7 @@ impl Driver for Mysql {
         Engine::Mysql
     }
 
-    async fn run(&self, statement: Understood, asked: Asked) -> Result<Rows, String> {
+    async fn run(&self, statement: Understood, asked: Asked, _share: Share) -> Result<Rows, String> {
         let mut connection = Conn::new(self.opts.clone()).await.map_err(|error| told(&error))?;
         bound(&mut connection, asked.within).await?;
         let changes = statement.changes.is_some();

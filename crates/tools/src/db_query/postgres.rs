@@ -15,6 +15,7 @@ use super::allowed::is_known;
 use super::rows::Rows;
 use super::statement::Understood;
 use super::{Asked, Driver, Engine, RECEIVED_BYTES};
+use ports::shares::Share;
 
 pub(super) struct Postgres {
     config: Config,
@@ -61,7 +62,7 @@ impl Driver for Postgres {
         Engine::Postgres
     }
 
-    async fn run(&self, statement: Understood, asked: Asked) -> Result<Rows, String> {
+    async fn run(&self, statement: Understood, asked: Asked, _share: Share) -> Result<Rows, String> {
         let (client, _ended) = self.connect().await?;
         let changes = statement.changes.is_some();
         let mode = if changes { "READ WRITE" } else { "READ ONLY" };

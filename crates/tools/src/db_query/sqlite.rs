@@ -1,7 +1,10 @@
 //! The driver of `SQLite` files. Its authorizer also checks each table access.
 
+mod heap;
+
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,19 +16,18 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
+use self::heap::{HEAP_BYTES, Running};
 use super::allowed::is_known;
 use super::names::DEFINED_PREFIX;
 use super::rows::Rows;
 use super::statement::Understood;
 use super::{Asked, Driver, Engine};
+use ports::shares::Share;
 
 /// Virtual machine steps between two checks of the deadline.
 const STEPS: i32 = 100;
 /// Maximum size of a value, in bytes.
 const VALUE_BYTES: i32 = 1024 * 1024;
-/// Maximum memory of all statements of this process, in bytes: sorting, comparing and temporary results use memory,
-/// never temporary files.
-const HEAP_BYTES: u64 = 64 * 1024 * 1024;
 /// Maximum growth of the file by one statement, in bytes.
 const GROWTH_BYTES: u64 = 64 * 1024 * 1024;
 
@@ -39,17 +41,43 @@ impl Driver for Sqlite {
         Engine::Sqlite
     }
 
-    async fn run(&self, statement: Understood, asked: Asked) -> Result<Rows, String> {
+    async fn run(&self, statement: Understood, asked: Asked, share: Share) -> Result<Rows, String> {
         let path = self.path.clone();
-        let ran = spawn_blocking(move || run(&path, &statement, asked).map_err(|error| reason(&error)));
+        let ran = spawn_blocking(move || {
+            // The permit is returned when the statement ends, even if the caller stopped waiting.
+            let _share = share;
+            run_in_heap(&path, &statement, asked)
+        });
         ran.await.unwrap_or_else(|_| Err("it broke".to_owned()))
     }
 }
 
-fn run(path: &std::path::Path, statement: &Understood, asked: Asked) -> rusqlite::Result<Rows> {
+/// Runs a statement. If it reads and memory runs out, it may run again.
+fn run_in_heap(path: &Path, statement: &Understood, asked: Asked) -> Result<Rows, String> {
+    let (mut running, end) = (Running::begin(), Instant::now() + asked.within);
+    // The model decides whether to repeat a change.
+    let (is_read, mut was_stopped) = (statement.changes.is_none(), false);
+    loop {
+        let error = match run(path, statement, asked, &running, end) {
+            Ok(rows) => return Ok(rows),
+            Err(error) => error,
+        };
+        if running.is_stopped() {
+            let again = if is_read && !was_stopped { running.begin_again(end) } else { None };
+            running = again.ok_or_else(out_of_memory)?;
+            was_stopped = true;
+            continue;
+        }
+        let is_out_of_memory = error.sqlite_error_code() == Some(ErrorCode::OutOfMemory);
+        if !is_read || !is_out_of_memory || !running.make_room(end) {
+            return Err(reason(&error));
+        }
+    }
+}
+
+fn run(path: &Path, statement: &Understood, asked: Asked, running: &Running, end: Instant) -> rusqlite::Result<Rows> {
     let access =
         if statement.changes.is_some() { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
-    let end = Instant::now() + asked.within;
     // Opening a pipe blocks until a writer opens it.
     if std::fs::metadata(path).is_ok_and(|about| !about.is_file()) {
         return Err(rusqlite::Error::InvalidPath(path.to_owned()));
@@ -68,7 +96,8 @@ fn run(path: &std::path::Path, statement: &Understood, asked: Asked) -> rusqlite
     ] {
         connection.set_db_config(config, on)?;
     }
-    connection.progress_handler(STEPS, Some(move || Instant::now() >= end))?;
+    let has_to_stop = running.flag();
+    connection.progress_handler(STEPS, Some(move || has_to_stop.load(Ordering::Relaxed) || Instant::now() >= end))?;
     if statement.changes.is_some() {
         bound_growth(&connection)?;
     }
@@ -101,14 +130,19 @@ fn bound_growth(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(&format!("PRAGMA max_page_count = {most}"))
 }
 
+fn out_of_memory() -> String {
+    let most = megabytes(HEAP_BYTES);
+    format!("the running statements need more than {most} MiB of memory: compare, sort or join fewer rows")
+}
+
+const fn megabytes(bytes: u64) -> u64 {
+    bytes / (1024 * 1024)
+}
+
 /// Returns the reason for a failure.
 fn reason(error: &rusqlite::Error) -> String {
-    let megabytes = |bytes: u64| bytes / (1024 * 1024);
     match error.sqlite_error_code() {
-        Some(ErrorCode::OutOfMemory) => {
-            let most = megabytes(HEAP_BYTES);
-            format!("the statement needs more than {most} MiB of memory: compare, sort or join fewer rows")
-        }
+        Some(ErrorCode::OutOfMemory) => out_of_memory(),
         Some(ErrorCode::DiskFull) => {
             let most = megabytes(GROWTH_BYTES);
             format!("the statement makes the file more than {most} MiB larger, or the disk is full: add fewer rows")
@@ -161,3 +195,6 @@ fn text(value: ValueRef<'_>) -> Option<String> {
         ValueRef::Blob(bytes) => Some(format!("[{} bytes]", bytes.len())),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 //!
 //! - Only public addresses, in any notation; names that resolve to internal addresses are refused.
 //! - The address that is checked is the one that is dialled: there is no second lookup in between (no DNS rebinding).
+//! - Slow names of one person leave lookups for others.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -15,14 +16,16 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::Refusal;
+use domain::ids::Person;
 pub(super) use domain::network::is_public;
+use ports::shares::Shares;
 
 /// Maximum length of an address, in bytes.
 pub(super) const ADDRESS_BYTES: usize = 2_048;
 /// Timeout of a DNS lookup.
 const LOOKUP_WITHIN: Duration = Duration::from_secs(5);
-/// Maximum number of concurrent lookups.
-const LOOKUPS_MAX: usize = 8;
+/// Maximum number of concurrent lookups, shared by members. Each occupies a thread until the resolver answers.
+pub(super) const LOOKUPS_MAX: usize = 8;
 /// Maximum number of addresses tried per name.
 const ADDRESSES_MAX: usize = 8;
 /// Top-level names of local networks.
@@ -50,6 +53,16 @@ impl Reach {
     }
 }
 
+tokio::task_local! {
+    /// The person for whom the page is read; none for the bot itself. The HTTP client names only a host to its resolver.
+    static READER: Option<Person>;
+}
+
+/// Runs the requests for a page, whose lookups are those of this person.
+pub(super) async fn for_reader<T>(whose: Option<&Person>, requests: impl Future<Output = T>) -> T {
+    READER.scope(whose.cloned(), requests).await
+}
+
 /// Checks addresses, and resolves names to allowed addresses only.
 pub(super) struct Guard {
     pub reach: Reach,
@@ -60,18 +73,10 @@ pub(super) struct Guard {
 impl Guard {
     /// Creates a guard that uses the system's resolver.
     pub(super) fn new(reach: Reach) -> Self {
-        let permits = Arc::new(Semaphore::new(LOOKUPS_MAX));
-        let lookup: Lookup = Arc::new(move |name| {
-            let permits = Arc::clone(&permits);
+        let lookup: Lookup = Arc::new(|name| {
             Box::pin(async move {
-                let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
-                // The lookup occupies a thread until the resolver answers, even if its caller was cancelled.
-                let looked = tokio::spawn(async move {
-                    let _permit = permit;
-                    tokio::net::lookup_host((name, 0)).await.map(Iterator::collect::<Vec<_>>)
-                });
-                let found = looked.await.map_err(io::Error::other)??;
-                Ok(found.into_iter().map(|address| address.ip()).collect())
+                let found = tokio::net::lookup_host((name, 0)).await?;
+                Ok(found.map(|address| address.ip()).collect())
             })
         });
         Self { reach, permitted: is_public, lookup }
@@ -136,19 +141,32 @@ impl Guard {
     /// Returns the resolver of the HTTP client. It returns no address that may not be dialled. If one address of a name
     /// is refused, all are: no honest name is public and internal at once.
     pub(super) fn resolver(&self) -> Arc<impl Resolve + use<>> {
-        Arc::new(Resolver { lookup: Arc::clone(&self.lookup), permitted: self.permitted })
+        let permits = Shares::new(Arc::new(Semaphore::new(LOOKUPS_MAX)));
+        Arc::new(Resolver { lookup: Arc::clone(&self.lookup), permitted: self.permitted, permits })
     }
 }
 
 struct Resolver {
     lookup: Lookup,
     permitted: fn(IpAddr) -> bool,
+    permits: Shares,
 }
 
 impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let (looked, permitted) = ((self.lookup)(name.as_str().to_owned()), self.permitted);
+        let (lookup, permitted, permits) = (Arc::clone(&self.lookup), self.permitted, self.permits.clone());
         Box::pin(async move {
+            // A request outside of the reader's task has no share.
+            let whose = READER.try_with(Clone::clone).map_err(|_| Refusal::Unresolved)?;
+            let looked = async {
+                let share = permits.wait(whose.as_ref()).await;
+                // The lookup keeps its permit until the resolver answers, even if its caller was cancelled.
+                let looked = tokio::spawn(async move {
+                    let _share = share;
+                    lookup(name.as_str().to_owned()).await
+                });
+                looked.await.map_err(io::Error::other)?
+            };
             let found = timeout(LOOKUP_WITHIN, looked).await.map_err(|_| Refusal::Unresolved)?;
             let found = found.map_err(|_| Refusal::Unresolved)?;
             if found.is_empty() {

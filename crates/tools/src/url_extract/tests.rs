@@ -164,6 +164,39 @@ async fn slow_pages_of_one_member_leave_places_for_others() {
 }
 
 #[tokio::test]
+async fn slow_names_of_one_member_leave_lookups_for_others() {
+    let port = serve(|_| html("<p>at once")).await;
+    let begun = Arc::<AtomicUsize>::default();
+    let counted = Arc::clone(&begun);
+    let mut tool = tool(port);
+    let reach = Reach { ports: vec![port], allow: Vec::new(), deny: Vec::new() };
+    let lookup: guard::Lookup = Arc::new(move |name| {
+        let counted = Arc::clone(&counted);
+        Box::pin(async move {
+            if name.starts_with("slow") {
+                counted.fetch_add(1, Ordering::SeqCst);
+                std::future::pending::<()>().await;
+            }
+            Ok(vec![PUBLIC.into()])
+        })
+    });
+    let permitted = |address: IpAddr| address == IpAddr::V4(PUBLIC);
+    tool.fetcher = Fetcher::new(Guard { reach, permitted, lookup }, 1_024);
+    tool.timeout = Duration::from_millis(100);
+    // Each call times out, and the resolver goes on.
+    for number in 0..2 * guard::LOOKUPS_MAX {
+        let (text, is_error) = call_of("1", &tool, &format!("http://slow{number}.example:{port}/")).await;
+        assert!(is_error && text.contains("did not come in time"), "{text}");
+    }
+    assert_eq!(begun.load(Ordering::SeqCst), guard::LOOKUPS_MAX / 2);
+    tool.timeout = Duration::from_secs(5);
+    for member in ["2", "3"] {
+        let (text, is_error) = call_of(member, &tool, &format!("http://page.example:{port}/")).await;
+        assert!(text.ends_with("at once") && !is_error, "{text}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_no_text_is_refused_in_words() {
     let port = serve(|path| match path {
         "/pdf" => page("Content-Type: application/pdf\r\n", "%PDF-1.7"),
