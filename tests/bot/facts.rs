@@ -272,7 +272,7 @@ fn shown(world: &World) -> Vec<String> {
 
 #[test]
 fn a_model_that_cannot_look_for_facts_is_told_them() {
-    for row in [r#""tools": "off""#, r#""tools": "native""#, r#""schema_with_tools": true, "max_tools": 1"#] {
+    for row in [r#""tools": "off""#, r#""reply_by": "schema""#, r#""schema_with_tools": true, "max_tools": 1"#] {
         story(async move {
             let world = world_with(Setup::new(), row).await;
             let [general, help] = ["general", "help"].map(|name| world.channel(name));

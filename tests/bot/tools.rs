@@ -33,7 +33,8 @@ async fn world_of(row: &str, variables: &[(&str, &str)]) -> World {
 }
 
 const TOGETHER: &str = r#""schema_with_tools": true"#;
-const BEFORE: &str = r#""schema_with_tools": false"#;
+const BEFORE: &str = r#""reply_by": "schema""#;
+const FUNCTION: &str = r#""reply_by": "tool""#;
 const PROMPT: &str = r#""tools": "prompt""#;
 
 fn roll(id: &'static str, notation: &str) -> (&'static str, &'static str, Value) {
@@ -106,6 +107,58 @@ fn a_plain_message_is_one_call_where_the_row_takes_both_or_nothing_was_said_befo
         );
         let whole = "user: hello\nassistant: You said: hello\nuser: and again";
         assert_eq!((asks[2].talk().as_str(), asks[2].tools().len(), asks[2].has_form()), (whole, 0, true));
+    });
+}
+
+/// The table of calls in the guide.
+#[test]
+fn a_row_that_takes_tools_needs_one_call_for_a_plain_message_and_two_with_a_round() {
+    let roll_once = |ask: &Ask| match (ask.results().len(), ask.tools()) {
+        (0, tools) if ask.question().contains("roll") && !tools.is_empty() => Act::calls(&[roll("a", "2d6")]),
+        (_, tools) if tools.contains(&"bot_response_format") => {
+            let reply = json!({"type": "text", "response": "Done.", "data": ""});
+            Act::calls(&[("answer", "bot_response_format", reply)])
+        }
+        _ => Act::says("Done."),
+    };
+    story(async {
+        for (row, plain, rolled) in [
+            (TOGETHER, 1, 2),
+            (FUNCTION, 1, 2),
+            (BEFORE, 2, 3),
+            (r#""tools": "off""#, 1, 1),
+            (r#""stream": false"#, 1, 2),
+        ] {
+            let world = world_of(row, &[("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true")]).await;
+            world.model.does(move |ask| roll_once(ask));
+            world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
+            let mut calls = vec![world.model.calls()];
+            for words in ["@staffai hello again", "@staffai roll"] {
+                let said = world.says("Ada", "general", words);
+                assert_eq!(world.words_to(said).await, "Done.", "{row}");
+                calls.push(world.model.calls());
+            }
+            println!("{row}: {} for a plain message, {} with a round", calls[1] - calls[0], calls[2] - calls[1]);
+            assert_eq!((calls[1] - calls[0], calls[2] - calls[1]), (plain, rolled), "{row}");
+        }
+    });
+}
+
+#[test]
+fn prose_instead_of_the_function_is_the_answer_without_a_second_call() {
+    story(async {
+        let world = world_of(FUNCTION, &[]).await;
+        world.model.does(|_| Act::content("Just words."));
+        for calls in 1..=2 {
+            let said = world.says("Ada", "general", "@staffai hello");
+            assert_eq!((world.words_to(said).await.as_str(), world.model.calls()), ("Just words.", calls));
+        }
+        let ask = world.model.last();
+        assert!(ask.shows("hello") && ask.talk().contains("Just words."), "the whole conversation is there");
+        let reply = json!({"type": "text", "response": "By the function.", "data": ""});
+        world.model.does(move |_| Act::StreamsACall("Sure.".into(), "bot_response_format", reply.clone()));
+        let said = world.says("Ada", "general", "@staffai hello");
+        assert_eq!((world.words_to(said).await.as_str(), world.model.calls()), ("By the function.", 3));
     });
 }
 

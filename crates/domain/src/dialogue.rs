@@ -4,10 +4,14 @@
 //! The messages and tools of a request depend on the model row, and a fallback row may replace the first one. A step
 //! therefore only requests a model call; [`Dialogue::request`] builds the request for a given row.
 //!
-//! There are three paths. A row that accepts tools together with an answer form gets both, with the whole
-//! conversation. Any other row first gets the tools with the question alone. If it used tools, or could not see the
-//! whole conversation, a second call without tools requests the answer. If no tools are offered, that call is the
-//! only one.
+//! There are four paths:
+//!
+//! - A row that accepts tools together with an answer form gets both, with the whole conversation.
+//! - A row that accepts tools alone gets a further function whose arguments are the answer, with the whole
+//!   conversation. Plain text instead of the call is an answer too.
+//! - A row that must not use that function, or gets its tools in the prompt, first gets the tools with the question
+//!   alone. If it used tools, or could not see the whole conversation, a second call without tools requests the answer.
+//! - If no tools are offered, one call requests the answer.
 
 mod asking;
 
@@ -209,7 +213,11 @@ impl Dialogue {
             return Step::RunTools(planned);
         }
         match (&asked.offered, read) {
-            (ToolOffer::Nothing | ToolOffer::Beside { .. }, _) => self.answered(completion),
+            (ToolOffer::WithAnswer, Err(_)) => match self.schema.as_ref().and(salvage::prose(&completion.content)) {
+                Some(prose) => self.finish(Reply::text(prose)),
+                None => self.answered(completion),
+            },
+            (ToolOffer::Nothing | ToolOffer::WithAnswer | ToolOffer::Beside { .. }, _) => self.answered(completion),
             (ToolOffer::Before { missed: false, .. }, Ok(reply)) if self.rounds.is_empty() && !self.verbatim => {
                 self.finish(reply)
             }

@@ -34,6 +34,9 @@ pub struct Row {
     pub tools: ToolMode,
     /// True if one call may combine tools and structured output, with the whole history.
     pub schema_with_tools: bool,
+    /// The way in which a typed answer is given while tools are offered.
+    #[serde(default, skip_serializing_if = "ReplyBy::is_auto")]
+    pub reply_by: ReplyBy,
     /// The number of history messages in a call with tools, if it cannot combine both.
     pub tool_history: usize,
     /// Maximum number of tools in one call; others are found by the search tool.
@@ -79,6 +82,7 @@ impl Row {
             max_context: None,
             tools: ToolMode::Native,
             schema_with_tools: false,
+            reply_by: ReplyBy::Auto,
             tool_history: 0,
             max_tools: MAX_TOOLS,
             vision: false,
@@ -87,6 +91,51 @@ impl Row {
             embeddings_price: None,
             price: None,
         }
+    }
+
+    /// True if a typed answer is the call of a function beside the tools.
+    #[must_use]
+    pub fn replies_by_function(&self) -> bool {
+        let asked = match self.reply_by {
+            ReplyBy::Auto => !self.schema_with_tools,
+            ReplyBy::Schema => false,
+            ReplyBy::Tool => true,
+        };
+        asked && self.tools == ToolMode::Native
+    }
+}
+
+/// The way in which a row gives a typed answer while tools are offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplyBy {
+    /// In one call: by structured output if the row combines it with tools, otherwise by a function.
+    #[default]
+    Auto,
+    /// By structured output: in the same call if the row combines it with tools, otherwise in a further call.
+    Schema,
+    /// By a function whose arguments are the answer, in the same call.
+    Tool,
+}
+
+impl ReplyBy {
+    /// All ways.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Schema, Self::Tool];
+
+    /// Returns the word used in `models.json`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Schema => "schema",
+            Self::Tool => "tool",
+        }
+    }
+
+    /// True if the row's abilities decide.
+    #[must_use]
+    pub fn is_auto(&self) -> bool {
+        *self == Self::Auto
     }
 }
 

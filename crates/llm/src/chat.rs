@@ -23,11 +23,19 @@ mod read;
 
 mod usage;
 
-/// The wire, with a row's settings of it.
+/// A row's settings of the wire.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChatCompletions {
     /// True if the provider caches up to the marks in a prompt.
     pub cache_marks: bool,
+}
+
+/// The wire of one call.
+#[derive(Debug, Clone, Default)]
+pub struct Chat {
+    pub settings: ChatCompletions,
+    /// The function whose arguments are the answer.
+    pub answer_function: Option<String>,
 }
 
 /// The most bytes of pictures encoded on the sending task; more would block its thread for too long.
@@ -43,7 +51,7 @@ fn written(request: &Request, body: &body::Body<'_>) -> Option<Box<RawValue>> {
 }
 
 #[async_trait]
-impl Wire for ChatCompletions {
+impl Wire for Chat {
     async fn post(
         &self,
         openai: &OpenAi,
@@ -52,7 +60,7 @@ impl Wire for ChatCompletions {
         stream: bool,
     ) -> Result<(), OpenAIError> {
         let mut body = body::Body::new(model, request, stream);
-        if self.cache_marks {
+        if self.settings.cache_marks {
             body.mark();
         }
         // The transport has already read the answer; the library receives an empty body.
@@ -63,10 +71,10 @@ impl Wire for ChatCompletions {
     }
 
     fn assembly(&self) -> Box<dyn Assembly> {
-        Box::new(merge::Merged::default())
+        Box::new(merge::Merged::new(self.answer_function.clone()))
     }
 
     fn read(&self, answer: Value, prompt_chars: &dyn Fn() -> usize) -> Result<Completion, ModelError> {
-        read::read(answer, prompt_chars)
+        read::read(answer, self.answer_function.as_deref(), prompt_chars)
     }
 }

@@ -17,7 +17,8 @@ use crate::account::Account;
 use crate::embeddings;
 use crate::http::{Clients, Transport};
 use crate::registry::{Endpoint, Registry};
-use crate::wire::{Model, Temperature, TokenLimit, Wire};
+use crate::row_wire::RowWire;
+use crate::wire::{Model, Temperature, TokenLimit};
 use domain::completion::{Completion, Request};
 use domain::embedding::{EmbeddingRequest, Embeddings};
 use domain::model::Row;
@@ -84,7 +85,7 @@ type PerFeature<T> = [T; OptionalFeature::ALL.len()];
 
 /// The client of one row.
 struct ModelClient {
-    wire: Arc<dyn Wire>,
+    wire: RowWire,
     transport: Transport,
     account: Account,
     /// The provider's name of the model.
@@ -185,7 +186,7 @@ impl ModelClient {
         let transport = Transport::new(&endpoint.base, endpoint.key.clone(), clients)?;
         let account = Account::new(endpoint.base, endpoint.key)?;
         let left_out_until = Mutex::default();
-        let wire = endpoint.wire.implementation();
+        let wire = endpoint.wire;
         Ok(Self { wire, transport, account, model: endpoint.model, row: row.clone(), left_out_until })
     }
 
@@ -279,19 +280,20 @@ impl ModelClient {
         without: PerFeature<bool>,
     ) -> Result<Completion, ModelError> {
         let stream = heard.is_some();
-        let call = self.transport.call(&self.wire, heard);
+        let wire = self.wire.implementation(request.answer_function());
+        let call = self.transport.call(&wire, heard);
         let openai = async_openai::Client::build(self.transport.request_builder(), self.account.clone())
             .with_http_service(call.clone());
-        self.wire.post(&openai, &self.model(request, without), request, stream).await.map_err(named)?;
+        wire.post(&openai, &self.model(request, without), request, stream).await.map_err(named)?;
         let unread = || ModelError::new(ModelErrorKind::Malformed, "the answer was not read");
         let answer = call.answer().ok_or_else(unread)?;
-        answer.read(&*self.wire, &|| request.chars(self.row.vision))
+        answer.read(&*wire, &|| request.chars(self.row.vision))
     }
 
     async fn embed(&self, request: &EmbeddingRequest) -> Result<Embeddings, ModelError> {
         let none = || ModelError::new(ModelErrorKind::Unsupported, "this row has no embedding model");
         let model = self.row.embeddings.as_deref().ok_or_else(none)?;
-        let call = self.transport.call(&self.wire, None);
+        let call = self.transport.call(&self.wire.implementation(None), None);
         let (url, headers) = (self.account.url("/embeddings"), self.account.headers());
         let answer = call.post(url, headers, &embeddings::body(model, request)).await?;
         embeddings::read(&answer, request)

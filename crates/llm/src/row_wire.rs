@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::chat::ChatCompletions;
+use crate::chat::{Chat, ChatCompletions};
 use crate::wire::Wire;
 
 /// The wire of a model row, with the settings that only this wire has.
@@ -13,11 +13,13 @@ pub enum RowWire {
 }
 
 impl RowWire {
-    /// Returns the implementation.
+    /// Returns the implementation for one call. `answer_function`: the function whose arguments are the answer.
     #[must_use]
-    pub fn implementation(self) -> Arc<dyn Wire> {
+    pub fn implementation(self, answer_function: Option<&str>) -> Arc<dyn Wire> {
         match self {
-            Self::ChatCompletions(wire) => Arc::new(wire),
+            Self::ChatCompletions(settings) => {
+                Arc::new(Chat { settings, answer_function: answer_function.map(str::to_owned) })
+            }
         }
     }
 }

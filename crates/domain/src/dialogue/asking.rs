@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Dialogue, Stage};
-use crate::completion::{AnswerForm, Item, Request, Role, ToolSpec};
+use crate::completion::{AnswerForm, FormBy, Item, Request, Role, ToolSpec};
 use crate::fact::prompt::RECALL_TOOL;
 use crate::given::Given;
 use crate::model::{Row, ToolMode};
@@ -36,6 +36,9 @@ pub enum ToolOffer {
         /// True if in the request's native list of tools.
         native: bool,
     },
+    /// In the request's native list of tools, together with a function whose arguments are the answer: a response
+    /// without the call of a tool is the answer.
+    WithAnswer,
     /// Before the answer is requested.
     Before {
         /// True if in the request's native list of tools.
@@ -49,6 +52,7 @@ impl ToolOffer {
     pub(super) const fn is_native(self) -> bool {
         match self {
             Self::Nothing => false,
+            Self::WithAnswer => true,
             Self::Beside { native } | Self::Before { native, .. } => native,
         }
     }
@@ -61,7 +65,7 @@ impl RequestFacts {
     pub const fn may_answer(&self, contract: ReplyContract) -> bool {
         let sorted = !matches!(contract, ReplyContract::Verbatim);
         match self.offered {
-            ToolOffer::Nothing | ToolOffer::Beside { native: true } => true,
+            ToolOffer::Nothing | ToolOffer::WithAnswer | ToolOffer::Beside { native: true } => true,
             ToolOffer::Beside { native: false } => sorted,
             ToolOffer::Before { missed, .. } => !missed && sorted,
         }
@@ -72,7 +76,8 @@ impl Dialogue {
     /// True if a request for this row offers the tool that searches the member's facts.
     #[must_use]
     pub fn offers_recall(&self, row: &Row, takes_tools: bool) -> bool {
-        let specs = self.specs(row, takes_tools, self.takes_both(row));
+        let together = self.takes_both(row) || self.answers_by_function(row, takes_tools);
+        let specs = self.specs(row, takes_tools, together);
         specs.iter().any(|spec| spec.name == RECALL_TOOL)
     }
 
@@ -92,6 +97,12 @@ impl Dialogue {
     /// True if one call offers tools and requests the answer. A caller's own tools and form stay together.
     fn takes_both(&self, row: &Row) -> bool {
         row.schema_with_tools || self.brought().is_some() || self.form().is_none()
+    }
+
+    /// True if the typed answer is the call of a function beside the tools. The form that a caller requires is
+    /// requested as it came.
+    fn answers_by_function(&self, row: &Row, takes_tools: bool) -> bool {
+        self.schema.is_some() && self.given.is_none() && row.replies_by_function() && takes_tools
     }
 
     /// Returns the tools that a request for this row offers.
@@ -118,10 +129,13 @@ impl Dialogue {
     #[must_use]
     pub fn request(&self, row: &Row, takes_tools: bool, facts: Option<&str>) -> (Request, RequestFacts) {
         let native = row.tools == ToolMode::Native && takes_tools;
-        let (form, brought, together) = (self.form(), self.brought(), self.takes_both(row));
-        let specs = self.specs(row, takes_tools, together);
+        let (form, brought) = (self.form(), self.brought());
+        let (together, by_function) = (self.takes_both(row), self.answers_by_function(row, takes_tools));
+        let specs = self.specs(row, takes_tools, together || by_function);
         let (offered, mut messages) = if specs.is_empty() {
             (ToolOffer::Nothing, self.transcript.items.clone())
+        } else if by_function {
+            (ToolOffer::WithAnswer, self.transcript.items.clone())
         } else if together {
             (ToolOffer::Beside { native }, self.transcript.items.clone())
         } else {
@@ -144,9 +158,12 @@ impl Dialogue {
             round.tell(row, native, &mut messages);
         }
         messages.extend(self.repair.iter().cloned());
+        if let (ToolOffer::WithAnswer, Some(form)) = (offered, &form) {
+            add_to_first(&mut messages, &answer_by_function(&form.name));
+        }
         let (form, tools) = match offered {
             ToolOffer::Nothing => (form, Vec::new()),
-            ToolOffer::Beside { native: true } => (form, specs),
+            ToolOffer::Beside { native: true } | ToolOffer::WithAnswer => (form, specs),
             ToolOffer::Before { native: true, .. } => (None, specs),
             // The answer form would forbid a call written as text, so the form is described in words only.
             ToolOffer::Beside { native: false } | ToolOffer::Before { native: false, .. } => {
@@ -157,11 +174,20 @@ impl Dialogue {
         let (choice, sampling) =
             self.given.as_ref().map(|given| (given.choice.clone(), given.sampling.clone())).unwrap_or_default();
         let tool_bytes = self.tool_bytes(defined);
+        let form_by = if offered == ToolOffer::WithAnswer { FormBy::Function } else { FormBy::Format };
         (
-            Request { messages, form, tools, choice, sampling },
+            Request { messages, form, form_by, tools, choice, sampling },
             RequestFacts { row: row.key.clone(), offered, tool_bytes },
         )
     }
+}
+
+/// Returns the instruction to answer through this function.
+fn answer_by_function(name: &str) -> String {
+    format!(
+        "Give your answer by calling the function {name} once: its arguments are the JSON object described above. Write \
+         no text beside the call."
+    )
 }
 
 /// Appends to the program's instructions.

@@ -62,6 +62,14 @@ pub fn plain_text(content: &str) -> Option<String> {
     visible(&without_objects(&without_tools(spoken)))
 }
 
+/// Returns the readable text of an answer that was written as prose instead of the required form. `None` if it is an
+/// attempt at the form, or if no text remains.
+#[must_use]
+pub fn prose(content: &str) -> Option<String> {
+    let spoken = without_thoughts(&final_channel(content)?);
+    response_field(spoken.trim()).is_none().then(|| plain_text(content)).flatten()
+}
+
 /// Returns the text of an answer that needs no form: only the thoughts are removed. `None` if no text remains.
 #[must_use]
 pub fn spoken(content: &str) -> Option<String> {

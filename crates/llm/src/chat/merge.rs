@@ -34,6 +34,10 @@ const NAME_BYTES: usize = 256;
 
 #[derive(Debug, Default)]
 pub(super) struct Merged {
+    /// The function whose arguments are the answer.
+    answer_function: Option<String>,
+    /// The number of bytes of these arguments that were returned as text.
+    answered: usize,
     message: Map<String, Value>,
     finish: Option<String>,
     usage: Option<Reported>,
@@ -97,11 +101,33 @@ impl Assembly for Merged {
         }
         let reason = self.finish.take();
         let usage = self.usage;
-        read::message(self.into_message(), reason.as_deref(), usage, prompt_chars)
+        let answer_function = self.answer_function.take();
+        read::message(self.into_message(), reason.as_deref(), answer_function.as_deref(), (usage, prompt_chars))
     }
 }
 
 impl Merged {
+    /// Creates an empty assembly. `answer_function`: the function whose arguments are the answer.
+    pub fn new(answer_function: Option<String>) -> Self {
+        Self { answer_function, ..Self::default() }
+    }
+
+    /// Returns the part of the answer that the last delta added to the arguments of its function.
+    fn answer_part(&mut self) -> Option<String> {
+        let name = self.answer_function.as_deref()?;
+        let calls = self.message.get(CALLS)?.as_array()?;
+        let called = calls.iter().filter_map(Value::as_object).filter_map(called).find(|called| called.name == name)?;
+        let part = called.arguments.get(self.answered..).filter(|part| !part.is_empty())?.to_owned();
+        self.answered += part.len();
+        Some(part)
+    }
+
+    /// True if the content cannot be the required form written as text: a JSON object, fenced or behind a thought.
+    fn begins_with_prose(&self) -> bool {
+        let content = self.message.get("content").and_then(Value::as_str).unwrap_or_default();
+        !content.trim_start().starts_with(['{', '`', '<', '◁'])
+    }
+
     /// True if the message has more than a role.
     fn has_begun(&self) -> bool {
         self.finish.is_some() || self.message.keys().any(|name| name != "role")
@@ -147,6 +173,13 @@ impl Merged {
                 Loose::Other(value) => chars(value),
             };
             add_loose(&mut self.message, &name, value)?;
+        }
+        if let Some(part) = self.answer_part() {
+            piece.hidden = (piece.hidden + piece.text.chars().count()).saturating_sub(part.chars().count());
+            piece.text = Cow::Owned(part);
+        } else if self.answer_function.is_some() && self.begins_with_prose() {
+            // Prose is the answer only if no call follows, so it is not shown early.
+            piece.hidden += std::mem::take(&mut piece.text).chars().count();
         }
         Ok(piece)
     }

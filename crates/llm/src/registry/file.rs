@@ -13,7 +13,7 @@ use crate::chat::ChatCompletions;
 use crate::registry::{Changes, File};
 use crate::row_wire::RowWire;
 use domain::clean::clean;
-use domain::model::{DESCRIPTION_CHARS, MAX_TOOLS, Price, Row, ToolMode};
+use domain::model::{DESCRIPTION_CHARS, MAX_TOOLS, Price, ReplyBy, Row, ToolMode};
 use domain::near;
 
 /// The longest timeout; the deadline of a turn is far shorter.
@@ -226,6 +226,7 @@ fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
             description: fields.read("description", "a text, or null", description).filter(|text| !text.is_empty()),
             tools: tools(&mut fields),
             schema_with_tools: fields.flag("schema_with_tools").unwrap_or(false),
+            reply_by: reply_by(&mut fields),
             tool_history: fields.read("tool_history", "a whole number of messages", count).unwrap_or(0),
             max_tools: fields.read("max_tools", "a whole number of tools", count).unwrap_or(MAX_TOOLS),
             vision: fields.flag("vision").unwrap_or(false),
@@ -255,6 +256,14 @@ fn tools(fields: &mut Fields<'_>) -> ToolMode {
         modes.into_iter().find(|mode| value.as_str().is_some_and(|word| word.trim() == mode.as_str()))
     });
     asked.unwrap_or(if available { ToolMode::Native } else { ToolMode::Off })
+}
+
+/// Returns the way in which typed answers are given.
+fn reply_by(fields: &mut Fields<'_>) -> ReplyBy {
+    let asked = fields.read("reply_by", "\"auto\", \"schema\" or \"tool\"", |value| {
+        ReplyBy::ALL.into_iter().find(|way| value.as_str().is_some_and(|word| word.trim() == way.as_str()))
+    });
+    asked.unwrap_or_default()
 }
 
 /// Returns the wire that the row names, with its settings. A name that this version does not support gets a warning

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use tokio::time::Instant;
 
 use super::*;
-use crate::chat::ChatCompletions;
+use crate::chat::Chat;
 use domain::completion::{Completion, Finish};
 
 const OPENAI: &str = concat!(
@@ -70,8 +70,8 @@ where
         Delta::Text(text) => told.lock().0.push_str(text),
         Delta::Hidden(chars) => told.lock().1 += chars,
     });
-    let result = read(source, &ChatCompletions::default(), &sink).await;
-    let result = result.and_then(|answer| answer.read(&ChatCompletions::default(), &|| 40));
+    let result = read(source, &Chat::default(), &sink).await;
+    let result = result.and_then(|answer| answer.read(&Chat::default(), &|| 40));
     let (heard, hidden) = heard.lock().clone();
     Read { heard, hidden, result }
 }

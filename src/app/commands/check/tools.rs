@@ -1,5 +1,5 @@
-//! Tests one round with a harmless tool: if a model calls it, and if structured output can be requested in the same
-//! call.
+//! Tests one round with a harmless tool: if a model calls it, and if the same call can give a typed answer, by
+//! structured output or by a function.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use super::models::{bounded, signs_of_end};
 use super::report::CheckStatus;
-use domain::completion::{Completion, Item, Request, Role, ToolCall, ToolSpec, WrittenJson};
-use domain::model::{Row, ToolMode};
+use domain::completion::{Completion, FormBy, Item, Request, Role, ToolCall, ToolSpec, WrittenJson};
+use domain::model::{ReplyBy, Row, ToolMode};
 use domain::reply::Schema;
 use ports::{ModelError, ModelErrorKind, Models};
 
@@ -27,6 +27,9 @@ struct Found {
     native: bool,
     /// True if it does so when the same request asks for structured output, and then answers in that form.
     both: bool,
+    /// True if it does so when the same request offers a function that gives the answer, and then answers by it.
+    /// Tested only without `both`.
+    function: bool,
     signs: Vec<String>,
 }
 
@@ -43,8 +46,10 @@ pub async fn round(models: &dyn Models, row: &Row, instructions: &Item, schema: 
     let yes = |flag: bool| if flag { "yes" } else { "no" };
     let signs = if found.signs.is_empty() { String::new() } else { format!("; {}", found.signs.join("; ")) };
     let (native, both) = (yes(found.native), yes(found.both));
+    let function = if found.both { "not needed" } else { yes(found.function) };
     let (verdict, line) = compare(row, &found);
-    (verdict, format!("calls tools: {native}; with structured output in one call: {both}; {took} ms{line}{signs}"))
+    let ways = format!("with structured output in one call: {both}; with a function for the answer: {function}");
+    (verdict, format!("calls tools: {native}; {ways}; {took} ms{line}{signs}"))
 }
 
 /// Compares the row with the results. Returns the recommended values if they differ.
@@ -54,14 +59,37 @@ fn compare(row: &Row, found: &Found) -> (CheckStatus, String) {
         (false, ToolMode::Prompt) => ToolMode::Prompt,
         (false, _) => ToolMode::Off,
     };
-    if row.tools == tools && row.schema_with_tools == found.both {
+    let by_function = Row { tools, schema_with_tools: found.both, ..row.clone() }.replies_by_function();
+    let reply_by = if found.function || found.both || !found.native { ReplyBy::Auto } else { ReplyBy::Schema };
+    if row.tools == tools && row.schema_with_tools == found.both && by_function == found.function {
         return (CheckStatus::Ok, "; the row says so".to_owned());
     }
-    let (key, mode, both) = (json!(row.key), tools.as_str(), found.both);
-    let line = format!("; write into the models file: {key}: {{\"tools\": \"{mode}\", \"schema_with_tools\": {both}}}");
+    let (key, mode, both, way) = (json!(row.key), tools.as_str(), found.both, reply_by.as_str());
+    let line = format!(
+        "; write into the models file: {key}: {{\"tools\": \"{mode}\", \"schema_with_tools\": {both}, \"reply_by\": \"{way}\"}}"
+    );
     // A row that claims too much breaks turns; one that claims too little only slows them down.
     let broken = row.schema_with_tools && !found.both;
     (if broken { CheckStatus::Wrong } else { CheckStatus::Note }, line)
+}
+
+/// The way in which the form of the answer is requested beside the tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Format,
+    Function,
+    /// Only after the tool's result, without the tool.
+    Later,
+}
+
+impl Form {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Format => "with response_format",
+            Self::Function => "with a function for the answer",
+            Self::Later => "without response_format",
+        }
+    }
 }
 
 struct Trial<'a> {
@@ -74,27 +102,35 @@ struct Trial<'a> {
 impl Trial<'_> {
     async fn run(&self, found: &mut Found) -> Result<(), ModelError> {
         let opening = vec![self.instructions.clone(), Item::new(Role::User, QUESTION)];
-        if let Some((completion, call)) = self.offer(&opening, true, found).await? {
-            found.native = true;
-            found.both = self.finish(&opening, &completion, &call, true, found).await?;
-            if found.both {
-                return Ok(());
+        for form in [Form::Format, Form::Function] {
+            if let Some((completion, call)) = self.offer(&opening, form, found).await? {
+                found.native = true;
+                let answers = self.finish(&opening, &completion, &call, form, found).await?;
+                match form {
+                    Form::Function => found.function = answers,
+                    Form::Format | Form::Later => found.both = answers,
+                }
+                if answers {
+                    return Ok(());
+                }
             }
         }
-        let Some((completion, call)) = self.offer(&opening, false, found).await? else { return Ok(()) };
+        let Some((completion, call)) = self.offer(&opening, Form::Later, found).await? else { return Ok(()) };
         found.native = true;
-        self.finish(&opening, &completion, &call, false, found).await.map(drop)
+        self.finish(&opening, &completion, &call, Form::Later, found).await.map(drop)
     }
 
     /// Offers the tool. Returns `None` if it was not called, or if the request was refused.
     async fn offer(
         &self,
         opening: &[Item],
-        typed: bool,
+        form: Form,
         found: &mut Found,
     ) -> Result<Option<(Completion, ToolCall)>, ModelError> {
-        let how = if typed { "with response_format" } else { "without response_format" };
-        let completion = match bounded(self.models, self.row, &self.request(opening.to_vec(), typed, true)).await {
+        let how = form.name();
+        let typed = form != Form::Later;
+        let completion = match bounded(self.models, self.row, &self.request(opening.to_vec(), form, typed, true)).await
+        {
             Ok(completion) => completion,
             Err(error) if error.kind == ModelErrorKind::BadRequest => {
                 found.signs.push(format!("the model rejects tools {how} ({})", error.message));
@@ -117,13 +153,14 @@ impl Trial<'_> {
         opening: &[Item],
         asked: &Completion,
         call: &ToolCall,
-        offered: bool,
+        form: Form,
         found: &mut Found,
     ) -> Result<bool, ModelError> {
         let mut messages = opening.to_vec();
         messages.push(Item::echo(asked));
         messages.extend(asked.calls.iter().map(|call| Item::result(call, json!({"number": NUMBER}).to_string())));
-        let answer = match bounded(self.models, self.row, &self.request(messages, true, offered)).await {
+        let offered = form != Form::Later;
+        let answer = match bounded(self.models, self.row, &self.request(messages, form, true, offered)).await {
             Ok(answer) => answer,
             Err(error) if error.kind == ModelErrorKind::BadRequest => {
                 found.signs.push(format!("the model rejects the result of the call {} ({})", call.name, error.message));
@@ -139,7 +176,10 @@ impl Trial<'_> {
             _ if answer.content.trim().is_empty() => {
                 found.signs.push("the content is empty after the tool's result".to_owned());
             }
-            Err(error) => found.signs.push(format!("the answer after the tool does not fit the schema: {error}")),
+            Err(error) => {
+                let how = form.name();
+                found.signs.push(format!("the answer after the tool {how} does not fit the schema: {error}"));
+            }
             Ok(_) if !answer.content.contains(NUMBER) => {
                 found.signs.push("the answer lacks the result of the tool".to_owned());
             }
@@ -149,10 +189,11 @@ impl Trial<'_> {
         Ok(answer.calls.is_empty() && reply.is_ok())
     }
 
-    fn request(&self, messages: Vec<Item>, typed: bool, offered: bool) -> Request {
+    fn request(&self, messages: Vec<Item>, form: Form, typed: bool, offered: bool) -> Request {
+        let form_by = if form == Form::Function { FormBy::Function } else { FormBy::Format };
         let form = typed.then(|| self.schema.form());
         let tools = if offered { vec![Arc::new(tool())] } else { Vec::new() };
-        Request { messages, form, tools, ..Request::default() }
+        Request { messages, form, form_by, tools, ..Request::default() }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::completion::WrittenJson;
-use crate::model::ToolMode;
+use crate::model::{ReplyBy, ToolMode};
 use crate::tool::access::Access;
 use crate::tool::catalogue::{Catalogue, Offer};
 use crate::tool::round::CallAllowance;
@@ -17,6 +17,8 @@ use crate::tool::{Source, Tool};
 enum Takes {
     /// Together with the answer form, in one call.
     Together,
+    /// Together with a function that gives the answer.
+    Function,
     /// Before the answer form.
     Before,
     /// Described in the prompt.
@@ -27,11 +29,12 @@ enum Takes {
 
 fn row_that(takes: Takes) -> Row {
     let tools = match takes {
-        Takes::Together | Takes::Before => ToolMode::Native,
+        Takes::Together | Takes::Function | Takes::Before => ToolMode::Native,
         Takes::Prompt => ToolMode::Prompt,
         Takes::Nothing => ToolMode::Off,
     };
-    Row { tools, schema_with_tools: matches!(takes, Takes::Together), ..row() }
+    let reply_by = if matches!(takes, Takes::Before) { ReplyBy::Schema } else { ReplyBy::Auto };
+    Row { tools, schema_with_tools: matches!(takes, Takes::Together), reply_by, ..row() }
 }
 
 fn tools(rounds: u32, calls: u32) -> Option<TurnTools> {
@@ -187,6 +190,47 @@ fn a_row_that_takes_both_answers_after_its_rounds_without_another_call() {
     assert_eq!(sent(&requests[2]), all);
     let ids: Vec<_> = requests[2].messages.iter().filter_map(|item| item.result_of.clone()).collect();
     assert_eq!(ids, ["c0", "c0", "c1"], "each result names its call");
+}
+
+#[test]
+fn a_row_that_takes_tools_alone_is_asked_once_with_a_function_for_the_answer() {
+    for (said, words) in [(GOOD, "Here"), ("Hello!", "Hello!"), ("```text\nHello\n```", "```text\nHello\n```")] {
+        let (step, requests) = tell(long(), tools_that(false, 5, 10), Takes::Function, vec![Do::Says(said)]);
+        assert_eq!(reply(&step), words);
+        assert_eq!(sent(&requests[0]), "2 true user:old|assistant:older|user:quoted|user:hi");
+        assert_eq!((requests.len(), requests[0].answer_function()), (1, Some(&*schema().form().name)));
+        let instructions = &requests[0].messages[0].content;
+        assert!(instructions.contains("by calling the function") && instructions.contains("You have tools"));
+    }
+    let what = vec![Do::Calls(vec![ROLL]), Do::Says(GOOD)];
+    let (step, requests) = tell(long(), tools(5, 10), Takes::Function, what);
+    assert_eq!((reply(&step), requests.len()), ("Here", 2));
+    assert!(requests.iter().all(|request| request.answer_function().is_some()));
+    let all = format!("2 true user:old|assistant:older|user:quoted|user:hi|assistant:<true>|tool:{RESULT}");
+    assert_eq!(sent(&requests[1]), all);
+}
+
+#[test]
+fn arguments_that_do_not_fit_are_repaired_and_prose_is_not() {
+    for misfit in ["{\"type\": \"text\"}", "{\"response\": ", ""] {
+        let what = vec![Do::Says(misfit), Do::Says(GOOD)];
+        let (step, requests) = tell(short(), tools(5, 10), Takes::Function, what);
+        assert!(matches!(step, Step::Finish(Finished { repairs: 1, .. })), "{misfit}: {step:?}");
+        assert_eq!(
+            (requests[1].tools.len(), requests[1].form.is_some(), requests[1].answer_function()),
+            (0, true, None)
+        );
+    }
+}
+
+#[test]
+fn without_real_tools_no_function_is_offered() {
+    for (tools, takes_tools) in [(None, true), (tools(5, 10), false)] {
+        let mut dialogue = Dialogue::new(short(), ReplyContract::Typed, schema(), tools);
+        dialogue.next(Event::Begin);
+        let (request, _) = dialogue.request(&row_that(Takes::Function), takes_tools, None);
+        assert_eq!((request.form.is_some(), request.answer_function()), (true, None));
+    }
 }
 
 #[test]

@@ -12,6 +12,8 @@ enum Kind {
     Able,
     /// Refuses both in one call.
     Either,
+    /// The same, and never calls a function to answer.
+    Wordless,
     /// Accepts both, but then never calls the tool.
     Distracted,
     /// Supports no tools.
@@ -31,11 +33,14 @@ impl Models for Scripted {
     async fn complete(&self, _row: &str, request: &Request) -> Result<Completion, ModelError> {
         let offered = !request.tools.is_empty();
         let typed = request.form.is_some();
+        let by_format = typed && request.form_by == FormBy::Format;
         let told = request.messages.iter().any(|item| item.role == Role::Tool && item.content.contains(NUMBER));
         let refuse = |message: &str| Err(ModelError::new(ModelErrorKind::BadRequest, message));
         match self.0 {
             Kind::Without if offered => return refuse("tools are not supported"),
-            Kind::Either if offered && typed => return refuse("response_format with tools is unsupported"),
+            Kind::Either | Kind::Wordless if offered && by_format => {
+                return refuse("response_format with tools is unsupported");
+            }
             _ => {}
         }
         let calls_now = match self.0 {
@@ -46,6 +51,7 @@ impl Models for Scripted {
         let call = ToolCall { id: "c".into(), name: TOOL.into(), arguments: "{}".into() };
         let number = if told { NUMBER } else { "no idea" };
         let content = json!({"type": "text", "response": format!("It is {number}"), "data": ""}).to_string();
+        let content = if self.0 == Kind::Wordless && !by_format { format!("It is {number}") } else { content };
         Ok(Completion {
             content: if calls_now { String::new() } else { content },
             refusal: None,
@@ -73,7 +79,9 @@ async fn a_model_that_can_do_both_gets_its_line() {
     let (verdict, why) = tried(Kind::Able, row()).await;
     assert_eq!(verdict, CheckStatus::Note);
     assert!(
-        why.contains(r#"write into the models file: "m": {"tools": "native", "schema_with_tools": true}"#),
+        why.contains(
+            r#"write into the models file: "m": {"tools": "native", "schema_with_tools": true, "reply_by": "auto"}"#
+        ),
         "{why}"
     );
     let (verdict, why) = tried(Kind::Able, Row { schema_with_tools: true, ..row() }).await;
@@ -83,17 +91,17 @@ async fn a_model_that_can_do_both_gets_its_line() {
 
 #[tokio::test]
 async fn a_model_that_takes_one_at_a_time_is_found_out() {
-    for (kind, sign) in [
-        (Kind::Either, "the model rejects tools with response_format"),
-        (Kind::Distracted, "tool_calls: none with response_format"),
-        (Kind::Stubborn, "it calls the tool again instead of answering"),
+    for (kind, sign, function) in [
+        (Kind::Either, "the model rejects tools with response_format", "yes"),
+        (Kind::Wordless, "with a function for the answer does not fit the schema", "no"),
+        (Kind::Distracted, "tool_calls: none with response_format", "no"),
+        (Kind::Stubborn, "it calls the tool again instead of answering", "no"),
     ] {
-        let (verdict, why) = tried(kind, row()).await;
+        let reply_by = if function == "yes" { ReplyBy::Auto } else { ReplyBy::Schema };
+        let (verdict, why) = tried(kind, Row { reply_by, ..row() }).await;
         assert_eq!(verdict, CheckStatus::Ok, "{why}");
-        assert!(
-            why.contains("calls tools: yes; with structured output in one call: no") && why.contains(sign),
-            "{why}"
-        );
+        let ways = "calls tools: yes; with structured output in one call: no; with a function for the answer: ";
+        assert!(why.starts_with(&format!("{ways}{function}")) && why.contains(sign), "{why}");
         let (verdict, why) = tried(kind, Row { schema_with_tools: true, ..row() }).await;
         assert_eq!(verdict, CheckStatus::Wrong, "a row that promises too much: {why}");
         assert!(why.contains(r#""schema_with_tools": false"#), "{why}");
@@ -105,7 +113,7 @@ async fn a_model_without_tools_is_named() {
     let (verdict, why) = tried(Kind::Without, row()).await;
     assert_eq!(verdict, CheckStatus::Note);
     assert!(why.contains("the model rejects tools without response_format (tools are not supported)"), "{why}");
-    assert!(why.contains(r#""m": {"tools": "off", "schema_with_tools": false}"#), "{why}");
+    assert!(why.contains(r#""m": {"tools": "off", "schema_with_tools": false, "reply_by": "auto"}"#), "{why}");
     assert_eq!(tried(Kind::Without, Row { tools: ToolMode::Off, ..row() }).await.0, CheckStatus::Ok);
     assert_eq!(tried(Kind::Without, Row { tools: ToolMode::Prompt, ..row() }).await.0, CheckStatus::Ok);
 }
