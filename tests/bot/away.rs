@@ -104,3 +104,26 @@ fn threads_and_direct_conversations_that_begin_during_a_session_are_answered() {
         world.all_answered(&[&said[..], &[written]].concat(), SOON).await;
     });
 }
+
+#[test]
+fn a_rule_of_a_channel_holds_in_a_thread_that_no_event_named() {
+    story(async {
+        let world = World::without_bot(Setup::new()).await;
+        let rules = format!(r#"[{{tools = "*", channels = [{}], verdict = "deny"}}]"#, world.channel("random"));
+        drop(world);
+        let always = ("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true");
+        let world = World::with(Setup::new().set(always.0, always.1).set("STAFFAI_TOOLS__RULES", &rules)).await;
+        world.service.faults().quiet_threads(true);
+        let thread = |channel: &str, name: &str| {
+            world.service.opens_thread(world.member("Ada"), world.channel(channel), None, name).unwrap().id
+        };
+        let (denied, free) = (thread("random", "denied"), thread("general", "free"));
+        world.answer_to(world.writes("Ada", denied, "@staffai hello", None)).await;
+        assert!(world.model.last().tools().is_empty(), "the channel of the thread denies all tools");
+        world.answer_to(world.writes("Ada", free, "@staffai hello", None)).await;
+        assert!(!world.model.last().tools().is_empty());
+        world.answer_to(world.writes("Ada", free, "@staffai hello", None)).await;
+        let requests = world.service.stats().by_route;
+        assert_eq!(requests.get("GET /channels/{channel}"), Some(&2), "each thread is requested once: {requests:?}");
+    });
+}

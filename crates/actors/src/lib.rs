@@ -29,6 +29,7 @@ pub mod conversations;
 mod desk;
 pub mod journal;
 pub mod llm_dispatcher;
+pub mod model_permits;
 pub mod outbox;
 pub mod rate_limiter;
 pub mod turn;

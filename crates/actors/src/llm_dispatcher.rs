@@ -7,7 +7,7 @@
 //! Permits live outside the actor and survive.
 //!
 //! While permits are short, the queue is fair: the first request of each person precedes the second of any person,
-//! across all places. Neither a person nor a slow row can hold all permits (see `services::model_permits`).
+//! across all places. Neither a person nor a slow row can hold all permits (see `model_permits`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use tokio::time::Instant;
 use crate::account::Account;
 use crate::messages::llm_dispatcher::Summary;
 use crate::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report};
+use crate::model_permits::ModelPermits;
 use crate::observation::board::{Board, PartKind};
 use crate::runtime::handle::Reply;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
-use crate::services::model_permits::ModelPermits;
 use crate::services::running::Live;
 use domain::breaker::{Breaker, BreakerChange};
 use domain::completion::Usage;

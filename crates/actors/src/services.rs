@@ -12,7 +12,6 @@ pub mod in_flight;
 pub mod in_force;
 pub mod interjections;
 pub mod ledger;
-pub mod model_permits;
 pub mod prompt_sections;
 pub(crate) mod restricted;
 pub mod running;

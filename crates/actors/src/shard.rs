@@ -28,7 +28,7 @@ use tokio::time::Instant;
 use self::activity::{ActivePlaces, Activity};
 use self::catch_up::{CatchUp, Gap, Newest, ReadUpTo};
 use self::lanes::Lanes;
-use self::surroundings::Surroundings;
+use self::surroundings::{Surroundings, Unknown};
 use self::unsettled::Pending;
 use crate::account::Account;
 use crate::messages::gateway::GatewayMsg;
@@ -93,8 +93,8 @@ pub enum ShardEvent {
     HandOn(u64),
     /// Progress of a guild's catch-up.
     CaughtUp(String, CatchUp),
-    /// The data of a community was read, as far as possible.
-    Learnt(String),
+    /// The data of a community or a place was read, as far as possible.
+    Learnt(Unknown),
     /// The message that an event replies to was looked up.
     LookedUp(u64, Option<Box<Seen>>),
     /// Time to save the session.
@@ -146,7 +146,7 @@ pub struct ShardState {
     direct_begun: bool,
     /// The times up to which the places of guilds have been read back.
     read_up_to: HashMap<String, ReadUpTo>,
-    /// Communities without data from the session.
+    /// Communities and places without data from the session.
     surroundings: Surroundings,
     /// Members with messages that are queued behind an earlier one of theirs.
     lanes: Lanes,
@@ -270,8 +270,8 @@ impl Actor for ShardActor {
                 state.gaps.push_back((guild, gap));
                 self.catch_up(ctx, state);
             }
-            ShardEvent::Learnt(community) => {
-                for ticket in state.surroundings.ended(&community) {
+            ShardEvent::Learnt(unknown) => {
+                for ticket in state.surroundings.ended(&unknown) {
                     self.hand_on(ctx, state, ticket);
                 }
             }

@@ -122,6 +122,18 @@ pub fn thread(json: &str) -> Result<Option<GuildThreads>, serde_json::Error> {
     Ok(channel.thread().map(|thread| GuildThreads { guild, threads: vec![thread] }))
 }
 
+/// Returns the thread of a `THREAD_DELETE`.
+///
+/// # Errors
+/// It names no thread.
+pub fn thread_gone(json: &str) -> Result<Place, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Gone {
+        id: ChannelId,
+    }
+    serde_json::from_str(json).map(|Gone { id }| place(id))
+}
+
 /// Returns the threads of a `THREAD_LIST_SYNC`, each with its channel. Unreadable threads are skipped.
 ///
 /// # Errors
@@ -179,10 +191,12 @@ impl Channel<'_> {
     }
 
     fn thread(&self) -> Option<(Place, Place)> {
-        let is_thread =
-            matches!(self.kind, ChannelType::NewsThread | ChannelType::PublicThread | ChannelType::PrivateThread);
-        is_thread.then_some(self.parent_id).flatten().map(|parent| (place(self.id), place(parent)))
+        is_thread(self.kind).then_some(self.parent_id).flatten().map(|parent| (place(self.id), place(parent)))
     }
+}
+
+pub(super) const fn is_thread(kind: ChannelType) -> bool {
+    matches!(kind, ChannelType::NewsThread | ChannelType::PublicThread | ChannelType::PrivateThread)
 }
 
 /// The places of a guild.

@@ -11,6 +11,7 @@ use super::events::{self, GuildPlaces, GuildThreads, Ready};
 use super::interactions::{self, Interaction};
 use super::prefilter::{self, Filter};
 use super::rights::{self, Change};
+use super::surrogates;
 use domain::ids::{MessageId, Place};
 use domain::incoming::Posted;
 use domain::manners::Draw;
@@ -54,6 +55,8 @@ pub(super) enum Event {
     Rights(Box<Change>),
     /// Threads, each with its channel.
     Threads(GuildThreads),
+    /// A thread was deleted.
+    ThreadGone(Place),
     /// The guild's data, language, owner or roles changed.
     GuildChanged(GuildPlaces, Box<Change>),
     /// A reaction to one of the bot's messages in this place.
@@ -93,6 +96,7 @@ pub(super) fn read(text: &str, filter: &Filter) -> Result<Reading, Dropped> {
     {
         return Ok(Reading::Dispatch { sequence: head.sequence, kind: label(head.kind), event: Event::Other });
     }
+    let text = &*surrogates::mended(text);
     let envelope: Envelope<'_> =
         serde_json::from_str(text).map_err(|error| malformed(head.map(|head| head.sequence), &error))?;
     match envelope.op {
@@ -183,6 +187,7 @@ fn dispatch(envelope: &Envelope<'_>, text: &str, filter: &Filter, draw: Option<D
         "THREAD_CREATE" | "THREAD_UPDATE" => {
             events::thread(data).map(|thread| thread.map_or(Event::Other, Event::Threads))
         }
+        "THREAD_DELETE" => events::thread_gone(data).map(Event::ThreadGone),
         "THREAD_LIST_SYNC" => events::threads(data).map(Event::Threads),
         "GUILD_UPDATE" => events::places(data).and_then(|places| {
             let change = rights::wire::guild_update(data, filter.me())?;
@@ -230,7 +235,7 @@ const KINDS: [(&str, &str, bool); 22] = [
     ("GUILD_MEMBER_UPDATE", OTHER, true),
     ("THREAD_CREATE", "thread_create", true),
     ("THREAD_UPDATE", "thread_update", true),
-    ("THREAD_DELETE", "thread_delete", false),
+    ("THREAD_DELETE", "thread_delete", true),
     ("THREAD_LIST_SYNC", "thread_list_sync", true),
     ("INTERACTION_CREATE", "interaction_create", true),
 ];

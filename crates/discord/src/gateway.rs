@@ -23,8 +23,8 @@ use domain::ids::Person;
 use domain::incoming::{Incoming, Posted};
 use domain::rejection::Rejection;
 use ports::{
-    Advice, AfterClose, Closed, EventStream, GatewaySession, IdentifyPermit, PostError, PresenceUpdates, Shard,
-    ShardedSource, SourceError, StreamEvent,
+    Advice, AfterClose, Closed, EventStream, GatewaySession, IdentifyPermit, Missing, PostError, PresenceUpdates,
+    Shard, ShardedSource, SourceError, StreamEvent,
 };
 
 mod connection;
@@ -93,13 +93,17 @@ impl ShardedSource for Gateway {
         self.shared.rest.known_me().map(|me| Person::new(DOOR, me.to_string()))
     }
 
-    fn complete(&self, posted: &mut Posted) -> bool {
+    fn complete(&self, posted: &mut Posted) -> Option<Missing> {
         let rest = &self.shared.rest;
         posted.parent = rest.threads.parent(&posted.place);
         posted.locale = posted.guild.as_deref().and_then(|guild| rest.threads.locale(guild));
         let (guild, parent) = (posted.guild.as_deref(), posted.parent.as_ref());
         posted.may_answer = rest.rights.may_answer(guild, &posted.place, parent, posted.at);
-        guild.is_none_or(|guild| rest.rights.knows(guild))
+        let guild = guild?;
+        if !rest.rights.knows(guild) {
+            return Some(Missing::Community);
+        }
+        (parent.is_none() && !rest.rights.knows_channel(guild, &posted.place)).then_some(Missing::Place)
     }
 
     fn connect(
@@ -331,12 +335,6 @@ impl Stream {
         }
     }
 
-    fn learn_threads(&self, guild: &str, threads: Vec<(domain::ids::Place, domain::ids::Place)>) {
-        for (thread, parent) in threads {
-            self.shared.rest.threads.learn(guild, thread, parent);
-        }
-    }
-
     fn interacted(&self, interaction: Interaction) -> Incoming {
         match interaction {
             Interaction::Command(mut command) => {
@@ -387,7 +385,7 @@ impl Stream {
                     self.shared.rest.rights.learn(*rights);
                 }
                 self.shared.rest.threads.prefers(&guild, locale);
-                self.learn_threads(&guild, threads);
+                self.shared.rest.threads.learn_all(&guild, threads);
                 let newest = self.shared.rest.rights.answerable(&guild, newest, &self.shared.rest.threads);
                 self.tell_now(StreamEvent::Places { sequence, guild, newest });
                 if access {
@@ -395,7 +393,11 @@ impl Stream {
                 }
             }
             Event::Threads(GuildThreads { guild, threads }) => {
-                self.learn_threads(&guild, threads);
+                self.shared.rest.threads.learn_all(&guild, threads);
+                self.pass(sequence);
+            }
+            Event::ThreadGone(thread) => {
+                self.shared.rest.threads.forget(&thread);
                 self.pass(sequence);
             }
             Event::GuildChanged(GuildPlaces { guild, locale, .. }, change) => {
@@ -410,7 +412,7 @@ impl Stream {
                 if let Some(access) = change.may_open() {
                     self.tell_now(StreamEvent::AccessChanged(access));
                 }
-                self.shared.rest.rights.learn(*change);
+                self.shared.rest.learn_change(*change);
                 self.pass(sequence);
             }
             Event::Other => self.pass(sequence),

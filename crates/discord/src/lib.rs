@@ -25,6 +25,8 @@ mod frame;
 
 mod links;
 
+mod surrogates;
+
 pub mod message;
 
 pub mod rights;

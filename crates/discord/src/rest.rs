@@ -285,7 +285,7 @@ impl Poster for Rest {
             }
             PostRequest::History { place, range, limit } => self.history(place, range, *limit).await,
             PostRequest::Fetch { place, message } => self.fetch(place, message).await,
-            PostRequest::FetchGuild { community, aspect } => self.learn(community, *aspect).await,
+            PostRequest::FetchGuild { community, aspect } => self.learn(community, aspect).await,
             PostRequest::RegisterCommands(specs) => self.register(specs).await,
             PostRequest::Defer(callback) => self.defer(callback).await,
             PostRequest::Respond { to, piece } => self.respond(to, piece).await,

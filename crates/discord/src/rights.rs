@@ -161,6 +161,13 @@ impl Rights {
         guild.parse().is_ok_and(|guild: u64| guilds.contains_key(&guild))
     }
 
+    /// True if a place is a known channel of a guild; threads are none.
+    #[must_use]
+    pub fn knows_channel(&self, guild: &str, place: &Place) -> bool {
+        let (Ok(guild), Ok(channel)) = (guild.parse::<u64>(), place.id.parse()) else { return false };
+        self.0.lock().get(&guild).is_some_and(|guild| get(&guild.channels, channel).is_some())
+    }
+
     /// Returns the id of the guild with this channel, as far as known. Searches the channels of all guilds.
     #[must_use]
     pub fn guild_of(&self, channel: &Place) -> Option<String> {

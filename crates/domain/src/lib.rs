@@ -60,6 +60,8 @@ pub mod fire;
 
 pub mod session_index;
 
+pub mod shared_map;
+
 pub mod signature;
 
 pub mod lineage;

@@ -57,6 +57,15 @@ pub enum SourceError {
     Unreachable(String),
 }
 
+/// The facts that a message lacks, and that a request can read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// All facts about its community.
+    Community,
+    /// Its place: a channel, or a thread of an unknown channel.
+    Place,
+}
+
 /// An event of a connection.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamEvent {

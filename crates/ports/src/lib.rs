@@ -35,7 +35,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::blocking::{Panicked, blocking, work_in_place};
 pub use self::clean_calls::{CleanCalls, CleanQuestion};
-pub use self::connection::{Advice, AfterClose, Closed, GatewaySession, Shard, SourceError, StreamEvent};
+pub use self::connection::{Advice, AfterClose, Closed, GatewaySession, Missing, Shard, SourceError, StreamEvent};
 pub use self::delta::{Delta, DeltaSink};
 pub use self::fault::{Fault, Input, NoFaults, Origin, Subject};
 pub use self::files::{FetchError, NoFiles, NotDrawn};
@@ -368,9 +368,10 @@ pub trait ShardedSource: Send + Sync {
     /// Returns the bot's account. `None` before the first advice.
     fn us(&self) -> Option<Person>;
 
-    /// Adds the known facts about its place to a message: parent, language, the bot's permissions. False while
-    /// nothing is known of its community; a resumed session does not repeat them ([`PostRequest::FetchGuild`]).
-    fn complete(&self, posted: &mut Posted) -> bool;
+    /// Adds the known facts about its place to a message: parent, language, the bot's permissions. Returns the facts
+    /// to read with [`PostRequest::FetchGuild`], if any: a resumed session does not repeat them, and no session
+    /// announces all threads. While a fact is missing, a message without a parent may be one of a thread.
+    fn complete(&self, posted: &mut Posted) -> Option<Missing>;
 
     /// Opens one connection. It identifies only after `permit` resolves; resuming needs no permit. While connected,
     /// it keeps the bot's presence equal to `shown`, within the platform's limits.
@@ -453,11 +454,12 @@ pub trait Attachments: Send + Sync {
 
 /// Renders content that platforms cannot show. Works in memory only, without files or network.
 pub trait Renderer: Send + Sync {
-    /// Renders a LaTeX formula as PNG, bounded in time and size.
+    /// Renders a LaTeX formula for a post in this place as PNG, bounded in time and size. No place holds all of the
+    /// renderer.
     ///
     /// # Errors
     /// The formula could not be rendered; it is then shown as text.
-    fn formula<'a>(&'a self, formula: &'a str) -> BoxFuture<'a, Result<Vec<u8>, NotDrawn>>;
+    fn formula<'a>(&'a self, place: &'a Place, formula: &'a str) -> BoxFuture<'a, Result<Vec<u8>, NotDrawn>>;
 }
 
 // === Audit ===

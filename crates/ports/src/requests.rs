@@ -71,7 +71,7 @@ pub enum PostRequest {
         /// The message.
         message: MessageId,
     },
-    /// Reads the data about a community that a new session would deliver, for
+    /// Reads data about a community or one of its places, for
     /// [`ShardedSource::complete`](super::ShardedSource::complete).
     FetchGuild {
         /// The community.
@@ -118,7 +118,7 @@ pub enum HistoryRange {
 }
 
 /// A part of the data about a community.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuildField {
     /// Its language, and the permissions of its roles.
     Itself,
@@ -128,6 +128,8 @@ pub enum GuildField {
     Threads,
     /// The bot's own membership.
     Ourselves,
+    /// One place: the parent of a thread, or the permission overrides of a channel.
+    Place(Place),
 }
 
 /// The reply to a request, with the platform's rate limit.

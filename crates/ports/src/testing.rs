@@ -23,9 +23,9 @@ use tokio_util::sync::CancellationToken;
 use crate::vitals::{Configuration, Readiness, Status, TreeNode, Turns};
 use crate::{
     Advice, Clock, Delta, DeltaSink, Dice, EventStream, Fault, Faults, GatewaySession, HistoryRange, IdentifyPermit,
-    Input, Limiter, Listener, ModelError, ModelErrorKind, Models, OwnedStore, Pace, PostError, PostReply, PostRequest,
-    PostResult, Poster, PresenceUpdates, Replaced, Shard, ShardedSource, SourceError, Store, StoreStatus, StoredRow,
-    StreamEvent, Vitals, Write, WriteOutcome,
+    Input, Limiter, Listener, Missing, ModelError, ModelErrorKind, Models, OwnedStore, Pace, PostError, PostReply,
+    PostRequest, PostResult, Poster, PresenceUpdates, Replaced, Shard, ShardedSource, SourceError, Store, StoreStatus,
+    StoredRow, StreamEvent, Vitals, Write, WriteOutcome,
 };
 use domain::completion::{Completion, Finish, Request, Usage};
 use domain::counter::Counter;
@@ -734,8 +734,10 @@ impl ShardedSource for ScriptedSource {
         Some(us())
     }
 
-    fn complete(&self, posted: &mut Posted) -> bool {
-        posted.guild.as_deref().is_none_or(|guild| guild != UNTOLD)
+    fn complete(&self, posted: &mut Posted) -> Option<Missing> {
+        let untold = posted.guild.as_deref() == Some(UNTOLD);
+        let untold = untold.then_some(Missing::Community);
+        untold.or((&*posted.place.id == UNPLACED).then_some(Missing::Place))
     }
 
     fn connect(
@@ -753,6 +755,9 @@ impl ShardedSource for ScriptedSource {
 
 /// A community without any facts in the scripted source.
 pub const UNTOLD: &str = "untold";
+
+/// The id of a place without any facts in the scripted source.
+pub const UNPLACED: &str = "unplaced";
 
 struct ScriptedStream(mpsc::UnboundedReceiver<StreamEvent>);
 

@@ -14,8 +14,8 @@ use domain::ids::Person;
 use domain::incoming::Posted;
 use domain::outgoing::Capabilities;
 use ports::{
-    Advice, AfterClose, EventStream, GatewaySession, IdentifyPermit, LimitScope, PostError, PostReply, PostRequest,
-    Poster, PresenceUpdates, Shard, ShardedSource, SourceError, StreamEvent,
+    Advice, AfterClose, EventStream, GatewaySession, IdentifyPermit, LimitScope, Missing, PostError, PostReply,
+    PostRequest, Poster, PresenceUpdates, Shard, ShardedSource, SourceError, StreamEvent,
 };
 
 /// The characters of a message.
@@ -45,8 +45,8 @@ impl ShardedSource for SimulatedSource {
         Some(us())
     }
 
-    fn complete(&self, _posted: &mut Posted) -> bool {
-        true
+    fn complete(&self, _posted: &mut Posted) -> Option<Missing> {
+        None
     }
 
     fn connect(

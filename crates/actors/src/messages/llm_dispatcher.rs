@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::model_permits::ModelPermit;
 use crate::runtime::handle::Reply;
 use crate::runtime::named::named;
-use crate::services::model_permits::ModelPermit;
 use domain::completion::{Completion, Usage};
 use domain::ids::{Person, TurnId};
 use domain::model::Row;

@@ -1,8 +1,8 @@
 use super::*;
 use crate::account::Account;
 use crate::llm_dispatcher::LlmDispatcher;
+use crate::model_permits::ModelPermits;
 use crate::observation::board::PartKind;
-use crate::services::model_permits::ModelPermits;
 use crate::testing::{DOOR, LEAF, Stage, Tree, at, live, row, settle};
 use domain::ids::Timestamp;
 use ports::testing::{ManualClock, MemoryStore, Say, ScriptedModels};

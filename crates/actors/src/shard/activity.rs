@@ -16,12 +16,14 @@ use crate::runtime::supervisor::ActorContext;
 use domain::ids::{Door, Place, Timestamp};
 use domain::incoming::Posted;
 use domain::keys;
+use domain::shared_map::SharedMap;
 use domain::triage::{self, TriageDecision};
 use ports::Write;
 
 /// The community name that stands for direct messages.
 pub(super) const DIRECT: &str = "%direct";
-/// The maximum number of places that one shard records; for further places the platform's hint decides.
+/// The maximum number of places that one shard records, shared by communities. Beyond its share, a community loses the
+/// place with the oldest activity; for such places the platform's hint decides.
 const PLACES_MAX: usize = 5_000;
 /// The minimum interval between two writes of one place.
 const NOTED_EVERY: Duration = Duration::from_secs(60 * 60);
@@ -35,10 +37,18 @@ const OTHERS_EACH: usize = 8;
 const OTHERS_MAX: usize = 400;
 
 /// The places with member activity in this life.
-#[derive(Default)]
 pub(super) struct Activity {
-    noted: HashMap<Place, Timestamp>,
-    unsaved: Vec<(String, Timestamp)>,
+    /// The time of each place, grouped by community.
+    noted: SharedMap<Place, Timestamp>,
+    /// The time of the last removal of expired places.
+    swept: Timestamp,
+    unsaved: Vec<Write>,
+}
+
+impl Default for Activity {
+    fn default() -> Self {
+        Self { noted: SharedMap::new(PLACES_MAX), swept: Timestamp(0), unsaved: Vec::new() }
+    }
 }
 
 impl Activity {
@@ -50,24 +60,21 @@ impl Activity {
         if self.is_noted(place, at) {
             return;
         }
-        if self.noted.len() >= PLACES_MAX && !self.noted.contains_key(place) {
+        if !self.noted.has_room(guild) && at.since(self.swept) >= NOTED_EVERY {
+            self.swept = at;
             self.noted.retain(|_, noted| at.since(*noted) < keys::active::ACTIVE_TTL);
-            if self.noted.len() >= PLACES_MAX {
-                return;
-            }
         }
-        self.noted.insert(place.clone(), at);
-        self.unsaved.push((keys::active::active(place, guild), at));
+        let Ok(evicted) = self.noted.insert(guild, place.clone(), at) else { return };
+        if let Some(evicted) = evicted {
+            self.unsaved.push(Write::Delete { key: keys::active::active(&evicted, guild) });
+        }
+        let (key, ttl) = (keys::active::active(place, guild), Some(keys::active::ACTIVE_TTL));
+        self.unsaved.push(Write::Put { key, value: at.0.to_string(), ttl });
     }
 
     /// Returns the pending writes.
     pub(super) fn writes(&mut self) -> impl Iterator<Item = Write> + '_ {
-        let put = |(key, at): (String, Timestamp)| Write::Put {
-            key,
-            value: at.0.to_string(),
-            ttl: Some(keys::active::ACTIVE_TTL),
-        };
-        self.unsaved.drain(..).map(put)
+        self.unsaved.drain(..)
     }
 }
 
@@ -187,19 +194,21 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_written_down_once_an_hour_and_places_are_bounded() {
+    fn a_place_is_written_once_an_hour_and_communities_share_the_places() {
         let mut activity = Activity::default();
-        let mut note = |id: u64, minute: u64| {
-            activity.note("5", &place(&id.to_string()), Timestamp(minute * MINUTE));
-            activity.writes().count()
+        let mut note = |guild: &str, id: u64, minute: u64| {
+            activity.note(guild, &place(&id.to_string()), Timestamp(minute * MINUTE));
+            activity.writes().map(|write| matches!(write, Write::Put { .. })).collect::<Vec<_>>()
         };
-        assert_eq!([note(1, 100), note(1, 159), note(1, 160)], [1, 0, 1]);
+        assert_eq!([note("5", 1, 100), note("5", 1, 159), note("5", 1, 160)], [vec![true], vec![], vec![true]]);
         for id in 2..PLACES_MAX as u64 + 10 {
-            note(id, 160);
+            note("5", id, 160);
         }
-        assert_eq!(note(1_000_000, 161), 0, "there is no room");
-        assert_eq!(note(1_000_000, 160 + 24 * 60), 1, "the others are forgotten");
-        assert!(activity.noted.len() <= 2);
+        assert_eq!(note("6", 1_000_000, 161), [true], "a community with thousands of threads leaves room for others");
+        assert_eq!(note("5", 1_000_001, 162), [false, true], "its oldest place gives way");
+        assert_eq!(note("6", 1_000_000, 160 + 24 * 60), [true]);
+        assert_eq!(note("5", 1_000_002, 160 + 24 * 60), [true], "expired places give way first");
+        assert_eq!(activity.noted.len(), 3);
     }
 
     #[test]

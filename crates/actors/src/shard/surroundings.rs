@@ -1,86 +1,136 @@
-//! Community data that the start of a session includes, and that a session resumed from another process lacks. It is
-//! read once, at the first message of the community; messages of that community are held until then, in order and for a
-//! limited time.
+//! Facts that messages lack. A session that is resumed from another process does not repeat the data of its communities,
+//! and no session announces archived threads. The data is read at the first message that lacks it; that message and
+//! later ones of the community, or of the place, are held until then, in order and for a limited time.
+//!
+//! A thread has the rules of its channel. While the channel is unknown, no rule of it can match, so messages that may be
+//! in a thread are answered without tools, and there are no interjections.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use futures_util::future;
+use tokio::time::Instant;
 
 use super::{ShardActor, ShardEvent, ShardParts};
 use crate::messages::outbox::OutboxMsg;
 use crate::runtime::supervisor::ActorContext;
-use ports::{GuildField, PostRequest};
+use domain::ids::Place;
+use domain::incoming::Posted;
+use ports::{GuildField, Missing, PostRequest};
 
-/// The timeout of the read. After it messages continue without the data: unknown permissions count as granted, and an
-/// unknown language as the bot's own.
+/// The timeout of a read. After it messages continue without the data: unknown permissions count as granted, an unknown
+/// language as the bot's own, and an unknown place as a thread of an unknown channel.
 pub(super) const WITHIN: Duration = Duration::from_secs(5);
+/// The interval between two reads of the same data, if it stays unknown.
+pub(super) const AGAIN: Duration = Duration::from_secs(60);
+/// The maximum number of recent reads; beyond it, no further ones begin until some are older than [`AGAIN`].
+const RECENT_MAX: usize = 1_000;
 
-/// The communities whose read is in progress or finished.
-#[derive(Default)]
-pub(super) struct Surroundings {
-    asked: HashSet<String>,
-    /// The tickets held for each community whose read is in progress.
-    waiting: HashMap<String, Vec<u64>>,
+/// The data that is read at once.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Unknown {
+    /// A community.
+    Community(String),
+    /// One place of a community.
+    Place(String, Place),
 }
 
-/// The treatment of a message from a community without data.
+/// The reads that are in progress or recent.
+#[derive(Default)]
+pub(super) struct Surroundings {
+    /// The time of the last read.
+    recent: HashMap<Unknown, Instant>,
+    /// The tickets held for each read in progress.
+    waiting: HashMap<Unknown, Vec<u64>>,
+}
+
+/// The treatment of a message.
 pub(super) enum Then {
-    /// The message is held, and the community must be read.
-    Read,
+    /// The message is held, and this must be read.
+    Read(Unknown),
     /// The message is held with the others.
     Wait,
-    /// The message continues: a read was tried before.
+    /// The message continues.
     GoOn,
 }
 
 impl Surroundings {
-    /// Handles the arrival of a message from a community; `known` is true if the community has data.
-    pub(super) fn arrive(&mut self, community: &str, known: bool, ticket: u64) -> Then {
-        if let Some(waiting) = self.waiting.get_mut(community) {
-            waiting.push(ticket);
-            return Then::Wait;
+    /// Handles the arrival of a message that lacks these facts.
+    pub(super) fn arrive(&mut self, posted: &Posted, missing: Option<Missing>, ticket: u64) -> Then {
+        let Some(guild) = &posted.guild else { return Then::GoOn };
+        let community = Unknown::Community(guild.clone());
+        let place = Unknown::Place(guild.clone(), posted.place.clone());
+        for unknown in [&community, &place] {
+            if let Some(waiting) = self.waiting.get_mut(unknown) {
+                waiting.push(ticket);
+                return Then::Wait;
+            }
         }
-        if known || !self.asked.insert(community.to_owned()) {
+        let unknown = match missing {
+            None => return Then::GoOn,
+            Some(Missing::Community) => community,
+            Some(Missing::Place) => place,
+        };
+        if !self.begin(&unknown) {
             return Then::GoOn;
         }
-        self.waiting.insert(community.to_owned(), vec![ticket]);
-        Then::Read
+        self.waiting.insert(unknown.clone(), vec![ticket]);
+        Then::Read(unknown)
+    }
+
+    /// Notes a read that begins now. Returns false if the last one is too recent.
+    fn begin(&mut self, unknown: &Unknown) -> bool {
+        let is_recent = |at: &Instant| at.elapsed() < AGAIN;
+        if self.recent.len() >= RECENT_MAX {
+            self.recent.retain(|_, at| is_recent(at));
+        }
+        if self.recent.get(unknown).is_some_and(is_recent) || self.recent.len() >= RECENT_MAX {
+            return false;
+        }
+        self.recent.insert(unknown.clone(), Instant::now());
+        true
     }
 
     /// Records the end of a read. Returns the held tickets, in order.
-    pub(super) fn ended(&mut self, community: &str) -> Vec<u64> {
-        self.waiting.remove(community).unwrap_or_default()
+    pub(super) fn ended(&mut self, unknown: &Unknown) -> Vec<u64> {
+        self.waiting.remove(unknown).unwrap_or_default()
     }
 }
 
+/// Removes the permissions that a rule of an unknown channel may deny.
+pub(super) fn restrict(posted: &mut Posted) {
+    posted.tools = false;
+    posted.draw = None;
+}
+
 impl ShardActor {
-    /// Starts the read of a community, and reports its end.
-    pub(super) fn learn(&self, ctx: &mut ActorContext<ShardActor>, community: String) {
-        let (parts, last) = (self.parts.clone(), community.clone());
+    /// Starts a read, and reports its end.
+    pub(super) fn learn(&self, ctx: &mut ActorContext<ShardActor>, unknown: Unknown) {
+        let (parts, last) = (self.parts.clone(), unknown.clone());
         ctx.task(
             async move {
-                learn(&parts, &community).await;
-                ShardEvent::Learnt(community)
+                // Data that arrives after the timeout serves later messages.
+                let _ = tokio::time::timeout(WITHIN, learn(&parts, &unknown)).await;
+                ShardEvent::Learnt(unknown)
             },
             move |_| ShardEvent::Learnt(last),
         );
     }
 }
 
-/// Reads all data of a community, at most for [`WITHIN`]. Unreadable data stays unknown.
-async fn learn(parts: &ShardParts, community: &str) {
-    let learn = async |aspect| {
-        let request = PostRequest::FetchGuild { community: community.to_owned(), aspect };
+/// Reads the data. Unreadable data stays unknown.
+async fn learn(parts: &ShardParts, unknown: &Unknown) {
+    let (Unknown::Community(community) | Unknown::Place(community, _)) = unknown;
+    let learn = async |aspect: GuildField| {
+        let request = PostRequest::FetchGuild { community: community.clone(), aspect };
         let answer = parts.outbox.call(|reply| OutboxMsg::Read(request, reply), WITHIN).await;
         if !matches!(answer, Ok(Ok(_))) {
-            tracing::debug!(community, ?aspect, ?answer, "a community could not be read");
+            tracing::debug!(?unknown, ?answer, "the data of a community or a place could not be read");
         }
     };
-    let all = async {
-        learn(GuildField::Itself).await;
-        future::join3(learn(GuildField::Places), learn(GuildField::Threads), learn(GuildField::Ourselves)).await;
-    };
-    // Data that arrives after the timeout serves later messages.
-    let _ = tokio::time::timeout(WITHIN, all).await;
+    if let Unknown::Place(_, place) = unknown {
+        return learn(GuildField::Place(place.clone())).await;
+    }
+    learn(GuildField::Itself).await;
+    future::join3(learn(GuildField::Places), learn(GuildField::Threads), learn(GuildField::Ourselves)).await;
 }

@@ -20,7 +20,7 @@ use domain::ids::MessageId;
 use domain::incoming::Quoted;
 use ports::testing::{
     Connection, Connections, FixedDice, Go, ManualClock, MemoryStore, ScriptedModels, ScriptedPoster, ScriptedSource,
-    UNTOLD,
+    UNPLACED, UNTOLD,
 };
 use ports::{AfterClose, Closed, Dice, PostError, PostRequest};
 
@@ -108,6 +108,14 @@ impl World {
                 Incoming::Command(command) => Some((command.callback.id.id.into(), receipt)),
                 Incoming::Typing(_) | Incoming::Decision(_) | Incoming::Fired(_) => None,
             },
+        }
+    }
+
+    /// Returns the next event that the gateway receives, as it is.
+    async fn received(&mut self) -> Option<(Incoming, Receipt)> {
+        match self.gateway.now().await? {
+            GatewayMsg::Decide(..) => None,
+            GatewayMsg::Received(incoming, _, receipt) => Some((*incoming, receipt)),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::activity::DIRECT;
-use super::surroundings::Then;
+use super::surroundings::{self, Then};
 use super::{ShardActor, ShardEvent, ShardState};
 use crate::account::Account;
 use crate::messages::gateway::GatewayMsg;
@@ -60,18 +60,18 @@ impl ShardActor {
         self.hand_on(ctx, state, ticket);
     }
 
-    /// Sends an event, unless it is settled or a read must finish first: of its community, or of the message it replies
-    /// to.
+    /// Sends an event, unless it is settled or a read must finish first: of its community, of its place, or of the
+    /// message it replies to.
     pub(super) fn hand_on(&self, ctx: &mut ActorContext<ShardActor>, state: &mut ShardState, ticket: u64) {
         let Some(pending) = state.unsettled.get_mut(&ticket) else { return };
+        let mut may_be_thread = false;
         if let Incoming::Posted(posted) = &mut pending.incoming {
-            let known = self.parts.source.complete(posted);
-            if let Some(community) = &posted.guild {
-                match state.surroundings.arrive(community, known, ticket) {
-                    Then::GoOn => {}
-                    Then::Wait => return,
-                    Then::Read => return self.learn(ctx, community.clone()),
-                }
+            let missing = self.parts.source.complete(posted);
+            may_be_thread = missing.is_some() && posted.parent.is_none();
+            match state.surroundings.arrive(posted, missing, ticket) {
+                Then::GoOn => {}
+                Then::Wait => return,
+                Then::Read(unknown) => return self.learn(ctx, unknown),
             }
         }
         if let Incoming::Posted(posted) = &pending.incoming {
@@ -92,8 +92,14 @@ impl ShardActor {
             });
         });
         let Some(us) = self.parts.source.us() else { return drop(receipt) };
+        let mut incoming = Box::new(pending.incoming.clone());
+        if let Incoming::Posted(posted) = &mut *incoming
+            && may_be_thread
+        {
+            surroundings::restrict(posted);
+        }
         // If the gateway refuses this, the receipt is dropped, and the event is sent again.
-        self.parts.gateway.tell(GatewayMsg::Received(Box::new(pending.incoming.clone()), us, receipt));
+        self.parts.gateway.tell(GatewayMsg::Received(incoming, us, receipt));
     }
 }
 

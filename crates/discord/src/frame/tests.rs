@@ -28,6 +28,23 @@ fn events_are_read_in_any_order_of_keys() {
 }
 
 #[test]
+fn a_lone_surrogate_costs_one_character_and_no_field() {
+    let member = r#"{"nick":"A\ud83d","roles":["8"]}"#;
+    let message = format!(
+        r#"{{"id":"6","channel_id":"5","author":{{"id":"7","username":"a"}},"member":{member},"content":"<@1> \ud800hi \ud83d\ude00","mentions":[{{"id":"1"}}]}}"#
+    );
+    let (sequence, _, told) = event(&format!(r#"{{"t":"MESSAGE_CREATE","s":3,"op":0,"d":{message}}}"#));
+    let Event::Posted(posted) = told else { panic!("{told:?}") };
+    assert_eq!((sequence, posted.text.as_str()), (3, "<@1> \u{fffd}hi 😀"));
+    assert_eq!((posted.author.name.as_str(), &*posted.author.roles), ("A\u{fffd}", ["8".to_owned()].as_slice()));
+    let (_, _, told) = event(r#"{"t":"READY","s":1,"op":0,"d":{"session_id":"a\ud800","user":{"id":"1"}}}"#);
+    assert!(
+        matches!(told, Event::Ready(ready) if ready.session_id == "a\u{fffd}"),
+        "the session is not begun again and again"
+    );
+}
+
+#[test]
 fn what_is_not_for_us_is_not_even_parsed() {
     // The data of both events is malformed and is not parsed.
     let (sequence, kind, told) = event(r#"{"t":"MESSAGE_CREATE","s":3,"op":0,"d":{"broken""#);
@@ -51,6 +68,8 @@ fn deletions_places_and_beginnings_are_read() {
     let (_, _, told) = event(r#"{"t":"THREAD_CREATE","s":3,"op":0,"d":{"id":"6","type":11,"parent_id":"5"}}"#);
     let (thread, parent) = (Place::new(DOOR, "6"), Place::new(DOOR, "5"));
     assert!(matches!(told, Event::Threads(told) if told.threads == [(thread, parent)]));
+    let (_, _, told) = event(r#"{"t":"THREAD_DELETE","s":3,"op":0,"d":{"id":"6","type":11,"parent_id":"5"}}"#);
+    assert!(matches!(told, Event::ThreadGone(thread) if thread == Place::new(DOOR, "6")));
     let (_, _, told) = event(r#"{"t":"THREAD_CREATE","s":3,"op":0,"d":{"id":"6","type":11}}"#);
     assert!(matches!(told, Event::Other));
     let (_, _, told) = event(r#"{"t":"GUILD_CREATE","s":3,"op":0,"d":{"id":"4","unavailable":true}}"#);

@@ -13,7 +13,7 @@ use super::super::DOOR;
 use super::super::testing::{TOKEN, access, answer, serve};
 use super::{
     Advice, AfterClose, Arc, Closed, Duration, EventStream, Gateway, GatewaySession, IdentifyPermit, Incoming,
-    Interests, Mutex, PresenceUpdates, Rest, Shard, ShardedSource, SourceError, StreamEvent, close,
+    Interests, Missing, Mutex, PresenceUpdates, Rest, Shard, ShardedSource, SourceError, StreamEvent, close,
 };
 use domain::ids::{Place, Timestamp};
 use domain::presence::{ActivityKind, Line, Mood, Presence};
@@ -489,6 +489,48 @@ async fn messages_in_threads_name_the_channel_above_once_it_was_told() {
     let above = Some("500".to_owned());
     assert_eq!(parents, [above.clone(), above.clone(), above, None]);
     assert_eq!(gateway.shared.rest.threads.locale("400").as_deref(), Some("de"));
+}
+
+#[tokio::test]
+async fn a_thread_that_was_deleted_or_never_told_of_is_no_known_place() {
+    let peer = Peer::new().await;
+    let gateway = peer.source(Interests::default()).await;
+    let (mut wire, mut told) = peer.session(&gateway).await;
+    let guild = json!({"id": "400", "channels": [{"id": "500", "type": 0}],
+        "threads": [{"id": "601", "type": 11, "parent_id": "500"}, {"id": "602", "type": 11, "parent_id": "500"}]});
+    wire.dispatch("GUILD_CREATE", 2, &guild).await;
+    wire.dispatch("THREAD_DELETE", 3, &json!({"id": "602", "guild_id": "400", "type": 11, "parent_id": "500"})).await;
+    for (sequence, channel) in [(4, "500"), (5, "601"), (6, "602"), (7, "603")] {
+        let message = json!({"id": (9000 + sequence).to_string(), "channel_id": channel, "guild_id": "400",
+            "content": "ahoy", "mentions": [{"id": "1"}], "author": {"id": "777", "username": "ann"}});
+        wire.dispatch("MESSAGE_CREATE", sequence, &message).await;
+    }
+    let mut missing = Vec::new();
+    while missing.len() < 4 {
+        if let StreamEvent::Incoming { incoming, .. } = told.recv().await.unwrap()
+            && let Incoming::Posted(mut posted) = *incoming
+        {
+            missing.push((gateway.complete(&mut posted), posted.parent.is_some()));
+        }
+    }
+    let unknown = (Some(Missing::Place), false);
+    assert_eq!(missing, [(None, false), (None, true), unknown, unknown]);
+}
+
+#[tokio::test]
+async fn lone_surrogates_end_neither_a_session_nor_a_message() {
+    let peer = Peer::new().await;
+    let gateway = peer.source(Interests::default()).await;
+    let (mut wire, mut told) = peer.session(&gateway).await;
+    let message = |content: &str, id: u64| {
+        format!(
+            r#"{{"t":"MESSAGE_CREATE","s":{id},"op":0,"d":{{"id":"{id}","channel_id":"500","content":"{content}","mentions":[{{"id":"1"}}],"author":{{"id":"777","username":"\\ud83d"}}}}}}"#
+        )
+    };
+    wire.send(message("<@1> \\ud800", 3)).await;
+    wire.send(message("<@1> ahoy", 4)).await;
+    assert_eq!(incoming(&mut told).await, (3, "3".to_owned()));
+    assert_eq!(incoming(&mut told).await, (4, "4".to_owned()));
 }
 
 #[tokio::test]

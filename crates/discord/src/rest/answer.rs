@@ -10,6 +10,7 @@ use serenity::model::id::MessageId as WireMessageId;
 use tokio::time::{Instant, timeout_at};
 
 use super::events;
+use crate::surrogates;
 use domain::rejection::Rejection;
 use http_client::{Failure, FailureKind, Response};
 use ports::{Bucket, LimitScope, PostError, PostReply, PostResult};
@@ -137,6 +138,7 @@ impl RestResponse {
                 }
                 body.extend_from_slice(&chunk);
             }
+            surrogates::mend(&mut body);
             Ok(body)
         };
         let body = timeout_at(until, read).await.unwrap_or_else(|_| Err(late()));

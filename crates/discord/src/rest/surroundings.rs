@@ -5,9 +5,11 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Rest, answer, foreign, number};
+use super::{Rest, answer, channel, foreign, number};
+use crate::DOOR;
 use crate::events;
-use crate::rights::wire;
+use crate::rights::{Change, wire};
+use domain::ids::Place;
 use ports::{GuildField, PostError, PostReply, PostResult};
 
 impl Rest {
@@ -15,7 +17,7 @@ impl Rest {
     ///
     /// # Errors
     /// See [`PostError`].
-    pub(super) async fn learn(&self, guild: &str, aspect: GuildField) -> Result<PostReply, PostError> {
+    pub(super) async fn learn(&self, guild: &str, aspect: &GuildField) -> Result<PostReply, PostError> {
         let guild = number(guild).ok_or_else(|| foreign("the community"))?;
         let me = self.me().await?;
         let path = match aspect {
@@ -23,6 +25,7 @@ impl Rest {
             GuildField::Places => format!("/guilds/{guild}/channels"),
             GuildField::Threads => format!("/guilds/{guild}/threads/active"),
             GuildField::Ourselves => format!("/guilds/{guild}/members/{me}"),
+            GuildField::Place(place) => format!("/channels/{}", channel(place)?),
         };
         let answer = self.send(Method::GET, &path, None).await?;
         match aspect {
@@ -50,10 +53,14 @@ impl Rest {
                     threads: Vec<&'a RawValue>,
                 }
                 let Active { threads } = answer.json()?;
-                let guild = guild.to_string();
                 let known = threads.iter().filter_map(|raw| events::thread(raw.get()).ok().flatten());
-                for (thread, parent) in known.flat_map(|known| known.threads) {
-                    self.threads.learn(&guild, thread, parent);
+                self.threads.learn_all(&guild.to_string(), known.flat_map(|known| known.threads));
+            }
+            GuildField::Place(_) => {
+                let text = answer.json::<&RawValue>()?.get();
+                match events::thread(text).map_err(|error| answer::undecodable(&error))? {
+                    Some(thread) => self.threads.learn_all(&guild.to_string(), thread.threads),
+                    None => self.rights.learn(wire::channel(text, guild).map_err(|error| answer::undecodable(&error))?),
                 }
             }
             GuildField::Ourselves => {
@@ -64,14 +71,25 @@ impl Rest {
         }
         Ok(answer.reply(PostResult::Done))
     }
+
+    /// Records a change of permissions. The threads of a removed channel or guild end with it.
+    pub(crate) fn learn_change(&self, change: Change) {
+        match &change {
+            Change::GuildGone(guild) => self.threads.forget_guild(&guild.to_string()),
+            Change::ChannelGone(guild, channel) => {
+                self.threads.forget_channel(&guild.to_string(), &Place::new(DOOR, channel.to_string()));
+            }
+            _ => {}
+        }
+        self.rights.learn(change);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DOOR;
     use crate::testing::{access, answer, serve};
-    use domain::ids::{Place, Timestamp};
+    use domain::ids::Timestamp;
     use ports::{PostRequest, Poster};
 
     const ME: &str = r#"{"id":"1","username":"bot"}"#;
@@ -82,6 +100,36 @@ mod tests {
 
     fn learn(aspect: GuildField) -> PostRequest {
         PostRequest::FetchGuild { community: "5".to_owned(), aspect }
+    }
+
+    #[tokio::test]
+    async fn a_place_that_no_list_contains_is_read_alone() {
+        let answers = [
+            ME,
+            GUILD,
+            r#"{"id":"21","type":12,"parent_id":"12","name":"\ud800"}"#,
+            r#"{"id":"13","type":0,"guild_id":"5"}"#,
+            r#"{"id":"22","type":11}"#,
+        ];
+        let (base, mut seen) = serve(answers.map(|body| answer(200, "", body)).to_vec()).await;
+        let rest = Rest::new(&access(&base)).unwrap();
+        rest.perform(&learn(GuildField::Itself)).await.unwrap();
+        for id in ["21", "13"] {
+            rest.perform(&learn(GuildField::Place(place(id)))).await.unwrap();
+        }
+        assert_eq!(rest.threads.parent(&place("21")), Some(place("12")));
+        let channels = ["13", "21"].map(|id| rest.rights.knows_channel("5", &place(id)));
+        assert_eq!(channels, [true, false]);
+        let lost = rest.perform(&learn(GuildField::Place(place("22")))).await;
+        assert!(matches!(lost, Err(PostError::Unsure(_))), "a thread without its channel");
+        assert!(!rest.rights.knows_channel("5", &place("22")));
+        let mut lines = Vec::new();
+        while let Ok(request) = seen.try_recv() {
+            lines.push(request.line);
+        }
+        assert_eq!(lines[2..], ["21", "13", "22"].map(|id| format!("GET /api/v10/channels/{id}")));
+        rest.learn_change(Change::ChannelGone(5, 12));
+        assert_eq!(rest.threads.parent(&place("21")), None);
     }
 
     fn place(id: &str) -> Place {

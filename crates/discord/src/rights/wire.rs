@@ -7,6 +7,7 @@ use serenity::model::channel::ChannelType;
 use serenity::model::id::{ChannelId, GuildId, RoleId, UserId};
 
 use super::{CHANNELS_MAX, Change, Guild, Ourselves, Overwrite, ROLES_MAX, compact, put};
+use crate::events::is_thread;
 use domain::ids::Timestamp;
 
 /// The most stored overwrites of one channel. Discord allows 1,000; only those of relevant bits count.
@@ -163,9 +164,12 @@ pub fn change(kind: &str, json: &str, me: UserId) -> Result<Option<Change>, serd
 /// Reads a channel of this guild in the format of the request API.
 ///
 /// # Errors
-/// The JSON is not a channel.
+/// The JSON is not a channel, or it is a thread.
 pub fn channel(json: &str, guild: u64) -> Result<Change, serde_json::Error> {
     let channel: WireChannel = serde_json::from_str(json)?;
+    if is_thread(channel.kind) {
+        return Err(serde::de::Error::custom("a thread is no channel"));
+    }
     Ok(Change::Channel(guild, channel.id.get(), channel.overwrites()))
 }
 

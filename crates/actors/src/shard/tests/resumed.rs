@@ -28,8 +28,45 @@ async fn messages_of_an_unknown_community_wait_in_order_until_it_was_read_once()
     }
     assert_eq!(learnt(&world), 4);
     from_the_untold(&connection, 5, "13");
-    assert_eq!(world.event().await.unwrap().0, "13");
+    let (told, receipt) = world.event().await.unwrap();
+    assert_eq!(told, "13");
+    receipt.settle();
     assert_eq!(learnt(&world), 4, "what could not be read is not read again and again");
+    tokio::time::sleep(surroundings::AGAIN).await;
+    from_the_untold(&connection, 6, "14");
+    assert_eq!(world.event().await.unwrap().0, "14");
+    assert_eq!(learnt(&world), 8, "it is read again after a while");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_may_be_in_a_thread_of_an_unknown_channel_uses_no_tools() {
+    let mut world = world(MemoryStore::new()).await;
+    let connection = world.connections.next().await;
+    ready(&connection);
+    let send = |sequence: u64, id: &str, place: &str| {
+        let mut posted = mention(id, "7", place);
+        posted.draw = Some(domain::manners::Draw { consider: 0.0, deliver: 0.0 });
+        let incoming = Box::new(Incoming::Posted(posted));
+        connection.events.send(StreamEvent::Incoming { sequence, incoming }).unwrap();
+    };
+    let retry_after = surroundings::WITHIN * 2;
+    world.poster.read_goes(Go::Fail(PostError::Limited { retry_after, scope: ports::LimitScope::Global }));
+    send(2, "10", UNPLACED);
+    send(3, "11", UNPLACED);
+    send(4, "12", "42");
+    for (id, tools) in [("12", true), ("10", false), ("11", false)] {
+        let (incoming, receipt) = world.received().await.unwrap();
+        let Incoming::Posted(posted) = incoming else { panic!("{incoming:?}") };
+        assert_eq!((&*posted.id.id, posted.tools, posted.draw.is_some()), (id, tools, tools));
+        receipt.settle();
+        if id == "12" {
+            tokio::time::sleep(surroundings::WITHIN).await;
+        }
+    }
+    let places = world.poster.count(
+        |request| matches!(request, PostRequest::FetchGuild { aspect: ports::GuildField::Place(place), .. } if &*place.id == UNPLACED),
+    );
+    assert_eq!(places, 1, "the place is read once for both messages");
 }
 
 #[tokio::test(start_paused = true)]
