@@ -346,6 +346,8 @@ fn usage_is_ones_own_and_that_of_others_for_operators() {
     story(async {
         let world = World::begin().await;
         world.talks("Ada", "general", "hello").await;
+        // The turn is counted when it is closed, shortly after its answer is visible.
+        world.until_told("/api/v1/turns", |told| told["turns"][0]["outcome"].as_str().map(drop)).await;
         let own = world.tells("Ada", "usage", &[]).await;
         assert!(own.contains("Today: 15 tokens") && own.contains("15 tokens for 1 message"), "{own}");
         let ben = world.member("Ben").to_string();

@@ -130,7 +130,8 @@ fn the_notice_is_the_operators_own() {
 #[test]
 fn tokens_add_up_over_messages_and_refuse() {
     story(async {
-        let world = World::with(limits(1_000, 10_000)).await;
+        // What tools add to a prompt is not the member's use.
+        let world = World::of_row(limits(1_000, 10_000), r#""tools": "off""#).await;
         world.model.always(takes(4_000));
         served(&world, "Ada", "general").await;
         served(&world, "Ada", "help").await;

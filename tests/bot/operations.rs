@@ -120,7 +120,7 @@ fn one_line_says_why_an_answer_took_long_and_why_there_was_none() {
 fn a_turn_in_detail_tells_texts_only_where_the_log_may_and_none_after_forget() {
     story(async {
         for content in [false, true] {
-            let world = World::with(Setup::new().set("LOG_CONTENT", content)).await;
+            let world = World::of_row(Setup::new().set("LOG_CONTENT", content), r#""tools": "off""#).await;
             let asked = world.says("Ada", "general", "@staffai my canary-word is secret");
             let answer = world.words_to(asked).await;
             let (status, told) = world.json("/api/v1/turns/1").await;

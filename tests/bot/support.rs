@@ -196,6 +196,15 @@ impl World {
         world
     }
 
+    /// A bot whose only model row has these fields.
+    pub async fn of_row(setup: Setup, fields: &str) -> Self {
+        let world = Self::without_bot(setup).await;
+        let models = format!(r#"{{"models": {{"scripted": {{"model_id": "scripted", "enabled": true, {fields}}}}}}}"#);
+        std::fs::write(world.dir.path().join("scripted-models.json"), models).unwrap();
+        world.start().await;
+        world
+    }
+
     /// Starts a world without a running bot.
     pub async fn without_bot(setup: Setup) -> Self {
         let Setup { mut env, service, faults, dice, clock } = setup;

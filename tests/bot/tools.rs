@@ -25,11 +25,7 @@ async fn world_of(row: &str, variables: &[(&str, &str)]) -> World {
     for (name, value) in variables {
         setup = setup.set(name, value);
     }
-    let world = World::without_bot(setup).await;
-    let models = format!(r#"{{"models": {{"scripted": {{"model_id": "scripted", "enabled": true, {row}}}}}}}"#);
-    std::fs::write(world.dir.path().join("scripted-models.json"), models).unwrap();
-    world.start().await;
-    world
+    World::of_row(setup, row).await
 }
 
 const TOGETHER: &str = r#""schema_with_tools": true"#;

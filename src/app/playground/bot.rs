@@ -114,7 +114,10 @@ fn adapt(settings: &mut Settings, birth: &Birth) {
 
 /// Returns the model rows of the demo: the model and its fallback.
 fn rows(demo: &str, spare: &str) -> Map<String, Value> {
-    let rows = [(MODEL, json!({"host": demo, "fallback": [SPARE]})), (SPARE, json!({"host": spare}))];
+    let able = |host: &str| json!({"host": host, "schema_with_tools": true});
+    let mut first = able(demo);
+    first["fallback"] = json!([SPARE]);
+    let rows = [(MODEL, first), (SPARE, able(spare))];
     rows.into_iter().map(|(key, row)| (key.to_owned(), row)).collect()
 }
 
