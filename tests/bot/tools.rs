@@ -111,9 +111,9 @@ fn a_plain_message_is_one_call_where_the_row_takes_both_or_nothing_was_said_befo
 fn a_row_that_takes_tools_needs_one_call_for_a_plain_message_and_two_with_a_round() {
     let roll_once = |ask: &Ask| match (ask.results().len(), ask.tools()) {
         (0, tools) if ask.question().contains("roll") && !tools.is_empty() => Act::calls(&[roll("a", "2d6")]),
-        (_, tools) if tools.contains(&"bot_response_format") => {
+        (_, tools) if tools.contains(&"give_answer") => {
             let reply = json!({"type": "text", "response": "Done.", "data": ""});
-            Act::calls(&[("answer", "bot_response_format", reply)])
+            Act::calls(&[("answer", "give_answer", reply)])
         }
         _ => Act::says("Done."),
     };
@@ -134,7 +134,6 @@ fn a_row_that_takes_tools_needs_one_call_for_a_plain_message_and_two_with_a_roun
                 assert_eq!(world.words_to(said).await, "Done.", "{row}");
                 calls.push(world.model.calls());
             }
-            println!("{row}: {} for a plain message, {} with a round", calls[1] - calls[0], calls[2] - calls[1]);
             assert_eq!((calls[1] - calls[0], calls[2] - calls[1]), (plain, rolled), "{row}");
         }
     });
@@ -152,7 +151,7 @@ fn prose_instead_of_the_function_is_the_answer_without_a_second_call() {
         let ask = world.model.last();
         assert!(ask.shows("hello") && ask.talk().contains("Just words."), "the whole conversation is there");
         let reply = json!({"type": "text", "response": "By the function.", "data": ""});
-        world.model.does(move |_| Act::StreamsACall("Sure.".into(), "bot_response_format", reply.clone()));
+        world.model.does(move |_| Act::StreamsACall("Sure.".into(), "give_answer", reply.clone()));
         let said = world.says("Ada", "general", "@staffai hello");
         assert_eq!((world.words_to(said).await.as_str(), world.model.calls()), ("By the function.", 3));
     });

@@ -1,8 +1,8 @@
 //! Permits of model calls. They outlive the dispatcher that grants them.
 //!
 //! - One person holds at most half of the permits, however long the answers are.
-//! - One row holds at most three quarters while other rows are configured: a provider that answers slowly leaves
-//!   permits for calls to the others.
+//! - While other rows are configured, one row holds at most about three quarters (see [`ROW_WEIGHT`]): a row that answers
+//!   slowly leaves permits for calls to the others. Rows of one provider are counted apart.
 
 use std::sync::Arc;
 

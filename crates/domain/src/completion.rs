@@ -15,35 +15,18 @@ pub struct Request {
     pub messages: Vec<Item>,
     /// The required structure of the answer. `None`: plain text.
     pub form: Option<Arc<AnswerForm>>,
-    /// The way in which the form is required.
-    pub form_by: FormBy,
     /// The tools that the model may call, in a stable order.
     pub tools: Vec<Arc<ToolSpec>>,
+    /// True if [`ANSWER_FUNCTION`] is one of the tools.
+    pub answer_function: bool,
     /// The requirement to call a tool.
     pub choice: ToolChoice,
     /// Sampling parameters that differ from the row's.
     pub sampling: Sampling,
 }
 
-/// The way in which a request requires the form of its answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum FormBy {
-    /// As the format of the text.
-    #[default]
-    Format,
-    /// As a function beside the tools, whose arguments are the answer. The content of the completion is then these
-    /// arguments, and the call is not among its calls.
-    Function,
-}
-
-impl Request {
-    /// Returns the name of the function whose arguments are the answer, if the request offers one.
-    #[must_use]
-    pub fn answer_function(&self) -> Option<&str> {
-        let form = self.form.as_deref().filter(|_| self.form_by == FormBy::Function);
-        form.map(|form| form.name.as_str())
-    }
-}
+/// The name of the function whose arguments are the answer. No tool has it: names of tool servers contain `__`.
+pub const ANSWER_FUNCTION: &str = "give_answer";
 
 /// The requirement to call one of the offered tools.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

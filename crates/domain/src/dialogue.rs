@@ -15,6 +15,8 @@
 
 mod asking;
 
+pub mod by_function;
+
 mod going_on;
 
 mod rounds;
@@ -28,7 +30,7 @@ pub use self::going_on::GO_ON;
 pub use self::going_on::ShownPart;
 use self::rounds::Round;
 pub use self::saved::{Resumed, Saved};
-use super::completion::{Completion, Finish, Item, Role, ToolCall};
+use super::completion::{ANSWER_FUNCTION, Completion, Finish, Item, Role, ToolCall};
 use super::ending::{Ending, ModelErrorKind};
 use super::given::Given;
 use super::prompt::Transcript;
@@ -203,6 +205,11 @@ impl Dialogue {
             return self.answered(completion);
         }
         let read = self.read(&completion.content);
+        if asked.offered == ToolOffer::WithAnswer
+            && let Some(content) = by_function::arguments(completion)
+        {
+            return self.answered(&Completion { content, ..completion.clone() });
+        }
         let calls = self.calls(completion, asked, read.is_ok());
         if !calls.is_empty()
             && let Some(tools) = &mut self.tools
@@ -213,7 +220,7 @@ impl Dialogue {
             return Step::RunTools(planned);
         }
         match (&asked.offered, read) {
-            (ToolOffer::WithAnswer, Err(_)) => match self.schema.as_ref().and(salvage::prose(&completion.content)) {
+            (ToolOffer::WithAnswer, Err(invalid)) => match by_function::prose(completion, &invalid) {
                 Some(prose) => self.finish(Reply::text(prose)),
                 None => self.answered(completion),
             },
@@ -234,7 +241,7 @@ impl Dialogue {
     /// calls.
     fn calls(&self, completion: &Completion, asked: &RequestFacts, is_reply: bool) -> Vec<ToolCall> {
         let Some(tools) = self.tools.as_ref().filter(|tools| tools.is_open()) else { return Vec::new() };
-        if !completion.calls.is_empty() && asked.offered.is_native() {
+        if completion.calls.iter().any(|call| call.name != ANSWER_FUNCTION) && asked.offered.is_native() {
             return completion.calls.clone();
         }
         if is_reply && self.schema.is_some() {

@@ -18,7 +18,7 @@ pub const fn admits_many(held: usize, many: usize, free: usize) -> bool {
 }
 
 /// The number of permits that a holder may have for each free one. With weight `w`, one holder has at most
-/// `w / (w + 1)` of the permits.
+/// `w / (w + 1)` of `n + 1` permits, where `n` is their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weight(pub usize);
 

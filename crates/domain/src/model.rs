@@ -96,12 +96,12 @@ impl Row {
     /// True if a typed answer is the call of a function beside the tools.
     #[must_use]
     pub fn replies_by_function(&self) -> bool {
-        let asked = match self.reply_by {
+        let wanted = match self.reply_by {
             ReplyBy::Auto => !self.schema_with_tools,
             ReplyBy::Schema => false,
             ReplyBy::Tool => true,
         };
-        asked && self.tools == ToolMode::Native
+        wanted && self.tools == ToolMode::Native
     }
 }
 

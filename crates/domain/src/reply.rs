@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::code::fence;
-use super::completion::AnswerForm;
+use super::completion::{ANSWER_FUNCTION, AnswerForm, ToolSpec, WrittenJson};
 use super::split::is_blank;
+use super::tool::schema::convert;
 
 mod parts;
 
@@ -107,6 +108,7 @@ pub enum Invalid {
 #[derive(Debug)]
 pub struct Schema {
     form: Arc<AnswerForm>,
+    function: Arc<ToolSpec>,
     validator: jsonschema::Validator,
 }
 
@@ -141,13 +143,24 @@ impl Schema {
             strict: format.get("strict").and_then(Value::as_bool),
             schema: schema.clone(),
         };
-        Ok(Self { form: Arc::new(form), validator })
+        let function = ToolSpec {
+            name: ANSWER_FUNCTION.to_owned(),
+            description: "Gives your answer to the member. Call it once you need no other function.".to_owned(),
+            parameters: WrittenJson::new(&convert(schema).schema),
+        };
+        Ok(Self { form: Arc::new(form), function: Arc::new(function), validator })
     }
 
     /// Returns the form for a model request.
     #[must_use]
     pub fn form(&self) -> Arc<AnswerForm> {
         Arc::clone(&self.form)
+    }
+
+    /// Returns the function whose arguments are an answer in this form.
+    #[must_use]
+    pub fn function(&self) -> Arc<ToolSpec> {
+        Arc::clone(&self.function)
     }
 
     /// Parses a reply from an answer. Handles code fences, thoughts, surrounding prose and doubly encoded JSON.

@@ -34,8 +34,8 @@ pub struct ChatCompletions {
 #[derive(Debug, Clone, Default)]
 pub struct Chat {
     pub settings: ChatCompletions,
-    /// The function whose arguments are the answer.
-    pub answer_function: Option<String>,
+    /// True if the arguments of [`ANSWER_FUNCTION`](domain::completion::ANSWER_FUNCTION) are streamed as text.
+    pub answer_function: bool,
 }
 
 /// The most bytes of pictures encoded on the sending task; more would block its thread for too long.
@@ -71,10 +71,10 @@ impl Wire for Chat {
     }
 
     fn assembly(&self) -> Box<dyn Assembly> {
-        Box::new(merge::Merged::new(self.answer_function.clone()))
+        Box::new(merge::Merged::new(self.answer_function))
     }
 
     fn read(&self, answer: Value, prompt_chars: &dyn Fn() -> usize) -> Result<Completion, ModelError> {
-        read::read(answer, self.answer_function.as_deref(), prompt_chars)
+        read::read(answer, prompt_chars)
     }
 }

@@ -76,6 +76,8 @@ impl OptionalFeature {
             _ => false,
         };
         let words = error.message.to_lowercase().replace("upstream", "");
+        // It speaks of the arguments that the model wrote, not of the feature.
+        let about_us = about_us && !words.contains("tool call validation failed");
         about_us && self.names().iter().any(|name| words.contains(name))
     }
 }
@@ -246,7 +248,8 @@ impl ModelClient {
                 let sent = match extra {
                     OptionalFeature::MaxTokens => self.max_tokens(request).is_some(),
                     OptionalFeature::Tools => !request.tools.is_empty(),
-                    OptionalFeature::Stream | OptionalFeature::Format | OptionalFeature::Temperature => true,
+                    OptionalFeature::Format => request.form.is_some(),
+                    OptionalFeature::Stream | OptionalFeature::Temperature => true,
                 };
                 sent && !without[*extra as usize] && extra.is_refused_by(&error)
             };
@@ -280,7 +283,7 @@ impl ModelClient {
         without: PerFeature<bool>,
     ) -> Result<Completion, ModelError> {
         let stream = heard.is_some();
-        let wire = self.wire.implementation(request.answer_function());
+        let wire = self.wire.implementation(request.answer_function);
         let call = self.transport.call(&wire, heard);
         let openai = async_openai::Client::build(self.transport.request_builder(), self.account.clone())
             .with_http_service(call.clone());
@@ -293,7 +296,7 @@ impl ModelClient {
     async fn embed(&self, request: &EmbeddingRequest) -> Result<Embeddings, ModelError> {
         let none = || ModelError::new(ModelErrorKind::Unsupported, "this row has no embedding model");
         let model = self.row.embeddings.as_deref().ok_or_else(none)?;
-        let call = self.transport.call(&self.wire.implementation(None), None);
+        let call = self.transport.call(&self.wire.implementation(false), None);
         let (url, headers) = (self.account.url("/embeddings"), self.account.headers());
         let answer = call.post(url, headers, &embeddings::body(model, request)).await?;
         embeddings::read(&answer, request)

@@ -13,13 +13,11 @@ pub enum RowWire {
 }
 
 impl RowWire {
-    /// Returns the implementation for one call. `answer_function`: the function whose arguments are the answer.
+    /// Returns the implementation for one call. `answer_function`: the request offers a function for the answer.
     #[must_use]
-    pub fn implementation(self, answer_function: Option<&str>) -> Arc<dyn Wire> {
+    pub fn implementation(self, answer_function: bool) -> Arc<dyn Wire> {
         match self {
-            Self::ChatCompletions(settings) => {
-                Arc::new(Chat { settings, answer_function: answer_function.map(str::to_owned) })
-            }
+            Self::ChatCompletions(settings) => Arc::new(Chat { settings, answer_function }),
         }
     }
 }

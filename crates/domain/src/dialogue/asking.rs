@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Dialogue, Stage};
-use crate::completion::{AnswerForm, FormBy, Item, Request, Role, ToolSpec};
+use super::{Dialogue, Stage, by_function};
+use crate::completion::{AnswerForm, Item, Request, Role, ToolSpec};
 use crate::fact::prompt::RECALL_TOOL;
 use crate::given::Given;
 use crate::model::{Row, ToolMode};
@@ -76,8 +76,7 @@ impl Dialogue {
     /// True if a request for this row offers the tool that searches the member's facts.
     #[must_use]
     pub fn offers_recall(&self, row: &Row, takes_tools: bool) -> bool {
-        let together = self.takes_both(row) || self.answers_by_function(row, takes_tools);
-        let specs = self.specs(row, takes_tools, together);
+        let specs = self.specs(row, takes_tools);
         specs.iter().any(|spec| spec.name == RECALL_TOOL)
     }
 
@@ -106,7 +105,7 @@ impl Dialogue {
     }
 
     /// Returns the tools that a request for this row offers.
-    fn specs(&self, row: &Row, takes_tools: bool, together: bool) -> Vec<Arc<ToolSpec>> {
+    fn specs(&self, row: &Row, takes_tools: bool) -> Vec<Arc<ToolSpec>> {
         let off = row.tools == ToolMode::Off || (row.tools == ToolMode::Native && !takes_tools);
         if off || !matches!(self.stage, Stage::Asking) {
             return Vec::new();
@@ -114,9 +113,13 @@ impl Dialogue {
         if let Some(given) = self.brought() {
             return given.tools.clone();
         }
-        let tools = self.tools.as_ref().filter(|tools| tools.is_open() && row.max_tools > 0);
+        let by_function = self.answers_by_function(row, takes_tools);
+        // The function for the answer is one of the tools of the request.
+        let most = row.max_tools.saturating_sub(usize::from(by_function));
+        let together = by_function || self.takes_both(row);
+        let tools = self.tools.as_ref().filter(|tools| tools.is_open() && most > 0);
         let tools = tools.filter(|tools| together || tools.worth_a_call());
-        tools.map(|tools| tools.specs(row.max_tools)).unwrap_or_default()
+        tools.map(|tools| tools.specs(most)).unwrap_or_default()
     }
 
     /// Returns the bytes of a request caused by tools whose definitions take `defined` bytes.
@@ -131,7 +134,8 @@ impl Dialogue {
         let native = row.tools == ToolMode::Native && takes_tools;
         let (form, brought) = (self.form(), self.brought());
         let (together, by_function) = (self.takes_both(row), self.answers_by_function(row, takes_tools));
-        let specs = self.specs(row, takes_tools, together || by_function);
+        let specs = self.specs(row, takes_tools);
+        let answer = self.schema.as_ref().filter(|_| by_function && !specs.is_empty()).map(|schema| schema.function());
         let (offered, mut messages) = if specs.is_empty() {
             (ToolOffer::Nothing, self.transcript.items.clone())
         } else if by_function {
@@ -154,17 +158,18 @@ impl Dialogue {
             add_to_first(&mut messages, TOOL_MANNERS);
             defined += TOOL_MANNERS.len();
         }
+        if answer.is_some() {
+            add_to_first(&mut messages, by_function::INSTRUCTION);
+            defined += by_function::INSTRUCTION.len();
+        }
         for round in &self.rounds {
             round.tell(row, native, &mut messages);
         }
         messages.extend(self.repair.iter().cloned());
-        if let (ToolOffer::WithAnswer, Some(form)) = (offered, &form) {
-            add_to_first(&mut messages, &answer_by_function(&form.name));
-        }
         let (form, tools) = match offered {
             ToolOffer::Nothing => (form, Vec::new()),
-            ToolOffer::Beside { native: true } | ToolOffer::WithAnswer => (form, specs),
-            ToolOffer::Before { native: true, .. } => (None, specs),
+            ToolOffer::Beside { native: true } => (form, specs),
+            ToolOffer::WithAnswer | ToolOffer::Before { native: true, .. } => (None, specs),
             // The answer form would forbid a call written as text, so the form is described in words only.
             ToolOffer::Beside { native: false } | ToolOffer::Before { native: false, .. } => {
                 add_to_first(&mut messages, &spoken::instructions(&specs));
@@ -174,20 +179,13 @@ impl Dialogue {
         let (choice, sampling) =
             self.given.as_ref().map(|given| (given.choice.clone(), given.sampling.clone())).unwrap_or_default();
         let tool_bytes = self.tool_bytes(defined);
-        let form_by = if offered == ToolOffer::WithAnswer { FormBy::Function } else { FormBy::Format };
+        let answer_function = answer.is_some();
+        let tools = tools.into_iter().chain(answer).collect();
         (
-            Request { messages, form, form_by, tools, choice, sampling },
+            Request { messages, form, tools, answer_function, choice, sampling },
             RequestFacts { row: row.key.clone(), offered, tool_bytes },
         )
     }
-}
-
-/// Returns the instruction to answer through this function.
-fn answer_by_function(name: &str) -> String {
-    format!(
-        "Give your answer by calling the function {name} once: its arguments are the JSON object described above. Write \
-         no text beside the call."
-    )
 }
 
 /// Appends to the program's instructions.

@@ -15,7 +15,10 @@ use super::round::{self, CallAllowance, Planned, Problem, Ready};
 use super::selection::{FIND_TOOLS, Index};
 use super::view::View;
 use crate::clean::clean;
-use crate::completion::{ToolCall, ToolSpec, WrittenJson};
+use crate::completion::{ANSWER_FUNCTION, ToolCall, ToolSpec, WrittenJson};
+
+/// The result of the function for the answer if the model calls tools beside it.
+const NOT_YET: &str = "The answer was not sent, because results of tools were still to come. Call give_answer again.";
 
 /// The name of the tool that pages through a long result.
 pub const READ_RESULT: &str = "read_result";
@@ -241,6 +244,7 @@ impl TurnTools {
 
     fn planned(&mut self, call: ToolCall) -> Planned {
         let own: fn(&mut Self, &Map<String, Value>) -> String = match &*call.name {
+            ANSWER_FUNCTION => return Planned::Told(call, NOT_YET.to_owned()),
             FIND_TOOLS => Self::find,
             READ_RESULT => Self::page,
             _ => {

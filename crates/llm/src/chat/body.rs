@@ -11,9 +11,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Number, Value};
 
 use crate::wire::{Model, Temperature, TokenLimit};
-use domain::completion::{
-    AnswerForm, FormBy, Item, Picture, Request, Role, ToolCall, ToolChoice, ToolSpec, WrittenJson,
-};
+use domain::completion::{AnswerForm, Item, Picture, Request, Role, ToolCall, ToolChoice, ToolSpec, WrittenJson};
 
 /// Separates the texts of merged messages.
 const BETWEEN: &str = "\n\n";
@@ -59,18 +57,16 @@ impl<'a> Body<'a> {
             Some(TokenLimit::MaxCompletionTokens(most)) => (None, Some(most)),
             None => (None, None),
         };
-        let format = request.form_by == FormBy::Format;
-        let answer = request.form.as_deref().filter(|_| !format).map(Tool::of_answer);
         Self {
             model: model.name,
             messages: messages(&request.messages, model),
             temperature,
             top_p: sampling.top_p.as_ref(),
             stop: &sampling.stop,
-            response_format: request.form.as_deref().filter(|_| format && model.takes_form).map(ResponseFormat::of),
+            response_format: request.form.as_deref().filter(|_| model.takes_form).map(ResponseFormat::of),
             max_tokens,
             max_completion_tokens,
-            tools: request.tools.iter().map(|spec| Tool::of(spec)).chain(answer).collect(),
+            tools: request.tools.iter().map(|spec| Tool::of(spec)).collect(),
             // Sent explicitly: some providers treat a missing choice as `none`.
             tool_choice: (!request.tools.is_empty()).then(|| Choice::of(&request.choice)),
             stream: stream.then_some(true),
@@ -352,30 +348,13 @@ struct Tool<'a> {
 struct Function<'a> {
     name: &'a str,
     description: &'a str,
-    parameters: Parameters<'a>,
+    parameters: &'a WrittenJson,
 }
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Parameters<'a> {
-    Written(&'a WrittenJson),
-    Schema(&'a Value),
-}
-
-/// The description of the function that gives the answer, unless the form has one.
-const ANSWERS: &str = "Gives your answer to the member. Call it once you need no other function.";
 
 impl<'a> Tool<'a> {
     fn of(spec: &'a ToolSpec) -> Self {
         let ToolSpec { name, description, parameters } = spec;
-        Self { kind: "function", function: Function { name, description, parameters: Parameters::Written(parameters) } }
-    }
-
-    /// The function whose arguments are the answer.
-    fn of_answer(form: &'a AnswerForm) -> Self {
-        let AnswerForm { name, description, schema, .. } = form;
-        let description = description.as_deref().unwrap_or(ANSWERS);
-        Self { kind: "function", function: Function { name, description, parameters: Parameters::Schema(schema) } }
+        Self { kind: "function", function: Function { name, description, parameters } }
     }
 }
 

@@ -13,7 +13,7 @@ use super::read::{self, CALLS_MAX, text_of};
 use super::usage::Reported;
 use crate::provider_error;
 use crate::wire::{Assembly, Piece, Unusable};
-use domain::completion::Completion;
+use domain::completion::{ANSWER_FUNCTION, Completion};
 use ports::{ModelError, ModelErrorKind};
 
 #[cfg(test)]
@@ -34,8 +34,8 @@ const NAME_BYTES: usize = 256;
 
 #[derive(Debug, Default)]
 pub(super) struct Merged {
-    /// The function whose arguments are the answer.
-    answer_function: Option<String>,
+    /// True if the arguments of the function for the answer are text for members.
+    answer_function: bool,
     /// The number of bytes of these arguments that were returned as text.
     answered: usize,
     message: Map<String, Value>,
@@ -101,22 +101,23 @@ impl Assembly for Merged {
         }
         let reason = self.finish.take();
         let usage = self.usage;
-        let answer_function = self.answer_function.take();
-        read::message(self.into_message(), reason.as_deref(), answer_function.as_deref(), (usage, prompt_chars))
+        read::message(self.into_message(), reason.as_deref(), usage, prompt_chars)
     }
 }
 
 impl Merged {
-    /// Creates an empty assembly. `answer_function`: the function whose arguments are the answer.
-    pub fn new(answer_function: Option<String>) -> Self {
+    /// Creates an empty assembly. `answer_function`: the request offers a function for the answer.
+    pub fn new(answer_function: bool) -> Self {
         Self { answer_function, ..Self::default() }
     }
 
-    /// Returns the part of the answer that the last delta added to the arguments of its function.
+    /// Returns the part of the answer that the last delta added to the arguments of its function. The answer beside
+    /// calls of tools is not shown, because their results are still to come.
     fn answer_part(&mut self) -> Option<String> {
-        let name = self.answer_function.as_deref()?;
-        let calls = self.message.get(CALLS)?.as_array()?;
-        let called = calls.iter().filter_map(Value::as_object).filter_map(called).find(|called| called.name == name)?;
+        let [only] = self.message.get(CALLS).filter(|_| self.answer_function)?.as_array()?.as_slice() else {
+            return None;
+        };
+        let called = called(only.as_object()?).filter(|called| called.name == ANSWER_FUNCTION)?;
         let part = called.arguments.get(self.answered..).filter(|part| !part.is_empty())?.to_owned();
         self.answered += part.len();
         Some(part)
@@ -177,7 +178,7 @@ impl Merged {
         if let Some(part) = self.answer_part() {
             piece.hidden = (piece.hidden + piece.text.chars().count()).saturating_sub(part.chars().count());
             piece.text = Cow::Owned(part);
-        } else if self.answer_function.is_some() && self.begins_with_prose() {
+        } else if self.answer_function && self.begins_with_prose() {
             // Prose is the answer only if no call follows, so it is not shown early.
             piece.hidden += std::mem::take(&mut piece.text).chars().count();
         }

@@ -17,16 +17,11 @@ const REASON_CHARS: usize = 40;
 /// The most tool calls read from one answer.
 pub(super) const CALLS_MAX: usize = 64;
 
-/// Reads an answer. `answer_function` is the function whose arguments are the answer; `prompt_chars` returns the length
-/// of the prompt, for an answer without usage.
+/// Reads an answer. `prompt_chars` returns the length of the prompt, for an answer without usage.
 ///
 /// # Errors
 /// [`ModelErrorKind::Malformed`] if it contains no message.
-pub(super) fn read(
-    answer: Value,
-    answer_function: Option<&str>,
-    prompt_chars: &dyn Fn() -> usize,
-) -> Result<Completion, ModelError> {
+pub(super) fn read(answer: Value, prompt_chars: &dyn Fn() -> usize) -> Result<Completion, ModelError> {
     let Value::Object(mut answer) = answer else {
         return Err(malformed("the answer is not a JSON object"));
     };
@@ -44,7 +39,7 @@ pub(super) fn read(
     if reason.is_none() && has_half_a_call(&raw) {
         return Err(malformed("the answer ends inside a call of a tool"));
     }
-    Ok(message(raw, reason, answer_function, (usage, prompt_chars)))
+    Ok(message(raw, reason, usage, prompt_chars))
 }
 
 /// True if the arguments of a call are not JSON. Without a finish reason, the answer was truncated there.
@@ -59,15 +54,13 @@ pub(super) fn has_half_a_call(message: &Map<String, Value>) -> bool {
 pub(super) fn message(
     raw: Map<String, Value>,
     finish_reason: Option<&str>,
-    answer_function: Option<&str>,
-    (usage, prompt_chars): (Option<Reported>, &dyn Fn() -> usize),
+    usage: Option<Reported>,
+    prompt_chars: &dyn Fn() -> usize,
 ) -> Completion {
     let mut raw = Value::Object(raw);
     modernise(&mut raw);
     let finish = finish_of(finish_reason, &raw);
     name_calls(&mut raw);
-    let answered = answer_function.is_some_and(|name| move_answer(&mut raw, name));
-    let finish = if answered && finish == Finish::ToolCalls { Finish::Stop } else { finish };
     let (content, refused_part) = text_of(raw.get("content"));
     let refusal = raw.get("refusal").and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
     let answer_chars = content.chars().count() + call_chars(&raw);
@@ -170,32 +163,6 @@ fn name_calls(message: &mut Value) {
     {
         message.remove("tool_calls");
     }
-}
-
-/// Moves the arguments of the function that gives the answer to the content. Beside other calls its call is dropped,
-/// because their results are still to come. Returns true if the message is the answer now.
-fn move_answer(message: &mut Value, name: &str) -> bool {
-    let Some(message) = message.as_object_mut() else { return false };
-    let Some(calls) = message.get_mut("tool_calls").and_then(Value::as_array_mut) else { return false };
-    let mut arguments = None;
-    calls.retain_mut(|call| {
-        let is_answer = call.pointer("/function/name").and_then(Value::as_str) == Some(name);
-        if is_answer && arguments.is_none() {
-            arguments = Some(call["function"]["arguments"].take());
-        }
-        !is_answer
-    });
-    let Some(arguments) = arguments else { return false };
-    if !calls.is_empty() {
-        return false;
-    }
-    message.remove("tool_calls");
-    let text = match arguments {
-        Value::String(text) => text,
-        other => other.to_string(),
-    };
-    message.insert("content".to_owned(), Value::String(text));
-    true
 }
 
 /// Makes the arguments of each call a JSON object in text, which providers require in a history. The tool result

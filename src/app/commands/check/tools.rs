@@ -8,7 +8,8 @@ use tokio::time::Instant;
 
 use super::models::{bounded, signs_of_end};
 use super::report::CheckStatus;
-use domain::completion::{Completion, FormBy, Item, Request, Role, ToolCall, ToolSpec, WrittenJson};
+use domain::completion::{Completion, Item, Request, Role, ToolCall, ToolSpec, WrittenJson};
+use domain::dialogue::by_function;
 use domain::model::{ReplyBy, Row, ToolMode};
 use domain::reply::Schema;
 use ports::{ModelError, ModelErrorKind, Models};
@@ -28,7 +29,7 @@ struct Found {
     /// True if it does so when the same request asks for structured output, and then answers in that form.
     both: bool,
     /// True if it does so when the same request offers a function that gives the answer, and then answers by it.
-    /// Tested only without `both`.
+    /// Tested if the row answers by it, or without `both`.
     function: bool,
     signs: Vec<String>,
 }
@@ -37,7 +38,8 @@ struct Found {
 /// otherwise and the result is unknown.
 pub async fn round(models: &dyn Models, row: &Row, instructions: &Item, schema: &Schema) -> (CheckStatus, String) {
     let begun = Instant::now();
-    let trial = Trial { models, row: &row.key, instructions, schema };
+    let function = row.replies_by_function();
+    let trial = Trial { models, row: &row.key, instructions, schema, function };
     let mut found = Found::default();
     if let Err(error) = trial.run(&mut found).await {
         return (CheckStatus::Note, format!("the test of tools failed: {}: {}", error.kind.as_str(), error.message));
@@ -46,7 +48,7 @@ pub async fn round(models: &dyn Models, row: &Row, instructions: &Item, schema: 
     let yes = |flag: bool| if flag { "yes" } else { "no" };
     let signs = if found.signs.is_empty() { String::new() } else { format!("; {}", found.signs.join("; ")) };
     let (native, both) = (yes(found.native), yes(found.both));
-    let function = if found.both { "not needed" } else { yes(found.function) };
+    let function = if found.both && !row.replies_by_function() { "not needed" } else { yes(found.function) };
     let (verdict, line) = compare(row, &found);
     let ways = format!("with structured output in one call: {both}; with a function for the answer: {function}");
     (verdict, format!("calls tools: {native}; {ways}; {took} ms{line}{signs}"))
@@ -59,9 +61,13 @@ fn compare(row: &Row, found: &Found) -> (CheckStatus, String) {
         (false, ToolMode::Prompt) => ToolMode::Prompt,
         (false, _) => ToolMode::Off,
     };
-    let by_function = Row { tools, schema_with_tools: found.both, ..row.clone() }.replies_by_function();
-    let reply_by = if found.function || found.both || !found.native { ReplyBy::Auto } else { ReplyBy::Schema };
-    if row.tools == tools && row.schema_with_tools == found.both && by_function == found.function {
+    let reply_by = match (found.both, found.function, row.reply_by) {
+        (_, true, ReplyBy::Tool) => ReplyBy::Tool,
+        (false, false, _) if found.native => ReplyBy::Schema,
+        (_, _, ReplyBy::Schema) => ReplyBy::Schema,
+        _ => ReplyBy::Auto,
+    };
+    if (row.tools, row.schema_with_tools, row.reply_by) == (tools, found.both, reply_by) {
         return (CheckStatus::Ok, "; the row says so".to_owned());
     }
     let (key, mode, both, way) = (json!(row.key), tools.as_str(), found.both, reply_by.as_str());
@@ -97,12 +103,17 @@ struct Trial<'a> {
     row: &'a str,
     instructions: &'a Item,
     schema: &'a Schema,
+    /// True if the row answers by a function, even if the model can combine tools with structured output.
+    function: bool,
 }
 
 impl Trial<'_> {
     async fn run(&self, found: &mut Found) -> Result<(), ModelError> {
         let opening = vec![self.instructions.clone(), Item::new(Role::User, QUESTION)];
         for form in [Form::Format, Form::Function] {
+            if form == Form::Function && found.both && !self.function {
+                return Ok(());
+            }
             if let Some((completion, call)) = self.offer(&opening, form, found).await? {
                 found.native = true;
                 let answers = self.finish(&opening, &completion, &call, form, found).await?;
@@ -110,10 +121,10 @@ impl Trial<'_> {
                     Form::Function => found.function = answers,
                     Form::Format | Form::Later => found.both = answers,
                 }
-                if answers {
-                    return Ok(());
-                }
             }
+        }
+        if found.both || found.function {
+            return Ok(());
         }
         let Some((completion, call)) = self.offer(&opening, Form::Later, found).await? else { return Ok(()) };
         found.native = true;
@@ -168,6 +179,10 @@ impl Trial<'_> {
             }
             Err(error) => return Err(error),
         };
+        let answer = match by_function::arguments(&answer) {
+            Some(content) if form == Form::Function => Completion { content, calls: Vec::new(), ..answer },
+            _ => answer,
+        };
         let reply = self.schema.read(&answer.content);
         match &reply {
             _ if !answer.calls.is_empty() => {
@@ -189,11 +204,14 @@ impl Trial<'_> {
         Ok(answer.calls.is_empty() && reply.is_ok())
     }
 
-    fn request(&self, messages: Vec<Item>, form: Form, typed: bool, offered: bool) -> Request {
-        let form_by = if form == Form::Function { FormBy::Function } else { FormBy::Format };
-        let form = typed.then(|| self.schema.form());
-        let tools = if offered { vec![Arc::new(tool())] } else { Vec::new() };
-        Request { messages, form, form_by, tools, ..Request::default() }
+    fn request(&self, mut messages: Vec<Item>, form: Form, typed: bool, offered: bool) -> Request {
+        let mut tools = if offered { vec![Arc::new(tool())] } else { Vec::new() };
+        if form == Form::Function {
+            tools.push(self.schema.function());
+            messages[0].content = format!("{}\n\n{}", messages[0].content, by_function::INSTRUCTION);
+            return Request { messages, tools, answer_function: true, ..Request::default() };
+        }
+        Request { messages, form: typed.then(|| self.schema.form()), tools, ..Request::default() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The paths of a dialogue with tools.
 
 use super::*;
-use crate::completion::WrittenJson;
+use crate::completion::{ANSWER_FUNCTION, WrittenJson};
 use crate::model::{ReplyBy, ToolMode};
 use crate::tool::access::Access;
 use crate::tool::catalogue::{Catalogue, Offer};
@@ -192,44 +192,97 @@ fn a_row_that_takes_both_answers_after_its_rounds_without_another_call() {
     assert_eq!(ids, ["c0", "c0", "c1"], "each result names its call");
 }
 
+/// The arguments of the function for the answer.
+fn answer(arguments: &'static str) -> (&'static str, &'static str) {
+    (ANSWER_FUNCTION, arguments)
+}
+
 #[test]
 fn a_row_that_takes_tools_alone_is_asked_once_with_a_function_for_the_answer() {
-    for (said, words) in [(GOOD, "Here"), ("Hello!", "Hello!"), ("```text\nHello\n```", "```text\nHello\n```")] {
-        let (step, requests) = tell(long(), tools_that(false, 5, 10), Takes::Function, vec![Do::Says(said)]);
+    let printed = r#"<tool_call>{"name": "give_answer", "arguments": {"type": "text", "response": "Here", "data": ""}}</tool_call>"#;
+    for (said, words) in [
+        (Do::Calls(vec![answer(GOOD)]), "Here"),
+        (Do::Says(GOOD), "Here"),
+        (Do::Says(printed), "Here"),
+        (Do::Says("Hello!"), "Hello!"),
+        (Do::Says("```text\nHello\n```"), "```text\nHello\n```"),
+    ] {
+        let (step, requests) = tell(long(), tools_that(false, 5, 10), Takes::Function, vec![said]);
         assert_eq!(reply(&step), words);
-        assert_eq!(sent(&requests[0]), "2 true user:old|assistant:older|user:quoted|user:hi");
-        assert_eq!((requests.len(), requests[0].answer_function()), (1, Some(&*schema().form().name)));
+        assert_eq!(sent(&requests[0]), "3 false user:old|assistant:older|user:quoted|user:hi");
+        assert!(requests.len() == 1 && requests[0].answer_function);
+        assert_eq!(requests[0].tools[2].name, ANSWER_FUNCTION);
         let instructions = &requests[0].messages[0].content;
-        assert!(instructions.contains("by calling the function") && instructions.contains("You have tools"));
+        assert!(instructions.contains("You have tools") && instructions.ends_with(by_function::INSTRUCTION));
     }
-    let what = vec![Do::Calls(vec![ROLL]), Do::Says(GOOD)];
+    let what = vec![Do::Calls(vec![ROLL]), Do::Calls(vec![answer(GOOD)])];
     let (step, requests) = tell(long(), tools(5, 10), Takes::Function, what);
     assert_eq!((reply(&step), requests.len()), ("Here", 2));
-    assert!(requests.iter().all(|request| request.answer_function().is_some()));
-    let all = format!("2 true user:old|assistant:older|user:quoted|user:hi|assistant:<true>|tool:{RESULT}");
+    let all = format!("3 false user:old|assistant:older|user:quoted|user:hi|assistant:<true>|tool:{RESULT}");
     assert_eq!(sent(&requests[1]), all);
 }
 
 #[test]
-fn arguments_that_do_not_fit_are_repaired_and_prose_is_not() {
-    for misfit in ["{\"type\": \"text\"}", "{\"response\": ", ""] {
-        let what = vec![Do::Says(misfit), Do::Says(GOOD)];
-        let (step, requests) = tell(short(), tools(5, 10), Takes::Function, what);
-        assert!(matches!(step, Step::Finish(Finished { repairs: 1, .. })), "{misfit}: {step:?}");
+fn an_answer_beside_calls_of_tools_is_asked_for_again_after_their_results() {
+    let what = vec![Do::Calls(vec![answer(GOOD), ROLL]), Do::Calls(vec![answer(GOOD)])];
+    // Of the two calls allowed, the function takes none.
+    let (step, requests) = tell(short(), tools(5, 2), Takes::Function, what);
+    assert_eq!((reply(&step), requests.len()), ("Here", 2));
+    let results: Vec<_> = requests[1].messages[3..].iter().map(|item| item.content.lines().nth(1).unwrap()).collect();
+    assert!(results[0].starts_with("The answer was not sent") && results[1] == "8", "{results:?}");
+}
+
+#[test]
+fn arguments_that_do_not_fit_and_prose_that_was_cut_off_are_repaired() {
+    let misfits = [
+        Do::Calls(vec![answer("{\"type\": \"text\"}")]),
+        Do::Calls(vec![answer("{\"response\": ")]),
+        Do::Calls(vec![answer("{}")]),
+        Do::Says(""),
+    ];
+    for misfit in misfits {
+        let (step, requests) = tell(short(), tools(5, 10), Takes::Function, vec![misfit, Do::Says(GOOD)]);
+        assert!(matches!(step, Step::Finish(Finished { repairs: 1, .. })), "{step:?}");
         assert_eq!(
-            (requests[1].tools.len(), requests[1].form.is_some(), requests[1].answer_function()),
-            (0, true, None)
+            (requests[1].tools.len(), requests[1].form.is_some(), requests[1].answer_function),
+            (0, true, false)
         );
+    }
+    let mut dialogue = Dialogue::new(short(), ReplyContract::Typed, schema(), tools(5, 10));
+    dialogue.next(Event::Begin);
+    let (_, asked) = dialogue.request(&row_that(Takes::Function), true, None);
+    let cut = Completion { finish: Finish::Length, ..completion("Half a sent") };
+    assert_eq!(dialogue.next(Event::Completed(cut, asked)), Step::AskModel);
+}
+
+#[test]
+fn a_fallback_row_of_another_kind_goes_on_with_the_rounds() {
+    for (first, then) in
+        [(Takes::Function, Takes::Before), (Takes::Before, Takes::Function), (Takes::Function, Takes::Together)]
+    {
+        let last = if matches!(then, Takes::Function) { Do::Calls(vec![answer(GOOD)]) } else { Do::Says(GOOD) };
+        let mut what = vec![Do::Calls(vec![ROLL]), Do::Row(then), last];
+        if matches!(then, Takes::Before) {
+            what.push(Do::Says(GOOD));
+        }
+        let (step, requests) = tell(short(), tools(5, 10), first, what);
+        assert_eq!(reply(&step), "Here");
+        assert!(requests[1].messages.iter().any(|item| item.content.contains("\n8\n")), "{first:?}");
     }
 }
 
 #[test]
 fn without_real_tools_no_function_is_offered() {
-    for (tools, takes_tools) in [(None, true), (tools(5, 10), false)] {
+    let one = Row { max_tools: 1, ..row_that(Takes::Function) };
+    for (tools, row, takes_tools) in [
+        (None, row_that(Takes::Function), true),
+        (tools(5, 10), row_that(Takes::Function), false),
+        (tools(5, 10), one, true),
+    ] {
         let mut dialogue = Dialogue::new(short(), ReplyContract::Typed, schema(), tools);
         dialogue.next(Event::Begin);
-        let (request, _) = dialogue.request(&row_that(Takes::Function), takes_tools, None);
-        assert_eq!((request.form.is_some(), request.answer_function()), (true, None));
+        let (request, _) = dialogue.request(&row, takes_tools, None);
+        assert_eq!((request.tools.len(), request.form.is_some(), request.answer_function), (0, true, false));
     }
 }
 

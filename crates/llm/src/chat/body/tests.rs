@@ -133,21 +133,3 @@ fn no_empty_text_is_sent() {
     assert_eq!((&told[0]["content"], &told[1]["content"]), (&"(empty)".into(), &serde_json::Value::Null));
     assert_eq!(told[2]["content"], "(empty)");
 }
-
-#[test]
-fn a_function_for_the_answer_stands_behind_the_tools_in_place_of_a_format() {
-    let form =
-        AnswerForm { name: "answer".into(), description: None, strict: Some(true), schema: json!({"type": "object"}) };
-    let tool = ToolSpec { name: "t".into(), description: "d".into(), parameters: WrittenJson::new(&json!({})) };
-    let request = Request {
-        form: Some(Arc::new(form)),
-        form_by: FormBy::Function,
-        tools: vec![Arc::new(tool)],
-        ..Request::default()
-    };
-    let body = sent_to(&Model { takes_form: false, ..MODEL }, &request);
-    assert!(body.get("response_format").is_none() && body["tool_choice"] == "auto");
-    assert_eq!(body["tools"][0]["function"]["name"], "t");
-    let function = json!({"name": "answer", "description": ANSWERS, "parameters": {"type": "object"}});
-    assert_eq!(body["tools"][1], json!({"type": "function", "function": function}));
-}

@@ -1,5 +1,4 @@
 use super::*;
-use domain::completion::Finish;
 
 fn merged(deltas: impl IntoIterator<Item = Value>) -> Value {
     let mut merged = Merged::default();
@@ -224,7 +223,7 @@ fn deltas_of_calls_cost_in_proportion_to_their_length() {
 }
 
 fn answered(deltas: &[Value], finish: &str) -> (Vec<String>, Completion) {
-    let mut merged = Merged::new(Some("answer".to_owned()));
+    let mut merged = Merged::new(true);
     let mut pieces = Vec::new();
     for delta in deltas {
         pieces.push(said(&mut merged, &json!({"choices": [{"index": 0, "delta": delta}]})));
@@ -233,43 +232,31 @@ fn answered(deltas: &[Value], finish: &str) -> (Vec<String>, Completion) {
     (pieces, Box::new(merged).into_completion(&|| 10))
 }
 
-#[test]
-fn arguments_of_the_function_that_answers_are_the_text_as_they_grow() {
-    let begin = json!({"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": {"name": "answer", "arguments": ""}}]});
-    let part = |text: &str| json!({"tool_calls": [{"index": 0, "function": {"arguments": text}}]});
-    let deltas =
-        [json!({"role": "assistant", "content": "Sure."}), begin.clone(), part("{\"response\": \""), part("Hi\"}")];
-    let (pieces, completion) = answered(&deltas, "tool_calls");
-    assert_eq!(pieces, ["", "", "{\"response\": \"", "Hi\"}"]);
-    assert_eq!((completion.content.as_str(), completion.finish), ("{\"response\": \"Hi\"}", Finish::Stop));
-    assert!(completion.calls.is_empty() && completion.raw.get("tool_calls").is_none());
-    // Beside the call of a tool, the answer is not given yet.
-    let roll = json!({"tool_calls": [{"index": 1, "id": "b", "type": "function", "function": {"name": "roll", "arguments": "{}"}}]});
-    let (_, completion) = answered(&[begin.clone(), part("{}"), roll], "tool_calls");
-    assert_eq!((completion.calls.len(), completion.calls[0].name.as_str()), (1, "roll"));
-    assert_eq!(
-        (completion.finish, completion.raw["tool_calls"].as_array().map(Vec::len)),
-        (Finish::ToolCalls, Some(1))
-    );
-    // Prose without a call is the content, shown once it is complete.
-    let (pieces, completion) = answered(&[json!({"content": "Hello"})], "stop");
-    assert_eq!((pieces, completion.content.as_str()), (vec![String::new()], "Hello"));
-    // The form written as text is shown as it grows.
-    let (pieces, completion) = answered(&[json!({"content": "{\"resp"}), json!({"content": "onse\": 1}"})], "stop");
-    assert_eq!((pieces.concat().as_str(), completion.content.as_str()), ("{\"response\": 1}", "{\"response\": 1}"));
-    // An answer that was cut off inside the arguments is told as cut off.
-    let (_, completion) = answered(&[begin, part("{\"resp")], "length");
-    assert_eq!((completion.content.as_str(), completion.finish), ("{\"resp", Finish::Length));
+fn begun(index: u64, name: &str, arguments: &str) -> Value {
+    let function = json!({"name": name, "arguments": arguments});
+    json!({"tool_calls": [{"index": index, "id": name, "type": "function", "function": function}]})
+}
+
+fn more(index: u64, arguments: &str) -> Value {
+    json!({"tool_calls": [{"index": index, "function": {"arguments": arguments}}]})
 }
 
 #[test]
-fn an_answer_by_function_that_arrives_whole_is_read_the_same() {
-    for arguments in [json!("{\"response\":\"Hi\"}"), json!({"response": "Hi"})] {
-        let call = json!({"id": "a", "type": "function", "function": {"name": "answer", "arguments": arguments}});
-        let message = json!({"role": "assistant", "content": null, "tool_calls": [call, call]});
-        let answer = json!({"choices": [{"message": message, "finish_reason": "tool_calls"}]});
-        let completion = read::read(answer.clone(), Some("answer"), &|| 10).unwrap();
-        assert_eq!((completion.content.as_str(), completion.calls.len()), ("{\"response\":\"Hi\"}", 0));
-        assert_eq!(read::read(answer, None, &|| 10).unwrap().calls.len(), 2);
-    }
+fn arguments_of_the_function_that_answers_are_the_text_as_they_grow() {
+    let prose = json!({"role": "assistant", "content": "Sure."});
+    let deltas = [prose, begun(0, ANSWER_FUNCTION, ""), more(0, "{\"response\": \""), more(0, "Hi\"}")];
+    let (pieces, completion) = answered(&deltas, "tool_calls");
+    assert_eq!(pieces, ["", "", "{\"response\": \"", "Hi\"}"]);
+    assert_eq!((completion.content.as_str(), completion.calls.len()), ("Sure.", 1));
+    // The echo is the message as it came.
+    assert_eq!(completion.raw["tool_calls"][0]["function"]["arguments"], "{\"response\": \"Hi\"}");
+    // Nothing that results of tools may change is shown.
+    let tool_first = [begun(0, "roll", "{}"), begun(1, ANSWER_FUNCTION, "{\"a\": 1}")];
+    assert_eq!(answered(&tool_first, "tool_calls").0.concat(), "");
+    let answer_first = [begun(0, ANSWER_FUNCTION, "{\"a\""), begun(1, "roll", "{}"), more(0, ": 1}")];
+    assert_eq!(answered(&answer_first, "tool_calls").0.concat(), "{\"a\"");
+    // Prose without a call is shown once it is complete; the form written as text, as it grows.
+    assert_eq!(answered(&[json!({"content": "Hello"})], "stop").0, [""]);
+    let (pieces, completion) = answered(&[json!({"content": "{\"resp"}), json!({"content": "onse\": 1}"})], "stop");
+    assert_eq!((pieces.concat().as_str(), completion.content.as_str()), ("{\"response\": 1}", "{\"response\": 1}"));
 }

@@ -6,10 +6,6 @@ use domain::completion::Usage;
 /// The length of the prompt, in characters.
 const PROMPT: usize = 400;
 
-fn read(answer: Value, prompt_chars: &dyn Fn() -> usize) -> Result<Completion, ModelError> {
-    super::read(answer, None, prompt_chars)
-}
-
 fn reading(text: &str) -> Completion {
     read(serde_json::from_str(text).unwrap(), &|| PROMPT).unwrap()
 }
@@ -70,7 +66,7 @@ fn calls_are_read_however_their_arguments_come() {
     assert_eq!(ids(&read), ["a", "call_1_two", "c"], "the echo has a call for each result");
     let many = vec![calls[0].clone(); 500];
     let message = json!({"role": "assistant", "content": null, "tool_calls": many});
-    let read = super::read(answer(&message), None, &|| PROMPT).unwrap();
+    let read = super::read(answer(&message), &|| PROMPT).unwrap();
     assert_eq!((read.calls.len(), ids(&read).len()), (CALLS_MAX, CALLS_MAX));
     assert_eq!(ids(&read).iter().collect::<HashSet<_>>().len(), CALLS_MAX, "each has an id of its own");
 }

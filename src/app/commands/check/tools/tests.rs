@@ -3,7 +3,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::*;
-use domain::completion::{Finish, Usage};
+use domain::completion::{ANSWER_FUNCTION, Finish, Usage};
 
 /// The kinds of models, as the trait presents them.
 #[derive(Clone, Copy, PartialEq)]
@@ -12,8 +12,8 @@ enum Kind {
     Able,
     /// Refuses both in one call.
     Either,
-    /// The same, and never calls a function to answer.
-    Wordless,
+    /// The same, and answers in prose instead of by the function.
+    Prose,
     /// Accepts both, but then never calls the tool.
     Distracted,
     /// Supports no tools.
@@ -33,29 +33,38 @@ impl Models for Scripted {
     async fn complete(&self, _row: &str, request: &Request) -> Result<Completion, ModelError> {
         let offered = !request.tools.is_empty();
         let typed = request.form.is_some();
-        let by_format = typed && request.form_by == FormBy::Format;
+        let by_function = request.answer_function;
         let told = request.messages.iter().any(|item| item.role == Role::Tool && item.content.contains(NUMBER));
         let refuse = |message: &str| Err(ModelError::new(ModelErrorKind::BadRequest, message));
         match self.0 {
             Kind::Without if offered => return refuse("tools are not supported"),
-            Kind::Either | Kind::Wordless if offered && by_format => {
+            Kind::Either | Kind::Prose if offered && typed => {
                 return refuse("response_format with tools is unsupported");
             }
             _ => {}
         }
         let calls_now = match self.0 {
-            Kind::Distracted => offered && !typed,
+            Kind::Distracted => offered && !typed && !by_function,
             Kind::Stubborn => offered,
             _ => offered && !told,
         };
         let call = ToolCall { id: "c".into(), name: TOOL.into(), arguments: "{}".into() };
         let number = if told { NUMBER } else { "no idea" };
         let content = json!({"type": "text", "response": format!("It is {number}"), "data": ""}).to_string();
-        let content = if self.0 == Kind::Wordless && !by_format { format!("It is {number}") } else { content };
+        let prose = self.0 == Kind::Prose && by_function;
+        let content = if prose { format!("It is {number}") } else { content };
+        let answer = ToolCall { id: "a".into(), name: ANSWER_FUNCTION.into(), arguments: content.clone() };
+        let answers = by_function && !prose && !calls_now;
         Ok(Completion {
             content: if calls_now { String::new() } else { content },
             refusal: None,
-            calls: if calls_now { vec![call] } else { Vec::new() },
+            calls: if calls_now {
+                vec![call]
+            } else if answers {
+                vec![answer]
+            } else {
+                Vec::new()
+            },
             finish: if calls_now { Finish::ToolCalls } else { Finish::Stop },
             usage: Usage::default(),
             raw: json!({"role": "assistant"}),
@@ -93,13 +102,17 @@ async fn a_model_that_can_do_both_gets_its_line() {
 async fn a_model_that_takes_one_at_a_time_is_found_out() {
     for (kind, sign, function) in [
         (Kind::Either, "the model rejects tools with response_format", "yes"),
-        (Kind::Wordless, "with a function for the answer does not fit the schema", "no"),
+        (Kind::Prose, "with a function for the answer does not fit the schema", "no"),
         (Kind::Distracted, "tool_calls: none with response_format", "no"),
         (Kind::Stubborn, "it calls the tool again instead of answering", "no"),
     ] {
         let reply_by = if function == "yes" { ReplyBy::Auto } else { ReplyBy::Schema };
         let (verdict, why) = tried(kind, Row { reply_by, ..row() }).await;
         assert_eq!(verdict, CheckStatus::Ok, "{why}");
+        if function == "no" {
+            let why = tried(kind, row()).await.1;
+            assert!(why.contains(r#""reply_by": "schema""#), "{why}");
+        }
         let ways = "calls tools: yes; with structured output in one call: no; with a function for the answer: ";
         assert!(why.starts_with(&format!("{ways}{function}")) && why.contains(sign), "{why}");
         let (verdict, why) = tried(kind, Row { schema_with_tools: true, ..row() }).await;
