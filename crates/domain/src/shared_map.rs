@@ -1,5 +1,5 @@
 //! A bounded map that groups of keys, such as the threads of each community, share by the rule of
-//! [`fair_share`](super::fair_share): one group has at most half of the entries. Beyond its share, a new entry evicts
+//! [`fair_share`]: one group has at most half of the entries. Beyond its share, a new entry evicts
 //! the oldest one of its own group, never an entry of another group.
 
 use std::collections::{BTreeMap, HashMap};
