@@ -64,7 +64,7 @@ impl<K: Clone + Eq + Hash, V> SharedMap<K, V> {
     /// Inserts or replaces an entry. Returns the key of the evicted entry, if any.
     ///
     /// # Errors
-    /// There is no room, and nothing changed.
+    /// There is no room. An entry of another group under this key is removed.
     pub fn insert(&mut self, group: &str, key: K, value: V) -> Result<Option<K>, NoRoom> {
         self.remove(&key);
         let evicted = if self.has_room(group) {

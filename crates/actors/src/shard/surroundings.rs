@@ -16,6 +16,7 @@ use crate::messages::outbox::OutboxMsg;
 use crate::runtime::supervisor::ActorContext;
 use domain::ids::Place;
 use domain::incoming::Posted;
+use domain::shared_map::SharedMap;
 use ports::{GuildField, Missing, PostRequest};
 
 /// The timeout of a read. After it messages continue without the data: unknown permissions count as granted, an unknown
@@ -23,8 +24,11 @@ use ports::{GuildField, Missing, PostRequest};
 pub(super) const WITHIN: Duration = Duration::from_secs(5);
 /// The interval between two reads of the same data, if it stays unknown.
 pub(super) const AGAIN: Duration = Duration::from_secs(60);
-/// The maximum number of recent reads; beyond it, no further ones begin until some are older than [`AGAIN`].
-const RECENT_MAX: usize = 1_000;
+/// The maximum number of recent reads, shared by communities. Beyond the share of a community, no further ones begin
+/// until some are older than [`AGAIN`].
+const RECENT_MAX: usize = 10_000;
+/// The minimum interval between two removals of old reads.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// The data that is read at once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -36,10 +40,11 @@ pub enum Unknown {
 }
 
 /// The reads that are in progress or recent.
-#[derive(Default)]
 pub(super) struct Surroundings {
-    /// The time of the last read.
-    recent: HashMap<Unknown, Instant>,
+    /// The time of the last read, grouped by community.
+    recent: SharedMap<Unknown, Instant>,
+    /// The time of the last removal of old reads.
+    swept: Option<Instant>,
     /// The tickets held for each read in progress.
     waiting: HashMap<Unknown, Vec<u64>>,
 }
@@ -52,6 +57,12 @@ pub(super) enum Then {
     Wait,
     /// The message continues.
     GoOn,
+}
+
+impl Default for Surroundings {
+    fn default() -> Self {
+        Self { recent: SharedMap::new(RECENT_MAX), swept: None, waiting: HashMap::new() }
+    }
 }
 
 impl Surroundings {
@@ -80,15 +91,17 @@ impl Surroundings {
 
     /// Notes a read that begins now. Returns false if the last one is too recent.
     fn begin(&mut self, unknown: &Unknown) -> bool {
+        let (Unknown::Community(community) | Unknown::Place(community, _)) = unknown;
         let is_recent = |at: &Instant| at.elapsed() < AGAIN;
-        if self.recent.len() >= RECENT_MAX {
-            self.recent.retain(|_, at| is_recent(at));
-        }
-        if self.recent.get(unknown).is_some_and(is_recent) || self.recent.len() >= RECENT_MAX {
+        if self.recent.get(unknown).is_some_and(is_recent) {
             return false;
         }
-        self.recent.insert(unknown.clone(), Instant::now());
-        true
+        self.recent.remove(unknown);
+        if !self.recent.has_room(community) && self.swept.is_none_or(|at| at.elapsed() >= SWEEP_EVERY) {
+            self.swept = Some(Instant::now());
+            self.recent.retain(|_, at| is_recent(at));
+        }
+        self.recent.has_room(community) && self.recent.insert(community, unknown.clone(), Instant::now()).is_ok()
     }
 
     /// Records the end of a read. Returns the held tickets, in order.
@@ -133,4 +146,22 @@ async fn learn(parts: &ShardParts, unknown: &Unknown) {
     }
     learn(GuildField::Itself).await;
     future::join3(learn(GuildField::Places), learn(GuildField::Threads), learn(GuildField::Ourselves)).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::ids::Door;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_community_of_unknown_places_leaves_reads_for_others() {
+        let mut surroundings = Surroundings::default();
+        let place = |id: usize| Unknown::Place("5".into(), Place::new(Door::new("d"), id.to_string()));
+        let begun = (0..RECENT_MAX).filter(|id| surroundings.begin(&place(*id))).count();
+        assert_eq!(begun, RECENT_MAX / 2);
+        let other = Unknown::Community("6".into());
+        assert!(surroundings.begin(&other) && !surroundings.begin(&other), "it is read once");
+        tokio::time::advance(AGAIN).await;
+        assert!(surroundings.begin(&other) && surroundings.begin(&place(0)), "later they are read again");
+    }
 }

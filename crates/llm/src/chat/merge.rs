@@ -29,6 +29,12 @@ const ITEMS_MAX: usize = CALLS_MAX;
 /// The name of the list of tool calls.
 const CALLS: &str = "tool_calls";
 
+/// The first characters of the required form written as text: a JSON object, fenced or behind a thought.
+const FORM_BEGINS: [char; 4] = ['{', '`', '<', '◁'];
+
+/// The most blanks behind complete arguments, in bytes.
+const BLANKS: usize = 256;
+
 /// The longest function name assembled from pieces, in bytes.
 const NAME_BYTES: usize = 256;
 
@@ -38,6 +44,8 @@ pub(super) struct Merged {
     answer_function: bool,
     /// The number of bytes of these arguments that were returned as text.
     answered: usize,
+    /// True if the content begins with prose, false if it may be the required form; none while it is blank.
+    is_prose: Option<bool>,
     message: Map<String, Value>,
     finish: Option<String>,
     usage: Option<Reported>,
@@ -123,12 +131,6 @@ impl Merged {
         Some(part)
     }
 
-    /// True if the content cannot be the required form written as text: a JSON object, fenced or behind a thought.
-    fn begins_with_prose(&self) -> bool {
-        let content = self.message.get("content").and_then(Value::as_str).unwrap_or_default();
-        !content.trim_start().starts_with(['{', '`', '<', '◁'])
-    }
-
     /// True if the message has more than a role.
     fn has_begun(&self) -> bool {
         self.finish.is_some() || self.message.keys().any(|name| name != "role")
@@ -175,10 +177,13 @@ impl Merged {
             };
             add_loose(&mut self.message, &name, value)?;
         }
+        if let Some(first) = piece.text.trim_start().chars().next() {
+            self.is_prose.get_or_insert(!FORM_BEGINS.contains(&first));
+        }
         if let Some(part) = self.answer_part() {
             piece.hidden = (piece.hidden + piece.text.chars().count()).saturating_sub(part.chars().count());
             piece.text = Cow::Owned(part);
-        } else if self.answer_function && self.begins_with_prose() {
+        } else if self.answer_function && self.is_prose == Some(true) {
             // Prose is the answer only if no call follows, so it is not shown early.
             piece.hidden += std::mem::take(&mut piece.text).chars().count();
         }
@@ -334,7 +339,8 @@ fn begins_anew(known: &Map<String, Value>, item: &Map<String, Value>) -> bool {
         return false;
     }
     // Some servers repeat the name with each piece of the arguments.
-    let whole = before.arguments.trim_end().ends_with('}') && next.arguments.trim_start().starts_with('{');
+    let last = before.arguments.bytes().rev().take(BLANKS).find(|byte| !byte.is_ascii_whitespace());
+    let whole = last == Some(b'}') && next.arguments.trim_start().starts_with('{');
     if before.name == next.name { whole } else { !before.arguments.is_empty() || text(item, "type").is_some() }
 }
 

@@ -221,7 +221,8 @@ impl Overlay {
         if let Some(at) = before.map(|entry| (entry.rank, entry.number)) {
             self.remove_at(at);
         }
-        let rank = if hides || keys::essential(&key) { Rank::Essential } else { Rank::Expendable };
+        let essential = keys::essential(&key) || value.is_none();
+        let rank = if essential { Rank::Essential } else { Rank::Expendable };
         self.last += 1;
         self.bytes += weight(&key, value.as_deref());
         self.order.insert((rank, self.last), Arc::clone(&key));
@@ -233,10 +234,25 @@ impl Overlay {
         let mut dropped = 0;
         while self.entries.len() > self.max_entries || self.bytes > self.max_bytes {
             let Some((&at, _)) = self.order.first_key_value() else { break };
-            self.remove_at(at);
+            if !self.reduce_to_deletion(at) {
+                self.remove_at(at);
+            }
             dropped += usize::from(at.0 != Rank::Expired);
         }
         dropped
+    }
+
+    /// Evicts the text of an expendable entry that hides an older value; its deletion stays. False for other entries.
+    fn reduce_to_deletion(&mut self, at: (Rank, u64)) -> bool {
+        let Some(key) = self.order.get(&at).cloned() else { return false };
+        let Some(entry) = self.entries.get_mut(&key).filter(|entry| entry.hides && at.0 == Rank::Expendable) else {
+            return false;
+        };
+        self.bytes -= entry.value.take().map_or(0, |text| text.len());
+        entry.rank = Rank::Essential;
+        self.order.remove(&at);
+        self.order.insert((entry.rank, entry.number), key);
+        true
     }
 
     fn remove_at(&mut self, at: (Rank, u64)) {
@@ -365,7 +381,20 @@ mod tests {
         let mut overlay = Overlay::new(2, 10_000);
         overlay.take(vec![delete("discord_context:1:1"), put("discord_context:1:1", "new")], None, NOW);
         overlay.take(vec![put("discord_context:2:1", "x"), put("discord_context:3:1", "x")], None, NOW);
-        assert_eq!(overlay.get("discord_context:1:1", NOW), Seen::Live("new"));
+        assert_eq!(overlay.get("discord_context:1:1", NOW), Seen::Gone);
+    }
+
+    #[test]
+    fn a_new_history_behind_a_deletion_evicts_no_turn() {
+        let mut overlay = Overlay::new(100, 2_000);
+        overlay.take(vec![put("staffai:turn:d:1", "")], None, NOW);
+        for n in 0..5 {
+            let key = format!("discord_context:{n}:1");
+            overlay.take(vec![delete(&key), put(&key, &"x".repeat(1_000))], None, NOW);
+        }
+        assert_eq!(overlay.get("staffai:turn:d:1", NOW), Seen::Live(""));
+        assert_eq!(overlay.get("discord_context:0:1", NOW), Seen::Gone, "its text is evicted, its deletion is not");
+        assert!(overlay.bytes() <= 2_000);
     }
 
     #[test]

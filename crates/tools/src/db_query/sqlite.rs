@@ -4,7 +4,6 @@ mod heap;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -56,16 +55,15 @@ impl Driver for Sqlite {
 fn run_in_heap(path: &Path, statement: &Understood, asked: Asked) -> Result<Rows, String> {
     let (mut running, end) = (Running::begin(), Instant::now() + asked.within);
     // The model decides whether to repeat a change.
-    let (is_read, mut was_stopped) = (statement.changes.is_none(), false);
+    let is_read = statement.changes.is_none();
     loop {
         let error = match run(path, statement, asked, &running, end) {
             Ok(rows) => return Ok(rows),
             Err(error) => error,
         };
         if running.is_stopped() {
-            let again = if is_read && !was_stopped { running.begin_again(end) } else { None };
+            let again = if is_read { running.begin_again(end) } else { None };
             running = again.ok_or_else(out_of_memory)?;
-            was_stopped = true;
             continue;
         }
         let is_out_of_memory = error.sqlite_error_code() == Some(ErrorCode::OutOfMemory);
@@ -96,8 +94,8 @@ fn run(path: &Path, statement: &Understood, asked: Asked, running: &Running, end
     ] {
         connection.set_db_config(config, on)?;
     }
-    let has_to_stop = running.flag();
-    connection.progress_handler(STEPS, Some(move || has_to_stop.load(Ordering::Relaxed) || Instant::now() >= end))?;
+    let has_to_stop = running.has_to_stop();
+    connection.progress_handler(STEPS, Some(move || has_to_stop() || Instant::now() >= end))?;
     if statement.changes.is_some() {
         bound_growth(&connection)?;
     }

@@ -260,3 +260,24 @@ fn arguments_of_the_function_that_answers_are_the_text_as_they_grow() {
     let (pieces, completion) = answered(&[json!({"content": "{\"resp"}), json!({"content": "onse\": 1}"})], "stop");
     assert_eq!((pieces.concat().as_str(), completion.content.as_str()), ("{\"response\": 1}", "{\"response\": 1}"));
 }
+
+#[test]
+fn blanks_cost_in_proportion_to_their_number_wherever_they_stand() {
+    let chunk = |delta: &Value| json!({"choices": [{"index": 0, "delta": delta}]}).to_string();
+    let run = |chunks: Vec<String>| {
+        let mut merged = Merged::new(true);
+        for chunk in &chunks {
+            assert!(merged.take(chunk).is_ok());
+        }
+    };
+    let named = |blanks: usize| {
+        let first = chunk(&begun(0, "roll", &format!("{{}}{}", " ".repeat(blanks))));
+        std::iter::once(first).chain((0..blanks).map(|_| chunk(&begun(0, "roll", "")))).collect()
+    };
+    cost::grows_linearly(500, named, run);
+    let content = |blanks: usize| {
+        let first = chunk(&json!({"content": " ".repeat(blanks)}));
+        std::iter::once(first).chain((0..blanks).map(|_| chunk(&json!({"content": ""})))).collect()
+    };
+    cost::grows_linearly(500, content, run);
+}
