@@ -29,7 +29,7 @@ use web::model_api::{self, Answers};
 const REFUSALS_MAX: u32 = 1_000;
 
 /// The doors whose clients may read the events of a turn after it began: the log keeps them from the first one on.
-const READ_ALONG: [Door; 2] = [terminal::DOOR, chat_service::DOOR];
+const READ_ALONG: [Door; 1] = [terminal::DOOR];
 
 /// The names of all doors, open or not.
 pub(crate) const NAMES: [Door; 4] = [discord::DOOR, chat_service::DOOR, model_api::DOOR, terminal::DOOR];

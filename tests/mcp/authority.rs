@@ -259,6 +259,8 @@ async fn endpoints_on_another_origin_get_nothing_unless_the_operator_confirms_th
 
 #[tokio::test]
 async fn a_login_is_not_led_to_other_networks() {
+    // This may be the first test of its process that makes a client.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     for inside in ["http://10.255.255.1:9", "https://192.168.77.1", "http://169.254.169.254", "https://[fd00::1]"] {
         let issuer = inside.to_owned();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

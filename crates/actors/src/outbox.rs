@@ -248,7 +248,7 @@ impl Actor for Outbox {
             OutboxMsg::Release { place, turn } => Self::release(state, &place, &turn),
             OutboxMsg::Read(request, reply) => self.read(ctx, request, reply),
             OutboxMsg::Interact(request, reply) => self.interact(ctx, request, reply),
-            OutboxMsg::AccessChanged(place) => self.access_changed(ctx, state, place.as_ref()),
+            OutboxMsg::AccessChanged(scope) => self.access_changed(ctx, state, &scope),
         }
         Ok(())
     }

@@ -318,6 +318,8 @@ struct WireReference {
     kind: u8,
     #[serde(default)]
     message_id: Option<WireMessageId>,
+    #[serde(default)]
+    channel_id: Option<ChannelId>,
 }
 
 #[derive(Deserialize)]
@@ -416,14 +418,16 @@ impl WireMessage<'_> {
         }
     }
 
-    /// Pins, crossposts and forwards also carry references; only replies count.
+    /// Pins, crossposts and forwards also carry references; only replies count. A crosspost is a regular message that
+    /// refers to the channel of its source.
     fn quoted(&self, me: UserId) -> Option<Quoted> {
         if !matches!(self.kind, MessageType::Regular | MessageType::InlineReply) {
             return None;
         }
         let seen: Option<WireQuoted<'_>> = self.referenced_message.read();
         let reference: Option<WireReference> = self.message_reference.read();
-        if reference.as_ref().is_some_and(|reference| reference.kind != 0) {
+        let is_elsewhere = |channel: ChannelId| channel != self.channel_id;
+        if reference.as_ref().is_some_and(|found| found.kind != 0 || found.channel_id.is_some_and(is_elsewhere)) {
             return None;
         }
         let id = reference.and_then(WireReference::answered).or(seen.as_ref().map(|seen| seen.id))?;

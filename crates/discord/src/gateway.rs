@@ -23,8 +23,8 @@ use domain::ids::Person;
 use domain::incoming::{Incoming, Posted};
 use domain::rejection::Rejection;
 use ports::{
-    Advice, AfterClose, Closed, EventStream, GatewaySession, IdentifyPermit, Missing, PostError, PresenceUpdates,
-    Shard, ShardedSource, SourceError, StreamEvent,
+    AccessScope, Advice, AfterClose, Closed, EventStream, GatewaySession, IdentifyPermit, Missing, PostError,
+    PresenceUpdates, Shard, ShardedSource, SourceError, StreamEvent,
 };
 
 mod connection;
@@ -387,9 +387,10 @@ impl Stream {
                 self.shared.rest.threads.prefers(&guild, locale);
                 self.shared.rest.threads.learn_all(&guild, threads);
                 let newest = self.shared.rest.rights.answerable(&guild, newest, &self.shared.rest.threads);
+                let changed = access.then(|| AccessScope::Community(guild.clone()));
                 self.tell_now(StreamEvent::Places { sequence, guild, newest });
-                if access {
-                    self.tell_now(StreamEvent::AccessChanged(None));
+                if let Some(changed) = changed {
+                    self.tell_now(StreamEvent::AccessChanged(changed));
                 }
             }
             Event::Threads(GuildThreads { guild, threads }) => {

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use super::DOOR;
 use super::threads::Threads;
 use domain::ids::{Place, Timestamp};
+use ports::AccessScope;
 
 pub mod wire;
 
@@ -91,15 +92,15 @@ pub enum Change {
 }
 
 impl Change {
-    /// Returns where the change may grant permissions: in one place, or anywhere (inner `None`). Returns `None` if it
-    /// only removes them.
-    #[expect(clippy::option_option, reason = "nothing, everywhere and one place are three answers")]
-    pub(super) fn may_open(&self) -> Option<Option<Place>> {
+    /// Returns where the change may grant permissions. Returns `None` if it only removes them.
+    pub(super) fn may_open(&self) -> Option<AccessScope> {
         match self {
-            Self::Guild(_) | Self::GuildUpdate(_) | Self::Role(..) | Self::RoleGone(..) | Self::Ourselves(..) => {
-                Some(None)
-            }
-            Self::Channel(_, channel, _) => Some(Some(Place::new(DOOR, channel.to_string()))),
+            Self::Guild(Guild { id, .. })
+            | Self::GuildUpdate(Guild { id, .. })
+            | Self::Role(id, ..)
+            | Self::RoleGone(id, _)
+            | Self::Ourselves(id, _) => Some(AccessScope::Community(id.to_string())),
+            Self::Channel(_, channel, _) => Some(AccessScope::Place(Place::new(DOOR, channel.to_string()))),
             Self::GuildGone(_) | Self::ChannelGone(..) => None,
         }
     }

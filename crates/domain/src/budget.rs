@@ -152,6 +152,18 @@ impl<P: Clone + Eq + Hash> InvalidBudget<P> {
         until
     }
 
+    /// True if a request that may be skipped leaves this payer refusals for its other requests: it spent less than about
+    /// two thirds of its share. `payer` is called only if it may have.
+    pub fn spares(&mut self, now: Duration, payer: impl FnOnce() -> Option<P>) -> bool {
+        if self.limit == 0 || self.refused.len() * 3 < self.limit {
+            return true;
+        }
+        self.expire(now);
+        let left = self.limit - self.refused.len();
+        let spent = payer().and_then(|payer| self.spent.get(&payer)).copied().unwrap_or_default();
+        fair_share::admits(2 * spent, left)
+    }
+
     fn expire(&mut self, now: Duration) {
         while self.refused.front().is_some_and(|(at, _)| *at + INVALID_WINDOW <= now) {
             self.remove_oldest();

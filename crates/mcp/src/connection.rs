@@ -57,7 +57,7 @@ pub(super) struct Maker {
     pub guardian: Option<PathBuf>,
     /// The store of logins, if used.
     pub logins: Option<Logins>,
-    /// The memory budget of pending replies.
+    /// The memory budget of pending replies, of all sessions of this server together.
     pub room: Room,
     /// The protocol generations of servers.
     pub eras: Eras,
@@ -71,8 +71,7 @@ impl Maker {
     /// # Errors
     /// No variant succeeded.
     pub(super) async fn session(&self, changes: &watch::Sender<u64>) -> Result<Session, Failure> {
-        let room = || self.room.of_connection();
-        let exchanges = || Arc::new(Exchanges::new(self.entry.name.clone(), changes.clone(), room()));
+        let exchanges = || Arc::new(Exchanges::new(self.entry.name.clone(), changes.clone(), self.room.clone()));
         match &self.entry.transport {
             Transport::Stdio(command) => {
                 let begin = |handshake| async move {

@@ -123,7 +123,7 @@ impl ToolServers for McpServers {
         }
         let (changes, _) = watch::channel(0);
         let (guardian, logins) = (self.guardian.clone(), self.logins.clone());
-        let (room, eras) = (self.replies.0.clone(), self.generations.0.clone());
+        let (room, eras) = (self.replies.0.of_server(), self.generations.0.clone());
         let maker = Maker { entry: entry.clone(), guardian, logins, room, eras, child: Child::default() };
         let begun = match &entry.transport {
             Transport::Stdio(_) => Box::pin(starting::within(within, &maker.child, maker.session(&changes))).await,

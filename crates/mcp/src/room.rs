@@ -23,7 +23,7 @@ const READ_AT_ONCE: usize = 2;
 /// The unit of the budget, in bytes.
 const UNIT: usize = 1024;
 
-/// The budget of one connection.
+/// The budget of one server: of its present session and of earlier ones that calls still use.
 #[derive(Debug, Clone)]
 pub(super) struct Room {
     all: Arc<Semaphore>,
@@ -47,8 +47,8 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Returns the budget of a further connection within the same total.
-    pub(super) fn of_connection(&self) -> Self {
+    /// Returns the budget of a further server within the same total.
+    pub(super) fn of_server(&self) -> Self {
         let own = Arc::new(Semaphore::new(OWN_BYTES / UNIT));
         Self { all: Arc::clone(&self.all), own, reading: Arc::clone(&self.reading) }
     }
@@ -93,8 +93,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn all_connections_share_one_budget_and_none_takes_it_alone() {
-        let first = Room::default().of_connection();
-        let (second, third) = (first.of_connection(), first.of_connection());
+        let first = Room::default().of_server();
+        let (second, third) = (first.of_server(), first.of_server());
         let mut held = vec![first.take(8 * MIB).await.unwrap(), first.take(8 * MIB).await.unwrap()];
         let begun = Instant::now();
         assert!(first.take(MIB).await.is_none(), "a connection has its own limit");

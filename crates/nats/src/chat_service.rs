@@ -4,7 +4,8 @@
 //! A question is a message of its user in its channel, with that user's memory, limits and rights at this door. The
 //! message id contains the inbox of the request, so that an answer is delivered even after a restart. NATS drops a
 //! reply without a subscriber. Replies go to inboxes alone ([`is_inbox`]): another subject could be one of this
-//! program's own. The permissions of the NATS server decide which clients may send requests, and under which name.
+//! program's own. The permissions of the NATS server decide which clients may send requests. The name of the user is in
+//! the message, so a client can speak as any user of this door.
 
 mod wire;
 

@@ -66,6 +66,15 @@ pub enum Missing {
     Place,
 }
 
+/// The places where the bot's permissions may have changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AccessScope {
+    /// All places of this community.
+    Community(String),
+    /// One place.
+    Place(Place),
+}
+
 /// An event of a connection.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamEvent {
@@ -95,8 +104,8 @@ pub enum StreamEvent {
         /// behind.
         newest: Vec<(Place, Timestamp)>,
     },
-    /// The bot's permissions in this place, or in any place of the platform, may have changed.
-    AccessChanged(Option<Place>),
+    /// The bot's permissions may have changed there.
+    AccessChanged(AccessScope),
     /// The connection ended.
     Closed(Closed),
 }

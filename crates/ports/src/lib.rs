@@ -35,7 +35,9 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::blocking::{Panicked, blocking, work_in_place};
 pub use self::clean_calls::{CleanCalls, CleanQuestion};
-pub use self::connection::{Advice, AfterClose, Closed, GatewaySession, Missing, Shard, SourceError, StreamEvent};
+pub use self::connection::{
+    AccessScope, Advice, AfterClose, Closed, GatewaySession, Missing, Shard, SourceError, StreamEvent,
+};
 pub use self::delta::{Delta, DeltaSink};
 pub use self::fault::{Fault, Input, NoFaults, Origin, Subject};
 pub use self::files::{FetchError, NoFiles, NotDrawn};

@@ -38,6 +38,8 @@ pub struct TurnEventReader {
     place: Place,
     after: u64,
     batch: VecDeque<Arc<TurnEvent>>,
+    /// Marks the stream as read for the life of the reader.
+    _present: watch::Receiver<u64>,
     /// True if it had reached the newest event.
     live: bool,
     cut: bool,
@@ -56,8 +58,8 @@ impl TurnEventReader {
     /// Creates a reader that begins after this number. `None` if the place has no stream.
     #[must_use]
     pub fn new(log: Arc<dyn TurnEventLog>, place: Place, after: u64) -> Option<Self> {
-        log.read(&place, after)?;
-        Some(Self { log, place, after, batch: VecDeque::new(), live: false, cut: false })
+        let present = log.read(&place, after)?.newest;
+        Some(Self { log, place, after, batch: VecDeque::new(), _present: present, live: false, cut: false })
     }
 
     /// Waits for the next event, without a timeout. `None` if the stream ended, or after a slow reader missed events:

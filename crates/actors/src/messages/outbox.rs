@@ -14,7 +14,7 @@ use domain::ending::Unposted;
 use domain::ids::{MessageId, Place, Timestamp, TurnId};
 use domain::locale::Locale;
 use domain::outgoing::Outgoing;
-use ports::{PostError, PostRequest, PostResult};
+use ports::{AccessScope, PostError, PostRequest, PostResult};
 
 /// The time for which the platform reliably deduplicates by nonce. Later attempts search the channel first.
 pub const NONCE_TRUST: Duration = Duration::from_secs(60);
@@ -110,8 +110,8 @@ pub enum OutboxMsg {
     Read(PostRequest, Reply<Result<PostResult, PostError>>),
     /// From commands: answers a command, without use of the door's request budget. One attempt.
     Interact(PostRequest, Reply<Result<PostResult, PostError>>),
-    /// The bot's permissions in this place may have changed; `None` means anywhere at this door.
-    AccessChanged(Option<Place>),
+    /// The bot's permissions may have changed there.
+    AccessChanged(AccessScope),
 }
 
 named!(OutboxMsg: Deliver, Notify, Post, React, Typing, Draft, Quiet, Forget, Withdraw, Release, Read, Interact, AccessChanged);

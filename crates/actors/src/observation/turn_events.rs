@@ -18,14 +18,20 @@ use domain::ids::{Door, Place, TurnId};
 use domain::turn_event::{TurnEvent, TurnUpdate};
 use ports::{Batch, Clock, TurnEventLog};
 
-/// The maximum number of streams; the longest idle stream without a reader is evicted first. The doors bound readers.
+/// The maximum number of streams. The longest idle stream without a reader is evicted first, and before all others one
+/// whose turns have ended. The doors bound readers.
 const STREAMS_MAX: usize = 1_024;
 /// The maximum number of events in a stream.
 const EVENTS_MAX: usize = 1_000;
 /// The maximum bytes of content in a stream.
 const BYTES_MAX: usize = 256 * 1024;
-/// The minimum number of events kept regardless of their size: an answer and the end of its turn.
+/// The minimum number of events kept regardless of the bytes of their stream: an answer and the end of its turn.
 const KEPT_MIN: usize = 2;
+/// The maximum bytes of all streams. Beyond it, the largest stream loses its oldest events, so many large answers of one
+/// client cost no other client an event.
+const ALL_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// The bytes of an event besides its content.
+const EVENT_BYTES: usize = 128;
 /// The maximum number of events in one read.
 const READ_MAX: usize = 64;
 /// The idle time after which a stream is dropped.
@@ -42,7 +48,14 @@ struct Log {
     /// The doors where a stream begins with the first event, not with its first reader.
     doors: Vec<Door>,
     clock: Arc<dyn Clock>,
-    streams: Mutex<HashMap<Place, Stream>>,
+    streams: Mutex<Streams>,
+}
+
+#[derive(Default)]
+struct Streams {
+    all: HashMap<Place, Stream>,
+    /// The bytes of all streams.
+    bytes: usize,
 }
 
 struct Stream {
@@ -68,7 +81,7 @@ impl TurnEvents {
     /// True if a place has a stream.
     #[must_use]
     pub fn has(&self, place: &Place) -> bool {
-        self.0.as_ref().is_some_and(|log| log.streams.lock().contains_key(place))
+        self.0.as_ref().is_some_and(|log| log.streams.lock().all.contains_key(place))
     }
 
     /// Appends to the stream of a place. Nearly free for places without readers: `update` is not called then.
@@ -95,7 +108,7 @@ impl TurnEventLog for TurnEvents {
     }
 
     fn read(&self, place: &Place, after: u64) -> Option<Batch> {
-        self.0.as_ref()?.streams.lock().get_mut(place).map(|stream| stream.read(after))
+        self.0.as_ref()?.streams.lock().all.get_mut(place).map(|stream| stream.read(after))
     }
 }
 
@@ -103,19 +116,49 @@ impl Log {
     /// Calls `act` with the stream of a place, which is created if there is none.
     fn with(&self, place: &Place, act: impl FnOnce(&mut Stream)) {
         let mut streams = self.streams.lock();
-        if !streams.contains_key(place) {
-            streams.retain(|_, stream| stream.touched.elapsed() < QUIET_FOR);
-            if streams.len() >= STREAMS_MAX {
-                let unread = |(_, stream): &(&Place, &Stream)| stream.newest.receiver_count() == 0;
-                let idle = streams.iter().filter(unread).min_by_key(|(_, stream)| stream.touched);
-                let quietest = idle.map(|(place, _)| place.clone());
-                quietest.map(|place| streams.remove(&place));
-            }
+        if !streams.all.contains_key(place) {
+            streams.make_room();
         }
         let begin = || Stream::new(self.clock.now().0.saturating_mul(NUMBERS_A_MS));
-        let stream = streams.entry(place.clone()).or_insert_with(begin);
+        let stream = streams.all.entry(place.clone()).or_insert_with(begin);
+        let before = stream.weight();
         stream.touched = Instant::now();
         act(stream);
+        let after = stream.weight();
+        streams.bytes = streams.bytes + after - before;
+        streams.fit(ALL_BYTES_MAX);
+    }
+}
+
+impl Streams {
+    fn remove(&mut self, place: &Place) -> Option<Stream> {
+        let stream = self.all.remove(place)?;
+        self.bytes -= stream.weight();
+        Some(stream)
+    }
+
+    /// Removes idle streams, and then one more if there are too many.
+    fn make_room(&mut self) {
+        self.all.retain(|_, stream| stream.touched.elapsed() < QUIET_FOR);
+        self.bytes = self.all.values().map(Stream::weight).sum();
+        if self.all.len() >= STREAMS_MAX {
+            let unread = |(_, stream): &(&Place, &Stream)| stream.newest.receiver_count() == 0;
+            let idle = self.all.iter().filter(unread).min_by_key(|(_, stream)| (!stream.is_over(), stream.touched));
+            let quietest = idle.map(|(place, _)| place.clone());
+            quietest.map(|place| self.remove(&place));
+        }
+    }
+
+    /// Drops the oldest events of the largest streams until all streams have at most this many bytes.
+    fn fit(&mut self, most: usize) {
+        while self.bytes > most {
+            let Some(largest) = self.all.values_mut().max_by_key(|stream| stream.weight()) else { break };
+            let before = largest.weight();
+            if !largest.drop_oldest() {
+                break;
+            }
+            self.bytes -= before - largest.weight();
+        }
     }
 }
 
@@ -137,11 +180,27 @@ impl Stream {
         let number = *self.newest.borrow() + 1;
         self.events.push_back(Arc::new(TurnEvent { number, turn: turn.clone(), update }));
         while self.events.len() > EVENTS_MAX || (self.bytes > BYTES_MAX && self.events.len() > KEPT_MIN) {
-            let Some(oldest) = self.events.pop_front() else { break };
-            self.bytes -= oldest.update.size();
-            self.dropped = oldest.number;
+            self.drop_oldest();
         }
         self.newest.send_replace(number);
+    }
+
+    /// Drops the oldest event. Returns false if there is none.
+    fn drop_oldest(&mut self) -> bool {
+        let Some(oldest) = self.events.pop_front() else { return false };
+        self.bytes -= oldest.update.size();
+        self.dropped = oldest.number;
+        true
+    }
+
+    /// Returns its bytes in memory.
+    fn weight(&self) -> usize {
+        self.bytes + self.events.len() * EVENT_BYTES
+    }
+
+    /// True if no turn is in progress.
+    fn is_over(&self) -> bool {
+        self.events.back().is_none_or(|last| matches!(last.update, TurnUpdate::Done { .. }))
     }
 
     /// Merges a draft into an unread draft of the same turn; returns an update that cannot be merged. A second

@@ -152,13 +152,16 @@ impl Slot {
     }
 
     /// Takes a slot for a low-priority request, only if it may be sent immediately and leaves `spare` requests for
-    /// others.
+    /// others, and if its refusal would leave its payer refusals for answers.
     pub(super) fn try_take(pacer: &Arc<Mutex<Pacer>>, spare: u32, payer: impl Fn() -> Option<Payer>) -> Option<Self> {
         let mut budgets = pacer.lock();
         if budgets.held_for(&payer).is_some() {
             return None;
         }
         let now = Instant::now() - budgets.origin;
+        if !budgets.invalid.spares(now, payer) {
+            return None;
+        }
         let ticket = budgets.budget.try_take(now, spare)?;
         Some(Self { pacer: Arc::clone(pacer), ticket })
     }

@@ -3,6 +3,7 @@
 //! Posts wait for each other, because members read them in order. An answer with messages in the channel begins with
 //! edits in a separate queue: platforms count edits in another bucket, and no post waits for an edit.
 
+use ports::AccessScope;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -275,14 +276,17 @@ impl Outbox {
         }
     }
 
-    /// Removes all closures, because our permissions in a place or everywhere may have changed.
+    /// Removes the closures there, because our permissions may have changed. Places whose community is unknown count.
     pub(super) fn access_changed(
         &self,
         ctx: &mut ActorContext<Outbox>,
         state: &mut OutboxState,
-        changed: Option<&Place>,
+        changed: &AccessScope,
     ) {
-        let concerns = |place: &Place| changed.is_none_or(|changed| changed == place);
+        let concerns = |place: &Place| match changed {
+            AccessScope::Place(changed) => changed == place,
+            AccessScope::Community(changed) => self.poster.community(place).is_none_or(|of| of == *changed),
+        };
         state.mute.retain(|(place, _), _| !concerns(place));
         let closed =
             |(place, queue): (&Place, &PlaceQueue)| (queue.closed.is_some() && concerns(place)).then(|| place.clone());

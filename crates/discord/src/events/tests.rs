@@ -159,6 +159,12 @@ fn replies_are_told_and_other_references_are_not() {
     assert_eq!(reply(json!({"type": 6, "message_reference": reference})), None);
     assert_eq!(reply(json!({"message_reference": {"type": 1, "message_id": "8", "channel_id": "500"}})), None);
     assert_eq!(reply(json!({"message_reference": {"channel_id": "500"}})), None);
+    let source = json!({"message_id": "8", "channel_id": "777", "guild_id": "9"});
+    assert_eq!(
+        reply(json!({"type": 0, "flags": 2, "webhook_id": "3", "message_reference": source})),
+        None,
+        "a crosspost"
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 use tokio::time::Instant;
 
 use futures_util::{SinkExt, StreamExt};
+use ports::AccessScope;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
@@ -452,13 +453,14 @@ async fn chatter_is_told_of_in_few_words_and_bulk_deletions_in_order() {
         newest: vec![(Place::new(DOOR, "500"), Timestamp(1_420_070_400_000))],
     };
     assert_eq!(told.recv().await.unwrap(), expected);
-    assert_eq!(told.recv().await.unwrap(), StreamEvent::AccessChanged(None));
+    let everywhere = || StreamEvent::AccessChanged(AccessScope::Community("400".to_owned()));
+    assert_eq!(told.recv().await.unwrap(), everywhere());
     let role = json!({"guild_id": "400", "role": {"id": "7", "permissions": "0"}});
     wire.dispatch("GUILD_ROLE_UPDATE", 305, &role).await;
-    assert_eq!(told.recv().await.unwrap(), StreamEvent::AccessChanged(None));
+    assert_eq!(told.recv().await.unwrap(), everywhere());
     let channel = json!({"id": "500", "guild_id": "400", "type": 0, "permission_overwrites": []});
     wire.dispatch("CHANNEL_UPDATE", 306, &channel).await;
-    let here = Some(Place::new(DOOR, "500"));
+    let here = AccessScope::Place(Place::new(DOOR, "500"));
     while told.recv().await.unwrap() != StreamEvent::AccessChanged(here.clone()) {}
 }
 

@@ -223,3 +223,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn refusals_of_courtesies_leave_their_payer_some_for_answers() {
+    let mut budget = InvalidBudget::new(1_000);
+    let courtesies = (0..1_000).take_while(|_| {
+        let spares = budget.spares(Duration::ZERO, || Some("a"));
+        if spares {
+            budget.invalid(Duration::ZERO, Some("a"));
+        }
+        spares
+    });
+    assert_eq!(courtesies.count(), 334);
+    assert!(budget.hold(Duration::ZERO, Some(&"a")).is_none(), "answers are sent");
+    assert!(budget.spares(Duration::ZERO, || Some("b")) && budget.spares(INVALID_WINDOW, || Some("a")));
+    let mut endless = InvalidBudget::new(0);
+    endless.invalid(Duration::ZERO, Some("a"));
+    assert!(endless.spares(Duration::ZERO, || Some("a")));
+}

@@ -26,6 +26,9 @@ const WHOLE: [&str; 8] = ["role", "id", "type", "name", "object", "format", "sig
 /// kept and further ones are dropped, as in an answer that arrives whole.
 const ITEMS_MAX: usize = CALLS_MAX;
 
+/// The most JSON values of a streamed message. A value takes 32 bytes or more, whatever its text is.
+const VALUES_MAX: usize = 64 * 1024;
+
 /// The name of the list of tool calls.
 const CALLS: &str = "tool_calls";
 
@@ -47,6 +50,7 @@ pub(super) struct Merged {
     /// True if the content begins with prose, false if it may be the required form; none while it is blank.
     is_prose: Option<bool>,
     message: Map<String, Value>,
+    room: Room,
     finish: Option<String>,
     usage: Option<Reported>,
     /// True if a frame had usage and an empty list of choices, which means that a filter blocked the prompt.
@@ -55,8 +59,28 @@ pub(super) struct Merged {
     quiet: bool,
 }
 
-/// A list of the answer exceeds [`ITEMS_MAX`].
+/// The answer exceeds [`ITEMS_MAX`] or [`VALUES_MAX`].
 struct TooMany;
+
+/// The number of JSON values that the message has so far. Text that grows is one value.
+#[derive(Debug, Default)]
+struct Room(usize);
+
+impl Room {
+    fn take(&mut self, many: usize) -> Result<(), TooMany> {
+        self.0 += many;
+        if self.0 > VALUES_MAX { Err(TooMany) } else { Ok(()) }
+    }
+}
+
+/// Returns the number of values in a value, with itself.
+fn values(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(values).sum(),
+        Value::Object(fields) => fields.values().map(values).sum(),
+        _ => 0,
+    }
+}
 
 impl Assembly for Merged {
     fn take<'a>(&mut self, frame: &'a str) -> Result<Piece<'a>, Unusable> {
@@ -159,23 +183,23 @@ impl Merged {
         match fields.content {
             Loose::Absent => {}
             Loose::Text(text) => {
-                add_text(&mut self.message, "content", &text)?;
+                add_text(&mut self.message, "content", &text, &mut self.room)?;
                 piece.text = text;
             }
             Loose::Other(value) => {
                 piece.text = Cow::Owned(text_of(Some(&value)).0);
-                add_value(&mut self.message, "content", value)?;
+                add_value(&mut self.message, "content", value, &mut self.room)?;
             }
         }
         // The role does not count as hidden text.
-        add_loose(&mut self.message, "role", fields.role)?;
+        add_loose(&mut self.message, "role", fields.role, &mut self.room)?;
         for (name, value) in fields.others {
             piece.hidden += match &value {
                 Loose::Absent => 0,
                 Loose::Text(text) => text.chars().count(),
                 Loose::Other(value) => chars(value),
             };
-            add_loose(&mut self.message, &name, value)?;
+            add_loose(&mut self.message, &name, value, &mut self.room)?;
         }
         if let Some(first) = piece.text.trim_start().chars().next() {
             self.is_prose.get_or_insert(!FORM_BEGINS.contains(&first));
@@ -201,24 +225,27 @@ fn chars(value: &Value) -> usize {
     }
 }
 
-fn merge(into: &mut Map<String, Value>, delta: Map<String, Value>) -> Result<(), TooMany> {
-    delta.into_iter().try_for_each(|(name, more)| add_value(into, &name, more))
+fn merge(into: &mut Map<String, Value>, delta: Map<String, Value>, room: &mut Room) -> Result<(), TooMany> {
+    delta.into_iter().try_for_each(|(name, more)| add_value(into, &name, more, room))
 }
 
-fn add_loose(into: &mut Map<String, Value>, name: &str, more: Loose<'_>) -> Result<(), TooMany> {
+fn add_loose(into: &mut Map<String, Value>, name: &str, more: Loose<'_>, room: &mut Room) -> Result<(), TooMany> {
     match more {
         Loose::Absent => Ok(()),
-        Loose::Text(text) => add_text(into, name, &text),
-        Loose::Other(value) => add_value(into, name, value),
+        Loose::Text(text) => add_text(into, name, &text, room),
+        Loose::Other(value) => add_value(into, name, value, room),
     }
 }
 
 /// Appends to the text with this name.
-fn add_text(into: &mut Map<String, Value>, name: &str, more: &str) -> Result<(), TooMany> {
+fn add_text(into: &mut Map<String, Value>, name: &str, more: &str, room: &mut Room) -> Result<(), TooMany> {
     match into.get_mut(name) {
         Some(Value::String(there)) => add_to(there, name, more),
-        Some(Value::Null) | None => drop(into.insert(name.to_owned(), more.into())),
-        Some(there) => *there = grown(name, there.take(), more.into())?,
+        Some(Value::Null) | None => {
+            room.take(1)?;
+            into.insert(name.to_owned(), more.into());
+        }
+        Some(there) => *there = grown(name, there.take(), more.into(), room)?,
     }
     Ok(())
 }
@@ -231,13 +258,22 @@ fn add_to(there: &mut String, name: &str, more: &str) {
 }
 
 /// Merges a value into the one with this name.
-fn add_value(into: &mut Map<String, Value>, name: &str, more: Value) -> Result<(), TooMany> {
+fn add_value(into: &mut Map<String, Value>, name: &str, more: Value, room: &mut Room) -> Result<(), TooMany> {
     match into.get_mut(name) {
         // Null never overwrites a value.
         Some(_) if more.is_null() => {}
-        Some(there) if !there.is_null() => *there = grown(name, there.take(), more)?,
+        Some(there) if !there.is_null() => *there = grown(name, there.take(), more, room)?,
         Some(_) | None => {
-            let fresh = if more.is_array() { grown(name, Value::Array(Vec::new()), more)? } else { more };
+            let fresh = match more {
+                Value::Array(_) => {
+                    room.take(1)?;
+                    grown(name, Value::Array(Vec::new()), more, room)?
+                }
+                more => {
+                    room.take(values(&more))?;
+                    more
+                }
+            };
             into.insert(name.to_owned(), fresh);
         }
     }
@@ -245,19 +281,19 @@ fn add_value(into: &mut Map<String, Value>, name: &str, more: Value) -> Result<(
 }
 
 /// Returns a value merged with its continuation.
-fn grown(name: &str, there: Value, more: Value) -> Result<Value, TooMany> {
+fn grown(name: &str, there: Value, more: Value, room: &mut Room) -> Result<Value, TooMany> {
     Ok(match (there, more) {
         (Value::String(mut there), Value::String(more)) => {
             add_to(&mut there, name, &more);
             Value::String(there)
         }
         (Value::Object(mut there), Value::Object(more)) => {
-            merge(&mut there, more)?;
+            merge(&mut there, more, room)?;
             Value::Object(there)
         }
         (Value::Array(mut there), Value::Array(more)) => {
             for item in more {
-                add(name, &mut there, item)?;
+                add(name, &mut there, item, room)?;
             }
             Value::Array(there)
         }
@@ -265,12 +301,12 @@ fn grown(name: &str, there: Value, more: Value) -> Result<Value, TooMany> {
         (Value::String(there), Value::Array(more)) => {
             let mut parts = vec![json!({"type": "text", "text": there})];
             for item in more {
-                add(name, &mut parts, item)?;
+                add(name, &mut parts, item, room)?;
             }
             Value::Array(parts)
         }
         (Value::Array(mut there), Value::String(more)) => {
-            add(name, &mut there, json!({"type": "text", "text": more}))?;
+            add(name, &mut there, json!({"type": "text", "text": more}), room)?;
             Value::Array(there)
         }
         (_, more) => more,
@@ -278,26 +314,28 @@ fn grown(name: &str, there: Value, more: Value) -> Result<Value, TooMany> {
 }
 
 /// Appends an item to the list of this name, or merges it with the item that it continues.
-fn add(name: &str, list: &mut Vec<Value>, item: Value) -> Result<(), TooMany> {
+fn add(name: &str, list: &mut Vec<Value>, item: Value, room: &mut Room) -> Result<(), TooMany> {
     let Value::Object(mut item) = item else {
+        room.take(values(&item))?;
         list.push(item);
         return Ok(());
     };
     let place = known(list, &item);
     if let Some(known) = place.and_then(|place| list[place].as_object_mut()) {
         join_name(known, &mut item);
-        return merge(known, item);
+        return merge(known, item, room);
     }
     if list.len() >= ITEMS_MAX {
         if name != CALLS {
             return Err(TooMany);
         }
         // The last excess call takes the place of the one before: the rest of its arguments has to belong to it.
-        list.truncate(ITEMS_MAX);
+        room.0 -= list.drain(ITEMS_MAX..).map(|call| values(&call)).sum::<usize>().min(room.0);
     }
+    room.take(1)?;
     // Merged into an empty object, so that nested lists are bounded alike.
     let mut fresh = Map::new();
-    merge(&mut fresh, item)?;
+    merge(&mut fresh, item, room)?;
     list.push(Value::Object(fresh));
     Ok(())
 }
@@ -380,5 +418,8 @@ fn is_named(map: &Map<String, Value>) -> bool {
 }
 
 fn too_many() -> ModelError {
-    ModelError::new(ModelErrorKind::TooLarge, format!("a list of the answer has more than {ITEMS_MAX} items"))
+    ModelError::new(
+        ModelErrorKind::TooLarge,
+        format!("the answer has a list of more than {ITEMS_MAX} items, or more than {VALUES_MAX} values"),
+    )
 }

@@ -199,3 +199,36 @@ async fn a_reader_ends_with_its_stream() {
     log.open(&place("43"));
     assert_eq!(reading.await.unwrap(), None);
 }
+
+#[test]
+fn large_answers_of_one_client_cost_it_its_oldest_events_and_others_nothing() {
+    let log = log();
+    log.publish(&place("1"), &turn("1"), || draft("mine", false));
+    let answer = || TurnUpdate::Final {
+        parts: [domain::outgoing::Part::Text { text: "x".repeat(4 * 1024 * 1024) }].into(),
+        effort: domain::effort::Effort::default(),
+    };
+    for number in 0..64 {
+        log.publish(&place(&format!("large-{number}")), &turn("2"), answer);
+        log.publish(&place(&format!("large-{number}")), &turn("2"), || TurnUpdate::DONE);
+    }
+    let kept =
+        (0..64).filter(|number| log.read(&place(&format!("large-{number}")), 0).unwrap().events.len() == 2).count();
+    assert!((14..=16).contains(&kept), "{kept}");
+    assert_eq!(log.read(&place("1"), 0).unwrap().events.len(), 1);
+    let streams = log.0.as_ref().unwrap().streams.lock();
+    assert!(streams.bytes <= ALL_BYTES_MAX && streams.bytes == streams.all.values().map(Stream::weight).sum::<usize>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_whose_turn_is_open_outlives_any_number_of_others() {
+    let log = log();
+    log.publish(&place("open"), &turn("1"), || TurnUpdate::Accepted);
+    for number in 0..2 * STREAMS_MAX {
+        tokio::time::advance(Duration::from_millis(1)).await;
+        for update in [TurnUpdate::Accepted, TurnUpdate::DONE] {
+            log.publish(&place(&number.to_string()), &turn("2"), || update);
+        }
+    }
+    assert!(log.has(&place("open")));
+}

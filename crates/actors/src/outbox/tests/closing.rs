@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::outbox::PlaceAccess;
+use ports::AccessScope;
 
 impl World {
     fn access(&self, id: &str) -> PlaceAccess {
@@ -87,8 +88,15 @@ async fn a_place_that_is_gone_is_not_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn what_the_platform_tells_of_access_opens_at_once() {
-    for (told, opens) in [(Some(place("42")), true), (None, true), (Some(place("43")), false)] {
+    let community = |id: &str| AccessScope::Community(id.to_owned());
+    for (told, opens) in [
+        (AccessScope::Place(place("42")), true),
+        (community("5"), true),
+        (AccessScope::Place(place("43")), false),
+        (community("6"), false),
+    ] {
         let mut world = world().await;
+        world.poster.communities.lock().insert(place("42"), "5".to_owned());
         world.poster.post_goes(rejected(Rejection::Forbidden));
         world.deliver("10", "42", "hello");
         settle().await;

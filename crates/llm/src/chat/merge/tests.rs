@@ -281,3 +281,25 @@ fn blanks_cost_in_proportion_to_their_number_wherever_they_stand() {
     };
     cost::grows_linearly(500, content, run);
 }
+
+#[test]
+fn values_of_a_message_are_bounded_in_sum() {
+    let list = |size: usize| json!({"content": "a", "x": vec![1; size]});
+    let nested = |size: usize| json!({"content": "a", "x": [vec![json!(null); size]]});
+    let named = |size: usize| Value::Object((0..size).map(|n| (format!("n{n}"), json!(1))).collect());
+    let within = |size: usize| json!({"x": named(size)});
+    for delta in [list(20_000), nested(20_000), within(20_000)] {
+        let mut merged = Merged::default();
+        let chunk = json!({"choices": [{"index": 0, "delta": delta}]}).to_string();
+        let taken = (0..10).take_while(|_| merged.take(&chunk).is_ok()).count();
+        // Equal names of an object are one value each time.
+        assert!(taken == 3 || delta["x"].is_object(), "{taken}");
+    }
+    let mut merged = Merged::default();
+    let chunk = json!({"choices": [{"index": 0, "delta": named(70_000)}]}).to_string();
+    assert!(matches!(merged.take(&chunk), Err(Unusable::OutOfBounds(_))));
+    // A long answer in small pieces is one value.
+    let mut merged = Merged::default();
+    let piece = json!({"choices": [{"index": 0, "delta": {"content": "word ", "tool_calls": null}}]}).to_string();
+    assert!((0..VALUES_MAX + 10).all(|_| merged.take(&piece).is_ok()));
+}
