@@ -26,7 +26,7 @@ const WHOLE: [&str; 8] = ["role", "id", "type", "name", "object", "format", "sig
 /// kept and further ones are dropped, as in an answer that arrives whole.
 const ITEMS_MAX: usize = CALLS_MAX;
 
-/// The most JSON values of a streamed message. A value takes 32 bytes or more, whatever its text is.
+/// The most JSON values of a streamed message, besides the bound on its text. A value takes at least 32 bytes.
 const VALUES_MAX: usize = 64 * 1024;
 
 /// The name of the list of tool calls.
