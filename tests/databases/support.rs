@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use domain::ids::{Door, Person, Place, Timestamp, TurnId};
+use domain::ids::{Door, Person, Place};
+use domain::tool::testing::on_behalf;
 use domain::tool::{CallErrorKind, Effect, OnBehalf, ToolRequest};
 use mysql_async::prelude::Queryable;
 use ports::ToolServer;
@@ -90,19 +91,7 @@ impl Shop {
     /// Reads the orders for a member.
     pub async fn asked_by(&self, member: &str, deadline: Duration, sql: &str) -> (String, bool) {
         const DOOR: Door = Door::new("d");
-        let whose = OnBehalf {
-            person: Person::new(DOOR, member),
-            place: Place::new(DOOR, "1"),
-            parent: None,
-            guild: None,
-            turn: TurnId::new(DOOR, "1"),
-            at: Timestamp(0),
-            keeps: true,
-            operator: false,
-            lineage: None,
-            tokens: 0,
-            call: 0,
-        };
+        let whose = on_behalf(Person::new(DOOR, member), Place::new(DOOR, "1"));
         self.call_for(Some(whose), deadline, "db_query", &["shop.orders"], sql).await
     }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use actors::services::facts::FactKeeper;
 use domain::fact::{Bounds, NotKept};
-use domain::ids::{Door, Person, Place, TurnId};
+use domain::ids::{Door, Person, Place};
 use domain::tool::OnBehalf;
+use domain::tool::testing::on_behalf;
 use ports::{Clock, Facts, Store};
 use staffai::app::system::SystemClock;
 use store::embedded::opener::Opener;
@@ -30,19 +31,8 @@ fn keeper(store: &Arc<dyn Store>) -> Arc<FactKeeper> {
 /// Asks in a place as a member.
 fn asks(who: &str, place: &str, parent: Option<&str>) -> OnBehalf {
     let place_of = |id: &str| Place::new(DOOR, id);
-    OnBehalf {
-        person: Person::new(DOOR, who),
-        place: place_of(place),
-        parent: parent.map(place_of),
-        guild: None,
-        turn: TurnId::new(DOOR, "1"),
-        at: SystemClock.now(),
-        keeps: true,
-        operator: false,
-        lineage: None,
-        tokens: 0,
-        call: 0,
-    }
+    let parent = parent.map(place_of);
+    OnBehalf { parent, at: SystemClock.now(), ..on_behalf(Person::new(DOOR, who), place_of(place)) }
 }
 
 async fn finds(keeper: &FactKeeper, asked: &OnBehalf, query: &str) -> Vec<String> {

@@ -333,10 +333,31 @@ impl OnBehalf {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceParent(pub String);
 
-/// Test helpers: tools with only the fields that a test needs.
+/// Test helpers: tools and requests with only the fields that a test needs.
 #[cfg(any(test, feature = "testing"))]
 pub mod testing {
-    use super::{Annotations, ServerName, Source, Tool, ToolKind, WrittenJson};
+    use super::{
+        Annotations, OnBehalf, Person, Place, ServerName, Source, Timestamp, Tool, ToolKind, TurnId, WrittenJson,
+    };
+
+    /// Builds the request of a member for whom data is kept, outside of communities.
+    #[must_use]
+    pub fn on_behalf(person: Person, place: Place) -> OnBehalf {
+        let turn = TurnId::new(place.door.clone(), "1");
+        OnBehalf {
+            person,
+            place,
+            parent: None,
+            guild: None,
+            turn,
+            at: Timestamp(0),
+            keeps: true,
+            operator: false,
+            lineage: None,
+            tokens: 0,
+            call: 0,
+        }
+    }
 
     /// Builds a tool of a server that accepts any object.
     pub fn tool(server: &str, name: &str, description: &str) -> Tool {

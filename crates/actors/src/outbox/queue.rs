@@ -3,7 +3,6 @@
 //! Posts wait for each other, because members read them in order. An answer with messages in the channel begins with
 //! edits in a separate queue: platforms count edits in another bucket, and no post waits for an edit.
 
-use ports::AccessScope;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use crate::runtime::supervisor::ActorContext;
 use domain::ending::Unposted;
 use domain::ids::{Place, TurnId};
 use domain::rejection::Rejection;
+use ports::AccessScope;
 use telemetry::events::{OUTBOX_CLOSED, OUTBOX_REFUSED, OUTBOX_RETRIED};
 
 /// The pause of a closed place before the next answer probes it.

@@ -1,7 +1,6 @@
 use tokio::time::Instant;
 
 use futures_util::{SinkExt, StreamExt};
-use ports::AccessScope;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
@@ -18,6 +17,7 @@ use super::{
 };
 use domain::ids::{Place, Timestamp};
 use domain::presence::{ActivityKind, Line, Mood, Presence};
+use ports::AccessScope;
 
 const ONE: Shard = Shard { number: 0, total: 1 };
 /// A heartbeat interval that never elapses in a test.

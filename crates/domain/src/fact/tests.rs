@@ -4,6 +4,7 @@ use super::index::{FactIndex, Named};
 use super::search::Search;
 use super::*;
 use crate::ids::{Door, Person, TurnId};
+use crate::tool::testing::on_behalf;
 
 const DOOR: Door = Door::new("discord");
 const BOUNDS: Bounds = Bounds { facts: 100, bytes: 500, total: 1_000, ttl: Duration::from_secs(3_600) };
@@ -13,19 +14,8 @@ fn place(id: usize) -> Place {
 }
 
 fn told(place: &Place, at: u64) -> OnBehalf {
-    OnBehalf {
-        person: Person::new(DOOR, "7"),
-        place: place.clone(),
-        parent: None,
-        guild: None,
-        turn: TurnId::new(DOOR, at.to_string()),
-        at: Timestamp(at),
-        keeps: true,
-        operator: false,
-        lineage: None,
-        tokens: 0,
-        call: 0,
-    }
+    let turn = TurnId::new(DOOR, at.to_string());
+    OnBehalf { turn, at: Timestamp(at), ..on_behalf(Person::new(DOOR, "7"), place.clone()) }
 }
 
 fn fact(text: &str, at: u64) -> Fact {

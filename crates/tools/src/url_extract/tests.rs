@@ -13,7 +13,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
-use domain::ids::{Door, Place, Timestamp, TurnId};
+use domain::ids::{Door, Place};
+use domain::tool::testing::on_behalf;
 use domain::tool::{Effect, OnBehalf};
 
 const DOOR: Door = Door::new("d");
@@ -99,19 +100,7 @@ async fn call_for(on_behalf: Option<OnBehalf>, tool: &UrlExtract, url: &str) -> 
 
 /// Calls the tool for a member.
 async fn call_of(member: &str, tool: &UrlExtract, url: &str) -> (String, bool) {
-    let whose = OnBehalf {
-        person: Person::new(DOOR, member),
-        place: Place::new(DOOR, "1"),
-        parent: None,
-        guild: None,
-        turn: TurnId::new(DOOR, "1"),
-        at: Timestamp(0),
-        keeps: true,
-        operator: false,
-        lineage: None,
-        tokens: 0,
-        call: 0,
-    };
+    let whose = on_behalf(Person::new(DOOR, member), Place::new(DOOR, "1"));
     call_for(Some(whose), tool, url).await
 }
 

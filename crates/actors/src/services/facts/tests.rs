@@ -1,5 +1,6 @@
 use super::*;
 use crate::testing::{BEGINNING, person, place, turn_id};
+use domain::tool::testing::on_behalf;
 use ports::testing::{ManualClock, MemoryStore};
 use std::sync::atomic::Ordering;
 
@@ -11,17 +12,10 @@ fn keeper(store: &Arc<MemoryStore>) -> FactKeeper {
 
 fn asked(who: &str, at: u64) -> OnBehalf {
     OnBehalf {
-        person: person(who),
-        place: place("42"),
-        parent: None,
         guild: Some("5".to_owned()),
         turn: turn_id(&at.to_string()),
         at: Timestamp(BEGINNING.0 + at),
-        keeps: true,
-        operator: false,
-        lineage: None,
-        tokens: 0,
-        call: 0,
+        ..on_behalf(person(who), place("42"))
     }
 }
 
