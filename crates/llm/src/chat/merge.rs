@@ -71,6 +71,10 @@ impl Room {
         self.0 += many;
         if self.0 > VALUES_MAX { Err(TooMany) } else { Ok(()) }
     }
+
+    fn give_back(&mut self, many: usize) {
+        self.0 = self.0.saturating_sub(many);
+    }
 }
 
 /// Returns the number of values in a value, with itself.
@@ -309,7 +313,11 @@ fn grown(name: &str, there: Value, more: Value, room: &mut Room) -> Result<Value
             add(name, &mut there, json!({"type": "text", "text": more}), room)?;
             Value::Array(there)
         }
-        (_, more) => more,
+        (there, more) => {
+            room.give_back(values(&there));
+            room.take(values(&more))?;
+            more
+        }
     })
 }
 
@@ -330,7 +338,7 @@ fn add(name: &str, list: &mut Vec<Value>, item: Value, room: &mut Room) -> Resul
             return Err(TooMany);
         }
         // The last excess call takes the place of the one before: the rest of its arguments has to belong to it.
-        room.0 -= list.drain(ITEMS_MAX..).map(|call| values(&call)).sum::<usize>().min(room.0);
+        room.give_back(list.drain(ITEMS_MAX..).map(|call| values(&call)).sum());
     }
     room.take(1)?;
     // Merged into an empty object, so that nested lists are bounded alike.

@@ -214,6 +214,7 @@ fn a_row_that_takes_tools_alone_is_asked_once_with_a_function_for_the_answer() {
         assert_eq!(requests[0].tools[2].name, ANSWER_FUNCTION);
         let instructions = &requests[0].messages[0].content;
         assert!(instructions.contains("You have tools") && instructions.ends_with(by_function::INSTRUCTION));
+        assert!(by_function::INSTRUCTION.contains(ANSWER_FUNCTION));
     }
     let what = vec![Do::Calls(vec![ROLL]), Do::Calls(vec![answer(GOOD)])];
     let (step, requests) = tell(long(), tools(5, 10), Takes::Function, what);

@@ -298,6 +298,12 @@ fn values_of_a_message_are_bounded_in_sum() {
     let mut merged = Merged::default();
     let chunk = json!({"choices": [{"index": 0, "delta": named(70_000)}]}).to_string();
     assert!(matches!(merged.take(&chunk), Err(Unusable::OutOfBounds(_))));
+    // A value that replaces another one counts, and the replaced one does not.
+    let mut merged = Merged::default();
+    let fields = |value: &dyn Fn() -> Value| Value::Object((0..4).map(|n| (format!("n{n}"), value())).collect());
+    let chunk = |delta: Value| json!({"choices": [{"index": 0, "delta": delta}]}).to_string();
+    assert!((0..VALUES_MAX + 10).all(|n| merged.take(&chunk(fields(&|| json!(n)))).is_ok()));
+    assert!(merged.take(&chunk(fields(&|| json!(vec![1; 20_000])))).is_err());
     // A long answer in small pieces is one value.
     let mut merged = Merged::default();
     let piece = json!({"choices": [{"index": 0, "delta": {"content": "word ", "tool_calls": null}}]}).to_string();
