@@ -23,9 +23,9 @@ use tokio_util::sync::CancellationToken;
 use crate::vitals::{Configuration, Readiness, Status, TreeNode, Turns};
 use crate::{
     Advice, Clock, Delta, DeltaSink, Dice, EventStream, Fault, Faults, GatewaySession, HistoryRange, IdentifyPermit,
-    Input, Limiter, Listener, Missing, ModelError, ModelErrorKind, Models, OwnedStore, Pace, PostError, PostReply,
-    PostRequest, PostResult, Poster, PresenceUpdates, Replaced, Shard, ShardedSource, SourceError, Store, StoreStatus,
-    StoredRow, StreamEvent, Vitals, Write, WriteOutcome,
+    Input, Limiter, Listener, Missing, ModelError, ModelErrorKind, Models, OwnedStore, Pace, PlaceKind, PostError,
+    PostReply, PostRequest, PostResult, Poster, PresenceUpdates, Replaced, Shard, ShardedSource, SourceError, Store,
+    StoreStatus, StoredRow, StreamEvent, Vitals, Write, WriteOutcome,
 };
 use domain::completion::{Completion, Finish, Request, Usage};
 use domain::counter::Counter;
@@ -340,6 +340,8 @@ pub enum Say {
 /// Models that answer from a script, then always with the same answer.
 pub struct ScriptedModels {
     rows: Vec<Row>,
+    /// The provider of each row that shares one.
+    providers: HashMap<&'static str, &'static str>,
     script: Mutex<VecDeque<Say>>,
     /// The rows asked, each with the last text of the request.
     pub asked: Mutex<Vec<(String, String)>>,
@@ -358,12 +360,19 @@ impl ScriptedModels {
         });
         Self {
             rows: rows.collect(),
+            providers: HashMap::new(),
             script: Mutex::default(),
             asked: Mutex::default(),
             takes: Mutex::default(),
             at_once: AtomicUsize::new(0),
             most_at_once: AtomicUsize::new(0),
         }
+    }
+
+    /// Sets the providers of rows.
+    #[must_use]
+    pub fn with_providers(self, providers: &[(&'static str, &'static str)]) -> Self {
+        Self { providers: providers.iter().copied().collect(), ..self }
     }
 
     pub fn say(&self, say: Say) {
@@ -385,6 +394,10 @@ fn said(content: String) -> Completion {
 impl Models for ScriptedModels {
     fn rows(&self) -> &[Row] {
         &self.rows
+    }
+
+    fn provider<'a>(&'a self, row: &'a str) -> &'a str {
+        self.providers.get(row).copied().unwrap_or(row)
     }
 
     async fn complete(&self, row: &str, request: &Request) -> Result<Completion, ModelError> {
@@ -451,6 +464,8 @@ pub struct ScriptedPoster {
     pub fails_in: Mutex<Option<(Place, PostError)>>,
     /// The communities of places.
     pub communities: Mutex<HashMap<Place, String>>,
+    /// The kinds of places that are no channels.
+    pub kinds: Mutex<HashMap<Place, PlaceKind>>,
     /// The content of each of the bot's messages besides its text.
     pub carried: Mutex<HashMap<MessageId, Piece>>,
     /// The abilities of the platform.
@@ -471,6 +486,7 @@ impl ScriptedPoster {
             refuses: Mutex::default(),
             fails_in: Mutex::default(),
             communities: Mutex::default(),
+            kinds: Mutex::default(),
             carried: Mutex::default(),
             shows: Mutex::new(Capabilities::text_only(100)),
         }
@@ -625,6 +641,10 @@ impl Poster for ScriptedPoster {
 
     fn community(&self, place: &Place) -> Option<String> {
         self.communities.lock().get(place).cloned()
+    }
+
+    fn kind(&self, place: &Place) -> PlaceKind {
+        self.kinds.lock().get(place).cloned().unwrap_or(PlaceKind::Channel)
     }
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
