@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 use secrecy::{ExposeSecret, SecretString};
 
+use crate::services::prompt_sections::LastEdits;
 use domain::api_key::{KeyLimits, KeyRing};
 use domain::command::{Operators, preferences};
 use domain::completion::Usage;
@@ -334,13 +335,19 @@ pub struct Live(Arc<LiveInner>);
 struct LiveInner {
     now: RwLock<Arc<Running>>,
     rejected: Mutex<Option<String>>,
+    /// The stored changes of prompts that were read last.
+    edits: Mutex<LastEdits>,
 }
 
 impl Live {
     /// Starts with the configuration read at start.
     #[must_use]
     pub fn new(running: Running) -> Self {
-        Self(Arc::new(LiveInner { now: RwLock::new(Arc::new(running)), rejected: Mutex::new(None) }))
+        Self(Arc::new(LiveInner {
+            now: RwLock::new(Arc::new(running)),
+            rejected: Mutex::new(None),
+            edits: Mutex::default(),
+        }))
     }
 
     /// Returns the running configuration.
@@ -353,6 +360,11 @@ impl Live {
     #[must_use]
     pub fn rejected(&self) -> Option<String> {
         self.0.rejected.lock().clone()
+    }
+
+    /// Returns the stored changes of prompts that were read last.
+    pub(crate) fn last_edits(&self) -> &Mutex<LastEdits> {
+        &self.0.edits
     }
 
     /// Replaces the configuration. Turns in flight keep the configuration with which they started.
