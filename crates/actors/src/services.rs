@@ -8,6 +8,7 @@ pub mod clean_calls;
 pub mod embeddings;
 pub mod facts;
 pub mod forgotten;
+pub mod histories;
 pub mod in_flight;
 pub mod in_force;
 pub mod interjections;

@@ -1,5 +1,6 @@
 //! The history of one conversation, in the stored form that the Python bot also reads and writes.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,8 @@ pub struct Exchange {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct History {
     entries: Vec<HistoryEntry>,
+    /// True if earlier messages may be stored that could not be read.
+    is_part: bool,
 }
 
 /// One stored message.
@@ -102,7 +105,7 @@ impl History {
             let before = entries.last().map_or(Timestamp(0), |entry| entry.at);
             entries.extend(read_entry(item, before));
         }
-        Ok(Parsed { dropped: total - entries.len(), history: Self { entries } })
+        Ok(Parsed { dropped: total - entries.len(), history: Self { entries, is_part: false } })
     }
 
     /// Returns the stored form: an array of objects with `role`, `content` and `timestamp` (fractional seconds).
@@ -115,6 +118,40 @@ impl History {
         });
         // Plain data with string keys always serializes.
         serde_json::to_string(&stored.collect::<Vec<_>>()).unwrap_or_default()
+    }
+
+    /// Returns the stored form of a stored history with the messages of a later one added that it lacks. The messages
+    /// of the later one stay together.
+    ///
+    /// # Errors
+    /// [`NotHistory`] if the stored text is not a history. A later text that is none adds nothing.
+    pub fn joined(stored: &str, later: &str) -> Result<String, NotHistory> {
+        let Parsed { mut history, .. } = Self::parse(stored)?;
+        let Ok(Parsed { history: later, .. }) = Self::parse(later) else { return Ok(history.to_json()) };
+        let known: HashSet<(Timestamp, &str)> = later.entries.iter().map(HistoryEntry::identity).collect();
+        history.entries.retain(|entry| !known.contains(&entry.identity()));
+        drop(known);
+        history.entries.extend(later.entries);
+        let text = history.to_json();
+        if text.len() > MAX_STORED_BYTES { Err(NotHistory::TooLong(text.len())) } else { Ok(text) }
+    }
+
+    /// Returns an empty history in place of one that cannot be read.
+    #[must_use]
+    pub fn unread() -> Self {
+        Self { entries: Vec::new(), is_part: true }
+    }
+
+    /// True if earlier messages may be stored that could not be read.
+    #[must_use]
+    pub const fn is_part(&self) -> bool {
+        self.is_part
+    }
+
+    /// Marks this history as [a part](Self::is_part).
+    #[must_use]
+    pub fn as_part(self) -> Self {
+        Self { is_part: true, ..self }
     }
 
     /// Returns all messages in order.
@@ -233,6 +270,13 @@ impl History {
             let answered = self.entries.get(place + 1).is_some_and(|next| next.role == Role::Assistant);
             self.entries.drain(place..=place + usize::from(answered));
         }
+    }
+}
+
+impl HistoryEntry {
+    /// Returns the parts that distinguish this message from others of its conversation.
+    fn identity(&self) -> (Timestamp, &str) {
+        (self.at, &self.content)
     }
 }
 

@@ -52,7 +52,7 @@ pub use self::requests::{
 use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 pub use self::turns::{Adopted, OwnedStore, Pace, Turns, WriteOutcome};
-pub use self::writes::{Keeping, Replaced, StoreStatus, StoredRow, Write, replace};
+pub use self::writes::{Keeping, Replaced, StoreStatus, Stored, StoredRow, Unreadable, Write, replace};
 pub use self::{observer::Observer, turn_detail::TurnLog, vitals::Vitals};
 use domain::audit::AuditFilter;
 use domain::daily::DayUse;
@@ -111,8 +111,13 @@ pub type StoreFault = Arc<dyn Fn() -> bool + Send + Sync>;
 /// error here: the store continues in memory, logs `store.degraded`, and merges when the backend recovers. Every wait
 /// has a deadline of the store's own, also if the backend hangs.
 pub trait Store: Send + Sync {
-    /// Returns the value of a live key. During an outage, a counter contains only the increments made since it began.
-    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>>;
+    /// Reads a key. During an outage, a counter contains only the increments made since it began.
+    fn read<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Stored>;
+
+    /// Returns the readable value of a key, for a caller to which an unreadable one is the same as none.
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move { self.read(key).await.value() })
+    }
 
     /// Announces that these keys will be read soon, once each. A store on a server may read them in one batch with
     /// the next request. A prefetched value is used within moments, or read again.

@@ -25,7 +25,7 @@ use crate::{
     Advice, Clock, Delta, DeltaSink, Dice, EventStream, Fault, Faults, GatewaySession, HistoryRange, IdentifyPermit,
     Input, Limiter, Listener, Missing, ModelError, ModelErrorKind, Models, OwnedStore, Pace, PlaceKind, PostError,
     PostReply, PostRequest, PostResult, Poster, PresenceUpdates, Replaced, Shard, ShardedSource, SourceError, Store,
-    StoreStatus, StoredRow, StreamEvent, Vitals, Write, WriteOutcome,
+    StoreStatus, Stored, StoredRow, StreamEvent, Unreadable, Vitals, Write, WriteOutcome,
 };
 use domain::completion::{Completion, Finish, Request, Usage};
 use domain::counter::Counter;
@@ -200,11 +200,12 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
+    fn read<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Stored> {
         let fails = self.failing_reads.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         let fails = fails.is_ok() || self.degraded.load(Ordering::SeqCst);
-        let value = self.entries.lock().get(key).cloned().filter(|_| !fails);
-        async move { value }.boxed()
+        let value = self.entries.lock().get(key).cloned();
+        let read = if fails { Stored::Unreadable(Unreadable::NoAnswer) } else { value.into() };
+        async move { read }.boxed()
     }
 
     fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>> {
@@ -237,7 +238,7 @@ impl Store for MemoryStore {
         let mut entries = self.entries.lock();
         for write in writes {
             match write {
-                Write::Put { key, value, .. } => entries.insert(key, value),
+                Write::Put { key, value, .. } | Write::Join { key, value, .. } => entries.insert(key, value),
                 Write::Delete { key } => entries.remove(&key),
                 Write::Add { key, by, .. } => {
                     let before = entries.get(&key).and_then(|text| Counter::read(text)).unwrap_or_default();

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::CommandParts;
 use crate::services::forgotten::Wished;
+use crate::services::histories;
 use domain::history::History;
 use domain::ids::{Person, Place, Timestamp};
 use domain::keys;
@@ -92,23 +93,8 @@ async fn answers(parts: &CommandParts, person: &Person, cut: Timestamp) {
     }
 }
 
-/// Changes a stored history if the change makes a difference.
+/// Changes a stored history if the change makes a difference. Returns false if that is not certain.
 pub(super) async fn rewrite(parts: &CommandParts, key: &str, change: impl FnOnce(&mut History)) -> bool {
-    // The history is written immediately, because its owner may continue the conversation.
-    let Some(stored) = parts.basics.store.get(key).await else { return true };
-    let Ok(parsed) = History::parse(&stored) else { return true };
-    let mut history = parsed.history;
-    let before = history.clone();
-    change(&mut history);
-    if history == before {
-        return true;
-    }
     let ttl = parts.basics.live.now().settings.history.ttl;
-    let ttl = (!ttl.is_zero()).then_some(ttl);
-    let key = key.to_owned();
-    let write = match history.entries() {
-        [] => Write::Delete { key },
-        _ => Write::Put { key, value: history.to_json(), ttl },
-    };
-    parts.basics.store.write(vec![write]).await
+    histories::change(&*parts.basics.store, key, (!ttl.is_zero()).then_some(ttl), change).await
 }

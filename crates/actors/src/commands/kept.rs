@@ -30,8 +30,6 @@ const DELETED_AT_ONCE: usize = 1_000;
 /// as the sessions of one person may keep.
 const STRAY_AT_ONCE: usize = 100;
 const STRAY_LOOKS: usize = 400;
-/// The maximum number of counters of all members that are searched for the communities of one member.
-const COUNTERS_MAX: usize = 100_000;
 /// The maximum time for the journal to release open turns.
 const JOURNAL_WITHIN: Duration = Duration::from_secs(5);
 
@@ -160,18 +158,6 @@ async fn read_lines(parts: &CommandParts, person: &Person, kept: &mut PersonData
     }
 }
 
-/// Returns the communities in which the member has counters, and the current one.
-async fn communities(parts: &CommandParts, command: &Command) -> BTreeSet<Option<String>> {
-    let mut found = BTreeSet::from([None, command.guild.clone()]);
-    for prefix in keys::ledger::of_all_time() {
-        let counters = parts.basics.store.scan(&prefix, COUNTERS_MAX).await;
-        found.extend(
-            counters.iter().filter_map(|(key, _)| keys::ledger::community_of(key, &command.caller.person)).map(Some),
-        );
-    }
-    found
-}
-
 async fn find(parts: &CommandParts, command: &Command) -> PersonData {
     let person = &command.caller.person;
     let store = &parts.basics.store;
@@ -213,7 +199,11 @@ async fn find(parts: &CommandParts, command: &Command) -> PersonData {
     }
     let preferences = keys::preferences(person);
     kept.preferences = store.get(&preferences).await.map(|stored| (preferences, stored));
-    for guild in communities(parts, command).await {
+    let mut communities = BTreeSet::from([None, command.guild.clone()]);
+    for (index, _) in store.scan(&keys::ledger::counted_of(person), LOOK_MAX).await {
+        communities.extend(keys::ledger::community_of(&index, person).map(Some));
+    }
+    for guild in communities {
         for key in ledger::every_key(person, guild.as_deref(), parts.basics.clock.now()) {
             match store.get(&key).await {
                 Some(text) => kept.usage.push((key, text)),
