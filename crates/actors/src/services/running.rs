@@ -1,6 +1,7 @@
 //! The running configuration of this process. A turn keeps the configuration with which it started.
 
 use std::collections::BTreeMap;
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
@@ -29,7 +30,7 @@ use ports::Models;
 use ports::tools::ServerEntries;
 use settings::Settings;
 use settings::agents::{Agents, Peer};
-use settings::data_tools::{Database, WebSearch};
+use settings::data_tools::{Database, GoogleDrive, WebSearch};
 
 /// The settings and the files that belong to them, read and checked together.
 pub struct Running {
@@ -281,6 +282,7 @@ impl Running {
             ("tools.nats_url", differ(&new.tools.nats_url, &old.tools.nats_url)),
             ("tools.web_search", !same(&new.tools.web_search, &old.tools.web_search, search)),
             ("tools.databases", !same(&new.tools.databases, &old.tools.databases, database)),
+            ("google_drive", !same(from_ref(&new.google_drive), from_ref(&old.google_drive), drive)),
             ("url_extract", new.url_extract != old.url_extract),
             ("agents", agents(&new.agents) != agents(&old.agents) || !same(&new.agents.peers, &old.agents.peers, peer)),
         ];
@@ -304,6 +306,10 @@ fn same<'a, Row, Plain: PartialEq>(
 
 fn search(row: &WebSearch) -> (Option<&SecretString>, impl PartialEq) {
     (row.key.as_ref(), (&row.provider, &row.url, &row.env_key, &row.engine, &row.model, row.timeout))
+}
+
+fn drive(row: &GoogleDrive) -> (Option<&SecretString>, impl PartialEq) {
+    (row.credentials.as_ref(), (&row.folder, row.changes, &row.url, row.bytes, row.timeout))
 }
 
 fn database(row: &Database) -> (Option<&SecretString>, impl PartialEq) {
