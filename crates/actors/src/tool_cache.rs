@@ -111,6 +111,8 @@ pub struct ToolCacheState {
     build_from: Instant,
     /// True if the catalogue must be rebuilt although no list changed.
     rebuild: bool,
+    /// The servers whose records will be read again: one timer for each.
+    unread: BTreeSet<ServerName>,
     catalogue: Arc<Catalogue>,
     /// The lines in the log, so that each is logged once.
     told: BTreeSet<String>,
@@ -171,6 +173,7 @@ impl Actor for ToolCache {
             work: Work::Idle,
             build_from: Instant::now(),
             rebuild: false,
+            unread: BTreeSet::new(),
             catalogue,
             told,
             providers: BTreeSet::new(),
@@ -216,6 +219,7 @@ impl Actor for ToolCache {
     ) -> Result<(), Crash> {
         match event {
             ToolCacheEvent::Load(name) => {
+                state.unread.remove(&name);
                 if let Some(known) = state.known.get(&name).filter(|known| !known.loading && known.pins.is_none()) {
                     self.load(ctx, name, known.fingerprint.clone());
                 }
@@ -282,21 +286,22 @@ impl ToolCacheState {
                     known.tools = Arc::new(tools.into_iter().map(Arc::new).collect());
                 }
                 known.pins = Some(Arc::new(pins));
+                self.rebuild = true;
             }
             Err(UnreadRecord { reason, again }) => {
-                if again {
+                if again && self.unread.insert(name.clone()) {
                     ctx.after(READ_AGAIN, ToolCacheEvent::Load(name.clone()));
                 }
-                if !self.is_new(&format!("{name} {reason}")) {
-                    return;
+                if self.is_new(&format!("{name} {reason}")) {
+                    self.rebuild = true;
+                    tracing::error!(
+                        event = TOOL_REFUSED, server = %name, reason,
+                        "the accepted tools of a server cannot be read; its tools are withheld until they are read or accepted"
+                    );
                 }
-                tracing::error!(
-                    event = TOOL_REFUSED, server = %name, reason,
-                    "the accepted tools of a server cannot be read; its tools are withheld until they are read or accepted"
-                );
             }
         }
-        self.rebuild = true;
+        // A build that found this read in progress waits for it.
         self.build_soon(ctx);
     }
 

@@ -129,7 +129,14 @@ impl History {
         let Parsed { mut history, .. } = Self::parse(stored)?;
         let Ok(Parsed { history: later, .. }) = Self::parse(later) else { return Ok(history.to_json()) };
         let known: HashSet<(Timestamp, &str)> = later.entries.iter().map(HistoryEntry::identity).collect();
-        history.entries.retain(|entry| !known.contains(&entry.identity()));
+        // The answer of a question that was answered again is replaced with it.
+        let mut answered_again = false;
+        history.entries.retain(|entry| {
+            let repeated = known.contains(&entry.identity());
+            let replaced = answered_again && entry.role == Role::Assistant;
+            answered_again = repeated && entry.role == Role::User;
+            !repeated && !replaced
+        });
         drop(known);
         history.entries.extend(later.entries);
         let text = history.to_json();

@@ -24,13 +24,16 @@ pub use self::names::owner_of;
 use super::{DOOR, commands};
 use domain::api_key::{self, Right};
 use domain::command::{Callback, CallbackToken, Caller, Command};
-use domain::ids::{MessageId, Person, Place, Timestamp};
+use domain::custody::Record;
+use domain::ids::{MessageId, Person, Place, Timestamp, TurnId};
 use domain::incoming::{Author, AuthorKind, Posted, Quoted, WantedModels};
+use domain::keys;
 use domain::notice::template;
 use domain::outgoing::{Capabilities, Piece};
 use domain::rejection::Rejection;
+use domain::turn::Custody;
 use ports::shares::Shares;
-use ports::{Clock, HistoryRange, PostError, PostReply, PostRequest, PostResult, Poster, Store, Write};
+use ports::{Clock, HistoryRange, PostError, PostReply, PostRequest, PostResult, Poster, Store, Stored, Write};
 
 /// Maximum length of a message, in Unicode scalar values.
 pub(super) const TEXT_LIMIT: usize = 16_000;
@@ -103,6 +106,18 @@ impl Sessions {
     /// Takes the sessions that were evicted for others since the last call, so that their streams can be closed.
     pub(super) fn take_evicted(&self) -> Vec<Place> {
         std::mem::take(&mut *self.evicted.lock())
+    }
+
+    /// True unless the turn of this message is known to have ended: its record is closed or gone.
+    pub(super) async fn may_be_open(&self, message: &str) -> bool {
+        match self.store.read(&keys::turn(&TurnId::of(&MessageId::new(DOOR, message)))).await {
+            Stored::Absent => false,
+            Stored::Value(text) | Stored::Part(text) => {
+                let record: Result<Record, _> = serde_json::from_str(&text);
+                !record.is_ok_and(|record| matches!(record.custody, Custody::Closed(_)))
+            }
+            Stored::Unreadable(_) => true,
+        }
     }
 
     /// Returns the current time.

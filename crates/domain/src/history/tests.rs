@@ -199,6 +199,10 @@ fn two_parts_of_a_history_are_joined_without_repeats() {
     ] {
         assert_eq!(History::joined(&history(stored), &history(later)), Ok(history(joined)), "{stored:?} {later:?}");
     }
+    let (mut stored, mut later) = (History::default(), History::default());
+    stored.add(&exchange(&ada(), 1, "q1", "a1"), 1_000);
+    later.add(&Exchange { answered_at: Timestamp(9_000), ..exchange(&ada(), 1, "q1", "again") }, 1_000);
+    assert_eq!(History::joined(&stored.to_json(), &later.to_json()), Ok(later.to_json()), "one answer to a question");
     assert_eq!(History::joined(&history(&[1]), "no history"), Ok(history(&[1])));
     assert!(History::joined("no history", &history(&[1])).is_err());
     let long = |second: u64| {

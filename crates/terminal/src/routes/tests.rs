@@ -1,3 +1,4 @@
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::atomic::Ordering;
 
@@ -7,14 +8,16 @@ use axum::http::Request;
 use axum::middleware::from_fn_with_state;
 use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::sync::watch;
 use tower::Service;
 
 use super::*;
 use domain::api_key::{ApiKey, KeyRing, Proven};
 use domain::completion::{ToolSpec, WrittenJson};
 use domain::gate::ApprovalDecision;
-use domain::ids::{Door, MessageId, Person, Place};
+use domain::ids::{Door, MessageId, Person, Place, TurnId};
 use domain::incoming::Incoming;
+use domain::keys;
 use domain::lineage::Identity;
 use domain::outgoing::Piece;
 use domain::overview::Usage;
@@ -22,7 +25,7 @@ use domain::prompt::sections::{Section, SectionChange, Versions};
 use domain::tool::usable::UsableTool;
 use domain::tool::{Effect, OnBehalf};
 use ports::testing::{ManualClock, MemoryStore, NoVitals, ScriptedModels};
-use ports::{Batch, Models, NotAccepted, PostRequest, Poster as _};
+use ports::{Batch, Models, NotAccepted, PostRequest, Poster as _, Store as _, Write};
 use web::api::form::{Refuse, in_form};
 
 struct Unused;
@@ -140,6 +143,19 @@ impl TurnEventLog for Silent {
     }
 }
 
+/// Streams without events.
+struct Quiet(watch::Sender<u64>);
+
+impl TurnEventLog for Quiet {
+    fn open(&self, _place: &Place) {}
+
+    fn close(&self, _place: &Place) {}
+
+    fn read(&self, _place: &Place, _after: u64) -> Option<Batch> {
+        Some(Batch { events: VecDeque::new(), missed: None, newest: self.0.subscribe() })
+    }
+}
+
 async fn ask(method: &str, path: &str, body: &str) -> Response {
     asked(&Caller::Local, method, path, body).await
 }
@@ -254,6 +270,27 @@ async fn a_message_that_an_earlier_process_ended_has_its_answer_again_from_the_t
             (&first["message"], &status.into(), &text.into())
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_whose_turn_is_open_is_awaited_although_its_events_left_the_stream() {
+    let store = Arc::new(MemoryStore::new());
+    let events = Arc::new(Quiet(watch::Sender::new(0)));
+    let parts = Parts { intake: Arc::new(Open), events, ..parts(&store) };
+    let submit = r#"{"session": "a", "text": "what then?", "wait": true, "timeout": 1}"#;
+    let first = json_of(asked_of(parts.clone(), &Caller::Local, "POST", "/api/v1/submit", submit).await).await;
+    let key = keys::turn(&TurnId::of(&MessageId::new(DOOR, first["message"].as_str().unwrap())));
+    let status = async |record: Option<&str>| {
+        let put = |value: &str| Write::Put { key: key.clone(), value: value.to_owned(), ttl: None };
+        let write = record.map_or_else(|| Write::Delete { key: key.clone() }, put);
+        store.commit(vec![write]).await;
+        let again = asked_of(parts.clone(), &Caller::Local, "POST", "/api/v1/submit", submit).await;
+        json_of(again).await["status"].as_str().unwrap().to_owned()
+    };
+    // A record of a later version counts as open.
+    assert_eq!(status(Some(r#"{"state": "waiting"}"#)).await, "timeout");
+    assert_eq!(status(Some(r#"{"state": "closed", "posted": []}"#)).await, "cancelled");
+    assert_eq!(status(None).await, "cancelled");
 }
 
 #[tokio::test]

@@ -77,15 +77,19 @@ pub(super) fn answers(lines: &[SessionMessage]) -> Vec<(&str, String, bool)> {
 }
 
 /// Returns the end of an accepted turn whose events the stream lacks: an earlier process ended it, so its answer is in
-/// the transcript. `None` if the stream has its events.
+/// the transcript. `None` if the stream has its events, or if the turn may be open: a stream is bounded, and its oldest
+/// events leave it.
 pub(super) async fn earlier(parts: &Parts, place: &Place, message: &str) -> Option<(Status, String)> {
     if turns(&*parts.events, place, 0).contains(message) {
         return None;
     }
     let lines = parts.sessions.transcript(place).await;
     let answer = answers(&lines).into_iter().rfind(|(turn, ..)| *turn == message);
-    let end = |(_, text, apology)| (if apology { Status::Error } else { Status::Complete }, text);
-    Some(answer.map_or((Status::Cancelled, String::new()), end))
+    match answer {
+        Some((_, text, apology)) => Some((if apology { Status::Error } else { Status::Complete }, text)),
+        None if parts.sessions.may_be_open(message).await => None,
+        None => Some((Status::Cancelled, String::new())),
+    }
 }
 
 /// Awaits the end of a turn, and returns its last text; for a refusal by a limit, its notice or else the limit.

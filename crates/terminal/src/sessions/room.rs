@@ -92,7 +92,8 @@ impl Sessions {
             let mut evicted = self.evicted.lock();
             evicted.extend(ended.iter().cloned());
             // A stream that is left open here ends when it is quiet.
-            evicted.truncate(KEPT_MAX);
+            let over = evicted.len().saturating_sub(KEPT_MAX);
+            evicted.drain(..over);
         }
         gone.extend(ended);
         self.change_index(|index| index.remove(gone.iter().map(|place| &*place.id))).await;
