@@ -47,22 +47,31 @@ enum OptionalFeature {
     Temperature,
     /// The usual name of the token limit; without it, the limit is sent under its other name.
     MaxTokens,
+    /// Reasoning in a form that can be sent back.
+    Reasoning,
     /// Tools. Their refusal is returned, because the caller must write another request without them.
     Tools,
 }
 
 impl OptionalFeature {
-    const ALL: [Self; 5] = [Self::Stream, Self::Format, Self::Temperature, Self::MaxTokens, Self::Tools];
+    const ALL: [Self; 6] =
+        [Self::Stream, Self::Format, Self::Temperature, Self::MaxTokens, Self::Reasoning, Self::Tools];
 
     /// Words by which providers name it, in lower case; the first is its name in requests.
     const fn names(self) -> &'static [&'static str] {
         match self {
             Self::Stream => &["stream"],
-            Self::Format => {
-                &["response_format", "response format", "json_schema", "structured output", "json_validate"]
-            }
+            Self::Format => &[
+                "response_format",
+                "response format",
+                "text.format",
+                "json_schema",
+                "structured output",
+                "json_validate",
+            ],
             Self::Temperature => &["temperature"],
             Self::MaxTokens => &["max_tokens"],
+            Self::Reasoning => &["reasoning.encrypted_content", "encrypted content", "encrypted_content", "'include'"],
             Self::Tools => &["tools", "tool_choice", "tool choice", "tool use", "tool call", "function call"],
         }
     }
@@ -249,6 +258,7 @@ impl ModelClient {
                     OptionalFeature::MaxTokens => self.max_tokens(request).is_some(),
                     OptionalFeature::Tools => !request.tools.is_empty(),
                     OptionalFeature::Format => request.form.is_some(),
+                    OptionalFeature::Reasoning => self.wire == RowWire::Responses && !request.tools.is_empty(),
                     OptionalFeature::Stream | OptionalFeature::Temperature => true,
                 };
                 sent && !without[*extra as usize] && extra.is_refused_by(&error)
@@ -321,6 +331,7 @@ impl ModelClient {
             },
             takes_form: has(OptionalFeature::Format),
             sees: self.row.vision,
+            keeps_reasoning: has(OptionalFeature::Reasoning),
             max_tokens: self.max_tokens(request).map(limit),
         }
     }

@@ -28,6 +28,8 @@ pub struct Model<'a> {
     pub takes_form: bool,
     /// True if it accepts pictures.
     pub sees: bool,
+    /// True if its reasoning may be requested in a form that is sent back in the same turn.
+    pub keeps_reasoning: bool,
     /// The most tokens of an answer; `None` uses the provider's default.
     pub max_tokens: Option<TokenLimit>,
 }
@@ -114,6 +116,11 @@ pub trait Assembly: Send {
 
     /// True after a finish reason if no more text follows.
     fn is_quiet(&self) -> bool;
+
+    /// True if the last frame that matters arrived.
+    fn is_complete(&self) -> bool {
+        false
+    }
 
     /// True if a part of an answer arrived.
     fn is_answer(&self) -> bool;

@@ -22,6 +22,8 @@ use crate::registry::{self, DefaultRow};
 use domain::completion::{AnswerForm, Finish, Item, Role, ToolSpec, Usage, WrittenJson};
 use ports::Delta;
 
+mod responses;
+
 const KEY: &str = "sk-canary-7f3a9b";
 const SHORT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(20);

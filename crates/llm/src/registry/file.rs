@@ -211,6 +211,7 @@ fn families(path: &str, list: &[Value], errors: &mut Vec<String>) -> Vec<Family>
 
 fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
     let host = host(&mut fields);
+    let wire = wire(&mut fields, &host);
     let presence = match fields.flag("enabled") {
         Some(false) => Presence::Disabled,
         None if host == Host::Default => Presence::WhenNamed,
@@ -219,7 +220,7 @@ fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
     Draft {
         model: fields.read("model_id", "a text that is not empty", text).unwrap_or_else(|| key.clone()),
         host,
-        wire: wire(&mut fields),
+        wire,
         env_key: fields.read("env_key", "the name of a variable, or null", text),
         presence,
         row: Row {
@@ -268,13 +269,24 @@ fn reply_by(fields: &mut Fields<'_>) -> ReplyBy {
 
 /// Returns the wire that the row names, with its settings. A name that this version does not support gets a warning
 /// and the default.
-fn wire(fields: &mut Fields<'_>) -> RowWire {
-    if let Some(name) = fields.read("wire", "\"chat\"", text).filter(|name| name != "chat")
-        && fields.warnings.len() < WARNINGS_MAX
-    {
-        fields.warnings.push(format!("{}: wire: {name:?} is not supported; chat completions are used", fields.place));
+fn wire(fields: &mut Fields<'_>, host: &Host) -> RowWire {
+    let name = fields.read("wire", "\"chat\" or \"responses\"", text);
+    let cache_marks = fields.flag("cache_control").unwrap_or(false);
+    match name.as_deref() {
+        Some("responses") if *host == Host::Google => fields.errors.push(format!(
+            "{}: wire: Google's endpoint has chat completions only; write \"chat\", or set a host",
+            fields.place
+        )),
+        Some("responses") => {
+            if cache_marks {
+                fields.warn("cache_control: has no effect with \"wire\": \"responses\"; remove it");
+            }
+            return RowWire::Responses;
+        }
+        None | Some("chat") => {}
+        Some(name) => fields.warn(&format!("wire: {name:?} is not supported; chat completions are used")),
     }
-    RowWire::ChatCompletions(ChatCompletions { cache_marks: fields.flag("cache_control").unwrap_or(false) })
+    RowWire::ChatCompletions(ChatCompletions { cache_marks })
 }
 
 fn host(fields: &mut Fields<'_>) -> Host {
@@ -336,6 +348,13 @@ impl Fields<'_> {
             self.errors.push(format!("{}: {name}: is not usable; write {expected}", self.place));
         }
         parsed
+    }
+
+    /// Adds a warning about a field.
+    fn warn(&mut self, what: &str) {
+        if self.warnings.len() < WARNINGS_MAX {
+            self.warnings.push(format!("{}: {what}", self.place));
+        }
     }
 
     fn flag(&mut self, name: &str) -> Option<bool> {

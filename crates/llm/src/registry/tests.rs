@@ -242,12 +242,21 @@ fn a_field_that_looks_like_a_slip_is_named() {
 #[test]
 fn a_row_chooses_its_wire() {
     let text = r#"{"models": {"a": {"host": "http://a", "wire": "chat", "cache_control": true},
-        "b": {"host": "http://b", "wire": "telegraph"}}}"#;
+        "b": {"host": "http://b", "wire": "telegraph"},
+        "c": {"host": "http://c", "wire": "responses"},
+        "d": {"host": "http://d", "wire": "responses", "cache_control": true}}}"#;
     let registry = built(text, "a").unwrap();
     let wire = |cache_marks| RowWire::ChatCompletions(ChatCompletions { cache_marks });
-    assert_eq!(["a", "b"].map(|key| registry.endpoint(key).unwrap().wire), [wire(true), wire(false)]);
-    let warning = "m.json: row b: wire: \"telegraph\" is not supported; chat completions are used";
-    assert_eq!(registry.warnings(), [warning]);
+    let wires = ["a", "b", "c", "d"].map(|key| registry.endpoint(key).unwrap().wire);
+    assert_eq!(wires, [wire(true), wire(false), RowWire::Responses, RowWire::Responses]);
+    let warnings = [
+        "m.json: row b: wire: \"telegraph\" is not supported; chat completions are used",
+        "m.json: row d: cache_control: has no effect with \"wire\": \"responses\"; remove it",
+    ];
+    assert_eq!(registry.warnings(), warnings);
+    let google = r#"{"models": {"g": {"type": "GEMINI", "env_key": "K", "wire": "responses"}}}"#;
+    let error = "m.json: row g: wire: Google's endpoint has chat completions only; write \"chat\", or set a host";
+    assert!(built(google, "g").unwrap_err().iter().any(|told| told == error));
 }
 
 #[test]
