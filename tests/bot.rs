@@ -30,6 +30,9 @@ mod talk;
 #[path = "bot/responses_wire.rs"]
 mod responses_wire;
 
+#[path = "bot/hosted_tools.rs"]
+mod hosted_tools;
+
 #[path = "bot/sessions.rs"]
 mod sessions;
 

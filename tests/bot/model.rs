@@ -39,6 +39,8 @@ pub enum Act {
     Filtered,
     /// The whole body, unchanged.
     Body(String),
+    /// These output items; only over the Responses API.
+    Output(Value),
     /// Streamed text, then a tool call: its name and arguments.
     StreamsACall(String, &'static str, Value),
     /// An error status.
@@ -299,6 +301,7 @@ pub async fn answer(act: Act) -> Response<Body> {
             whole(StatusCode::OK, choices(&message, "content_filter"))
         }
         Act::Body(body) => whole(StatusCode::OK, body),
+        Act::Output(_) => whole(StatusCode::INTERNAL_SERVER_ERROR, "{}".to_owned()),
         Act::Status(status) => {
             let status = StatusCode::from_u16(status).unwrap();
             whole(status, json!({"error": {"message": "it is broken"}}).to_string())

@@ -2,6 +2,7 @@
 //! wires, and its answers are written as output items, whole or as events.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::body::{Body, to_bytes};
@@ -22,6 +23,15 @@ pub async fn respond(State(inner): State<Arc<Inner>>, Json(body): Json<Value>) -
             let response = response(&json!({"content": content}), "stop");
             return stream(&response, piece, pause, &end);
         }
+        Act::Output(output) => {
+            let mut response = response(&json!({}), "stop");
+            response["output"] = output;
+            return if wanted {
+                stream(&response, 16, Duration::ZERO, &End::Well)
+            } else {
+                model::whole(StatusCode::OK, response.to_string())
+            };
+        }
         act => {
             let answer = model::answer(act).await;
             if answer.status() != StatusCode::OK {
@@ -33,11 +43,7 @@ pub async fn respond(State(inner): State<Arc<Inner>>, Json(body): Json<Value>) -
     let Ok(answer) = serde_json::from_slice::<Value>(&answer) else { return model::whole(status, "odd".to_owned()) };
     let choice = &answer["choices"][0];
     let response = response(&choice["message"], choice["finish_reason"].as_str().unwrap_or("stop"));
-    if wanted {
-        stream(&response, 16, std::time::Duration::ZERO, &End::Well)
-    } else {
-        model::whole(status, response.to_string())
-    }
+    if wanted { stream(&response, 16, Duration::ZERO, &End::Well) } else { model::whole(status, response.to_string()) }
 }
 
 /// Returns the same request as a chat completion.
@@ -116,7 +122,7 @@ fn response(message: &Value, finish: &str) -> Value {
 }
 
 /// Streams a response, its texts in pieces.
-fn stream(response: &Value, piece: usize, pause: std::time::Duration, end: &End) -> Response<Body> {
+fn stream(response: &Value, piece: usize, pause: Duration, end: &End) -> Response<Body> {
     let mut head = response.clone();
     (head["status"], head["output"], head["usage"]) = ("in_progress".into(), json!([]), Value::Null);
     let first = json!({"type": "response.created", "response": head});
@@ -128,10 +134,13 @@ fn stream(response: &Value, piece: usize, pause: std::time::Duration, end: &End)
             }
             Some("message") => ("output_text", &item["content"][0]["text"], "content"),
             Some("function_call") => ("function_call_arguments", &item["arguments"], "arguments"),
-            _ => ("reasoning_summary_text", &item["summary"][0]["text"], "summary"),
+            Some("reasoning") => ("reasoning_summary_text", &item["summary"][0]["text"], "summary"),
+            _ => ("", &Value::Null, ""),
         };
         let mut begun = item.clone();
-        begun[field] = if field == "arguments" { json!("") } else { json!([]) };
+        if !field.is_empty() {
+            begun[field] = if field == "arguments" { json!("") } else { json!([]) };
+        }
         deltas.push(json!({"type": "response.output_item.added", "output_index": index, "item": begun}));
         let letters: Vec<char> = text.as_str().unwrap_or_default().chars().collect();
         for piece in letters.chunks(piece) {

@@ -66,7 +66,7 @@ fn a_round_of_tools_is_two_calls_and_the_items_of_the_first_answer_go_back_as_th
             });
             let said = world.says("Ada", "general", "@staffai calculate");
             let words = world.words_to(said).await;
-            assert!(words.contains("42") && words.contains("2"), "{row}: {words}");
+            assert!(words.contains("42"), "{row}: {words}");
             let asks = world.model.asks();
             assert_eq!(asks.len(), 2, "{row}");
             let input = &received(&asks[1])["input"];

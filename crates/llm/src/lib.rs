@@ -26,6 +26,8 @@ mod pictures;
 mod texts;
 mod usage;
 
+mod hosting;
+
 mod account;
 
 mod body;

@@ -17,6 +17,8 @@ mod body;
 
 mod event;
 
+mod hosted;
+
 mod item;
 
 mod read;

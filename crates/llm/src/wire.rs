@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::account::Account;
+use crate::hosting::Hosting;
 use crate::provider_error::ProviderError;
 use domain::completion::{Completion, Request};
 use ports::ModelError;
@@ -30,6 +31,8 @@ pub struct Model<'a> {
     pub sees: bool,
     /// True if its reasoning may be requested in a form that is sent back in the same turn.
     pub keeps_reasoning: bool,
+    /// The tools that the provider runs itself.
+    pub hosting: Option<&'a Hosting<'a>>,
     /// The most tokens of an answer; `None` uses the provider's default.
     pub max_tokens: Option<TokenLimit>,
 }

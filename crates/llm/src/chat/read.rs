@@ -8,6 +8,7 @@ use crate::arguments;
 use crate::bounds::CALLS_MAX;
 use crate::usage::{Reported, usage_of};
 use domain::completion::{Completion, Finish, ToolCall};
+use domain::hosted::HostedUse;
 use ports::{ModelError, ModelErrorKind};
 
 #[cfg(test)]
@@ -70,6 +71,7 @@ pub(super) fn message(
     Completion {
         finish,
         calls,
+        hosted: HostedUse::default(),
         usage: usage_of(usage, prompt_chars, answer_chars),
         refusal: refusal.or(refused_part),
         content,
@@ -84,6 +86,7 @@ pub(super) fn blocked(usage: Option<Reported>, prompt_chars: &dyn Fn() -> usize)
         refusal: None,
         calls: Vec::new(),
         finish: Finish::Filtered,
+        hosted: HostedUse::default(),
         usage: usage_of(usage, prompt_chars, 0),
         raw: json!({"role": "assistant", "content": ""}),
     }

@@ -115,6 +115,7 @@ async fn one_exact_request_and_its_answer() {
         refusal: None,
         calls: Vec::new(),
         finish: Finish::Stop,
+        hosted: domain::hosted::HostedUse::default(),
         usage: Usage { prompt: 9, completion: 1, cached: 0, estimated: false },
         raw: json!({"role": "assistant", "content": "hello"}),
     };

@@ -86,7 +86,7 @@ pub struct Contents {
 }
 
 /// The known fields of a row, and fields of other programs that resemble them.
-const FIELDS: [&str; 28] = [
+const FIELDS: [&str; 29] = [
     "model_id",
     "type",
     "host",
@@ -101,6 +101,7 @@ const FIELDS: [&str; 28] = [
     "max_tools",
     "vision",
     "native_mcp",
+    "native_web_search",
     "embeddings",
     "embeddings_price_per_million",
     "llm_call_timeout",
@@ -231,7 +232,8 @@ fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
             tool_history: fields.read("tool_history", "a whole number of messages", count).unwrap_or(0),
             max_tools: fields.read("max_tools", "a whole number of tools", count).unwrap_or(MAX_TOOLS),
             vision: fields.flag("vision").unwrap_or(false),
-            native_mcp: fields.flag("native_mcp").unwrap_or(false),
+            native_mcp: native(&mut fields, "native_mcp", wire),
+            native_web_search: native(&mut fields, "native_web_search", wire),
             embeddings: fields.read("embeddings", "the name of a model, or null", text),
             embeddings_price: fields.read("embeddings_price_per_million", "dollars, 0 or more", dollars),
             timeout: fields
@@ -287,6 +289,15 @@ fn wire(fields: &mut Fields<'_>, host: &Host) -> RowWire {
         Some(name) => fields.warn(&format!("wire: {name:?} is not supported; chat completions are used")),
     }
     RowWire::ChatCompletions(ChatCompletions { cache_marks })
+}
+
+/// True if a row has this tool of the provider, which requires the wire.
+fn native(fields: &mut Fields<'_>, name: &str, wire: RowWire) -> bool {
+    let wanted = fields.flag(name).unwrap_or(false);
+    if wanted && wire != RowWire::Responses {
+        fields.warn(&format!("{name}: has no effect without \"wire\": \"responses\""));
+    }
+    wanted && wire == RowWire::Responses
 }
 
 fn host(fields: &mut Fields<'_>) -> Host {

@@ -101,20 +101,15 @@ fn a_row_cannot_do_what_it_does_not_say() {
         "silent": {"host": "http://a"},
         "old": {"host": "http://a", "tool_call_available": false},
         "able": {"host": "http://a", "tools": "prompt", "tool_call_available": false, "schema_with_tools": true, "tool_history": 4,
-                 "vision": true, "native_mcp": true}}}"#;
+                 "vision": true, "native_mcp": true},
+        "native": {"host": "http://a", "wire": "responses", "native_mcp": true, "native_web_search": true}}}"#;
     let registry = built(text, "silent").unwrap();
     let old = Row { tools: ToolMode::Off, ..row("old") };
-    let able = Row {
-        tools: ToolMode::Prompt,
-        schema_with_tools: true,
-        tool_history: 4,
-        vision: true,
-        native_mcp: true,
-        ..row("able")
-    };
-    assert_eq!(registry.rows(), [row("silent"), old, able]);
-    let [warning] = &registry.without_effect()[..] else { panic!("{:?}", registry.without_effect()) };
-    assert!(warning.starts_with("row able: native_mcp has no effect yet"), "{warning}");
+    let able = Row { tools: ToolMode::Prompt, schema_with_tools: true, tool_history: 4, vision: true, ..row("able") };
+    let native = Row { native_mcp: true, native_web_search: true, ..row("native") };
+    assert_eq!(registry.rows(), [row("silent"), old, able, native]);
+    let warning = "m.json: row able: native_mcp: has no effect without \"wire\": \"responses\"";
+    assert_eq!(registry.warnings(), [warning]);
     let bad = built(
         r#"{"models": {"x": {"host": "http://a", "tools": "maybe", "vision": 1, "tool_history": -1, "description": 1}}}"#,
         "x",

@@ -4,10 +4,14 @@
 //! field on this wire and are not sent.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use secrecy::ExposeSecret;
 use serde::Serialize;
 use serde_json::{Number, Value};
 
+use crate::hosting::{Hosted, Hosting};
 use crate::pictures::DataUrl;
 use crate::texts::{BETWEEN, EMPTY};
 use crate::wire::{Model, Temperature, TokenLimit};
@@ -25,7 +29,7 @@ pub(super) struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     instructions: Option<Cow<'a, str>>,
     input: Vec<Input<'a>>,
-    /// Whether the provider keeps the answer: our history is the truth.
+    /// False: the provider keeps nothing, because our history is the truth.
     store: bool,
     #[serde(skip_serializing_if = "<[&str]>::is_empty")]
     include: &'static [&'static str],
@@ -38,7 +42,7 @@ pub(super) struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Function<'a>>,
+    tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Choice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,7 +60,8 @@ impl<'a> Body<'a> {
             TokenLimit::MaxTokens(most) | TokenLimit::MaxCompletionTokens(most) => most,
         });
         let mut input = inputs(&request.messages, model.sees);
-        let has_tools = !request.tools.is_empty();
+        let tools = tools(request, model.hosting);
+        let has_tools = !tools.is_empty();
         // Only a call of a tool leads to a further request in the same turn.
         let include: &[&str] = if model.keeps_reasoning && has_tools { &[ENCRYPTED_REASONING] } else { &[] };
         Self {
@@ -69,7 +74,7 @@ impl<'a> Body<'a> {
             top_p: sampling.top_p.as_ref(),
             text: request.form.as_deref().filter(|_| model.takes_form).map(|form| Text { format: Format::of(form) }),
             max_output_tokens,
-            tools: request.tools.iter().map(|spec| Function::of(spec)).collect(),
+            tools,
             tool_choice: has_tools.then(|| Choice::of(&request.choice)),
             stream: stream.then_some(true),
         }
@@ -248,6 +253,62 @@ impl<'a> Format<'a> {
         let AnswerForm { name, description, strict, schema } = form;
         Self { kind: "json_schema", name, description: description.as_deref(), strict: *strict, schema }
     }
+}
+
+/// Returns the functions of the request, and the tools that the provider runs in place of some of them.
+fn tools<'a>(request: &'a Request, hosting: Option<&'a Hosting<'a>>) -> Vec<Tool<'a>> {
+    let replaced = |spec: &&Arc<ToolSpec>| hosting.is_some_and(|hosting| hosting.replaces(&spec.name));
+    let functions = request.tools.iter().filter(|spec| !replaced(spec)).map(|spec| Tool::Function(Function::of(spec)));
+    let hosted = hosting.into_iter().flat_map(|hosting| &hosting.tools).map(|tool| Tool::of(*tool));
+    functions.chain(hosted).collect()
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Tool<'a> {
+    Function(Function<'a>),
+    WebSearch {
+        #[serde(rename = "type")]
+        kind: &'static str,
+    },
+    Server(Server<'a>),
+}
+
+impl<'a> Tool<'a> {
+    fn of(tool: Hosted<'a>) -> Self {
+        match tool {
+            Hosted::WebSearch => Self::WebSearch { kind: "web_search" },
+            Hosted::Server { label, server, tools } => Self::Server(Server {
+                kind: "mcp",
+                server_label: label,
+                server_url: &server.url,
+                server_description: server.description.as_deref(),
+                authorization: server.token.as_ref().map(ExposeSecret::expose_secret),
+                headers: server.headers.iter().map(|(name, value)| (name.as_str(), value.expose_secret())).collect(),
+                allowed_tools: tools,
+                require_approval: "never",
+            }),
+        }
+    }
+}
+
+/// A tool server that the provider connects to.
+#[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names of the wire")]
+struct Server<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    server_label: &'a str,
+    server_url: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_description: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    authorization: Option<&'a str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    headers: BTreeMap<&'a str, &'a str>,
+    allowed_tools: &'a [String],
+    /// Never: only tools that the caller may use without approval are named.
+    require_approval: &'static str,
 }
 
 #[derive(Serialize)]

@@ -41,8 +41,13 @@ pub(super) fn is_lost_reasoning(item: &Item) -> bool {
     is_kind(item, "reasoning") && text(item, "encrypted_content").is_none() && !has_content()
 }
 
+/// True if the provider waits for the approval of a call.
+pub(super) fn is_approval_request(item: &Item) -> bool {
+    is_kind(item, "mcp_approval_request")
+}
+
 /// Returns the parts of a message.
-fn parts(item: &Item) -> &[Value] {
+pub(super) fn parts(item: &Item) -> &[Value] {
     item.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
+use super::hosted;
 use super::item::{self, Item};
 use crate::arguments;
 use crate::bounds::CALLS_MAX;
@@ -66,6 +67,7 @@ pub(super) fn completion(
     let calls: Vec<ToolCall> = items.iter().filter_map(call_of).collect();
     let content = content_of(&items);
     let refusal = items.iter().find_map(item::refusal).filter(|text| !text.is_empty()).map(str::to_owned);
+    let hosted = hosted::used(&items);
     let finish = finish_of(ending, !calls.is_empty());
     let written = |call: &ToolCall| call.name.chars().count() + call.arguments.chars().count();
     let answer_chars = content.chars().count()
@@ -78,6 +80,7 @@ pub(super) fn completion(
         refusal,
         calls,
         finish,
+        hosted,
         usage: usage_of(usage, prompt_chars, answer_chars),
         raw: items.into_iter().map(Value::Object).collect(),
     }
@@ -139,6 +142,8 @@ fn mend_arguments(items: &mut [Item]) {
 
 /// Drops reasoning that the provider would not find again, and the ids by which other items belong to it.
 fn detach(items: &mut Vec<Item>) {
+    // An approval that was not given would block the answers after it.
+    items.retain(|item| !item::is_approval_request(item));
     let before = items.len();
     items.retain(|item| !item::is_lost_reasoning(item));
     if items.len() == before {

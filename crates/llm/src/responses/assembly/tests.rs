@@ -272,3 +272,37 @@ fn items_calls_and_values_are_bounded() {
     let again = item("added", 0, &json!({"type": "x", "id": "x", "many": vec![0; 400]})).to_string();
     assert!((0..2_000).all(|_| assembly.take(&again).is_ok()));
 }
+
+#[test]
+fn each_event_costs_in_proportion_to_its_length() {
+    let run = |events: Vec<String>| {
+        let mut assembly = Assembled::new(true);
+        for event in &events {
+            drop(assembly.take(event).map(Piece::into_owned));
+        }
+        drop(Assembly::into_completion(Box::new(assembly), &|| 0));
+    };
+    // Short events behind a long text, arguments or item, each of which could read it again.
+    let texts = |size: usize| {
+        let first = text_delta(0, &"{ long ".repeat(size)).to_string();
+        let done = json!({"type": "response.output_text.done", "output_index": 0, "content_index": 0, "text": "x"});
+        std::iter::once(first)
+            .chain((0..size).flat_map(|_| [text_delta(0, "a").to_string(), done.to_string()]))
+            .collect()
+    };
+    cost::grows_linearly(512, texts, run);
+    let arguments = |size: usize| {
+        let first = item("added", 0, &call("a", "give_answer", &"{ long ".repeat(size))).to_string();
+        let done = json!({"type": "response.function_call_arguments.done", "output_index": 0, "arguments": "x"});
+        std::iter::once(first)
+            .chain((0..size).flat_map(|_| [arguments_delta(0, "a").to_string(), done.to_string()]))
+            .collect()
+    };
+    cost::grows_linearly(512, arguments, run);
+    let unplaced = |size: usize| {
+        let part =
+            json!({"type": "response.output_text.delta", "item_id": "unknown", "content_index": 0, "delta": "a"});
+        (0..size).map(|_| part.to_string()).collect()
+    };
+    cost::grows_linearly(512, unplaced, run);
+}

@@ -11,6 +11,7 @@ const MODEL: Model<'static> = Model {
     takes_form: true,
     sees: false,
     keeps_reasoning: true,
+    hosting: None,
     max_tokens: Some(TokenLimit::MaxTokens(900)),
 };
 

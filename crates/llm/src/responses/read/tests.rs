@@ -104,3 +104,23 @@ fn what_is_no_answer_is_an_error() {
     let odd = json!({"status": 7, "usage": [], "output": [1, null, {"type": 3}, {"type": "message", "content": 4}]});
     assert_eq!(read_ok(odd).content, "");
 }
+
+#[test]
+fn the_use_of_the_providers_own_tools_is_read_and_an_approval_is_refused() {
+    let citation = |url: &str| json!({"type": "url_citation", "url": url, "title": "Tides"});
+    let part = json!({"type": "output_text", "text": "nine", "annotations": [citation("https://a"), {"type": "file_citation"}, 7]});
+    let output = json!([
+        {"type": "web_search_call", "status": "completed", "action": {"query": "tides"}},
+        {"type": "mcp_list_tools", "server_label": "docs", "error": "unreachable", "tools": []},
+        {"type": "mcp_call", "server_label": "docs", "name": "read", "arguments": "{}", "error": null, "output": "x"},
+        {"type": "mcp_approval_request", "id": "r", "server_label": "docs", "name": "write", "arguments": "{}"},
+        {"type": "message", "content": [part]},
+    ]);
+    let read = read_ok(json!({"status": "completed", "output": output}));
+    let calls: Vec<_> = read.hosted.calls.iter().map(|call| (call.name(), call.end.as_str())).collect();
+    let expected =
+        [("web_search", "ok"), ("docs__tools/list", "failed"), ("docs__read", "ok"), ("docs__write", "denied")];
+    assert_eq!(calls, expected.map(|(name, end)| (name.to_owned(), end)));
+    assert_eq!(read.hosted.sources.iter().map(|source| source.url.as_str()).collect::<Vec<_>>(), ["https://a"]);
+    assert!(!read.raw.to_string().contains("mcp_approval_request"), "it would wait for an answer: {}", read.raw);
+}
