@@ -15,6 +15,9 @@ mod clock;
 #[path = "bot/model.rs"]
 mod model;
 
+#[path = "bot/model_responses.rs"]
+mod model_responses;
+
 #[path = "bot/process.rs"]
 mod process;
 
@@ -23,6 +26,12 @@ mod support;
 
 #[path = "bot/talk.rs"]
 mod talk;
+
+#[path = "bot/responses_wire.rs"]
+mod responses_wire;
+
+#[path = "bot/hosted_tools.rs"]
+mod hosted_tools;
 
 #[path = "bot/sessions.rs"]
 mod sessions;

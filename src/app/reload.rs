@@ -135,6 +135,7 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
     redaction.add(&registry.secrets());
     let notes = notes(&settings, &registry);
     let models = Client::new(registry).map_err(|mistake| vec![mistake])?;
+    let models = models.with_servers(&servers.servers.entries);
     let doors = doors::rules(&settings);
     let mut hasher = DefaultHasher::new();
     // The debug form of the settings masks secrets; a changed secret alone does not change the version.
@@ -173,8 +174,7 @@ const MODEL_MISSING: &str = "llm.model (LITELLM_MODEL): is not set; set it to th
 fn notes(settings: &Settings, registry: &Registry) -> Vec<String> {
     let off = registry.off().iter().map(|row| row.mistake.clone());
     let odd = triggers::without_their_rows(settings, registry.off());
-    let notes: Vec<String> =
-        off.chain(odd).chain(registry.warnings().to_vec()).chain(registry.without_effect()).collect();
+    let notes: Vec<String> = off.chain(odd).chain(registry.warnings().to_vec()).collect();
     for note in &notes {
         tracing::warn!(event = CONFIG_WARNING, key = "model rows", "{note}");
     }

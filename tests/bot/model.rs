@@ -39,6 +39,8 @@ pub enum Act {
     Filtered,
     /// The whole body, unchanged.
     Body(String),
+    /// These output items; only over the Responses API.
+    Output(Value),
     /// Streamed text, then a tool call: its name and arguments.
     StreamsACall(String, &'static str, Value),
     /// An error status.
@@ -173,7 +175,7 @@ impl Ask {
 
 type Script = Box<dyn Fn(&Ask) -> Act + Send + Sync>;
 
-struct Inner {
+pub struct Inner {
     script: RwLock<Script>,
     asks: Mutex<Vec<Ask>>,
     calls: AtomicUsize,
@@ -192,6 +194,7 @@ impl Model {
         let inner =
             Arc::new(Inner { script: RwLock::new(script), asks: Mutex::default(), calls: AtomicUsize::default() });
         let app = Router::new().route("/v1/chat/completions", post(complete));
+        let app = app.route("/v1/responses", post(crate::model_responses::respond));
         let app = app.route("/v1/embeddings", post(embed)).with_state(Arc::clone(&inner));
         let app = app.layer(DefaultBodyLimit::disable());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -246,6 +249,15 @@ async fn embed(Json(body): Json<Value>) -> Response<Body> {
 }
 
 async fn complete(State(inner): State<Arc<Inner>>, Json(body): Json<Value>) -> Response<Body> {
+    let wanted = body["stream"] == true;
+    match ask(&inner, body) {
+        Act::Streams(streamed) if wanted => stream(&streamed),
+        act => answer(act).await,
+    }
+}
+
+/// Records a request and returns the script's reaction.
+pub fn ask(inner: &Inner, body: Value) -> Act {
     let number = inner.calls.fetch_add(1, Ordering::SeqCst);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let messages = body["messages"].as_array().cloned().unwrap_or_default();
@@ -257,15 +269,11 @@ async fn complete(State(inner): State<Arc<Inner>>, Json(body): Json<Value>) -> R
     let messages = messages.iter().map(|message| (text(&message["role"]), content(&message["content"]))).collect();
     let ask = Ask { number, messages, body };
     let act = (inner.script.read())(&ask);
-    let wanted = ask.body["stream"] == true;
     inner.asks.lock().push(ask);
-    match act {
-        Act::Streams(streamed) if wanted => stream(&streamed),
-        act => answer(act).await,
-    }
+    act
 }
 
-async fn answer(act: Act) -> Response<Body> {
+pub async fn answer(act: Act) -> Response<Body> {
     match act {
         Act::StreamsACall(words, tool, arguments) => stream_call(&words, tool, &arguments),
         Act::Says(words) => completion(&typed(&words), "stop"),
@@ -293,6 +301,7 @@ async fn answer(act: Act) -> Response<Body> {
             whole(StatusCode::OK, choices(&message, "content_filter"))
         }
         Act::Body(body) => whole(StatusCode::OK, body),
+        Act::Output(_) => whole(StatusCode::INTERNAL_SERVER_ERROR, "{}".to_owned()),
         Act::Status(status) => {
             let status = StatusCode::from_u16(status).unwrap();
             whole(status, json!({"error": {"message": "it is broken"}}).to_string())
@@ -382,6 +391,6 @@ fn choices(message: &Value, finish: &str) -> String {
     .to_string()
 }
 
-fn whole(status: StatusCode, body: String) -> Response<Body> {
+pub fn whole(status: StatusCode, body: String) -> Response<Body> {
     Response::builder().status(status).header("content-type", "application/json").body(Body::from(body)).unwrap()
 }

@@ -8,6 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
+use crate::hosted::{HostedTool, HostedUse};
+
 /// One completion request.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Request {
@@ -17,6 +19,8 @@ pub struct Request {
     pub form: Option<Arc<AnswerForm>>,
     /// The tools that the model may call, in a stable order.
     pub tools: Vec<Arc<ToolSpec>>,
+    /// The tools that the provider may run itself.
+    pub hosted: Vec<HostedTool>,
     /// True if [`ANSWER_FUNCTION`] is one of the tools.
     pub answer_function: bool,
     /// The requirement to call a tool.
@@ -334,6 +338,8 @@ pub struct Completion {
     pub calls: Vec<ToolCall>,
     /// The reason why the model stopped.
     pub finish: Finish,
+    /// The use of tools that the provider ran itself.
+    pub hosted: HostedUse,
     /// The tokens used.
     pub usage: Usage,
     /// The assistant message in its provider's wire format, for [`Item::echo`]. Opaque elsewhere.

@@ -33,6 +33,7 @@ pub use self::saved::{Resumed, Saved};
 use super::completion::{ANSWER_FUNCTION, Completion, Finish, Item, Role, ToolCall};
 use super::ending::{Ending, ModelErrorKind};
 use super::given::Given;
+use super::hosted::HostedUse;
 use super::prompt::Transcript;
 use super::reply::{Invalid, MAX_CONTENT_BYTES, Reply, Schema, salvage};
 use super::tool::round::Planned;
@@ -66,6 +67,8 @@ pub struct Dialogue {
     /// Readable text of an invalid answer, used if no better answer arrives.
     fallback: Option<String>,
     repairs: u32,
+    /// The use of the provider's own tools so far.
+    hosted: HostedUse,
 }
 
 /// The state of a dialogue.
@@ -141,6 +144,7 @@ impl Dialogue {
             stage: Stage::Asking,
             fallback: None,
             repairs: 0,
+            hosted: HostedUse::default(),
         }
     }
 
@@ -152,6 +156,9 @@ impl Dialogue {
 
     /// Processes an event and returns the next step. After [`Step::Finish`] or [`Step::GiveUp`], no event may follow.
     pub fn next(&mut self, event: Event) -> Step {
+        if let Event::Completed(completion, _) | Event::WentOn(completion, _) = &event {
+            self.hosted.add(&completion.hosted);
+        }
         match (std::mem::replace(&mut self.stage, Stage::Over), event) {
             (stage @ (Stage::Asking | Stage::Closing), Event::Begin) => self.ask(stage),
             (Stage::Asking, Event::Completed(completion, asked)) => self.completed(&completion, &asked),
@@ -348,7 +355,12 @@ impl Dialogue {
         }
     }
 
-    fn finish(&self, reply: Reply) -> Step {
+    fn finish(&self, mut reply: Reply) -> Step {
+        // The text of a program's own conversation stays as the model wrote it.
+        if let Some(footer) = self.hosted.footer().filter(|_| self.given.is_none()) {
+            let text = format!("{}\n\n{footer}", reply.response);
+            reply.response = String::from(text.trim_start());
+        }
         Step::Finish(Finished { reply, calls: Vec::new(), repairs: self.repairs })
     }
 }

@@ -24,6 +24,7 @@ use crate::completion::Usage;
 use crate::ending::{Dropped, Unposted};
 use crate::gate::allowance::Allowance;
 use crate::gate::{ApprovalDecision, Choice, Gate, GateId};
+use crate::hosted::HostedCall;
 use crate::ids::{Person, Place, Timestamp, TurnId};
 use crate::limits::charge::Charge;
 use crate::limits::{LimitRefusal, Reservation};
@@ -166,6 +167,18 @@ pub enum Happening<'a> {
         role: &'static str,
         /// The reason.
         why: NotCalled<'a>,
+    },
+
+    /// The provider of a model called a tool itself.
+    HostedToolCalled {
+        /// The turn.
+        turn: &'a Turn,
+        /// The row of the model.
+        row: &'a str,
+        /// The caller's role.
+        role: &'static str,
+        /// The call.
+        call: &'a HostedCall,
     },
 
     /// A person receives a request to approve a call.

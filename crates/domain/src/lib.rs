@@ -93,6 +93,7 @@ pub mod audit;
 
 pub mod completion;
 pub mod embedding;
+pub mod hosted;
 
 pub mod tool;
 

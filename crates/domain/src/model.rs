@@ -46,6 +46,9 @@ pub struct Row {
     pub vision: bool,
     /// True if its provider runs remote tool servers itself.
     pub native_mcp: bool,
+    /// True if its provider searches the web itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub native_web_search: bool,
     /// The embedding model at the same endpoint. `None`: no embeddings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embeddings: Option<String>,
@@ -87,6 +90,7 @@ impl Row {
             max_tools: MAX_TOOLS,
             vision: false,
             native_mcp: false,
+            native_web_search: false,
             embeddings: None,
             embeddings_price: None,
             price: None,

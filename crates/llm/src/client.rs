@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_openai::config::Config;
@@ -15,6 +16,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::account::Account;
 use crate::embeddings;
+use crate::hosting::{self, HostedTools, Hosting};
 use crate::http::{Clients, Transport};
 use crate::registry::{Endpoint, Registry};
 use crate::row_wire::RowWire;
@@ -22,6 +24,7 @@ use crate::wire::{Model, Temperature, TokenLimit};
 use domain::completion::{Completion, Request};
 use domain::embedding::{EmbeddingRequest, Embeddings};
 use domain::model::Row;
+use ports::tools::ServerEntry;
 use ports::{Delta, DeltaSink, ModelError, ModelErrorKind, Models};
 use telemetry::events::LLM_PLAIN;
 
@@ -49,22 +52,31 @@ enum OptionalFeature {
     Temperature,
     /// The usual name of the token limit; without it, the limit is sent under its other name.
     MaxTokens,
+    /// Reasoning in a form that can be sent back.
+    Reasoning,
     /// Tools. Their refusal is returned, because the caller must write another request without them.
     Tools,
 }
 
 impl OptionalFeature {
-    const ALL: [Self; 5] = [Self::Stream, Self::Format, Self::Temperature, Self::MaxTokens, Self::Tools];
+    const ALL: [Self; 6] =
+        [Self::Stream, Self::Format, Self::Temperature, Self::MaxTokens, Self::Reasoning, Self::Tools];
 
     /// Words by which providers name it, in lower case; the first is its name in requests.
     const fn names(self) -> &'static [&'static str] {
         match self {
             Self::Stream => &["stream"],
-            Self::Format => {
-                &["response_format", "response format", "json_schema", "structured output", "json_validate"]
-            }
+            Self::Format => &[
+                "response_format",
+                "response format",
+                "text.format",
+                "json_schema",
+                "structured output",
+                "json_validate",
+            ],
             Self::Temperature => &["temperature"],
             Self::MaxTokens => &["max_tokens"],
+            Self::Reasoning => &["reasoning.encrypted_content", "encrypted content", "encrypted_content", "'include'"],
             Self::Tools => &["tools", "tool_choice", "tool choice", "tool use", "tool call", "function call"],
         }
     }
@@ -95,6 +107,7 @@ struct ModelClient {
     /// The provider's name of the model.
     model: String,
     row: Row,
+    hosted: HostedTools,
     /// The time until which each refused part is omitted.
     left_out_until: Mutex<PerFeature<Option<Instant>>>,
 }
@@ -135,6 +148,16 @@ impl Client {
         Ok(Self { rows, clients_by_row, providers, exact: false })
     }
 
+    /// Sets the tool servers that providers may connect to.
+    #[must_use]
+    pub fn with_servers(mut self, entries: &[ServerEntry]) -> Self {
+        let servers = Arc::new(hosting::hostable(entries));
+        for client in self.clients_by_row.values_mut() {
+            client.hosted = HostedTools::new(Arc::clone(&servers));
+        }
+        self
+    }
+
     /// Sends all parts of requests even if a provider refused one, so that a check reports the refusal.
     #[must_use]
     pub fn exact(self) -> Self {
@@ -160,7 +183,8 @@ impl Models for Client {
     async fn complete(&self, row: &str, request: &Request) -> Result<Completion, ModelError> {
         let client = self.client(row)?;
         if self.exact {
-            return client.within_timeout(client.ask(request, None, PerFeature::default())).await;
+            let hosting = client.hosted.of(request);
+            return client.within_timeout(client.ask(request, None, PerFeature::default(), &hosting)).await;
         }
         client.within_timeout(client.ask_for_what_it_takes(request, None)).await
     }
@@ -196,7 +220,8 @@ impl ModelClient {
         let account = Account::new(endpoint.base, endpoint.key)?;
         let left_out_until = Mutex::default();
         let wire = endpoint.wire;
-        Ok(Self { wire, transport, account, model: endpoint.model, row: row.clone(), left_out_until })
+        let hosted = HostedTools::default();
+        Ok(Self { wire, transport, account, model: endpoint.model, row: row.clone(), hosted, left_out_until })
     }
 
     async fn within_timeout<T>(&self, asking: impl Future<Output = Result<T, ModelError>>) -> Result<T, ModelError> {
@@ -240,9 +265,12 @@ impl ModelClient {
         let mut without = self.left_out();
         without[OptionalFeature::Stream as usize] |= heard.is_none() || !self.row.stream;
         let mut refusals: Vec<(OptionalFeature, ModelError)> = Vec::new();
+        let was_read = Arc::new(AtomicBool::new(false));
+        let heard = heard.map(|heard| noting(heard, Arc::clone(&was_read)));
         loop {
             let heard = heard.clone().filter(|_| !without[OptionalFeature::Stream as usize]);
-            let error = match self.ask(request, heard, without).await {
+            let hosting = self.hosted.of(request);
+            let error = match self.ask(request, heard, without, &hosting).await {
                 Ok(completion) => {
                     for (extra, refusal) in refusals {
                         self.leave_out(extra, &refusal);
@@ -251,11 +279,21 @@ impl ModelClient {
                 }
                 Err(error) => error,
             };
+            let failed = hosting.failed(&error);
+            if !failed.is_empty() {
+                // The functions in its place are offered next, unless members have read a part of this answer.
+                self.hosted.leave_out(&self.model, failed, &error);
+                if was_read.load(Ordering::Relaxed) {
+                    return Err(error);
+                }
+                continue;
+            }
             let refused = |extra: &OptionalFeature| {
                 let sent = match extra {
                     OptionalFeature::MaxTokens => self.max_tokens(request).is_some(),
                     OptionalFeature::Tools => !request.tools.is_empty(),
                     OptionalFeature::Format => request.form.is_some(),
+                    OptionalFeature::Reasoning => self.wire == RowWire::Responses && !request.tools.is_empty(),
                     OptionalFeature::Stream | OptionalFeature::Temperature => true,
                 };
                 sent && !without[*extra as usize] && extra.is_refused_by(&error)
@@ -288,13 +326,15 @@ impl ModelClient {
         request: &Request,
         heard: Option<DeltaSink>,
         without: PerFeature<bool>,
+        hosting: &Hosting<'_>,
     ) -> Result<Completion, ModelError> {
         let stream = heard.is_some();
         let wire = self.wire.implementation(request.answer_function);
         let call = self.transport.call(&wire, heard);
         let openai = async_openai::Client::build(self.transport.request_builder(), self.account.clone())
             .with_http_service(call.clone());
-        wire.post(&openai, &self.model(request, without), request, stream).await.map_err(named)?;
+        let model = Model { hosting: Some(hosting), ..self.model(request, without) };
+        wire.post(&openai, &model, request, stream).await.map_err(named)?;
         let unread = || ModelError::new(ModelErrorKind::Malformed, "the answer was not read");
         let answer = call.answer().ok_or_else(unread)?;
         answer.read(&*wire, &|| request.chars(self.row.vision))
@@ -328,9 +368,21 @@ impl ModelClient {
             },
             takes_form: has(OptionalFeature::Format),
             sees: self.row.vision,
+            keeps_reasoning: has(OptionalFeature::Reasoning),
+            hosting: None,
             max_tokens: self.max_tokens(request).map(limit),
         }
     }
+}
+
+/// Notes whether text of an answer was passed on.
+fn noting(heard: DeltaSink, was_read: Arc<AtomicBool>) -> DeltaSink {
+    Arc::new(move |delta: Delta<'_>| {
+        if matches!(delta, Delta::Text(_)) {
+            was_read.store(true, Ordering::Relaxed);
+        }
+        heard(delta);
+    })
 }
 
 // === Errors ===

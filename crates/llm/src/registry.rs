@@ -120,19 +120,6 @@ impl Registry {
         providers
     }
 
-    /// Returns a sentence for each field that has no effect.
-    #[must_use]
-    pub fn without_effect(&self) -> Vec<String> {
-        let native = self.rows.iter().filter(|row| row.native_mcp);
-        let told = |row: &Row| {
-            format!(
-                "row {}: native_mcp has no effect yet: the bot connects to tool servers itself; take the field out",
-                row.key
-            )
-        };
-        native.map(told).collect()
-    }
-
     /// Returns the rows that are disabled because the variable with their key is not set.
     #[must_use]
     pub fn off(&self) -> &[RowOff] {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::chat::{Chat, ChatCompletions};
+use crate::responses::Responses;
 use crate::wire::Wire;
 
 /// The wire of a model row, with the settings that only this wire has.
@@ -10,6 +11,8 @@ use crate::wire::Wire;
 pub enum RowWire {
     /// `/chat/completions`.
     ChatCompletions(ChatCompletions),
+    /// `/responses`.
+    Responses,
 }
 
 impl RowWire {
@@ -18,6 +21,7 @@ impl RowWire {
     pub fn implementation(self, answer_function: bool) -> Arc<dyn Wire> {
         match self {
             Self::ChatCompletions(settings) => Arc::new(Chat { settings, answer_function }),
+            Self::Responses => Arc::new(Responses { answer_function }),
         }
     }
 }

@@ -207,13 +207,16 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Processes a piece; returns true after the closing mark.
+    /// Processes a piece; returns true after the closing mark or the last frame.
     async fn take(&mut self, bytes: &[u8]) -> Result<bool, ModelError> {
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             match self.frames.feed(line)? {
                 Some(Frame::Done) => return Ok(true),
                 Some(Frame::Data(data)) => self.chunk(data).await?.then_some(()).ok_or_else(not_json)?,
                 None => {}
+            }
+            if self.assembly.is_complete() {
+                return Ok(true);
             }
             self.slice += line.len();
             if self.slice >= SLICE_BYTES {

@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::account::Account;
+use crate::hosting::Hosting;
 use crate::provider_error::ProviderError;
 use domain::completion::{Completion, Request};
 use ports::ModelError;
@@ -28,6 +29,10 @@ pub struct Model<'a> {
     pub takes_form: bool,
     /// True if it accepts pictures.
     pub sees: bool,
+    /// True if its reasoning may be requested in a form that is sent back in the same turn.
+    pub keeps_reasoning: bool,
+    /// The tools that the provider runs itself.
+    pub hosting: Option<&'a Hosting<'a>>,
     /// The most tokens of an answer; `None` uses the provider's default.
     pub max_tokens: Option<TokenLimit>,
 }
@@ -114,6 +119,11 @@ pub trait Assembly: Send {
 
     /// True after a finish reason if no more text follows.
     fn is_quiet(&self) -> bool;
+
+    /// True if the last frame that matters arrived.
+    fn is_complete(&self) -> bool {
+        false
+    }
 
     /// True if a part of an answer arrived.
     fn is_answer(&self) -> bool;

@@ -29,6 +29,7 @@ use crate::{
 };
 use domain::completion::{Completion, Finish, Request, Usage};
 use domain::counter::Counter;
+use domain::hosted::HostedUse;
 use domain::ids::{Door, MessageId, Person, Place, Timestamp};
 use domain::incoming::{Author, AuthorKind, Posted, Quoted, WantedModels};
 use domain::limits;
@@ -388,7 +389,15 @@ impl ScriptedModels {
 
 fn said(content: String) -> Completion {
     let (refusal, calls) = (None, Vec::new());
-    Completion { content, refusal, calls, finish: Finish::Stop, usage: Usage::default(), raw: Value::Null }
+    Completion {
+        content,
+        refusal,
+        calls,
+        finish: Finish::Stop,
+        usage: Usage::default(),
+        hosted: HostedUse::default(),
+        raw: Value::Null,
+    }
 }
 
 #[async_trait]

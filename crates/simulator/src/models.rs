@@ -13,6 +13,7 @@ use super::servers::{LOOK, PAY};
 use super::swarm::Port;
 use super::world::World;
 use domain::completion::{Completion, Finish, Request, Role, ToolCall, Usage};
+use domain::hosted::HostedUse;
 use domain::model::Row;
 use ports::{Delta, DeltaSink, ModelError, ModelErrorKind, Models};
 
@@ -120,7 +121,15 @@ pub fn marker(number: Number, part: u64) -> String {
 
 fn said(content: String) -> Completion {
     let usage = Usage { prompt: 20, completion: 10, ..Usage::default() };
-    Completion { content, refusal: None, calls: Vec::new(), finish: Finish::Stop, usage, raw: json!({}) }
+    Completion {
+        content,
+        refusal: None,
+        calls: Vec::new(),
+        finish: Finish::Stop,
+        hosted: HostedUse::default(),
+        usage,
+        raw: json!({}),
+    }
 }
 
 #[async_trait]

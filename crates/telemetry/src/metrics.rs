@@ -94,6 +94,7 @@ metrics! {
     RESTRICTIONS_ACTIVE = "staffai_restrictions_active", MetricKind::Gauge, "active restrictions";
     GATES_OPEN = "staffai_gates_open", MetricKind::Gauge, "tool calls that wait for an approval";
     GATES_TOTAL = "staffai_gates_total", MetricKind::Counter, "approval requests for tool calls, by decision";
+    HOSTED_TOOL_CALLS_TOTAL = "staffai_hosted_tool_calls_total", MetricKind::Counter, "tool calls made by the provider of a model, by tool and outcome";
     GATEWAY_EVENTS_TOTAL = "staffai_gateway_events_total", MetricKind::Counter, "incoming events, by kind";
     DISCORD_REQUESTS_TOTAL = "staffai_discord_requests_total", MetricKind::Counter, "requests to Discord, by status";
     STORE_DEGRADED = "staffai_store_degraded", MetricKind::Gauge, "1 while the store fails and state is kept in memory, else 0";

@@ -55,6 +55,9 @@ impl Observer for LogLines {
             Happening::BreakerClosed(row) => calls::breaker_closed(row),
             Happening::ToolCalled(ref call) => calls::tool_called(call),
             Happening::ToolNotCalled { turn, tool, role, why } => calls::tool_not_called(turn, tool, role, why),
+            Happening::HostedToolCalled { turn, row, role, call } => {
+                calls::hosted_tool_called(&turn.id, row, role, call);
+            }
             Happening::GateAsked { gate, again } => gates::asked(gate, again),
             Happening::GateDecided { gate, decision, choice, .. } => gates::decided(gate, decision, choice),
             Happening::GateRefused { gate, why, by, place } => gates::refused(gate, why, by, place),

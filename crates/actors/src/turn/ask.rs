@@ -93,6 +93,7 @@ impl Thinking<'_> {
             drop(lease);
             timeline.completed(&turn.id, kept, &result);
             call.ended(&result);
+            self.tell_hosted_calls(&row.key, &result);
             let error = match (result, broken.take()) {
                 (Ok(completion), Some(begun)) => return Ok(Event::WentOn(completion, begun)),
                 (Ok(completion), None) => return Ok(Event::Completed(completion, asked)),
@@ -123,6 +124,15 @@ impl Thinking<'_> {
                     tries = 0;
                 }
             }
+        }
+    }
+
+    /// Records the calls that the provider made itself.
+    fn tell_hosted_calls(&self, row: &str, result: &Result<Completion, ModelError>) {
+        let calls = result.as_ref().map(|completion| completion.hosted.calls.as_slice()).unwrap_or_default();
+        let role = self.role();
+        for call in calls {
+            self.parts.readers.account.tell(&Happening::HostedToolCalled { turn: self.turn, row, role, call });
         }
     }
 

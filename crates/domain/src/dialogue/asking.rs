@@ -6,6 +6,7 @@ use super::{Dialogue, Stage, by_function};
 use crate::completion::{AnswerForm, Item, Request, Role, ToolSpec};
 use crate::fact::prompt::RECALL_TOOL;
 use crate::given::Given;
+use crate::hosted::HostedTool;
 use crate::model::{Row, ToolMode};
 use crate::prompt::TOOL_MANNERS;
 use crate::tool::spoken;
@@ -122,6 +123,12 @@ impl Dialogue {
         tools.map(|tools| tools.specs(most)).unwrap_or_default()
     }
 
+    /// Returns the tools that the row's provider may run itself. A program's own conversation gets none.
+    fn hosted(&self, row: &Row, offered: bool, specs: &[Arc<ToolSpec>]) -> Vec<HostedTool> {
+        let tools = self.tools.as_ref().filter(|_| offered && self.given.is_none());
+        tools.map(|tools| tools.hosted(specs, row.native_web_search, row.native_mcp)).unwrap_or_default()
+    }
+
     /// Returns the bytes of a request caused by tools whose definitions take `defined` bytes.
     pub(super) fn tool_bytes(&self, defined: usize) -> usize {
         if self.rounds.is_empty() { defined } else { WHOLE }
@@ -179,10 +186,11 @@ impl Dialogue {
         let (choice, sampling) =
             self.given.as_ref().map(|given| (given.choice.clone(), given.sampling.clone())).unwrap_or_default();
         let tool_bytes = self.tool_bytes(defined);
+        let hosted = self.hosted(row, native && offered != ToolOffer::Nothing, &tools);
         let answer_function = answer.is_some();
         let tools = tools.into_iter().chain(answer).collect();
         (
-            Request { messages, form, tools, answer_function, choice, sampling },
+            Request { messages, form, tools, hosted, answer_function, choice, sampling },
             RequestFacts { row: row.key.clone(), offered, tool_bytes },
         )
     }

@@ -29,6 +29,7 @@ fn completion(content: &str) -> Completion {
         refusal: None,
         calls: Vec::new(),
         finish: Finish::Stop,
+        hosted: crate::hosted::HostedUse::default(),
         usage,
         raw: Value::Null,
     }

@@ -109,6 +109,25 @@ impl Access {
         decide(&self.rules, self.caller(), call, entry.usual)
     }
 
+    /// True if each call of the tool runs without approval, with any arguments.
+    #[must_use]
+    pub fn always_runs(&self, entry: &CatalogueEntry) -> bool {
+        let permitted = entry.audience == Audience::Everyone || self.standing.operator;
+        permitted && self.sees(entry) && self.runs_any(&entry.name, Operation::of(entry.effect), entry.usual)
+    }
+
+    /// True if each call of a reading tool that is not in the catalogue runs without approval.
+    #[must_use]
+    pub fn always_runs_named(&self, name: &str) -> bool {
+        self.runs_any(name, Operation::Read, Verdict::Auto)
+    }
+
+    /// Decides on a call whose resources are unknown.
+    fn runs_any(&self, tool: &str, operation: Operation, usual: Verdict) -> bool {
+        let call = Call { tool, operation, resources: &[], mentions: &[], complete: false };
+        decide(&self.rules, self.caller(), call, usual).verdict == Verdict::Auto
+    }
+
     /// Returns the ids of the roles that the deciding rule names as approvers; if empty, the caller approves.
     #[must_use]
     pub fn approvers(&self, decided: Decided) -> &[String] {

@@ -3,7 +3,7 @@
 //! Two further tools are answered here because they depend only on the turn: one searches for tools if not all are
 //! shown, one pages through a result that was truncated.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -14,8 +14,10 @@ use super::catalogue::{Catalogue, CatalogueEntry};
 use super::round::{self, CallAllowance, Planned, Problem, Ready};
 use super::selection::{FIND_TOOLS, Index};
 use super::view::View;
+use super::{Effect, ServerName, Source};
 use crate::clean::clean;
 use crate::completion::{ANSWER_FUNCTION, ToolCall, ToolSpec, WrittenJson};
+use crate::hosted::{HostedKind, HostedTool, WEB_SEARCH};
 
 /// The result of the function for the answer if the model calls tools beside it.
 const NOT_YET: &str = "The answer was not sent, because results of tools were still to come. Call give_answer again.";
@@ -169,6 +171,37 @@ impl TurnTools {
             specs.push(read_result());
         }
         specs
+    }
+
+    /// Returns the tools among these that the provider may run itself: those whose calls always run without approval.
+    /// Tools that change something run here, because a repeated request to the provider would repeat their calls.
+    #[must_use]
+    pub fn hosted(&self, specs: &[Arc<ToolSpec>], web_search: bool, servers: bool) -> Vec<HostedTool> {
+        let Available { catalogue, access, .. } = &self.available;
+        let mut hosted = Vec::new();
+        let searches = || match catalogue.get(WEB_SEARCH) {
+            Some(entry) => access.always_runs(entry),
+            None => access.always_runs_named(WEB_SEARCH),
+        };
+        if web_search && searches() {
+            hosted.push(HostedTool { kind: HostedKind::WebSearch, replaces: vec![WEB_SEARCH.to_owned()] });
+        }
+        let mut by_server: BTreeMap<&ServerName, (Vec<String>, Vec<String>)> = BTreeMap::new();
+        for entry in specs.iter().filter(|_| servers).filter_map(|spec| self.entry(&spec.name)) {
+            if let Source::Server(server) = &entry.tool.source
+                && entry.effect != Effect::Changes
+                && access.always_runs(entry)
+            {
+                let (tools, replaces) = by_server.entry(server).or_default();
+                tools.push(entry.tool.name.to_string());
+                replaces.push(entry.name.to_string());
+            }
+        }
+        hosted.extend(by_server.into_iter().map(|(name, (tools, replaces))| HostedTool {
+            kind: HostedKind::Server { name: name.clone(), tools },
+            replaces,
+        }));
+        hosted
     }
 
     /// Returns the definition of the tool at this index of the catalogue, as shown to this caller's model.

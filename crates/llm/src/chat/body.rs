@@ -3,21 +3,14 @@
 //! Consecutive messages of one role are merged, because some chat templates reject them.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use base64::display::Base64Display;
-use base64::engine::general_purpose::STANDARD;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::{Number, Value};
 
+use crate::pictures::DataUrl;
+use crate::texts::{BETWEEN, EMPTY};
 use crate::wire::{Model, Temperature, TokenLimit};
-use domain::completion::{AnswerForm, Item, Picture, Request, Role, ToolCall, ToolChoice, ToolSpec, WrittenJson};
-
-/// Separates the texts of merged messages.
-const BETWEEN: &str = "\n\n";
-
-/// Replaces an empty text, which some providers reject.
-const EMPTY: &str = "(empty)";
+use domain::completion::{AnswerForm, Item, Request, Role, ToolCall, ToolChoice, ToolSpec, WrittenJson};
 
 #[derive(Serialize)]
 pub(super) struct Body<'a> {
@@ -320,21 +313,6 @@ impl<'a> ResponseFormat<'a> {
 #[derive(Serialize)]
 struct ImageUrl<'a> {
     url: DataUrl<'a>,
-}
-
-/// The picture as a data URL: the provider never fetches an address on a member's behalf.
-struct DataUrl<'a>(&'a Picture);
-
-impl fmt::Display for DataUrl<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "data:{};base64,{}", self.0.mime, Base64Display::new(&self.0.bytes, &STANDARD))
-    }
-}
-
-impl Serialize for DataUrl<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
 }
 
 #[derive(Serialize)]

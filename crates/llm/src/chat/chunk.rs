@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 
-use super::lenient::{Lenient, Loose, Read, Text};
-use super::usage::Reported;
+use crate::lenient::{Lenient, Loose, Read, Text};
+use crate::usage::Reported;
 
 #[derive(Default)]
 pub(super) struct Chunk<'a> {

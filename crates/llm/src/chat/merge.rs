@@ -8,13 +8,13 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use super::chunk::{Chunk, Delta, Fields};
-use super::lenient::{Loose, Read};
-use super::read::{self, CALLS_MAX, text_of};
-use super::usage::Reported;
+use super::read::{self, text_of};
+use crate::bounds::{CALLS_MAX, Room, TooMany, chars, too_many, values};
+use crate::lenient::{Loose, Read};
 use crate::provider_error;
+use crate::usage::Reported;
 use crate::wire::{Assembly, Piece, Unusable};
 use domain::completion::{ANSWER_FUNCTION, Completion};
-use ports::{ModelError, ModelErrorKind};
 
 #[cfg(test)]
 mod tests;
@@ -25,9 +25,6 @@ const WHOLE: [&str; 8] = ["role", "id", "type", "name", "object", "format", "sig
 /// The most objects in one list of a streamed message: thinking blocks, content parts. Of the tool calls, as many are
 /// kept and further ones are dropped, as in an answer that arrives whole.
 const ITEMS_MAX: usize = CALLS_MAX;
-
-/// The most JSON values of a streamed message, besides the bound on its text. A value takes at least 32 bytes.
-const VALUES_MAX: usize = 64 * 1024;
 
 /// The name of the list of tool calls.
 const CALLS: &str = "tool_calls";
@@ -59,33 +56,6 @@ pub(super) struct Merged {
     quiet: bool,
 }
 
-/// The answer exceeds [`ITEMS_MAX`] or [`VALUES_MAX`].
-struct TooMany;
-
-/// The number of JSON values that the message has so far. Text that grows is one value.
-#[derive(Debug, Default)]
-struct Room(usize);
-
-impl Room {
-    fn take(&mut self, many: usize) -> Result<(), TooMany> {
-        self.0 += many;
-        if self.0 > VALUES_MAX { Err(TooMany) } else { Ok(()) }
-    }
-
-    fn give_back(&mut self, many: usize) {
-        self.0 = self.0.saturating_sub(many);
-    }
-}
-
-/// Returns the number of values in a value, with itself.
-fn values(value: &Value) -> usize {
-    1 + match value {
-        Value::Array(items) => items.iter().map(values).sum(),
-        Value::Object(fields) => fields.values().map(values).sum(),
-        _ => 0,
-    }
-}
-
 impl Assembly for Merged {
     fn take<'a>(&mut self, frame: &'a str) -> Result<Piece<'a>, Unusable> {
         let Read(chunk) = serde_json::from_str::<Read<Chunk<'a>>>(frame).map_err(|_| Unusable::NotJson)?;
@@ -105,7 +75,7 @@ impl Assembly for Merged {
         };
         let mut piece = Piece::default();
         if let Delta::Fields(fields) = delta {
-            piece = self.grow(fields).map_err(|TooMany| Unusable::OutOfBounds(too_many()))?;
+            piece = self.grow(fields).map_err(|TooMany| Unusable::OutOfBounds(too_many(ITEMS_MAX)))?;
             if self.finish.is_none() && self.has_enough_calls() {
                 // A model that repeats calls without end is read no further, and its first calls are the answer.
                 (self.finish, self.quiet) = (Some("tool_calls".to_owned()), true);
@@ -216,16 +186,6 @@ impl Merged {
             piece.hidden += std::mem::take(&mut piece.text).chars().count();
         }
         Ok(piece)
-    }
-}
-
-/// Returns the characters of all texts in a value.
-fn chars(value: &Value) -> usize {
-    match value {
-        Value::String(text) => text.chars().count(),
-        Value::Array(items) => items.iter().map(chars).sum(),
-        Value::Object(fields) => fields.values().map(chars).sum(),
-        _ => 0,
     }
 }
 
@@ -423,11 +383,4 @@ fn text<'a>(map: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
 
 fn is_named(map: &Map<String, Value>) -> bool {
     map.get("function").is_some_and(|function| function.get("name").is_some_and(Value::is_string))
-}
-
-fn too_many() -> ModelError {
-    ModelError::new(
-        ModelErrorKind::TooLarge,
-        format!("the answer has a list of more than {ITEMS_MAX} items, or more than {VALUES_MAX} values"),
-    )
 }

@@ -4,8 +4,11 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use super::usage::{Reported, usage_of};
+use crate::arguments;
+use crate::bounds::CALLS_MAX;
+use crate::usage::{Reported, usage_of};
 use domain::completion::{Completion, Finish, ToolCall};
+use domain::hosted::HostedUse;
 use ports::{ModelError, ModelErrorKind};
 
 #[cfg(test)]
@@ -13,9 +16,6 @@ mod tests;
 
 /// The most characters kept of an unknown finish reason, which becomes a label.
 const REASON_CHARS: usize = 40;
-
-/// The most tool calls read from one answer.
-pub(super) const CALLS_MAX: usize = 64;
 
 /// Reads an answer. `prompt_chars` returns the length of the prompt, for an answer without usage.
 ///
@@ -45,9 +45,7 @@ pub(super) fn read(answer: Value, prompt_chars: &dyn Fn() -> usize) -> Result<Co
 /// True if the arguments of a call are not JSON. Without a finish reason, the answer was truncated there.
 pub(super) fn has_half_a_call(message: &Map<String, Value>) -> bool {
     let calls = message.get("tool_calls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    calls.iter().filter_map(|call| call.pointer("/function/arguments")?.as_str()).any(|arguments| {
-        !arguments.trim().is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_err()
-    })
+    calls.iter().filter_map(|call| call.pointer("/function/arguments")?.as_str()).any(arguments::are_half)
 }
 
 /// Returns the completion of a whole message; the raw message is kept for the echo.
@@ -73,6 +71,7 @@ pub(super) fn message(
     Completion {
         finish,
         calls,
+        hosted: HostedUse::default(),
         usage: usage_of(usage, prompt_chars, answer_chars),
         refusal: refusal.or(refused_part),
         content,
@@ -87,6 +86,7 @@ pub(super) fn blocked(usage: Option<Reported>, prompt_chars: &dyn Fn() -> usize)
         refusal: None,
         calls: Vec::new(),
         finish: Finish::Filtered,
+        hosted: HostedUse::default(),
         usage: usage_of(usage, prompt_chars, 0),
         raw: json!({"role": "assistant", "content": ""}),
     }
@@ -165,27 +165,14 @@ fn name_calls(message: &mut Value) {
     }
 }
 
-/// Makes the arguments of each call a JSON object in text, which providers require in a history. The tool result
-/// reports the original mistake to the model.
+/// Makes the arguments of each call a JSON object in text.
 fn mend_arguments(message: &mut Value) {
     let Some(calls) = message.get_mut("tool_calls").and_then(Value::as_array_mut) else { return };
     for function in calls.iter_mut().filter_map(|call| call.get_mut("function")) {
-        let mended = match function.get("arguments") {
-            Some(Value::String(text)) => match serde_json::from_str(text) {
-                Ok(Value::Object(_)) => continue,
-                // Some models encode the object as text twice.
-                Ok(Value::String(inner)) if is_object(&inner) => inner,
-                _ => "{}".to_owned(),
-            },
-            Some(object @ Value::Object(_)) => object.to_string(),
-            _ => "{}".to_owned(),
-        };
-        function["arguments"] = Value::String(mended);
+        if let Some(mended) = arguments::mended(function.get("arguments")) {
+            function["arguments"] = Value::String(mended);
+        }
     }
-}
-
-fn is_object(text: &str) -> bool {
-    matches!(serde_json::from_str(text), Ok(Value::Object(_)))
 }
 
 /// Returns the tool calls of a message; parsed arguments are serialised again.
@@ -194,11 +181,7 @@ fn calls_of(message: &Value) -> Vec<ToolCall> {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let read = |call: &Value| {
         let function = call.get("function")?;
-        let arguments = match function.get("arguments") {
-            None | Some(Value::Null) => String::new(),
-            Some(Value::String(text)) => text.clone(),
-            Some(parsed) => parsed.to_string(),
-        };
+        let arguments = arguments::written(function.get("arguments"));
         let name = function.get("name")?.as_str()?.to_owned();
         Some(ToolCall { id: text(call.get("id")), name, arguments })
     };

@@ -22,6 +22,8 @@ use crate::registry::{self, DefaultRow};
 use domain::completion::{AnswerForm, Finish, Item, Role, ToolSpec, Usage, WrittenJson};
 use ports::Delta;
 
+mod responses;
+
 const KEY: &str = "sk-canary-7f3a9b";
 const SHORT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(20);
@@ -113,6 +115,7 @@ async fn one_exact_request_and_its_answer() {
         refusal: None,
         calls: Vec::new(),
         finish: Finish::Stop,
+        hosted: domain::hosted::HostedUse::default(),
         usage: Usage { prompt: 9, completion: 1, cached: 0, estimated: false },
         raw: json!({"role": "assistant", "content": "hello"}),
     };

@@ -86,7 +86,7 @@ pub struct Contents {
 }
 
 /// The known fields of a row, and fields of other programs that resemble them.
-const FIELDS: [&str; 28] = [
+const FIELDS: [&str; 29] = [
     "model_id",
     "type",
     "host",
@@ -101,6 +101,7 @@ const FIELDS: [&str; 28] = [
     "max_tools",
     "vision",
     "native_mcp",
+    "native_web_search",
     "embeddings",
     "embeddings_price_per_million",
     "llm_call_timeout",
@@ -211,6 +212,7 @@ fn families(path: &str, list: &[Value], errors: &mut Vec<String>) -> Vec<Family>
 
 fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
     let host = host(&mut fields);
+    let wire = wire(&mut fields, &host);
     let presence = match fields.flag("enabled") {
         Some(false) => Presence::Disabled,
         None if host == Host::Default => Presence::WhenNamed,
@@ -219,7 +221,7 @@ fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
     Draft {
         model: fields.read("model_id", "a text that is not empty", text).unwrap_or_else(|| key.clone()),
         host,
-        wire: wire(&mut fields),
+        wire,
         env_key: fields.read("env_key", "the name of a variable, or null", text),
         presence,
         row: Row {
@@ -230,7 +232,8 @@ fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
             tool_history: fields.read("tool_history", "a whole number of messages", count).unwrap_or(0),
             max_tools: fields.read("max_tools", "a whole number of tools", count).unwrap_or(MAX_TOOLS),
             vision: fields.flag("vision").unwrap_or(false),
-            native_mcp: fields.flag("native_mcp").unwrap_or(false),
+            native_mcp: native(&mut fields, "native_mcp", wire),
+            native_web_search: native(&mut fields, "native_web_search", wire),
             embeddings: fields.read("embeddings", "the name of a model, or null", text),
             embeddings_price: fields.read("embeddings_price_per_million", "dollars, 0 or more", dollars),
             timeout: fields
@@ -268,13 +271,33 @@ fn reply_by(fields: &mut Fields<'_>) -> ReplyBy {
 
 /// Returns the wire that the row names, with its settings. A name that this version does not support gets a warning
 /// and the default.
-fn wire(fields: &mut Fields<'_>) -> RowWire {
-    if let Some(name) = fields.read("wire", "\"chat\"", text).filter(|name| name != "chat")
-        && fields.warnings.len() < WARNINGS_MAX
-    {
-        fields.warnings.push(format!("{}: wire: {name:?} is not supported; chat completions are used", fields.place));
+fn wire(fields: &mut Fields<'_>, host: &Host) -> RowWire {
+    let name = fields.read("wire", "\"chat\" or \"responses\"", text);
+    let cache_marks = fields.flag("cache_control").unwrap_or(false);
+    match name.as_deref() {
+        Some("responses") if *host == Host::Google => fields.errors.push(format!(
+            "{}: wire: Google's endpoint has chat completions only; write \"chat\", or set a host",
+            fields.place
+        )),
+        Some("responses") => {
+            if cache_marks {
+                fields.warn("cache_control: has no effect with \"wire\": \"responses\"; remove it");
+            }
+            return RowWire::Responses;
+        }
+        None | Some("chat") => {}
+        Some(name) => fields.warn(&format!("wire: {name:?} is not supported; chat completions are used")),
     }
-    RowWire::ChatCompletions(ChatCompletions { cache_marks: fields.flag("cache_control").unwrap_or(false) })
+    RowWire::ChatCompletions(ChatCompletions { cache_marks })
+}
+
+/// True if a row has this tool of the provider, which requires the wire.
+fn native(fields: &mut Fields<'_>, name: &str, wire: RowWire) -> bool {
+    let wanted = fields.flag(name).unwrap_or(false);
+    if wanted && wire != RowWire::Responses {
+        fields.warn(&format!("{name}: has no effect without \"wire\": \"responses\""));
+    }
+    wanted && wire == RowWire::Responses
 }
 
 fn host(fields: &mut Fields<'_>) -> Host {
@@ -336,6 +359,13 @@ impl Fields<'_> {
             self.errors.push(format!("{}: {name}: is not usable; write {expected}", self.place));
         }
         parsed
+    }
+
+    /// Adds a warning about a field.
+    fn warn(&mut self, what: &str) {
+        if self.warnings.len() < WARNINGS_MAX {
+            self.warnings.push(format!("{}: {what}", self.place));
+        }
     }
 
     fn flag(&mut self, name: &str) -> Option<bool> {

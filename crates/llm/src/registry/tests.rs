@@ -101,20 +101,15 @@ fn a_row_cannot_do_what_it_does_not_say() {
         "silent": {"host": "http://a"},
         "old": {"host": "http://a", "tool_call_available": false},
         "able": {"host": "http://a", "tools": "prompt", "tool_call_available": false, "schema_with_tools": true, "tool_history": 4,
-                 "vision": true, "native_mcp": true}}}"#;
+                 "vision": true, "native_mcp": true},
+        "native": {"host": "http://a", "wire": "responses", "native_mcp": true, "native_web_search": true}}}"#;
     let registry = built(text, "silent").unwrap();
     let old = Row { tools: ToolMode::Off, ..row("old") };
-    let able = Row {
-        tools: ToolMode::Prompt,
-        schema_with_tools: true,
-        tool_history: 4,
-        vision: true,
-        native_mcp: true,
-        ..row("able")
-    };
-    assert_eq!(registry.rows(), [row("silent"), old, able]);
-    let [warning] = &registry.without_effect()[..] else { panic!("{:?}", registry.without_effect()) };
-    assert!(warning.starts_with("row able: native_mcp has no effect yet"), "{warning}");
+    let able = Row { tools: ToolMode::Prompt, schema_with_tools: true, tool_history: 4, vision: true, ..row("able") };
+    let native = Row { native_mcp: true, native_web_search: true, ..row("native") };
+    assert_eq!(registry.rows(), [row("silent"), old, able, native]);
+    let warning = "m.json: row able: native_mcp: has no effect without \"wire\": \"responses\"";
+    assert_eq!(registry.warnings(), [warning]);
     let bad = built(
         r#"{"models": {"x": {"host": "http://a", "tools": "maybe", "vision": 1, "tool_history": -1, "description": 1}}}"#,
         "x",
@@ -242,12 +237,21 @@ fn a_field_that_looks_like_a_slip_is_named() {
 #[test]
 fn a_row_chooses_its_wire() {
     let text = r#"{"models": {"a": {"host": "http://a", "wire": "chat", "cache_control": true},
-        "b": {"host": "http://b", "wire": "telegraph"}}}"#;
+        "b": {"host": "http://b", "wire": "telegraph"},
+        "c": {"host": "http://c", "wire": "responses"},
+        "d": {"host": "http://d", "wire": "responses", "cache_control": true}}}"#;
     let registry = built(text, "a").unwrap();
     let wire = |cache_marks| RowWire::ChatCompletions(ChatCompletions { cache_marks });
-    assert_eq!(["a", "b"].map(|key| registry.endpoint(key).unwrap().wire), [wire(true), wire(false)]);
-    let warning = "m.json: row b: wire: \"telegraph\" is not supported; chat completions are used";
-    assert_eq!(registry.warnings(), [warning]);
+    let wires = ["a", "b", "c", "d"].map(|key| registry.endpoint(key).unwrap().wire);
+    assert_eq!(wires, [wire(true), wire(false), RowWire::Responses, RowWire::Responses]);
+    let warnings = [
+        "m.json: row b: wire: \"telegraph\" is not supported; chat completions are used",
+        "m.json: row d: cache_control: has no effect with \"wire\": \"responses\"; remove it",
+    ];
+    assert_eq!(registry.warnings(), warnings);
+    let google = r#"{"models": {"g": {"type": "GEMINI", "env_key": "K", "wire": "responses"}}}"#;
+    let error = "m.json: row g: wire: Google's endpoint has chat completions only; write \"chat\", or set a host";
+    assert!(built(google, "g").unwrap_err().iter().any(|told| told == error));
 }
 
 #[test]

@@ -44,9 +44,6 @@ pub fn rows(settings: &Settings, lookup: &Lookup, report: &mut Report) -> Option
         Ok((registry, _)) => {
             let names: Vec<&str> = registry.rows().iter().map(|row| row.key.as_str()).collect();
             report.ok("model rows", format!("{}; {}", names.join(", "), files::origin(&settings.llm.models)));
-            for warning in registry.without_effect() {
-                report.push("model rows", CheckStatus::Note, warning);
-            }
             for key in names.into_iter().filter(|key| registry.endpoint(key).is_some_and(|at| is_readable(&at.base))) {
                 let why = "has a plain http address in another network: messages of members can be read in transit; use https";
                 report.push(&format!("model {key}"), CheckStatus::Note, why);
@@ -276,6 +273,7 @@ mod tests {
             refusal: None,
             calls: Vec::new(),
             finish,
+            hosted: domain::hosted::HostedUse::default(),
             usage,
             raw: Value::Null,
         };

@@ -3,6 +3,7 @@
 use tracing::field::display;
 
 use domain::happening::{ModelCalled, NotCalled, ToolCalled};
+use domain::hosted::HostedCall;
 use domain::ids::{TurnId, millis};
 use domain::tool::Source;
 use domain::tool::called::CallEnd;
@@ -105,6 +106,22 @@ pub(super) fn tool_called(call: &ToolCalled<'_>) {
         run_ms = call.ran.map(millis),
         duration_ms = millis(call.took),
         "tool called"
+    );
+}
+
+pub(super) fn hosted_tool_called(turn: &TurnId, model: &str, role: &str, call: &HostedCall) {
+    let (server, outcome) = (call.server.as_deref(), call.end.as_str());
+    let (tool, args_sha256) = (call.name(), call.hash().0);
+    tracing::info!(
+        event = names::TOOL_CALLED,
+        turn = %turn,
+        tool,
+        server,
+        role,
+        args_sha256,
+        outcome,
+        model,
+        "the provider of the model called a tool"
     );
 }
 

@@ -7,14 +7,17 @@ use domain::audit::{AuditEvent, AuditLine, Decider};
 use domain::gate::allowance::Allowance;
 use domain::gate::{ApprovalDecision, Choice, Gate};
 use domain::happening::{Happening, ToolCalled};
+use domain::hosted::HostedCall;
 use domain::ids::{Person, Timestamp};
 use domain::tool::Source;
+use domain::turn::Turn;
 use ports::Observer;
 
 impl Observer for Audit {
     fn observe(&self, happening: &Happening<'_>) {
         match *happening {
             Happening::ToolCalled(ref call) => self.note(self.called(call), call.turn.at),
+            Happening::HostedToolCalled { turn, call, .. } => self.note(self.hosted(turn, call), turn.at),
             Happening::GateAsked { gate, .. } => self.note(asked(gate), gate.asked_at),
             Happening::GateDecided { gate, decision, choice, at } => self.note(decided(gate, decision, choice, at), at),
             Happening::CallAllowed { gate, allowance, at } => self.note(allowed(gate, allowance, at), at),
@@ -28,6 +31,26 @@ impl Observer for Audit {
 }
 
 impl Audit {
+    /// A call that the provider of the model made. Its number in the turn and its duration are unknown.
+    fn hosted(&self, turn: &Turn, call: &HostedCall) -> AuditLine {
+        AuditLine {
+            at: self.clock.now(),
+            event: AuditEvent::Called {
+                call: 0,
+                outcome: call.end.as_str().to_owned(),
+                server: call.server.clone(),
+                rule: None,
+                duration_ms: 0,
+            },
+            person: turn.person.clone(),
+            place: turn.place.clone(),
+            tool: call.name(),
+            args_sha256: call.hash(),
+            arguments: Some(call.arguments.clone()),
+            turn: Some(turn.id.clone()),
+        }
+    }
+
     fn called(&self, call: &ToolCalled<'_>) -> AuditLine {
         let (turn, ready) = (call.turn, call.call);
         let server = match &ready.entry.tool.source {

@@ -274,6 +274,7 @@ mod tests {
             content: String::new(),
             refusal: None,
             calls: vec![call],
+            hosted: domain::hosted::HostedUse::default(),
             finish: Finish::Stop,
             usage: Usage::default(),
             raw: serde_json::Value::Null,

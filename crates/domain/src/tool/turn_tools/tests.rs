@@ -286,3 +286,27 @@ fn with_more_tools_than_places_tools_of_this_program_and_those_in_use_are_shown_
         assert_eq!(shown.contains(&"w__wetter"), fits, "{question}");
     }
 }
+
+#[test]
+fn the_provider_gets_tools_that_change_nothing_and_never_need_approval() {
+    let offer = |server: &str, side_effects: Option<bool>| {
+        let made = |name: &str| Arc::new(tool(server, name, "does it"));
+        Offer { tools: vec![made("read"), made("find")], side_effects, ..Offer::default() }
+    };
+    let offers = [offer("docs", Some(false)), offer("mail", None), offer("wiki", Some(false))];
+    let catalogue = Arc::new(Catalogue::new(&offers, &Catalogue::default(), |tool| tool.input_schema.to_value()));
+    let hosted = |rules: Vec<Rule>, web_search: bool, servers: bool| {
+        let tools = turn_tools(Arc::clone(&catalogue), rules, "q").unwrap();
+        let hosted = tools.hosted(&tools.specs(40), web_search, servers);
+        hosted.into_iter().flat_map(|tool| tool.replaces).collect::<Vec<_>>()
+    };
+    assert!(hosted(Vec::new(), false, false).is_empty());
+    assert_eq!(hosted(Vec::new(), true, false), ["web_search"]);
+    assert_eq!(hosted(Vec::new(), false, true), ["docs__find", "docs__read", "wiki__find", "wiki__read"]);
+    let ask = Rule::everywhere("docs__read", Verdict::Ask);
+    assert_eq!(hosted(vec![ask, deny("wiki__*")], false, true), ["docs__find"]);
+    // A rule that may match some arguments counts, because the provider does not ask before a call.
+    let some = Rule { resource: Some("secret*".to_owned()), ..Rule::everywhere("docs__*", Verdict::Deny) };
+    assert_eq!(hosted(vec![some], false, true), ["wiki__find", "wiki__read"]);
+    assert!(hosted(vec![deny("web_*")], true, false).is_empty());
+}

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
-use domain::completion::{Role, ToolCall, WrittenJson};
+use domain::completion::{Picture, Role, ToolCall, WrittenJson};
 
 fn sent(request: &Request, sees: bool) -> Value {
     sent_to(&Model { sees, ..MODEL }, request)
@@ -19,8 +19,15 @@ fn marked_body(request: &Request) -> Value {
     serde_json::to_value(body).unwrap()
 }
 
-const MODEL: Model<'static> =
-    Model { name: "m", temperature: Temperature::Usual(None), takes_form: true, sees: false, max_tokens: None };
+const MODEL: Model<'static> = Model {
+    name: "m",
+    temperature: Temperature::Usual(None),
+    takes_form: true,
+    sees: false,
+    keeps_reasoning: true,
+    hosting: None,
+    max_tokens: None,
+};
 
 fn with_picture() -> Request {
     let about = "cat.png (image/png, 2 x 2 pixels)".to_owned();

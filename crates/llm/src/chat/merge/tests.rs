@@ -1,4 +1,5 @@
 use super::*;
+use crate::bounds::VALUES_MAX;
 
 fn merged(deltas: impl IntoIterator<Item = Value>) -> Value {
     let mut merged = Merged::default();

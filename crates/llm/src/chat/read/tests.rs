@@ -27,6 +27,7 @@ fn openai() {
         refusal: None,
         calls: Vec::new(),
         finish: Finish::Stop,
+        hosted: HostedUse::default(),
         usage,
         raw: message_of(text),
     };
@@ -43,7 +44,15 @@ fn litellm_keeps_fields_that_we_do_not_know() {
     assert_eq!(calls.len(), 1, "{calls:?}");
     let raw = message_of(text);
     assert_eq!(raw.pointer("/tool_calls/0/function/arguments"), Some(&json!(calls[0].arguments)));
-    let whole = Completion { content: String::new(), refusal: None, calls, finish: Finish::ToolCalls, usage, raw };
+    let whole = Completion {
+        content: String::new(),
+        refusal: None,
+        calls,
+        finish: Finish::ToolCalls,
+        hosted: HostedUse::default(),
+        usage,
+        raw,
+    };
     assert_eq!(completion, whole);
 }
 

@@ -66,6 +66,7 @@ impl Models for Scripted {
                 Vec::new()
             },
             finish: if calls_now { Finish::ToolCalls } else { Finish::Stop },
+            hosted: domain::hosted::HostedUse::default(),
             usage: Usage::default(),
             raw: json!({"role": "assistant"}),
         })

@@ -9,7 +9,7 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Vis
 use serde_json::Value;
 
 /// A type that can be read from any value. Null and unexpected kinds give the default.
-pub(super) trait Lenient<'de>: Sized + Default {
+pub trait Lenient<'de>: Sized + Default {
     fn null() -> Self {
         Self::default()
     }
@@ -48,7 +48,7 @@ pub(super) trait Lenient<'de>: Sized + Default {
     }
 }
 
-pub(super) struct Read<T>(pub T);
+pub struct Read<T>(pub T);
 
 impl<'de, T: Lenient<'de>> Deserialize<'de> for Read<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -108,7 +108,7 @@ impl<'de, T: Lenient<'de>> Visitor<'de> for Reader<T> {
 
 /// The name of a field, or a required text.
 #[derive(Default)]
-pub(super) struct Text<'de>(pub Cow<'de, str>);
+pub struct Text<'de>(pub Cow<'de, str>);
 
 impl<'de> Lenient<'de> for Text<'de> {
     fn text(text: Cow<'de, str>) -> Self {
@@ -125,7 +125,7 @@ impl Lenient<'_> for Option<u64> {
 
 /// A value kept as it is; texts are borrowed.
 #[derive(Debug, Default)]
-pub(super) enum Loose<'de> {
+pub enum Loose<'de> {
     #[default]
     Absent,
     Text(Cow<'de, str>),

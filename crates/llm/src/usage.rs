@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess};
 use serde_json::Value;
 
-use super::lenient::{Lenient, Read, Text};
+use crate::lenient::{Lenient, Read, Text};
 use domain::completion::{self, Usage};
 
 /// The largest plausible number of tokens: no model has a window of this size.
@@ -12,7 +12,7 @@ const SANE_TOKENS: u64 = 10_000_000;
 
 /// Reported token counts without implausible ones.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Reported {
+pub struct Reported {
     prompt_tokens: Tokens,
     input_tokens: Tokens,
     completion_tokens: Tokens,
@@ -32,13 +32,13 @@ struct Details {
 
 impl Reported {
     /// Reads the usage object of a value; `None` if it is not an object.
-    pub(super) fn of(value: &Value) -> Option<Self> {
+    pub fn of(value: &Value) -> Option<Self> {
         Read::deserialize(value).ok().and_then(|Read(reported)| reported)
     }
 }
 
 /// Returns the reported usage, with estimates for missing counts. `prompt_chars` returns the length of the prompt.
-pub(super) fn usage_of(reported: Option<Reported>, prompt_chars: &dyn Fn() -> usize, answer_chars: usize) -> Usage {
+pub fn usage_of(reported: Option<Reported>, prompt_chars: &dyn Fn() -> usize, answer_chars: usize) -> Usage {
     let reported = reported.unwrap_or_default();
     let prompt = reported.prompt_tokens.0.or(reported.input_tokens.0);
     let completion = reported.completion_tokens.0.or(reported.output_tokens.0);
