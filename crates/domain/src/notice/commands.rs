@@ -30,6 +30,9 @@ use crate::locale::Locale;
 use crate::overview::{Overview, Usage};
 use crate::tool::server::Tooling;
 
+/// A number of items of one kind, and its line.
+type Counted = (usize, fn(usize) -> String);
+
 const fn words(locale: Locale) -> &'static Words {
     match locale {
         Locale::English => &english::WORDS,
@@ -146,7 +149,7 @@ pub fn forgotten(wiped: &Wiped, sound: bool, locale: Locale) -> String {
     if wiped.conversations > 0 {
         lines.push((words.conversations)(wiped.conversations, wiped.messages));
     }
-    let counted: [(usize, fn(usize) -> String); 5] = [
+    let counted: [Counted; 5] = [
         (wiped.summaries, words.summaries),
         (wiped.answers, words.kept_for_replies),
         (wiped.quotes, words.quoted_in),
@@ -178,7 +181,7 @@ pub fn exported(counts: &Wiped, sound: bool, locale: Locale) -> String {
     let words = words(locale);
     let mut items =
         vec![(words.conversations)(counts.conversations, counts.messages), (words.kept_for_replies)(counts.answers)];
-    let counted: [(usize, fn(usize) -> String); 3] =
+    let counted: [Counted; 3] =
         [(counts.summaries, words.summaries), (counts.facts, words.facts), (counts.audit, words.audit)];
     items.extend(counted.into_iter().filter(|(count, _)| *count > 0).map(|(count, item)| item(count)));
     if counts.usage {
