@@ -159,6 +159,9 @@ mod model_wire;
 #[path = "bot/counts.rs"]
 mod counts;
 
+#[path = "bot/prompt_caches.rs"]
+mod prompt_caches;
+
 #[path = "bot/hostile_tools.rs"]
 mod hostile_tools;
 

@@ -232,6 +232,12 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             counted,
         ),
         (
+            ledger::COUNTED_PREFIX,
+            "a Discord server in which a member was counted, so that `/export` and `/forget` find the counts",
+            format!("{} days after the last count", days(ledger::ALL_TTL)),
+        ),
+        (ledger::INDEXED, "these entries have the counts of earlier versions", life(ledger::INDEXED_TTL)),
+        (
             ledger::TOTAL_PREFIX,
             "token count of one member, in the format of the [Python bot](../coming-from.md)",
             "no expiry; one number each".to_owned(),

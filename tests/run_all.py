@@ -4,7 +4,7 @@ Most tests wait for sockets, processes and timers, so several programs with seve
 stories use real browsers, databases and servers, so load on the machine can cause timeouts. A test that passes alone
 is named in the output and does not fail the run, for at most ALLOWED tests. A test that fails twice fails the run.
 
-Arguments go to `cargo test`.
+Arguments go to `cargo test`; `--built FILE` reads the messages of such a build instead (`--message-format=json`).
 """
 
 import json
@@ -43,14 +43,19 @@ class Run(NamedTuple):
     failed: list[str]
 
 
-def built(arguments: list[str]) -> list[Program] | None:
-    """Builds all test programs and returns them; None if one could not be built."""
+def messages(arguments: list[str]) -> str | None:
+    """Returns the messages of a build; None if a test program could not be built."""
+    if arguments[:1] == ["--built"]:
+        return Path(arguments[1]).read_text()
     command = ["cargo", "test", "--no-run", "--message-format=json-render-diagnostics", *arguments]
     run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if run.returncode != 0:
-        return None
+    return run.stdout if run.returncode == 0 else None
+
+
+def built(told_by_build: str) -> list[Program]:
+    """Returns the test programs of a build."""
     programs = []
-    for line in run.stdout.splitlines():
+    for line in told_by_build.splitlines():
         told = json.loads(line)
         if told.get("reason") != "compiler-artifact" or not told.get("executable") or not told["profile"]["test"]:
             continue
@@ -110,10 +115,10 @@ def repeated(runs: list[Run]) -> int:
 
 def main() -> int:
     """Returns the exit code of the run."""
-    arguments = sys.argv[1:]
-    programs = built(arguments)
-    if programs is None:
+    told_by_build = messages(sys.argv[1:])
+    if told_by_build is None:
         return 101
+    programs = built(told_by_build)
     print(f"{len(programs)} test programs are built", flush=True)
     with ThreadPoolExecutor(CORES) as pool:
         runs = list(pool.map(whole, programs))

@@ -18,6 +18,7 @@ use domain::tool::OnBehalf;
 use ports::{CleanCalls, Clock, Dice, Facts, PromptSections};
 use settings::address::is_remote;
 use settings::{Settings, data_tools};
+use tools::google_drive::{self, Credentials};
 use tools::url_extract::{self, UrlExtract};
 use tools::web_search::{self, Provider, WebSearch};
 use tools::{self, BuiltInTool, BuiltIns};
@@ -44,6 +45,11 @@ pub(crate) fn configured(
         Ok(rows) if rows.is_empty() => {}
         Ok(rows) => offered.push(Box::new(WebSearch::new(rows))),
         Err(more) => mistakes.extend(more),
+    }
+    match drive(&settings.google_drive) {
+        Ok(Some(options)) => offered.extend(google_drive::tools(options, Arc::clone(clock))),
+        Ok(None) => {}
+        Err(mistake) => mistakes.push(mistake),
     }
     match databases::tools(settings, lookup) {
         Ok(tools) => offered.extend(tools),
@@ -90,10 +96,11 @@ impl Facts for NobodysFacts {
 }
 
 /// Returns every mistake in these settings, by the part that `check` names.
-pub(crate) fn mistakes(settings: &Settings, lookup: &Lookup) -> [(&'static str, Vec<String>); 4] {
+pub(crate) fn mistakes(settings: &Settings, lookup: &Lookup) -> [(&'static str, Vec<String>); 5] {
     [
         ("url_extract", pages(&settings.url_extract).err().unwrap_or_default()),
         ("web_search", searches(settings, lookup).err().unwrap_or_default()),
+        ("google_drive", drive(&settings.google_drive).err().into_iter().collect()),
         ("database", databases::tools(settings, lookup).err().unwrap_or_default()),
         ("agents", agents::rows(settings, lookup).err().unwrap_or_default()),
     ]
@@ -117,7 +124,8 @@ pub(crate) fn models(settings: &Settings, calls: &Arc<dyn CleanCalls>) -> Vec<Bo
 /// Returns the secrets of these settings and of the variables that they name.
 pub(crate) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
     let keys = settings.tools.web_search.iter().filter_map(|row| key(row, lookup));
-    keys.chain(databases::secrets(settings, lookup)).chain(agents::secrets(settings, lookup)).collect()
+    let drive = settings.google_drive.credentials.clone();
+    keys.chain(drive).chain(databases::secrets(settings, lookup)).chain(agents::secrets(settings, lookup)).collect()
 }
 
 /// Returns the options of `url_extract`.
@@ -205,6 +213,24 @@ fn search(row: &data_tools::WebSearch, lookup: &Lookup) -> Result<web_search::Ro
         model: row.model.clone().or(provider.model.map(str::to_owned)).unwrap_or_default(),
         timeout: row.timeout,
     })
+}
+
+/// Returns the options of the tools for Google Drive; `None` without credentials.
+///
+/// # Errors
+/// A mistake as a sentence with its place and fix.
+pub(crate) fn drive(settings: &data_tools::GoogleDrive) -> Result<Option<google_drive::Options>, String> {
+    let data_tools::GoogleDrive { credentials, folder, changes, url, bytes, timeout } = settings;
+    let Some(credentials) = credentials else { return Ok(None) };
+    let wrong = |mistake| format!("google_drive.credentials: {mistake}");
+    let credentials = Credentials::parse(credentials).map_err(wrong)?;
+    let url: reqwest::Url = url.parse().map_err(|_| "google_drive.url is no address")?;
+    let here = url.host_str().is_some_and(is_loopback);
+    if url.scheme() == "http" && !here {
+        return Err("google_drive.url is http, where the token could be read on the way; use https".to_owned());
+    }
+    let (folder, changes, bytes, timeout) = (folder.clone(), *changes, *bytes, *timeout);
+    Ok(Some(google_drive::Options { credentials, folder, changes, url, here, bytes, timeout }))
 }
 
 fn key(row: &data_tools::WebSearch, lookup: &Lookup) -> Option<SecretString> {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::launch::StartError;
 use domain::keys::FORMAT;
-use ports::{Replaced, Store, StoreStatus};
+use ports::{Replaced, Store, StoreStatus, Stored, Unreadable};
 use telemetry::events::CONFIG_WARNING;
 
 /// The format that this version writes.
@@ -27,13 +27,18 @@ struct Format {
 /// # Errors
 /// A sentence, if only a later version reads the data.
 pub(super) async fn check(store: &dyn Store) -> Result<(), StartError> {
-    let kept = store.get(FORMAT).await;
+    let kept = store.read(FORMAT).await;
     if !matches!(store.status(), StoreStatus::Ready) {
         return Ok(());
     }
-    let Some(kept) = kept else {
-        record(store, None).await;
-        return Ok(());
+    let kept = match kept {
+        Stored::Value(kept) | Stored::Part(kept) => kept,
+        Stored::Absent => {
+            record(store, None).await;
+            return Ok(());
+        }
+        Stored::Unreadable(Unreadable::NoAnswer) => return Ok(()),
+        Stored::Unreadable(Unreadable::NotText) => String::new(),
     };
     match serde_json::from_str::<Format>(&kept) {
         Ok(format) if format.read_by > OURS.format => Err(refused(&format!("has format {}", format.format))),

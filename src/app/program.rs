@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::assemble::{self, Assembled, Launch, StartError};
 use super::begun::StartFields;
@@ -17,10 +18,15 @@ use actors::wiring::{Drained, Tree};
 use domain::ids::Door;
 use domain::ownership::Range;
 use ports::{Store, Vitals};
+use resident_memory::{heap, program};
 use telemetry::events::{DRAIN_FINISHED, DRAIN_STARTED, MEMORY_RELEASED};
 
 /// The time after which the start code is no longer needed.
 const START_SETTLES: Duration = Duration::from_secs(3);
+
+/// The pause between two collections of the allocator's free pages: the longest time for which the memory of a burst
+/// stays resident afterwards.
+const COLLECT_EVERY: Duration = Duration::from_secs(10);
 
 /// A running program: the tree and the parts that outlive it.
 pub struct App {
@@ -73,7 +79,7 @@ impl App {
     pub async fn serve(&mut self, told: impl Future<Output = ()>) -> Ended {
         let lost = self.lost();
         let refused = self.exit.wait_for(Option::is_some);
-        tokio::spawn(release_start_pages());
+        let _returning = AbortOnDropHandle::new(tokio::spawn(return_memory()));
         tokio::select! {
             reason = lost => Ended::Superseded(reason),
             () = told => Ended::Told,
@@ -173,13 +179,18 @@ async fn release(active: Option<Active>) {
     }
 }
 
-/// Unmaps the pages of the executable that only the start needed: most of the memory at rest.
-async fn release_start_pages() {
-    tokio::time::sleep(START_SETTLES).await;
-    match tokio::task::spawn_blocking(clean_pages::release).await {
+/// Returns memory to the kernel: once the pages of the executable that only the start needed, most of the memory at
+/// rest, and periodically the free pages of the allocator.
+async fn return_memory() {
+    sleep(START_SETTLES).await;
+    match tokio::task::spawn_blocking(program::release).await {
         Ok(Ok(bytes)) => tracing::debug!(event = MEMORY_RELEASED, bytes, "unmapped pages of the program's file"),
         Ok(Err(error)) => tracing::debug!(event = MEMORY_RELEASED, %error, "cannot unmap the program's file"),
         // The runtime is shutting down.
         Err(_) => {}
+    }
+    loop {
+        sleep(COLLECT_EVERY).await;
+        heap::collect();
     }
 }

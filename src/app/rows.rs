@@ -219,7 +219,7 @@ mod tests {
 
     use super::*;
     use ports::testing::MemoryStore;
-    use ports::{StoreStatus, Write};
+    use ports::{StoreStatus, Stored, Write};
     use settings::sources::Sources;
 
     #[test]
@@ -249,8 +249,8 @@ mod tests {
     }
 
     impl Store for Overtaken {
-        fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
-            let read = self.inner.get(key);
+        fn read<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Stored> {
+            let read = self.inner.read(key);
             Box::pin(async move {
                 let value = read.await;
                 if let Some(other) = self.other.lock().take() {

@@ -186,6 +186,10 @@ fn a_message_that_is_submitted_again_is_answered_once_also_after_a_kill() {
         let _process = world.process("second").await;
         world.becomes("ready").await;
         assert_eq!(posted(&world, Some("order-7"), &body).await.1, first);
+        let waits = json!({"session": "one", "text": "what then?", "wait": true});
+        let (_, again) = posted(&world, Some("order-7"), &waits).await;
+        assert_eq!((&again["message"], &again["status"]), (&first["message"], &json!("complete")));
+        assert_eq!(again["text"], "You said: what then?");
         let (_, other) =
             posted(&world, Some("order-8"), &json!({"session": "one", "text": "and then?", "wait": true})).await;
         assert_eq!(other["text"], "You said: and then?");

@@ -74,10 +74,16 @@ const REFUSED: &[Fixture] = &[
         name: "rows of data tools and peers",
         files: &[(
             "staffai.toml",
-            "[tools]\nweb_search = [{provider = 'altavista'}]\ndatabases = [{name = 'shop', env_url = 'UNSET', read = ['a']}]\n[url_extract]\ndeny = ['a b']\n[agents]\npeers = [{name = 'x y', url = 'http://127.0.0.1:1', key = 'a-key-of-some-length'}]\n",
+            "[tools]\nweb_search = [{provider = 'altavista'}]\ndatabases = [{name = 'shop', env_url = 'UNSET', read = ['a']}]\n[url_extract]\ndeny = ['a b']\n[google_drive]\ncredentials = 'x'\n[agents]\npeers = [{name = 'x y', url = 'http://127.0.0.1:1', key = 'a-key-of-some-length'}]\n",
         )],
         variables: &[],
-        mistakes: &["there is no provider", "tools.databases", "url_extract.deny", "agents.peers, row 1"],
+        mistakes: &[
+            "there is no provider",
+            "tools.databases",
+            "url_extract.deny",
+            "google_drive.credentials",
+            "agents.peers, row 1",
+        ],
     },
     Fixture {
         name: "model rows",

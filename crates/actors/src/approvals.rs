@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use self::clicks::Clicked;
 use crate::desk::Ways;
@@ -35,13 +35,14 @@ use domain::happening::Happening;
 use domain::ids::{Door, MessageId, Timestamp};
 use domain::keys;
 use domain::ownership::Range;
+use ports::shares::Shares;
 use ports::{Clock, Origin, Store, Write};
 
 /// The interval at which expired gates are closed and unposted questions are retried.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The timeout of a request to the journal to record a decision or list the pending gates.
 const RECORDED_WITHIN: Duration = Duration::from_secs(10);
-/// The maximum number of concurrent click responses; the platform reports further clicks as failed.
+/// The maximum number of concurrent click responses, shared by members; the platform reports further clicks as failed.
 const CLICKS_MAX: usize = 64;
 /// The maximum number of remembered clicks, for deduplication; the oldest is evicted first.
 const SEEN_MAX: usize = 4_096;
@@ -54,12 +55,10 @@ pub enum ApprovalsEvent {
     Look,
     /// The question is posted, or the reason why not.
     Posted(GateId, Result<MessageId, Unasked>),
-    /// The response to a click is deferred; `None` if the deferral failed.
-    Claimed(Option<Box<Clicked>>),
+    /// The response to a click is deferred.
+    Claimed(Box<Clicked>),
     /// The journal recorded a decision (true) or does not have the gate pending (false); `None` if it did not answer.
     Recorded(Box<Recorded>, Option<bool>),
-    /// A response to a click was sent.
-    Answered,
 }
 
 /// The reason why a question is not posted.
@@ -104,8 +103,8 @@ pub struct Approvals {
 pub struct ApprovalsState {
     open: HashMap<GateId, Open>,
     seen: BoundedSet<MessageId, SEEN_MAX>,
-    /// The number of click responses in progress.
-    clicks: usize,
+    /// The click responses in progress, shared by the members who clicked.
+    clicks: Shares,
     /// True once the state of an earlier process is loaded.
     loaded: bool,
     /// True while it is being loaded.
@@ -164,7 +163,7 @@ impl Actor for Approvals {
         Ok(ApprovalsState {
             open: HashMap::new(),
             seen: BoundedSet::default(),
-            clicks: 0,
+            clicks: Shares::new(Arc::new(Semaphore::new(CLICKS_MAX))),
             loaded: false,
             loading: true,
             early: Vec::new(),
@@ -194,7 +193,7 @@ impl Actor for Approvals {
                     state.withdrawn.push(which);
                 }
             }
-            ApprovalsMsg::Decide(click, reply) => self.claim(ctx, state, Clicked { click: *click, reply }),
+            ApprovalsMsg::Decide(click, reply) => self.claim(ctx, state, Clicked::new(*click, reply)),
         }
         Ok(())
     }
@@ -206,10 +205,9 @@ impl Actor for Approvals {
 
     fn origin(event: &ApprovalsEvent) -> Origin {
         match event {
-            ApprovalsEvent::Claimed(..)
-            | ApprovalsEvent::Recorded(..)
-            | ApprovalsEvent::Posted(..)
-            | ApprovalsEvent::Answered => Origin::Outside(None),
+            ApprovalsEvent::Claimed(..) | ApprovalsEvent::Recorded(..) | ApprovalsEvent::Posted(..) => {
+                Origin::Outside(None)
+            }
             ApprovalsEvent::Loaded(..) | ApprovalsEvent::Look => Origin::Own,
         }
     }
@@ -249,10 +247,9 @@ impl Actor for Approvals {
                 ctx.after(LOOK_EVERY, ApprovalsEvent::Look);
             }
             ApprovalsEvent::Posted(gate, result) => self.posted(ctx, state, &gate, result),
-            ApprovalsEvent::Claimed(Some(clicked)) if state.awaits(&clicked.click.gate) => state.early.push(*clicked),
-            ApprovalsEvent::Claimed(Some(clicked)) => self.decide(ctx, state, *clicked),
+            ApprovalsEvent::Claimed(clicked) if state.awaits(&clicked.click.gate) => state.early.push(*clicked),
+            ApprovalsEvent::Claimed(clicked) => self.decide(ctx, state, *clicked),
             ApprovalsEvent::Recorded(recorded, known) => self.recorded(ctx, state, *recorded, known),
-            ApprovalsEvent::Claimed(None) | ApprovalsEvent::Answered => state.clicks = state.clicks.saturating_sub(1),
         }
         Ok(())
     }

@@ -12,6 +12,7 @@
 
 mod approvals;
 mod cleaning;
+mod counted;
 mod handlers;
 mod kept;
 mod overview;
@@ -186,6 +187,8 @@ impl Actor for Commands {
         ctx.task(async move { CommandsEvent::Noted(cleaning::noted(&parts).await) }, |_| {
             CommandsEvent::Noted(Vec::new())
         });
+        let parts = Arc::clone(&self.parts);
+        ctx.background(async move { counted::complete(&parts).await });
         ctx.after(CLEAN_EVERY, CommandsEvent::Clean);
         Ok(CommandsState {
             seen: BoundedSet::default(),

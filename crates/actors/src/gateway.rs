@@ -165,7 +165,10 @@ impl Actor for Gateway {
                     receipt.settle();
                 }
                 // The member sees that a command got no answer, so a command is passed on but never recorded.
-                Incoming::Command(command) => settle(&self.commands.cast(CommandsMsg::Run(command)), receipt),
+                Incoming::Command(command) if receipt.claim() => {
+                    settle(&self.commands.cast(CommandsMsg::Run(command)), receipt);
+                }
+                Incoming::Command(_) => {}
                 // The same holds for a decision: the member who pressed the button sees that nothing happened.
                 Incoming::Decision(click) => settle(&self.approvals.cast(ApprovalsMsg::Decide(click, None)), receipt),
                 Incoming::Fired(fire) => self.fired(*fire, receipt),

@@ -367,6 +367,10 @@ impl Journal {
             self.account.tell(&Happening::TurnFenced(&turn));
             return ctx.background(hold(receipt));
         }
+        if !receipt.claim() {
+            tracing::debug!(event = GATEWAY_DROPPED, reason = "its sender stopped waiting", turn = %turn.id, "message dropped");
+            return;
+        }
         self.taken(&turn, answer.as_ref(), Some(receipt.age()));
         let id = turn.id.clone();
         let pace = if receipt.is_awaited() { Pace::Now } else { Pace::Gathered };

@@ -7,7 +7,10 @@
 //! Permits live outside the actor and survive.
 //!
 //! While permits are short, the queue is fair: the first request of each person precedes the second of any person,
-//! across all places. Neither a person nor a slow row can hold all permits (see `model_permits`).
+//! across all places. Neither a person nor a slow row or provider can hold all permits (see `model_permits`).
+//!
+//! Each row has a breaker, because one model of a provider can fail alone. A failure to reach the provider's address
+//! counts in the breakers of all its rows, so that they open together.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,11 +21,11 @@ use tokio::time::Instant;
 use crate::account::Account;
 use crate::messages::llm_dispatcher::Summary;
 use crate::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report};
-use crate::model_permits::ModelPermits;
+use crate::model_permits::{Callee, ModelPermits};
 use crate::observation::board::{Board, PartKind};
 use crate::runtime::handle::Reply;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
-use crate::services::running::Live;
+use crate::services::running::{Live, Running};
 use domain::breaker::{Breaker, BreakerChange};
 use domain::completion::Usage;
 use domain::fair_queue::FairQueue;
@@ -74,6 +77,7 @@ pub struct LlmDispatcherState {
 struct Waiting {
     person: Person,
     row: Row,
+    provider: String,
     reply: Reply<Result<Lease, NoModel>>,
 }
 
@@ -105,7 +109,8 @@ impl Actor for LlmDispatcher {
             LlmDispatcherMsg::Acquire { row, among, tried, priority, reply } => {
                 match (self.choose(state, (row.as_deref(), &among), &tried, priority.person()), priority) {
                     (Ok(row), Priority::Waits(person)) => {
-                        state.waiting.push(person.clone(), Waiting { person, row, reply });
+                        let provider = self.live.now().models.provider(&row.key).to_owned();
+                        state.waiting.push(person.clone(), Waiting { person, row, provider, reply });
                     }
                     (Ok(row), Priority::IfFree) => drop(reply.send(self.spare(state, row, 0))),
                     (Ok(row), Priority::Spare) => {
@@ -152,31 +157,29 @@ impl LlmDispatcher {
         if !state.waiting.is_empty() || self.permits.free() <= kept {
             return Err(NoModel::Busy);
         }
-        let permit = self.permits.take(None, &row.key, self.alone()).ok_or(NoModel::Busy)?;
+        let running = self.live.now();
+        let provider = running.models.provider(&row.key).to_owned();
+        let permit = self.permits.take(None, Rivals::of(&running).callee(&row, &provider)).ok_or(NoModel::Busy)?;
         Ok(Lease { row, permit })
-    }
-
-    /// True if a single row is configured.
-    fn alone(&self) -> bool {
-        self.live.now().models.rows().len() == 1
     }
 
     /// Grants permits to queued requests until none is left for any of their persons.
     fn hand_out(&self, ctx: &mut ActorContext<LlmDispatcher>, state: &mut LlmDispatcherState) {
         let returned = self.permits.returned();
         // Requests whose callers stopped waiting are taken out.
-        let alone = self.alone();
+        let rivals = Rivals::of(&self.live.now());
         let due = |person: &Person, waiting: &Waiting| {
-            waiting.reply.is_closed() || self.permits.admits(person, &waiting.row.key, alone)
+            let callee = rivals.callee(&waiting.row, &waiting.provider);
+            waiting.reply.is_closed() || self.permits.admits(person, callee)
         };
         while self.permits.free() > 0
-            && let Some(Waiting { person, row, reply }) = state.waiting.pop(due)
+            && let Some(Waiting { person, row, provider, reply }) = state.waiting.pop(due)
         {
             if reply.is_closed() {
                 continue;
             }
             // A refused lease returns its permit.
-            if let Some(permit) = self.permits.take(Some(&person), &row.key, alone) {
+            if let Some(permit) = self.permits.take(Some(&person), rivals.callee(&row, &provider)) {
                 let _ = reply.send(Ok(Lease { row, permit }));
             }
         }
@@ -215,15 +218,18 @@ impl LlmDispatcher {
         self.tell(report);
         let Report { turn, person, row, result, .. } = report;
         let refusals = state.refusals.entry(row.clone()).or_default();
-        let breaker = state.breakers.entry(row.clone()).or_default();
-        breaker.opening_for(self.live.now().settings.llm.rest);
-        let change = match result {
+        let now = state.origin.elapsed();
+        match result {
             Ok(_) => {
                 if refusals.succeeded() {
                     self.account.tell(&Happening::RowAccepted(row));
                     self.board.up(PartKind::Model, row);
                 }
-                breaker.succeeded(person.clone(), state.origin.elapsed())
+                let breaker = state.breakers.entry(row.clone()).or_default();
+                if breaker.succeeded(person.clone(), now) == Some(BreakerChange::Closed) {
+                    self.account.tell(&Happening::BreakerClosed(row));
+                    self.board.up(PartKind::Model, row);
+                }
             }
             Err(error) => {
                 let words = &error.safe_message;
@@ -231,22 +237,24 @@ impl LlmDispatcher {
                     self.account.tell(&Happening::RowRefused(row, words));
                     self.board.down(PartKind::Model, row, words);
                 }
-                let about_the_model = error.kind.is_about_the_model() && report.streamed.is_none();
-                let now = state.origin.elapsed();
-                about_the_model.then(|| breaker.failed(turn.clone(), person.clone(), now)).flatten()
+                if !error.kind.is_about_the_model() || report.streamed.is_some() {
+                    return;
+                }
+                let running = self.live.now();
+                let provider = running.models.provider(row);
+                let has_it = |other: &&str| *other != row && running.models.provider(other) == provider;
+                let peers = running.models.rows().iter().map(|row| row.key.as_str()).filter(has_it);
+                for row in std::iter::once(row.as_str()).chain(peers.filter(|_| error.unreached)) {
+                    let breaker = state.breakers.entry(row.to_owned()).or_default();
+                    let change =
+                        breaker.opening_for(running.settings.llm.rest).failed(turn.clone(), person.clone(), now);
+                    if change == Some(BreakerChange::Opened) {
+                        let reason = error.to_string();
+                        self.account.tell(&Happening::BreakerOpened(row, &reason));
+                        self.board.down(PartKind::Model, row, &reason);
+                    }
+                }
             }
-        };
-        match change {
-            Some(BreakerChange::Opened) => {
-                let reason = result.as_ref().err().map_or_else(String::new, ToString::to_string);
-                self.account.tell(&Happening::BreakerOpened(row, &reason));
-                self.board.down(PartKind::Model, row, &reason);
-            }
-            Some(BreakerChange::Closed) => {
-                self.account.tell(&Happening::BreakerClosed(row));
-                self.board.up(PartKind::Model, row);
-            }
-            None => {}
         }
     }
 
@@ -271,6 +279,26 @@ impl LlmDispatcher {
     /// The cost in dollars, if the row has prices.
     fn cost(&self, row: &str, usage: Usage) -> Option<f64> {
         Some(self.live.now().price(row)?.dollars(usage))
+    }
+}
+
+/// The alternatives that the running configuration has to a row and to a provider.
+#[derive(Clone, Copy)]
+struct Rivals {
+    rows: bool,
+    providers: bool,
+}
+
+impl Rivals {
+    fn of(running: &Running) -> Self {
+        let (models, rows) = (&running.models, running.models.rows());
+        let mut providers = rows.iter().map(|row| models.provider(&row.key));
+        let first = providers.next();
+        Self { rows: rows.len() > 1, providers: providers.any(|other| Some(other) != first) }
+    }
+
+    fn callee<'a>(self, row: &'a Row, provider: &'a String) -> Callee<'a> {
+        Callee { row: self.rows.then_some(&row.key), provider: self.providers.then_some(provider) }
     }
 }
 

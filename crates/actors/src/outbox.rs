@@ -42,6 +42,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 pub use self::closed::ClosedPlaces;
@@ -53,6 +54,7 @@ use self::drafts::{Drafts, Drawn};
 use self::job::{Job, Task, Tries};
 use self::pace::SharedPace;
 pub use self::pacer::Pacer;
+use self::pacer::Payer;
 use self::queue::PlaceQueue;
 use self::typing::Thinking;
 use crate::account::Account;
@@ -73,11 +75,13 @@ use domain::ids::{Door, MessageId, Place, TurnId};
 use domain::outgoing::{Outgoing, Part};
 use domain::shed::Shed;
 use domain::turn_event::{NoAnswer, TurnUpdate};
+use ports::shares::Shares;
 use ports::{Dice, Origin, PostError, PostRequest, PostResult, Poster, Renderer, Subject};
 
-/// The most queued notices; further ones are dropped and counted. The permits of turns bound the answers.
+/// The most queued notices, shared by the payers of requests; further ones are dropped and counted. The permits of
+/// turns bound the answers.
 const NOTICES_MAX: usize = 1000;
-/// The most queued posts that answer no message; further ones are refused.
+/// The most queued posts that answer no message, shared in the same way; further ones are refused.
 const POSTS_MAX: usize = 100;
 /// The interval of typing indicators; the platform shows one for ten seconds.
 const TYPING_EVERY: Duration = Duration::from_secs(8);
@@ -138,7 +142,7 @@ pub struct Outbox {
 #[derive(Default)]
 pub struct OutboxState {
     lanes: HashMap<Place, PlaceQueue>,
-    notices: usize,
+    room: Room,
     /// The callers that wait for posts that answer no message.
     posts: HashMap<String, Reply<Result<Delivery, Unposted>>>,
     drafts: Drafts,
@@ -161,6 +165,20 @@ pub struct OutboxState {
     refusing: HashSet<Place>,
     /// True if an answer is refused and this door has accepted none since.
     refuses_all: bool,
+}
+
+/// The bounds that communities share: a community whose requests wait leaves room for posts in the others. Each job
+/// holds its share until it ends.
+struct Room {
+    notices: Shares<Payer>,
+    posts: Shares<Payer>,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        let [notices, posts] = [NOTICES_MAX, POSTS_MAX].map(|most| Shares::new(Arc::new(Semaphore::new(most))));
+        Self { notices, posts }
+    }
 }
 
 /// The last answered turns.
@@ -247,6 +265,8 @@ impl Actor for Outbox {
             OutboxMsg::Withdraw { place, turn, perhaps } => self.withdrawn(ctx, state, &place, &turn, perhaps),
             OutboxMsg::Release { place, turn } => Self::release(state, &place, &turn),
             OutboxMsg::Read(request, reply) => self.read(ctx, request, reply),
+            // The caller may have stopped waiting.
+            OutboxMsg::Kind(place, reply) => drop(reply.send(self.poster.kind(&place))),
             OutboxMsg::Interact(request, reply) => self.interact(ctx, request, reply),
             OutboxMsg::AccessChanged(scope) => self.access_changed(ctx, state, &scope),
         }
@@ -266,6 +286,7 @@ impl Actor for Outbox {
             | OutboxMsg::Forget(..)
             | OutboxMsg::Withdraw { .. }
             | OutboxMsg::Release { .. }
+            | OutboxMsg::Kind(..)
             | OutboxMsg::Interact(..)
             | OutboxMsg::AccessChanged(_) => None,
         }
@@ -337,12 +358,11 @@ impl Outbox {
         text: String,
     ) {
         let id = TurnId::of(about);
-        if state.notices >= NOTICES_MAX {
+        let Some(share) = state.room.notices.take(Some(&Payer::at(&*self.poster, place))) else {
             let (turn, place) = (Some(&id), Some(place));
             let shed = WorkShed { at: Shed::Outbox, turn, place, member: None, bound: Bound::Number };
             return self.account.tell(&Happening::WorkShed(shed));
-        }
-        state.notices += 1;
+        };
         let parts = vec![Part::Text { text }];
         self.events.publish(place, &id, || TurnUpdate::Apology {
             parts: parts.as_slice().into(),
@@ -352,7 +372,8 @@ impl Outbox {
         self.events.publish(place, &id, || TurnUpdate::DONE);
         let outgoing =
             Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts, apology: true, spent: None };
-        self.enqueue(ctx, state, place, Job::new(Task::Notice(about.clone()), outgoing));
+        let job = Job { share: Some(Arc::new(share)), ..Job::new(Task::Notice(about.clone()), outgoing) };
+        self.enqueue(ctx, state, place, job);
     }
 
     fn post(
@@ -363,14 +384,17 @@ impl Outbox {
         outgoing: Outgoing,
         reply: Reply<Result<Delivery, Unposted>>,
     ) {
-        if state.posts.len() >= POSTS_MAX {
+        let share = state.room.posts.take(Some(&Payer::at(&*self.poster, &outgoing.place)));
+        // A repeated post waits for the job of the first.
+        if share.is_none() && !state.posts.contains_key(&name) {
             // The caller may have stopped waiting.
             let _ = reply.send(Err(Unposted::Busy));
             return;
         }
         state.posts.insert(name.clone(), reply);
         let place = outgoing.place.clone();
-        self.enqueue(ctx, state, &place, Job::new(Task::Post(name), outgoing));
+        let job = Job { share: share.map(Arc::new), ..Job::new(Task::Post(name), outgoing) };
+        self.enqueue(ctx, state, &place, job);
     }
 
     fn courier(&self, pace: SharedPace) -> Courier {

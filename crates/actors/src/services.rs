@@ -9,6 +9,7 @@ pub(crate) mod conversation_records;
 pub mod embeddings;
 pub mod facts;
 pub mod forgotten;
+pub mod histories;
 pub mod in_flight;
 pub mod in_force;
 pub mod interjections;

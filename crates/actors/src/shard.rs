@@ -29,7 +29,7 @@ use self::activity::{ActivePlaces, Activity};
 use self::catch_up::{CatchUp, Gap, Newest, ReadUpTo};
 use self::lanes::Lanes;
 use self::surroundings::{Surroundings, Unknown};
-use self::unsettled::Pending;
+use self::unsettled::{Pending, Room};
 use crate::account::Account;
 use crate::messages::gateway::GatewayMsg;
 use crate::messages::identify_queue::IdentifyQueueMsg;
@@ -122,6 +122,7 @@ pub struct ShardState {
     lasted: bool,
     /// Events sent and not settled, by ticket.
     unsettled: BTreeMap<u64, Pending>,
+    room: Room,
     next_ticket: u64,
     /// The newest sequence received.
     latest: u64,

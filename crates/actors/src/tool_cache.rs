@@ -6,7 +6,8 @@
 //! A restart loses: changes that are not stored yet; the toolbox stays, and the servers and their lists are read again.
 //!
 //! The last valid list of each server is stored, so that its tools are known before it is connected. A tool that
-//! changed since it was accepted is withheld until an operator accepts it, unless its server is trusted. A list that
+//! changed since it was accepted is withheld until an operator accepts it, unless its server is trusted. So are all
+//! tools of a server whose stored record cannot be read; it is read again while the store does not answer. A list that
 //! changes constantly uses a bounded share of a core and a bounded number of stored bytes a second; see `saving`.
 
 mod building;
@@ -31,8 +32,8 @@ use domain::tool::server::ServerRecord;
 use domain::tool::server::Tooling;
 use domain::tool::{ServerName, Tool};
 use parking_lot::RwLock;
-use ports::Store;
 use ports::tools::Transport;
+use ports::{Store, Stored, Unreadable};
 use telemetry::events::{TOOL_CHANGED, TOOL_REFUSED, TOOL_SIMPLIFIED, TOOLS_CHANGED};
 use tokio::time::Instant;
 
@@ -42,6 +43,8 @@ const DEBOUNCE: Duration = Duration::from_millis(50);
 const BUILD_SHARE: u32 = 10;
 /// The maximum of these pauses.
 const BUILD_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// The pause before a record is read again that the store did not answer for.
+const READ_AGAIN: Duration = Duration::from_secs(5);
 /// The interval at which the stored records of servers are renewed, so that they live as long as the servers are
 /// configured.
 const RENEW_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -52,8 +55,10 @@ const LINES_MAX: usize = 20;
 
 /// Events from its timer and its tasks.
 pub enum ToolCacheEvent {
-    /// A task: the stored record of a server.
-    Loaded(ServerName, Option<Box<ServerRecord>>),
+    /// The time to read the record of a server again.
+    Load(ServerName),
+    /// A task: the stored record of a server with this entry.
+    Loaded(ServerName, String, Result<Option<Box<ServerRecord>>, UnreadRecord>),
     /// The time to build the catalogue.
     Build,
     /// A task: the catalogue is built; `None` if nothing changed.
@@ -64,6 +69,13 @@ pub enum ToolCacheEvent {
     Save(ServerName),
     /// A task: the record of a server; `None` if building it failed.
     Recorded(ServerName, Option<Box<Record>>),
+}
+
+/// The reason why a stored record cannot be read.
+pub struct UnreadRecord {
+    reason: String,
+    /// True if a later read may succeed.
+    again: bool,
 }
 
 /// The built-in tools.
@@ -127,7 +139,8 @@ struct Known {
     tools: Arc<Vec<Arc<Tool>>>,
     /// True if the published list is the complete list of the server: no tool was omitted for lack of room.
     whole: bool,
-    pins: Arc<BTreeMap<String, Pin>>,
+    /// `None` until the stored record is read. Without it every tool counts as changed.
+    pins: Option<Arc<BTreeMap<String, Pin>>>,
     /// A newer list.
     listed: Option<Vec<Tool>>,
     /// True while the stored record is being read; lists are compared only afterwards.
@@ -202,18 +215,12 @@ impl Actor for ToolCache {
         state: &mut ToolCacheState,
     ) -> Result<(), Crash> {
         match event {
-            ToolCacheEvent::Loaded(name, record) => {
-                if let Some(known) = state.known.get_mut(&name).filter(|known| known.loading) {
-                    known.loading = false;
-                    // The record of an entry that was replaced meanwhile does not apply.
-                    if let Some(record) = record.filter(|record| record.entry == known.fingerprint) {
-                        known.tools = Arc::new(record.tools.into_iter().map(Arc::new).collect());
-                        known.pins = Arc::new(record.pins);
-                    }
-                    state.rebuild = true;
-                    state.build_soon(ctx);
+            ToolCacheEvent::Load(name) => {
+                if let Some(known) = state.known.get(&name).filter(|known| !known.loading && known.pins.is_none()) {
+                    self.load(ctx, name, known.fingerprint.clone());
                 }
             }
+            ToolCacheEvent::Loaded(name, entry, loaded) => state.loaded(ctx, &name, &entry, loaded),
             ToolCacheEvent::Build => self.build(ctx, state),
             ToolCacheEvent::Renew => {
                 saving::renew(ctx, state);
@@ -257,6 +264,42 @@ impl ToolCacheState {
         }
     }
 
+    /// Records the stored record of a server, unless its entry was replaced or its tools were accepted meanwhile.
+    fn loaded(
+        &mut self,
+        ctx: &mut ActorContext<ToolCache>,
+        name: &ServerName,
+        entry: &str,
+        loaded: Result<Option<Box<ServerRecord>>, UnreadRecord>,
+    ) {
+        let unread = |known: &&mut Known| known.fingerprint == entry && known.pins.is_none();
+        let Some(known) = self.known.get_mut(name).filter(unread) else { return };
+        known.loading = false;
+        match loaded {
+            Ok(record) => {
+                let (tools, pins) = record.map(|record| (record.tools, record.pins)).unwrap_or_default();
+                if known.tools.is_empty() {
+                    known.tools = Arc::new(tools.into_iter().map(Arc::new).collect());
+                }
+                known.pins = Some(Arc::new(pins));
+            }
+            Err(UnreadRecord { reason, again }) => {
+                if again {
+                    ctx.after(READ_AGAIN, ToolCacheEvent::Load(name.clone()));
+                }
+                if !self.is_new(&format!("{name} {reason}")) {
+                    return;
+                }
+                tracing::error!(
+                    event = TOOL_REFUSED, server = %name, reason,
+                    "the accepted tools of a server cannot be read; its tools are withheld until they are read or accepted"
+                );
+            }
+        }
+        self.rebuild = true;
+        self.build_soon(ctx);
+    }
+
     /// True if a line is new. The record is bounded; an evicted line is logged again.
     fn is_new(&mut self, line: &str) -> bool {
         const TOLD_MAX: usize = 1_000;
@@ -281,7 +324,7 @@ impl ToolCache {
                         fingerprint,
                         tools: Arc::default(),
                         whole: true,
-                        pins: Arc::default(),
+                        pins: None,
                         listed: None,
                         loading: true,
                         accept: false,
@@ -298,15 +341,13 @@ impl ToolCache {
     }
 
     fn load(&self, ctx: &mut ActorContext<ToolCache>, name: ServerName, fingerprint: String) {
-        let (store, back) = (Arc::clone(&self.store), name.clone());
+        let (store, back, entry) = (Arc::clone(&self.store), name.clone(), fingerprint.clone());
         ctx.task(
             async move {
-                let text = store.get(&keys::tools(&name)).await;
-                // Parsing a long list would block the task's thread for too long.
-                let parsed = blocking_caught(move || ServerRecord::parse(&text?, &fingerprint));
-                ToolCacheEvent::Loaded(name, parsed.await.ok().flatten().map(Box::new))
+                let record = record(&*store, &name, fingerprint.clone()).await;
+                ToolCacheEvent::Loaded(name, fingerprint, record.map(|record| record.map(Box::new)))
             },
-            move |_| ToolCacheEvent::Loaded(back, None),
+            move |reason| ToolCacheEvent::Loaded(back, entry, Err(UnreadRecord { reason, again: false })),
         );
     }
 
@@ -321,7 +362,7 @@ impl ToolCache {
             line: known.server.line.clone(),
             fingerprint: known.fingerprint.clone(),
             tools: Arc::clone(&known.tools),
-            pins: Arc::clone(&known.pins),
+            pins: known.pins.clone(),
             listed: known.listed.take(),
             accept: std::mem::take(&mut known.accept),
             stored: known.stored,
@@ -370,7 +411,8 @@ impl ToolCache {
         }
         known.tools = tools;
         known.whole = whole;
-        known.pins = pins;
+        // A record that was read meanwhile is compared in the next build.
+        known.pins = pins.or(known.pins.take());
         for tool in changed.iter().filter(|tool| !known.changed.contains(tool)).take(LINES_MAX) {
             tracing::warn!(event = TOOL_CHANGED, server = %name, tool, accepted = false, "a tool is not what it was; it is held back until an operator runs /refresh_tools");
         }
@@ -394,6 +436,20 @@ impl ToolCache {
             server.changed = changed;
         }
     }
+}
+
+/// Reads the stored record of a server with this entry; `None` if there is none.
+async fn record(store: &dyn Store, name: &ServerName, entry: String) -> Result<Option<ServerRecord>, UnreadRecord> {
+    let text = match store.read(&keys::tools(name)).await {
+        Stored::Absent => return Ok(None),
+        Stored::Value(text) | Stored::Part(text) => text,
+        Stored::Unreadable(why) => {
+            return Err(UnreadRecord { reason: why.to_string(), again: why == Unreadable::NoAnswer });
+        }
+    };
+    // Parsing a long list would block the task's thread for too long.
+    let parsed = blocking_caught(move || ServerRecord::parse(&text, &entry).map_err(|error| error.to_string()));
+    parsed.await.and_then(|parsed| parsed).map_err(|reason| UnreadRecord { reason, again: false })
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod overheard;
 mod parked;
 pub mod parts;
 mod showing;
+mod surroundings;
 mod tally;
 
 mod tools;
@@ -119,6 +120,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     memory::choose_row(parts, &running, &mut turn).await;
     let parked = resumed.clone();
     let thinking = async {
+        surroundings::complete(parts, &running, &mut turn).await;
         let going_on = GoingOn::ready(parts, &running, &mut turn, resumed).await;
         let (running, turn, slot, tally, deadline) = (&*running, &turn, &slot, &tally, &deadline);
         let (tools, facts) = (Tools::of(parts, running, turn).await, OnceCell::new());
@@ -325,12 +327,12 @@ impl Thinking<'_> {
     async fn asked(&self) -> Gathered {
         let Self { parts, running, turn, .. } = *self;
         if let Some(given) = &turn.given {
-            let prompts = prompt_sections::in_force(running, &*parts.basics.store).await;
+            let prompts = prompt_sections::in_force(running, &parts.basics.live, &*parts.basics.store).await;
             let transcript = prompt::given(&prompts, &scene(turn, parts.basics.clock.now()), given);
             return Gathered { transcript, history: (History::default(), parts.facts.forgotten().now()), _room: None };
         }
         // All reads of the store are issued together.
-        let prompts = prompt_sections::in_force(running, &*parts.basics.store);
+        let prompts = prompt_sections::in_force(running, &parts.basics.live, &*parts.basics.store);
         let (recalled, prompts) = tokio::join!(memory::recall(parts, running, turn), prompts);
         let files = files::read(parts, running, turn, recalled.quoted.as_ref()).await;
         let now = parts.basics.clock.now();

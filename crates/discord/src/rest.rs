@@ -24,7 +24,7 @@ use domain::incoming::Posted;
 use domain::outgoing::{Capabilities, Medium, Piece};
 use domain::rejection::Rejection;
 use http_client::{HttpClient, Outgoing, Settings};
-use ports::{HistoryRange, PostError, PostReply, PostRequest, PostResult, Poster};
+use ports::{HistoryRange, PlaceKind, PostError, PostReply, PostRequest, PostResult, Poster};
 
 pub mod account;
 
@@ -263,6 +263,14 @@ impl Poster for Rest {
     fn community(&self, place: &Place) -> Option<String> {
         let parent = self.threads.parent(place);
         self.rights.guild_of(parent.as_ref().unwrap_or(place))
+    }
+
+    fn kind(&self, place: &Place) -> PlaceKind {
+        match self.threads.parent(place) {
+            Some(channel) => PlaceKind::Thread(channel),
+            None if self.rights.guild_of(place).is_some() => PlaceKind::Channel,
+            None => PlaceKind::Unknown,
+        }
     }
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {

@@ -103,14 +103,14 @@ const BYTES_A_TOKEN: u64 = 4;
 
 /// Estimates the upper bound of tokens for these files, if the model accepts pictures.
 #[must_use]
-pub fn estimate(files: &[Attachment]) -> u64 {
+pub fn estimate<'a>(files: impl IntoIterator<Item = &'a Attachment>) -> u64 {
     let mut allowance = AttachmentAllowance::new(true);
     let cost = |file: &Attachment| match allowance.plan(file) {
         Plan::Picture => PICTURE_TOKENS,
         Plan::Text => file.size / BYTES_A_TOKEN,
         Plan::Name(_) => 0,
     };
-    files.iter().map(cost).sum()
+    files.into_iter().map(cost).sum()
 }
 
 /// The decision about one file.

@@ -30,7 +30,7 @@ pub const ARGUMENTS_MAX: usize = 32 * 1024;
 /// Maximum number of open gates of one person.
 pub const OWN_MAX: usize = 5;
 
-/// Maximum number of open gates.
+/// Maximum number of open gates; communities share them.
 pub const OPEN_MAX: usize = 256;
 
 /// The largest stored state of a turn that waits for a decision, in bytes.
@@ -162,6 +162,17 @@ pub enum Clicker {
     Member(Caller),
     /// A program admitted at this door. It speaks for this person; without one, for the requester at that door.
     Client(Door, Option<Person>),
+}
+
+impl Clicker {
+    /// Returns the member, or the person for whom a program speaks.
+    #[must_use]
+    pub const fn person(&self) -> Option<&Person> {
+        match self {
+            Self::Member(caller) => Some(&caller.person),
+            Self::Client(_, person) => person.as_ref(),
+        }
+    }
 }
 
 /// A possible decision.
@@ -365,10 +376,7 @@ impl Case {
         if now >= gate.expires_at {
             return Err(ClickRefusal::Expired);
         }
-        let by = match &click.by {
-            Clicker::Member(caller) => Some(caller.person.clone()),
-            Clicker::Client(_, person) => person.clone(),
-        };
+        let by = click.by.person().cloned();
         let decision = match click.choice {
             Choice::Once | Choice::Hour => ApprovalDecision::Approved { by },
             Choice::Deny => ApprovalDecision::Denied { by },

@@ -1,5 +1,6 @@
 //! The history of one conversation, in the stored form that the Python bot also reads and writes.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,8 @@ pub struct History {
     entries: Vec<HistoryEntry>,
     /// The questions that the bound evicted since the history was parsed.
     evicted: usize,
+    /// True if earlier messages may be stored that could not be read.
+    is_part: bool,
 }
 
 /// One stored message.
@@ -113,7 +116,7 @@ impl History {
             let before = entries.last().map_or(Timestamp(0), |entry| entry.at);
             entries.extend(read_entry(item, before));
         }
-        Ok(Parsed { dropped: total - entries.len(), history: Self { entries, evicted: 0 } })
+        Ok(Parsed { dropped: total - entries.len(), history: Self { entries, is_part: false, evicted: 0 } })
     }
 
     /// Returns the stored form: an array of objects with `role`, `content` and `timestamp` (fractional seconds).
@@ -126,6 +129,40 @@ impl History {
         });
         // Plain data with string keys always serializes.
         serde_json::to_string(&stored.collect::<Vec<_>>()).unwrap_or_default()
+    }
+
+    /// Returns the stored form of a stored history with the messages of a later one added that it lacks. The messages
+    /// of the later one stay together.
+    ///
+    /// # Errors
+    /// [`NotHistory`] if the stored text is not a history. A later text that is none adds nothing.
+    pub fn joined(stored: &str, later: &str) -> Result<String, NotHistory> {
+        let Parsed { mut history, .. } = Self::parse(stored)?;
+        let Ok(Parsed { history: later, .. }) = Self::parse(later) else { return Ok(history.to_json()) };
+        let known: HashSet<(Timestamp, &str)> = later.entries.iter().map(HistoryEntry::identity).collect();
+        history.entries.retain(|entry| !known.contains(&entry.identity()));
+        drop(known);
+        history.entries.extend(later.entries);
+        let text = history.to_json();
+        if text.len() > MAX_STORED_BYTES { Err(NotHistory::TooLong(text.len())) } else { Ok(text) }
+    }
+
+    /// Returns an empty history in place of one that cannot be read.
+    #[must_use]
+    pub fn unread() -> Self {
+        Self { is_part: true, ..Self::default() }
+    }
+
+    /// True if earlier messages may be stored that could not be read.
+    #[must_use]
+    pub const fn is_part(&self) -> bool {
+        self.is_part
+    }
+
+    /// Marks this history as [a part](Self::is_part).
+    #[must_use]
+    pub fn as_part(self) -> Self {
+        Self { is_part: true, ..self }
     }
 
     /// Returns all messages in order.
@@ -268,6 +305,13 @@ impl History {
             let answered = self.entries.get(place + 1).is_some_and(|next| next.role == Role::Assistant);
             self.entries.drain(place..=place + usize::from(answered));
         }
+    }
+}
+
+impl HistoryEntry {
+    /// Returns the parts that distinguish this message from others of its conversation.
+    fn identity(&self) -> (Timestamp, &str) {
+        (self.at, &self.content)
     }
 }
 

@@ -174,7 +174,10 @@ pub fn writes(turn: &Turn, effort: &Effort, now: Timestamp) -> Vec<Increment> {
 #[must_use]
 pub fn of_member(person: &Person, guild: Option<&str>, tally: Tally, now: Timestamp) -> Vec<Increment> {
     let mut writes = ours(&person.door, guild, &member(person), tally, now);
-    writes.extend(guild.into_iter().flat_map(|guild| legacy(person, guild, tally.tokens, now)));
+    if let Some(guild) = guild {
+        writes.push(Increment { key: keys::counted(person, guild), by: Counter::from(1), ttl: Some(keys::ALL_TTL) });
+        writes.extend(legacy(person, guild, tally.tokens, now));
+    }
     writes
 }
 
@@ -240,7 +243,7 @@ pub fn keys_of_sums(person: &Person, guild: Option<&str>, now: Timestamp) -> Vec
 #[must_use]
 pub fn every_key(person: &Person, guild: Option<&str>, now: Timestamp) -> Vec<String> {
     let mut keys = keys_of(person, guild, last_days(now, DAYS_MOST + 2));
-    keys.extend(guild.map(|guild| keys::log(person, guild)));
+    keys.extend(guild.into_iter().flat_map(|guild| [keys::log(person, guild), keys::counted(person, guild)]));
     keys
 }
 

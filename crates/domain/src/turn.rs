@@ -12,7 +12,7 @@ use super::ending::Ending;
 use super::gate::Parked;
 use super::given::Given;
 pub use super::history::Exchange;
-use super::ids::{MessageId, Person, Place, Timestamp, TurnId};
+use super::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
 use super::locale::Locale;
 use super::outgoing::{Outgoing, Part};
 pub use super::policy::{GatePolicy, HistoryScope, LaneRule, Lasts, Policy, ReplyContract, Trigger};
@@ -103,11 +103,36 @@ impl Turn {
         Outgoing { place: self.place.clone(), reply_to, parts: vec![Part::Text { text }], apology: false, spent: None }
     }
 
+    /// Returns the files that the prompt contains: those of the question, then those of a quoted message of another
+    /// author. Files of a message that is still to be fetched are unknown.
+    pub fn files(&self) -> impl Iterator<Item = &Attachment> {
+        let seen = self.quoted.iter().filter_map(|quoted| quoted.seen.as_ref()).filter(|seen| !seen.ours);
+        self.attachments.iter().chain(seen.flat_map(|seen| &seen.attachments))
+    }
+
+    /// Returns the part of the bot's users that this turn counts to where they share a bound.
+    #[must_use]
+    pub fn sharer(&self) -> Sharer<'_> {
+        match &self.guild {
+            Some(guild) => Sharer::Community(&self.id.door, guild),
+            None => Sharer::Person(&self.person),
+        }
+    }
+
     /// Returns the lane of this turn.
     #[must_use]
     pub fn lane(&self) -> Lane {
         if self.trigger.is_asked() { Lane::Of(self.person.clone()) } else { Lane::Unasked }
     }
+}
+
+/// A part of the bot's users that shares a bound with the others: a community, or a person outside of communities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Sharer<'a> {
+    /// A community, at its door.
+    Community(&'a Door, &'a str),
+    /// A person in a direct conversation or a session.
+    Person(&'a Person),
 }
 
 /// A lane: within one place, the turns of one lane run one after another.

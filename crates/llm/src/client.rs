@@ -32,6 +32,8 @@ mod tests;
 pub struct Client {
     rows: Vec<Row>,
     clients_by_row: HashMap<String, ModelClient>,
+    /// The provider of each row.
+    providers: HashMap<String, String>,
     exact: bool,
 }
 
@@ -123,13 +125,14 @@ impl Client {
     /// # Errors
     /// TLS cannot be set up: no provider is installed, or the system has no root certificates.
     pub fn new(registry: Registry) -> Result<Self, String> {
+        let providers = registry.providers();
         let (rows, mut endpoints) = registry.into_parts();
         let (mut clients_by_row, mut clients) = (HashMap::new(), Clients::default());
         for row in &rows {
             let Some(endpoint) = endpoints.remove(&row.key) else { continue };
             clients_by_row.insert(row.key.clone(), ModelClient::new(row, endpoint, &mut clients)?);
         }
-        Ok(Self { rows, clients_by_row, exact: false })
+        Ok(Self { rows, clients_by_row, providers, exact: false })
     }
 
     /// Sends all parts of requests even if a provider refused one, so that a check reports the refusal.
@@ -143,6 +146,10 @@ impl Client {
 impl Models for Client {
     fn rows(&self) -> &[Row] {
         &self.rows
+    }
+
+    fn provider<'a>(&'a self, row: &'a str) -> &'a str {
+        self.providers.get(row).map_or(row, String::as_str)
     }
 
     fn takes_tools(&self, row: &str) -> bool {

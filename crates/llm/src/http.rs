@@ -328,7 +328,8 @@ fn broken(failure: &Failure) -> ModelError {
         FailureKind::TimedOut => (ModelErrorKind::Timeout, "no answer in time"),
         FailureKind::Broken => (ModelErrorKind::Connection, "the connection broke"),
     };
-    ModelError::new(kind, format!("{what}: {}", failure.cause))
+    let unreached = failure.kind == FailureKind::Connect;
+    ModelError { unreached, ..ModelError::new(kind, format!("{what}: {}", failure.cause)) }
 }
 
 fn one_line(text: &str) -> String {

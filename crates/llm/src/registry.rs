@@ -106,6 +106,20 @@ impl Registry {
         self.endpoints.get(key)
     }
 
+    /// Returns the provider of each row: the key of the first row with the same address and the same key for calls.
+    #[must_use]
+    pub fn providers(&self) -> HashMap<String, String> {
+        let mut first: HashMap<(&str, Option<&str>), &str> = HashMap::new();
+        let mut providers = HashMap::new();
+        for row in &self.rows {
+            let Some(Endpoint { base, key, .. }) = self.endpoints.get(&row.key) else { continue };
+            let key = key.as_ref().map(ExposeSecret::expose_secret);
+            let provider = *first.entry((base, key)).or_insert(&row.key);
+            providers.insert(row.key.clone(), provider.to_owned());
+        }
+        providers
+    }
+
     /// Returns a sentence for each field that has no effect.
     #[must_use]
     pub fn without_effect(&self) -> Vec<String> {

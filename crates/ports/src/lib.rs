@@ -12,6 +12,7 @@ mod files;
 mod in_force;
 mod metering;
 mod model_error;
+mod models;
 mod observer;
 mod requests;
 pub mod samples;
@@ -44,22 +45,23 @@ pub use self::files::{FetchError, NoFiles, NotDrawn};
 pub use self::in_force::{Console, Keys, ModelsInForce, RowChange, ToolsOf, UsageOf, Webhooks};
 pub use self::metering::{EmbeddingAsk, NotEmbedded};
 pub use self::model_error::{ModelError, ModelErrorKind};
-pub use self::requests::{Bucket, GuildField, HistoryRange, LimitScope, PostError, PostReply, PostRequest, PostResult};
+pub use self::models::Models;
+pub use self::requests::{
+    Bucket, GuildField, HistoryRange, LimitScope, PlaceKind, PostError, PostReply, PostRequest, PostResult,
+};
 use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 pub use self::turns::{Adopted, OwnedStore, Pace, Turns, WriteOutcome};
-pub use self::writes::{Keeping, Replaced, StoreStatus, StoredRow, Write, replace};
+pub use self::writes::{Keeping, Replaced, StoreStatus, Stored, StoredRow, Unreadable, Write, replace};
 pub use self::{observer::Observer, turn_detail::TurnLog, vitals::Vitals};
 use domain::audit::AuditFilter;
-use domain::completion::{Completion, Request};
 use domain::daily::DayUse;
-use domain::embedding::{EmbeddingRequest, Embeddings};
+use domain::embedding::Embeddings;
 use domain::fact::{FactId, FactMatches, NotKept, Remembered};
 use domain::gate::{ApprovalDecision, Click, ClickRefusal};
 use domain::ids::{Person, Place, Timestamp};
 use domain::incoming::{Incoming, Posted};
 use domain::limits;
-use domain::model::Row;
 use domain::outgoing::Capabilities;
 use domain::presence::Presence;
 use domain::prompt::sections::{Section, SectionChange};
@@ -109,8 +111,13 @@ pub type StoreFault = Arc<dyn Fn() -> bool + Send + Sync>;
 /// error here: the store continues in memory, logs `store.degraded`, and merges when the backend recovers. Every wait
 /// has a deadline of the store's own, also if the backend hangs.
 pub trait Store: Send + Sync {
-    /// Returns the value of a live key. During an outage, a counter contains only the increments made since it began.
-    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>>;
+    /// Reads a key. During an outage, a counter contains only the increments made since it began.
+    fn read<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Stored>;
+
+    /// Returns the readable value of a key, for a caller to which an unreadable one is the same as none.
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move { self.read(key).await.value() })
+    }
 
     /// Announces that these keys will be read soon, once each. A store on a server may read them in one batch with
     /// the next request. A prefetched value is used within moments, or read again.
@@ -174,42 +181,6 @@ pub trait Backups: Send + Sync {
 }
 
 // === Model ===
-
-/// The configured models.
-#[async_trait]
-pub trait Models: Send + Sync {
-    /// Returns the rows, the default first.
-    fn rows(&self) -> &[Row];
-
-    /// True if the provider of this row currently accepts tools; false for a while after it refused them.
-    fn takes_tools(&self, _row: &str) -> bool {
-        true
-    }
-
-    /// Requests one completion from this row: one attempt without retries, bounded by the row's timeout.
-    ///
-    /// # Errors
-    /// See [`ModelError`].
-    async fn complete(&self, row: &str, request: &Request) -> Result<Completion, ModelError>;
-
-    /// Does the same, with deltas of the answer if the row and its provider can stream. Deltas before a failure are
-    /// not revoked; together they are a prefix of the completion's content.
-    ///
-    /// # Errors
-    /// See [`ModelError`].
-    async fn stream(&self, row: &str, request: &Request, _heard: DeltaSink) -> Result<Completion, ModelError> {
-        self.complete(row, request).await
-    }
-
-    /// Requests embeddings from this row's embedding model: one attempt, bounded by the row's timeout.
-    ///
-    /// # Errors
-    /// See [`ModelError`]; also if the row has no such model.
-    async fn embed(&self, row: &str, _request: &EmbeddingRequest) -> Result<Embeddings, ModelError> {
-        let why = format!("the row {row} has no embedding model");
-        Err(ModelError::new(ModelErrorKind::Unsupported, why))
-    }
-}
 
 /// Model use outside of turns. It counts against limits and in the ledger like turns.
 #[async_trait]
@@ -433,6 +404,11 @@ pub trait Poster: Send + Sync {
     /// Returns the community of a place, as far as it is known. The refusals of its places count together.
     fn community(&self, _place: &Place) -> Option<String> {
         None
+    }
+
+    /// Returns the kind of a place, as far as it is known without a message from it.
+    fn kind(&self, _place: &Place) -> PlaceKind {
+        PlaceKind::Channel
     }
 
     /// Performs one request, bounded by the poster's own timeout.

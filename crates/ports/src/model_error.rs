@@ -17,6 +17,8 @@ pub struct ModelError {
     pub safe_message: String,
     /// The delay that the provider requested.
     pub retry_after: Option<Duration>,
+    /// True if no connection to the provider's address was established: the failure concerns all rows of the provider.
+    pub unreached: bool,
 }
 
 impl ModelError {
@@ -24,7 +26,7 @@ impl ModelError {
     #[must_use]
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { kind, safe_message: message.clone(), message, retry_after: None }
+        Self { kind, safe_message: message.clone(), message, retry_after: None, unreached: false }
     }
 
     /// Returns the text that the log may show only if it may show content. `None` if the safe message is complete.

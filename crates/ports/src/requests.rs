@@ -117,6 +117,17 @@ pub enum HistoryRange {
     Before(MessageId),
 }
 
+/// The kind of a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlaceKind {
+    /// A place with rules of its own.
+    Channel,
+    /// A thread of this channel, with its rules.
+    Thread(Place),
+    /// It may be a thread of an unknown channel.
+    Unknown,
+}
+
 /// A part of the data about a community.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuildField {

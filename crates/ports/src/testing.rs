@@ -23,9 +23,9 @@ use tokio_util::sync::CancellationToken;
 use crate::vitals::{Configuration, Readiness, Status, TreeNode, Turns};
 use crate::{
     Advice, Clock, Delta, DeltaSink, Dice, EventStream, Fault, Faults, GatewaySession, HistoryRange, IdentifyPermit,
-    Input, Limiter, Listener, Missing, ModelError, ModelErrorKind, Models, OwnedStore, Pace, PostError, PostReply,
-    PostRequest, PostResult, Poster, PresenceUpdates, Replaced, Shard, ShardedSource, SourceError, Store, StoreStatus,
-    StoredRow, StreamEvent, Vitals, Write, WriteOutcome,
+    Input, Limiter, Listener, Missing, ModelError, ModelErrorKind, Models, OwnedStore, Pace, PlaceKind, PostError,
+    PostReply, PostRequest, PostResult, Poster, PresenceUpdates, Replaced, Shard, ShardedSource, SourceError, Store,
+    StoreStatus, Stored, StoredRow, StreamEvent, Unreadable, Vitals, Write, WriteOutcome,
 };
 use domain::completion::{Completion, Finish, Request, Usage};
 use domain::counter::Counter;
@@ -200,11 +200,12 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
+    fn read<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Stored> {
         let fails = self.failing_reads.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         let fails = fails.is_ok() || self.degraded.load(Ordering::SeqCst);
-        let value = self.entries.lock().get(key).cloned().filter(|_| !fails);
-        async move { value }.boxed()
+        let value = self.entries.lock().get(key).cloned();
+        let read = if fails { Stored::Unreadable(Unreadable::NoAnswer) } else { value.into() };
+        async move { read }.boxed()
     }
 
     fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>> {
@@ -237,7 +238,7 @@ impl Store for MemoryStore {
         let mut entries = self.entries.lock();
         for write in writes {
             match write {
-                Write::Put { key, value, .. } => entries.insert(key, value),
+                Write::Put { key, value, .. } | Write::Join { key, value, .. } => entries.insert(key, value),
                 Write::Delete { key } => entries.remove(&key),
                 Write::Add { key, by, .. } => {
                     let before = entries.get(&key).and_then(|text| Counter::read(text)).unwrap_or_default();
@@ -340,6 +341,8 @@ pub enum Say {
 /// Models that answer from a script, then always with the same answer.
 pub struct ScriptedModels {
     rows: Vec<Row>,
+    /// The provider of each row that shares one.
+    providers: HashMap<&'static str, &'static str>,
     script: Mutex<VecDeque<Say>>,
     /// The rows asked, each with the last text of the request.
     pub asked: Mutex<Vec<(String, String)>>,
@@ -358,12 +361,19 @@ impl ScriptedModels {
         });
         Self {
             rows: rows.collect(),
+            providers: HashMap::new(),
             script: Mutex::default(),
             asked: Mutex::default(),
             takes: Mutex::default(),
             at_once: AtomicUsize::new(0),
             most_at_once: AtomicUsize::new(0),
         }
+    }
+
+    /// Sets the providers of rows.
+    #[must_use]
+    pub fn with_providers(self, providers: &[(&'static str, &'static str)]) -> Self {
+        Self { providers: providers.iter().copied().collect(), ..self }
     }
 
     pub fn say(&self, say: Say) {
@@ -385,6 +395,10 @@ fn said(content: String) -> Completion {
 impl Models for ScriptedModels {
     fn rows(&self) -> &[Row] {
         &self.rows
+    }
+
+    fn provider<'a>(&'a self, row: &'a str) -> &'a str {
+        self.providers.get(row).copied().unwrap_or(row)
     }
 
     async fn complete(&self, row: &str, request: &Request) -> Result<Completion, ModelError> {
@@ -451,6 +465,8 @@ pub struct ScriptedPoster {
     pub fails_in: Mutex<Option<(Place, PostError)>>,
     /// The communities of places.
     pub communities: Mutex<HashMap<Place, String>>,
+    /// The kinds of places that are no channels.
+    pub kinds: Mutex<HashMap<Place, PlaceKind>>,
     /// The content of each of the bot's messages besides its text.
     pub carried: Mutex<HashMap<MessageId, Piece>>,
     /// The abilities of the platform.
@@ -471,6 +487,7 @@ impl ScriptedPoster {
             refuses: Mutex::default(),
             fails_in: Mutex::default(),
             communities: Mutex::default(),
+            kinds: Mutex::default(),
             carried: Mutex::default(),
             shows: Mutex::new(Capabilities::text_only(100)),
         }
@@ -625,6 +642,10 @@ impl Poster for ScriptedPoster {
 
     fn community(&self, place: &Place) -> Option<String> {
         self.communities.lock().get(place).cloned()
+    }
+
+    fn kind(&self, place: &Place) -> PlaceKind {
+        self.kinds.lock().get(place).cloned().unwrap_or(PlaceKind::Channel)
     }
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {

@@ -1,10 +1,51 @@
-//! Writes to the store, and its status.
+//! Reads and writes of the store, and its status.
 
 use std::time::Duration;
 
 use super::Store;
 use domain::counter::Counter;
 use domain::ledger::Increment;
+
+/// The result of a read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stored {
+    /// The key does not exist, or its TTL ended.
+    Absent,
+    /// The value.
+    Value(String),
+    /// The part of a history that [`Write::Join`] has yet to add to the stored one.
+    Part(String),
+    /// A value may exist, and it cannot be read.
+    Unreadable(Unreadable),
+}
+
+impl Stored {
+    /// Returns the text that could be read.
+    #[must_use]
+    pub fn value(self) -> Option<String> {
+        match self {
+            Self::Value(text) | Self::Part(text) => Some(text),
+            Self::Absent | Self::Unreadable(_) => None,
+        }
+    }
+}
+
+impl From<Option<String>> for Stored {
+    fn from(value: Option<String>) -> Self {
+        value.map_or(Self::Absent, Self::Value)
+    }
+}
+
+/// The reason why a value cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// The store does not answer; a later read may succeed.
+    #[error("the store does not answer")]
+    NoAnswer,
+    /// The value is of another type, or not UTF-8. Another program wrote it.
+    #[error("the stored value is not text")]
+    NotText,
+}
 
 /// One write to the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +55,16 @@ pub enum Write {
         /// The key.
         key: String,
         /// The value.
+        value: String,
+        /// The TTL from now on.
+        ttl: Option<Duration>,
+    },
+    /// Adds messages to a stored history that the writer could not read: the store joins the two once it reads the
+    /// stored one, and never overwrites one that is not text. Until then a read returns [`Stored::Part`].
+    Join {
+        /// The key.
+        key: String,
+        /// The history of these messages, with those of earlier parts that are not joined yet.
         value: String,
         /// The TTL from now on.
         ttl: Option<Duration>,
@@ -49,7 +100,7 @@ pub enum Replaced {
     Done,
     /// The key holds another value than the expected one; nothing changed.
     Other,
-    /// The store is degraded; the outcome is unknown.
+    /// The store is degraded, so the outcome is unknown; or the value cannot be read, and nothing changed.
     Away,
 }
 
@@ -64,10 +115,11 @@ pub async fn replace(
     mut changed: impl FnMut(Option<&str>) -> Option<String> + Send,
 ) -> Replaced {
     for _ in 0..REPLACE_TRIES {
-        let seen = store.get(key).await;
-        if store.status() != StoreStatus::Ready {
+        let read = store.read(key).await;
+        if matches!(read, Stored::Unreadable(_)) || store.status() != StoreStatus::Ready {
             return Replaced::Away;
         }
+        let seen = read.value();
         let Some(value) = changed(seen.as_deref()) else { return Replaced::Done };
         match store.replace(key, seen.as_deref(), &value).await {
             Replaced::Other => {}

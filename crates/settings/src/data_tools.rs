@@ -31,6 +31,30 @@ pub struct UrlExtract {
     pub timeout: Duration,
 }
 
+/// `[google_drive]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GoogleDrive {
+    /// The JSON of the credentials; without it, the tools are not offered.
+    #[serde(deserialize_with = "read::secret")]
+    pub credentials: Option<SecretString>,
+    /// The identifier of the only folder that is used.
+    #[serde(deserialize_with = "read::text")]
+    pub folder: Option<String>,
+    /// True if files may be created, extended and deleted.
+    #[serde(deserialize_with = "read::flag")]
+    pub changes: bool,
+    /// The address of the API.
+    #[serde(deserialize_with = "read::web_address")]
+    pub url: String,
+    /// The size in bytes to which the text of a file is truncated.
+    #[serde(deserialize_with = "read::at_least_one")]
+    pub bytes: usize,
+    /// The timeout of one call.
+    #[serde(deserialize_with = "read::some_duration")]
+    pub timeout: Duration,
+}
+
 /// One `[[tools.web_search]]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -110,6 +110,7 @@ pub const VARIABLES: &[Variable] = &[
         "Format: [{name = 'shop', env_url = 'SHOP_URL', read = ['orders']}].",
     ),
     secret("STAFFAI_NATS_URL", "tools.nats_url", ""),
+    secret("GOOGLE_DRIVE_CREDENTIALS", "google_drive.credentials", ""),
     secret(
         "STAFFAI_HOOKS",
         "triggers.hooks",

@@ -66,6 +66,7 @@ pub struct Settings {
     pub report: community::Report,
     pub tools: tools::Tools,
     pub url_extract: data_tools::UrlExtract,
+    pub google_drive: data_tools::GoogleDrive,
     pub gates: community::Gates,
     pub triggers: triggers::Triggers,
     pub agents: agents::Agents,

@@ -62,7 +62,7 @@ impl Rows {
         let end = |ttl: std::time::Duration| now.0 + millis(ttl);
         for write in writes {
             match write {
-                Write::Put { key, value, ttl } => {
+                Write::Put { key, value, ttl } | Write::Join { key, value, ttl } => {
                     rows.insert(key, Row { text: value, end: ttl.map(end) });
                 }
                 Write::Delete { key } => drop(rows.remove(&key)),

@@ -343,7 +343,7 @@ impl Inner {
         let mut rows: BTreeMap<String, Row> = BTreeMap::new();
         for write in batch.writes {
             match write {
-                Write::Put { key, value, ttl } => {
+                Write::Put { key, value, ttl } | Write::Join { key, value, ttl } => {
                     rows.insert(key, Row { end: ttl.map_or(0, |ttl| end_of(now, ttl)), text: Some(value) });
                 }
                 Write::Delete { key } => drop(rows.insert(key, Row { end: 0, text: None })),

@@ -1,5 +1,7 @@
 //! A backend that fails on demand, to demonstrate and test the layer above.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
@@ -42,6 +44,10 @@ impl<B: Backend> Backend for Failing<B> {
 
     async fn scan(&self, prefix: &str, limit: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {
         self.works()?.scan(prefix, limit, steps).await
+    }
+
+    async fn set_aside(&self, key: &str, aside: &str, ttl: Duration) -> Result<bool, BackendError> {
+        self.works()?.set_aside(key, aside, ttl).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<Vec<Range>, BackendError> {

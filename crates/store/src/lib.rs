@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::mpsc;
@@ -43,7 +44,7 @@ pub trait Backend: Send + Sync + 'static {
     /// Returns the value of a live key.
     ///
     /// # Errors
-    /// See [`BackendError`].
+    /// See [`BackendError`]; [`BackendError::NotText`] if the value cannot be read.
     async fn get(&self, key: &str) -> Result<Option<String>, BackendError>;
 
     /// Returns the live keys with this prefix and their values, by key; at most `limit`. A backend that must visit many
@@ -53,7 +54,7 @@ pub trait Backend: Send + Sync + 'static {
     /// See [`BackendError`].
     async fn scan(&self, prefix: &str, limit: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError>;
 
-    /// Applies the writes atomically and in order. They are durable when this returns. After an error either all or
+    /// Applies the writes atomically and in order; none is a [`Write::Join`]. They are durable when this returns. After an error either all or
     /// none are applied, and applying them again must be harmless. Writes under a term are refused if its range has a
     /// token above the term's; otherwise the term's token becomes the newest of the range. Returns the ranges whose
     /// writes were refused; refused writes have no effect.
@@ -61,6 +62,14 @@ pub trait Backend: Send + Sync + 'static {
     /// # Errors
     /// See [`BackendError`].
     async fn apply(&self, batch: Batch) -> Result<Vec<Range>, BackendError>;
+
+    /// Copies a value that is not text to another key, with this TTL. Returns false if the backend has no such values.
+    ///
+    /// # Errors
+    /// See [`BackendError`].
+    async fn set_aside(&self, _key: &str, _aside: &str, _ttl: Duration) -> Result<bool, BackendError> {
+        Ok(false)
+    }
 
     /// Issues the next token of a range durably. Tokens may be skipped if the request was repeated.
     ///
@@ -206,7 +215,7 @@ impl Batch {
     #[must_use]
     pub fn bytes(&self) -> usize {
         let of = |write: &Write| match write {
-            Write::Put { key, value, .. } => key.len() + value.len(),
+            Write::Put { key, value, .. } | Write::Join { key, value, .. } => key.len() + value.len(),
             Write::Delete { key } | Write::Add { key, .. } => key.len(),
         };
         self.all().map(of).sum()
@@ -259,6 +268,9 @@ pub enum BackendError {
     /// A later attempt may succeed, but only after reopening the backend.
     #[error("{0}")]
     Broken(String),
+    /// The value of this key is not text; the backend works.
+    #[error("{0}")]
+    NotText(String),
 }
 
 /// The reason why a backend could not be opened.

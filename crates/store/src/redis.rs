@@ -187,17 +187,14 @@ impl Backend for Redis {
         let asked = |mut link: Link| async move {
             let got: RedisResult<Option<Vec<u8>>> = cmd("GET").arg(key).query_async(&mut link).await;
             match got {
-                Err(error) if error.code() == Some("WRONGTYPE") => {
-                    tracing::warn!(
-                        key,
-                        "a key of the store is of another type; it counts as missing until it is replaced"
-                    );
-                    Ok(None)
-                }
-                other => other,
+                Err(error) if error.code() == Some("WRONGTYPE") => Ok(Err("is of another type")),
+                Ok(Some(bytes)) => Ok(String::from_utf8(bytes).map(Some).map_err(|_| "is not UTF-8")),
+                Ok(None) => Ok(Ok(None)),
+                Err(error) => Err(error),
             }
         };
-        self.send("GET", asked).await.map(|value| value.map(text))
+        let got = self.send("GET", asked).await?;
+        got.map_err(|why| BackendError::NotText(format!("redis at {}: the value of {key} {why}", self.place)))
     }
 
     async fn scan(&self, prefix: &str, limit: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {
@@ -221,6 +218,19 @@ impl Backend for Redis {
         let mut link = self.own("a transaction of writes").await?;
         let applied = owning::apply(&mut link, batch).await;
         self.done("a transaction of writes", link, applied)
+    }
+
+    async fn set_aside(&self, key: &str, aside: &str, ttl: Duration) -> Result<bool, BackendError> {
+        // In a cluster the two keys can be on different servers, so neither RENAME nor COPY works.
+        let asked = |mut link: Link| async move { cmd("DUMP").arg(key).query_async(&mut link).await };
+        let dump: Option<Vec<u8>> = self.send("DUMP", asked).await?;
+        let Some(dump) = &dump else { return Ok(true) };
+        let life = ttl.as_millis().min(TTL_MOST).to_string();
+        let mut restore = cmd("RESTORE");
+        restore.arg(aside).arg(life).arg(dump.as_slice()).arg("REPLACE");
+        let restore = &restore;
+        let asked = |mut link: Link| async move { restore.exec_async(&mut link).await };
+        self.send("RESTORE", asked).await.map(|()| true)
     }
 
     async fn take_token(&self, range: &Range) -> Result<FencingToken, BackendError> {
@@ -279,7 +289,7 @@ fn command(write: &Write) -> Option<(&str, Cmd)> {
     match write {
         // The server rejects a TTL of zero.
         Write::Put { key, ttl: Some(ttl), .. } if ttl.as_millis() == 0 => Some((key, delete(key))),
-        Write::Put { key, value, ttl } => {
+        Write::Put { key, value, ttl } | Write::Join { key, value, ttl } => {
             let mut set = cmd("SET");
             set.arg(key).arg(value);
             if let Some(ttl) = ttl {

@@ -18,14 +18,16 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use self::counts::Counts;
-use self::overlay::Seen;
+use self::overlay::{Overlay, Seen};
+use self::recent::Recent;
 use self::shared::Shared;
 use self::writer::Writer;
 use crate::{Backend, OpenError, Steps, counted};
 use domain::counter::Counter;
+use domain::ids::Timestamp;
 use domain::limits;
 use domain::panic;
-use ports::{Clock, Keeping, Limiter, Replaced, Store, StoreStatus, StoredRow, Write};
+use ports::{Clock, Keeping, Limiter, Replaced, Store, StoreStatus, Stored, StoredRow, Unreadable, Write};
 use telemetry::events::STORE_UNSAVED;
 use telemetry::metrics::{STORE_DEGRADED, STORE_WRITES_TOTAL};
 
@@ -42,6 +44,8 @@ mod reading;
 mod recent;
 
 mod decision;
+
+mod joining;
 
 mod shared;
 
@@ -201,23 +205,21 @@ impl<B: Backend> Resilient<B> {
 
     /// Reads a counter with pending increments. The backend's value is used once these are durable; before that it is
     /// unknown if it includes them.
-    async fn read_counter(&self, key: &str) -> Option<String> {
+    async fn read_counter(&self, key: &str) -> Stored {
         let counted = self.counts_landed().await;
         let (backend, missing) = {
             let state = self.shared.lock();
-            match state.overlay.get(key, self.shared.clock.now()) {
-                Seen::Live(value) => return Some(value.to_owned()),
-                Seen::Gone => return None,
-                Seen::Unknown => {}
+            if let Some(known) = known(&state.overlay, key, self.shared.clock.now()) {
+                return known;
             }
             (state.readable(), if counted { None } else { state.overlay.counts.of(key) })
         };
         let base = match backend {
-            Some(backend) => self.shared.read_one(&backend, key).await.flatten(),
-            None => None,
+            Some(backend) => self.shared.read_one(&backend, key).await,
+            None => Stored::Unreadable(Unreadable::NoAnswer),
         };
         match missing {
-            Some(by) => Some(counted_text(base.as_deref(), by)),
+            Some(by) => Stored::Value(counted_text(base.value().as_deref(), by)),
             None => base,
         }
     }
@@ -255,7 +257,7 @@ impl<B: Backend> Limiter for Resilient<B> {
 }
 
 impl<B: Backend> Store for Resilient<B> {
-    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
+    fn read<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Stored> {
         Box::pin(async move {
             if self.counting(|counts| counts.of(key).is_some()) {
                 return self.read_counter(key).await;
@@ -263,17 +265,15 @@ impl<B: Backend> Store for Resilient<B> {
             let (backend, begun, before) = {
                 let mut state = self.shared.lock();
                 let now = self.shared.clock.now();
-                match state.overlay.get(key, now) {
-                    Seen::Live(value) => return Some(value.to_owned()),
-                    Seen::Gone => return None,
-                    Seen::Unknown => {}
+                if let Some(known) = known(&state.overlay, key, now) {
+                    return known;
                 }
                 if !B::SHARED
                     && let Some(value) = state.recent.written(key, now)
                 {
-                    return Some(value);
+                    return Stored::Value(value);
                 }
-                let Some(backend) = state.readable() else { return state.recent.get(key, now) };
+                let Some(backend) = state.readable() else { return cached(&state.recent, key, now) };
                 (backend, state.ahead.take(key), state.overlay.last())
             };
             let begun = match begun {
@@ -286,17 +286,18 @@ impl<B: Backend> Store for Resilient<B> {
             };
             let now = self.shared.clock.now();
             let mut state = self.shared.lock();
-            let Some(value) = read else { return state.recent.get(key, now) };
             // The value read may be older than a concurrent write.
-            if state.overlay.last() == before {
-                state.recent.read(key, value.as_deref(), now);
-                return value;
+            let changed = state.overlay.last() != before;
+            if changed && let Some(known) = known(&state.overlay, key, now) {
+                return known;
             }
-            match state.overlay.get(key, now) {
-                Seen::Live(written) => Some(written.to_owned()),
-                Seen::Gone => None,
-                Seen::Unknown => value,
+            match &read {
+                Stored::Unreadable(Unreadable::NoAnswer) => return cached(&state.recent, key, now),
+                Stored::Value(value) if !changed => state.recent.read(key, Some(value), now),
+                Stored::Absent | Stored::Unreadable(Unreadable::NotText) if !changed => state.recent.forget(key),
+                _ => {}
             }
+            read
         })
     }
 
@@ -370,11 +371,11 @@ impl<B: Backend> Store for Resilient<B> {
                 return self.replace_shared(key, seen, value).await;
             }
             let _alone = self.replacing.lock().await;
-            let held = self.get(key).await;
-            if self.status() != StoreStatus::Ready {
+            let held = self.read(key).await;
+            if matches!(held, Stored::Unreadable(_)) || self.status() != StoreStatus::Ready {
                 return Replaced::Away;
             }
-            if held.as_deref() != seen {
+            if held.value().as_deref() != seen {
                 return Replaced::Other;
             }
             let put = Write::Put { key: key.to_owned(), value: value.to_owned(), ttl: None };
@@ -437,6 +438,21 @@ impl<B: Backend> Drop for Resilient<B> {
     fn drop(&mut self) {
         self.shared.closing.cancel();
     }
+}
+
+/// Returns what the overlay holds of a key; `None` if the backend decides.
+fn known(overlay: &Overlay, key: &str, now: Timestamp) -> Option<Stored> {
+    match overlay.get(key, now) {
+        Seen::Live(value) => Some(Stored::Value(value.to_owned())),
+        Seen::Part(value) => Some(Stored::Part(value.to_owned())),
+        Seen::Gone => Some(Stored::Absent),
+        Seen::Unknown => None,
+    }
+}
+
+/// Returns the cached value of a key that the backend does not answer for.
+fn cached(recent: &Recent, key: &str, now: Timestamp) -> Stored {
+    recent.get(key, now).map_or(Stored::Unreadable(Unreadable::NoAnswer), Stored::Value)
 }
 
 /// Adds pending increments to the counters of the backend.

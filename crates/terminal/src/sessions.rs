@@ -18,6 +18,7 @@ use self::fair::HolderLocks;
 use self::index::Known;
 use self::memory::{MESSAGES_MAX, Memory, StoredMessage};
 pub(super) use self::names::FoundSession;
+pub(super) use self::names::SessionMessage;
 pub use self::names::is_place;
 pub use self::names::owner_of;
 use super::{DOOR, commands};
@@ -33,6 +34,8 @@ use ports::{Clock, HistoryRange, PostError, PostReply, PostRequest, PostResult, 
 
 /// Maximum length of a message, in Unicode scalar values.
 pub(super) const TEXT_LIMIT: usize = 16_000;
+/// Maximum number of reads of a session that changes meanwhile.
+const LOADS_MAX: u32 = 3;
 /// The bot's id at this door.
 const US: &str = "staffai";
 
@@ -74,6 +77,8 @@ pub struct Sessions {
     indexing: tokio::sync::Mutex<()>,
     /// Serializes the comparison of the index with the sessions.
     mending: tokio::sync::Mutex<()>,
+    /// The sessions that were evicted for others, and whose streams are still open.
+    evicted: Mutex<Vec<Place>>,
 }
 
 #[derive(Debug, Default)]
@@ -91,7 +96,13 @@ impl Sessions {
         let (inner, index) = (Mutex::default(), Mutex::default());
         let (work, beginning) = (fair::shares(), HolderLocks::default());
         let (indexing, mending) = (tokio::sync::Mutex::default(), tokio::sync::Mutex::default());
-        Self { clock, store, kept_for, inner, index, work, beginning, indexing, mending }
+        let evicted = Mutex::default();
+        Self { clock, store, kept_for, inner, index, work, beginning, indexing, mending, evicted }
+    }
+
+    /// Takes the sessions that were evicted for others since the last call, so that their streams can be closed.
+    pub(super) fn take_evicted(&self) -> Vec<Place> {
+        std::mem::take(&mut *self.evicted.lock())
     }
 
     /// Returns the current time.
@@ -225,23 +236,29 @@ impl Sessions {
         Ok(())
     }
 
-    /// Loads a session into memory unless it is cached. One that is no longer stored is removed.
+    /// Loads a session into memory unless it is cached. One that is no longer stored is removed. A session that changes
+    /// during each of several reads stays as it is cached, which is newer.
     async fn load(&self, place: &Place) {
-        let Some(record) = self.record(place).await else {
-            self.over(place);
-            return;
-        };
-        if self.inner.lock().is_current(place, &record) {
-            return;
+        for _ in 0..LOADS_MAX {
+            let version = self.inner.lock().version(place);
+            let Some(record) = self.record(place).await else {
+                self.over(place);
+                return;
+            };
+            if self.inner.lock().is_current(place, &record) {
+                return;
+            }
+            let lines = self.lines_of(place, &record).await;
+            let kept = lines.into_iter().map(|(number, line)| {
+                let mut posted = self.posted(MessageId::new(DOOR, line.id), place, line.ours, &line.text);
+                posted.at = Timestamp(line.at);
+                posted.reply_to = line.answers.map(|id| Quoted { id: MessageId::new(DOOR, id), seen: None });
+                StoredMessage { number, posted, nonce: line.nonce, apology: line.apology }
+            });
+            if self.inner.lock().fill(place, &record, kept.collect(), version) {
+                return;
+            }
         }
-        let lines = self.lines_of(place, &record).await;
-        let kept = lines.into_iter().map(|(number, line)| {
-            let mut posted = self.posted(MessageId::new(DOOR, line.id), place, line.ours, &line.text);
-            posted.at = Timestamp(line.at);
-            posted.reply_to = line.answers.map(|id| Quoted { id: MessageId::new(DOOR, id), seen: None });
-            StoredMessage { number, posted, nonce: line.nonce, apology: line.apology }
-        });
-        self.inner.lock().fill(place, &record, kept.collect());
     }
 
     /// Returns the writes after a line was added or changed: the line, the session, and the evicted lines.

@@ -31,3 +31,14 @@ pub(super) fn build(here: bool, plain: bool) -> Result<Client, String> {
     let builder = if plain { builder.tls_certs_only([]) } else { builder };
     builder.build().map_err(|error| error.to_string())
 }
+
+/// Returns the reason for a failed request, without the address, which contains a member's words.
+pub(super) fn reason(error: &reqwest::Error) -> String {
+    let what = if error.is_connect() { "it cannot be reached" } else { "the connection broke" };
+    let mut cause = std::error::Error::source(error);
+    let mut last = None;
+    while let Some(error) = cause {
+        (last, cause) = (Some(error.to_string()), error.source());
+    }
+    last.map_or_else(|| what.to_owned(), |last| format!("{what}: {}", last.chars().take(200).collect::<String>()))
+}

@@ -12,6 +12,7 @@ pub mod db_query;
 mod facts;
 mod forget_fact;
 mod get_time;
+pub mod google_drive;
 mod remember;
 mod roll_dice;
 mod search_memory;

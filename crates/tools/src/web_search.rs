@@ -22,6 +22,7 @@ use self::found::{Found, complaint};
 pub use self::provider::Provider;
 use self::provider::{Filled, KeyPlace, Sends};
 use super::{BuiltInTool, arguments, client, reads};
+use crate::client::reason;
 use domain::tool::{Annotations, CallError, Tool, ToolKind, ToolRequest, ToolResult};
 use telemetry::events::SEARCH_FAILED;
 
@@ -249,17 +250,6 @@ async fn body(mut response: Response) -> Result<Vec<u8>, String> {
         body.extend_from_slice(&piece);
     }
     Ok(body)
-}
-
-/// Returns the reason for a failed request, without the address, which contains the query.
-fn reason(error: &reqwest::Error) -> String {
-    let what = if error.is_connect() { "it cannot be reached" } else { "the connection broke" };
-    let mut cause = std::error::Error::source(error);
-    let mut last = None;
-    while let Some(error) = cause {
-        (last, cause) = (Some(error.to_string()), error.source());
-    }
-    last.map_or_else(|| what.to_owned(), |last| format!("{what}: {}", last.chars().take(200).collect::<String>()))
 }
 
 #[derive(Deserialize)]

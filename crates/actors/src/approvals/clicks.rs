@@ -1,6 +1,6 @@
 //! Handles a click on a button: defers the response, decides, and responds.
 
-use super::{Approvals, ApprovalsEvent, ApprovalsState, CLICKS_MAX};
+use super::{Approvals, ApprovalsEvent, ApprovalsState};
 use crate::desk::Desk;
 use crate::runtime::handle::Reply;
 use crate::runtime::supervisor::ActorContext;
@@ -12,18 +12,25 @@ use domain::locale::Locale;
 use domain::notice::gate as words;
 use domain::outgoing::Piece;
 use domain::shed::Shed;
+use ports::shares::Share;
 use telemetry::events::GATEWAY_DROPPED;
 
 /// A click, and the caller that receives its outcome in addition to the member who clicked.
 pub struct Clicked {
     pub(super) click: Click,
-    pub(super) reply: Option<Reply<Result<ApprovalDecision, ClickRefusal>>>,
+    reply: Option<Reply<Result<ApprovalDecision, ClickRefusal>>>,
+    /// The share of the click responses in progress, until the response is sent.
+    share: Option<Share>,
 }
 
 /// The outcome of a click: the decision, or the reason why there is none.
 pub(super) type Outcome = Result<ApprovalDecision, ClickRefusal>;
 
 impl Clicked {
+    pub(super) const fn new(click: Click, reply: Option<Reply<Outcome>>) -> Self {
+        Self { click, reply, share: None }
+    }
+
     /// The member who clicked, for the log.
     fn by(&self) -> String {
         match &self.click.by {
@@ -45,7 +52,7 @@ impl Clicked {
 impl Approvals {
     /// Defers the response. The platform accepts one deferral, so it is also the claim: without it, the click decides
     /// nothing.
-    pub(super) fn claim(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState, clicked: Clicked) {
+    pub(super) fn claim(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState, mut clicked: Clicked) {
         let Some((callback, place)) = answered_at(&clicked.click) else { return self.decide(ctx, state, clicked) };
         if self.is_fenced(&place.door) {
             // The platform passes the click to the owner as well.
@@ -55,19 +62,18 @@ impl Approvals {
             tracing::debug!(event = GATEWAY_DROPPED, reason = "seen before", "click dropped");
             return;
         }
-        if state.clicks >= CLICKS_MAX {
+        let Some(share) = state.clicks.take(clicked.click.by.person()) else {
             let shed = WorkShed::beside(Shed::Commands, Bound::Clicks, None);
             return self.ways.account.tell(&Happening::WorkShed(shed));
-        }
-        state.clicks += 1;
-        let ways = self.ways.clone();
-        ctx.task(
-            async move {
-                let claimed = Desk::new(&ways, &callback, &place).claim().await;
-                ApprovalsEvent::Claimed(claimed.then(|| Box::new(clicked)))
-            },
-            |_| ApprovalsEvent::Claimed(None),
-        );
+        };
+        clicked.share = Some(share);
+        let (ways, events) = (self.ways.clone(), ctx.events());
+        ctx.background(async move {
+            if Desk::new(&ways, &callback, &place).claim().await {
+                // An actor that restarted leaves the click undecided: the member repeats it.
+                events.tell(ApprovalsEvent::Claimed(Box::new(clicked)));
+            }
+        });
     }
 
     /// Decides, once the response is deferred.
@@ -109,20 +115,17 @@ impl Approvals {
 
     /// Responds, visibly only to the member who clicked.
     fn answer(&self, ctx: &mut ActorContext<Approvals>, clicked: Clicked, outcome: Outcome, text: String) {
-        let Clicked { click, reply } = clicked;
+        let Clicked { click, reply, share } = clicked;
         // The caller may have stopped waiting.
         let _ = reply.map(|reply| reply.send(outcome));
         let Some((callback, place)) = answered_at(&click) else { return };
         let (ways, fenced) = (self.ways.clone(), self.is_fenced(&place.door));
-        ctx.task(
-            async move {
-                if !fenced {
-                    Desk::new(&ways, &callback, &place).respond(Piece::text(text)).await;
-                }
-                ApprovalsEvent::Answered
-            },
-            |_| ApprovalsEvent::Answered,
-        );
+        ctx.background(async move {
+            if !fenced {
+                Desk::new(&ways, &callback, &place).respond(Piece::text(text)).await;
+            }
+            drop(share);
+        });
     }
 }
 

@@ -243,6 +243,33 @@ async fn a_members_click_waits_for_what_is_being_loaded() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_member_who_clicks_without_end_leaves_responses_for_others() {
+    let mut world = world().await;
+    let mut clicks = 0..;
+    let mut presses = |who: &str| {
+        let id = format!("9{}", clicks.next().unwrap_or(0));
+        let callback =
+            Callback { id: message(&id), application: String::new(), token: CallbackToken::new("t".to_owned()) };
+        let gate = gate("10");
+        let click =
+            Click { callback: Some(callback), place: Some(gate.place.clone()), ..click(&gate, who, Choice::Once) };
+        world.approvals.cast(ApprovalsMsg::Decide(Box::new(click), None)).unwrap();
+    };
+    (0..CLICKS_MAX).for_each(|_| presses("7"));
+    presses("8");
+    settle().await;
+    let mut deferred = Vec::new();
+    while let Some(message) = world.outbox.now().await {
+        if let OutboxMsg::Interact(PostRequest::Defer(callback), reply) = message {
+            deferred.push((callback.id.id.to_string(), reply));
+        }
+    }
+    assert_eq!(deferred.len(), CLICKS_MAX / 2 + 1);
+    assert_eq!(deferred.last().map(|(id, _)| id.clone()), Some(format!("9{CLICKS_MAX}")));
+    drop(deferred);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_allowance_that_is_taken_back_while_it_is_read_stays_taken_back() {
     let clicker = click(&gate("10"), "7", Choice::Hour).by;
     let allowance = Allowance::of(&gate("10"), &clicker, crate::testing::BEGINNING);

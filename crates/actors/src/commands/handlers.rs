@@ -28,7 +28,7 @@ use domain::overview::Usage;
 use domain::tool::access::Access;
 use domain::tool::catalogue::CatalogueEntry;
 use domain::tool::{OnBehalf, Source};
-use ports::{Facts, Write};
+use ports::{Facts, Stored, Write};
 use settings::edges::DirectMessages;
 
 /// The timeout of a request to the limiter.
@@ -165,7 +165,8 @@ async fn begin_anew(parts: &CommandParts, command: &Command) -> String {
     parts.facts.forgotten().wish(person, Some(place), command.at);
     let noted = cleaning::note(parts, person, Some(place), command.at).await;
     let key = keys::history(person, place);
-    let remembered = parts.basics.store.get(&key).await.is_some();
+    // One that cannot be read is deleted too.
+    let remembered = parts.basics.store.read(&key).await != Stored::Absent;
     let durable = parts.basics.store.write(cleaning::of_conversation(person, place).into());
     parts.facts.forgotten().wish(person, Some(place), command.at);
     words::new_conversation(remembered, durable.await && noted && kept::is_sound(parts), command.caller.locale())

@@ -8,7 +8,6 @@ use futures_util::future::join_all;
 use super::{CommandParts, cleaning};
 use crate::messages::approvals::{ApprovalsMsg, Withdrawal};
 use crate::messages::journal::JournalMsg;
-use crate::services::conversation_records::Asked;
 use domain::command::Command;
 use domain::history::History;
 use domain::ids::Person;
@@ -32,8 +31,6 @@ const DELETED_AT_ONCE: usize = 1_000;
 /// as the sessions of one person may keep.
 const STRAY_AT_ONCE: usize = 100;
 const STRAY_LOOKS: usize = 400;
-/// The maximum number of records of all members that are searched for those of one member: counters, marks of messages.
-const COUNTERS_MAX: usize = 100_000;
 /// The maximum time for the journal to release open turns.
 const JOURNAL_WITHIN: Duration = Duration::from_secs(5);
 
@@ -166,18 +163,6 @@ async fn read_lines(parts: &CommandParts, person: &Person, kept: &mut PersonData
     }
 }
 
-/// Returns the communities in which the member has counters, and the current one.
-async fn communities(parts: &CommandParts, command: &Command) -> BTreeSet<Option<String>> {
-    let mut found = BTreeSet::from([None, command.guild.clone()]);
-    for prefix in keys::ledger::of_all_time() {
-        let counters = parts.basics.store.scan(&prefix, COUNTERS_MAX).await;
-        found.extend(
-            counters.iter().filter_map(|(key, _)| keys::ledger::community_of(key, &command.caller.person)).map(Some),
-        );
-    }
-    found
-}
-
 /// Returns the summaries of a person's conversations.
 pub(super) async fn summaries(parts: &CommandParts, person: &Person) -> Vec<StoredSummary> {
     let prefix = keys::conversations::summaries_of(person);
@@ -222,8 +207,12 @@ async fn find(parts: &CommandParts, command: &Command) -> PersonData {
     kept.summaries = summaries(parts, person).await;
     let evicted = store.scan(&keys::conversations::evicted_of(person), LOOK_MAX).await;
     kept.beside.extend(evicted.into_iter().map(|(key, _)| key));
-    let marks = store.scan(keys::conversations::ASKED_PREFIX, COUNTERS_MAX).await;
-    kept.beside.extend(marks.into_iter().filter(|(_, mark)| Asked::is_of(mark, person)).map(|(key, _)| key));
+    let marks = keys::conversations::asked_by(person);
+    for (index, _) in store.scan(&marks, LOOK_MAX).await {
+        let message = index.strip_prefix(&marks).and_then(|message| message.parse().ok());
+        kept.beside.extend(message.map(|message| keys::conversations::asked(&message)));
+        kept.beside.push(index);
+    }
     let quotes = keys::quotes_of(person);
     for (index, _) in store.scan(&quotes, LOOK_MAX).await {
         let key = index.strip_prefix(&quotes).unwrap_or_default().to_owned();
@@ -236,7 +225,11 @@ async fn find(parts: &CommandParts, command: &Command) -> PersonData {
     }
     let preferences = keys::preferences(person);
     kept.preferences = store.get(&preferences).await.map(|stored| (preferences, stored));
-    for guild in communities(parts, command).await {
+    let mut communities = BTreeSet::from([None, command.guild.clone()]);
+    for (index, _) in store.scan(&keys::ledger::counted_of(person), LOOK_MAX).await {
+        communities.extend(keys::ledger::community_of(&index, person).map(Some));
+    }
+    for guild in communities {
         for key in ledger::every_key(person, guild.as_deref(), parts.basics.clock.now()) {
             match store.get(&key).await {
                 Some(text) => kept.usage.push((key, text)),

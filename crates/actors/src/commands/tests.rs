@@ -10,6 +10,7 @@ use crate::testing::{BEGINNING, DOOR, Inbox, LEAF, LONG, Stage, Tree, at, live, 
 use domain::command::{Callback, CallbackToken, Caller};
 use domain::ids::Timestamp;
 use domain::keys;
+use domain::ledger::{self, Increment, Tally};
 use domain::locale::Locale;
 use domain::outgoing::FILE_BYTES_MAX;
 use domain::outgoing::Medium;
@@ -19,7 +20,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use ports::testing::{FixedDice, ManualClock, MemoryStore, NoVitals, ScriptedModels};
-use ports::{Dice, Replaced, Store, StoreStatus, Write};
+use ports::{Dice, Replaced, Store, StoreStatus, Stored, Write};
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -33,11 +34,11 @@ struct Odd {
 }
 
 impl Store for Odd {
-    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
+    fn read<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Stored> {
         async move {
             tokio::time::sleep(self.takes).await;
             assert!(!self.panics, "a read of the store");
-            self.inner.get(key).await
+            self.inner.read(key).await
         }
         .boxed()
     }
@@ -79,11 +80,15 @@ struct World {
 }
 
 async fn world(takes: Duration, panics: bool) -> World {
+    world_on(MemoryStore::new(), takes, panics).await
+}
+
+async fn world_on(inner: MemoryStore, takes: Duration, panics: bool) -> World {
     let (commands, outbox, journal) = (at("commands"), at("outbox:discord"), at("journal"));
     let presence = at("presence_scheduler");
     let mut stage = Stage::new();
     let (heard, told) = (stage.probe(&outbox), stage.probe(&presence));
-    let store = Arc::new(Odd { inner: MemoryStore::new(), takes, panics, looked: AtomicUsize::new(0) });
+    let store = Arc::new(Odd { inner, takes, panics, looked: AtomicUsize::new(0) });
     let live: Live = live(&[], Arc::new(ScriptedModels::new(&["main", "deep"])));
     let dice: Arc<dyn Dice> = Arc::new(FixedDice::new(0.5));
     let (clock, dice_of_ways) = (Arc::new(ManualClock::new()), Arc::clone(&dice));
@@ -113,6 +118,10 @@ async fn world(takes: Duration, panics: bool) -> World {
     };
     stage.actor(row(LEAF), &commands, Commands { parts: Arc::new(parts) });
     World { commands, outbox: heard, presence: told, store, _tree: stage.go().await }
+}
+
+fn counter_of(who: &str, guild: &str) -> String {
+    keys::ledger::counter(keys::ledger::ALL, &DOOR, Some(guild), &ledger::Account::Member(who.to_owned()))
 }
 
 fn command(id: &str, name: &str, from: &str) -> Box<Command> {
@@ -377,6 +386,59 @@ async fn transcripts_are_read_and_forgotten_a_few_lines_at_a_time() {
     let index = SessionIndex::parse(&world.store.inner.entries.lock()[keys::sessions::INDEX]).unwrap();
     assert_eq!(index.all().map(|(place, _)| place).collect::<Vec<_>>(), ["theirs"]);
     assert!(world.store.looked.load(Ordering::SeqCst) < 64 * 1024, "records alone are looked at");
+}
+
+#[tokio::test(start_paused = true)]
+async fn counts_of_one_member_are_found_without_those_of_others() {
+    let mut world = world(Duration::ZERO, false).await;
+    settle().await;
+    for Increment { key, by, .. } in
+        ledger::of_member(&person("7"), Some("6"), Tally { tokens: 9, ..Tally::default() }, BEGINNING)
+    {
+        world.store.inner.put(key, by.to_string());
+    }
+    for other in 0..2_000 {
+        world.store.inner.put(counter_of(&format!("1{other}"), "6"), "1 1 1 1 1 1");
+    }
+    world.runs(command("10", "export", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    let (request, reply) = world.asked().await;
+    let PostRequest::Respond { piece, .. } = request else { panic!("{request:?}") };
+    reply.send(Ok(PostResult::Done)).unwrap();
+    let document = std::str::from_utf8(&piece.files[0].bytes).unwrap();
+    assert!(document.contains(&counter_of("7", "6")), "{document}");
+    world.runs(command("11", "forget", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    world.says().await;
+    let left: Vec<String> = world.store.inner.entries.lock().keys().filter(|key| key.contains(":7")).cloned().collect();
+    assert!(
+        !left.iter().any(|key| key.starts_with(keys::ledger::PREFIX) || key.starts_with(keys::ledger::COUNTED_PREFIX)),
+        "{left:?}"
+    );
+    assert!(world.store.looked.load(Ordering::SeqCst) < 1_000, "the counters of others are not looked at");
+}
+
+#[tokio::test(start_paused = true)]
+async fn counts_of_versions_without_an_index_are_added_to_it_once() {
+    let (early, late) = (counter_of("7", "6"), counter_of("8", "6"));
+    let store = MemoryStore::new();
+    store.put(early, "1 1 1 1 1 1");
+    store.put(keys::ledger::total(&person("7"), "9"), "5");
+    let world = world_on(store, Duration::ZERO, false).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let indexed = |who: &str, guild: &str| {
+        world.store.inner.entries.lock().contains_key(&keys::ledger::counted(&person(who), guild))
+    };
+    assert!(indexed("7", "6") && indexed("7", "9") && !indexed("7", "5"));
+    let store = MemoryStore::new();
+    store.entries.lock().clone_from(&world.store.inner.entries.lock());
+    store.put(late, "1 1 1 1 1 1");
+    let world = world_on(store, Duration::ZERO, false).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(
+        !world.store.inner.entries.lock().contains_key(&keys::ledger::counted(&person("8"), "6")),
+        "once is enough"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -99,9 +99,14 @@ impl JournalEntry {
         Self { stage, parked: Some(parked), ..entry }
     }
 
+    /// True if the turn is parked for a pending decision.
+    pub(super) fn is_parked(&self) -> bool {
+        self.parked.is_some() && matches!(self.stage, Stage::Parked)
+    }
+
     /// Returns the pending decision of a parked turn.
     pub(super) fn waits_for(&self) -> Option<Waiting> {
-        let parked = self.parked.as_ref().filter(|_| matches!(self.stage, Stage::Parked))?;
+        let parked = self.parked.as_ref().filter(|_| self.is_parked())?;
         Some(Waiting { gate: parked.case.gate.clone(), posted: parked.posted.clone() })
     }
 

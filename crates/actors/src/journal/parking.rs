@@ -6,6 +6,7 @@
 //! the process ends between the decision and the call, the turn continues after the restart; if it ends after the call
 //! was allowed to run, the turn is answered with an apology.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -20,12 +21,13 @@ use crate::rate_limiter;
 use crate::runtime::handle::Reply;
 use crate::runtime::supervisor::ActorContext;
 use domain::ending::Ending;
+use domain::fair_share;
 use domain::gate::{ApprovalDecision, Case, Gate, GateId, OPEN_MAX, OWN_MAX, Parked};
 use domain::happening::{Happening, Resumed};
 use domain::ids::{MessageId, Person, TurnId};
 use domain::keys;
 use domain::notice;
-use domain::turn::Answer;
+use domain::turn::{Answer, Turn};
 use ports::{Pace, Write, WriteOutcome};
 
 /// The time after its expiry at which the journal itself closes a gate that approvals left undecided.
@@ -49,10 +51,12 @@ impl Journal {
         parking: Parking,
     ) {
         let Parking { gate, dialogue, effort, acted } = parking;
-        let has_room = state.has_room(&gate.requester);
-        let Some(entry) = state.open.get_mut(id).filter(|entry| matches!(entry.stage, Stage::Open { .. })) else {
+        let is_open = |entry: &JournalEntry| matches!(entry.stage, Stage::Open { .. });
+        let Some(turn) = state.open.get(id).filter(|entry| is_open(entry)).map(|entry| Arc::clone(&entry.turn)) else {
             return;
         };
+        let has_room = state.has_room(&turn);
+        let Some(entry) = state.open.get_mut(id) else { return };
         self.account.tell(&Happening::TurnParked(&gate));
         // The cost so far is final. If the limiter refuses this, its estimate remains and expires.
         let (counted, took) = rate_limiter::counted(&entry.turn, entry.parked.as_deref(), &effort);
@@ -190,13 +194,16 @@ impl Journal {
 impl JournalState {
     /// Returns all pending decisions, the oldest turn first.
     pub(super) fn waiting(&self) -> Vec<Waiting> {
-        let ids = oldest_first(self.open.values().filter(|entry| entry.waits_for().is_some()));
+        let ids = oldest_first(self.open.values().filter(|entry| entry.is_parked()));
         ids.iter().filter_map(|id| self.open[id].waits_for()).collect()
     }
 
-    /// True if there is room for one more pending decision of this member.
-    fn has_room(&self, person: &Person) -> bool {
-        let waiting = || self.open.values().filter(|entry| entry.waits_for().is_some());
-        waiting().count() < OPEN_MAX && waiting().filter(|entry| entry.turn.person == *person).count() < OWN_MAX
+    /// True if there is room for a pending decision of this turn: its member has at most [`OWN_MAX`], and its
+    /// community has its share of [`OPEN_MAX`] by the rule of [`fair_share`].
+    fn has_room(&self, turn: &Turn) -> bool {
+        let parked = || self.open.values().filter(|entry| entry.is_parked()).map(|entry| &entry.turn);
+        let own = parked().filter(|other| other.person == turn.person).count();
+        let shared = parked().filter(|other| other.sharer() == turn.sharer()).count();
+        own < OWN_MAX && fair_share::admits(shared, OPEN_MAX.saturating_sub(parked().count()))
     }
 }

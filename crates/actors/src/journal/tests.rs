@@ -12,7 +12,7 @@ use crate::messages::deadline::Deadline;
 use crate::messages::outbox::Delivery;
 use crate::messages::outbox::OutboxMsg;
 use crate::messages::receipt::Outcome as Told;
-use crate::messages::receipt::Receipt;
+use crate::messages::receipt::{Claim, Receipt};
 use crate::observation::turn_events::TurnEvents;
 use crate::runtime::handle::CallError;
 use crate::testing::log::Log;
@@ -297,6 +297,26 @@ async fn the_receipt_is_settled_when_the_record_is_durable_but_the_offer_does_no
     world.store.durable(true);
     settle().await;
     assert_eq!(world.receipts.try_recv(), Ok(Told::Settled));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_whose_sender_stopped_waiting_becomes_no_turn() {
+    let mut world = world(MemoryStore::new()).await;
+    let claim = Claim::default();
+    let accept = |claim: &Claim| {
+        let receipt = Receipt::awaited(claim.clone(), |_| {});
+        let permit = world.permits.take(None).unwrap();
+        let accepted = Accepted { turn: Arc::new(turn("10", "7", "42")), answer: None, permit, receipt };
+        world.journal.cast(JournalMsg::Accept(Box::new(accepted))).unwrap();
+    };
+    assert!(claim.take(), "the sender stops waiting");
+    accept(&claim);
+    settle().await;
+    assert_eq!(world.permits.free(), 100);
+    let again = Claim::default();
+    accept(&again);
+    assert_eq!(world.offered().await.as_deref(), Some("10"), "the sender may send it again");
+    assert!(!again.take());
 }
 
 #[tokio::test(start_paused = true)]

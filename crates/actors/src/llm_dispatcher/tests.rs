@@ -23,9 +23,13 @@ struct World {
 }
 
 async fn world(permits: usize) -> World {
+    world_of(permits, ScriptedModels::new(&["main", "spare", "last"])).await
+}
+
+async fn world_of(permits: usize, models: ScriptedModels) -> World {
     let dispatcher = at("llm_dispatcher");
     let (permits, board) = (ModelPermits::new(Arc::new(Semaphore::new(permits))), Arc::new(Board::default()));
-    let live = live(&[], Arc::new(ScriptedModels::new(&["main", "spare", "last"])));
+    let live = live(&[], Arc::new(models));
     let mut stage = Stage::new();
     let faults = Arc::clone(&stage.faults);
     let actor =
@@ -81,6 +85,17 @@ impl World {
             let person = if turn == 0 { "7" } else { "8" };
             self.reported(report(row, 10 + turn, person, Err(ModelError::new(kind, "no"))));
         }
+    }
+
+    /// Grants permits to as many of these requests as may have one now.
+    async fn flood(&self, row: &str, names: std::ops::Range<u32>) -> Vec<Lease> {
+        let mut held = Vec::new();
+        for name in names {
+            let name = name.to_string();
+            let asked = tokio::time::timeout(Duration::from_secs(1), self.acquire_for(&name, Some(row), &[])).await;
+            held.extend(asked.into_iter().map(|lease| lease.ok().unwrap()));
+        }
+        held
     }
 
     fn shown_up(&self, row: &str) -> bool {
@@ -356,4 +371,45 @@ async fn a_slow_row_leaves_permits_for_calls_to_other_rows() {
     held.clear();
     let next = tokio::time::timeout(Duration::from_secs(1), &mut flood[6]).await;
     assert!(next.is_ok_and(|lease| lease.is_ok()), "a returned permit is granted to the queue");
+}
+
+/// Two rows of one provider, and one of another.
+fn two_providers() -> ScriptedModels {
+    ScriptedModels::new(&["main", "spare", "last"]).with_providers(&[("main", "one"), ("spare", "one")])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_provider_with_many_rows_leaves_permits_for_another_provider() {
+    let world = world_of(16, two_providers()).await;
+    let main = world.flood("main", 100..120).await;
+    let spare = world.flood("spare", 200..220).await;
+    assert_eq!((main.len(), spare.len()), (12, 2), "the rows of one provider together hold at most seven eighths");
+    assert_eq!(world.flood("last", 300..301).await.len(), 1);
+    drop((main, spare));
+    let models = ScriptedModels::new(&["main", "spare"]).with_providers(&[("spare", "main")]);
+    let lone = world_of(16, models).await;
+    let held = (lone.flood("main", 100..120).await, lone.flood("spare", 200..220).await);
+    assert_eq!(held.1.len(), 3, "a single provider has no bound of its own");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_cannot_be_reached_is_passed_over_with_all_its_rows() {
+    let (log, world) = (Log::capture(), world_of(9, two_providers()).await);
+    let failed = |unreached| Err(ModelError { unreached, ..ModelError::new(ModelErrorKind::Connection, "no") });
+    for turn in 0..OPEN_AFTER {
+        world.reported(report("main", 10 + turn, &turn.to_string(), failed(false)));
+    }
+    assert_eq!(world.row(None, &[]).await.as_deref(), Ok("spare"), "a model can fail alone");
+    world.report("main", Ok(()));
+    for turn in 0..OPEN_AFTER {
+        world.reported(report("main", 20 + turn, &format!("2{turn}"), failed(true)));
+    }
+    assert_eq!(world.row(None, &[]).await.as_deref(), Ok("last"), "no call has to discover it for the other row");
+    assert!(!world.shown_up("main") && !world.shown_up("spare") && world.shown_up("last"));
+    assert_eq!(log.column("breaker.opened", "model"), ["main", "main", "spare"]);
+    tokio::time::sleep(OPEN_FOR).await;
+    assert_eq!(world.row(Some("spare"), &[]).await.as_deref(), Ok("spare"), "one call may try");
+    world.report("spare", Ok(()));
+    settle().await;
+    assert!(world.shown_up("spare"));
 }

@@ -14,7 +14,7 @@ use domain::ending::Unposted;
 use domain::ids::{MessageId, Place, Timestamp, TurnId};
 use domain::locale::Locale;
 use domain::outgoing::Outgoing;
-use ports::{AccessScope, PostError, PostRequest, PostResult};
+use ports::{AccessScope, PlaceKind, PostError, PostRequest, PostResult};
 
 /// The time for which the platform reliably deduplicates by nonce. Later attempts search the channel first.
 pub const NONCE_TRUST: Duration = Duration::from_secs(60);
@@ -108,13 +108,15 @@ pub enum OutboxMsg {
     },
     /// Reads from the platform or changes a role there, within the request budgets. It may be retried a few times.
     Read(PostRequest, Reply<Result<PostResult, PostError>>),
+    /// Returns the kind of a place of the door, as far as it is known.
+    Kind(Place, Reply<PlaceKind>),
     /// From commands: answers a command, without use of the door's request budget. One attempt.
     Interact(PostRequest, Reply<Result<PostResult, PostError>>),
     /// The bot's permissions may have changed there.
     AccessChanged(AccessScope),
 }
 
-named!(OutboxMsg: Deliver, Notify, Post, React, Typing, Draft, Quiet, Forget, Withdraw, Release, Read, Interact, AccessChanged);
+named!(OutboxMsg: Deliver, Notify, Post, React, Typing, Draft, Quiet, Forget, Withdraw, Release, Read, Kind, Interact, AccessChanged);
 
 /// The notice for a member whose answer the platform refuses.
 #[derive(Debug, Clone, Copy)]

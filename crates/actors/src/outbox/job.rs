@@ -1,6 +1,7 @@
 //! The jobs in the queues of a place, and their results.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -8,6 +9,7 @@ use tokio::time::Instant;
 use super::drafts::Drawn;
 use super::found::Anchor;
 use super::pace::Track;
+use super::pacer::Payer;
 use crate::messages::clearance::Clearance;
 use crate::messages::outbox::{Delivery, Rescue};
 use domain::delivery::{BESIDE_AFTER, Form, Standing, lets_pass};
@@ -16,6 +18,7 @@ use domain::ids::{MessageId, Timestamp, TurnId};
 use domain::outgoing::{Outgoing, Part};
 use domain::rejection::Rejection;
 use ports::Subject;
+use ports::shares::Share;
 
 /// One answer to be delivered.
 #[derive(Clone)]
@@ -43,6 +46,9 @@ pub(super) struct Job {
     pub rescue: Option<Rescue>,
     /// Permission to post it.
     pub clearance: Clearance,
+    /// Its share of a bound on jobs, if one applies; clones hold it together.
+    #[expect(dead_code, reason = "dropping it returns the share")]
+    pub share: Option<Arc<Share<Payer>>>,
 }
 
 /// The tries of an answer so far.
@@ -88,6 +94,7 @@ impl Job {
             tries: Tries::default(),
             rescue: None,
             clearance: Clearance::default(),
+            share: None,
         }
     }
 

@@ -308,11 +308,9 @@ impl Outbox {
                     let _ = reply.send(result);
                 }
             }
-            // The journal does not track drafts.
-            (Task::Draft(_), _) => {}
-            (Task::Notice(_), Ok(_)) => state.notices = state.notices.saturating_sub(1),
+            // The journal does not track drafts, nor notices.
+            (Task::Draft(_), _) | (Task::Notice(_), Ok(_)) => {}
             (Task::Notice(about), Err(reason)) => {
-                state.notices = state.notices.saturating_sub(1);
                 tracing::warn!(event = OUTBOX_REFUSED, about = %about, %reason, "a notice could not be posted");
             }
         }

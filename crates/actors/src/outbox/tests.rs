@@ -608,13 +608,51 @@ async fn too_many_refusals_silence_the_door_and_nobody_bursts_out_afterwards() {
 #[tokio::test(start_paused = true)]
 async fn notices_are_bounded_and_dropped_with_a_count() {
     let (log, world) = (Log::capture(), world().await);
-    world.poster.slow(place("42"), Duration::from_secs(3600));
-    for number in 0..NOTICES_MAX + 5 {
-        let about = message(&(100 + number).to_string());
-        world.outbox.cast(OutboxMsg::Notify { about, place: place("42"), text: "busy".into() }).unwrap();
+    for (channel, community) in [("42", "5"), ("43", "6")] {
+        world.poster.slow(place(channel), Duration::from_secs(3600));
+        world.poster.communities.lock().insert(place(channel), community.to_owned());
     }
+    let notify = |number: usize, channel: &str| {
+        let about = message(&number.to_string());
+        world.outbox.cast(OutboxMsg::Notify { about, place: place(channel), text: "busy".into() }).unwrap();
+    };
+    (0..NOTICES_MAX).for_each(|number| notify(1_000 + number, "42"));
     settle().await;
-    assert_eq!(log.column("turn.shed", "where"), ["outbox"; 5]);
+    assert_eq!(log.column("turn.shed", "where").len(), NOTICES_MAX / 2, "one community has its share");
+    (0..5).for_each(|number| notify(3_000 + number, "43"));
+    settle().await;
+    assert_eq!(log.column("turn.shed", "where").len(), NOTICES_MAX / 2, "and leaves room for another");
+    // A notice that is repeated while it is queued takes no further room.
+    (0..NOTICES_MAX).for_each(|_| notify(3_000, "43"));
+    notify(4_000, "43");
+    settle().await;
+    assert_eq!(log.column("turn.shed", "where").len(), NOTICES_MAX / 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn posts_of_one_community_leave_room_for_those_of_another() {
+    let world = world().await;
+    for (channel, community) in [("42", "5"), ("43", "6")] {
+        world.poster.slow(place(channel), Duration::from_secs(10));
+        world.poster.communities.lock().insert(place(channel), community.to_owned());
+    }
+    let post = |number: usize, channel: &str| {
+        let parts = vec![Part::Text { text: "approve?".to_owned() }];
+        let outgoing = Outgoing { place: place(channel), reply_to: None, parts, apology: false, spent: None };
+        let ask = move |reply| OutboxMsg::Post { name: format!("gate-{number}"), outgoing, reply };
+        world.outbox.call(ask, Duration::from_secs(10_000))
+    };
+    let is_busy = |result: Result<Result<Delivery, Unposted>, _>| matches!(result, Ok(Err(Unposted::Busy)));
+    let flood = futures_util::future::join_all((0..POSTS_MAX).map(|number| post(number, "42")));
+    let later = async {
+        settle().await;
+        post(1_000, "43").await
+    };
+    let (flood, other) = tokio::join!(flood, later);
+    let refused = flood.into_iter().map(is_busy).filter(|busy| *busy).count();
+    assert_eq!(refused, POSTS_MAX / 2);
+    assert!(!is_busy(other));
+    assert!(!is_busy(post(1_001, "42").await), "posts that ended take no room");
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,9 +2,11 @@ use super::*;
 use crate::account::Account;
 use crate::messages::outbox::OutboxMsg;
 use crate::testing::log::Log;
-use crate::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, person, place, row, settle, turn};
+use crate::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, message, person, place, row, settle, turn};
+use domain::attachment::Attachment;
 use domain::completion::Usage;
 use domain::outgoing::Medium;
+use domain::quoted::{Quoted, Seen};
 use domain::turn::Effort;
 use domain::turn::Outcome;
 use ports::Fault;
@@ -332,6 +334,29 @@ async fn what_a_turn_takes_after_it_waited_counts_in_the_window_and_is_never_ref
     world.admit(&turn("11", "7", "42"));
     assert_eq!(world.offered().await, None);
     assert_eq!(world.refused().await.map(|(turn, ..)| turn).as_deref(), Some("11"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_of_a_quoted_message_count_in_the_estimate_like_attached_ones() {
+    let world = world(&[]).await;
+    let (name, mime, url) = ("a.txt".to_owned(), Some("text/plain".to_owned()), String::new());
+    let file = Attachment { name, mime, size: 4_000, url, width: None, height: None };
+    let quotes = |ours: bool| {
+        let (author, attachments) = (person("5"), vec![file.clone()]);
+        let seen = Seen { author, name: String::new(), ours, text: String::new(), answers: None, attachments };
+        Some(Quoted { id: message("9"), seen: Some(seen) })
+    };
+    let attached = Turn { attachments: vec![file.clone()], ..turn("11", "2", "42") };
+    let quoting = Turn { quoted: quotes(false), ..turn("12", "3", "42") };
+    let quoting_us = Turn { quoted: quotes(true), ..turn("13", "4", "42") };
+    for turn in [turn("10", "1", "42"), attached, quoting, quoting_us] {
+        world.admit(&turn);
+    }
+    let mut tokens = Vec::new();
+    for who in ["1", "2", "3", "4"] {
+        tokens.push(world.standing(who).await.tokens.0);
+    }
+    assert_eq!(tokens[1..], [tokens[0] + 1_000, tokens[0] + 1_000, tokens[0]]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,13 +5,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::services::forgotten::Forgotten;
+use crate::services::histories;
 use crate::services::running::Running;
 use domain::history::{Exchange, History};
 use domain::ids::{MessageId, Person, Place, Timestamp};
 use domain::keys;
 use domain::summary::Summary;
 use domain::turn::Turn;
-use ports::{Store, Write};
+use ports::{Store, Stored, Write};
 
 /// The maximum number of records of one kind that are read.
 const LOOK_MAX: usize = 10_000;
@@ -28,24 +29,26 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// The write of the mark of this turn's question. It lives as long as text from the question may be used.
-    pub(crate) fn mark(turn: &Turn, running: &Running) -> Option<Write> {
+    /// The writes of the mark of this turn's question and of its index. They live as long as text from the question may
+    /// be used.
+    pub(crate) fn mark(turn: &Turn, running: &Running) -> Vec<Write> {
         if !turn.trigger.has_message() {
-            return None;
+            return Vec::new();
         }
         let Turn { person, place, at, .. } = turn;
         let asked = Self { person: person.clone(), place: place.clone(), at: *at };
         // Plain data always serializes.
         let value = serde_json::to_string(&asked).unwrap_or_default();
         let ttl = Some(keys::conversations::summary_life(running.settings.history.message_max_age));
-        Some(Write::Put { key: keys::conversations::asked(&turn.id.trigger()), value, ttl })
+        let message = turn.id.trigger();
+        vec![
+            Write::Put { key: keys::conversations::asked(&message), value, ttl },
+            Write::Put { key: Self::index(person, &message), value: String::new(), ttl },
+        ]
     }
-}
 
-impl Asked {
-    /// True if a stored mark is that of a question of this person.
-    pub(crate) fn is_of(mark: &str, person: &Person) -> bool {
-        serde_json::from_str::<Self>(mark).is_ok_and(|asked| asked.person == *person)
+    fn index(person: &Person, message: &MessageId) -> String {
+        format!("{}{message}", keys::conversations::asked_by(person))
     }
 }
 
@@ -62,26 +65,21 @@ impl<'a> ConversationRecords<'a> {
         Self { store, ttl: (!ttl.is_zero()).then_some(ttl) }
     }
 
-    /// Changes a stored history if the change makes a difference. Returns false if the change is not durable.
+    /// Changes a stored history if the change makes a difference. Returns false if the history cannot be read now, or
+    /// if the change is not durable.
     pub(crate) async fn rewrite(&self, key: &str, change: impl FnOnce(&mut History)) -> bool {
-        // The history is written immediately, because its owner may continue the conversation.
-        let Some(stored) = self.store.get(key).await else { return true };
-        let Ok(parsed) = History::parse(&stored) else { return true };
-        let mut history = parsed.history;
-        let before = history.clone();
-        change(&mut history);
-        if history == before {
-            return true;
-        }
-        let value = (!history.entries().is_empty()).then(|| history.to_json());
-        self.put(key.to_owned(), value).await
+        histories::change(self.store, key, self.ttl, change).await
     }
 
-    /// Changes the summary beside the history of this key if the change makes a difference. Returns false if the change
-    /// is not durable.
+    /// Changes the summary beside the history of this key if the change makes a difference. Returns false if the
+    /// summary cannot be read now, or if the change is not durable.
     pub(crate) async fn rewrite_summary(&self, history: &str, change: impl FnOnce(&mut Summary)) -> bool {
         let key = keys::conversations::summary(history);
-        let Some(stored) = self.store.get(&key).await else { return true };
+        let stored = match self.store.read(&key).await {
+            Stored::Absent => return true,
+            Stored::Value(stored) | Stored::Part(stored) => stored,
+            Stored::Unreadable(_) => return false,
+        };
         let mut summary = Summary::parse(Some(&stored));
         let before = summary.clone();
         change(&mut summary);
@@ -133,6 +131,7 @@ impl<'a> ConversationRecords<'a> {
         self.forget_answers(person, |exchange| exchange.asked_at == *at).await;
         // Reads in between can have returned the old state.
         forgotten.withdraw(person, place, *at);
-        drop(self.store.write(vec![Write::Delete { key: mark }]));
+        let index = Asked::index(person, message);
+        drop(self.store.write(vec![Write::Delete { key: mark }, Write::Delete { key: index }]));
     }
 }

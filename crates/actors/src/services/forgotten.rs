@@ -26,7 +26,7 @@ use domain::keys;
 use domain::planted::Defect;
 use domain::summary::Summary;
 use domain::turn::Turn;
-use ports::{Store, Write};
+use ports::{Store, Stored, Unreadable, Write};
 
 /// The maximum number of requests in the record; the oldest is evicted first. A request is relevant for at most the
 /// duration of a turn.
@@ -79,11 +79,22 @@ impl Wished {
     }
 }
 
+/// Returns a stored request. One that is no longer readable counts as made at `now`, for all data until then: that of a
+/// member who asked for nothing is stored again after its TTL. While the store does not answer, the second pass of the
+/// process that recorded it remains.
+async fn stored(store: &dyn Store, person: &Person, place: Option<&Place>, now: Timestamp) -> Option<Wished> {
+    let text = match store.read(&keys::forgotten(person, place)).await {
+        Stored::Absent | Stored::Unreadable(Unreadable::NoAnswer) => return None,
+        Stored::Value(text) | Stored::Part(text) => text,
+        Stored::Unreadable(Unreadable::NotText) => String::new(),
+    };
+    let all = |_| Wished { person: person.clone(), place: place.cloned(), cut: now, noted: now };
+    Some(serde_json::from_str(&text).unwrap_or_else(all))
+}
+
 /// True if a stored request forbids keeping data from this person's question at that time.
 pub(crate) async fn is_forgotten(store: &dyn Store, person: &Person, asked: Timestamp) -> bool {
-    let stored = store.get(&keys::forgotten(person, None)).await;
-    let wished = stored.and_then(|stored| serde_json::from_str::<Wished>(&stored).ok());
-    wished.is_some_and(|wished| asked <= wished.cut)
+    stored(store, person, None, asked).await.is_some_and(|wished| asked <= wished.cut)
 }
 
 /// The stored requests that restrict the save of a turn.
@@ -104,12 +115,8 @@ impl StoredWishes {
         (others, read): (&[Person], Moment),
     ) -> Self {
         let read_at = Timestamp(now.0.saturating_sub(ids::millis(read.1.elapsed() + SKEW)));
-        let get = |key: String| async move {
-            let stored = store.get(&key).await?;
-            serde_json::from_str::<Wished>(&stored).ok()
-        };
-        let others = join_all(others.iter().map(|person| get(keys::forgotten(person, None))));
-        let own = [None, Some(place)].map(|place| get(keys::forgotten(person, place)));
+        let others = join_all(others.iter().map(|person| stored(store, person, None, now)));
+        let own = [None, Some(place)].map(|place| stored(store, person, place, now));
         let (own, others) = tokio::join!(join_all(own), others);
         let later = |wish: &Wished| wish.noted >= read_at;
         let own: Vec<Wished> = own.into_iter().flatten().collect();

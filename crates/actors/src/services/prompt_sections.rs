@@ -13,7 +13,7 @@ use domain::prompt::{self, Prompts, Scene};
 use domain::tool::OnBehalf;
 use domain::turn::ReplyContract;
 use ports::{Clock, PromptSections, Store, StoreStatus, Write};
-use telemetry::events::PROMPT_CHANGED;
+use telemetry::events::{PROMPT_CHANGED, PROMPT_STALE};
 
 /// Reads and changes sections.
 pub struct SectionKeeper {
@@ -28,17 +28,45 @@ pub struct SectionKeeper {
 }
 
 /// Returns the prompts of a turn that starts now.
-pub(crate) async fn in_force(running: &Running, store: &dyn Store) -> Prompts {
+pub(crate) async fn in_force(running: &Running, live: &Live, store: &dyn Store) -> Prompts {
     let prompts = &running.prompts;
     if prompts.sections.is_empty() {
         return prompts.clone();
     }
-    prompts.edited(&edits(store).await)
+    let edits = edits(live, store).await;
+    prompts.edited(&edits)
 }
 
-async fn edits(store: &dyn Store) -> Edits {
-    let stored = store.get(keys::PROMPT_EDITS).await;
-    stored.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+/// The changes that were read last.
+#[derive(Debug, Default)]
+pub(crate) struct LastEdits {
+    edits: Arc<Edits>,
+    /// True if a later read failed.
+    stale: bool,
+}
+
+/// Returns the stored changes. While they cannot be read, those that were read last stay in force.
+async fn edits(live: &Live, store: &dyn Store) -> Arc<Edits> {
+    let is_ready = || store.status() == StoreStatus::Ready;
+    let before = is_ready();
+    let read = match store.get(keys::PROMPT_EDITS).await {
+        Some(text) => serde_json::from_str(&text).map_err(|error| error.to_string()),
+        None if before && is_ready() => Ok(Edits::default()),
+        None => Err("the store does not answer".to_owned()),
+    };
+    let mut last = live.last_edits().lock();
+    match read {
+        Ok(edits) => *last = LastEdits { edits: Arc::new(edits), stale: false },
+        Err(reason) if !std::mem::replace(&mut last.stale, true) => {
+            tracing::warn!(
+                event = PROMPT_STALE,
+                reason,
+                "the stored changes of the system prompt cannot be read; the last known ones stay in force"
+            );
+        }
+        Err(_) => {}
+    }
+    Arc::clone(&last.edits)
 }
 
 /// The error if the stored state cannot be determined; nothing is read or changed then.
@@ -88,7 +116,7 @@ impl PromptSections for SectionKeeper {
             return Err(NOT_THEIRS.to_owned());
         }
         let running = self.live.now();
-        let prompts = in_force(&running, &*self.store).await;
+        let prompts = in_force(&running, &self.live, &*self.store).await;
         let scene = Scene {
             place: &asked.place,
             parent: asked.parent.as_ref(),
@@ -144,5 +172,35 @@ impl PromptSections for SectionKeeper {
             "a section of the system prompt was changed"
         );
         Ok(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+    use crate::testing::log::Log;
+    use crate::testing::usual;
+    use ports::testing::MemoryStore;
+
+    #[tokio::test]
+    async fn changes_of_prompts_stay_in_force_while_they_cannot_be_read() {
+        let (log, live, store) = (Log::capture(), usual(), MemoryStore::new());
+        assert_eq!(*edits(&live, &store).await, Edits::default());
+        let changed = r#"{"rules": "Be brief."}"#;
+        store.put(keys::PROMPT_EDITS.to_owned(), changed);
+        let changed: Edits = serde_json::from_str(changed).unwrap();
+        assert_eq!(*edits(&live, &store).await, changed);
+        store.degraded.store(true, Ordering::SeqCst);
+        for _ in 0..2 {
+            assert_eq!(*edits(&live, &store).await, changed);
+        }
+        store.degraded.store(false, Ordering::SeqCst);
+        store.put(keys::PROMPT_EDITS.to_owned(), "{");
+        assert_eq!(*edits(&live, &store).await, changed);
+        assert_eq!(log.column("prompt.stale", "reason").len(), 1, "it is logged once");
+        store.entries.lock().clear();
+        assert_eq!(*edits(&live, &store).await, Edits::default(), "changes that are gone are not in force");
     }
 }

@@ -1,11 +1,13 @@
 //! The running configuration of this process. A turn keeps the configuration with which it started.
 
 use std::collections::BTreeMap;
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 use secrecy::{ExposeSecret, SecretString};
 
+use crate::services::prompt_sections::LastEdits;
 use domain::api_key::{KeyLimits, KeyRing};
 use domain::command::{Operators, preferences};
 use domain::completion::Usage;
@@ -29,7 +31,7 @@ use ports::Models;
 use ports::tools::ServerEntries;
 use settings::Settings;
 use settings::agents::{Agents, Peer};
-use settings::data_tools::{Database, WebSearch};
+use settings::data_tools::{Database, GoogleDrive, WebSearch};
 
 /// The settings and the files that belong to them, read and checked together.
 pub struct Running {
@@ -288,6 +290,7 @@ impl Running {
             ("tools.nats_url", differ(&new.tools.nats_url, &old.tools.nats_url)),
             ("tools.web_search", !same(&new.tools.web_search, &old.tools.web_search, search)),
             ("tools.databases", !same(&new.tools.databases, &old.tools.databases, database)),
+            ("google_drive", !same(from_ref(&new.google_drive), from_ref(&old.google_drive), drive)),
             ("url_extract", new.url_extract != old.url_extract),
             ("agents", agents(&new.agents) != agents(&old.agents) || !same(&new.agents.peers, &old.agents.peers, peer)),
         ];
@@ -311,6 +314,10 @@ fn same<'a, Row, Plain: PartialEq>(
 
 fn search(row: &WebSearch) -> (Option<&SecretString>, impl PartialEq) {
     (row.key.as_ref(), (&row.provider, &row.url, &row.env_key, &row.engine, &row.model, row.timeout))
+}
+
+fn drive(row: &GoogleDrive) -> (Option<&SecretString>, impl PartialEq) {
+    (row.credentials.as_ref(), (&row.folder, row.changes, &row.url, row.bytes, row.timeout))
 }
 
 fn database(row: &Database) -> (Option<&SecretString>, impl PartialEq) {
@@ -342,13 +349,19 @@ pub struct Live(Arc<LiveInner>);
 struct LiveInner {
     now: RwLock<Arc<Running>>,
     rejected: Mutex<Option<String>>,
+    /// The stored changes of prompts that were read last.
+    edits: Mutex<LastEdits>,
 }
 
 impl Live {
     /// Starts with the configuration read at start.
     #[must_use]
     pub fn new(running: Running) -> Self {
-        Self(Arc::new(LiveInner { now: RwLock::new(Arc::new(running)), rejected: Mutex::new(None) }))
+        Self(Arc::new(LiveInner {
+            now: RwLock::new(Arc::new(running)),
+            rejected: Mutex::new(None),
+            edits: Mutex::default(),
+        }))
     }
 
     /// Returns the running configuration.
@@ -361,6 +374,11 @@ impl Live {
     #[must_use]
     pub fn rejected(&self) -> Option<String> {
         self.0.rejected.lock().clone()
+    }
+
+    /// Returns the stored changes of prompts that were read last.
+    pub(crate) fn last_edits(&self) -> &Mutex<LastEdits> {
+        &self.0.edits
     }
 
     /// Replaces the configuration. Turns in flight keep the configuration with which they started.

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::catch_up::CATCH_UPS;
 use super::connection::LASTED;
-use super::unsettled::AGAIN_AFTER;
+use super::unsettled::{AGAIN_AFTER, UNSETTLED_MAX};
 use super::*;
 use crate::account::Account;
 use crate::messages::receipt::Receipt;
@@ -17,7 +17,7 @@ use crate::testing::log::Log;
 use crate::testing::pictures::Sketches;
 use crate::testing::{BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, live, mention, place, row, settle, usual};
 use domain::ids::MessageId;
-use domain::incoming::Quoted;
+use domain::incoming::{Posted, Quoted};
 use ports::testing::{
     Connection, Connections, FixedDice, Go, ManualClock, MemoryStore, ScriptedModels, ScriptedPoster, ScriptedSource,
     UNPLACED, UNTOLD,
@@ -220,6 +220,29 @@ async fn a_returned_event_is_handed_on_again_a_bounded_number_of_times() {
     assert!(world.event().await.is_none());
     assert_eq!(log.column("turn.shed", "where"), ["shard"]);
     assert_eq!(world.saved().await, 2, "what was given up holds nothing back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_of_one_community_leave_room_for_those_of_another() {
+    let (log, mut world) = (Log::capture(), world(MemoryStore::new()).await);
+    let connection = world.connections.next().await;
+    ready(&connection);
+    let mut unsettled = Vec::new();
+    for number in 0..UNSETTLED_MAX as u64 {
+        posted(&connection, 2 + number, &(100 + number).to_string());
+        if number % 100 == 99 {
+            while let Some((_, receipt)) = world.event().await {
+                unsettled.push(receipt);
+            }
+        }
+    }
+    assert_eq!(unsettled.len(), UNSETTLED_MAX / 2);
+    assert_eq!(log.column("turn.shed", "where"), ["shard"], "sheds are summed up");
+    let other = Posted { guild: Some("6".to_owned()), at: BEGINNING, ..mention("9", "8", "43") };
+    let incoming = Box::new(Incoming::Posted(other));
+    connection.events.send(StreamEvent::Incoming { sequence: 20_000, incoming }).unwrap();
+    assert_eq!(world.event().await.map(|(id, _)| id).as_deref(), Some("9"));
+    drop(unsettled);
 }
 
 // === Connections ===

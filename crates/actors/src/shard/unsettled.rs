@@ -1,7 +1,10 @@
 //! Events that were sent to the gateway and have no durable owner yet.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::sync::Semaphore;
 
 use super::activity::DIRECT;
 use super::surroundings::{self, Then};
@@ -14,9 +17,10 @@ use domain::happening::{Bound, Happening, WorkShed};
 use domain::ids::{MessageId, Person, Place, Timestamp};
 use domain::incoming::{Incoming, Posted};
 use domain::shed::Shed;
+use ports::shares::{Share, Shares};
 
-/// The maximum number of unsettled events; further events are dropped and counted.
-const UNSETTLED_MAX: usize = 10_000;
+/// The maximum number of unsettled events, shared by communities; further events are dropped and counted.
+pub(super) const UNSETTLED_MAX: usize = 10_000;
 /// The delays before a returned event is sent again; after the last one it is given up. The event may itself cause the
 /// failures, so the later delays leave time for other events (`supervisor.rs` defines poison messages).
 pub(super) const AGAIN_AFTER: [Duration; 5] = [
@@ -34,6 +38,27 @@ pub(super) struct Pending {
     pub returns: usize,
     /// True if the lookup of the message that it replies to ended, with or without success.
     pub looked_up: bool,
+    /// Its share of the room for unsettled events.
+    _share: Share<String>,
+}
+
+/// The room for unsettled events: a community whose missed messages are read back leaves room for messages of others.
+pub(super) struct Room(Shares<String>);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(Shares::new(Arc::new(Semaphore::new(UNSETTLED_MAX))))
+    }
+}
+
+impl Room {
+    fn take(&self, incoming: &Incoming) -> Option<Share<String>> {
+        let holder = match incoming {
+            Incoming::Posted(posted) => Some(posted.guild.clone().unwrap_or_else(|| DIRECT.to_owned())),
+            _ => None,
+        };
+        self.0.take(holder.as_ref())
+    }
 }
 
 impl ShardActor {
@@ -45,10 +70,10 @@ impl ShardActor {
         incoming: Incoming,
         sequence: Option<u64>,
     ) {
-        if state.unsettled.len() >= UNSETTLED_MAX {
+        let Some(share) = state.room.take(&incoming) else {
             let shed = WorkShed::beside(Shed::Shard, Bound::Number, asked_by(&incoming));
             return self.parts.account.tell(&Happening::WorkShed(shed));
-        }
+        };
         match &incoming {
             Incoming::Deleted(message) => state.forget(message),
             Incoming::Posted(posted) => self.note_activity(state, posted),
@@ -56,7 +81,7 @@ impl ShardActor {
         }
         let ticket = state.next_ticket;
         state.next_ticket += 1;
-        state.unsettled.insert(ticket, Pending { incoming, sequence, returns: 0, looked_up: false });
+        state.unsettled.insert(ticket, Pending { incoming, sequence, returns: 0, looked_up: false, _share: share });
         self.hand_on(ctx, state, ticket);
     }
 

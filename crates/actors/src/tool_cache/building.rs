@@ -28,7 +28,8 @@ pub(super) struct Planned {
     pub fingerprint: String,
     /// The previous list.
     pub tools: Arc<Vec<Arc<Tool>>>,
-    pub pins: Arc<BTreeMap<String, Pin>>,
+    /// `None` if the stored record cannot be read.
+    pub pins: Option<Arc<BTreeMap<String, Pin>>>,
     /// A newer list.
     pub listed: Option<Vec<Tool>>,
     pub accept: bool,
@@ -55,7 +56,7 @@ pub(super) struct BuiltServer {
     pub tools: Arc<Vec<Arc<Tool>>>,
     /// True if every tool had room.
     pub whole: bool,
-    pub pins: Arc<BTreeMap<String, Pin>>,
+    pub pins: Option<Arc<BTreeMap<String, Pin>>>,
     /// The names of tools that are withheld because they changed.
     pub changed: Vec<String>,
     /// The names of tools that changed and are published.
@@ -144,7 +145,7 @@ fn server(planned: Planned, work: &mut bool) -> (BuiltServer, Offer, ServerLine)
     let fresh = listed.filter(|listed| !whole || !listed.iter().eq(tools.iter().map(|tool| &**tool)));
     let read = fresh.is_some();
     let tools = fresh.map_or(tools, |listed| Arc::new(listed.into_iter().map(Arc::new).collect()));
-    let mut own = BTreeMap::clone(&pins);
+    let mut own = pins.as_deref().cloned();
     let accept = decided || entry.trusted;
     let reviewed = tools.iter().map(|tool| (&*tool.name, Pin::of(tool)));
     let changed = review(&mut own, reviewed, accept);
@@ -153,15 +154,16 @@ fn server(planned: Planned, work: &mut bool) -> (BuiltServer, Offer, ServerLine)
     let offer = entry.offer(offered);
     let named: Vec<String> = changed.iter().map(|name| (*name).to_owned()).collect();
     let (changed, accepted) = if accept { (Vec::new(), named) } else { (named, Vec::new()) };
-    let other_pins = own != *pins;
+    let other_pins = own.as_ref() != pins.as_deref();
     *work |= read || other_pins;
-    let unsaved = read || other_pins || !stored && !tools.is_empty();
+    // A record that cannot be read is not overwritten before its tools are accepted.
+    let unsaved = own.is_some() && (read || other_pins || !stored && !tools.is_empty());
     let built = BuiltServer {
         name: entry.name.clone(),
         fingerprint,
         tools,
         whole: whole || read,
-        pins: Arc::new(own),
+        pins: own.map(Arc::new),
         changed,
         accepted,
         shown: Vec::new(),

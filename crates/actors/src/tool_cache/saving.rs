@@ -94,10 +94,10 @@ pub(super) fn record(ctx: &mut ActorContext<ToolCache>, state: &mut ToolCacheSta
     if !known.saving.unsaved || known.saving.making || !known.saving.pause().is_zero() {
         return;
     }
+    let (tools, Some(pins)) = (Arc::clone(&known.tools), known.pins.clone()) else { return };
     // Later changes are not in this record.
     (known.saving.unsaved, known.saving.at_once, known.saving.making) = (false, false, true);
     let (entry, fingerprint, whole) = (Arc::clone(&known.server.entry), known.fingerprint.clone(), known.whole);
-    let (tools, pins) = (Arc::clone(&known.tools), Arc::clone(&known.pins));
     let made = blocking_caught(move || {
         let text = building::record(&entry.transport, fingerprint.clone(), &tools, whole, BTreeMap::clone(&pins));
         Record { tools, pins, fingerprint, text }
@@ -132,7 +132,8 @@ impl ToolCache {
         }
         known.saving.making = false;
         if let Some(Record { tools, pins, text, .. }) = record {
-            known.saving.unsaved |= !Arc::ptr_eq(&known.pins, &pins) || !Arc::ptr_eq(&known.tools, &tools);
+            let same = known.pins.as_ref().is_some_and(|known| Arc::ptr_eq(known, &pins));
+            known.saving.unsaved |= !same || !Arc::ptr_eq(&known.tools, &tools);
             if let Some(value) = text.filter(|text| known.saving.takes(text)) {
                 let (key, ttl) = (keys::tools(name), Some(keys::TOOLS_TTL));
                 // The write runs in the background; a lost list is read again.

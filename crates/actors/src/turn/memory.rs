@@ -10,6 +10,7 @@ use super::{Thinking, earlier};
 use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::OutboxMsg;
 use crate::services::forgotten::{Forgotten, Moment, StoredWishes};
+use crate::services::histories;
 use crate::services::running::Running;
 use domain::command::preferences::Preferences;
 use domain::fact::prompt::{RECALL_TOOL, block};
@@ -20,7 +21,7 @@ use domain::keys;
 use domain::tool::OnBehalf;
 use domain::tool::rights::Verdict;
 use domain::turn::{Exchange, HistoryScope, Policy, Turn};
-use ports::{PostRequest, PostResult, Store, Write};
+use ports::{PostRequest, PostResult, Store, Stored, Write};
 use telemetry::events::STORE_CORRUPT;
 
 /// The timeout for fetching a quoted message; after that the message counts as unavailable.
@@ -141,7 +142,7 @@ pub(super) fn remember(
         let quote = |person: &Person| keys::quote_of(person, &key);
         let quotes = others(turn, &history).map(|person| Write::Put { key: quote(&person), value: String::new(), ttl });
         let mut writes: Vec<Write> = quotes.collect();
-        writes.push(Write::Put { key: key.clone(), value: history.to_json(), ttl });
+        writes.push(histories::write(key.clone(), &history, ttl));
         writes.extend(earlier::writes(running, turn, &history, &key));
         parts.basics.store.send(writes)
     };
@@ -196,23 +197,13 @@ impl Check {
         }
         // Turns in flight leave the content out as well.
         wished.later().for_each(|wish| forgotten.wish(&wish.person, wish.place.as_ref(), wish.cut));
-        let Some(Ok(parsed)) = store.get(key).await.map(|stored| History::parse(&stored)) else { return };
-        let mut history = parsed.history;
-        let before = history.clone();
-        if wished.covers {
-            history.forget(question, *at);
-        }
-        wished.clean(&mut history);
-        if history == before {
-            return;
-        }
-        let key = key.clone();
-        let write = match history.entries() {
-            [] => Write::Delete { key },
-            _ => Write::Put { key, value: history.to_json(), ttl: self.ttl },
+        let clean = |history: &mut History| {
+            if wished.covers {
+                history.forget(question, *at);
+            }
+            wished.clean(history);
         };
-        // Written at once, because the conversation may continue in the meantime.
-        drop(store.write(vec![write]));
+        histories::change(&**store, key, self.ttl, clean).await;
     }
 }
 
@@ -240,7 +231,15 @@ impl Thinking<'_> {
 /// Loads the conversation so far.
 pub(super) async fn load(parts: &TurnParts, turn: &Turn) -> History {
     let key = keys::history(&turn.person, &turn.place);
-    let Some(stored) = parts.basics.store.get(&key).await else { return History::default() };
+    let (stored, is_part) = match parts.basics.store.read(&key).await {
+        Stored::Absent => return History::default(),
+        Stored::Value(text) => (text, false),
+        Stored::Part(text) => (text, true),
+        Stored::Unreadable(why) => {
+            tracing::warn!(key, reason = %why, "the history cannot be read: a turn is answered without it, and it is kept");
+            return History::unread();
+        }
+    };
     match History::parse(&stored) {
         Ok(parsed) => {
             if parsed.dropped > 0 {
@@ -251,7 +250,7 @@ pub(super) async fn load(parts: &TurnParts, turn: &Turn) -> History {
                     "history entries could not be read"
                 );
             }
-            parsed.history
+            if is_part { parsed.history.as_part() } else { parsed.history }
         }
         Err(error) => {
             let aside = keys::quarantine(&key);

@@ -44,7 +44,7 @@ impl Thinking<'_> {
         if heard.is_empty() {
             return Err(Ending::NothingHeard);
         }
-        let prompts = prompt_sections::in_force(running, &*parts.basics.store).await;
+        let prompts = prompt_sections::in_force(running, &parts.basics.live, &*parts.basics.store).await;
         Ok(prompt::interjection(&prompts, turn.policy.reply, &scene(turn, now), &heard))
     }
 

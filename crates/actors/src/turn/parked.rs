@@ -20,7 +20,7 @@ use domain::restriction::Member;
 use domain::tool::round::{Planned, Ready};
 use domain::tool::turn_tools::ShownResult;
 use domain::turn::Turn;
-use ports::{PostRequest, PostResult};
+use ports::{PostRequest, PostResult, StoreStatus};
 
 /// A call that requires approval before it runs, and the rest of its round.
 pub(super) struct Asking {
@@ -37,6 +37,10 @@ pub(super) struct TooLong(pub Asking);
 
 /// The timeout for the tool of an approved call to become available: after a restart its server connects first.
 pub(super) const BACK_WITHIN: Duration = Duration::from_secs(20);
+/// The number of reads of the stored dialogue, after which a healthy store counts as having none.
+const READS: u32 = 3;
+/// The pause between two reads of the stored dialogue.
+const READ_AGAIN: Duration = Duration::from_secs(1);
 /// The timeout for reading the member's roles from the platform.
 const ROLES_WITHIN: Duration = Duration::from_secs(10);
 
@@ -133,7 +137,7 @@ impl Thinking<'_> {
     /// more.
     pub(super) async fn go_on(&self) -> Result<(Resumed, Gathered), Ending> {
         let Self { parts, running, turn, tools, .. } = self;
-        let stored = parts.basics.store.get(&keys::parked(&turn.id)).await.ok_or(Ending::NotResumed)?;
+        let stored = stored(parts, turn).await.ok_or(Ending::NotResumed)?;
         let saved: Saved = serde_json::from_str(&stored).map_err(|_| Ending::NotResumed)?;
         let schema = Arc::clone(&running.schema);
         let resumed = Dialogue::resume(saved, turn.policy.reply, schema, self.available().await);
@@ -143,6 +147,25 @@ impl Thinking<'_> {
         let history = super::memory::load(parts, turn).await;
         let gathered = Gathered { transcript: Transcript::default(), history: (history, read), _room: None };
         Ok((resumed, gathered))
+    }
+}
+
+/// Reads the dialogue of a parked turn. The decision is spent by then, so the read is repeated while the store fails,
+/// until the deadline of the turn. A healthy store also gets a few reads, because a single one can fail.
+async fn stored(parts: &TurnParts, turn: &Turn) -> Option<String> {
+    let store = &parts.basics.store;
+    let mut reads = 0;
+    loop {
+        if let Some(stored) = store.get(&keys::parked(&turn.id)).await {
+            return Some(stored);
+        }
+        if store.status() == StoreStatus::Ready {
+            reads += 1;
+        }
+        if reads >= READS {
+            return None;
+        }
+        tokio::time::sleep(READ_AGAIN).await;
     }
 }
 

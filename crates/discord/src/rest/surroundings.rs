@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use crate::testing::{access, answer, serve};
     use domain::ids::Timestamp;
-    use ports::{PostRequest, Poster};
+    use ports::{PlaceKind, PostRequest, Poster};
 
     const ME: &str = r#"{"id":"1","username":"bot"}"#;
     /// All members may write, except in channel 12, where a role of the bot may.
@@ -120,6 +120,8 @@ mod tests {
         assert_eq!(rest.threads.parent(&place("21")), Some(place("12")));
         let channels = ["13", "21"].map(|id| rest.rights.knows_channel("5", &place(id)));
         assert_eq!(channels, [true, false]);
+        let kinds = ["13", "21", "22"].map(|id| rest.kind(&place(id)));
+        assert_eq!(kinds, [PlaceKind::Channel, PlaceKind::Thread(place("12")), PlaceKind::Unknown]);
         let lost = rest.perform(&learn(GuildField::Place(place("22")))).await;
         assert!(matches!(lost, Err(PostError::Unsure(_))), "a thread without its channel");
         assert!(!rest.rights.knows_channel("5", &place("22")));

@@ -182,6 +182,33 @@ fn what_a_question_refers_to_is_shown_once_however_old_it_is() {
     assert_eq!(shown(0, &recent), "q20 a20");
 }
 
+#[test]
+fn two_parts_of_a_history_are_joined_without_repeats() {
+    let history = |seconds: &[u64]| {
+        let mut history = History::default();
+        for second in seconds {
+            history.add(&exchange(&ada(), *second, &format!("q{second}"), &format!("a{second}")), 1_000);
+        }
+        history.to_json()
+    };
+    for (stored, later, joined) in [
+        (&[1, 2][..], &[3, 4][..], &[1, 2, 3, 4][..]),
+        (&[1, 2, 3], &[2, 3, 4], &[1, 2, 3, 4]),
+        (&[], &[1], &[1]),
+        (&[1], &[], &[1]),
+    ] {
+        assert_eq!(History::joined(&history(stored), &history(later)), Ok(history(joined)), "{stored:?} {later:?}");
+    }
+    assert_eq!(History::joined(&history(&[1]), "no history"), Ok(history(&[1])));
+    assert!(History::joined("no history", &history(&[1])).is_err());
+    let long = |second: u64| {
+        let mut history = History::default();
+        history.add(&exchange(&ada(), second, &"x".repeat(MAX_STORED_BYTES * 3 / 5), "a"), 1_000);
+        history.to_json()
+    };
+    assert!(matches!(History::joined(&long(1), &long(2)), Err(NotHistory::TooLong(_))));
+}
+
 proptest! {
     #[test]
     fn storing_and_reading_loses_nothing(

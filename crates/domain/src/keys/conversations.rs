@@ -14,6 +14,9 @@ pub const EVICTED_PREFIX: &str = "staffai:evicted:";
 /// The prefix of the marks of remembered questions.
 pub const ASKED_PREFIX: &str = "staffai:asked:";
 
+/// The prefix of the index of marks by person.
+pub const ASKED_BY_PREFIX: &str = "staffai:asked_by:";
+
 /// The maximum age of a message in a summary. The mark of a message is kept as long, so that its deletion finds the
 /// summary.
 pub const SUMMARY_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -54,6 +57,12 @@ pub fn evicted_of(person: &Person) -> String {
 #[must_use]
 pub fn asked(message: &MessageId) -> String {
     format!("{ASKED_PREFIX}{message}")
+}
+
+/// Returns the prefix of the index of a person's marks; the message follows. TTL: [`summary_life`].
+#[must_use]
+pub fn asked_by(person: &Person) -> String {
+    format!("{ASKED_BY_PREFIX}{}:{}:", person.door, super::part(&person.id))
 }
 
 fn beside(prefix: &str, history: &str) -> String {

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::ids::{Door, Person};
-use crate::key_part::legacy;
+use crate::key_part::{UNNAMED_DOOR, legacy, whole};
 
 /// The prefix of our counters.
 pub const PREFIX: &str = "staffai:ledger:";
@@ -16,6 +16,15 @@ pub const TOTAL_PREFIX: &str = "token_stats:total:";
 
 /// The prefix of daily counters shared with the Python bot.
 pub const DAILY_PREFIX: &str = "token_stats:daily:";
+
+/// The prefix of the index of the communities in which a member was counted.
+pub const COUNTED_PREFIX: &str = "staffai:counted:";
+
+/// The mark that this index has the counters of versions without it. TTL: [`INDEXED_TTL`].
+pub const INDEXED: &str = "staffai:counted";
+
+/// The TTL of the mark, so that counters written by such a version meanwhile are added too.
+pub const INDEXED_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The TTL of daily counters, from their last change: enough for the report of a month.
 pub const DAY_TTL: Duration = Duration::from_secs(36 * 24 * 60 * 60);
@@ -107,22 +116,39 @@ pub fn total(person: &Person, guild: &str) -> String {
     format!("{TOTAL_PREFIX}{}:{}", legacy(&person.door, guild), legacy(&person.door, &person.id))
 }
 
-/// Returns the prefixes of the counters that show the communities in which a person was ever counted.
+/// Returns the key that names a community in which a member was counted. TTL: [`ALL_TTL`] from the last count.
+#[must_use]
+pub fn counted(person: &Person, guild: &str) -> String {
+    format!("{}{}", counted_of(person), escape(guild))
+}
+
+/// Returns the prefix of these keys of one member.
+#[must_use]
+pub fn counted_of(person: &Person) -> String {
+    format!("{COUNTED_PREFIX}{}:{}:", person.door, escape(&person.id))
+}
+
+/// Parses the community from such a key of this member.
+#[must_use]
+pub fn community_of(key: &str, person: &Person) -> Option<String> {
+    unescape(key.strip_prefix(&counted_of(person))?)
+}
+
+/// Returns the prefixes of all-time counters, which name every community of every member.
 #[must_use]
 pub fn of_all_time() -> [String; 2] {
     [of_period(ALL), TOTAL_PREFIX.to_owned()]
 }
 
-/// Returns the community in which an all-time counter counts this person; none if it counts another person or is not
-/// such a counter.
+/// Returns the member and the community of an all-time counter; `None` for other keys and for accounts of the bot. Of
+/// the counters of the Python bot, only its own platform's are read: this program has its own for the others.
 #[must_use]
-pub fn community_of(key: &str, person: &Person) -> Option<String> {
-    if let Some(entry) = parse(key) {
-        let theirs = entry.account == Account::Member(person.id.to_string()) && entry.door == person.door.as_str();
-        return entry.guild.filter(|_| theirs);
+pub fn counted_by(key: &str) -> Option<(Person, String)> {
+    if let Some(LedgerKey { door, guild: Some(guild), account: Account::Member(id), .. }) = parse(key) {
+        return Some((Person::new(Door::named(&door)?, id), guild));
     }
-    let (guild, member) = key.strip_prefix(TOTAL_PREFIX)?.rsplit_once(':')?;
-    (member == legacy(&person.door, &person.id)).then(|| guild.to_owned())
+    let (guild, member) = key.strip_prefix(TOTAL_PREFIX)?.split_once(':')?;
+    (!member.contains(':')).then(|| (Person::new(UNNAMED_DOOR, whole(member)), whole(guild)))
 }
 
 /// Returns the key of the tokens of a member in a community on one day, as the Python bot counts them. TTL:
@@ -213,5 +239,22 @@ mod tests {
         assert_eq!(own, "staffai:ledger:all:discord:%none:%presence");
         assert_eq!(parse(&own).unwrap().account, Account::Own("presence".to_owned()));
         assert_eq!(parse("staffai:ledger:all"), None);
+    }
+
+    #[test]
+    fn the_communities_of_a_member_are_found_by_the_member() {
+        let (ada, other) = (Person::new(DISCORD, "7"), Person::new(Door::new("api"), "a:{b}%3A"));
+        for (person, guild) in [(&ada, "5"), (&ada, "a:b"), (&other, "5"), (&other, "%{x}")] {
+            let key = counted(person, guild);
+            assert_eq!(community_of(&key, person).as_deref(), Some(guild), "{key}");
+            let account = Account::Member(person.id.to_string());
+            let all_time = counter(ALL, &person.door, Some(guild), &account);
+            assert_eq!(counted_by(&all_time), Some((person.clone(), guild.to_owned())));
+        }
+        assert_eq!(community_of(&counted(&Person::new(DISCORD, "77"), "5"), &ada), None);
+        assert_eq!(counted_by(&total(&ada, "5")), Some((ada, "5".to_owned())));
+        assert_eq!(counted_by(&total(&other, "5")), None, "its own counter names it");
+        assert_eq!(counted_by(&counter(ALL, &DISCORD, Some("5"), &Account::Own("presence".to_owned()))), None);
+        assert_eq!(counted_by(&counter(ALL, &DISCORD, None, &Account::Member("7".to_owned()))), None);
     }
 }

@@ -67,6 +67,7 @@ fn a_finished_turn_counts_for_its_member_its_day_and_the_python_bot() {
     assert_eq!(
         counted,
         [
+            "staffai:counted:discord:7:5 1",
             "staffai:ledger:2026-11-20:discord:5:7 1000 200 400 1 242",
             "staffai:ledger:all:discord:5:7 1000 200 400 1 242",
             "token_stats:daily:5:2026-11-20:7 1200",

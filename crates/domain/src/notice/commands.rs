@@ -298,6 +298,9 @@ fn used(tally: &Tally, words: &Words) -> String {
         return words.nothing.to_owned();
     }
     let mut text = (words.tokens)(&number(tally.tokens, words));
+    if tally.cached > 0 {
+        text.push_str(&(words.cached)(&number(tally.cached, words)));
+    }
     if tally.messages > 0 {
         text.push_str(&(words.for_messages)(usize::try_from(tally.messages).unwrap_or(usize::MAX)));
     }

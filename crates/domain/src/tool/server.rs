@@ -75,10 +75,12 @@ pub struct ServerRecord {
 }
 
 impl ServerRecord {
-    /// Parses a stored record; none if it is malformed or belongs to a different entry.
-    #[must_use]
-    pub fn parse(text: &str, entry: &str) -> Option<Self> {
-        serde_json::from_str::<Self>(text).ok().filter(|record| record.entry == entry)
+    /// Parses a stored record; `None` if it belongs to a different entry.
+    ///
+    /// # Errors
+    /// The text is not a record, so the tools of the server cannot be compared with it.
+    pub fn parse(text: &str, entry: &str) -> Result<Option<Self>, serde_json::Error> {
+        Ok(Some(serde_json::from_str::<Self>(text)?).filter(|record| record.entry == entry))
     }
 
     /// Serializes the record. A list that is too large is omitted, but the pins never are: without them, a changed tool
@@ -93,14 +95,20 @@ impl ServerRecord {
     }
 }
 
-/// Compares tools with their pins. A new tool is pinned. A changed tool is pinned again if `accept` returns true.
-/// Returns the names of the changed tools, in order.
+/// Compares tools with their pins; `None` if these cannot be read. A new tool is pinned. A changed tool is pinned again
+/// if `accept` is true. Without readable pins every tool counts as changed, and only `accept` pins any. Returns the
+/// names of the changed tools, in order.
 pub fn review<'a>(
-    pins: &mut BTreeMap<String, Pin>,
+    pins: &mut Option<BTreeMap<String, Pin>>,
     tools: impl IntoIterator<Item = (&'a str, Pin)>,
     accept: bool,
 ) -> Vec<&'a str> {
     let mut changed = Vec::new();
+    let pins = match pins {
+        Some(pins) => pins,
+        None if accept => pins.get_or_insert_default(),
+        None => return tools.into_iter().map(|(name, _)| name).collect(),
+    };
     for (name, pin) in tools {
         let room = pins.len() < PINS_MAX;
         match pins.get_mut(name) {
@@ -177,13 +185,22 @@ mod tests {
 
     #[test]
     fn a_changed_tool_stays_changed_until_it_is_accepted() {
-        let mut pins = BTreeMap::new();
+        let mut pins = Some(BTreeMap::new());
         assert_eq!(review(&mut pins, [("a", pin("1")), ("b", pin("2"))], false), [""; 0]);
         assert_eq!(review(&mut pins, [("a", pin("1")), ("b", pin("3"))], false), ["b"]);
         assert_eq!(review(&mut pins, [("a", pin("1"))], false), [""; 0], "one that is gone is no change");
         assert_eq!(review(&mut pins, [("b", pin("3"))], false), ["b"], "and going and coming back accepts nothing");
         assert_eq!(review(&mut pins, [("b", pin("3"))], true), ["b"]);
         assert_eq!(review(&mut pins, [("b", pin("3"))], false), [""; 0]);
+    }
+
+    #[test]
+    fn tools_whose_pins_cannot_be_read_count_as_changed_until_they_are_accepted() {
+        let mut pins = None;
+        assert_eq!(review(&mut pins, [("a", pin("1")), ("b", pin("2"))], false), ["a", "b"]);
+        assert_eq!(pins, None, "none of them is pinned");
+        assert_eq!(review(&mut pins, [("a", pin("1"))], true), [""; 0]);
+        assert_eq!(review(&mut pins, [("a", pin("2"))], false), ["a"]);
     }
 
     #[test]
@@ -195,7 +212,7 @@ mod tests {
         let tools: Vec<Tool> = (0..600).map(tool).collect();
         let pins: BTreeMap<String, Pin> = tools.iter().map(|tool| (tool.name.to_string(), Pin::of(tool))).collect();
         let record = ServerRecord { entry: "one".to_owned(), tools, pins };
-        let kept = ServerRecord::parse(&record.to_json().unwrap(), "one").unwrap();
+        let kept = ServerRecord::parse(&record.to_json().unwrap(), "one").unwrap().unwrap();
         assert_eq!((kept.tools.len(), kept.pins), (0, record.pins));
     }
 
@@ -203,8 +220,8 @@ mod tests {
     fn a_record_of_another_entry_is_none() {
         let record = ServerRecord { entry: "one".to_owned(), tools: Vec::new(), pins: BTreeMap::new() };
         let text = record.to_json().unwrap();
-        assert_eq!(ServerRecord::parse(&text, "one"), Some(record));
-        assert_eq!(ServerRecord::parse(&text, "two"), None);
-        assert_eq!(ServerRecord::parse("{", "one"), None);
+        assert_eq!(ServerRecord::parse(&text, "one").unwrap(), Some(record));
+        assert_eq!(ServerRecord::parse(&text, "two").unwrap(), None);
+        assert!(ServerRecord::parse("{", "one").is_err());
     }
 }

@@ -327,3 +327,13 @@ fn a_description_is_one_bounded_line() {
     assert!(described.starts_with("slow and xxx") && described.chars().count() < 210, "{described}");
     assert_eq!(registry.rows()[1].description, None);
 }
+
+#[test]
+fn rows_with_one_address_and_one_key_have_one_provider() {
+    let rows = r#""a": {"host": "http://a/v1/"}, "b": {"host": "http://a/v1"}, "c": {"host": "http://b"},
+        "d": {"host": "http://a", "env_key": "LITELLM_API_KEY"}, "e": {"host": "http://a", "env_key": "LITELLM_API_KEY"}"#;
+    let registry = built(&format!(r#"{{"models": {{{rows}}}}}"#), "a").unwrap();
+    let providers = registry.providers();
+    let of = ["a", "b", "c", "d", "e"].map(|row| providers[row].as_str());
+    assert_eq!(of, ["a", "a", "c", "d", "d"]);
+}

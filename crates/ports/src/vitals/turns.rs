@@ -189,6 +189,9 @@ pub struct Step {
 pub struct StepCost {
     /// Input tokens.
     pub prompt_tokens: u64,
+    /// Cached tokens among them.
+    #[serde(default)]
+    pub cached_tokens: u64,
     /// Output tokens.
     pub completion_tokens: u64,
     /// Dollars. `None` if the row has no prices.

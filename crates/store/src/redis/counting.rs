@@ -91,7 +91,7 @@ impl<'a> Count<'a> {
                 let life = ttl.map_or(0, |ttl| ttl.as_millis().clamp(1, TTL_MOST));
                 Some(Self { key, by: *by, life })
             }
-            Write::Put { .. } | Write::Delete { .. } => None,
+            Write::Put { .. } | Write::Join { .. } | Write::Delete { .. } => None,
         }
     }
 }

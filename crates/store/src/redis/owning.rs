@@ -101,7 +101,7 @@ fn script(owned: &OwnedWrites, batch: &Batch) -> Cmd {
     for write in &owned.writes {
         match write {
             Write::Put { key, ttl: Some(ttl), .. } if ttl.as_millis() == 0 => puts.push((key, "", "-".to_owned())),
-            Write::Put { key, value, ttl } => {
+            Write::Put { key, value, ttl } | Write::Join { key, value, ttl } => {
                 let life = ttl.map_or(0, |ttl| ttl.as_millis().min(TTL_MOST));
                 puts.push((key, value.as_str(), life.to_string()));
             }

@@ -10,7 +10,7 @@ use crate::Ticket;
 use crate::resilient::Resilient;
 use crate::suite::{self, Bench, CLOSING, Opened, TestClock, add, add_for, delete, put, put_for, row};
 use domain::ids::Door;
-use ports::{OwnedStore as _, Pace, Replaced, Store as _, WriteOutcome};
+use ports::{OwnedStore as _, Pace, Replaced, Store as _, Stored, Unreadable, WriteOutcome};
 use proptest::prelude::*;
 
 #[path = "../../../../tests/redis/server.rs"]
@@ -75,6 +75,29 @@ behaves!(
     counters_vanish_at_the_end_of_their_life
 );
 
+/// Another program wrote them.
+#[tokio::test]
+async fn a_value_that_is_not_text_is_not_absent_and_never_lost() {
+    let server = Server::start();
+    let opener = opener(&server);
+    let store = Resilient::start_with(move || opener.open(), Arc::new(TestClock::default()), limits()).await.unwrap();
+    let _: i64 = server.ask("HSET discord_context:1:1 role user");
+    let _: Option<String> = server.words(&["EVAL", "redis.call('SET', 'discord_context:1:2', '\\255')", "0"]);
+    for key in ["discord_context:1:1", "discord_context:1:2"] {
+        assert_eq!(store.read(key).await, Stored::Unreadable(Unreadable::NotText), "{key}");
+        assert!(store.write(vec![Write::Join { key: key.to_owned(), value: "[]".to_owned(), ttl: None }]).await);
+        assert_eq!(store.read(key).await, Stored::Value("[]".to_owned()), "{key}");
+    }
+    assert_eq!(store.read("discord_context:1:3").await, Stored::Absent);
+    let aside = domain::keys::quarantine("discord_context:1:1");
+    assert_eq!(server.ask::<String>(&format!("HGET {aside} role")), "user");
+    assert!((1..=604_800).contains(&server.ask::<i64>(&format!("TTL {aside}"))));
+    let aside = domain::keys::quarantine("discord_context:1:2");
+    assert_eq!(server.ask::<Vec<u8>>(&format!("GET {aside}")), [255]);
+    assert_eq!(store.status(), ports::StoreStatus::Ready);
+    store.close(CLOSING).await;
+}
+
 #[tokio::test]
 async fn a_prefix_is_taken_literally() {
     let server = Server::start();
@@ -116,7 +139,7 @@ async fn what_is_no_text_is_passed_on_or_left_out() {
     let mut somebody = server.connection();
     cmd("SET").arg("a").arg(b"\xff\x00x".as_slice()).exec(&mut somebody).unwrap();
     cmd("SET").arg(b"a\xff".as_slice()).arg("v").exec(&mut somebody).unwrap();
-    assert_eq!(store.get("a").await.unwrap().as_deref(), Some("\u{fffd}\0x"));
+    assert!(matches!(store.get("a").await, Err(BackendError::NotText(_))));
     assert_eq!(store.scan("a", 10, &Steps::default()).await.unwrap(), [row("a", "\u{fffd}\0x")]);
     store.close().await;
 }

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use ports::Stored;
+
 /// The time for which an unused answer is kept: other processes may write to the backend.
 pub const FRESH: Duration = Duration::from_millis(50);
 
 /// The most prefetches; further ones are not started.
 const MOST: usize = 256;
-
-/// The value of a key in the backend; the outer `None` means that the read failed.
-pub type Read = Option<Option<String>>;
 
 /// The running prefetches by key.
 #[derive(Default)]
@@ -23,13 +22,13 @@ pub struct Ahead {
 
 struct Begun {
     number: u64,
-    answer: oneshot::Receiver<Read>,
+    answer: oneshot::Receiver<Stored>,
 }
 
 impl Ahead {
     /// Begins a read of this key; returns its number and the sender of its answer. Returns `None` if one is running or
     /// there are too many.
-    pub fn begin(&mut self, key: &str) -> Option<(u64, oneshot::Sender<Read>)> {
+    pub fn begin(&mut self, key: &str) -> Option<(u64, oneshot::Sender<Stored>)> {
         if self.begun.len() >= MOST || self.begun.contains_key(key) {
             return None;
         }
@@ -40,7 +39,7 @@ impl Ahead {
     }
 
     /// Takes the receiver of a key's answer; only the first caller gets it.
-    pub fn take(&mut self, key: &str) -> Option<oneshot::Receiver<Read>> {
+    pub fn take(&mut self, key: &str) -> Option<oneshot::Receiver<Stored>> {
         self.begun.remove(key).map(|begun| begun.answer)
     }
 
@@ -68,8 +67,8 @@ mod tests {
         let mut ahead = Ahead::default();
         let (first, told) = ahead.begin("a").unwrap();
         assert!(ahead.begin("a").is_none());
-        told.send(Some(None)).unwrap();
-        assert_eq!(ahead.take("a").unwrap().try_recv(), Ok(Some(None)));
+        told.send(Stored::Absent).unwrap();
+        assert_eq!(ahead.take("a").unwrap().try_recv(), Ok(Stored::Absent));
         assert!(ahead.take("a").is_none());
         let (second, _told) = ahead.begin("a").unwrap();
         ahead.over("a", first);

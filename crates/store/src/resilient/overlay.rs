@@ -10,6 +10,7 @@ use super::counts::Counts;
 use super::terms::Grouped;
 use crate::counted;
 use domain::counter::Counter;
+use domain::history::History;
 use domain::ids::Timestamp;
 use domain::keys;
 use domain::ownership::Range;
@@ -25,6 +26,8 @@ pub enum Seen<'a> {
     Unknown,
     Gone,
     Live(&'a str),
+    /// A part that is to be joined with the stored history.
+    Part(&'a str),
 }
 
 /// All pending writes at one moment.
@@ -61,6 +64,8 @@ struct Entry {
     owner: Option<Range>,
     /// True if it replaced a deletion without an owner, which applies if the owner's write is refused.
     deletes: bool,
+    /// True if it is to be joined with the stored history.
+    joins: bool,
 }
 
 /// The order of eviction.
@@ -84,11 +89,16 @@ impl Overlay {
         let mut dropped = 0;
         for write in writes {
             match write {
-                Write::Put { key, value, .. } if weight(&key, Some(&value)) > self.max_bytes => dropped += 1,
+                Write::Put { key, value, .. } | Write::Join { key, value, .. }
+                    if weight(&key, Some(&value)) > self.max_bytes =>
+                {
+                    dropped += 1;
+                }
                 Write::Put { key, value, ttl } => {
                     let expires = ttl.map(|ttl| after(now, ttl));
                     self.insert(key.into(), Some(value), expires, owner);
                 }
+                Write::Join { key, value, ttl } => self.join(key, owner, (value, ttl), now),
                 Write::Delete { key } => self.insert(key.into(), None, None, owner),
                 Write::Add { key, by, ttl } => dropped += usize::from(!self.add(key, owner, (by, ttl), now)),
             }
@@ -115,7 +125,7 @@ impl Overlay {
                 break;
             }
             let value = match entry.seen(now) {
-                Seen::Live(value) => Some(value.to_owned()),
+                Seen::Live(value) | Seen::Part(value) => Some(value.to_owned()),
                 Seen::Gone | Seen::Unknown => None,
             };
             live += usize::from(value.is_some());
@@ -128,7 +138,10 @@ impl Overlay {
     pub fn snapshot(&mut self, now: Timestamp) -> Snapshot {
         let (mut writes, counts) = self.counts.hand_over(now);
         for (key, entry) in &self.entries {
-            writes.push(entry.owner.as_ref(), entry.to_write(key, now));
+            // A part whose TTL ended adds nothing, and deletes nothing either.
+            if !entry.joins || entry.seen(now) != Seen::Gone {
+                writes.push(entry.owner.as_ref(), entry.to_write(key, now));
+            }
         }
         Snapshot { writes, counts, through: self.last }
     }
@@ -203,13 +216,28 @@ impl Overlay {
         // The sum has the same owner as the value.
         let owner = entry.owner.clone();
         let (before, life) = match entry.seen(now) {
-            Seen::Live(text) => (Some(text), entry.expires),
+            Seen::Live(text) | Seen::Part(text) => (Some(text), entry.expires),
             Seen::Gone | Seen::Unknown => (None, None),
         };
         let sum = counted(before, by).to_string();
         let expires = ttl.map(|ttl| after(now, ttl)).or(life);
         self.insert(key.into(), Some(sum), expires, owner.as_ref());
         true
+    }
+
+    /// Adds a part of a history. It replaces an earlier part, which it contains; a history that is known here is
+    /// joined at once.
+    fn join(&mut self, key: String, owner: Option<&Range>, (value, ttl): (String, Option<Duration>), now: Timestamp) {
+        let (value, joins) = match self.get(&key, now) {
+            Seen::Unknown | Seen::Part(_) => (value, true),
+            Seen::Gone => (value, self.entries.get(key.as_str()).is_some_and(|entry| entry.joins)),
+            Seen::Live(known) => (History::joined(known, &value).unwrap_or(value), false),
+        };
+        let key: Arc<str> = key.into();
+        self.insert(Arc::clone(&key), Some(value), ttl.map(|ttl| after(now, ttl)), owner);
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.joins = joins;
+        }
     }
 
     fn insert(&mut self, key: Arc<str>, value: Option<String>, expires: Option<Timestamp>, owner: Option<&Range>) {
@@ -226,8 +254,10 @@ impl Overlay {
         self.last += 1;
         self.bytes += weight(&key, value.as_deref());
         self.order.insert((rank, self.last), Arc::clone(&key));
-        self.entries
-            .insert(key, Entry { number: self.last, rank, value, expires, hides, owner: owner.cloned(), deletes });
+        self.entries.insert(
+            key,
+            Entry { number: self.last, rank, value, expires, hides, owner: owner.cloned(), deletes, joins: false },
+        );
     }
 
     fn make_room(&mut self) -> usize {
@@ -266,7 +296,13 @@ impl Overlay {
 impl Entry {
     fn seen(&self, now: Timestamp) -> Seen<'_> {
         match &self.value {
-            Some(value) if self.expires.is_none_or(|end| end > now) => Seen::Live(value),
+            Some(value) if self.expires.is_none_or(|end| end > now) => {
+                if self.joins {
+                    Seen::Part(value)
+                } else {
+                    Seen::Live(value)
+                }
+            }
             _ => Seen::Gone,
         }
     }
@@ -276,6 +312,11 @@ impl Entry {
             Seen::Live(value) => {
                 Write::Put { key: key.to_owned(), value: value.to_owned(), ttl: self.expires.map(|end| end.since(now)) }
             }
+            Seen::Part(value) => Write::Join {
+                key: key.to_owned(),
+                value: value.to_owned(),
+                ttl: self.expires.map(|end| end.since(now)),
+            },
             Seen::Gone | Seen::Unknown => Write::Delete { key: key.to_owned() },
         }
     }

@@ -10,13 +10,13 @@ use futures_util::future::BoxFuture;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::ahead::{FRESH, Read};
+use super::ahead::FRESH;
 use super::overlay::Seen;
 use super::shared::Shared;
 use super::{DEGRADED_READ_DEADLINE, SCAN_STEPS};
 use crate::{Backend, BackendError, Steps};
 use domain::panic;
-use ports::StoreStatus;
+use ports::{StoreStatus, Stored, Unreadable};
 
 impl<B: Backend> Shared<B> {
     /// Returns the backend's answer, if it can be read and answers in time.
@@ -47,14 +47,24 @@ impl<B: Backend> Shared<B> {
         None
     }
 
-    /// Returns the value of a key in the backend; the outer `None` means that it cannot be read.
-    pub async fn read_one(&self, backend: &Arc<B>, key: &str) -> Read {
+    /// Reads a key in the backend.
+    pub async fn read_one(&self, backend: &Arc<B>, key: &str) -> Stored {
         self.take_along(&self.lock());
         let (deadline, begun) = (self.short.lock().deadline(), Instant::now());
-        let read = self.read_backend(backend, deadline, &Steps::default(), backend.get(key)).await;
-        if read.is_some() {
-            self.short.lock().answered(begun.elapsed());
-        }
+        let read = async {
+            match backend.get(key).await {
+                Ok(value) => Ok(Stored::from(value)),
+                Err(BackendError::NotText(reason)) => {
+                    tracing::debug!(reason, "a stored value cannot be read");
+                    Ok(Stored::Unreadable(Unreadable::NotText))
+                }
+                Err(error) => Err(error),
+            }
+        };
+        let Some(read) = self.read_backend(backend, deadline, &Steps::default(), Box::pin(read)).await else {
+            return Stored::Unreadable(Unreadable::NoAnswer);
+        };
+        self.short.lock().answered(begun.elapsed());
         read
     }
 

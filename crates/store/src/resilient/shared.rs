@@ -137,11 +137,12 @@ impl<B: Backend> Shared<B> {
         let mut state = self.lock();
         let now = self.clock.now();
         for write in &writes {
-            let (Write::Put { key, .. } | Write::Delete { key } | Write::Add { key, .. }) = write;
+            let (Write::Put { key, .. } | Write::Join { key, .. } | Write::Delete { key } | Write::Add { key, .. }) =
+                write;
             state.ahead.forget(key);
             match write {
                 Write::Put { value, ttl, .. } => state.recent.wrote(key, value, *ttl, now),
-                Write::Delete { .. } | Write::Add { .. } => state.recent.forget(key),
+                Write::Join { .. } | Write::Delete { .. } | Write::Add { .. } => state.recent.forget(key),
             }
         }
         let dropped = state.overlay.take(writes, owner, now);
@@ -221,7 +222,7 @@ impl<B: Backend> Shared<B> {
         match failure {
             BackendError::Broken(_) => state.backend = None,
             BackendError::Failed(_) if opened.is_some() => state.backend = opened,
-            BackendError::Failed(_) => {}
+            BackendError::Failed(_) | BackendError::NotText(_) => {}
         }
         self.mark_degraded(&mut state, failure.to_string());
     }

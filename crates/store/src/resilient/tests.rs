@@ -245,6 +245,59 @@ async fn histories_that_were_seen_are_known_while_nothing_can_be_read() {
 }
 
 #[tokio::test]
+async fn a_history_that_could_not_be_read_is_joined_with_what_was_said_meanwhile() {
+    const KEY: &str = "discord_context:1:1";
+    let history = |words: &[&str]| {
+        let said = |word: &&str| format!(r#"{{"content":"{word}","role":"user","timestamp":{}.0}}"#, word.len());
+        format!("[{}]", words.iter().map(said).collect::<Vec<_>>().join(","))
+    };
+    let join = |words: &[&str]| {
+        vec![Write::Join { key: KEY.to_owned(), value: history(words), ttl: Some(Duration::from_secs(60)) }]
+    };
+    let world = World::new(QUICK).await;
+    assert!(world.store.write(vec![put_for(KEY, &history(&["a", "bb"]), 60)]).await);
+    world.store.shared.lock().recent.forget(KEY);
+    world.switches.set(Mood::Fails, Mood::Fails);
+    assert_eq!(world.store.read(KEY).await, Stored::Unreadable(Unreadable::NoAnswer));
+    assert!(!world.store.write(join(&["ccc"])).await);
+    assert_eq!(world.store.read(KEY).await, Stored::Part(history(&["ccc"])));
+    assert!(!world.store.write(join(&["ccc", "dddd"])).await);
+    world.switches.set(Mood::Well, Mood::Well);
+    world.until(false).await;
+    assert_eq!(world.store.read(KEY).await, Stored::Value(history(&["a", "bb", "ccc", "dddd"])));
+    // A turn that read the part before the merge adds to it after the merge.
+    assert!(world.store.write(join(&["ccc", "dddd", "eeeee"])).await);
+    let whole = history(&["a", "bb", "ccc", "dddd", "eeeee"]);
+    assert_eq!(world.store.read(KEY).await, Stored::Value(whole.clone()));
+    // What is pending or deleted is known here.
+    drop(world.store.write(vec![put_for(KEY, &whole, 60)]));
+    drop(world.store.write(join(&["ffffff"])));
+    let joined = history(&["a", "bb", "ccc", "dddd", "eeeee", "ffffff"]);
+    assert_eq!(world.store.read(KEY).await, Stored::Value(joined));
+    drop(world.store.write(vec![delete(KEY)]));
+    assert!(world.store.write(join(&["a"])).await);
+    assert_eq!(world.close_and_read().await, [row(KEY, &history(&["a"]))]);
+}
+
+#[tokio::test]
+async fn a_part_whose_time_is_over_deletes_no_stored_history_and_an_unreadable_one_is_set_aside() {
+    const KEY: &str = "discord_context:1:1";
+    let part =
+        |value: &str| vec![Write::Join { key: KEY.into(), value: value.into(), ttl: Some(Duration::from_secs(9)) }];
+    let world = World::new(QUICK).await;
+    assert!(world.store.write(vec![put(KEY, "no history")]).await);
+    world.switches.set(Mood::Fails, Mood::Fails);
+    assert!(!world.store.write(part("[]")).await);
+    world.clock.advance(Duration::from_secs(10));
+    world.switches.set(Mood::Well, Mood::Well);
+    world.until(false).await;
+    assert_eq!(world.store.read(KEY).await, Stored::Value("no history".to_owned()));
+    assert!(world.store.write(part("[]")).await);
+    let aside = domain::keys::quarantine(KEY);
+    assert_eq!(world.close_and_read().await, [row(KEY, "[]"), row(&aside, "no history")]);
+}
+
+#[tokio::test]
 async fn a_history_that_was_written_here_is_not_asked_for_where_nobody_else_writes() {
     let world = World::new(QUICK).await;
     assert!(world.store.write(vec![put("discord_context:1:1", "long"), put("a", "1")]).await);

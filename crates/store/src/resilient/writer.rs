@@ -14,6 +14,7 @@ use tokio::select;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::joining::joined;
 use super::reading::in_time;
 use super::shared::Shared;
 use super::terms::Grouped;
@@ -365,6 +366,7 @@ async fn commit<B: Backend>(backend: &B, job: Commit) -> Result<Committed, Backe
         done.took.push(Term { range, token });
     }
     terms.extend(done.took.iter().cloned());
+    let writes = joined(backend, writes).await?;
     let batch = Batch { writes: writes.plain, owned: Grouped::under(writes.owned, &terms), ticket };
     if !batch.is_empty() {
         done.fenced = backend.apply(batch).await?;

@@ -106,7 +106,8 @@ pub(super) async fn cancel(
     Path(message): Path<String>,
 ) -> Response {
     let is_open = |place: &Place| waiting::open_turns(&*parts.events, place).contains(&message);
-    // A message of an earlier process is not in memory, but its turn has events again.
+    // A message of an earlier process may not be in memory, but its open turn has events again. An unknown id costs no
+    // read of the store.
     if !parts.sessions.knows(&caller, &message) && !parts.sessions.places(&caller).await.iter().any(is_open) {
         return problem::refused(StatusCode::NOT_FOUND, "no turn of this message is open in a session of this key");
     }

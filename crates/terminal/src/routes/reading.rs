@@ -146,17 +146,7 @@ impl Along {
     /// them. They have the number of the last missed event, so that a reader who resumes there misses nothing.
     async fn answers(&self, number: u64) -> VecDeque<Event> {
         let lines = self.sessions.transcript(&self.place).await;
-        let mut answered: Vec<(&str, String, bool)> = Vec::new();
-        for (turn, text, apology) in lines.iter().filter_map(|line| line.answer()) {
-            match answered.last_mut() {
-                // A long answer consists of several messages.
-                Some((known, whole, _)) if *known == turn => {
-                    whole.push('\n');
-                    whole.push_str(text);
-                }
-                _ => answered.push((turn, text.to_owned(), apology)),
-            }
-        }
+        let mut answered = waiting::answers(&lines);
         // Turns of this process are in the stream.
         let told = waiting::turns(&*self.events, &self.place, number);
         answered.retain(|(turn, ..)| !told.contains(*turn));

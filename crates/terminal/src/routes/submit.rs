@@ -168,6 +168,9 @@ pub(super) async fn submit(
         Ok(found) => found.place,
         Err(why) => return bad(why),
     };
+    for evicted in parts.sessions.take_evicted() {
+        parts.events.close(&evicted);
+    }
     // Opens the stream before its first event, so that a client can read it.
     parts.events.open(&place);
     let open = waiting::open_turns(&*parts.events, &place);
@@ -176,11 +179,12 @@ pub(super) async fn submit(
         let why = "the session is being answered; wait, or send busy: queue or replace";
         return refused(StatusCode::CONFLICT, why);
     }
-    let (Heard { incoming, message, command }, said) = match heard(&parts, &caller, &place, &body, key, lineage).await {
-        Ok((Some(heard), said)) => (heard, said),
-        Ok((None, said)) => return Json(done(&body, said)).into_response(),
-        Err((status, why)) => return refused(status, &why),
-    };
+    let (Heard { incoming, message, command, known }, said) =
+        match heard(&parts, &caller, &place, &body, key, lineage).await {
+            Ok((Some(heard), said)) => (heard, said),
+            Ok((None, said)) => return Json(done(&body, said)).into_response(),
+            Err((status, why)) => return refused(status, &why),
+        };
     if body.busy == Busy::Replace {
         for turn in open.into_iter().filter(|turn| *turn != message) {
             // A turn that cannot be cancelled now is awaited.
@@ -200,7 +204,7 @@ pub(super) async fn submit(
         return (StatusCode::ACCEPTED, Json(Submitted { message, command, said })).into_response();
     }
     let within = Duration::from_secs(body.timeout.unwrap_or(WAIT).min(WAIT_MAX));
-    let (status, text) = waiting::end(&parts.events, &place, &message, within, || parts.sessions.now()).await;
+    let (status, text) = answer(&parts, &place, (&message, known), within).await;
     leaving.over(&message);
     if status == waiting::Status::OverLimit {
         return refused(StatusCode::TOO_MANY_REQUESTS, &text);
@@ -210,6 +214,19 @@ pub(super) async fn submit(
         told["said"] = said.into();
     }
     Json(told).into_response()
+}
+
+/// Awaits the end of an accepted turn; `known` if its message was submitted before.
+async fn answer(
+    parts: &Parts,
+    place: &Place,
+    (message, known): (&str, bool),
+    within: Duration,
+) -> (waiting::Status, String) {
+    if known && let Some(ended) = waiting::earlier(parts, place, message).await {
+        return ended;
+    }
+    waiting::end(&parts.events, place, message, within, || parts.sessions.now()).await
 }
 
 /// Checks that the caller may choose this profile.
@@ -245,6 +262,8 @@ struct Heard {
     message: String,
     /// True for a command.
     command: bool,
+    /// True if the message was submitted before.
+    known: bool,
 }
 
 /// Runs the commands in front of a message and submits the rest. If there is no rest, it is done.
@@ -281,11 +300,11 @@ async fn heard(
         let command = parts.sessions.runs(caller, place, name, options).await;
         let message = command.callback.id.id.to_string();
         let incoming = Incoming::Command(Box::new(command));
-        return Ok((Some(Heard { incoming, message, command: true }), said));
+        return Ok((Some(Heard { incoming, message, command: true, known: false }), said));
     }
     let wants = Wants { row: row.or(model), profile: profile.clone() };
     let posted = parts.sessions.says(caller, place, &text, wants, key).await;
     let posted = posted.map_err(|why| (status_of(why), why.to_string()))?;
     let message = posted.id.id.to_string();
-    Ok((Some(Heard { incoming: Incoming::Posted(Posted { lineage, ..posted }), message, command: false }), said))
+    Ok((Some(Heard { incoming: Incoming::Posted(Posted { lineage, ..posted }), message, command: false, known }), said))
 }

@@ -1,9 +1,11 @@
 use std::convert::Infallible;
+use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use axum::middleware::from_fn_with_state;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tower::Service;
 
@@ -11,15 +13,16 @@ use super::*;
 use domain::api_key::{ApiKey, KeyRing, Proven};
 use domain::completion::{ToolSpec, WrittenJson};
 use domain::gate::ApprovalDecision;
-use domain::ids::{Door, Person, Place};
+use domain::ids::{Door, MessageId, Person, Place};
 use domain::incoming::Incoming;
 use domain::lineage::Identity;
+use domain::outgoing::Piece;
 use domain::overview::Usage;
 use domain::prompt::sections::{Section, SectionChange, Versions};
 use domain::tool::usable::UsableTool;
 use domain::tool::{Effect, OnBehalf};
 use ports::testing::{ManualClock, MemoryStore, NoVitals, ScriptedModels};
-use ports::{Batch, Models, NotAccepted};
+use ports::{Batch, Models, NotAccepted, PostRequest, Poster as _};
 use web::api::form::{Refuse, in_form};
 
 struct Unused;
@@ -95,6 +98,36 @@ impl Intake for Closed {
     }
 }
 
+/// Accepts everything.
+struct Open;
+
+#[async_trait]
+impl Intake for Open {
+    async fn accept(&self, _incoming: Incoming, _us: Person) -> Result<(), NotAccepted> {
+        Ok(())
+    }
+
+    async fn decide(&self, _click: Click) -> Result<ApprovalDecision, ClickRefusal> {
+        Err(ClickRefusal::Unknown)
+    }
+}
+
+/// Closed streams, by their places.
+#[derive(Default)]
+struct Closing(Mutex<Vec<String>>);
+
+impl TurnEventLog for Closing {
+    fn open(&self, _place: &Place) {}
+
+    fn close(&self, place: &Place) {
+        self.0.lock().push(place.id.to_string());
+    }
+
+    fn read(&self, _place: &Place, _after: u64) -> Option<Batch> {
+        None
+    }
+}
+
 struct Silent;
 
 impl TurnEventLog for Silent {
@@ -112,11 +145,15 @@ async fn ask(method: &str, path: &str, body: &str) -> Response {
 }
 
 async fn asked(caller: &Caller, method: &str, path: &str, body: &str) -> Response {
+    asked_of(parts(&Arc::new(MemoryStore::new())), caller, method, path, body).await
+}
+
+fn parts(store: &Arc<MemoryStore>) -> Parts {
     let clock = Arc::new(ManualClock::new());
     let kept_for = Arc::new(|| std::time::Duration::from_secs(60));
-    let mut routes = router(Parts {
+    Parts {
         us: Arc::new(Identity { name: "harbour".to_owned(), depth: 3 }),
-        sessions: Arc::new(Sessions::new(clock, Arc::new(MemoryStore::new()), kept_for)),
+        sessions: Arc::new(Sessions::new(clock, Arc::clone(store) as _, kept_for)),
         intake: Arc::new(Closed),
         events: Arc::new(Silent),
         models: Arc::new(One(Arc::new(ScriptedModels::new(&["main"])))),
@@ -125,11 +162,16 @@ async fn asked(caller: &Caller, method: &str, path: &str, body: &str) -> Respons
         usage: Arc::new(Unused),
         console: Arc::new(Fixed),
         prompts: Arc::new(Fixed),
-    })
-    .layer(Extension(caller.clone()))
-    .layer(Extension(Proven(matches!(caller, Caller::Key(_)))))
-    .layer(from_fn_with_state((|_, status, why| problem::refused(status, why)) as Refuse, in_form));
+    }
+}
+
+async fn asked_of(parts: Parts, caller: &Caller, method: &str, path: &str, body: &str) -> Response {
+    let mut routes = router(parts)
+        .layer(Extension(caller.clone()))
+        .layer(Extension(Proven(matches!(caller, Caller::Key(_)))))
+        .layer(from_fn_with_state((|_, status, why| problem::refused(status, why)) as Refuse, in_form));
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
+    let request = request.header("idempotency-key", "order-7");
     let answered: Result<Response, Infallible> = routes.call(request.body(Body::from(body.to_owned())).unwrap()).await;
     answered.unwrap()
 }
@@ -162,7 +204,7 @@ async fn a_refusal_is_a_problem_with_its_status() {
         ("POST", "/api/v1/stream/a?cancel_when_gone=true", "", 404),
         ("GET", "/api/v1/sessions/a", "", 404),
         ("DELETE", "/api/v1/sessions/101", "", 404),
-        ("DELETE", "/api/v1/messages/1", "", 503),
+        ("DELETE", "/api/v1/messages/1", "", 404),
         ("POST", "/api/v1/gate/x", r#"{"approve": true}"#, 404),
         ("PATCH", "/api/v1/sessions/a", r#"{"name": "b"}"#, 404),
         ("PATCH", "/api/v1/sessions/a", "{}", 422),
@@ -180,6 +222,66 @@ async fn a_refusal_is_a_problem_with_its_status() {
         let body: Value = serde_json::from_slice(&to_bytes(answer.into_body(), 10_000).await.unwrap()).unwrap();
         assert_eq!((body["status"].as_u64(), body["detail"].is_string()), (Some(u64::from(status)), true));
     }
+}
+
+async fn json_of(answer: Response) -> Value {
+    serde_json::from_slice(&to_bytes(answer.into_body(), 10_000).await.unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn a_message_that_an_earlier_process_ended_has_its_answer_again_from_the_transcript() {
+    let submit =
+        |session: &str| serde_json::json!({"session": session, "text": "what then?", "wait": true}).to_string();
+    for (session, pieces, status, text) in [
+        ("whole", vec![("First.", false), ("Second.", false)], "complete", "First.\nSecond."),
+        ("sorry", vec![("Sorry.", true)], "error", "Sorry."),
+        ("ended", vec![], "cancelled", ""),
+    ] {
+        let store = Arc::new(MemoryStore::new());
+        let earlier = Parts { intake: Arc::new(Open), ..parts(&store) };
+        let sessions = Arc::clone(&earlier.sessions);
+        let first = json_of(asked_of(earlier, &Caller::Local, "POST", "/api/v1/submit", &submit(session)).await).await;
+        let place = Place::new(DOOR, session);
+        for (number, (text, apology)) in pieces.into_iter().enumerate() {
+            let reply_to = Some(MessageId::new(DOOR, first["message"].as_str().unwrap()));
+            let (piece, nonce) = (Piece { apology, ..Piece::text(text) }, number.to_string());
+            sessions.perform(&PostRequest::Create { place: place.clone(), piece, reply_to, nonce }).await.unwrap();
+        }
+        let later = Parts { intake: Arc::new(Open), ..parts(&store) };
+        let again = json_of(asked_of(later, &Caller::Local, "POST", "/api/v1/submit", &submit(session)).await).await;
+        assert_eq!(
+            (&again["message"], &again["status"], &again["text"]),
+            (&first["message"], &status.into(), &text.into())
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_message_is_refused_without_a_read_of_the_store() {
+    let store = Arc::new(MemoryStore::new());
+    let parts = Parts { intake: Arc::new(Open), ..parts(&store) };
+    let submit = r#"{"session": "a", "text": "hello"}"#;
+    let said = json_of(asked_of(parts.clone(), &Caller::Local, "POST", "/api/v1/submit", submit).await).await;
+    store.failing_reads.store(1, Ordering::SeqCst);
+    store.broken_scans.store(1, Ordering::SeqCst);
+    for (message, status) in [("1", 404), ("k00", 404), (said["message"].as_str().unwrap(), 204)] {
+        let path = format!("/api/v1/messages/{message}");
+        assert_eq!(asked_of(parts.clone(), &Caller::Local, "DELETE", &path, "").await.status().as_u16(), status);
+    }
+    let left = [&store.failing_reads, &store.broken_scans].map(|left| left.load(Ordering::SeqCst));
+    assert_eq!(left, [1, 1], "nothing is read");
+}
+
+#[tokio::test]
+async fn the_stream_of_a_session_that_made_room_is_closed() {
+    let closing = Arc::new(Closing::default());
+    let parts =
+        Parts { intake: Arc::new(Open), events: Arc::clone(&closing) as _, ..parts(&Arc::new(MemoryStore::new())) };
+    for number in 0..=200 {
+        let submit = format!(r#"{{"session": "s{number}", "text": "hello"}}"#);
+        asked_of(parts.clone(), &Caller::Local, "POST", "/api/v1/submit", &submit).await;
+    }
+    assert_eq!(closing.0.lock().len(), 1);
 }
 
 #[tokio::test]

@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::timeout;
 
+use super::Parts;
+use crate::sessions::SessionMessage;
 use crate::wire::{Event, Update};
 use domain::ending::{Dropped, OverLimit};
 use domain::ids::{Place, Timestamp};
@@ -56,6 +58,34 @@ pub(super) fn turns(events: &dyn TurnEventLog, place: &Place, mut after: u64) ->
         }
     }
     turns
+}
+
+/// Returns the answered turns of a transcript, in order: the message, the text, and true for an apology. A long answer
+/// consists of several messages.
+pub(super) fn answers(lines: &[SessionMessage]) -> Vec<(&str, String, bool)> {
+    let mut answered: Vec<(&str, String, bool)> = Vec::new();
+    for (turn, text, apology) in lines.iter().filter_map(SessionMessage::answer) {
+        match answered.last_mut() {
+            Some((known, whole, _)) if *known == turn => {
+                whole.push('\n');
+                whole.push_str(text);
+            }
+            _ => answered.push((turn, text.to_owned(), apology)),
+        }
+    }
+    answered
+}
+
+/// Returns the end of an accepted turn whose events the stream lacks: an earlier process ended it, so its answer is in
+/// the transcript. `None` if the stream has its events.
+pub(super) async fn earlier(parts: &Parts, place: &Place, message: &str) -> Option<(Status, String)> {
+    if turns(&*parts.events, place, 0).contains(message) {
+        return None;
+    }
+    let lines = parts.sessions.transcript(place).await;
+    let answer = answers(&lines).into_iter().rfind(|(turn, ..)| *turn == message);
+    let end = |(_, text, apology)| (if apology { Status::Error } else { Status::Complete }, text);
+    Some(answer.map_or((Status::Cancelled, String::new()), end))
 }
 
 /// Awaits the end of a turn, and returns its last text; for a refusal by a limit, its notice or else the limit.

@@ -60,6 +60,17 @@ impl Sessions {
         Arc::clone(&known.index)
     }
 
+    /// Returns the index as last read or written here; reads it if that never happened.
+    pub(super) async fn last_index(&self) -> Arc<SessionIndex> {
+        {
+            let known = self.index.lock();
+            if known.mended {
+                return Arc::clone(&known.index);
+            }
+        }
+        self.index().await
+    }
+
     /// True if the store is readable.
     pub(super) fn is_ready(&self) -> bool {
         self.store.status() == StoreStatus::Ready

@@ -25,7 +25,12 @@ const QUIET_FOR: Duration = Duration::from_secs(3600);
 pub(super) struct Memory {
     pub(super) sessions: HashMap<Place, Session>,
     last_id: u64,
+    /// The number of sessions that were cached.
+    cached: u64,
 }
+
+/// The state of a cached session: other if it was changed, or cached again. `None` if it is not cached.
+pub(super) type Version = Option<(u64, u64)>;
 
 /// A session with its messages.
 pub(super) struct Session {
@@ -36,6 +41,7 @@ pub(super) struct Session {
     pub(super) bytes: usize,
     touched: Instant,
     touched_at: Timestamp,
+    version: (u64, u64),
     /// The preview length of tool calls, if one was set.
     pub(super) preview: Option<usize>,
 }
@@ -64,6 +70,11 @@ impl Memory {
         self.sessions.get_mut(place)
     }
 
+    /// Returns the version of a session, for [`fill`](Self::fill).
+    pub(super) fn version(&self, place: &Place) -> Version {
+        self.sessions.get(place).map(|session| session.version)
+    }
+
     /// Returns a session and marks it as used now; one that is not cached begins empty.
     pub(super) fn session(&mut self, place: &Place, now: Timestamp) -> &mut Session {
         let session =
@@ -72,12 +83,24 @@ impl Memory {
         session
     }
 
-    /// Fills a session from the store.
-    pub(super) fn fill(&mut self, place: &Place, record: &Record, messages: Vec<StoredMessage>) {
+    /// Fills a session from the store, unless the cached one is no longer of this version: what was read may then be
+    /// older. Returns true if it is filled.
+    pub(super) fn fill(
+        &mut self,
+        place: &Place,
+        record: &Record,
+        messages: Vec<StoredMessage>,
+        version: Version,
+    ) -> bool {
+        if self.version(place) != version {
+            return false;
+        }
         let mut session = Session::new(record.name.clone(), record.number);
+        self.cached += 1;
+        session.version = (self.cached, 0);
         session.touched_at = Timestamp(record.touched_at);
         session.preview = record.preview;
-        // Messages that were added here meanwhile, or before another process wrote its lines, are merged.
+        // Messages that were added here before another process wrote its lines are merged.
         let read: BTreeSet<u64> = messages.iter().map(|kept| kept.number).collect();
         let first = read.first().copied().unwrap_or(0);
         let here = self.sessions.remove(place).map(|here| here.messages).unwrap_or_default();
@@ -91,12 +114,14 @@ impl Memory {
         }
         self.sessions.insert(place.clone(), session);
         self.make_room();
+        true
     }
 
     /// Renames a session; returns its record.
     pub(super) fn rename(&mut self, place: &Place, name: &str) -> Option<Record> {
         let session = self.sessions.get_mut(place)?;
         name.clone_into(&mut session.name);
+        session.changed();
         Some(session.record(session.touched_at))
     }
 
@@ -104,6 +129,7 @@ impl Memory {
     pub(super) fn show(&mut self, place: &Place, preview: usize) -> Option<Record> {
         let session = self.sessions.get_mut(place)?;
         session.preview = Some(preview);
+        session.changed();
         Some(session.record(session.touched_at))
     }
 
@@ -142,7 +168,12 @@ impl Memory {
 impl Session {
     fn new(name: String, number: u64) -> Self {
         let (messages, touched) = (VecDeque::new(), Instant::now());
-        Self { name, number, messages, bytes: 0, touched, touched_at: Timestamp(0), preview: None }
+        let (touched_at, version) = (Timestamp(0), (0, 0));
+        Self { name, number, messages, bytes: 0, touched, touched_at, version, preview: None }
+    }
+
+    fn changed(&mut self) {
+        self.version.1 += 1;
     }
 
     /// Returns the record of the session.
@@ -192,6 +223,7 @@ impl Session {
     pub(super) fn keep(&mut self, kept: StoredMessage) -> Vec<u64> {
         self.bytes += bytes_of(&kept.posted);
         self.messages.push_back(kept);
+        self.changed();
         self.shrink()
     }
 
@@ -202,6 +234,7 @@ impl Session {
         text.clone_into(&mut kept.posted.text);
         self.bytes += bytes_of(&kept.posted);
         let number = kept.number;
+        self.changed();
         Some((number, self.shrink()))
     }
 
@@ -210,6 +243,7 @@ impl Session {
         let at = self.messages.iter().position(|kept| kept.posted.id == *message)?;
         let kept = self.messages.remove(at)?;
         self.bytes -= bytes_of(&kept.posted);
+        self.changed();
         Some(kept.number)
     }
 

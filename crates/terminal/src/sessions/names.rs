@@ -16,7 +16,7 @@ use super::{DOOR, NotTaken, Sessions};
 use domain::api_key::{Caller, HOLDERS, Right, is_name};
 use domain::ids::{Person, Place};
 use domain::keys::sessions as keys;
-use domain::session_index::Indexed;
+use domain::session_index::{Indexed, SessionIndex};
 use ports::{StoreStatus, Write};
 
 /// The number of the first session.
@@ -186,18 +186,21 @@ impl Sessions {
         Ok((owner_of(&place), place))
     }
 
-    /// True if a message is in one of the caller's sessions or, for operators, in any.
+    /// True if a message is in one of the caller's cached sessions or, for operators, in any.
     pub fn knows(&self, caller: &Caller, message: &str) -> bool {
-        let Some(person) = caller.person().filter(|_| !caller.may(Right::Operate)) else { return true };
+        let person = owner_seen(caller);
         let inner = self.inner.lock();
-        let mut own = inner.sessions.iter().filter(|(place, _)| owner_of(place) == person);
+        let mut own =
+            inner.sessions.iter().filter(|(place, _)| person.as_ref().is_none_or(|person| owner_of(place) == *person));
         own.any(|(_, session)| session.find(message).is_some())
     }
 
-    /// Returns the places of all sessions that a caller may see.
+    /// Returns the places of all sessions that a caller may see, as this process last read the index: it reads nothing
+    /// once the index was read. Sessions that another process began since may be missing.
     pub async fn places(&self, caller: &Caller) -> Vec<Place> {
         let _share = self.share(caller).await;
-        self.visible_places(caller).await
+        let index = self.last_index().await;
+        seen(&index, caller).map(|(place, _)| place).collect()
     }
 
     async fn visible_places(&self, caller: &Caller) -> Vec<Place> {
@@ -411,11 +414,21 @@ impl Sessions {
     }
 
     async fn visible(&self, caller: &Caller) -> Vec<(Place, Indexed)> {
-        let person = caller.person().filter(|_| !caller.may(Right::Operate));
         let index = self.index().await;
-        let all = index.all().map(|(id, session)| (Place::new(DOOR, id), session.clone()));
-        all.filter(|(place, _)| person.as_ref().is_none_or(|person| owner_of(place) == *person)).collect()
+        seen(&index, caller).map(|(place, session)| (place, session.clone())).collect()
     }
+}
+
+/// Returns the owner of the sessions that a caller may see; `None` for all.
+fn owner_seen(caller: &Caller) -> Option<Person> {
+    caller.person().filter(|_| !caller.may(Right::Operate))
+}
+
+/// Returns the indexed sessions that a caller may see.
+fn seen<'a>(index: &'a SessionIndex, caller: &Caller) -> impl Iterator<Item = (Place, &'a Indexed)> {
+    let person = owner_seen(caller);
+    let all = index.all().map(|(id, session)| (Place::new(DOOR, id), session));
+    all.filter(move |(place, _)| person.as_ref().is_none_or(|person| owner_of(place) == *person))
 }
 
 fn found(place: &Place, record: &Record) -> FoundSession {

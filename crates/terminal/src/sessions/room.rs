@@ -88,6 +88,12 @@ impl Sessions {
             }
             self.store.commit(writes).await;
         }
+        {
+            let mut evicted = self.evicted.lock();
+            evicted.extend(ended.iter().cloned());
+            // A stream that is left open here ends when it is quiet.
+            evicted.truncate(KEPT_MAX);
+        }
         gone.extend(ended);
         self.change_index(|index| index.remove(gone.iter().map(|place| &*place.id))).await;
     }

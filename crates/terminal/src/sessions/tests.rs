@@ -6,7 +6,7 @@ use domain::outgoing::Piece;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use ports::testing::{ManualClock, MemoryStore};
-use ports::{Replaced, StoreStatus};
+use ports::{Replaced, StoreStatus, Stored};
 
 fn sessions_in(store: &Arc<MemoryStore>) -> Sessions {
     Sessions::new(Arc::new(ManualClock::new()), Arc::clone(store) as _, Arc::new(|| Duration::from_secs(60)))
@@ -482,10 +482,11 @@ struct Slow(MemoryStore);
 const TRIP: Duration = Duration::from_millis(10);
 
 impl Store for Slow {
-    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
+    fn read<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Stored> {
+        let read = self.0.read(key);
         async move {
             tokio::time::sleep(TRIP).await;
-            self.0.get(key).await
+            read.await
         }
         .boxed()
     }
@@ -518,6 +519,30 @@ impl Store for Slow {
     fn close(&self, within: Duration) -> BoxFuture<'_, bool> {
         self.0.close(within)
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_loads_at_once_none_takes_back_what_was_changed_meanwhile() {
+    let store = Arc::new(Slow(MemoryStore::new()));
+    let process = || {
+        let (clock, store) = (Arc::new(ManualClock::new()), Arc::clone(&store));
+        Sessions::new(clock, store as _, Arc::new(|| Duration::from_secs(60)))
+    };
+    let first = process();
+    let place = first.hears("s1", "hello").await.place;
+    let (kept, gone) = (first.posts(&place, "n", "old").await, first.posts(&place, "m", "gone").await);
+    let later = process();
+    let edit = PostRequest::Edit { place: place.clone(), message: kept.clone(), piece: Piece::text("new") };
+    let delete = PostRequest::Delete { place: place.clone(), message: gone.clone() };
+    let change = async { tokio::join!(later.perform(&edit), later.perform(&delete)) };
+    let load = async {
+        tokio::time::sleep(TRIP / 2).await;
+        later.history(&place, &HistoryRange::Newest, 10).await
+    };
+    let ((edited, deleted), _) = tokio::join!(change, load);
+    assert!(edited.is_ok() && deleted.is_ok());
+    let said = later.history(&place, &HistoryRange::Newest, 10).await;
+    assert_eq!(said.into_iter().map(|posted| posted.text).collect::<Vec<_>>(), ["hello", "new"]);
 }
 
 #[tokio::test(start_paused = true)]

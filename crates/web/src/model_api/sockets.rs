@@ -1,4 +1,5 @@
-//! The open sockets of programs, bounded per holder and in total.
+//! The open sockets of programs, bounded per holder and in total. By the rule of [`fair_share`], the holders of many
+//! sockets leave some for the next one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,6 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::failure::{AGAIN, Failure, TOO_MUCH};
+use domain::fair_share;
 
 /// Maximum number of sockets.
 const ALL: usize = 128;
@@ -27,14 +29,15 @@ impl Sockets {
     /// Takes a place for a socket of this holder.
     ///
     /// # Errors
-    /// The holder, or all holders together, reached the maximum.
+    /// The holder reached the maximum, or as many as are left.
     pub fn open(self: &Arc<Self>, holder: &str) -> Result<Open, Failure> {
         let mut open = self.0.lock();
-        if open.get(holder).is_some_and(|open| *open >= SHARE) {
+        let held = open.get(holder).copied().unwrap_or_default();
+        if held >= SHARE {
             let why = format!("this key has {SHARE} sockets open; close one, or use one for several requests");
             return Err(Failure::OverLimit(why, Some(AGAIN)));
         }
-        if open.values().sum::<usize>() >= ALL {
+        if !fair_share::admits(held, ALL.saturating_sub(open.values().sum())) {
             return Err(Failure::Busy(TOO_MUCH.to_owned()));
         }
         *open.entry(holder.to_owned()).or_default() += 1;
@@ -59,12 +62,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_holder_has_a_share_and_all_together_have_a_bound() {
+    fn a_holder_has_a_share_and_others_leave_some_for_the_next() {
         let sockets = Arc::new(Sockets::default());
         let mut held: Vec<Open> = (0..SHARE).map(|_| sockets.open("ci").unwrap()).collect();
         assert!(matches!(sockets.open("ci"), Err(Failure::OverLimit(..))));
-        held.extend((0..ALL - SHARE).map(|number| sockets.open(&format!("k{}", number / SHARE)).unwrap()));
-        assert!(matches!(sockets.open("laptop"), Err(Failure::Busy(_))));
+        for key in ["a", "b", "c"] {
+            held.extend((0..SHARE).map_while(|_| sockets.open(key).ok()));
+        }
+        assert!(matches!(sockets.open("c"), Err(Failure::Busy(_))), "this key has its share of what is left");
+        held.push(sockets.open("laptop").unwrap());
+        assert!(held.len() < ALL);
         drop(held);
         assert!(sockets.open("ci").is_ok() && sockets.0.lock().is_empty());
     }

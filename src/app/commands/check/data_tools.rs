@@ -1,18 +1,23 @@
 //! Checks the built-in tools that reach external data.
 
+use std::sync::Arc;
+
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::report::{CheckStatus, Report};
 use crate::app::built_ins;
 use crate::app::configured::Lookup;
+use crate::app::system::SystemClock;
 use settings::Settings;
+use tools::google_drive;
 use tools::web_search::{self, Trial};
 
 /// Adds a row for each configured tool.
 pub(super) async fn check(settings: &Settings, lookup: &Lookup, offline: bool, report: &mut Report) {
     pages(settings, report);
     searches(settings, lookup, offline, report).await;
+    drive(settings, offline, report).await;
     databases(settings, lookup, offline, report).await;
 }
 
@@ -71,6 +76,23 @@ fn pages(settings: &Settings, report: &mut Report) {
         report.wrong_with("url_extract", "no port is allowed, so no page can be read; set url_extract.ports");
     } else {
         report.ok("url_extract", about);
+    }
+}
+
+/// Requests a token, and the configured folder or one file.
+async fn drive(settings: &Settings, offline: bool, report: &mut Report) {
+    let part = "google_drive";
+    let options = match built_ins::drive(&settings.google_drive) {
+        Ok(Some(options)) => options,
+        Ok(None) => return,
+        Err(mistake) => return report.wrong_with(part, mistake),
+    };
+    if offline {
+        return report.skipped(part, "not contacted: --offline");
+    }
+    match google_drive::try_out(options, Arc::new(SystemClock)).await {
+        Ok(()) => report.ok(part, "the credentials are accepted"),
+        Err(reason) => report.wrong_with(part, reason),
     }
 }
 

@@ -51,9 +51,14 @@ async fn compared(store: impl Backend, servers: &[Tried]) -> Result<Held, String
     for Tried { entry, outcome, .. } in servers {
         let Ok((_, listing)) = outcome else { continue };
         let told = |error: BackendError| error.to_string();
-        let record = store.get(&keys::tools(&entry.name)).await.map_err(told)?;
-        let record = record.and_then(|text| ServerRecord::parse(&text, &entry.fingerprint()));
-        if let Some(ServerRecord { mut pins, .. }) = record.filter(|_| !entry.trusted) {
+        // The record of a trusted server does not matter.
+        let stored = store.get(&keys::tools(&entry.name)).await.map_err(told)?.filter(|_| !entry.trusted);
+        if let Some(stored) = stored {
+            let mut pins = match ServerRecord::parse(&stored, &entry.fingerprint()) {
+                Ok(Some(record)) => Some(record.pins),
+                Ok(None) => continue,
+                Err(_) => None,
+            };
             let now = listing.tools.iter().map(|tool| (&*tool.name, Pin::of(tool)));
             let changed = review(&mut pins, now, false);
             held.insert(entry.name.clone(), changed.into_iter().map(str::to_owned).collect());

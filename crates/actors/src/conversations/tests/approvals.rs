@@ -125,6 +125,19 @@ async fn other_arguments_do_not_run_with_the_approval_of_those_that_were_shown()
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_approval_outlasts_reads_that_fail() {
+    let (mut world, bench, parking) = waits(&[ASKS]).await;
+    world.store.degraded.store(true, Ordering::SeqCst);
+    world.goes_on(turn("10", "7", "42"), &parking, yes());
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(*bench.called.lock(), ["reads 1"]);
+    world.store.degraded.store(false, Ordering::SeqCst);
+    world.lets_act().await;
+    assert_eq!(world.answer().await.1, Outcome::Replied);
+    assert_eq!(*bench.called.lock(), ["reads 1", "changes 2", "reads 3"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_cannot_be_read_any_more_is_an_apology() {
     let (mut world, bench, parking) = waits(&[ASKS]).await;
     world.store.put(keys::parked(&parking.gate.turn), "{");

@@ -15,7 +15,7 @@ use domain::tool::catalogue::{Catalogue, Offer};
 use domain::tool::testing::tool;
 use domain::tool::{Annotations, CallError, CallErrorKind, ServerName, Source, Tool, ToolRequest, ToolResult};
 use ports::tools::{Listing, ServerInfo};
-use ports::{ProgressSink, ToolServer};
+use ports::{PlaceKind, ProgressSink, ToolServer};
 
 /// A source with one tool for each behaviour; each takes a number.
 #[derive(Default)]
@@ -291,4 +291,32 @@ async fn what_a_turn_answers_by_itself_has_a_line_too() {
     assert_eq!(log.column("tool.called", "outcome"), ["ok", "ok"]);
     let told = told(&world);
     assert!(told[0].contains("s__reads") && told[1].contains("no such result"), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_turn_of_a_timer_in_a_thread_has_the_rules_of_its_channel() {
+    let rules = r#"[{tools = "s__reads", channels = ["41"], verdict = "deny"}]"#;
+    for (kind, called) in
+        [(PlaceKind::Channel, "reads 1"), (PlaceKind::Thread(place("41")), ""), (PlaceKind::Unknown, "")]
+    {
+        let mut world = world(&[("STAFFAI_TOOLS__RULES", rules)]).await;
+        let bench = bench(&world);
+        calls(&world, &[("reads", 1)]);
+        world.offer(Turn { trigger: Trigger::Timer, ..turn("10", "timer-a", "42") });
+        let answer = loop {
+            tokio::select! {
+                message = world.outbox.next() => {
+                    if let OutboxMsg::Kind(_, reply) = message {
+                        reply.send(kind.clone()).unwrap();
+                    }
+                }
+                message = world.journal.next() => {
+                    if let JournalMsg::Answered(_, answer) = message {
+                        break answer;
+                    }
+                }
+            }
+        };
+        assert_eq!((answer.outcome, bench.called.lock().join(", ")), (Outcome::Replied, called.to_owned()), "{kind:?}");
+    }
 }

@@ -68,7 +68,7 @@ async fn a_caller_that_awaits_the_custody_of_an_event_is_refused_at_once_if_anot
     let world = world(MemoryStore::new()).await;
     world.store.fence(range());
     let (told, outcome) = tokio::sync::oneshot::channel();
-    let receipt = Receipt::awaited(move |outcome| told.send(outcome).unwrap());
+    let receipt = Receipt::awaited(Claim::default(), move |outcome| told.send(outcome).unwrap());
     let permit = world.permits.take(None).unwrap();
     let accepted = Accepted { turn: Arc::new(turn("10", "7", "42")), answer: None, permit, receipt };
     world.journal.cast(JournalMsg::Accept(Box::new(accepted))).unwrap();

@@ -5,7 +5,7 @@ use crate::messages::approvals::Waiting;
 use crate::messages::journal::{Decided, Parking};
 use crate::testing::LONG;
 use domain::arguments_hash::ArgumentsHash;
-use domain::gate::{ApprovalDecision, Case, Gate, GateId, OWN_MAX, Parked};
+use domain::gate::{ApprovalDecision, Case, Gate, GateId, OPEN_MAX, OWN_MAX, Parked};
 use domain::ids::Timestamp;
 
 const HOUR: u64 = 3_600_000;
@@ -196,6 +196,23 @@ async fn a_person_has_so_many_questions_open_and_no_more() {
     }
     assert_eq!(asked, OWN_MAX);
     assert_eq!(world.goes_on().await.unwrap().1, Some(ApprovalDecision::NotAsked));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_community_leaves_room_for_questions_in_another() {
+    let mut world = world(MemoryStore::new()).await;
+    let parks = async |world: &mut World, id: usize, guild: &str| {
+        let turn = Turn { guild: Some(guild.to_owned()), ..turn(&id.to_string(), &id.to_string(), "42") };
+        world.accept(&turn);
+        world.park(&turn);
+        world.told_to_ask().await.is_some()
+    };
+    let mut asked = 0;
+    for id in 100..100 + OPEN_MAX {
+        asked += usize::from(parks(&mut world, id, "5").await);
+    }
+    assert_eq!(asked, OPEN_MAX / 2, "each is of another member");
+    assert!(parks(&mut world, 1_000, "6").await);
 }
 
 #[tokio::test(start_paused = true)]

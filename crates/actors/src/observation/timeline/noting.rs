@@ -119,6 +119,7 @@ impl Timeline {
         if let Some(turn) = call.turn {
             let cost = call.result.ok().map(|completed| StepCost {
                 prompt_tokens: completed.usage.prompt,
+                cached_tokens: completed.usage.cached,
                 completion_tokens: completed.usage.completion,
                 dollars: call.cost,
             });

@@ -96,7 +96,7 @@ async fn each_step_of_a_turn_has_its_moment() {
     assert_eq!(named, ["7", "discord:424242", "discord:646464"]);
     assert_eq!((line.lane_ms, line.permit_ms, line.model_ms), (Some(10), Some(5), Some(300)));
     assert_eq!((line.tools_ms, line.post_ms, line.model.as_deref()), (Some(0), Some(50), Some("fast")));
-    let cost = StepCost { prompt_tokens: 30, completion_tokens: 4, dollars: Some(0.25) };
+    let cost = StepCost { prompt_tokens: 30, cached_tokens: 10, completion_tokens: 4, dollars: Some(0.25) };
     assert_eq!((line.steps[0].cost.as_ref(), line.steps[1].cost.as_ref()), (None, Some(&cost)));
     let spent = &shown.spent[0];
     assert_eq!((spent.calls, spent.failed, spent.prompt_tokens, spent.completion_tokens), (2, 1, 30, 4));

@@ -78,6 +78,9 @@ async fn what_was_asked_before_the_wish_to_be_forgotten_is_not_kept() {
     let value = serde_json::to_string(&wished).unwrap();
     store.write(vec![Write::Put { key: keys::forgotten(&person("8"), None), value, ttl: None }]).await;
     assert_eq!(keeper.remember(&asked("8", 9), "two").await, Err(NotKept::Forgotten));
+    // One that can no longer be read: its time is unknown.
+    store.put(keys::forgotten(&person("9"), None), "{");
+    assert_eq!(keeper.remember(&asked("9", 11), "one").await, Err(NotKept::Forgotten));
 }
 
 #[tokio::test(start_paused = true)]

@@ -141,6 +141,7 @@ pub(super) const WORDS: Words = Words {
     tokens: |tokens| format!("{tokens} tokens"),
     for_messages: |count| format!(" for {}", many(count, "message", "messages")),
     unpriced: " and usage without a price",
+    cached: |cached| format!(" ({cached} of them from a cache)"),
     all_today: "All members today",
     tools_today: "Tools today",
     calls: |calls, failed| {

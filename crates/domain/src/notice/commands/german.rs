@@ -144,6 +144,7 @@ pub(super) const WORDS: Words = Words {
     tokens: |tokens| format!("{tokens} Token"),
     for_messages: |count| format!(" für {}", many(count, "Nachricht", "Nachrichten")),
     unpriced: " und Verbrauch ohne Preis",
+    cached: |cached| format!(" (davon {cached} aus einem Zwischenspeicher)"),
     all_today: "Alle Mitglieder heute",
     tools_today: "Werkzeuge heute",
     calls: |calls, failed| {

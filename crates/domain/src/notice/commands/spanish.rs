@@ -147,6 +147,7 @@ pub(super) const WORDS: Words = Words {
     tokens: |tokens| format!("{tokens} tokens"),
     for_messages: |count| format!(" por {}", many(count, "mensaje", "mensajes")),
     unpriced: " y uso sin precio",
+    cached: |cached| format!(" ({cached} de ellos de una caché)"),
     all_today: "Todos los miembros hoy",
     tools_today: "Herramientas hoy",
     calls: |calls, failed| {

@@ -109,7 +109,8 @@ fn usage_shows_windows_and_sums() {
         accounts: vec![account],
     };
     let today = Tally { tokens: 1_250, messages: 3, micros: 2_100, ..Tally::default() };
-    let total = Tally { tokens: 91_250, messages: 1, micros: 3_002_100, unpriced: 7, ..Tally::default() };
+    let total =
+        Tally { tokens: 91_250, cached: 80_000, messages: 1, micros: 3_002_100, unpriced: 7, ..Tally::default() };
     let own = Usage { standing: Some(standing), sums: Sums { today, week: today, total } };
     insta::assert_snapshot!(usage(&own, None, EN), @r"
     You have used 3 of 15 messages and 1,250 of 20,000 tokens in the last 1 min.
@@ -117,7 +118,7 @@ fn usage_shows_windows_and_sums() {
     The next message will be accepted <t:1800000001:R>.
     Today: 1,250 tokens for 3 messages, $0.0021
     Seven days: 1,250 tokens for 3 messages, $0.0021
-    In all: 91,250 tokens for 1 message, $3.00 and usage without a price
+    In all: 91,250 tokens (80,000 of them from a cache) for 1 message, $3.00 and usage without a price
     ");
     insta::assert_snapshot!(usage(&Usage::default(), Some("<@8>"), EN), @r"
     I cannot tell at the moment how much of the limits is used.
@@ -265,7 +266,8 @@ fn every_language_says_everything_and_says_it_otherwise() {
         exempt: false,
         accounts: vec![account],
     };
-    let total = Tally { tokens: 1_091_250, messages: 1, micros: 1_003_002_100, unpriced: 7, ..Tally::default() };
+    let total =
+        Tally { tokens: 1_091_250, cached: 5_000, messages: 1, micros: 1_003_002_100, unpriced: 7, ..Tally::default() };
     let own = Usage { standing: Some(standing), sums: Sums { total, ..Sums::default() } };
     insta::assert_snapshot!(usage(&own, None, Locale::German), @r"
     Du hast 3 von 15 Nachrichten und 1.250 von 20.000 Token verbraucht (Zeitfenster: 1 min).
@@ -273,7 +275,7 @@ fn every_language_says_everything_and_says_it_otherwise() {
     Die nächste Nachricht wird <t:1800000001:R> angenommen.
     Heute: nichts
     Sieben Tage: nichts
-    Insgesamt: 1.091.250 Token für 1 Nachricht, $1.003,00 und Verbrauch ohne Preis
+    Insgesamt: 1.091.250 Token (davon 5.000 aus einem Zwischenspeicher) für 1 Nachricht, $1.003,00 und Verbrauch ohne Preis
     ");
     let spanish = usage(&own, Some("<@8>"), Locale::Spanish).replace('\u{202f}', "_");
     insta::assert_snapshot!(spanish, @r"
@@ -282,7 +284,7 @@ fn every_language_says_everything_and_says_it_otherwise() {
     El próximo mensaje se aceptará <t:1800000001:R>.
     Hoy: nada
     Siete días: nada
-    En total: 1_091_250 tokens por 1 mensaje, $1_003,00 y uso sin precio
+    En total: 1_091_250 tokens (5_000 de ellos de una caché) por 1 mensaje, $1_003,00 y uso sin precio
     ");
     let counts = Wiped { conversations: 1, messages: 2, answers: 1, usage: true, ..Wiped::default() };
     insta::assert_snapshot!(

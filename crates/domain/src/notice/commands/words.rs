@@ -93,6 +93,8 @@ pub(super) struct Words {
     pub(super) tokens: fn(&str) -> String,
     pub(super) for_messages: fn(usize) -> String,
     pub(super) unpriced: &'static str,
+    /// The tokens that the provider read from its cache.
+    pub(super) cached: fn(&str) -> String,
     /// Headlines for all members' usage today, and for the tools called.
     pub(super) all_today: &'static str,
     pub(super) tools_today: &'static str,

@@ -123,7 +123,10 @@ function stepStop(step, before, { to, cut }) {
   const notes = [];
   if (step.failed) notes.push(step.failed.replaceAll("_", " "));
   if (cut) notes.push(cut);
-  if (step.cost) notes.push(`${step.cost.prompt_tokens} in, ${step.cost.completion_tokens} out`);
+  if (step.cost) {
+    const cached = step.cost.cached_tokens ? ` (${step.cost.cached_tokens} cached)` : "";
+    notes.push(`${step.cost.prompt_tokens} in${cached}, ${step.cost.completion_tokens} out`);
+  }
   if (typeof step.cost?.dollars === "number") notes.push(`$${step.cost.dollars.toPrecision(2)}`);
   const failed = step.failed ?? (cut || null);
   if (step.kind === "gate") return { actor: "approvals", kind: step.kind, label: `asks for approval: ${step.name}`, from: step.from_ms, to, note: notes.join(", "), failed };
