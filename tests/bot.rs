@@ -72,6 +72,9 @@ mod presence;
 #[path = "bot/memory.rs"]
 mod memory;
 
+#[path = "bot/summaries.rs"]
+mod summaries;
+
 #[path = "bot/attachments.rs"]
 mod attachments;
 

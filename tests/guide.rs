@@ -113,6 +113,21 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
     vec![
         (keys::HISTORY_PREFIX, "the conversation of one member with the bot in one channel, with times", history),
         (
+            keys::conversations::SUMMARY_PREFIX,
+            "the summary of older exchanges of such a conversation, with the ids of quoted members",
+            "with the conversation; its parts end at `history.message_max_age`".to_owned(),
+        ),
+        (
+            keys::conversations::EVICTED_PREFIX,
+            "the number of exchanges that such a conversation no longer has",
+            "`history.ttl` after its last change".to_owned(),
+        ),
+        (
+            keys::conversations::ASKED_PREFIX,
+            "the conversation of one message, for its deletion",
+            format!("`history.message_max_age`, at most {}", life(keys::conversations::SUMMARY_AGE_MAX)),
+        ),
+        (
             keys::limits::MESSAGE_LIMIT_PREFIX,
             "times of one member's accepted messages (Redis only)",
             "the window after the last message".to_owned(),

@@ -173,12 +173,20 @@ const MODEL_MISSING: &str = "llm.model (LITELLM_MODEL): is not set; set it to th
 /// Returns the warnings about the model rows, which do not stop the program. They are logged too.
 fn notes(settings: &Settings, registry: &Registry) -> Vec<String> {
     let off = registry.off().iter().map(|row| row.mistake.clone());
-    let odd = triggers::without_their_rows(settings, registry.off());
+    let odd =
+        triggers::without_their_rows(settings, registry.off()).into_iter().chain(without_summaries(settings, registry));
     let notes: Vec<String> = off.chain(odd).chain(registry.warnings().to_vec()).collect();
     for note in &notes {
         tracing::warn!(event = CONFIG_WARNING, key = "model rows", "{note}");
     }
     notes
+}
+
+/// Returns a warning if the row that should write summaries is not available.
+pub(crate) fn without_summaries(settings: &Settings, registry: &Registry) -> Option<String> {
+    let row = settings.summaries.row()?;
+    let known = registry.rows().iter().any(|known| known.key == row);
+    (!known).then(|| format!("summaries.model: no enabled model row is named {row}, so nothing is summarised"))
 }
 
 /// Returns the limits of members, roles and channels.

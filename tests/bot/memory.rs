@@ -32,6 +32,7 @@ fn only_the_newest_messages_are_kept() {
             world.answer_to(said).await;
         }
         insta::assert_snapshot!(world.model.last().talk(), @r"
+        user: [No longer visible: 1 older exchange of this conversation. If the member refers to them, say that you no longer see them.]
         user: two
         assistant: You said: two
         user: three
@@ -121,6 +122,7 @@ fn what_a_member_replies_to_is_shown_however_old_it_is() {
         let said = world.replies("Ada", &answer, "and at low tide?");
         world.answer_to(said).await;
         insta::assert_snapshot!(world.model.last().talk(), @r"
+        user: [No longer visible: 1 older exchange of this conversation. If the member refers to them, say that you no longer see them.]
         user: two
         assistant: You said: two
         user: [asked by member 900000000000000003] how deep is the harbour?
@@ -130,6 +132,7 @@ fn what_a_member_replies_to_is_shown_however_old_it_is() {
         let said = world.says("Ada", "general", "@staffai sure?");
         world.answer_to(said).await;
         insta::assert_snapshot!(world.model.last().talk(), @r"
+        user: [No longer visible: 2 older exchanges of this conversation. If the member refers to them, say that you no longer see them.]
         user: [asked by member 900000000000000003] how deep is the harbour?
         assistant: You said: how deep is the harbour?
         user: and at low tide?

@@ -33,7 +33,7 @@ fn the_pages_say_how_the_bot_is() {
         let (status, tree) = world.json("/api/v1/tree").await;
         assert_eq!((status, tree["name"].as_str(), tree["path"].as_str()), (200, Some("staffai"), Some("staffai")));
         let names: Vec<_> = tree["children"].as_array().unwrap().iter().map(|child| child["name"].clone()).collect();
-        insta::assert_snapshot!(serde_json::to_string(&names).unwrap(), @r#"["ops","journal","outbox:api","outbox:discord","outbox:terminal","rate_limiter","restriction_sweeper","tools","llm_dispatcher","conversations","presence_scheduler","commands","reporter","timers","config_watcher","gateway","discord"]"#);
+        insta::assert_snapshot!(serde_json::to_string(&names).unwrap(), @r#"["ops","journal","outbox:api","outbox:discord","outbox:terminal","rate_limiter","restriction_sweeper","tools","llm_dispatcher","conversations","summaries","presence_scheduler","commands","reporter","timers","config_watcher","gateway","discord"]"#);
         for child in tree["children"].as_array().unwrap() {
             for field in ["restarts", "mailbox", "handled", "uptime_s"] {
                 assert!(child[field].is_u64(), "{field} of {child}");

@@ -30,6 +30,7 @@ use crate::runtime::bounded_set::BoundedSet;
 use crate::runtime::handle::{Handle, Refused};
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::busy::Busy;
+use crate::services::conversation_records::ConversationRecords;
 use crate::services::facts::FactKeeper;
 use crate::services::interjections::Interjections;
 use crate::services::restricted::Restricted;
@@ -196,15 +197,17 @@ impl Actor for Gateway {
 }
 
 impl Gateway {
-    /// Deletes the facts learned from a deleted message.
+    /// Deletes the facts learned from a deleted message, and the exchange of its question.
     fn forget_what_it_told(&self, ctx: &mut ActorContext<Self>, state: &GatewayState, message: MessageId) {
+        self.facts.forgotten().deleted(&message);
         let Ok(room) = Arc::clone(&state.deletions.0).try_acquire_owned() else {
             tracing::debug!(event = GATEWAY_DROPPED, reason = "too many deletions", "deletion dropped");
             return;
         };
-        let facts = Arc::clone(&self.facts);
+        let (facts, store, running) = (Arc::clone(&self.facts), Arc::clone(&self.store), self.live.now());
         ctx.background(async move {
             facts.deleted(&message).await;
+            ConversationRecords::new(&*store, &running).withdraw(facts.forgotten(), &message).await;
             drop(room);
         });
     }

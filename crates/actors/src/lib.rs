@@ -49,6 +49,7 @@ pub mod ops;
 pub mod presence_scheduler;
 pub mod reporter;
 pub mod restriction_sweeper;
+pub mod summaries;
 
 #[cfg(test)]
 pub(crate) mod testing;

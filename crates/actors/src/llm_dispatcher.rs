@@ -260,7 +260,7 @@ impl LlmDispatcher {
 
     /// Reports the result of a call to the account.
     fn tell(&self, report: &Report) {
-        let Report { turn, row, tries, took, streamed, result, .. } = report;
+        let Report { turn, purpose, row, tries, took, streamed, result, .. } = report;
         let result = match result {
             Ok(Summary { finish, calls, usage }) => Ok(Completed { finish, calls: *calls, usage: *usage }),
             Err(error) => Err(ModelFailed {
@@ -270,7 +270,8 @@ impl LlmDispatcher {
                 streamed: *streamed,
             }),
         };
-        let call = ModelCalled { turn: turn.as_ref(), row, tries: *tries, took: *took, result, cost: None };
+        let (turn, purpose) = (turn.as_ref(), *purpose);
+        let call = ModelCalled { turn, purpose, row, tries: *tries, took: *took, result, cost: None };
         let cost = call.usage().and_then(|usage| self.cost(row, usage));
         self.account.tell(&Happening::ModelCalled(ModelCalled { cost, ..call }));
     }

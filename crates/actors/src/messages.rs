@@ -22,5 +22,6 @@ pub mod rate_limiter;
 pub mod receipt;
 pub mod restriction_sweeper;
 pub mod server_line;
+pub mod summaries;
 pub mod tool_cache;
 pub mod tools;

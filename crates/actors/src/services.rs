@@ -5,6 +5,7 @@ pub(crate) mod alone;
 pub mod basics;
 pub mod busy;
 pub mod clean_calls;
+pub(crate) mod conversation_records;
 pub mod embeddings;
 pub mod facts;
 pub mod forgotten;

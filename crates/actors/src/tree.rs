@@ -161,6 +161,7 @@ pub enum ActorKind {
     LlmDispatcher,
     Conversations,
     Conversation,
+    Summaries,
     PresenceScheduler,
     Commands,
     Reporter,
@@ -312,6 +313,8 @@ pub static TREE: TreeRow = TreeRow {
                 .with(mailbox::CONVERSATIONS)
                 .holding(HeldTurns::Unanswered)
         },
+        leaf(ActorKind::Summaries, "summaries", "summarises older exchanges of conversations, within a daily budget")
+            .with(mailbox::SUMMARIES),
         leaf(
             ActorKind::PresenceScheduler,
             "presence_scheduler",

@@ -11,6 +11,7 @@
 mod ask;
 mod asking;
 mod clean;
+mod earlier;
 mod files;
 mod memory;
 mod overheard;
@@ -337,9 +338,12 @@ impl Thinking<'_> {
         let now = parts.basics.clock.now();
         let most = running.history_most(turn.policy.model.as_deref());
         let max_age = running.settings.history.message_max_age;
+        let shown = (most, &*recalled.referred);
+        let earlier = earlier::note(parts, running, turn, &recalled.history, shown, now).await;
         let question = Question {
             scene: scene(turn, now),
             contract: turn.policy.reply,
+            earlier: earlier.as_deref(),
             history: &recalled.history.shown(now, max_age, most, &recalled.referred),
             referred: &recalled.referred,
             quoted: recalled.quoted.as_ref(),

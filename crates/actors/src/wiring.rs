@@ -38,6 +38,7 @@ use crate::restriction_sweeper::RestrictionSweeper;
 use crate::runtime::supervisor::{self, ChildSpec, Crash, Shared};
 use crate::services::in_flight::InFlight;
 use crate::services::restricted::Restricted;
+use crate::summaries::{Summaries, SummaryParts};
 use crate::tree::{ActorKind, Name, TREE, TreeRow};
 use crate::turn::ATTACHMENT_KIB_MAX;
 use crate::turn::parts::{FileServices, Readers, SharedState, ToolServices, TurnParts};
@@ -200,6 +201,7 @@ impl Wiring {
             providers: listener,
             llm_dispatcher,
             conversations,
+            summaries,
             presence_scheduler,
             commands,
             reporter,
@@ -237,6 +239,7 @@ impl Wiring {
             },
             ActorKind::LlmDispatcher => ChildSpec::new(row, llm_dispatcher, self.llm_dispatcher(), below),
             ActorKind::Conversations => ChildSpec::new(row, conversations, self.conversations(row), below),
+            ActorKind::Summaries => ChildSpec::new(row, summaries, self.summaries(), below),
             ActorKind::PresenceScheduler => ChildSpec::new(row, presence_scheduler, self.presence_scheduler(), below),
             ActorKind::Commands => ChildSpec::new(row, commands, self.commands(), below),
             ActorKind::Reporter => ChildSpec::new(row, reporter, self.reporter(), below),
@@ -320,6 +323,18 @@ impl Wiring {
 
     fn conversations(&self, row: &'static TreeRow) -> Conversations {
         Conversations { template: template(row), parts: Arc::clone(&self.turn_parts) }
+    }
+
+    fn summaries(&self) -> Summaries {
+        let parts = SummaryParts {
+            basics: self.parts.basics.clone(),
+            forgotten: Arc::clone(self.turn_parts.facts.forgotten()),
+            dispatcher: self.handles.llm_dispatcher.clone(),
+            account: self.turn_parts.readers.account.clone(),
+            home: self.parts.doors.home.clone(),
+            reserved: Arc::default(),
+        };
+        Summaries { parts: Arc::new(parts) }
     }
 
     fn ways(&self) -> Ways {

@@ -36,8 +36,10 @@ pub fn tail(text: &str, most: usize) -> String {
 }
 
 /// Beginnings of the program's own notes among members' messages.
-const NOTES: [&str; 7] = [
+const NOTES: [&str; 9] = [
     "[facts that ",
+    "[summary of ",
+    "[no longer visible",
     "[quoted message by ",
     "[end of the ",
     "[the member replies to ",

@@ -6,12 +6,14 @@
 
 mod actors;
 mod commands;
+mod own_calls;
 mod restrictions;
 mod servers;
 mod shards;
 
 pub use self::actors::ActorChange;
 pub use self::commands::{CommandChange, CommandOutcome};
+pub use self::own_calls::{CallPurpose, Summarised};
 pub use self::restrictions::{Lifted, RestrictionChange};
 pub use self::servers::{ServerChange, ServerRequest};
 pub use self::shards::ShardChange;
@@ -132,6 +134,9 @@ pub enum Happening<'a> {
     BreakerOpened(&'a str, &'a str),
     /// The circuit breaker of a row closed.
     BreakerClosed(&'a str),
+
+    /// An attempt to summarise older exchanges of a conversation ended.
+    Summarised(Summarised<'a>),
 
     /// A tool call began.
     ToolBegan {
@@ -348,8 +353,10 @@ pub enum Bound {
 /// A model call that ended.
 #[derive(Debug, Clone, Copy)]
 pub struct ModelCalled<'a> {
-    /// The turn; `None` for a call that writes a status line.
+    /// The turn; `None` for the bot's own calls.
     pub turn: Option<&'a TurnId>,
+    /// The purpose.
+    pub purpose: CallPurpose,
     /// The key of the row.
     pub row: &'a str,
     /// The number of the attempt at this row, from 1.

@@ -38,6 +38,8 @@ pub struct Exchange {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct History {
     entries: Vec<HistoryEntry>,
+    /// The questions that the bound evicted since the history was parsed.
+    evicted: usize,
     /// True if earlier messages may be stored that could not be read.
     is_part: bool,
 }
@@ -51,6 +53,15 @@ pub struct HistoryEntry {
     pub content: String,
     /// The time of the message. It never changes, because it decides when the message expires.
     pub at: Timestamp,
+}
+
+impl HistoryEntry {
+    /// Returns the id of the member whose question was copied from elsewhere; `None` for other messages.
+    #[must_use]
+    pub fn other(&self) -> Option<&str> {
+        let marked = self.content.strip_prefix(MARK).filter(|_| self.role == Role::User);
+        marked?.split_once("] ").map(|(id, _)| id)
+    }
 }
 
 /// The stored form of a message.
@@ -105,7 +116,7 @@ impl History {
             let before = entries.last().map_or(Timestamp(0), |entry| entry.at);
             entries.extend(read_entry(item, before));
         }
-        Ok(Parsed { dropped: total - entries.len(), history: Self { entries, is_part: false } })
+        Ok(Parsed { dropped: total - entries.len(), history: Self { entries, is_part: false, evicted: 0 } })
     }
 
     /// Returns the stored form: an array of objects with `role`, `content` and `timestamp` (fractional seconds).
@@ -146,7 +157,7 @@ impl History {
     /// Returns an empty history in place of one that cannot be read.
     #[must_use]
     pub fn unread() -> Self {
-        Self { entries: Vec::new(), is_part: true }
+        Self { is_part: true, ..Self::default() }
     }
 
     /// True if earlier messages may be stored that could not be read.
@@ -165,6 +176,17 @@ impl History {
     #[must_use]
     pub fn entries(&self) -> &[HistoryEntry] {
         &self.entries
+    }
+
+    /// Returns the exchanges in order: a question, and the messages up to the next one. A leading answer begins one too.
+    pub fn exchanges(&self) -> impl Iterator<Item = &[HistoryEntry]> {
+        self.entries.chunk_by(|_, next| next.role != Role::User)
+    }
+
+    /// Returns the number of questions that the bound evicted since the history was parsed.
+    #[must_use]
+    pub const fn evicted(&self) -> usize {
+        self.evicted
     }
 
     /// Returns the messages not older than `max_age`, each by its own time; zero means no expiry.
@@ -199,6 +221,14 @@ impl History {
         shown
     }
 
+    /// Returns the messages that [`Self::shown`] omits because of `most`, not because of their age.
+    #[must_use]
+    pub fn left_out(&self, now: Timestamp, max_age: Duration, most: usize) -> Vec<&HistoryEntry> {
+        let mut live = self.live(now, max_age);
+        live.truncate(live.len().saturating_sub(most));
+        live
+    }
+
     /// Adds an exchange from elsewhere that `owner` refers to, unless it is present. It is inserted by time, or last
     /// if it would soon be evicted. Another member's question is marked with their id; an exchange without a question
     /// (an interjection) is the bot's message alone. Returns the exchange as stored here.
@@ -228,7 +258,7 @@ impl History {
     fn insert(&mut self, place: usize, pair: Vec<HistoryEntry>, max_messages: usize) {
         self.entries.splice(place..place, pair);
         let excess = self.entries.len().saturating_sub(max_messages);
-        self.entries.drain(..excess);
+        self.evicted += self.entries.drain(..excess).filter(|entry| entry.role == Role::User).count();
     }
 
     /// Removes the questions asked up to `cut`, with their answers.
@@ -242,6 +272,12 @@ impl History {
         self.forget_where(|entry| entry.at <= cut && entry.content.starts_with(&mark));
     }
 
+    /// Removes the question of that moment, with its answer: the owner's (`None`), or this person's from elsewhere.
+    pub fn forget_asked_at(&mut self, other: Option<&Person>, at: Timestamp) {
+        let id = other.map(|person| &*person.id);
+        self.forget_where(|entry| entry.at == at && entry.role == Role::User && entry.other() == id);
+    }
+
     /// Returns this person's questions from elsewhere, as stored here.
     pub fn asked_by<'a>(&'a self, person: &Person) -> impl Iterator<Item = &'a str> {
         let mark = mark(person);
@@ -251,8 +287,7 @@ impl History {
 
     /// Returns the ids of members whose questions were copied from elsewhere.
     pub fn others(&self) -> impl Iterator<Item = &str> {
-        let questions = self.entries.iter().filter(|entry| entry.role == Role::User);
-        questions.filter_map(|entry| entry.content.strip_prefix(MARK)?.split_once("] ").map(|(id, _)| id))
+        self.entries.iter().filter_map(HistoryEntry::other)
     }
 
     /// Removes matching questions, each with the messages up to the next question. A leading answer counts as a

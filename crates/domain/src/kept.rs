@@ -7,12 +7,17 @@ use crate::fact::Fact;
 use crate::history::Exchange;
 use crate::history::History;
 use crate::ids::{Person, Timestamp};
+use crate::summary::Summary;
 
 /// All data found about one person.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PersonData {
     /// Their conversations.
     pub conversations: Vec<StoredConversation>,
+    /// The summaries of their conversations.
+    pub summaries: Vec<StoredSummary>,
+    /// Keys of the records beside their conversations: counts of evicted exchanges, marks of remembered questions.
+    pub beside: Vec<String>,
     /// Unreadable records that were set aside, by key.
     pub aside: Vec<(String, String)>,
     /// Exchanges kept so that replies to the bot's messages have context, by key.
@@ -21,6 +26,8 @@ pub struct PersonData {
     pub indexes: Vec<String>,
     /// Other members' conversations that contain their words, by key.
     pub quotes: Vec<(String, History)>,
+    /// Keys of other members' conversations whose summaries may be made from their words.
+    pub quoting: Vec<String>,
     /// Their facts.
     pub facts: Vec<Fact>,
     /// Tool audit lines about them, by key.
@@ -52,6 +59,17 @@ pub struct StoredConversation {
     pub history: Option<History>,
 }
 
+/// The summary of one conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredSummary {
+    /// The key in the store.
+    pub key: String,
+    /// The place, as named in the key.
+    pub place: String,
+    /// The summary.
+    pub summary: Summary,
+}
+
 /// The number of items per kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wiped {
@@ -59,6 +77,8 @@ pub struct Wiped {
     pub conversations: usize,
     /// Messages in them.
     pub messages: usize,
+    /// Summaries of older exchanges.
+    pub summaries: usize,
     /// Exchanges kept for single answers.
     pub answers: usize,
     /// Other members' conversations with their words.
@@ -80,11 +100,18 @@ impl PersonData {
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
         let conversations = self.conversations.iter().map(|conversation| &conversation.key);
+        let summaries = self.summaries.iter().map(|summary| &summary.key).chain(&self.beside);
         let aside = self.aside.iter().map(|(key, _)| key);
         let answers = self.answers.iter().map(|(key, _)| key);
         let preferences = self.preferences.iter().map(|(key, _)| key);
         let usage = self.usage.iter().chain(&self.audit).chain(&self.sessions).map(|(key, _)| key);
-        let all = conversations.chain(aside).chain(answers).chain(&self.indexes).chain(preferences).chain(usage);
+        let all = conversations
+            .chain(summaries)
+            .chain(aside)
+            .chain(answers)
+            .chain(&self.indexes)
+            .chain(preferences)
+            .chain(usage);
         all.chain(&self.silent).cloned().collect()
     }
 
@@ -96,6 +123,7 @@ impl PersonData {
         Wiped {
             conversations: self.conversations.len(),
             messages: self.conversations.iter().map(messages).sum(),
+            summaries: self.summaries.iter().map(|stored| stored.summary.parts().len()).sum(),
             answers: self.answers.len(),
             quotes: self.quotes.len(),
             facts: self.facts.len(),
@@ -140,6 +168,7 @@ impl PersonData {
             "exported_at": now.as_seconds(),
             "conversations": conversations.iter().map(|conversation| shown(conversation)).collect::<Vec<_>>(),
             "conversations_left_out": self.conversations.len() - conversations.len(),
+            "summaries": self.summaries.iter().map(summarised).collect::<Vec<_>>(),
             "unreadable": self.aside.iter().map(|(_, value)| value).collect::<Vec<_>>(),
             "answers": answers.collect::<Vec<_>>(),
             "quoted_in_conversations_of_others": quotes.collect::<Vec<_>>(),
@@ -172,6 +201,11 @@ fn shown(conversation: &StoredConversation) -> Value {
         history.entries().iter().map(message).collect::<Vec<_>>()
     });
     json!({"place": conversation.place, "messages": messages})
+}
+
+fn summarised(stored: &StoredSummary) -> Value {
+    let texts: Vec<&str> = stored.summary.parts().iter().map(|part| part.text.as_str()).collect();
+    json!({"place": stored.place, "texts": texts})
 }
 
 fn pairs(pairs: &[(String, String)]) -> Value {

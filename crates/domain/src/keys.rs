@@ -4,6 +4,7 @@
 //! and have a TTL or a bounded number. Keys are parsed only after scans that need the id.
 
 pub mod active;
+pub mod conversations;
 pub mod facts;
 pub mod ledger;
 pub mod limits;
@@ -312,9 +313,16 @@ pub fn is_history(key: &str) -> bool {
     key.starts_with(HISTORY_PREFIX)
 }
 
-/// The prefixes of text that may be evicted when memory runs short: histories, transcripts, and responses that programs
+/// The prefixes of text that may be evicted when memory runs short: histories and the records beside them, transcripts, and responses that programs
 /// may continue from. Their number depends on members and programs alone, so nothing else may be evicted for them.
-const EXPENDABLE: [&str; 3] = [HISTORY_PREFIX, sessions::LINES_PREFIX, programs::RESPONSE_PREFIX];
+const EXPENDABLE: [&str; 6] = [
+    HISTORY_PREFIX,
+    conversations::SUMMARY_PREFIX,
+    conversations::EVICTED_PREFIX,
+    conversations::ASKED_PREFIX,
+    sessions::LINES_PREFIX,
+    programs::RESPONSE_PREFIX,
+];
 
 /// True if losing the key would break a guarantee. Unknown keys count as essential.
 #[must_use]

@@ -33,6 +33,9 @@ pub const TRIGGERS: &str = "triggers";
 /// The account of the status line.
 pub const PRESENCE: &str = "presence";
 
+/// The account of summaries of conversations.
+pub const SUMMARIES: &str = "summaries";
+
 /// The number of days in a week's sums, including today.
 const WEEK: usize = 7;
 
@@ -182,6 +185,19 @@ pub fn of_member(person: &Person, guild: Option<&str>, tally: Tally, now: Timest
 #[must_use]
 pub fn own(door: &Door, guild: Option<&str>, purpose: &str, tally: Tally, now: Timestamp) -> Vec<Increment> {
     ours(door, guild, &Account::Own(purpose.to_owned()), tally, now)
+}
+
+/// Returns the key of the bot's own usage for a purpose today, in UTC; [`tokens`] reads its text.
+#[must_use]
+pub fn own_today(door: &Door, purpose: &str, now: Timestamp) -> String {
+    keys::counter(&date(now).to_string(), door, None, &Account::Own(purpose.to_owned()))
+}
+
+/// Returns the tokens of a counter, input and output. Unreadable text counts as zero.
+#[must_use]
+pub fn tokens(text: &str) -> u64 {
+    let tally = packed(text);
+    tally.tokens_in.saturating_add(tally.tokens_out)
 }
 
 fn ours(door: &Door, guild: Option<&str>, account: &Account, mut tally: Tally, now: Timestamp) -> Vec<Increment> {

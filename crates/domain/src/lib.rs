@@ -10,7 +10,7 @@
 //! | turns without a message | [`fire`], [`timer`], [`webhook`], [`signature`] |
 //! | custody of turns | [`custody`], [`ownership`], [`keys`], [`session_index`] |
 //! | models | [`model`], [`completion`], [`embedding`], [`answer_end`] |
-//! | the reply of a turn | [`dialogue`], [`prompt`], [`history`], [`reply`], [`partial`] |
+//! | the reply of a turn | [`dialogue`], [`prompt`], [`history`], [`summary`], [`reply`], [`partial`] |
 //! | tools and approvals | [`tool`], [`arguments_hash`], [`server_name`], [`gate`], [`audit`] |
 //! | facts | [`fact`], [`fact_id`] |
 //! | posts | [`outgoing`], [`layout`], [`split`], [`code`], [`draft`], [`delivery`], [`rejection`] |
@@ -86,6 +86,7 @@ pub mod happening;
 
 pub mod history;
 pub mod host;
+pub mod summary;
 
 pub mod fact;
 

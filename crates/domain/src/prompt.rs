@@ -119,6 +119,8 @@ pub struct Question<'a> {
     pub scene: Scene<'a>,
     /// The form of the answer.
     pub contract: ReplyContract,
+    /// The note about older exchanges that are not in the history ([`super::summary::note`]).
+    pub earlier: Option<&'a str>,
     /// The conversation so far, oldest first.
     pub history: &'a [&'a HistoryEntry],
     /// The entries of the history that the question refers to. They are never left out.
@@ -136,9 +138,13 @@ pub struct Question<'a> {
 /// Returns the transcript for one question.
 #[must_use]
 pub fn transcript(prompts: &Prompts, question: &Question<'_>) -> Transcript {
-    let mut items = Vec::with_capacity(question.history.len() + 3);
+    let mut items = Vec::with_capacity(question.history.len() + 4);
     items.push(Item::new(Role::System, system(prompts, question.contract, &question.scene)));
     let mut remembered = Vec::new();
+    if let Some(earlier) = question.earlier {
+        remembered.push(items.len());
+        items.push(Item::new(Role::User, earlier));
+    }
     for entry in question.history {
         if !question.referred.contains(entry) {
             remembered.push(items.len());

@@ -104,6 +104,32 @@ pub struct History {
     pub message_max_age: Duration,
 }
 
+/// `[summaries]`: summaries of the exchanges that leave a history.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Summaries {
+    /// The key of the model row that writes them; `None` disables them.
+    #[serde(deserialize_with = "read::text")]
+    pub model: Option<String>,
+    /// The most tokens per UTC day for all members; zero is unlimited.
+    #[serde(deserialize_with = "read::number")]
+    pub tokens_per_day: u64,
+    /// The longest summary of a conversation in Unicode scalar values, at most [`SUMMARY_CHARS_MAX`].
+    #[serde(deserialize_with = "read::up_to::<_, SUMMARY_CHARS_MAX>")]
+    pub characters: usize,
+}
+
+impl Summaries {
+    /// Returns the row that writes summaries; `None` if they are disabled.
+    #[must_use]
+    pub fn row(&self) -> Option<&str> {
+        self.model.as_deref().filter(|_| self.characters > 0)
+    }
+}
+
+/// The most characters of a summary that a setting may allow.
+pub const SUMMARY_CHARS_MAX: usize = 20_000;
+
 /// `[memory]`: facts told by members, which outlive a conversation.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -48,6 +48,7 @@ pub struct Settings {
     pub streaming: community::Streaming,
     pub llm: edges::Llm,
     pub history: community::History,
+    pub summaries: community::Summaries,
     pub memory: community::Memory,
     pub prompts: edges::Prompts,
     pub http: edges::Http,

@@ -90,6 +90,7 @@ metrics! {
     BOUND_USED = "staffai_bound_used", MetricKind::Gauge, "used part of a bound (open turns, model calls), by bound";
     BOUND_MAX = "staffai_bound_max", MetricKind::Gauge, "size of a bound, by bound";
     LLM_COST_DOLLARS = "staffai_llm_cost_dollars", MetricKind::Gauge, "cost of model calls since the start, for rows with prices, by model";
+    SUMMARIES_TOTAL = "staffai_summaries_total", MetricKind::Counter, "attempts to summarise older exchanges of conversations, by outcome";
     LIMIT_REFUSED_TOTAL = "staffai_limit_refused_total", MetricKind::ZeroCounters("tier", &["messages", "tokens", "dollars"]), "requests over a limit, by tier";
     RESTRICTIONS_ACTIVE = "staffai_restrictions_active", MetricKind::Gauge, "active restrictions";
     GATES_OPEN = "staffai_gates_open", MetricKind::Gauge, "tool calls that wait for an approval";

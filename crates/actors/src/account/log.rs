@@ -49,6 +49,7 @@ impl Observer for LogLines {
             Happening::ModelFellBack { turn, row, after } => calls::fell_back(turn, row, after),
             Happening::AnswerContinued(turn, row) => calls::continued(turn, row),
             Happening::ReplyRepaired(turn, repairs) => calls::repaired(turn, repairs),
+            Happening::Summarised(ref summarised) => calls::summarised(summarised),
             Happening::RowRefused(row, reason) => calls::row_refused(row, reason),
             Happening::RowAccepted(row) => calls::row_accepted(row),
             Happening::BreakerOpened(row, reason) => calls::breaker_opened(row, reason),

@@ -41,6 +41,9 @@ impl Observer for Meters {
                 counter!(names::LIMIT_REFUSED_TOTAL, "tier" => refusal.cost.as_str()).increment(1);
             }
             Happening::ModelCalled(ref call) => self.model_called(call),
+            Happening::Summarised(ref summarised) => {
+                counter!(names::SUMMARIES_TOTAL, "outcome" => summarised.outcome.as_str()).increment(1);
+            }
             Happening::BreakerOpened(row, _) => breaker(row, 1.0),
             Happening::BreakerClosed(row) => breaker(row, 0.0),
             Happening::ToolCalled(ref call) => tool_called(call),

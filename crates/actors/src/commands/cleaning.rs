@@ -7,12 +7,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::CommandParts;
+use crate::services::conversation_records::ConversationRecords;
 use crate::services::forgotten::Wished;
-use crate::services::histories;
 use domain::history::History;
 use domain::ids::{Person, Place, Timestamp};
 use domain::keys;
-use domain::turn::Exchange;
 use ports::Write;
 
 /// The interval of the checks for due requests.
@@ -51,6 +50,13 @@ pub(super) async fn note(parts: &CommandParts, person: &Person, place: Option<&P
     parts.basics.store.write(vec![record]).await
 }
 
+/// The writes that delete a conversation.
+pub(super) fn of_conversation(person: &Person, place: &Place) -> [Write; 3] {
+    let key = keys::history(person, place);
+    let (summary, evicted) = (keys::conversations::summary(&key), keys::conversations::evicted(&key));
+    [key, summary, evicted].map(|key| Write::Delete { key })
+}
+
 /// Returns the requests that this or another process recorded before the start.
 pub(super) async fn noted(parts: &CommandParts) -> Vec<Wished> {
     let stored = parts.basics.store.scan(keys::FORGOTTEN_PREFIX, LOOK_MAX).await;
@@ -64,37 +70,31 @@ pub(super) async fn clean(parts: &CommandParts, wished: &Wished) {
         Some(place) => {
             let key = keys::history(person, place);
             rewrite(parts, &key, |history| history.forget_until(*cut)).await;
+            records(parts).rewrite_summary(&key, |summary| summary.forget_until(*cut)).await;
         }
         None => {
             for (key, _) in parts.basics.store.scan(&keys::histories_of(person), LOOK_MAX).await {
                 rewrite(parts, &key, |history| history.forget_until(*cut)).await;
+                records(parts).rewrite_summary(&key, |summary| summary.forget_until(*cut)).await;
             }
             let quotes = keys::quotes_of(person);
             for (index, _) in parts.basics.store.scan(&quotes, LOOK_MAX).await {
                 let key = index.strip_prefix(&quotes).unwrap_or_default();
                 rewrite(parts, key, |history| history.forget_asked_by(person, *cut)).await;
+                records(parts).rewrite_summary(key, |summary| summary.forget_asked_by(&person.id, *cut)).await;
             }
-            answers(parts, person, *cut).await;
+            records(parts).forget_answers(person, |exchange| exchange.asked_at <= *cut).await;
             parts.facts.wipe(person, Some(*cut)).await;
         }
     }
 }
 
-/// Deletes the records of answers to this person's questions up to `cut`.
-async fn answers(parts: &CommandParts, person: &Person, cut: Timestamp) {
-    let answers = keys::answers_of(person);
-    for (index, _) in parts.basics.store.scan(&answers, LOOK_MAX).await {
-        let message = index.strip_prefix(&answers).and_then(|message| message.parse().ok());
-        let Some(key) = message.map(|message| keys::answered(&message)) else { continue };
-        let Some(stored) = parts.basics.store.get(&key).await else { continue };
-        if serde_json::from_str(&stored).is_ok_and(|exchange: Exchange| exchange.asked_at <= cut) {
-            drop(parts.basics.store.write(vec![Write::Delete { key }, Write::Delete { key: index }]));
-        }
-    }
+/// Changes a stored history if the change makes a difference.
+pub(super) async fn rewrite(parts: &CommandParts, key: &str, change: impl FnOnce(&mut History)) -> bool {
+    records(parts).rewrite(key, change).await
 }
 
-/// Changes a stored history if the change makes a difference. Returns false if that is not certain.
-pub(super) async fn rewrite(parts: &CommandParts, key: &str, change: impl FnOnce(&mut History)) -> bool {
-    let ttl = parts.basics.live.now().settings.history.ttl;
-    histories::change(&*parts.basics.store, key, (!ttl.is_zero()).then_some(ttl), change).await
+/// The stored conversations.
+pub(super) fn records(parts: &CommandParts) -> ConversationRecords<'_> {
+    ConversationRecords::new(&*parts.basics.store, &parts.basics.live.now())
 }

@@ -149,8 +149,8 @@ async fn remember(parts: &CommandParts, command: &Command) -> String {
 async fn memories(parts: &CommandParts, command: &Command) -> String {
     let (person, locale) = (&command.caller.person, command.caller.locale());
     let Some(asked) = command.option(FACT).filter(|asked| !asked.is_empty()) else {
-        let facts = parts.facts.all(person).await;
-        return words::memories(&facts, kept::is_sound(parts), locale);
+        let (facts, summaries) = tokio::join!(parts.facts.all(person), kept::summaries(parts, person));
+        return words::memories(&facts, &summaries, kept::is_sound(parts), locale);
     };
     let forgotten = match asked.parse() {
         Ok(id) => parts.facts.forget_any(person, &id).await,
@@ -167,7 +167,7 @@ async fn begin_anew(parts: &CommandParts, command: &Command) -> String {
     let key = keys::history(person, place);
     // One that cannot be read is deleted too.
     let remembered = parts.basics.store.read(&key).await != Stored::Absent;
-    let durable = parts.basics.store.write(vec![Write::Delete { key }]);
+    let durable = parts.basics.store.write(cleaning::of_conversation(person, place).into());
     parts.facts.forgotten().wish(person, Some(place), command.at);
     words::new_conversation(remembered, durable.await && noted && kept::is_sound(parts), command.caller.locale())
         .to_owned()

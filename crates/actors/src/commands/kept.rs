@@ -11,13 +11,14 @@ use crate::messages::journal::JournalMsg;
 use domain::command::Command;
 use domain::history::History;
 use domain::ids::Person;
-use domain::kept::{PersonData, StoredConversation, Wiped};
+use domain::kept::{PersonData, StoredConversation, StoredSummary, Wiped};
 use domain::keys;
 use domain::ledger;
 use domain::notice::commands as words;
 use domain::outgoing::FILE_BYTES_MAX;
 use domain::planted::Defect;
 use domain::session_index::{self, SessionIndex};
+use domain::summary::Summary;
 use ports::{Replaced, StoreStatus, Write, replace};
 
 /// The maximum number of records of one kind that are read.
@@ -53,7 +54,7 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     let kept = find(parts, command).await;
     let mut writes: Vec<Write> = kept.keys().into_iter().map(|key| Write::Delete { key }).collect();
     // While the store fails, records that cannot be listed are deleted too if their keys are known.
-    writes.push(Write::Delete { key: keys::history(person, &command.place) });
+    writes.extend(cleaning::of_conversation(person, &command.place));
     if Defect::KeptHistory.is_planted() {
         writes.clear();
     }
@@ -62,7 +63,11 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
         .quotes
         .iter()
         .map(|(key, _)| cleaning::rewrite(parts, key, |history| history.forget_asked_by(person, command.at)));
-    let rewritten = join_all(rewritten).await.into_iter().all(|durable| durable);
+    let mut rewritten = join_all(rewritten).await.into_iter().all(|durable| durable);
+    for key in &kept.quoting {
+        let forget = |summary: &mut Summary| summary.forget_asked_by(&person.id, command.at);
+        rewritten &= cleaning::records(parts).rewrite_summary(key, forget).await;
+    }
     let deleted = parts.basics.store.write(writes);
     parts.facts.forgotten().wish(person, None, command.at);
     // A turn that started meanwhile may have read the old data.
@@ -158,6 +163,17 @@ async fn read_lines(parts: &CommandParts, person: &Person, kept: &mut PersonData
     }
 }
 
+/// Returns the summaries of a person's conversations.
+pub(super) async fn summaries(parts: &CommandParts, person: &Person) -> Vec<StoredSummary> {
+    let prefix = keys::conversations::summaries_of(person);
+    let stored = parts.basics.store.scan(&prefix, LOOK_MAX).await;
+    let summary = |(key, stored): (String, String)| {
+        let place = key.strip_prefix(&prefix).unwrap_or_default().to_owned();
+        StoredSummary { key, place, summary: Summary::parse(Some(&stored)) }
+    };
+    stored.into_iter().map(summary).collect()
+}
+
 async fn find(parts: &CommandParts, command: &Command) -> PersonData {
     let person = &command.caller.person;
     let store = &parts.basics.store;
@@ -188,9 +204,19 @@ async fn find(parts: &CommandParts, command: &Command) -> PersonData {
         }
         kept.indexes.push(index);
     }
+    kept.summaries = summaries(parts, person).await;
+    let evicted = store.scan(&keys::conversations::evicted_of(person), LOOK_MAX).await;
+    kept.beside.extend(evicted.into_iter().map(|(key, _)| key));
+    let marks = keys::conversations::asked_by(person);
+    for (index, _) in store.scan(&marks, LOOK_MAX).await {
+        let message = index.strip_prefix(&marks).and_then(|message| message.parse().ok());
+        kept.beside.extend(message.map(|message| keys::conversations::asked(&message)));
+        kept.beside.push(index);
+    }
     let quotes = keys::quotes_of(person);
     for (index, _) in store.scan(&quotes, LOOK_MAX).await {
         let key = index.strip_prefix(&quotes).unwrap_or_default().to_owned();
+        kept.quoting.push(key.clone());
         let history = store.get(&key).await.and_then(|stored| readable(&stored));
         if let Some(history) = history.filter(|history| history.asked_by(person).next().is_some()) {
             kept.quotes.push((key, history));

@@ -85,6 +85,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         journal: journal.clone(),
         dispatcher: dispatcher.clone(),
         rate_limiter: rate_limiter.clone(),
+        summaries: at("summaries"),
         outboxes: Outboxes::new(vec![(DOOR, Medium::Messages, outbox.clone())]),
     };
     let parts = Arc::new(TurnParts {

@@ -8,6 +8,7 @@ use crate::testing::log::Log;
 use crate::testing::{LEAF, Stage, Tree, at, live, person, row, settle, turn_id};
 use domain::breaker::{OPEN_AFTER, OPEN_FOR};
 use domain::ending::ModelErrorKind;
+use domain::happening::CallPurpose;
 use ports::Fault;
 use ports::ModelError;
 use ports::testing::{ScriptedFaults, ScriptedModels};
@@ -104,7 +105,8 @@ impl World {
 
 fn report(row: &str, turn: usize, who: &str, result: Result<Summary, ModelError>) -> Report {
     let (turn, person) = (Some(turn_id(&turn.to_string())), Some(person(who)));
-    Report { turn, person, row: row.into(), tries: 1, took: Duration::ZERO, streamed: None, result }
+    let purpose = CallPurpose::Turn;
+    Report { turn, purpose, person, row: row.into(), tries: 1, took: Duration::ZERO, streamed: None, result }
 }
 
 #[tokio::test(start_paused = true)]
@@ -117,7 +119,12 @@ async fn what_a_provider_said_is_content_and_who_was_asked_for_is_told() {
     for turn in 0..OPEN_AFTER {
         world.reported(report("main", 10 + turn, &turn.to_string(), Err(error())));
     }
-    world.reported(Report { turn: None, person: None, ..report("main", 10, "7", Err(error())) });
+    world.reported(Report {
+        turn: None,
+        purpose: CallPurpose::StatusLine,
+        person: None,
+        ..report("main", 10, "7", Err(error()))
+    });
     settle().await;
     let calls = log.of("llm.called");
     let fields =

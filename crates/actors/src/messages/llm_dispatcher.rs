@@ -6,6 +6,7 @@ use crate::model_permits::ModelPermit;
 use crate::runtime::handle::Reply;
 use crate::runtime::named::named;
 use domain::completion::{Completion, Usage};
+use domain::happening::CallPurpose;
 use domain::ids::{Person, TurnId};
 use domain::model::Row;
 use ports::ModelError;
@@ -74,8 +75,10 @@ pub enum NoModel {
 
 /// The outcome of one call.
 pub struct Report {
-    /// The turn of the call; `None` for a status line.
+    /// The turn of the call; `None` for the bot's own calls.
     pub turn: Option<TurnId>,
+    /// The purpose of the call.
+    pub purpose: CallPurpose,
     /// The member of the turn; `None` for the bot's own calls.
     pub person: Option<Person>,
     /// The key of the row.

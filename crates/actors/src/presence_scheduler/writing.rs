@@ -10,6 +10,7 @@ use crate::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority
 use crate::runtime::handle::Handle;
 use crate::services::running::Running;
 use domain::completion::{Completion, Request};
+use domain::happening::CallPurpose;
 use domain::ledger;
 use domain::presence::{self, ActivityKind};
 use domain::reply::{Schema, salvage};
@@ -45,8 +46,16 @@ pub(super) async fn write(
         drop(lease);
         let summary = result.as_ref().map(Summary::from).map_err(Clone::clone);
         let (row_asked, took) = (row.clone(), begun.elapsed());
-        let report =
-            Report { turn: None, person: None, row: row_asked, tries: 1, took, streamed: None, result: summary };
+        let report = Report {
+            turn: None,
+            purpose: CallPurpose::StatusLine,
+            person: None,
+            row: row_asked,
+            tries: 1,
+            took,
+            streamed: None,
+            result: summary,
+        };
         // A dispatcher that restarts loses the counts of this row; a full one uses the row's other reports.
         dispatcher.tell(LlmDispatcherMsg::Report(report));
         match result {

@@ -17,11 +17,14 @@ use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use crate::messages::summaries::Conversation;
+use crate::runtime::bounded_set::BoundedSet;
 use crate::services::running::Running;
 use domain::history::History;
-use domain::ids::{self, Person, Place, Timestamp};
+use domain::ids::{self, MessageId, Person, Place, Timestamp};
 use domain::keys;
 use domain::planted::Defect;
+use domain::summary::Summary;
 use domain::turn::Turn;
 use ports::{Store, Stored, Unreadable, Write};
 
@@ -29,7 +32,10 @@ use ports::{Store, Stored, Unreadable, Write};
 /// duration of a turn.
 const WISHES_MAX: usize = 10_000;
 
-/// The record of forget requests. It is lost with the process, as is every turn in progress.
+/// The maximum number of deleted messages in the record, and of deleted questions; the oldest is evicted first.
+const DELETIONS_MAX: usize = 10_000;
+
+/// The record of forget requests and of deleted messages. It is lost with the process, as is every turn in progress.
 #[derive(Default)]
 pub struct Forgotten(Mutex<Wishes>);
 
@@ -135,6 +141,16 @@ impl StoredWishes {
             history.forget_asked_by(&wish.person, wish.cut);
         }
     }
+
+    /// Removes the parts of a summary that were made from data to forget.
+    pub(crate) fn clean_summary(&self, summary: &mut Summary) {
+        if let Some(cut) = self.own.iter().map(|wish| wish.cut).max() {
+            summary.forget_until(cut);
+        }
+        for wish in &self.others {
+            summary.forget_asked_by(&wish.person.id, wish.cut);
+        }
+    }
 }
 
 #[derive(Default)]
@@ -142,6 +158,18 @@ struct Wishes {
     known: HashMap<(Person, Option<Place>), Wish>,
     order: VecDeque<(Person, Option<Place>)>,
     count: u64,
+    /// The deleted messages: a message can be deleted before its exchange is saved.
+    deleted: BoundedSet<MessageId, DELETIONS_MAX>,
+    /// The deleted questions that had been saved.
+    withdrawn: VecDeque<Withdrawn>,
+}
+
+/// A deleted question, with its number in the order of requests.
+struct Withdrawn {
+    person: Person,
+    place: Place,
+    at: Timestamp,
+    number: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -170,6 +198,23 @@ impl Forgotten {
         }
     }
 
+    /// Records the deletion of a message: the exchange of its turn is not saved any more.
+    pub fn deleted(&self, message: &MessageId) {
+        self.0.lock().deleted.insert(message);
+    }
+
+    /// Records that the question of a deleted message is removed from the store. Call it before and after the removal,
+    /// because reads in between can return the old state.
+    pub fn withdraw(&self, person: &Person, place: &Place, at: Timestamp) {
+        let mut wishes = self.0.lock();
+        wishes.count += 1;
+        let number = wishes.count;
+        if wishes.withdrawn.len() >= DELETIONS_MAX {
+            wishes.withdrawn.pop_front();
+        }
+        wishes.withdrawn.push_back(Withdrawn { person: person.clone(), place: place.clone(), at, number });
+    }
+
     /// The current position in the order of requests; take it before memory is read.
     #[must_use]
     pub fn now(&self) -> Moment {
@@ -184,10 +229,11 @@ impl Forgotten {
 }
 
 impl Saving<'_> {
-    /// True if nothing of this turn may be kept: its person asked to be forgotten after the question.
+    /// True if nothing of this turn may be kept: its person asked to be forgotten after the question, or deleted it.
     #[must_use]
     pub fn covers(&self, turn: &Turn) -> bool {
-        self.wishes(&turn.person, &turn.place).any(|wish| turn.at <= wish.cut)
+        self.0.deleted.contains(&turn.id.trigger())
+            || self.wishes(&turn.person, &turn.place).any(|wish| turn.at <= wish.cut)
     }
 
     /// True if nothing from this person's question at that time may be kept: they asked to be forgotten later.
@@ -211,6 +257,37 @@ impl Saving<'_> {
                 history.forget_asked_by(&person, wish.cut);
             }
         }
+        for question in self.withdrawn(&turn.place, read) {
+            let other = (question.person != turn.person).then_some(&question.person);
+            history.forget_asked_at(other, question.at);
+        }
+    }
+
+    /// Removes the parts made from data to forget from a summary that was read for this conversation at `read`.
+    pub(crate) fn clean_summary(&self, of: &Conversation, read: Moment, summary: &mut Summary) {
+        if self.0.count <= read.0 || Defect::WrittenBack.is_planted() {
+            return;
+        }
+        let later = |wish: &Wish| wish.number > read.0;
+        if let Some(cut) = self.wishes(&of.person, &of.place).filter(later).map(|wish| wish.cut).max() {
+            summary.forget_until(cut);
+        }
+        let others: Vec<Person> = summary.others().map(|id| Person::new(of.person.door.clone(), id)).collect();
+        for person in others {
+            if let Some(wish) = self.0.known.get(&(person.clone(), None)).copied().filter(later) {
+                summary.forget_asked_by(&person.id, wish.cut);
+            }
+        }
+        for question in self.withdrawn(&of.place, read) {
+            let other = (question.person != of.person).then_some(&*question.person.id);
+            summary.forget_asked_at(other, question.at);
+        }
+    }
+
+    /// The questions in this place that were deleted after `read`.
+    fn withdrawn<'a>(&'a self, place: &'a Place, read: Moment) -> impl Iterator<Item = &'a Withdrawn> {
+        let later = self.0.withdrawn.iter().rev().take_while(move |question| question.number > read.0);
+        later.filter(move |question| question.place == *place)
     }
 
     fn wishes(&self, person: &Person, place: &Place) -> impl Iterator<Item = Wish> {

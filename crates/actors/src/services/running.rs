@@ -19,6 +19,7 @@ use domain::limits::{self, Limits};
 use domain::model::{Price, Row};
 use domain::prompt::Prompts;
 use domain::reply::Schema;
+use domain::summary::HistoryBounds;
 use domain::timer::Timer;
 use domain::tool::access::Standing;
 use domain::tool::limits::ToolLimits;
@@ -190,6 +191,13 @@ impl Running {
     pub fn choices(&self) -> Vec<&Row> {
         let rows = self.models.rows();
         if rows.len() < 2 { Vec::new() } else { preferences::allowed(rows, &self.settings.members.models) }
+    }
+
+    /// Returns the bounds of histories.
+    #[must_use]
+    pub const fn history_bounds(&self) -> HistoryBounds {
+        let history = &self.settings.history;
+        HistoryBounds { messages: history.max_messages, max_age: history.message_max_age }
     }
 
     /// Returns the maximum number of history messages in the prompt for this row (`None`: the default row).

@@ -98,6 +98,9 @@ pub(super) const CONVERSATIONS: Mailbox = Mailbox::refusing(10_000);
 /// All turns that may be open by default, in one place.
 pub(super) const CONVERSATION: Mailbox = Mailbox::refusing(2_000);
 
+/// A turn of a long conversation sends one message at its end. A refused one is repeated by the next turn.
+pub(super) const SUMMARIES: Mailbox = Mailbox::refusing(1_000);
+
 /// 64 commands run at once and more are queued. The shard hands refused commands on again.
 pub(super) const COMMANDS: Mailbox = Mailbox::refusing(1_000);
 

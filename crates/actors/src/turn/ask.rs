@@ -20,7 +20,7 @@ use domain::clean::tail;
 use domain::completion::{Completion, Request, Usage};
 use domain::dialogue::{Dialogue, Event, ShownPart};
 use domain::ending::Ending;
-use domain::happening::Happening;
+use domain::happening::{CallPurpose, Happening};
 use domain::model::Row;
 use domain::outgoing::Medium;
 use domain::partial::{Partial, Plain};
@@ -388,6 +388,7 @@ impl Underway<'_> {
         let turn = self.thinking.turn;
         let report = Report {
             turn: Some(turn.id.clone()),
+            purpose: CallPurpose::Turn,
             person: Some(turn.person.clone()),
             row: self.row.key.clone(),
             tries: self.tries,

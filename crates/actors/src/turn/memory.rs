@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Map;
 
-use super::Thinking;
 use super::parts::TurnParts;
+use super::{Thinking, earlier};
 use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::OutboxMsg;
 use crate::services::forgotten::{Forgotten, Moment, StoredWishes};
@@ -143,8 +143,10 @@ pub(super) fn remember(
         let quotes = others(turn, &history).map(|person| Write::Put { key: quote(&person), value: String::new(), ttl });
         let mut writes: Vec<Write> = quotes.collect();
         writes.push(histories::write(key.clone(), &history, ttl));
+        writes.extend(earlier::writes(running, turn, &history, &key));
         parts.basics.store.send(writes)
     };
+    earlier::saved(parts, running, turn, &history);
     let check = Check {
         store: Arc::clone(&parts.basics.store),
         forgotten: Arc::clone(parts.facts.forgotten()),

@@ -9,6 +9,7 @@ use crate::door::Doors;
 use crate::messages::journal::JournalMsg;
 use crate::messages::llm_dispatcher::LlmDispatcherMsg;
 use crate::messages::rate_limiter::RateLimiterMsg;
+use crate::messages::summaries::SummariesMsg;
 use crate::observation::timeline::Timeline;
 use crate::observation::turn_events::TurnEvents;
 use crate::outbox::{ClosedPlaces, Outboxes};
@@ -51,6 +52,8 @@ pub struct Neighbors {
     pub dispatcher: Handle<LlmDispatcherMsg>,
     /// The rate limiter, which receives turns that ended before they began.
     pub rate_limiter: Handle<RateLimiterMsg>,
+    /// Summarises the older exchanges of long conversations.
+    pub summaries: Handle<SummariesMsg>,
     /// The outboxes, which show typing and read from the platforms.
     pub outboxes: Outboxes,
 }

@@ -16,6 +16,7 @@ use crate::messages::llm_dispatcher::LlmDispatcherMsg;
 use crate::messages::presence_scheduler::PresenceMsg;
 use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::messages::restriction_sweeper::SweeperMsg;
+use crate::messages::summaries::SummariesMsg;
 use crate::messages::tool_cache::ToolCacheMsg;
 use crate::messages::tools::ToolsMsg;
 use crate::outbox::Outboxes;
@@ -38,6 +39,7 @@ pub struct Handles {
     pub(super) providers: Handle<Infallible>,
     pub(super) llm_dispatcher: Handle<LlmDispatcherMsg>,
     pub(super) conversations: Handle<ConversationsMsg>,
+    pub(super) summaries: Handle<SummariesMsg>,
     pub(super) presence_scheduler: Handle<PresenceMsg>,
     pub(super) commands: Handle<CommandsMsg>,
     pub(super) reporter: Handle<Infallible>,
@@ -69,6 +71,7 @@ impl Handles {
             providers: one(ActorKind::Providers),
             llm_dispatcher: one(ActorKind::LlmDispatcher),
             conversations: one(ActorKind::Conversations),
+            summaries: one(ActorKind::Summaries),
             presence_scheduler: one(ActorKind::PresenceScheduler),
             commands: one(ActorKind::Commands),
             reporter: one(ActorKind::Reporter),
@@ -107,6 +110,7 @@ impl Handles {
             journal: self.journal.clone(),
             dispatcher: self.llm_dispatcher.clone(),
             rate_limiter: self.rate_limiter.clone(),
+            summaries: self.summaries.clone(),
             outboxes: self.outboxes.clone(),
         }
     }

@@ -79,8 +79,11 @@ struct World {
     handles: Handles,
 }
 
+/// The variables with which an answered question reaches every actor.
+const EVERY_ACTOR: [(&str, &str); 2] = [("STAFFAI_SUMMARIES__MODEL", "main"), ("MAX_HISTORY_PER_USER", "8")];
+
 async fn life(outside: &Outside, faults: Arc<dyn Faults>) -> World {
-    life_with(outside, faults, &[], Arc::new(Club::default())).await
+    life_with(outside, faults, &EVERY_ACTOR, Arc::new(Club::default())).await
 }
 
 async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&str, &str)], club: Arc<Club>) -> World {

@@ -227,7 +227,7 @@ proptest! {
             })
             .filter(|entry| !entry.content.trim().is_empty())
             .collect();
-        let history = History { entries, is_part: false };
+        let history = History { entries, ..History::default() };
         prop_assert_eq!(History::parse(&history.to_json()), Ok(Parsed { history, dropped: 0 }));
     }
 

@@ -30,6 +30,9 @@ use crate::locale::Locale;
 use crate::overview::{Overview, Usage};
 use crate::tool::server::Tooling;
 
+/// A number of items of one kind, and its line.
+type Counted = (usize, fn(usize) -> String);
+
 const fn words(locale: Locale) -> &'static Words {
     match locale {
         Locale::English => &english::WORDS,
@@ -146,18 +149,14 @@ pub fn forgotten(wiped: &Wiped, sound: bool, locale: Locale) -> String {
     if wiped.conversations > 0 {
         lines.push((words.conversations)(wiped.conversations, wiped.messages));
     }
-    if wiped.answers > 0 {
-        lines.push((words.kept_for_replies)(wiped.answers));
-    }
-    if wiped.quotes > 0 {
-        lines.push((words.quoted_in)(wiped.quotes));
-    }
-    if wiped.facts > 0 {
-        lines.push((words.facts)(wiped.facts));
-    }
-    if wiped.audit > 0 {
-        lines.push((words.audit)(wiped.audit));
-    }
+    let counted: [Counted; 5] = [
+        (wiped.summaries, words.summaries),
+        (wiped.answers, words.kept_for_replies),
+        (wiped.quotes, words.quoted_in),
+        (wiped.facts, words.facts),
+        (wiped.audit, words.audit),
+    ];
+    lines.extend(counted.into_iter().filter(|(count, _)| *count > 0).map(|(count, line)| line(count)));
     if wiped.preferences {
         lines.push(words.choice.to_owned());
     }
@@ -182,12 +181,9 @@ pub fn exported(counts: &Wiped, sound: bool, locale: Locale) -> String {
     let words = words(locale);
     let mut items =
         vec![(words.conversations)(counts.conversations, counts.messages), (words.kept_for_replies)(counts.answers)];
-    if counts.facts > 0 {
-        items.push((words.facts)(counts.facts));
-    }
-    if counts.audit > 0 {
-        items.push((words.audit)(counts.audit));
-    }
+    let counted: [Counted; 3] =
+        [(counts.summaries, words.summaries), (counts.facts, words.facts), (counts.audit, words.audit)];
+    items.extend(counted.into_iter().filter(|(count, _)| *count > 0).map(|(count, item)| item(count)));
     if counts.usage {
         items.push(words.tokens_used.to_owned());
     }

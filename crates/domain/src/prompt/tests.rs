@@ -55,6 +55,7 @@ fn after_system(history: &[&HistoryEntry], quoted: Option<&Quoted>, text: &str) 
     let question = Question {
         scene: scene(&place, None),
         contract: ReplyContract::Typed,
+        earlier: None,
         history,
         referred: &[],
         quoted,
@@ -284,6 +285,7 @@ fn files_follow_the_words_and_stand_for_missing_ones() {
     let question = Question {
         scene: scene(&place, None),
         contract: ReplyContract::Typed,
+        earlier: None,
         history: &[],
         referred: &[],
         quoted: Some(&quoted),
@@ -296,4 +298,26 @@ fn files_follow_the_words_and_stand_for_missing_ones() {
     assert_eq!(items[2].content, ASKED_WITHOUT_WORDS);
     let own = Question { quoted: None, quoted_files: &none, files: &files, ..question };
     assert_eq!(transcript(&prompts(), &own).items[1].content, format!("{ASKED_BY_FILES}\n\n[Attached file a.zip.]"));
+}
+
+#[test]
+fn a_note_about_older_exchanges_comes_first_and_is_the_first_to_be_left_out() {
+    let (place, none) = (place("42"), Enclosed::default());
+    let entry = HistoryEntry { role: Role::User, content: "hello".to_owned(), at: Timestamp(1) };
+    let question = Question {
+        scene: scene(&place, None),
+        contract: ReplyContract::Typed,
+        earlier: Some("[No longer visible: 3 older exchanges.]"),
+        history: &[&entry],
+        referred: &[],
+        quoted: None,
+        quoted_files: &none,
+        text: "and now?",
+        files: &none,
+    };
+    let transcript = transcript(&prompts(), &question);
+    let texts = |items: &[Item]| items.iter().skip(1).map(|item| item.content.clone()).collect::<Vec<_>>();
+    assert_eq!(texts(&transcript.items), ["[No longer visible: 3 older exchanges.]", "hello", "and now?"]);
+    assert_eq!(texts(&transcript.brief(1).0), ["hello", "and now?"]);
+    assert_eq!(texts(&transcript.brief(0).0), ["and now?"]);
 }

@@ -12,7 +12,7 @@ use super::report::{CheckStatus, Report};
 use super::tools;
 use crate::app::configured::Lookup;
 use crate::app::rows;
-use crate::app::{files, triggers};
+use crate::app::{files, reload, triggers};
 use domain::attachment::Enclosed;
 use domain::completion::{Completion, Finish, Item, Request, Role};
 use domain::ids::{Door, Place};
@@ -52,7 +52,8 @@ pub fn rows(settings: &Settings, lookup: &Lookup, report: &mut Report) -> Option
                 report.wrong_with(&format!("model {}", off.key), off.mistake.clone());
             }
             let odd = triggers::without_their_rows(settings, registry.off());
-            for warning in registry.warnings().iter().chain(&odd) {
+            let idle = reload::without_summaries(settings, &registry);
+            for warning in registry.warnings().iter().chain(&odd).chain(&idle) {
                 report.push("model rows", CheckStatus::Note, warning.clone());
             }
             Some(registry)
@@ -116,6 +117,7 @@ fn transcript(prompts: &Prompts) -> Vec<Item> {
     let question = Question {
         scene: Scene::nobody(&place),
         contract: ReplyContract::Typed,
+        earlier: None,
         history: &[],
         referred: &[],
         quoted: None,

@@ -2,16 +2,37 @@
 
 use tracing::field::display;
 
-use domain::happening::{ModelCalled, NotCalled, ToolCalled};
+use domain::happening::{ModelCalled, NotCalled, Summarised, ToolCalled};
 use domain::hosted::HostedCall;
 use domain::ids::{TurnId, millis};
+use domain::summary::SummaryOutcome;
 use domain::tool::Source;
 use domain::tool::called::CallEnd;
 use telemetry::events as names;
 
+pub(super) fn summarised(summarised: &Summarised<'_>) {
+    let Summarised { person, place, exchanges, tokens, outcome } = *summarised;
+    macro_rules! line {
+        ($level:ident, $words:literal) => {
+            tracing::$level!(
+                event = names::SUMMARY_MADE, %place, member = %person, exchanges, tokens,
+                outcome = outcome.as_str(), $words
+            )
+        };
+    }
+    match outcome {
+        SummaryOutcome::Written => line!(info, "older exchanges were summarised"),
+        // The next turn of the conversation tries again.
+        SummaryOutcome::Budget | SummaryOutcome::Busy | SummaryOutcome::Forgotten => {
+            line!(debug, "older exchanges were not summarised");
+        }
+        SummaryOutcome::Failed | SummaryOutcome::Unusable => line!(warn, "older exchanges could not be summarised"),
+    }
+}
+
 pub(super) fn model_called(call: &ModelCalled<'_>) {
-    let ModelCalled { turn, row: model, tries, took, result, cost } = *call;
-    let purpose = if turn.is_some() { "turn" } else { "status" };
+    let ModelCalled { turn, purpose, row: model, tries, took, result, cost } = *call;
+    let purpose = purpose.as_str();
     let turn = turn.map(display);
     match result {
         Ok(completed) => {

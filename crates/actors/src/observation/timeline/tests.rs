@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use domain::completion::{Item, Request, Role, Usage};
 use domain::ending::Ending;
-use domain::happening::{Completed, ModelCalled, ModelFailed};
+use domain::happening::{CallPurpose, Completed, ModelCalled, ModelFailed};
 use domain::ids::{Door, Person, Place};
 use domain::limits::charge::Charge;
 use domain::limits::{Limits, Reservation};
@@ -52,7 +52,7 @@ fn called<'a>(
         quoted: None,
         streamed: None,
     });
-    ModelCalled { turn: Some(turn), row: "fast", tries: 1, took, result, cost }
+    ModelCalled { turn: Some(turn), purpose: CallPurpose::Turn, row: "fast", tries: 1, took, result, cost }
 }
 
 #[tokio::test(start_paused = true)]

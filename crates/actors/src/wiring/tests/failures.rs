@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::flood::saved;
 use super::*;
 use crate::messages::commands::CommandsMsg;
 use crate::messages::discord::DiscordMsg;
@@ -306,6 +307,7 @@ impl World {
             for number in 0_u32.. {
                 // An actor that is down receives the next one.
                 handles.presence_scheduler.tell(PresenceMsg::Refresh);
+                handles.summaries.tell(saved());
                 handles.config_watcher.tell(ConfigWatcherMsg::Reload);
                 handles.tools.tell(ToolsMsg::Refresh);
                 handles.restriction_sweeper.tell(SweeperMsg::Spoke(Arc::new(turn("5", "9", "44"))));

@@ -21,6 +21,7 @@ use crate::messages::presence_scheduler::PresenceMsg;
 use crate::messages::rate_limiter::{Asker, RateLimiterMsg};
 use crate::messages::receipt::Receipt;
 use crate::messages::restriction_sweeper::SweeperMsg;
+use crate::messages::summaries::{Conversation, SummariesMsg};
 use crate::messages::tool_cache::ToolCacheMsg;
 use crate::messages::tools::ToolsMsg;
 use crate::runtime::handle::{Handle, LifeState, Refused, Stats};
@@ -197,6 +198,7 @@ async fn flooded(kind: ActorKind) -> Option<String> {
             let path = "staffai/conversations/conversation:discord:42";
             through::<ConversationMsg, _>(path, |all| all.conversations.clone(), || cancel("42")).await
         }
+        ActorKind::Summaries => direct(|all| all.summaries.clone(), saved).await,
         ActorKind::PresenceScheduler => direct(|all| all.presence_scheduler.clone(), || PresenceMsg::Refresh).await,
         ActorKind::Commands => direct(|all| all.commands.clone(), || CommandsMsg::Suggest(Box::new(typing(1)))).await,
         ActorKind::ConfigWatcher => direct(|all| all.config_watcher.clone(), || ConfigWatcherMsg::Reload).await,
@@ -221,6 +223,10 @@ fn acquire() -> LlmDispatcherMsg {
 
 fn cancel(to: &str) -> ConversationsMsg {
     ConversationsMsg::Cancel(place(to), turn_id("99"))
+}
+
+pub(super) fn saved() -> SummariesMsg {
+    SummariesMsg::Saved(Conversation { person: person("9"), place: place("9") }, Instant::now())
 }
 
 fn reacted() -> GatewayMsg {

@@ -44,6 +44,7 @@ pub(super) const WORDS: Words = Words {
     conversations: |count, messages| {
         format!("{} with {}", many(count, "conversation", "conversations"), many(messages, "message", "messages"))
     },
+    summaries: |count| format!("{} of older parts of conversations", many(count, "summary", "summaries")),
     facts: |count| format!("{} that you told me to remember", many(count, "fact", "facts")),
     audit: |count| format!("{} of your tool calls and approvals", many(count, "record", "records")),
     choice: "your choice of a model",
@@ -78,6 +79,8 @@ pub(super) const WORDS: Words = Words {
 
     memories: "**What you told me to remember**",
     memories_how: "I use each fact where you told it and in the threads there, only for your questions. `/memories forget:` deletes one; you can also ask me to.",
+    summarised: "**Summaries of what we said earlier**",
+    summarised_how: "A model wrote them, so that I can go on with a long conversation. I use each in its channel, only for your questions. `/new` deletes the one of this channel, `/forget` deletes all.",
     memories_more: |count| format!("and {count} more, which `/export` has"),
     no_memories: "I remember no facts for you. Ask me to remember something when you talk to me, or run `/remember`.",
     remembered: [

@@ -49,6 +49,7 @@ pub(super) const WORDS: Words = Words {
         format!("{} mit {}", many(count, "Gespräch", "Gespräche"), many(messages, "Nachricht", "Nachrichten"))
     },
     audit: |count| format!("{} über deine Werkzeugaufrufe und Zustimmungen", many(count, "Eintrag", "Einträge")),
+    summaries: |count| format!("{} älterer Gesprächsteile", many(count, "Zusammenfassung", "Zusammenfassungen")),
     facts: |count| format!("{} für dich", many(count, "gemerkte Notiz", "gemerkte Notizen")),
     choice: "deine Wahl eines Modells",
     tokens_used: "wie viele Token du verbraucht hast",
@@ -83,6 +84,8 @@ pub(super) const WORDS: Words = Words {
 
     memories: "**Was ich mir für dich merke**",
     memories_how: "Ich nutze jede Notiz dort, wo du sie mir gesagt hast, und in den Threads dort, nur für deine Fragen. `/memories forget:` löscht eine; du kannst mich auch darum bitten.",
+    summarised: "**Zusammenfassungen von früheren Gesprächen**",
+    summarised_how: "Ein Modell hat sie geschrieben, damit ich ein langes Gespräch fortsetzen kann. Ich nutze jede nur in ihrem Kanal und nur für deine Fragen. `/new` löscht die dieses Kanals, `/forget` löscht alle.",
     memories_more: |count| format!("und {count} weitere, die `/export` enthält"),
     no_memories: "Ich merke mir nichts für dich. Bitte mich im Gespräch darum, oder nutze `/remember`.",
     remembered: [

@@ -50,6 +50,7 @@ pub(super) const WORDS: Words = Words {
         format!("{} con {}", many(count, "conversación", "conversaciones"), many(messages, "mensaje", "mensajes"))
     },
     audit: |count| format!("{} de tus llamadas a herramientas y aprobaciones", many(count, "registro", "registros")),
+    summaries: |count| format!("{} de partes anteriores de conversaciones", many(count, "resumen", "resúmenes")),
     facts: |count| format!("{} que me pediste recordar", many(count, "nota", "notas")),
     choice: "tu elección de modelo",
     tokens_used: "cuántos tokens has usado",
@@ -85,6 +86,8 @@ pub(super) const WORDS: Words = Words {
 
     memories: "**Lo que me pediste recordar**",
     memories_how: "Uso cada cosa donde me la dijiste, y en los hilos de ese canal, solo para tus preguntas. `/memories forget:` borra una; también puedes pedírmelo.",
+    summarised: "**Resúmenes de lo que hablamos antes**",
+    summarised_how: "Los escribió un modelo, para poder seguir una conversación larga. Uso cada uno solo en su canal y solo para tus preguntas. `/new` borra el de este canal y `/forget` los borra todos.",
     memories_more: |count| format!("y {count} más, que están en `/export`"),
     no_memories: "No recuerdo nada para ti. Pídemelo cuando hables conmigo, o usa `/remember`.",
     remembered: [

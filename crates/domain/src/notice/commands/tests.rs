@@ -2,12 +2,15 @@ use super::*;
 use crate::arguments_hash::ArgumentsHash;
 use crate::command::Caller;
 use crate::daily::{DayUse, ToolUse};
+use crate::fact::Fact;
 use crate::gate::allowance::Allowance;
 use crate::gate::{Clicker, Gate, GateId};
 use crate::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
+use crate::kept::StoredSummary;
 use crate::ledger::{self, Sums};
 use crate::limits::account::Scope;
 use crate::limits::{AccountStanding, Cost, Standing};
+use crate::summary::Summary;
 use crate::tool::server::ServerStatus;
 use crate::tool::server::ToolServer;
 
@@ -16,6 +19,7 @@ const EN: Locale = Locale::English;
 /// One item of each kind of data.
 const ONE_OF_EACH: Wiped = Wiped {
     conversations: 1,
+    summaries: 1,
     answers: 1,
     quotes: 1,
     facts: 1,
@@ -344,4 +348,37 @@ fn everything(locale: Locale) -> Vec<String> {
     );
     said.extend(CommandKind::ALL.map(|kind| description(kind, locale).to_owned()));
     said
+}
+
+#[test]
+fn memories_list_facts_and_summaries_within_one_message() {
+    let part = |text: &str| format!(r#"{{"text": "{text}", "exchanges": 5, "own": [1, 2]}}"#);
+    let stored = |place: &str, texts: &[&str]| {
+        let parts: Vec<String> = texts.iter().map(|text| part(text)).collect();
+        let summary = Summary::parse(Some(&format!(r#"{{"parts": [{}]}}"#, parts.join(","))));
+        StoredSummary { key: String::new(), place: place.to_owned(), summary }
+    };
+    assert!(memories(&[], &[], true, EN).starts_with("I remember no facts"));
+    insta::assert_snapshot!(memories(&[], &[stored("42", &["They met.", "A `boat`."])], true, EN), @r"
+    **Summaries of what we said earlier**
+    - <#42>: `A 'boat'.`
+    - <#42>: `They met.`
+
+    A model wrote them, so that I can go on with a long conversation. I use each in its channel, only for your questions. `/new` deletes the one of this channel, `/forget` deletes all.
+    ");
+    let long = "x".repeat(500);
+    let many = [stored("42", &[&*long; 8]), stored("terminal:s1", &[&*long; 8])];
+    let fact = Fact {
+        id: "0123456789ab".parse().unwrap(),
+        text: long,
+        place: Place::new(Door::new("discord"), "42"),
+        told: Timestamp(0),
+        message: MessageId::new(Door::new("discord"), "1"),
+    };
+    let facts = vec![fact; 5];
+    for locale in Locale::ALL {
+        for text in [memories(&facts, &many, true, locale), memories(&[], &many, true, locale)] {
+            assert!(text.chars().count() <= 2_000, "{}: {text}", text.chars().count());
+        }
+    }
 }

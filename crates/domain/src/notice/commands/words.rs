@@ -33,6 +33,7 @@ pub(super) struct Words {
     pub(super) begun_unsure: &'static str,
 
     pub(super) conversations: fn(usize, usize) -> String,
+    pub(super) summaries: fn(usize) -> String,
     pub(super) facts: fn(usize) -> String,
     pub(super) audit: fn(usize) -> String,
     pub(super) choice: &'static str,
@@ -51,6 +52,8 @@ pub(super) struct Words {
 
     pub(super) memories: &'static str,
     pub(super) memories_how: &'static str,
+    pub(super) summarised: &'static str,
+    pub(super) summarised_how: &'static str,
     pub(super) memories_more: fn(usize) -> String,
     pub(super) no_memories: &'static str,
     /// For a new fact, and for a known one.

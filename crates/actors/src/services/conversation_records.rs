@@ -1,0 +1,137 @@
+//! Changes of stored conversations: a history, the summary beside it, and what is left of a deleted question.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::services::forgotten::Forgotten;
+use crate::services::histories;
+use crate::services::running::Running;
+use domain::history::{Exchange, History};
+use domain::ids::{MessageId, Person, Place, Timestamp};
+use domain::keys;
+use domain::summary::Summary;
+use domain::turn::Turn;
+use ports::{Store, Stored, Write};
+
+/// The maximum number of records of one kind that are read.
+const LOOK_MAX: usize = 10_000;
+
+/// The mark of a remembered question, by the id of its message: a deletion names nothing but that id.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    /// The member who asked.
+    pub person: Person,
+    /// The place of the conversation.
+    pub place: Place,
+    /// The time of the question, which identifies it in histories.
+    pub at: Timestamp,
+}
+
+impl Asked {
+    /// The writes of the mark of this turn's question and of its index. They live as long as text from the question may
+    /// be used.
+    pub(crate) fn mark(turn: &Turn, running: &Running) -> Vec<Write> {
+        if !turn.trigger.has_message() {
+            return Vec::new();
+        }
+        let Turn { person, place, at, .. } = turn;
+        let asked = Self { person: person.clone(), place: place.clone(), at: *at };
+        // Plain data always serializes.
+        let value = serde_json::to_string(&asked).unwrap_or_default();
+        let ttl = Some(keys::conversations::summary_life(running.settings.history.message_max_age));
+        let message = turn.id.trigger();
+        vec![
+            Write::Put { key: keys::conversations::asked(&message), value, ttl },
+            Write::Put { key: Self::index(person, &message), value: String::new(), ttl },
+        ]
+    }
+
+    fn index(person: &Person, message: &MessageId) -> String {
+        format!("{}{message}", keys::conversations::asked_by(person))
+    }
+}
+
+/// The stored conversations.
+pub(crate) struct ConversationRecords<'a> {
+    store: &'a dyn Store,
+    ttl: Option<Duration>,
+}
+
+impl<'a> ConversationRecords<'a> {
+    /// The conversations in this store, with the TTL of these settings.
+    pub(crate) fn new(store: &'a dyn Store, running: &Running) -> Self {
+        let ttl = running.settings.history.ttl;
+        Self { store, ttl: (!ttl.is_zero()).then_some(ttl) }
+    }
+
+    /// Changes a stored history if the change makes a difference. Returns false if the history cannot be read now, or
+    /// if the change is not durable.
+    pub(crate) async fn rewrite(&self, key: &str, change: impl FnOnce(&mut History)) -> bool {
+        histories::change(self.store, key, self.ttl, change).await
+    }
+
+    /// Changes the summary beside the history of this key if the change makes a difference. Returns false if the
+    /// summary cannot be read now, or if the change is not durable.
+    pub(crate) async fn rewrite_summary(&self, history: &str, change: impl FnOnce(&mut Summary)) -> bool {
+        let key = keys::conversations::summary(history);
+        let stored = match self.store.read(&key).await {
+            Stored::Absent => return true,
+            Stored::Value(stored) | Stored::Part(stored) => stored,
+            Stored::Unreadable(_) => return false,
+        };
+        let mut summary = Summary::parse(Some(&stored));
+        let before = summary.clone();
+        change(&mut summary);
+        if summary == before {
+            return true;
+        }
+        let value = (!summary.parts().is_empty()).then(|| summary.to_json());
+        self.put(key, value).await
+    }
+
+    async fn put(&self, key: String, value: Option<String>) -> bool {
+        let write = match value {
+            Some(value) => Write::Put { key, value, ttl: self.ttl },
+            None => Write::Delete { key },
+        };
+        self.store.write(vec![write]).await
+    }
+
+    /// Deletes the records of answers to this person's questions, so that replies to the answers do not find them.
+    pub(crate) async fn forget_answers(&self, person: &Person, which: impl Fn(&Exchange) -> bool) {
+        let answers = keys::answers_of(person);
+        for (index, _) in self.store.scan(&answers, LOOK_MAX).await {
+            let message = index.strip_prefix(&answers).and_then(|message| message.parse().ok());
+            let Some(key) = message.map(|message| keys::answered(&message)) else { continue };
+            let Some(stored) = self.store.get(&key).await else { continue };
+            if serde_json::from_str(&stored).is_ok_and(|exchange: Exchange| which(&exchange)) {
+                drop(self.store.write(vec![Write::Delete { key }, Write::Delete { key: index }]));
+            }
+        }
+    }
+
+    /// Removes the question of a deleted message and its answer: from its conversation, from conversations of other
+    /// members, and the parts of summaries that were made from it. Does nothing if the message was not remembered.
+    pub(crate) async fn withdraw(&self, forgotten: &Forgotten, message: &MessageId) {
+        let mark = keys::conversations::asked(message);
+        let stored = self.store.get(&mark).await;
+        let Some(asked) = stored.and_then(|stored| serde_json::from_str::<Asked>(&stored).ok()) else { return };
+        let Asked { person, place, at } = &asked;
+        forgotten.withdraw(person, place, *at);
+        let own = keys::history(person, place);
+        self.rewrite(&own, |history| history.forget_asked_at(None, *at)).await;
+        self.rewrite_summary(&own, |summary| summary.forget_asked_at(None, *at)).await;
+        let quotes = keys::quotes_of(person);
+        for (index, _) in self.store.scan(&quotes, LOOK_MAX).await {
+            let history = index.strip_prefix(&quotes).unwrap_or_default();
+            self.rewrite(history, |history| history.forget_asked_at(Some(person), *at)).await;
+            self.rewrite_summary(history, |summary| summary.forget_asked_at(Some(&person.id), *at)).await;
+        }
+        self.forget_answers(person, |exchange| exchange.asked_at == *at).await;
+        // Reads in between can have returned the old state.
+        forgotten.withdraw(person, place, *at);
+        let index = Asked::index(person, message);
+        drop(self.store.write(vec![Write::Delete { key: mark }, Write::Delete { key: index }]));
+    }
+}
