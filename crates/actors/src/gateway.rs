@@ -52,7 +52,7 @@ use ports::vitals::Status;
 use ports::{Clock, Store, Subject};
 use telemetry::events::{GATEWAY_DIRECT_IGNORED, GATEWAY_DROPPED, GATEWAY_FORBIDDEN};
 
-/// The maximum number of deleted messages under lookup at a time; the facts of further ones are kept.
+/// The maximum number of deleted messages under lookup at a time; those of further ones are looked up later.
 const DELETIONS_MAX: usize = 1_000;
 /// The shortest interval between two log lines about one place without the permission to answer.
 const WARN_EVERY: Duration = Duration::from_secs(3_600);
@@ -199,8 +199,7 @@ impl Gateway {
     /// Deletes the facts learned from a deleted message.
     fn forget_what_it_told(&self, ctx: &mut ActorContext<Self>, state: &GatewayState, message: MessageId) {
         let Ok(room) = Arc::clone(&state.deletions.0).try_acquire_owned() else {
-            tracing::debug!(event = GATEWAY_DROPPED, reason = "too many deletions", "deletion dropped");
-            return;
+            return self.facts.delete_later(message);
         };
         let facts = Arc::clone(&self.facts);
         ctx.background(async move {
