@@ -314,6 +314,10 @@ fn programs(
         sessions: Arc::clone(sessions),
         intake: Arc::new(handles.intake()),
         events: Arc::new(events.clone()),
+        open_turns: Arc::new({
+            let events = events.clone();
+            move |place| events.open_turns(place)
+        }),
         models: Arc::clone(in_force) as _,
         tools: Arc::new(UsableTools { live: live.clone(), toolbox: Arc::clone(toolbox) }),
         vitals: Arc::clone(vitals) as _,

@@ -53,7 +53,7 @@ use ports::vitals::Status;
 use ports::{Clock, Store, Subject};
 use telemetry::events::{GATEWAY_DIRECT_IGNORED, GATEWAY_DROPPED, GATEWAY_FORBIDDEN};
 
-/// The maximum number of deleted messages under lookup at a time; the facts of further ones are kept.
+/// The maximum number of deleted messages under lookup at a time; those of further ones are looked up later.
 const DELETIONS_MAX: usize = 1_000;
 /// The shortest interval between two log lines about one place without the permission to answer.
 const WARN_EVERY: Duration = Duration::from_secs(3_600);
@@ -201,8 +201,7 @@ impl Gateway {
     fn forget_what_it_told(&self, ctx: &mut ActorContext<Self>, state: &GatewayState, message: MessageId) {
         self.facts.forgotten().deleted(&message);
         let Ok(room) = Arc::clone(&state.deletions.0).try_acquire_owned() else {
-            tracing::debug!(event = GATEWAY_DROPPED, reason = "too many deletions", "deletion dropped");
-            return;
+            return self.facts.delete_later(message);
         };
         let (facts, store, running) = (Arc::clone(&self.facts), Arc::clone(&self.store), self.live.now());
         ctx.background(async move {

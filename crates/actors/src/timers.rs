@@ -33,7 +33,7 @@ use domain::keys;
 use domain::limits::Decision;
 use domain::ownership::Range;
 use domain::timer::{Due, Timer};
-use ports::{Clock, Intake, Limiter, Store, StoreStatus, Write};
+use ports::{Clock, Intake, Limiter, Store, Stored, Write};
 use telemetry::events::TRIGGER_REFUSED;
 
 /// The interval of the checks for due fires.
@@ -167,10 +167,12 @@ impl Timers {
         }
     }
 
-    /// Returns the value of a key; `None` if the store fails, so that its answer may be incomplete.
+    /// Returns the value of a key; `None` if it cannot be read, so that it may exist.
     async fn certain(&self, key: &str) -> Option<Option<String>> {
-        let held = self.store.get(key).await;
-        (self.store.status() == StoreStatus::Ready).then_some(held)
+        match self.store.read(key).await {
+            Stored::Unreadable(_) => None,
+            stored => Some(stored.value()),
+        }
     }
 
     /// Handles the due fire of one timer. `None` if the store must be read again.

@@ -3,7 +3,8 @@
 //! Supervised by: tools (permanent).
 //! Receives: the list of servers from tools, their tool lists from their actors, the results of its tasks.
 //! Sends: `CacheBegan` to tools. Turns read the toolbox.
-//! A restart loses: changes that are not stored yet; the toolbox stays, and the servers and their lists are read again.
+//! A restart loses: lists that are not built yet; the toolbox and the accepted tools stay, and the servers and their
+//! lists are read again.
 //!
 //! The last valid list of each server is stored, so that its tools are known before it is connected. A tool that
 //! changed since it was accepted is withheld until an operator accepts it, unless its server is trusted. So are all
@@ -11,6 +12,7 @@
 //! changes constantly uses a bounded share of a core and a bounded number of stored bytes a second; see `saving`.
 
 mod building;
+mod remembered;
 mod saving;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::building::{Built, BuiltServer, Plan, Planned};
+pub use self::remembered::Remembered;
 use self::saving::{Record, Saving};
 use crate::messages::tool_cache::{CachedServer, ToolCacheMsg};
 use crate::messages::tools::ToolsMsg;
@@ -101,6 +104,8 @@ pub struct ToolCache {
     pub tools: Handle<ToolsMsg>,
     /// The published names of tools.
     pub tooling: Arc<RwLock<Tooling>>,
+    /// The last state of each server, for a restart.
+    pub remembered: Remembered,
 }
 
 /// The state of the cache.
@@ -323,15 +328,18 @@ impl ToolCache {
             let known = match before.remove(&name).filter(|known| known.fingerprint == fingerprint) {
                 Some(known) => Known { server, ..known },
                 None => {
-                    self.load(ctx, name.clone(), fingerprint.clone());
+                    let last = self.remembered.of(&name, &fingerprint);
+                    if last.is_none() {
+                        self.load(ctx, name.clone(), fingerprint.clone());
+                    }
                     Known {
                         server,
                         fingerprint,
-                        tools: Arc::default(),
-                        whole: true,
-                        pins: None,
+                        tools: last.as_ref().map(|last| Arc::clone(&last.tools)).unwrap_or_default(),
+                        whole: last.as_ref().is_none_or(|last| last.whole),
+                        loading: last.is_none(),
+                        pins: last.map(|last| last.pins),
                         listed: None,
-                        loading: true,
                         accept: false,
                         changed: Vec::new(),
                         stored: false,
@@ -341,6 +349,7 @@ impl ToolCache {
             };
             state.known.insert(name, known);
         }
+        self.remembered.retain(&state.known);
         state.rebuild = true;
         state.build_soon(ctx);
     }
@@ -418,6 +427,7 @@ impl ToolCache {
         known.whole = whole;
         // A record that was read meanwhile is compared in the next build.
         known.pins = pins.or(known.pins.take());
+        self.remembered.put(&name, known);
         for tool in changed.iter().filter(|tool| !known.changed.contains(tool)).take(LINES_MAX) {
             tracing::warn!(event = TOOL_CHANGED, server = %name, tool, accepted = false, "a tool is not what it was; it is held back until an operator runs /refresh_tools");
         }

@@ -39,6 +39,7 @@ use crate::runtime::supervisor::{self, ChildSpec, Crash, Shared};
 use crate::services::in_flight::InFlight;
 use crate::services::restricted::Restricted;
 use crate::summaries::{Summaries, SummaryParts};
+use crate::tool_cache::Remembered;
 use crate::tree::{ActorKind, Name, TREE, TreeRow};
 use crate::turn::ATTACHMENT_KIB_MAX;
 use crate::turn::parts::{FileServices, Readers, SharedState, ToolServices, TurnParts};
@@ -152,6 +153,7 @@ struct Wiring {
     model_permits: ModelPermits,
     presence: presence_scheduler::Slot,
     restricted: Arc<Restricted>,
+    remembered: Remembered,
 }
 
 impl Wiring {
@@ -175,8 +177,8 @@ impl Wiring {
         });
         let open_turns = Shares::new(timeline.limit("open turns", settings.turn.open));
         let model_permits = ModelPermits::new(timeline.limit("model calls", settings.llm.concurrent));
-        let (presence, restricted) = Default::default();
-        Self { parts, handles, turn_parts, open_turns, model_permits, presence, restricted }
+        let (presence, restricted, remembered) = Default::default();
+        Self { parts, handles, turn_parts, open_turns, model_permits, presence, restricted, remembered }
     }
 
     /// Returns the initial children of a row.

@@ -109,6 +109,8 @@ struct Request {
     token: Option<ProgressToken>,
     /// True if the answer is the server's introduction.
     introduces: bool,
+    /// True for a subscription. It stays pending for the whole session, and awaits no single answer.
+    subscribes: bool,
 }
 
 /// The relevant fields of a message.
@@ -163,7 +165,8 @@ impl Exchanges {
             pending.progress.insert(token.clone(), (request.id.clone(), sink));
         }
         let introduces = matches!(request.request, ClientRequest::InitializeRequest(_));
-        pending.requests.insert(request.id.clone(), Request { awaited, token, introduces });
+        let subscribes = matches!(request.request, ClientRequest::SubscriptionsListenRequest(_));
+        pending.requests.insert(request.id.clone(), Request { awaited, token, introduces, subscribes });
     }
 
     /// Removes a finished request, answered or not.
@@ -200,8 +203,9 @@ impl Exchanges {
         self.bound(self.unasked.bytes(unasked, lines));
     }
 
+    /// True if a request with a deadline is pending.
     pub(super) fn is_asking(&self) -> bool {
-        !self.pending.lock().requests.is_empty()
+        self.pending.lock().awaiting().next().is_some()
     }
 
     fn bound(&self, counted: Result<(), String>) {
@@ -350,8 +354,7 @@ impl Exchanges {
         let id = match id.filter(|id| id.get() != "null") {
             Some(id) => request_id(id)?,
             // An error without an id can only belong to the single pending request.
-            None if pending.requests.len() == 1 => pending.requests.keys().next()?.clone(),
-            None => return None,
+            None => pending.single()?,
         };
         let request = pending.remove(&id)?;
         drop(pending);
@@ -377,8 +380,7 @@ impl Exchanges {
         let id = match hint.cloned().or(outline.id) {
             // The answer to a request that is no longer pending belongs to no other.
             Some(id) => id,
-            None if pending.requests.len() == 1 => pending.requests.keys().next()?.clone(),
-            None => return None,
+            None => pending.single()?,
         };
         let request = pending.remove(&id)?;
         drop(pending);
@@ -401,6 +403,17 @@ impl Pending {
             self.progress.remove(token);
         }
         Some(request)
+    }
+
+    /// Returns the requests that await an answer: all but subscriptions.
+    fn awaiting(&self) -> impl Iterator<Item = &RequestId> {
+        self.requests.iter().filter(|(_, request)| !request.subscribes).map(|(id, _)| id)
+    }
+
+    /// Returns the request that awaits an answer, if there is exactly one.
+    fn single(&self) -> Option<RequestId> {
+        let mut awaiting = self.awaiting();
+        awaiting.next().filter(|_| awaiting.next().is_none()).cloned()
     }
 }
 

@@ -28,6 +28,7 @@ use super::DOOR;
 use super::sessions::Sessions;
 use domain::api_key::{Caller, Right};
 use domain::gate::{Choice, Click, ClickRefusal, Clicker, GateId};
+use domain::ids::Place;
 use domain::lineage::Identity;
 use ports::{Console, Intake, ModelsInForce, PromptSections, ToolsOf, TurnEventLog, UsageOf, Vitals};
 
@@ -52,6 +53,8 @@ pub struct Parts {
     pub intake: Arc<dyn Intake>,
     /// The events of turns.
     pub events: Arc<dyn TurnEventLog>,
+    /// Returns the messages of the open turns of a place, oldest first, in time that does not depend on its events.
+    pub open_turns: Arc<dyn Fn(&Place) -> Vec<String> + Send + Sync>,
     /// The available models.
     pub models: Arc<dyn ModelsInForce>,
     /// The available tools.

@@ -57,6 +57,9 @@ pub enum NotTaken {
     /// No number could be assigned: too many sessions are being created.
     #[error("too many sessions begin at this moment; try again in a second")]
     Crowded,
+    /// A session of this name may exist, and the store does not return it.
+    #[error("the session cannot be read at this moment; try again in a minute")]
+    Away,
     /// The session belongs to another holder, and only its owner may write in it.
     #[error("only its owner speaks in that session; choose a name of your own")]
     NotTheirs,
@@ -174,7 +177,8 @@ impl Sessions {
 
     /// True if a session has this message.
     pub(super) async fn has_message(&self, place: &Place, message: &str) -> bool {
-        self.load(place).await;
+        // A session that cannot be read has the messages that are cached here.
+        let _ = self.load(place).await;
         self.inner.lock().known(place).is_some_and(|session| session.find(message).is_some())
     }
 
@@ -192,7 +196,8 @@ impl Sessions {
         name: String,
         options: commands::Options,
     ) -> Command {
-        self.load(place).await;
+        // A command also runs in a session that cannot be read.
+        let _ = self.load(place).await;
         let id = self.inner.lock().next_id(self.clock.now()).to_string();
         // Operators may run `!sysprompt` and `/status`: both require this right, with or without a key.
         let operator = caller.may(Right::Operate);
@@ -244,26 +249,28 @@ impl Sessions {
 
     /// Like [`load`](Self::load), and creates a session that no longer exists.
     async fn load_or_begin(&self, place: &Place) -> Result<(), NotTaken> {
-        if self.record(place).await.is_none() {
+        if self.record(place).await?.is_none() {
             self.begin_again(place).await?;
         }
-        self.load(place).await;
-        Ok(())
+        self.load(place).await
     }
 
     /// Loads a session into memory unless it is cached. One that is no longer stored is removed. A session that changes
     /// during each of several reads stays as it is cached, which is newer.
-    async fn load(&self, place: &Place) {
+    ///
+    /// # Errors
+    /// The session, or a line of it, cannot be read: a change would replace what was not read.
+    async fn load(&self, place: &Place) -> Result<(), NotTaken> {
         for _ in 0..LOADS_MAX {
             let version = self.inner.lock().version(place);
-            let Some(record) = self.record(place).await else {
+            let Some(record) = self.record(place).await? else {
                 self.over(place);
-                return;
+                return Ok(());
             };
             if self.inner.lock().is_current(place, &record) {
-                return;
+                return Ok(());
             }
-            let lines = self.lines_of(place, &record).await;
+            let lines = self.lines_of(place, &record).await?;
             let kept = lines.into_iter().map(|(number, line)| {
                 let mut posted = self.posted(MessageId::new(DOOR, line.id), place, line.ours, &line.text);
                 posted.at = Timestamp(line.at);
@@ -271,9 +278,10 @@ impl Sessions {
                 StoredMessage { number, posted, nonce: line.nonce, apology: line.apology }
             });
             if self.inner.lock().fill(place, &record, kept.collect(), version) {
-                return;
+                return Ok(());
             }
         }
+        Ok(())
     }
 
     /// Returns the writes after a line was added or changed: the line, the session, and the evicted lines.
@@ -295,7 +303,7 @@ impl Sessions {
         reply_to: Option<&MessageId>,
         nonce: &str,
     ) -> Result<MessageId, PostError> {
-        self.load_or_begin(place).await.map_err(|why| PostError::Transient(why.to_string()))?;
+        self.load_or_begin(place).await.map_err(transient)?;
         let (id, writes) = {
             let mut inner = self.inner.lock();
             let number = inner.next_id(self.clock.now());
@@ -319,7 +327,7 @@ impl Sessions {
     }
 
     async fn edit(&self, place: &Place, message: &MessageId, text: &str) -> Result<MessageId, PostError> {
-        self.load(place).await;
+        self.load(place).await.map_err(transient)?;
         let writes = {
             let mut inner = self.inner.lock();
             let session = inner.known(place).ok_or_else(gone)?;
@@ -333,7 +341,7 @@ impl Sessions {
     }
 
     async fn take_back(&self, place: &Place, message: &MessageId) -> Result<(), PostError> {
-        self.load(place).await;
+        self.load(place).await.map_err(transient)?;
         let writes = {
             let mut inner = self.inner.lock();
             let session = inner.known(place).ok_or_else(gone)?;
@@ -347,7 +355,8 @@ impl Sessions {
     }
 
     async fn history(&self, place: &Place, range: &HistoryRange, limit: usize) -> Vec<Posted> {
-        self.load(place).await;
+        // A session that cannot be read has the messages that are cached here.
+        let _ = self.load(place).await;
         let mut inner = self.inner.lock();
         let Some(session) = inner.known(place) else { return Vec::new() };
         let all: Vec<&Posted> = session.all().collect();
@@ -415,6 +424,10 @@ fn wanted(caller: &api_key::Caller, Wants { row, profile }: Wants) -> WantedMode
 pub(super) fn keyed(session: &str, key: &str) -> String {
     let digest = Sha256::digest(format!("{session}\0{key}"));
     digest.iter().take(16).fold("k".to_owned(), |id, byte| format!("{id}{byte:02x}"))
+}
+
+fn transient(why: NotTaken) -> PostError {
+    PostError::Transient(why.to_string())
 }
 
 fn message_gone() -> PostError {

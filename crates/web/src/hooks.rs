@@ -17,7 +17,7 @@ use domain::incoming::Incoming;
 use domain::keys;
 use domain::limits::Decision;
 use domain::webhook::{Knock, Unproven};
-use ports::{Clock, Intake, Limiter, Store, Webhooks, Write};
+use ports::{Clock, Intake, Limiter, Store, Stored, Webhooks, Write};
 use telemetry::events::TRIGGER_REFUSED;
 
 /// The answer to every unauthenticated request, for any reason.
@@ -76,14 +76,19 @@ impl Hooks {
     async fn take(&self, fire: Fire, remembered: Option<Duration>) -> Response {
         let (id, name) = (TurnId::of(&fire.id), fire.name().to_owned());
         let key = keys::triggers::delivered(&fire.id);
-        let is_known = self.store.get(&keys::turn(&id)).await.is_some()
-            || remembered.is_some() && self.store.get(&key).await.is_some();
-        if is_known {
+        let turn = self.store.read(&keys::turn(&id)).await;
+        let delivered = if remembered.is_some() { self.store.read(&key).await } else { Stored::Absent };
+        let records = [turn, delivered];
+        if records.iter().any(|stored| matches!(stored, Stored::Value(_) | Stored::Part(_))) {
             let answer = match remembered {
                 Some(_) => (StatusCode::OK, Json(json!({"turn": id.id, "repeated": true}))).into_response(),
                 None => refused(StatusCode::CONFLICT, "this request was accepted before"),
             };
             return over(&name, "replayed", answer);
+        }
+        if records.iter().any(|stored| matches!(stored, Stored::Unreadable(_))) {
+            let why = "the store does not answer, so this request may have been accepted before; try again later";
+            return again(refused(StatusCode::SERVICE_UNAVAILABLE, why), AGAIN);
         }
         if !matches!(self.limiter.step(fire.claim(&self.process)).await, Decision::Admitted) {
             return again(
@@ -130,4 +135,81 @@ fn again(mut answer: Response, after: HeaderValue) -> Response {
 
 fn refused(status: StatusCode, why: &str) -> Response {
     (status, why.to_owned()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use async_trait::async_trait;
+    use parking_lot::Mutex;
+
+    use super::*;
+    use domain::fire::{Cause, Deed};
+    use domain::gate::{ApprovalDecision, Click, ClickRefusal};
+    use domain::ids::Place;
+    use domain::webhook::Webhook;
+    use ports::NotAccepted;
+    use ports::testing::{BEGINNING, DOOR, ManualClock, MemoryStore};
+
+    /// Takes every turn.
+    #[derive(Default)]
+    struct Taken(Mutex<Vec<Incoming>>);
+
+    #[async_trait]
+    impl Intake for Taken {
+        async fn accept(&self, incoming: Incoming, _us: Person) -> Result<(), NotAccepted> {
+            self.0.lock().push(incoming);
+            Ok(())
+        }
+
+        async fn decide(&self, _click: Click) -> Result<ApprovalDecision, ClickRefusal> {
+            Err(ClickRefusal::Unknown)
+        }
+    }
+
+    struct NoWebhooks;
+
+    impl Webhooks for NoWebhooks {
+        fn webhook(&self, _name: &str) -> Option<Arc<Webhook>> {
+            None
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_delivery_whose_records_cannot_be_read_is_asked_for_again_and_starts_one_turn() {
+        let (store, taken) = (Arc::new(MemoryStore::new()), Arc::new(Taken::default()));
+        let hooks = Hooks {
+            intake: Arc::clone(&taken) as _,
+            webhooks: Arc::new(NoWebhooks),
+            store: Arc::clone(&store) as _,
+            limiter: Arc::clone(&store) as _,
+            clock: Arc::new(ManualClock::new()),
+            process: "process".into(),
+        };
+        let deed = Deed {
+            name: "ci".to_owned(),
+            target: Place::new(DOOR, "42"),
+            prompt: "What broke?".to_owned(),
+            per_hour: 10,
+            tools: false,
+            model: None,
+        };
+        let fire = || Fire::new(Cause::Webhook, &deed, b"delivery 1", "What broke?", BEGINNING);
+        let remembered = Some(Duration::from_secs(3_600));
+        assert_eq!(hooks.take(fire(), remembered).await.status(), StatusCode::ACCEPTED);
+        // The claim of the first delivery is over.
+        tokio::time::advance(domain::fire::CLAIM * 2).await;
+        for failing in 1..=2 {
+            store.failing_reads.store(failing, Ordering::SeqCst);
+            let answer = hooks.take(fire(), remembered).await;
+            store.failing_reads.store(0, Ordering::SeqCst);
+            // The first read fails, and the second one finds the delivery.
+            let expected = if failing == 1 { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+            assert_eq!(answer.status(), expected);
+            assert_eq!(answer.headers().contains_key(header::RETRY_AFTER), failing == 2);
+        }
+        assert_eq!(hooks.take(fire(), remembered).await.status(), StatusCode::OK, "it is known again");
+        assert_eq!(taken.0.lock().len(), 1);
+    }
 }

@@ -154,9 +154,10 @@ async fn memories(parts: &CommandParts, command: &Command) -> String {
     };
     let forgotten = match asked.parse() {
         Ok(id) => parts.facts.forget_any(person, &id).await,
-        Err(_) => None,
+        Err(_) => Ok(None),
     };
-    words::fact_forgotten(forgotten, kept::is_sound(parts), locale).to_owned()
+    let is_sound = forgotten.is_ok() && kept::is_sound(parts);
+    words::fact_forgotten(forgotten.unwrap_or(None), is_sound, locale).to_owned()
 }
 
 /// Restarts the caller's conversation in this place.

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use domain::ids::{Door, Place, TurnId};
+use domain::ids::{Door, Person, Place, TurnId};
 use domain::turn_event::{TurnEvent, TurnUpdate};
 use ports::{Batch, Clock, TurnEventLog};
 
@@ -27,8 +27,8 @@ const EVENTS_MAX: usize = 1_000;
 const BYTES_MAX: usize = 256 * 1024;
 /// The minimum number of events kept regardless of the bytes of their stream: an answer and the end of its turn.
 const KEPT_MIN: usize = 2;
-/// The maximum bytes of all streams. Beyond it, the largest stream loses its oldest events, so many large answers of one
-/// client cost no other client an event.
+/// The maximum bytes of all streams. Beyond it, the largest stream of the person with most bytes loses its oldest
+/// events, so many large answers or many sessions of one client cost no other client an event.
 const ALL_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The bytes of an event besides its content.
 const EVENT_BYTES: usize = 128;
@@ -68,6 +68,10 @@ struct Stream {
     read: u64,
     newest: watch::Sender<u64>,
     touched: Instant,
+    /// The person of its first turn. `None` if the stream began behind it: then the place counts for itself.
+    holder: Option<Person>,
+    /// The accepted turns that have not ended, oldest first; at most [`EVENTS_MAX`].
+    open: Vec<TurnId>,
 }
 
 impl TurnEvents {
@@ -84,14 +88,32 @@ impl TurnEvents {
         self.0.as_ref().is_some_and(|log| log.streams.lock().all.contains_key(place))
     }
 
+    /// Returns the messages of the open turns of a place, oldest first.
+    #[must_use]
+    pub fn open_turns(&self, place: &Place) -> Vec<String> {
+        let Some(log) = self.0.as_ref() else { return Vec::new() };
+        let streams = log.streams.lock();
+        streams.all.get(place).into_iter().flat_map(|stream| &stream.open).map(|turn| turn.id.to_string()).collect()
+    }
+
     /// Appends to the stream of a place. Nearly free for places without readers: `update` is not called then.
     pub fn publish(&self, place: &Place, turn: &TurnId, update: impl FnOnce() -> TurnUpdate) {
+        self.publish_of(None, place, turn, update);
+    }
+
+    /// Appends like [`Self::publish`], for a person whose streams share the bound of bytes.
+    fn publish_of(&self, holder: Option<&Person>, place: &Place, turn: &TurnId, update: impl FnOnce() -> TurnUpdate) {
         let Some(log) = self.0.as_ref() else { return };
         if !log.doors.contains(&place.door) && !self.has(place) {
             return;
         }
         let update = update();
-        log.with(place, |stream| stream.append(turn, update));
+        log.with(place, |stream| {
+            if stream.holder.is_none() {
+                stream.holder = holder.cloned();
+            }
+            stream.append(turn, update);
+        });
     }
 }
 
@@ -130,6 +152,13 @@ impl Log {
     }
 }
 
+/// The holder of streams: their bytes count together.
+#[derive(PartialEq, Eq, Hash)]
+enum Holder<'a> {
+    Person(&'a Person),
+    Place(&'a Place),
+}
+
 impl Streams {
     fn remove(&mut self, place: &Place) -> Option<Stream> {
         let stream = self.all.remove(place)?;
@@ -149,16 +178,29 @@ impl Streams {
         }
     }
 
-    /// Drops the oldest events of the largest streams until all streams have at most this many bytes.
+    /// Drops the oldest events of the largest streams of the largest holders until all streams have at most this many
+    /// bytes. Each search for the largest one frees a whole stream, or is the last one.
     fn fit(&mut self, most: usize) {
         while self.bytes > most {
-            let Some(largest) = self.all.values_mut().max_by_key(|stream| stream.weight()) else { break };
+            let Some(largest) = self.largest().and_then(|place| self.all.get_mut(&place)) else { break };
             let before = largest.weight();
-            if !largest.drop_oldest() {
-                break;
-            }
+            while self.bytes - (before - largest.weight()) > most && largest.drop_oldest() {}
             self.bytes -= before - largest.weight();
         }
+    }
+
+    /// Returns the place of the largest stream of the holder with most bytes; `None` if no stream has an event.
+    fn largest(&self) -> Option<Place> {
+        let mut held: HashMap<Holder<'_>, (usize, usize, &Place)> = HashMap::new();
+        for (place, stream) in self.all.iter().filter(|(_, stream)| !stream.events.is_empty()) {
+            let holder = stream.holder.as_ref().map_or(Holder::Place(place), Holder::Person);
+            let (all, most, largest) = held.entry(holder).or_insert((0, 0, place));
+            *all += stream.weight();
+            if stream.weight() > *most {
+                (*most, *largest) = (stream.weight(), place);
+            }
+        }
+        held.into_values().max_by_key(|(all, ..)| *all).map(|(.., largest)| largest.clone())
     }
 }
 
@@ -171,10 +213,22 @@ impl Stream {
             read: before,
             newest: watch::Sender::new(before),
             touched: Instant::now(),
+            holder: None,
+            open: Vec::new(),
         }
     }
 
     fn append(&mut self, turn: &TurnId, update: TurnUpdate) {
+        match &update {
+            TurnUpdate::Accepted if !self.open.contains(turn) => {
+                if self.open.len() >= EVENTS_MAX {
+                    self.open.remove(0);
+                }
+                self.open.push(turn.clone());
+            }
+            TurnUpdate::Done { .. } => self.open.retain(|open| open != turn),
+            _ => {}
+        }
         self.bytes += update.size();
         let Some(update) = self.join(turn, update) else { return };
         let number = *self.newest.borrow() + 1;
@@ -200,7 +254,7 @@ impl Stream {
 
     /// True if no turn is in progress.
     fn is_over(&self) -> bool {
-        self.events.back().is_none_or(|last| matches!(last.update, TurnUpdate::Done { .. }))
+        self.open.is_empty() && self.events.back().is_none_or(|last| matches!(last.update, TurnUpdate::Done { .. }))
     }
 
     /// Merges a draft into an unread draft of the same turn; returns an update that cannot be merged. A second

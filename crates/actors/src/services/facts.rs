@@ -14,6 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
 use tokio::sync::MutexGuard;
 use tokio::time::Instant;
 
@@ -27,7 +28,7 @@ use domain::fact::{Bounds, FACTS_MAX, FOUND_MAX, Fact, FactId, FactMatches, Here
 use domain::ids::{self, MessageId, Person, Timestamp};
 use domain::keys;
 use domain::tool::OnBehalf;
-use ports::{Clock, Facts, Store, StoreStatus, Write};
+use ports::{Clock, Facts, Store, Stored, Unreadable, Write};
 
 /// The number of locks for changes: changes of one member are serialized, those of different members run concurrently.
 const SIDE_BY_SIDE: usize = 64;
@@ -40,6 +41,8 @@ const UNSETTLED_MAX: usize = 10_000;
 
 /// The maximum number of deleted messages in the record; the oldest is evicted first.
 const DELETIONS_MAX: usize = 10_000;
+/// The maximum number of deleted messages whose facts are yet to be deleted; the oldest is dropped first.
+const UNDELETED_MAX: usize = 10_000;
 /// The maximum number of records read for one member.
 const LOOK_MAX: usize = 10_000;
 
@@ -56,6 +59,8 @@ pub struct FactKeeper {
     unsettled: Mutex<VecDeque<(Instant, Person, Named)>>,
     /// The recently deleted messages: a message can be deleted before its request is complete.
     deletions: Mutex<BoundedSet<MessageId, DELETIONS_MAX>>,
+    /// The deleted messages whose facts could not be looked up or read.
+    undeleted: Mutex<VecDeque<MessageId>>,
 }
 
 impl FactKeeper {
@@ -74,8 +79,9 @@ impl FactKeeper {
         bounds: impl Fn() -> Bounds + Send + Sync + 'static,
     ) -> Self {
         let changing = (0..SIDE_BY_SIDE).map(|_| tokio::sync::Mutex::default()).collect();
-        let (forgotten, unsettled, deletions) = (Arc::default(), Mutex::default(), Mutex::default());
-        Self { store, clock, bounds: Box::new(bounds), forgotten, changing, unsettled, deletions }
+        let (forgotten, unsettled) = (Arc::default(), Mutex::default());
+        let (deletions, undeleted) = (Mutex::default(), Mutex::default());
+        Self { store, clock, bounds: Box::new(bounds), forgotten, changing, unsettled, deletions, undeleted }
     }
 
     /// The record of forget requests, for facts and conversations.
@@ -86,8 +92,8 @@ impl FactKeeper {
 
     /// Returns all facts of a person that have not expired, from all places, newest first.
     pub(crate) async fn all(&self, person: &Person) -> Vec<Fact> {
-        let index = self.index(person).await;
-        let mut facts = self.read(person, index.all().iter()).await;
+        let index = self.index(person).await.unwrap_or_default();
+        let mut facts = readable(self.read(person, index.all().iter()).await);
         facts.reverse();
         facts
     }
@@ -99,8 +105,8 @@ impl FactKeeper {
             return Vec::new();
         }
         let here = Here::of(asked);
-        let index = self.index(&asked.person).await;
-        let mut facts = self.read(&asked.person, index.found(here)).await;
+        let index = self.index(&asked.person).await.unwrap_or_default();
+        let mut facts = readable(self.read(&asked.person, index.found(here)).await);
         facts.retain(|fact| here.finds(&fact.place));
         let mut first = best(&facts, question, FOUND_MAX).await;
         facts.retain(|fact| !first.contains(fact));
@@ -110,7 +116,10 @@ impl FactKeeper {
 
     /// Deletes a fact of a person from any place. `None` if there is no such fact, else true if the deletion is
     /// durable.
-    pub(crate) async fn forget_any(&self, person: &Person, id: &FactId) -> Option<bool> {
+    ///
+    /// # Errors
+    /// The store does not answer; nothing is deleted.
+    pub(crate) async fn forget_any(&self, person: &Person, id: &FactId) -> Result<Option<bool>, NotKept> {
         self.remove(person, id, |_| true).await
     }
 
@@ -143,18 +152,26 @@ impl FactKeeper {
             }
             writes.push(Write::Delete { key });
         }
-        let mut index = self.index(person).await;
-        let named = index.all().len();
-        index.keep(|id| left.contains(id));
-        if !writes.is_empty() || index.all().len() != named {
-            writes.push(self.written(person, &index));
+        let index = self.index(person).await;
+        // An index that cannot be read lists facts that are left, and facts that are gone until the next change.
+        let is_whole = index.is_ok();
+        if let Ok(mut index) = index {
+            let named = index.all().len();
+            index.keep(|id| left.contains(id));
+            if !writes.is_empty() || index.all().len() != named {
+                writes.push(self.written(person, &index));
+            }
         }
-        writes.is_empty() || self.store.commit(writes).await
+        (writes.is_empty() || self.store.commit(writes).await) && is_whole
     }
 
     /// Verifies the index entries of facts added some time before `now`, and adds entries again that another process
-    /// overwrote.
+    /// overwrote. Deletes the facts of deleted messages that the store did not return before.
     pub async fn settle(&self, now: Instant) {
+        let undeleted = std::mem::take(&mut *self.undeleted.lock());
+        for message in undeleted {
+            self.deleted(&message).await;
+        }
         let due: Vec<_> = {
             let mut unsettled = self.unsettled.lock();
             let due = unsettled.iter().take_while(|(due, ..)| *due <= now).count();
@@ -162,11 +179,12 @@ impl FactKeeper {
         };
         for (_, person, named) in due {
             let _changing = self.change(&person).await;
-            let mut index = self.index(&person).await;
-            let lost = self.is_sound()
-                && index.get(&named.id).is_none()
-                && self.store.get(&keys::facts::fact(&person, &named.id)).await.is_some();
-            if lost {
+            let key = keys::facts::fact(&person, &named.id);
+            let (Ok(mut index), Ok(fact)) = (self.index(&person).await, self.stored_at::<Fact>(&key).await) else {
+                self.look_again(person, named);
+                continue;
+            };
+            if index.get(&named.id).is_none() && fact.is_some() {
                 index.put(named.clone());
                 self.store.write(vec![self.written(&person, &index)]).await;
                 self.look_again(person, named);
@@ -190,27 +208,41 @@ impl FactKeeper {
         self.changing[at].lock().await
     }
 
-    /// True if the store returns all data. Otherwise a write would replace data that was not read.
-    fn is_sound(&self) -> bool {
-        self.store.status() == StoreStatus::Ready
+    /// Returns the text of a key; `None` if there is none, or another program wrote it.
+    ///
+    /// # Errors
+    /// The store does not answer: a write would replace what was not read.
+    async fn text_at(&self, key: &str) -> Result<Option<String>, NotKept> {
+        match self.store.read(key).await {
+            Stored::Unreadable(Unreadable::NoAnswer) => Err(NotKept::Away),
+            stored => Ok(stored.value()),
+        }
     }
 
-    async fn index(&self, person: &Person) -> FactIndex {
-        let stored = self.store.get(&keys::facts::fact_index(person)).await;
+    /// Returns the record of a key; `None` if there is none, or it is damaged.
+    ///
+    /// # Errors
+    /// See [`text_at`](Self::text_at).
+    async fn stored_at<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, NotKept> {
+        Ok(self.text_at(key).await?.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
+    async fn index(&self, person: &Person) -> Result<FactIndex, NotKept> {
+        let stored = self.text_at(&keys::facts::fact_index(person)).await?;
         let mut index = FactIndex::parse(stored.as_deref());
         index.expire(&(self.bounds)(), self.clock.now());
-        index
+        Ok(index)
     }
 
-    /// Returns the existing facts of these entries, in the same order.
-    async fn read(&self, person: &Person, named: impl Iterator<Item = &Named>) -> Vec<Fact> {
+    /// Returns the existing facts of these entries, in the same order, and an error for each that cannot be read.
+    async fn read(&self, person: &Person, named: impl Iterator<Item = &Named>) -> Vec<Result<Fact, NotKept>> {
         let read = named.map(|named| async move {
-            let stored = self.store.get(&keys::facts::fact(person, &named.id)).await?;
-            serde_json::from_str::<Fact>(&stored).ok()
+            let key = keys::facts::fact(person, &named.id);
+            self.stored_at::<Fact>(&key).await.transpose()
         });
         let (bounds, now) = ((self.bounds)(), self.clock.now());
         let read = join_all(read).await.into_iter().flatten();
-        read.filter(|fact| !bounds.is_over(fact.told, now)).collect()
+        read.filter(|fact| fact.as_ref().map_or(true, |fact| !bounds.is_over(fact.told, now))).collect()
     }
 
     /// The write of the index.
@@ -228,78 +260,94 @@ impl FactKeeper {
     }
 
     /// The approximate number of facts of all members: at least those that have not expired.
-    async fn total(&self, bounds: &Bounds) -> u64 {
+    ///
+    /// # Errors
+    /// The store does not answer.
+    async fn total(&self, bounds: &Bounds) -> Result<u64, NotKept> {
         let now = self.clock.now();
         let oldest = Timestamp(now.0.saturating_sub(ids::millis(bounds.ttl)));
         let counts = (step(oldest)..=step(now)).map(|step| async move {
-            let stored = self.store.get(&keys::facts::facts_told(step)).await?;
-            stored.parse::<i64>().ok()
+            let stored = self.text_at(&keys::facts::facts_told(step)).await?;
+            Ok(stored.and_then(|text| text.parse::<i64>().ok()).unwrap_or_default())
         });
-        let sum: i64 = join_all(counts).await.into_iter().flatten().sum();
-        u64::try_from(sum).unwrap_or(0)
+        let counts: Vec<i64> = join_all(counts).await.into_iter().collect::<Result<_, NotKept>>()?;
+        Ok(u64::try_from(counts.into_iter().sum::<i64>()).unwrap_or(0))
     }
 
     /// Deletes the facts from a message, unless a later message told them again: new readers of the place cannot read
-    /// that message.
+    /// that message. While the store does not answer, the deletion waits for [`settle`](Self::settle).
     pub async fn deleted(&self, message: &MessageId) {
         self.deletions.lock().insert(message);
-        let Some(told) = self.told_by(message).await else { return };
-        for id in &told.facts {
-            self.remove(&told.person, id, |fact| fact.message == *message).await;
+        if self.delete_told(message).await.is_err() {
+            self.delete_later(message.clone());
         }
     }
 
-    async fn told_by(&self, message: &MessageId) -> Option<ToldBy> {
-        let stored = self.store.get(&keys::facts::facts_by(message)).await?;
-        serde_json::from_str(&stored).ok()
+    /// Lets the next [`settle`](Self::settle) delete the facts from a message.
+    pub fn delete_later(&self, message: MessageId) {
+        self.deletions.lock().insert(&message);
+        let mut undeleted = self.undeleted.lock();
+        if undeleted.len() >= UNDELETED_MAX {
+            undeleted.pop_front();
+        }
+        undeleted.push_back(message);
+    }
+
+    async fn delete_told(&self, message: &MessageId) -> Result<(), NotKept> {
+        let Some(told) = self.told_by(message).await? else { return Ok(()) };
+        for id in &told.facts {
+            self.remove(&told.person, id, |fact| fact.message == *message).await?;
+        }
+        Ok(())
+    }
+
+    async fn told_by(&self, message: &MessageId) -> Result<Option<ToldBy>, NotKept> {
+        self.stored_at(&keys::facts::facts_by(message)).await
     }
 
     /// The write of the message's fact list, with one fact added.
-    async fn tells(&self, person: &Person, fact: &Fact, bounds: &Bounds) -> Write {
-        let told = self.told_by(&fact.message).await;
+    async fn tells(&self, person: &Person, fact: &Fact, bounds: &Bounds) -> Result<Write, NotKept> {
+        let told = self.told_by(&fact.message).await?;
         let mut told = told.unwrap_or_else(|| ToldBy { person: person.clone(), facts: Vec::new() });
         if !told.facts.contains(&fact.id) && told.facts.len() < FACTS_MAX {
             told.facts.push(fact.id.clone());
         }
         // Plain data always serializes.
         let value = serde_json::to_string(&told).unwrap_or_default();
-        Write::Put { key: keys::facts::facts_by(&fact.message), value, ttl: Some(bounds.ttl) }
+        Ok(Write::Put { key: keys::facts::facts_by(&fact.message), value, ttl: Some(bounds.ttl) })
     }
 
     /// The write of the message's fact list, without this fact.
-    async fn tells_no_more(&self, fact: &Fact) -> Write {
+    async fn tells_no_more(&self, fact: &Fact) -> Result<Write, NotKept> {
         let key = keys::facts::facts_by(&fact.message);
-        let told = self.told_by(&fact.message).await.map(|mut told| {
+        let told = self.told_by(&fact.message).await?.map(|mut told| {
             told.facts.retain(|id| *id != fact.id);
             told
         });
-        match told.filter(|told| !told.facts.is_empty()) {
+        Ok(match told.filter(|told| !told.facts.is_empty()) {
             Some(told) => {
                 let value = serde_json::to_string(&told).unwrap_or_default();
                 Write::Put { key, value, ttl: Some((self.bounds)().ttl) }
             }
             None => Write::Delete { key },
-        }
+        })
     }
 
     /// Adds a fact to the index of its member, and writes both.
     async fn add(&self, person: &Person, fact: &Fact, bounds: &Bounds) -> Result<bool, NotKept> {
-        let mut index = self.index(person).await;
-        if !self.is_sound() {
-            return Err(NotKept::Away);
-        }
-        let stored = self.store.get(&keys::facts::fact(person, &fact.id)).await;
-        let before = stored.and_then(|stored| serde_json::from_str::<Fact>(&stored).ok());
+        let mut index = self.index(person).await?;
+        let before: Option<Fact> = self.stored_at(&keys::facts::fact(person, &fact.id)).await?;
         if before.is_none() {
             if index.all().len() >= bounds.facts {
                 // The index can list facts that another process deleted.
                 let there = self.read(person, index.all().iter()).await;
+                let there: Vec<Fact> = there.into_iter().collect::<Result<_, NotKept>>()?;
                 index.keep(|id| there.iter().any(|fact| fact.id == *id));
             }
             if index.all().len() >= bounds.facts {
                 return Err(NotKept::Full(bounds.facts));
             }
-            if self.total(bounds).await >= bounds.total {
+            if self.total(bounds).await? >= bounds.total {
                 return Err(NotKept::NoRoom);
             }
         }
@@ -311,10 +359,10 @@ impl FactKeeper {
         if let Some(before) = &before {
             writes.push(self.count(before.told, -1));
             if before.message != fact.message {
-                writes.push(self.tells_no_more(before).await);
+                writes.push(self.tells_no_more(before).await?);
             }
         }
-        writes.push(self.tells(person, fact, bounds).await);
+        writes.push(self.tells(person, fact, bounds).await?);
         let durable = {
             // Deletions are recorded before the records are searched, so a write that starts here is seen.
             let (saving, deletions) = (self.forgotten.saving(), self.deletions.lock());
@@ -330,19 +378,22 @@ impl FactKeeper {
     }
 
     /// Deletes a fact if `may` permits it. `None` if there is no such fact, else true if the deletion is durable.
-    async fn remove(&self, person: &Person, id: &FactId, may: impl Fn(&Fact) -> bool) -> Option<bool> {
+    ///
+    /// # Errors
+    /// The store does not answer; nothing is written.
+    async fn remove(&self, person: &Person, id: &FactId, may: impl Fn(&Fact) -> bool) -> Result<Option<bool>, NotKept> {
         let _changing = self.change(person).await;
-        let stored = self.store.get(&keys::facts::fact(person, id)).await?;
-        let fact = serde_json::from_str::<Fact>(&stored).ok().filter(may)?;
-        let mut index = self.index(person).await;
+        let stored: Option<Fact> = self.stored_at(&keys::facts::fact(person, id)).await?;
+        let Some(fact) = stored.filter(may) else { return Ok(None) };
+        let mut index = self.index(person).await?;
         index.remove(id);
         let writes = vec![
             Write::Delete { key: keys::facts::fact(person, id) },
             self.written(person, &index),
             self.count(fact.told, -1),
-            self.tells_no_more(&fact).await,
+            self.tells_no_more(&fact).await?,
         ];
-        Some(self.store.commit(writes).await && self.is_sound())
+        Ok(Some(self.store.commit(writes).await))
     }
 }
 
@@ -357,8 +408,9 @@ impl Facts for FactKeeper {
         }
         let before = self.add(person, &fact, &bounds).await?;
         for _ in 0..TRIES {
-            let mut index = self.index(person).await;
-            if !self.is_sound() || index.get(&fact.id).is_some() {
+            // An index that cannot be read is verified later.
+            let Ok(mut index) = self.index(person).await else { break };
+            if index.get(&fact.id).is_some() {
                 break;
             }
             index.put(Named::from(&fact));
@@ -370,11 +422,9 @@ impl Facts for FactKeeper {
 
     async fn search(&self, asked: &OnBehalf, query: &str) -> Result<FactMatches, NotKept> {
         let (person, here) = (&asked.person, Here::of(asked));
-        let index = self.index(person).await;
-        let mut facts = self.read(person, index.found(here)).await;
-        if !self.is_sound() {
-            return Err(NotKept::Away);
-        }
+        let index = self.index(person).await?;
+        let facts = self.read(person, index.found(here)).await;
+        let mut facts: Vec<Fact> = facts.into_iter().collect::<Result<_, NotKept>>()?;
         // The record of the fact decides in which place it was told.
         facts.retain(|fact| here.finds(&fact.place));
         Ok(FactMatches { facts: best(&facts, query, FOUND_MAX).await, all: facts.len() })
@@ -382,12 +432,17 @@ impl Facts for FactKeeper {
 
     async fn forget(&self, asked: &OnBehalf, fact: &FactId) -> Result<bool, NotKept> {
         let here = Here::of(asked);
-        match self.remove(&asked.person, fact, |fact| here.finds(&fact.place)).await {
+        match self.remove(&asked.person, fact, |fact| here.finds(&fact.place)).await? {
             Some(true) => Ok(true),
-            None if self.is_sound() => Ok(false),
-            Some(false) | None => Err(NotKept::Away),
+            None => Ok(false),
+            Some(false) => Err(NotKept::Away),
         }
     }
+}
+
+/// Leaves out the facts that cannot be read, for a reader that writes nothing.
+fn readable(facts: Vec<Result<Fact, NotKept>>) -> Vec<Fact> {
+    facts.into_iter().flatten().collect()
 }
 
 /// Returns the facts that match these words best, best first; without words the newest.

@@ -12,7 +12,7 @@ use domain::prompt::sections::{Edits, Section, SectionChange, Versions, includes
 use domain::prompt::{self, Prompts, Scene};
 use domain::tool::OnBehalf;
 use domain::turn::ReplyContract;
-use ports::{Clock, PromptSections, Store, StoreStatus, Write};
+use ports::{Clock, PromptSections, Store, StoreStatus, Stored, Unreadable, Write};
 use telemetry::events::{PROMPT_CHANGED, PROMPT_STALE};
 
 /// Reads and changes sections.
@@ -47,12 +47,10 @@ pub(crate) struct LastEdits {
 
 /// Returns the stored changes. While they cannot be read, those that were read last stay in force.
 async fn edits(live: &Live, store: &dyn Store) -> Arc<Edits> {
-    let is_ready = || store.status() == StoreStatus::Ready;
-    let before = is_ready();
-    let read = match store.get(keys::PROMPT_EDITS).await {
-        Some(text) => serde_json::from_str(&text).map_err(|error| error.to_string()),
-        None if before && is_ready() => Ok(Edits::default()),
-        None => Err("the store does not answer".to_owned()),
+    let read = match store.read(keys::PROMPT_EDITS).await {
+        Stored::Value(text) | Stored::Part(text) => serde_json::from_str(&text).map_err(|error| error.to_string()),
+        Stored::Absent => Ok(Edits::default()),
+        Stored::Unreadable(why) => Err(why.to_string()),
     };
     let mut last = live.last_edits().lock();
     match read {
@@ -78,16 +76,16 @@ const FIXED: &str =
 const NOT_THEIRS: &str = "the system prompt is for operators alone";
 
 impl SectionKeeper {
-    /// Returns the versions of a section. The store must be healthy before and after the read, so that a failed read
-    /// does not count as no versions.
+    /// Returns the versions of a section. A failed read does not count as no versions.
     async fn versions(&self, name: &str) -> Result<Versions, String> {
-        let stored = self.store.get(&keys::prompt_versions(name)).await;
-        if self.store.status() != StoreStatus::Ready {
-            return Err(AWAY.to_owned());
+        match self.store.read(&keys::prompt_versions(name)).await {
+            Stored::Absent => Ok(Versions::default()),
+            Stored::Value(text) | Stored::Part(text) => {
+                serde_json::from_str(&text).map_err(|_| format!("the versions of {name} cannot be read"))
+            }
+            Stored::Unreadable(Unreadable::NoAnswer) => Err(AWAY.to_owned()),
+            Stored::Unreadable(Unreadable::NotText) => Err(format!("the versions of {name} cannot be read")),
         }
-        let read =
-            |text: String| serde_json::from_str(&text).map_err(|_| format!("the versions of {name} cannot be read"));
-        stored.map_or_else(|| Ok(Versions::default()), read)
     }
 
     async fn all(&self) -> Result<Vec<Section>, String> {

@@ -19,7 +19,7 @@ use domain::incoming::{AuthorKind, Posted};
 use domain::keys;
 use domain::restriction::Member;
 use domain::triage::{self, TriageDecision};
-use ports::{HistoryRange, PostError, PostRequest, PostResult, StoreStatus, Write};
+use ports::{HistoryRange, PostError, PostRequest, PostResult, StoreStatus, Stored, Unreadable, Write};
 
 /// The maximum number of concurrent catch-ups. Each has one request in flight at a time, so answers keep their share of
 /// the budget.
@@ -104,7 +104,8 @@ impl ShardActor {
 /// Durably notes the time at which a process first listened here, unless it is known. If a process is killed in its
 /// first moments, before a session or a watermark is durable, the next process has at least this time.
 pub(super) async fn note_first_listened(parts: &ShardParts) {
-    if first_listened(parts).await.is_none() {
+    // One that cannot be read may be older.
+    if parts.basics.store.read(&keys::first_listened(&parts.door)).await == Stored::Absent {
         let (key, value) = (keys::first_listened(&parts.door), parts.began.0.to_string());
         let noted = parts.basics.store.write(vec![Write::Put { key, value, ttl: Some(keys::WATERMARK_TTL) }]);
         // A slow or failing store does not delay the connection further.
@@ -177,10 +178,9 @@ async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &EventSende
 /// The store fails and the watermark is unknown; treating the guild as new would skip its gap.
 async fn watermark(parts: &ShardParts, key: &str) -> Result<Option<Timestamp>, StoreFails> {
     let ready = || parts.basics.store.status() == StoreStatus::Ready;
-    let read = async || {
-        let before = ready();
-        let stored = parts.basics.store.get(key).await.and_then(|text| text.parse().ok()).map(Timestamp);
-        if stored.is_some() || (before && ready()) { Ok(stored) } else { Err(StoreFails) }
+    let read = async || match parts.basics.store.read(key).await {
+        Stored::Unreadable(Unreadable::NoAnswer) => Err(StoreFails),
+        stored => Ok(stored.value().and_then(|text| text.parse().ok()).map(Timestamp)),
     };
     if let Ok(stored) = read().await {
         return Ok(stored);

@@ -20,7 +20,7 @@ use domain::restriction::Member;
 use domain::tool::round::{Planned, Ready};
 use domain::tool::turn_tools::ShownResult;
 use domain::turn::Turn;
-use ports::{PostRequest, PostResult, StoreStatus};
+use ports::{PostRequest, PostResult, Stored, Unreadable};
 
 /// A call that requires approval before it runs, and the rest of its round.
 pub(super) struct Asking {
@@ -37,8 +37,6 @@ pub(super) struct TooLong(pub Asking);
 
 /// The timeout for the tool of an approved call to become available: after a restart its server connects first.
 pub(super) const BACK_WITHIN: Duration = Duration::from_secs(20);
-/// The number of reads of the stored dialogue, after which a healthy store counts as having none.
-const READS: u32 = 3;
 /// The pause between two reads of the stored dialogue.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 /// The timeout for reading the member's roles from the platform.
@@ -150,22 +148,15 @@ impl Thinking<'_> {
     }
 }
 
-/// Reads the dialogue of a parked turn. The decision is spent by then, so the read is repeated while the store fails,
-/// until the deadline of the turn. A healthy store also gets a few reads, because a single one can fail.
+/// Reads the dialogue of a parked turn. The decision is spent by then, so the read is repeated while the store does not
+/// answer, until the deadline of the turn.
 async fn stored(parts: &TurnParts, turn: &Turn) -> Option<String> {
     let store = &parts.basics.store;
-    let mut reads = 0;
     loop {
-        if let Some(stored) = store.get(&keys::parked(&turn.id)).await {
-            return Some(stored);
+        match store.read(&keys::parked(&turn.id)).await {
+            Stored::Unreadable(Unreadable::NoAnswer) => tokio::time::sleep(READ_AGAIN).await,
+            stored => return stored.value(),
         }
-        if store.status() == StoreStatus::Ready {
-            reads += 1;
-        }
-        if reads >= READS {
-            return None;
-        }
-        tokio::time::sleep(READ_AGAIN).await;
     }
 }
 

@@ -1,4 +1,7 @@
-use rmcp::model::{CallToolRequest, CallToolRequestParams, ListToolsRequest, PingRequest};
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ListToolsRequest, PingRequest, SubscriptionFilter,
+    SubscriptionsListenRequest, SubscriptionsListenRequestParams,
+};
 
 use proptest::prelude::*;
 use rmcp::model::{CancelledNotification, CancelledNotificationParam};
@@ -26,6 +29,11 @@ impl Rig {
         request.extensions.insert(awaited.clone());
         self.send(id, ClientRequest::CallToolRequest(request));
         awaited
+    }
+
+    fn subscribe(&self, id: i64) {
+        let params = SubscriptionsListenRequestParams::new(SubscriptionFilter::default());
+        self.send(id, ClientRequest::SubscriptionsListenRequest(SubscriptionsListenRequest::new(params)));
     }
 
     fn receive(&self, text: &str) -> usize {
@@ -83,6 +91,30 @@ fn errors_carry_code_and_words() {
     let call = rig.call(2);
     assert_eq!(rig.receive(r#"{"jsonrpc":"2.0","error":"boom"}"#), 1, "it can only belong to the single call");
     assert_eq!(call.take().unwrap().unwrap_err(), Failure::Rpc { code: 0, message: "\"boom\"".into() });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_does_not_count_as_a_question() {
+    let rig = Rig::new();
+    rig.subscribe(1);
+    let call = rig.call(2);
+    let flood = || (0..2_000).for_each(|_| rig.exchanges.received(64 * 1024, 0));
+    flood();
+    assert!(!rig.exchanges.inquiries.is_shut(), "the deadline of the call is the bound");
+    assert_eq!(rig.receive(r#"{"jsonrpc":"2.0","error":"boom"}"#), 1, "an error without an id belongs to the call");
+    assert!(matches!(call.take(), Some(Err(Failure::Rpc { .. }))));
+    assert_eq!(rig.receive(r#"{"jsonrpc":"2.0","error":"boom"}"#), 0);
+    let call = rig.call(3);
+    let oversized = || {
+        let head = r#"{"result":{"content":[{"type":"text","text":"x"#.into();
+        Frame::Oversized(Oversized { head, tail: r#"x"}]}}"#.into(), bytes: 500_000_000, crowded: false })
+    };
+    assert_eq!(rig.exchanges.incoming(oversized(), None).len(), 1, "so does an answer without a readable id");
+    assert!(text(&call).starts_with('x'));
+    assert_eq!(rig.exchanges.incoming(oversized(), None).len(), 0);
+    assert!(rig.exchanges.waits(&RequestId::Number(1)), "the subscription stays");
+    flood();
+    assert!(rig.exchanges.inquiries.is_shut(), "nothing was asked");
 }
 
 #[test]

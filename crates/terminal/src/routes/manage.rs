@@ -82,7 +82,7 @@ pub(super) async fn delete(
 
 /// Cancels the turns of a session and removes it; returns false if that is not possible now.
 pub(super) async fn end(parts: &Parts, caller: &Caller, place: &Place) -> bool {
-    for turn in waiting::open_turns(&*parts.events, place) {
+    for turn in (parts.open_turns)(place) {
         // A turn that cannot be cancelled now ends by itself.
         let _ = parts.intake.accept(Incoming::Deleted(MessageId::new(DOOR, turn)), Sessions::us()).await;
     }
@@ -105,7 +105,7 @@ pub(super) async fn cancel(
     Extension(caller): Extension<Caller>,
     Path(message): Path<String>,
 ) -> Response {
-    let is_open = |place: &Place| waiting::open_turns(&*parts.events, place).contains(&message);
+    let is_open = |place: &Place| (parts.open_turns)(place).contains(&message);
     // A message of an earlier process may not be in memory, but its open turn has events again. An unknown id costs no
     // read of the store.
     if !parts.sessions.knows(&caller, &message) && !parts.sessions.places(&caller).await.iter().any(is_open) {

@@ -173,7 +173,7 @@ pub(super) async fn submit(
     }
     // Opens the stream before its first event, so that a client can read it.
     parts.events.open(&place);
-    let open = waiting::open_turns(&*parts.events, &place);
+    let open = (parts.open_turns)(&place);
     let again = |turn: &&String| key.is_some_and(|key| **turn == keyed(&place.id, key));
     if body.busy == Busy::Refuse && open.iter().any(|turn| !again(&turn)) {
         let why = "the session is being answered; wait, or send busy: queue or replace";

@@ -172,6 +172,7 @@ fn parts(store: &Arc<MemoryStore>) -> Parts {
         sessions: Arc::new(Sessions::new(clock, Arc::clone(store) as _, kept_for)),
         intake: Arc::new(Closed),
         events: Arc::new(Silent),
+        open_turns: Arc::new(|_| Vec::new()),
         models: Arc::new(One(Arc::new(ScriptedModels::new(&["main"])))),
         tools: Arc::new(Hammer),
         vitals: Arc::new(NoVitals),
@@ -291,6 +292,43 @@ async fn a_message_whose_turn_is_open_is_awaited_although_its_events_left_the_st
     assert_eq!(status(Some(r#"{"state": "waiting"}"#)).await, "timeout");
     assert_eq!(status(Some(r#"{"state": "closed", "posted": []}"#)).await, "cancelled");
     assert_eq!(status(None).await, "cancelled");
+}
+
+/// Streams whose reads are counted.
+#[derive(Default)]
+struct Reads(std::sync::atomic::AtomicUsize);
+
+impl TurnEventLog for Reads {
+    fn open(&self, _place: &Place) {}
+
+    fn close(&self, _place: &Place) {}
+
+    fn read(&self, _place: &Place, _after: u64) -> Option<Batch> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        None
+    }
+}
+
+#[tokio::test]
+async fn questions_for_open_turns_read_no_event() {
+    let reads = Arc::new(Reads::default());
+    let store = Arc::new(MemoryStore::new());
+    let parts = Parts {
+        intake: Arc::new(Open),
+        events: Arc::clone(&reads) as _,
+        open_turns: Arc::new(|place| if place.id == "a" { vec!["open".to_owned()] } else { Vec::new() }),
+        ..parts(&store)
+    };
+    for session in ["a", "b"] {
+        let submit = format!(r#"{{"session": "{session}", "text": "hello", "busy": "queue"}}"#);
+        assert_eq!(asked_of(parts.clone(), &Caller::Local, "POST", "/api/v1/submit", &submit).await.status(), 202);
+    }
+    let before = reads.0.load(Ordering::SeqCst);
+    for (message, status) in [("open", 204), ("unknown", 404)] {
+        let path = format!("/api/v1/messages/{message}");
+        assert_eq!(asked_of(parts.clone(), &Caller::Local, "DELETE", &path, "").await.status().as_u16(), status);
+    }
+    assert_eq!(reads.0.load(Ordering::SeqCst), before);
 }
 
 #[tokio::test]

@@ -31,23 +31,6 @@ pub(super) enum Status {
     OverLimit,
 }
 
-/// Returns the open turns of a place, oldest first.
-pub(super) fn open_turns(events: &dyn TurnEventLog, place: &Place) -> Vec<String> {
-    let (mut open, mut after) = (Vec::new(), 0);
-    while let Some(batch) = events.read(place, after).filter(|batch| !batch.events.is_empty()) {
-        for event in batch.events {
-            after = event.number;
-            let turn = event.turn.id.as_str();
-            match event.update {
-                TurnUpdate::Accepted if !open.iter().any(|known| known == turn) => open.push(turn.to_owned()),
-                TurnUpdate::Done { .. } => open.retain(|known| known != turn),
-                _ => {}
-            }
-        }
-    }
-    open
-}
-
 /// Returns the turns that a place's stream mentions after this number.
 pub(super) fn turns(events: &dyn TurnEventLog, place: &Place, mut after: u64) -> HashSet<String> {
     let mut turns = HashSet::new();

@@ -11,7 +11,7 @@ use super::{DOOR, NotTaken, Sessions};
 use domain::ids::Place;
 use domain::keys::sessions as keys;
 use domain::session_index::{Indexed, SessionIndex};
-use ports::{Replaced, StoreStatus, replace};
+use ports::{Replaced, StoreStatus, Stored, replace};
 
 /// Age from which an indexed session without a record counts as gone, in milliseconds.
 const BEGUN_WITHIN: u64 = 60_000;
@@ -46,13 +46,15 @@ impl Sessions {
         if unwritten {
             self.change_index(|_| false).await;
         }
-        let ready = self.is_ready();
-        let stored = self.store.get(keys::INDEX).await;
+        let stored = self.store.read(keys::INDEX).await;
         // Parsed before the lock is taken: the index of all holders takes a while.
-        let read = stored.as_deref().and_then(SessionIndex::parse).unwrap_or_default();
+        let read = match stored {
+            Stored::Unreadable(_) => None,
+            stored => Some(stored.value().as_deref().and_then(SessionIndex::parse).unwrap_or_default()),
+        };
         let mut known = self.index.lock();
         let known = &mut *known;
-        if ready && self.is_ready() {
+        if let Some(read) = read {
             known.index = Arc::new(read);
             let unwritten = known.unwritten.iter().map(|(place, session)| (place.as_str(), session));
             Arc::make_mut(&mut known.index).add(unwritten);

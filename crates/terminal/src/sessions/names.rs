@@ -17,7 +17,7 @@ use domain::api_key::{Caller, HOLDERS, Right, is_name};
 use domain::ids::{Person, Place};
 use domain::keys::sessions as keys;
 use domain::session_index::{Indexed, SessionIndex};
-use ports::{StoreStatus, Write};
+use ports::{Stored, Write};
 
 /// The number of the first session.
 pub(super) const FIRST_NUMBER: u64 = 101;
@@ -132,14 +132,19 @@ impl Sessions {
     /// Finds a session by name or number: one of the caller's own or, for operators, any.
     pub async fn find(&self, caller: &Caller, given: &str) -> Option<FoundSession> {
         let _share = self.share(caller).await;
-        self.look_up(caller, given).await
+        self.look_up(caller, given).await.ok().flatten()
     }
 
     /// Like [`find`](Self::find), for a request that holds a share.
-    async fn look_up(&self, caller: &Caller, given: &str) -> Option<FoundSession> {
-        if let Some(found) = self.by_name(caller, given).await {
-            return Some(found);
+    ///
+    /// # Errors
+    /// The index has such a session, and its record cannot be read.
+    async fn look_up(&self, caller: &Caller, given: &str) -> Result<Option<FoundSession>, NotTaken> {
+        // The index decides about a place that cannot be read.
+        if let Ok(Some(found)) = self.by_name(caller, given).await {
+            return Ok(Some(found));
         }
+        let mut end = Ok(None);
         let number: Option<u64> = given.parse().ok();
         let meant = |(place, session): &(Place, Indexed)| {
             let own = owner_of(place) == owner_of(&place_of(caller, given)) || caller.person().is_none();
@@ -149,27 +154,37 @@ impl Sessions {
         };
         for (place, _) in self.visible(caller).await.into_iter().filter(meant) {
             // The index may still contain an expired one.
-            if let Some(record) = self.record(&place).await {
-                return Some(found(&place, &record));
+            match self.record(&place).await {
+                Ok(Some(record)) => return Ok(Some(found(&place, &record))),
+                Ok(None) => {}
+                Err(why) => end = Err(why),
             }
         }
-        None
+        end
+    }
+
+    /// Returns the caller's own session of this name or number.
+    ///
+    /// # Errors
+    /// It belongs to another holder, or cannot be read.
+    async fn own(&self, caller: &Caller, given: &str) -> Result<Option<FoundSession>, NotTaken> {
+        let is_own = |found: &FoundSession| match caller.person() {
+            Some(person) => owner_of(&found.place) == person,
+            None => holder(&found.place).is_none(),
+        };
+        let found = self.look_up(caller, given).await?;
+        if found.as_ref().is_some_and(|found| !is_own(found)) { Err(NotTaken::NotTheirs) } else { Ok(found) }
     }
 
     /// Returns the caller's session of this name or number, creating it if necessary.
     ///
     /// # Errors
-    /// The name is invalid, or the session belongs to another holder.
+    /// The name is invalid, or the session belongs to another holder, or cannot be read.
     pub async fn open(&self, caller: &Caller, given: &str) -> Result<FoundSession, NotTaken> {
         check_name(given)?;
-        let own = |found: &FoundSession| match caller.person() {
-            Some(person) => owner_of(&found.place) == person,
-            None => holder(&found.place).is_none(),
-        };
         let _share = self.share(caller).await;
-        match self.look_up(caller, given).await {
-            Some(found) if own(&found) => Ok(found),
-            Some(_) => Err(NotTaken::NotTheirs),
+        match self.own(caller, given).await? {
+            Some(found) => Ok(found),
             None => self.begin(caller, given).await,
         }
     }
@@ -250,7 +265,7 @@ impl Sessions {
     /// Renames a session.
     ///
     /// # Errors
-    /// The name is invalid, or in use by another session of the owner.
+    /// The name is invalid, or in use by another session of the owner; or a session cannot be read.
     pub async fn rename(&self, caller: &Caller, found: &FoundSession, name: &str) -> Result<(), NotTaken> {
         check_name(name)?;
         let _share = self.share(caller).await;
@@ -258,10 +273,10 @@ impl Sessions {
         let others = self.index().await;
         let others = others.all().filter(|(_, session)| session.name == name).map(|(id, _)| Place::new(DOOR, id));
         let others = others.filter(|place| *place != found.place && holder(place) == holder(&found.place));
-        if !self.records(others.collect()).await.is_empty() {
+        if !self.all_records(others.collect()).await.ok_or(NotTaken::Away)?.is_empty() {
             return Err(NotTaken::NameTaken);
         }
-        self.load(&found.place).await;
+        self.load(&found.place).await?;
         // A concurrent message is written after it, with the new name.
         let written = self.inner.lock().rename(&found.place, name).map(|record| self.put(&found.place, &record));
         if let Some(written) = written {
@@ -276,52 +291,81 @@ impl Sessions {
         let here = self.inner.lock().known(place).map(|session| session.preview);
         let said = match here {
             Some(said) => said,
-            None => self.record(place).await.and_then(|record| record.preview),
+            None => self.record(place).await.ok().flatten().and_then(|record| record.preview),
         };
         said.unwrap_or(PREVIEW)
     }
 
     /// Sets the preview length.
     pub async fn show_of_calls(&self, place: &Place, preview: usize) {
-        self.load(place).await;
+        // Of a session that cannot be read, only a cached one is changed.
+        let _ = self.load(place).await;
         let written = self.inner.lock().show(place, preview).map(|record| self.put(place, &record));
         if let Some(written) = written {
             written.await;
         }
     }
 
-    /// Returns the record of a session.
-    pub(super) async fn record(&self, place: &Place) -> Option<Record> {
-        match self.store.get(&keys::session(&owner_of(place), place)).await {
-            // An unreadable record counts as missing.
-            Some(stored) => serde_json::from_str(&stored).ok().or_else(|| self.inner.lock().record(place)),
-            // While the store is offline, cached sessions stay.
-            None if self.store.status() != StoreStatus::Ready => self.inner.lock().record(place),
-            None => None,
+    /// Returns the record of a session; the cached one while the store does not return it.
+    ///
+    /// # Errors
+    /// The record cannot be read and is not cached, so the session may exist.
+    pub(super) async fn record(&self, place: &Place) -> Result<Option<Record>, NotTaken> {
+        match self.stored_record(place).await {
+            Err(why) => self.inner.lock().record(place).map(Some).ok_or(why),
+            stored => stored,
         }
     }
 
-    /// Returns the stored messages of a session, by number.
+    /// Returns the record of a session in the store.
+    ///
+    /// # Errors
+    /// The record cannot be read.
+    async fn stored_record(&self, place: &Place) -> Result<Option<Record>, NotTaken> {
+        match self.store.read(&keys::session(&owner_of(place), place)).await {
+            Stored::Absent => Ok(None),
+            // A damaged record counts as missing.
+            Stored::Value(text) | Stored::Part(text) => {
+                Ok(serde_json::from_str(&text).ok().or_else(|| self.inner.lock().record(place)))
+            }
+            Stored::Unreadable(_) => Err(NotTaken::Away),
+        }
+    }
+
+    /// Returns the stored messages of a session, by number; none if the session cannot be read.
     pub(super) async fn lines(&self, place: &Place) -> Vec<(u64, Line)> {
         match self.record(place).await {
-            Some(record) => self.lines_of(place, &record).await,
-            None => Vec::new(),
+            Ok(Some(record)) => self.read_lines(place, &record).await.0,
+            Ok(None) | Err(_) => Vec::new(),
         }
     }
 
-    /// Like [`lines`](Self::lines), for this record.
-    pub(super) async fn lines_of(&self, place: &Place, record: &Record) -> Vec<(u64, Line)> {
+    /// Returns the stored messages of this record, by number.
+    ///
+    /// # Errors
+    /// One of them cannot be read.
+    pub(super) async fn lines_of(&self, place: &Place, record: &Record) -> Result<Vec<(u64, Line)>, NotTaken> {
+        let (lines, are_all) = self.read_lines(place, record).await;
+        if are_all { Ok(lines) } else { Err(NotTaken::Away) }
+    }
+
+    /// Returns the readable messages of this record, and true if there are no others.
+    async fn read_lines(&self, place: &Place, record: &Record) -> (Vec<(u64, Line)>, bool) {
         let person = owner_of(place);
-        if record.is_numbered() {
-            let read = async |number: u64| {
-                let stored = self.store.get(&keys::line(&person, place, number)).await?;
-                Some((number, serde_json::from_str(&stored).ok()?))
-            };
-            // A line may expire before its session.
-            let lines = stream::iter(record.numbers.iter().copied()).map(read).buffered(READ_AT_ONCE);
-            return lines.filter_map(ready).collect().await;
+        if !record.is_numbered() {
+            let before = self.is_ready();
+            let lines = self.stored_lines(place).await;
+            return (lines, before && self.is_ready());
         }
-        self.stored_lines(place).await
+        let read = async |number: u64| (number, self.store.read(&keys::line(&person, place, number)).await);
+        let mut read = stream::iter(record.numbers.iter().copied()).map(read).buffered(READ_AT_ONCE);
+        let (mut lines, mut are_all) = (Vec::with_capacity(record.numbers.len()), true);
+        while let Some((number, stored)) = read.next().await {
+            are_all &= !matches!(stored, Stored::Unreadable(_));
+            // A line may expire before its session.
+            lines.extend(stored.value().and_then(|text| Some((number, serde_json::from_str(&text).ok()?))));
+        }
+        (lines, are_all)
     }
 
     /// Returns the stored messages of a session, also those missing in its record.
@@ -334,63 +378,73 @@ impl Sessions {
         stored.iter().filter_map(line).collect()
     }
 
-    /// Returns the records of these sessions; expired ones are left out.
+    /// Returns the records of these sessions; expired and unreadable ones are left out.
     pub(super) async fn records(&self, places: Vec<Place>) -> Vec<(Place, Record)> {
-        let read = async |place: Place| Some((self.record(&place).await?, place));
+        let read = async |place: Place| Some((self.record(&place).await.ok()??, place));
         let records = stream::iter(places).map(read).buffered(READ_AT_ONCE).filter_map(ready);
         records.map(|(record, place)| (place, record)).collect().await
     }
 
-    /// Like [`records`](Self::records); `None` if the store was offline meanwhile, so that expired ones are unknown.
+    /// Like [`records`](Self::records), as they are stored; `None` if one cannot be read, so that it may exist.
     pub(super) async fn all_records(&self, places: Vec<Place>) -> Option<Vec<(Place, Record)>> {
-        if !self.is_ready() {
-            return None;
-        }
-        let read = async |place: Place| match self.record(&place).await {
-            Some(record) => Some(Some((place, record))),
-            None => self.is_ready().then_some(None),
+        let read = async |place: Place| {
+            let stored = self.stored_record(&place).await.ok()?;
+            Some(stored.map(|record| (place, record)))
         };
         let read: Vec<Option<Option<(Place, Record)>>> =
             stream::iter(places).map(read).buffered(READ_AT_ONCE).collect().await;
         let known: Option<Vec<Option<(Place, Record)>>> = read.into_iter().collect();
-        Some(known.filter(|_| self.is_ready())?.into_iter().flatten().collect())
+        Some(known?.into_iter().flatten().collect())
     }
 
     /// Creates a session again that had ended.
     ///
     /// # Errors
-    /// Too many sessions are being created at the same time.
+    /// Too many sessions are being created at the same time, or the session cannot be read.
     pub(super) async fn begin_again(&self, place: &Place) -> Result<(), NotTaken> {
         let name = place.id.rsplit(OF).next().unwrap_or_default();
         let name = name.split(AGAIN).next().unwrap_or_default().to_owned();
         let _alone = self.beginning.lock(holder(place)).await;
-        if self.record(place).await.is_some() {
+        if self.record(place).await?.is_some() {
             return Ok(());
         }
         self.enter(place, name).await.map(drop)
     }
 
-    async fn by_name(&self, caller: &Caller, given: &str) -> Option<FoundSession> {
-        check_name(given).ok()?;
+    async fn by_name(&self, caller: &Caller, given: &str) -> Result<Option<FoundSession>, NotTaken> {
+        if check_name(given).is_err() {
+            return Ok(None);
+        }
         let place = place_of(caller, given);
-        let record = self.record(&place).await.filter(|record| record.name == given)?;
+        let Some(record) = self.record(&place).await?.filter(|record| record.name == given) else { return Ok(None) };
         self.is_there(&place, &record).await;
-        Some(found(&place, &record))
+        Ok(Some(found(&place, &record)))
     }
 
     async fn begin(&self, caller: &Caller, name: &str) -> Result<FoundSession, NotTaken> {
         let mut place = place_of(caller, name);
         let _alone = self.beginning.lock(holder(&place)).await;
         // Another request may have created it meanwhile.
-        if let Some(found) = self.by_name(caller, name).await {
+        let begun = match self.by_name(caller, name).await {
+            Ok(found) => found,
+            // Its place is another one then.
+            Err(_) => self.own(caller, name).await?,
+        };
+        if let Some(found) = begun {
             return Ok(found);
         }
         // A renamed session keeps its place.
         for again in 2..=OWN_MAX {
-            if self.record(&place).await.is_none() {
-                break;
+            match self.record(&place).await {
+                Ok(None) => break,
+                Ok(Some(_)) => place = place_of(caller, &format!("{name}{AGAIN}{again}")),
+                // The place may have a session that another process began. One that was never used has none.
+                Err(_) => {
+                    let unused = self.inner.lock().next_id(self.now());
+                    place = place_of(caller, &format!("{name}{AGAIN}{unused}"));
+                    break;
+                }
             }
-            place = place_of(caller, &format!("{name}{AGAIN}{again}"));
         }
         let record = self.enter(&place, name.to_owned()).await?;
         Ok(found(&place, &record))
@@ -402,6 +456,9 @@ impl Sessions {
         let number = self.number(place, &name, now).await?;
         let record = Record { name, number, touched_at: now, lines: 0, numbers: Vec::new(), preview: None };
         self.put(place, &record).await;
+        // It goes on here also if the store does not return it.
+        let version = self.inner.lock().version(place);
+        self.inner.lock().fill(place, &record, Vec::new(), version);
         self.make_room(place).await;
         Ok(record)
     }

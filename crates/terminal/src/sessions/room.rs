@@ -28,7 +28,8 @@ impl Sessions {
 
     /// Returns the writes that delete a session from the store.
     async fn gone(&self, place: &Place) -> Vec<Write> {
-        let stored = self.record(place).await;
+        // Of a record that cannot be read, the lines that are not cached stay until they expire.
+        let stored = self.record(place).await.ok().flatten();
         let mut numbers: BTreeSet<u64> = stored.iter().flat_map(|record| record.numbers.iter().copied()).collect();
         if let Some(known) = self.inner.lock().record(place) {
             numbers.extend(known.numbers);
@@ -40,7 +41,7 @@ impl Sessions {
         without_lines(place, numbers).chain([session]).collect()
     }
 
-    /// Evicts a session that another process deleted, and deletes its lines that are cached here.
+    /// Evicts a session that is certainly not stored, because another process deleted it, and deletes its lines that are cached here.
     pub(super) fn over(&self, place: &Place) {
         let known = {
             let mut inner = self.inner.lock();

@@ -575,3 +575,5 @@ async fn a_key_that_lists_and_begins_sessions_without_end_delays_no_other_key() 
     assert_eq!(sessions.work.free(), fair::AT_ONCE / 2, "one key has at most half of the shares");
     flood.iter().for_each(tokio::task::JoinHandle::abort);
 }
+
+mod unread;

@@ -15,7 +15,7 @@ use super::openai::reading::MESSAGES_MAX;
 use domain::completion::WrittenJson;
 use domain::given::Message;
 use domain::keys::programs as keys;
-use ports::{Store, StoreStatus, Write};
+use ports::{Store, StoreStatus, Stored, Write};
 
 /// Maximum number of responses of one holder.
 const RESPONSES_MAX: usize = 500;
@@ -63,11 +63,8 @@ impl Responses {
             return;
         }
         let changing = self.change(holder).await;
-        let mut named = self.named(holder).await;
-        if self.is_away() {
-            // Without the index, its responses would be lost.
-            return;
-        }
+        // Without the index, its responses would be lost.
+        let Some(mut named) = self.named(holder).await else { return };
         named.push(Named { id: id.to_owned(), bytes });
         let mut held: usize = named.iter().map(|named| named.bytes).sum();
         let mut over = 0;
@@ -110,10 +107,12 @@ impl Responses {
         if self.get(holder, id).await.is_none() {
             return false;
         }
-        let mut named = self.named(holder).await;
-        named.retain(|named| named.id != id);
         let mut writes = vec![Write::Delete { key: keys::response(holder, id) }];
-        writes.extend(index(holder, &named));
+        // An index that cannot be read lists it until it is the oldest one.
+        if let Some(mut named) = self.named(holder).await {
+            named.retain(|named| named.id != id);
+            writes.extend(index(holder, &named));
+        }
         let durable = self.store.commit(writes);
         drop(changing);
         durable.await;
@@ -139,9 +138,12 @@ impl Responses {
         Ok((links.into_iter().rev().flatten().collect(), bytes))
     }
 
-    async fn named(&self, holder: &str) -> Vec<Named> {
-        let stored = self.store.get(&keys::responses(holder)).await;
-        stored.and_then(|stored| serde_json::from_str(&stored).ok()).unwrap_or_default()
+    /// Returns the index of a holder; `None` if it cannot be read. A damaged one counts as empty.
+    async fn named(&self, holder: &str) -> Option<Vec<Named>> {
+        match self.store.read(&keys::responses(holder)).await {
+            Stored::Unreadable(_) => None,
+            stored => Some(stored.value().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()),
+        }
     }
 
     async fn change(&self, holder: &str) -> MutexGuard<'_, ()> {
@@ -243,7 +245,7 @@ mod tests {
         responses.keep("ci", "r2", &kept(Some("r1"), "two")).await;
         store.degraded.store(false, std::sync::atomic::Ordering::SeqCst);
         assert!(responses.said("ci", "r1").await.is_ok() && responses.get("ci", "r2").await.is_none());
-        assert_eq!(responses.named("ci").await.len(), 1, "the list names what there is");
+        assert_eq!(responses.named("ci").await.unwrap().len(), 1, "the list names what there is");
     }
 
     #[tokio::test]

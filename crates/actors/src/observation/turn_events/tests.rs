@@ -232,3 +232,49 @@ async fn a_stream_whose_turn_is_open_outlives_any_number_of_others() {
     }
     assert!(log.has(&place("open")));
 }
+
+#[test]
+fn many_sessions_of_some_clients_cost_another_client_no_event() {
+    let log = log();
+    let answer = |bytes: usize| TurnUpdate::Final {
+        parts: [domain::outgoing::Part::Text { text: "x".repeat(bytes) }].into(),
+        effort: domain::effort::Effort::default(),
+    };
+    let said = |person: &str, session: &str, bytes: usize| {
+        let person = Person::new(DOOR, person);
+        for update in [TurnUpdate::Accepted, answer(bytes), TurnUpdate::DONE] {
+            log.publish_of(Some(&person), &place(session), &turn("1"), || update);
+        }
+    };
+    said("honest", "long", 4 * 1024 * 1024);
+    for session in 0..200 {
+        for key in ["a", "b", "c"] {
+            said(key, &format!("{key}-{session}"), 200 * 1024);
+        }
+    }
+    assert_eq!(log.read(&place("long"), 0).unwrap().events.len(), 2, "the long answer and the end of its turn");
+    let streams = log.0.as_ref().unwrap().streams.lock();
+    assert!(streams.bytes <= ALL_BYTES_MAX && streams.bytes == streams.all.values().map(Stream::weight).sum::<usize>());
+    let of = |key: &str| {
+        let holder = Some(Person::new(DOOR, key));
+        streams.all.values().filter(|stream| stream.holder == holder).map(Stream::weight).sum::<usize>()
+    };
+    assert!(["a", "b", "c"].iter().all(|key| of(key) > ALL_BYTES_MAX / 4), "the others share the rest");
+}
+
+#[test]
+fn open_turns_are_known_without_their_events() {
+    let log = log();
+    let said = |id: &str, update| log.publish(&place("42"), &turn(id), || update);
+    for id in ["1", "2", "1", "3"] {
+        said(id, TurnUpdate::Accepted);
+    }
+    said("2", TurnUpdate::DONE);
+    for _ in 0..EVENTS_MAX {
+        said("3", TurnUpdate::Queued { ahead: 1 });
+    }
+    assert_eq!(log.open_turns(&place("42")), ["1", "3"], "also if the log has dropped their acceptance");
+    said("1", TurnUpdate::DONE);
+    said("3", TurnUpdate::DONE);
+    assert!(log.open_turns(&place("42")).is_empty() && log.open_turns(&place("other")).is_empty());
+}

@@ -41,11 +41,11 @@ impl Observer for TurnEvents {
 
 impl TurnEvents {
     fn append(&self, turn: &Turn, update: impl FnOnce() -> TurnUpdate) {
-        self.publish(&turn.place, &turn.id, update);
+        self.publish_of(Some(&turn.person), &turn.place, &turn.id, update);
     }
 
     fn gate(&self, gate: &Gate, decision: Option<&ApprovalDecision>) {
-        self.publish(&gate.place, &gate.turn, || TurnUpdate::Gate {
+        self.publish_of(Some(&gate.requester), &gate.place, &gate.turn, || TurnUpdate::Gate {
             id: gate.id.to_string(),
             question: question_in_words(gate),
             arguments: gate.arguments.clone(),

@@ -1,8 +1,11 @@
 use super::*;
 use crate::testing::{BEGINNING, person, place, turn_id};
 use domain::tool::testing::on_behalf;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use ports::testing::{ManualClock, MemoryStore};
-use std::sync::atomic::Ordering;
+use ports::{Replaced, StoreStatus};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const BOUNDS: Bounds = Bounds { facts: 3, bytes: 100, total: 5, ttl: Duration::from_secs(90 * 24 * 60 * 60) };
 
@@ -196,4 +199,96 @@ async fn while_the_store_fails_nothing_replaces_what_it_has() {
     assert_eq!(keeper.forget(&asked("7", 2), &kept.id).await, Err(NotKept::Away));
     store.degraded.store(false, Ordering::SeqCst);
     assert_eq!(texts(&keeper, &asked("7", 3)).await, ["one"]);
+}
+
+/// A store whose read of this number fails, and which is ready all the same.
+struct OneReadFails {
+    inner: Arc<MemoryStore>,
+    /// The number of reads up to the one that fails.
+    left: AtomicUsize,
+}
+
+impl Store for OneReadFails {
+    fn read<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Stored> {
+        let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        if left == Ok(1) {
+            return async { Stored::Unreadable(Unreadable::NoAnswer) }.boxed();
+        }
+        self.inner.read(key)
+    }
+
+    fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>> {
+        self.inner.scan(prefix, limit)
+    }
+
+    fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {
+        self.inner.write(writes)
+    }
+
+    fn replace<'a>(&'a self, key: &'a str, seen: Option<&'a str>, value: &'a str) -> BoxFuture<'a, Replaced> {
+        self.inner.replace(key, seen, value)
+    }
+
+    fn status(&self) -> StoreStatus {
+        StoreStatus::Ready
+    }
+
+    fn close(&self, within: Duration) -> BoxFuture<'_, bool> {
+        self.inner.close(within)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whichever_one_read_fails_no_other_fact_is_lost() {
+    for failing in 1..=8 {
+        let store = Arc::new(MemoryStore::new());
+        let first = keeper(&store);
+        let one = first.remember(&asked("7", 1), "one").await.unwrap();
+        // Another fact of the same message.
+        first.remember(&asked("7", 1), "two").await.unwrap();
+        let left = AtomicUsize::new(failing);
+        let failing_store = Arc::new(OneReadFails { inner: Arc::clone(&store), left });
+        let keeper = FactKeeper::new(failing_store as _, Arc::new(ManualClock::new()), || BOUNDS);
+        let forgotten = keeper.forget(&asked("7", 2), &one.id).await;
+        let left = match forgotten {
+            Ok(true) => vec!["two"],
+            Err(NotKept::Away) => vec!["two", "one"],
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(texts(&first, &asked("7", 3)).await, left, "{failing}");
+        let _ = keeper.remember(&asked("7", 4), "three").await;
+        let kept = texts(&first, &asked("7", 5)).await;
+        assert!(left.iter().all(|text| kept.iter().any(|kept| kept == text)), "{failing}: {kept:?}");
+        // The message still names its facts.
+        first.deleted(&turn_id("1").trigger()).await;
+        let kept = texts(&first, &asked("7", 6)).await;
+        assert!(kept.iter().all(|text| text == "three"), "{failing}: {kept:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_facts_of_a_message_that_is_deleted_while_the_store_fails_go_once_it_answers() {
+    for failing in 1..=4 {
+        let store = Arc::new(MemoryStore::new());
+        let first = keeper(&store);
+        for text in ["one", "two"] {
+            first.remember(&asked("7", 1), text).await.unwrap();
+        }
+        let left = AtomicUsize::new(failing);
+        let failing_store = Arc::new(OneReadFails { inner: Arc::clone(&store), left });
+        let keeper = FactKeeper::new(failing_store as _, Arc::new(ManualClock::new()), || BOUNDS);
+        keeper.deleted(&turn_id("1").trigger()).await;
+        keeper.settle(Instant::now()).await;
+        nothing_is_left(&store);
+    }
+    let store = Arc::new(MemoryStore::new());
+    let keeper = keeper(&store);
+    keeper.remember(&asked("7", 1), "one").await.unwrap();
+    store.degraded.store(true, Ordering::SeqCst);
+    keeper.deleted(&turn_id("1").trigger()).await;
+    keeper.settle(Instant::now()).await;
+    assert_eq!(store.entries.lock().len(), 4, "it is not forgotten meanwhile");
+    store.degraded.store(false, Ordering::SeqCst);
+    keeper.settle(Instant::now()).await;
+    nothing_is_left(&store);
 }
