@@ -206,6 +206,7 @@ impl Wiring {
             timers,
             config_watcher,
             gateway,
+            slack,
             discord,
             identify_queue,
         } = &self.handles;
@@ -243,6 +244,12 @@ impl Wiring {
             ActorKind::Timers => ChildSpec::new(row, timers, self.timers(), below),
             ActorKind::ConfigWatcher => ChildSpec::new(row, config_watcher, self.config_watcher(), below),
             ActorKind::Gateway => ChildSpec::new(row, gateway, self.gateway(), below),
+            // The branch exists only for a door with sockets.
+            ActorKind::Slack => match self.slack() {
+                Some(actor) => ChildSpec::new(row, slack, actor, below),
+                None => return Vec::new(),
+            },
+            ActorKind::SlackSocket => return self.sockets(row),
             // The branch exists only for a door with shards.
             ActorKind::Discord => match self.discord(row) {
                 Some(actor) => ChildSpec::new(row, discord, actor, below),
