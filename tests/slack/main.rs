@@ -17,6 +17,8 @@ mod faults;
 
 mod service;
 
+mod setup;
+
 mod sockets;
 
 mod world;

@@ -97,6 +97,8 @@ struct State {
     /// The time after which an event is delivered again.
     retry_after: Duration,
     whispers: Vec<Value>,
+    /// The scopes of the bot's token; all if empty.
+    scopes: String,
     files: HashMap<String, Vec<u8>>,
 }
 
@@ -301,6 +303,11 @@ impl Service {
     /// Limits the calls of a method, as a tier of Slack does.
     pub fn limits(&self, method: &str, many: usize, within: Duration) {
         self.state.lock().tiers.insert(method.to_owned(), (many, within));
+    }
+
+    /// Gives the bot's token these scopes alone.
+    pub fn grants(&self, scopes: &str) {
+        scopes.clone_into(&mut self.state.lock().scopes);
     }
 
     /// Announces this life of connections.

@@ -1,4 +1,4 @@
-//! source, slack_socket: maintains one connection of a door: the only one, or one of several that the platform treats
+//! source, `slack_socket`: maintains one connection of a door: the only one, or one of several that the platform treats
 //! alike.
 //!
 //! Supervised by: staffai, or the branch of the platform (permanent).

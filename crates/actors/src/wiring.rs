@@ -206,9 +206,8 @@ impl Wiring {
             timers,
             config_watcher,
             gateway,
-            slack,
             discord,
-            identify_queue,
+            ..
         } = &self.handles;
         let only = match row.kind {
             ActorKind::Root => ChildSpec::new(row, root, Root, below),
@@ -245,10 +244,7 @@ impl Wiring {
             ActorKind::ConfigWatcher => ChildSpec::new(row, config_watcher, self.config_watcher(), below),
             ActorKind::Gateway => ChildSpec::new(row, gateway, self.gateway(), below),
             // The branch exists only for a door with sockets.
-            ActorKind::Slack => match self.slack() {
-                Some(actor) => ChildSpec::new(row, slack, actor, below),
-                None => return Vec::new(),
-            },
+            ActorKind::Slack => return self.slack(row, &below),
             ActorKind::SlackSocket => return self.sockets(row),
             // The branch exists only for a door with shards.
             ActorKind::Discord => match self.discord(row) {
@@ -256,7 +252,7 @@ impl Wiring {
                 None => return Vec::new(),
             },
             ActorKind::IdentifyQueue => match self.identify_queue() {
-                Some(actor) => ChildSpec::new(row, identify_queue, actor, below),
+                Some(actor) => ChildSpec::new(row, &self.handles.identify_queue, actor, below),
                 None => return Vec::new(),
             },
             // Their supervisors start the instances when they are known.

@@ -97,8 +97,8 @@ pub(super) struct Metadata {
 struct Envelope<'a> {
     #[serde(rename = "type", default)]
     kind: String,
-    #[serde(default)]
-    envelope_id: Option<String>,
+    #[serde(rename = "envelope_id", default)]
+    id: Option<String>,
     #[serde(default)]
     retry_attempt: Option<u32>,
     #[serde(default, borrow)]
@@ -120,7 +120,7 @@ pub(super) fn read(text: &str, us: &Account) -> Frame {
     let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(text) else {
         return broken(text);
     };
-    match (envelope.kind.as_str(), envelope.envelope_id) {
+    match (envelope.kind.as_str(), envelope.id) {
         ("hello", _) => Frame::Hello(envelope.debug_info.and_then(|info| info.approximate_connection_time)),
         ("disconnect", _) => Frame::Disconnect(envelope.reason.unwrap_or_else(|| "no reason given".to_owned())),
         (kind, Some(id)) => {

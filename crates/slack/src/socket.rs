@@ -66,7 +66,15 @@ impl Socket {
         let mut links = FuturesUnordered::new();
         let mut current = 0_u64;
         let mut replaced = CancellationToken::new();
-        links.push(self.run(current, link, &us, &intake, &replaced, &refresh));
+        let work = |replaced: &CancellationToken| Work {
+            slack: Arc::clone(&self.slack),
+            us: us.clone(),
+            intake: Arc::clone(&intake),
+            names: Arc::clone(&self.names),
+            replaced: replaced.clone(),
+            refresh: refresh.clone(),
+        };
+        links.push(run(current, link, work(&replaced)));
         let mut next: Option<BoxFuture<'_, Result<Link, SourceError>>> = None;
         loop {
             let due = life.unwrap_or_else(Instant::now);
@@ -82,7 +90,7 @@ impl Socket {
                     life = link.lasts.map(|lasts| Instant::now() + lasts * LIFE_TENTHS / 10);
                     current += 1;
                     replaced = CancellationToken::new();
-                    links.push(self.run(current, link, &us, &intake, &replaced, &refresh));
+                    links.push(run(current, link, work(&replaced)));
                 }
                 Some(()) = refreshes.recv(), if next.is_none() => next = Some(self.open_next(&us)),
                 () = sleep_until(due), if life.is_some() && next.is_none() => {
@@ -98,32 +106,12 @@ impl Socket {
                     replaced.cancel();
                     current += 1;
                     replaced = CancellationToken::new();
-                    links.push(self.run(current, link, &us, &intake, &replaced, &refresh));
+                    links.push(run(current, link, work(&replaced)));
                     // A request of the last connection concerns that one alone.
                     while refreshes.try_recv().is_ok() {}
                 }
             }
         }
-    }
-
-    fn run(
-        &self,
-        number: u64,
-        link: Link,
-        us: &Account,
-        intake: &Arc<dyn Intake>,
-        replaced: &CancellationToken,
-        refresh: &mpsc::Sender<()>,
-    ) -> BoxFuture<'static, (u64, String)> {
-        let work = Work {
-            slack: Arc::clone(&self.slack),
-            us: us.clone(),
-            intake: Arc::clone(intake),
-            names: Arc::clone(&self.names),
-            replaced: replaced.clone(),
-            refresh: refresh.clone(),
-        };
-        async move { (number, link.run(work).await) }.boxed()
     }
 
     /// Opens the next connection, with a few tries.
@@ -139,6 +127,11 @@ impl Socket {
         };
         open.boxed()
     }
+}
+
+/// Serves a connection of this number.
+fn run(number: u64, link: Link, work: Work) -> BoxFuture<'static, (u64, String)> {
+    async move { (number, link.run(work).await) }.boxed()
 }
 
 async fn opened(next: &mut Option<BoxFuture<'_, Result<Link, SourceError>>>) -> Result<Link, SourceError> {

@@ -128,9 +128,14 @@ impl Service {
     fn perform(&self, method: &str, arguments: &Arguments) -> Response {
         let of = |name: &str| arguments.get(name).cloned().unwrap_or_default();
         let answer = match method {
-            "auth.test" => fine(json!({
-                "user_id": BOT, "user": "staffai", "team_id": TEAM, "team": "Work", "bot_id": "BBOT", "url": self.url,
-            })),
+            "auth.test" => {
+                let mut answer = fine(json!({
+                    "user_id": BOT, "user": "staffai", "team_id": TEAM, "team": "Work", "bot_id": "BBOT",
+                }));
+                let scopes = self.state.lock().scopes.clone();
+                answer.headers_mut().insert("x-oauth-scopes", scopes.parse().unwrap());
+                answer
+            }
             "apps.connections.open" => {
                 let mut state = self.state.lock();
                 let ticket = state.opened + u64::try_from(state.tickets.len()).unwrap() + 1_000;

@@ -6,7 +6,7 @@ use crate::intake::GatewayIntake;
 use crate::testing::{DOOR, LEAF, Stage, Tree, at, row, usual};
 use domain::restart::Backoff;
 use ports::testing::{FixedDice, ManualClock, MemoryStore};
-use ports::{SourceError, Store};
+use ports::{Clock, SourceError, Store};
 
 /// A platform whose catch-ups are scripted.
 #[derive(Default)]

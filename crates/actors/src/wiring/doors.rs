@@ -57,16 +57,19 @@ impl Wiring {
         self.parts.doors.all.iter().find_map(|record| Some((record, record.sockets()?)))
     }
 
-    /// Returns the supervisor of the connections of the door with sockets.
-    pub(super) fn slack(&self) -> Option<Slack> {
-        let (record, sources) = self.door_with_sockets()?;
-        Some(Slack {
-            door: record.door.clone(),
-            source: Arc::clone(sources.first()?),
-            intake: Arc::new(self.handles.intake()),
-            board: Arc::clone(&self.parts.observation.instruments.board),
-            basics: self.parts.basics.clone(),
-        })
+    /// Returns the supervisor of the connections of the door with sockets, if there is one.
+    pub(super) fn slack(&self, row: &'static TreeRow, below: &[ChildSpec]) -> Vec<ChildSpec> {
+        let supervisor = |(record, sources): (&DoorRecord, &[Arc<dyn EventSource>])| {
+            let actor = Slack {
+                door: record.door.clone(),
+                source: Arc::clone(sources.first()?),
+                intake: Arc::new(self.handles.intake()),
+                board: Arc::clone(&self.parts.observation.instruments.board),
+                basics: self.parts.basics.clone(),
+            };
+            Some(ChildSpec::new(row, &self.handles.slack, actor, below.to_vec()))
+        };
+        self.door_with_sockets().and_then(supervisor).into_iter().collect()
     }
 
     /// Returns the actors that keep the connections of the door with sockets.
