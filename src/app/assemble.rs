@@ -86,7 +86,8 @@ pub struct Assembled {
 struct Checked {
     configured: Configured,
     live: Live,
-    platform: Option<DoorRecord>,
+    /// The doors to platforms, the home of the bot first.
+    platforms: Vec<DoorRecord>,
     own: Vec<Box<dyn BuiltInTool>>,
     us: Identity,
 }
@@ -116,13 +117,26 @@ fn check(configured: Configured, launch: &Launch) -> Result<Checked, Vec<String>
     let (mut mistakes, us) = (Vec::new(), built_ins::agents::identity(settings, &**dice));
     let live = reload::running(configured.clone()).map(Live::new).map_err(|more| mistakes.extend(more)).ok();
     let listed = mistakes.clone();
-    let platform = (!alone).then(|| doors::discord(settings, live.as_ref(), dice)).transpose();
-    let platform = platform.map_err(|mistake| mistakes.push(mistake)).ok().flatten();
+    let mut platforms = Vec::new();
+    if !alone {
+        let slack = doors::slack(settings, clock).unwrap_or_else(|mistake| {
+            mistakes.push(mistake);
+            None
+        });
+        // Without a token for Discord, Slack is the home of the bot.
+        if slack.is_none() || settings.discord.token.is_some() {
+            match doors::discord(settings, live.as_ref(), dice) {
+                Ok(discord) => platforms.push(discord),
+                Err(mistake) => mistakes.push(mistake),
+            }
+        }
+        platforms.extend(slack);
+    }
     let own = built_ins::configured(settings, &configured.lookup, &us, clock, Arc::clone(dice));
     // The list of mistakes in the running configuration already includes some of these.
     let own = own.map_err(|more| mistakes.extend(more.into_iter().filter(|mistake| !listed.contains(mistake)))).ok();
     match (live, own) {
-        (Some(live), Some(own)) if mistakes.is_empty() => Ok(Checked { configured, live, platform, own, us }),
+        (Some(live), Some(own)) if mistakes.is_empty() => Ok(Checked { configured, live, platforms, own, us }),
         _ => Err(mistakes),
     }
 }
@@ -140,7 +154,7 @@ fn check_again(earlier: Checked, launch: &Launch) -> Checked {
 }
 
 async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Result<Assembled, StartError> {
-    let Checked { configured, live, platform, own, us } = checked;
+    let Checked { configured, live, platforms, own, us } = checked;
     let Launch { reread, clock, dice, faults, alone, .. } = launch;
     let (settings, mask, events) = (configured.settings.clone(), configured.redaction.clone(), doors::events(&clock));
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
@@ -149,7 +163,7 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     let others = (!alone).then(|| doors::chat_service(&settings, &clock)).flatten();
     let basics = Basics { live, store, clock, dice };
     let sessions = sessions(&basics);
-    let doors = opened(door_records(platform, &sessions, others))?;
+    let doors = opened(door_records(platforms, &sessions, others))?;
     let records = Records::new(&basics, limiter, turns(owned, &doors.all));
     let vitals = Arc::new(vitals(&basics, launch.tally, launch.logged, mask));
     let (handles, sections) = (Handles::new(&doors.all), sections(&basics));
@@ -204,7 +218,7 @@ fn in_force(basics: &Basics) -> Arc<InForce> {
 /// Returns the lease of this process, if others can have the same bot account on the same store.
 fn lease(checked: &Checked, dice: &Arc<dyn Dice>) -> Result<Option<Lease>, StartError> {
     let StoreChoice::Redis(address) = checked.configured.settings.chosen_store() else { return Ok(None) };
-    if checked.platform.is_none() {
+    if checked.platforms.is_empty() {
         return Ok(None);
     }
     let redis = redis_opener(&address)?.open().map_err(|error| StartError::InUse(error.to_string()))?;
@@ -258,9 +272,9 @@ fn kept_routes(settings: &Settings, basics: &Basics, audit: &Arc<Audit>, home: &
         .merge(api::backup::router(Arc::new(copies)))
 }
 
-/// Returns the records of the doors, the platform's first.
-fn door_records(platform: Option<DoorRecord>, sessions: &Arc<Sessions>, others: Option<DoorRecord>) -> Vec<DoorRecord> {
-    platform.into_iter().chain([doors::terminal(sessions), doors::model_api()]).chain(others).collect()
+/// Returns the records of the doors, those of platforms first.
+fn door_records(platforms: Vec<DoorRecord>, sessions: &Arc<Sessions>, others: Option<DoorRecord>) -> Vec<DoorRecord> {
+    platforms.into_iter().chain([doors::terminal(sessions), doors::model_api()]).chain(others).collect()
 }
 
 /// Returns the addresses of the pages and their access rules.

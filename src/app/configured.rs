@@ -28,6 +28,8 @@ pub type Reread = Arc<dyn Fn() -> Result<Configured, Vec<String>> + Send + Sync>
 pub(crate) fn secrets(settings: &Settings) -> Vec<SecretString> {
     let mut secrets = settings.http.api_keys.clone();
     secrets.extend(settings.discord.token.clone());
+    secrets.extend(settings.slack.bot_token.clone());
+    secrets.extend(settings.slack.app_token.clone());
     secrets.extend(settings.llm.key.clone());
     secrets.extend(settings.redis.password.clone());
     // Only the login in an address is secret: the host must be visible when there is a problem.

@@ -21,6 +21,8 @@ use nats::chat_service::{self, ChatService};
 use ports::{Clock, Dice, NoFiles};
 use settings::Settings;
 use settings::edges::{AllowedMentions as Allowed, DirectMessages};
+use slack::Slack;
+use slack::socket::Socket;
 use terminal::sessions::Sessions;
 use web::model_api::{self, Answers};
 
@@ -32,7 +34,7 @@ const REFUSALS_MAX: u32 = 1_000;
 const READ_ALONG: [Door; 1] = [terminal::DOOR];
 
 /// The names of all doors, open or not.
-pub(crate) const NAMES: [Door; 4] = [discord::DOOR, chat_service::DOOR, model_api::DOOR, terminal::DOOR];
+pub(crate) const NAMES: [Door; 5] = [discord::DOOR, slack::DOOR, chat_service::DOOR, model_api::DOOR, terminal::DOOR];
 
 /// The doors where posts without a message to answer are possible.
 pub(crate) const POSTABLE: [Door; 2] = [discord::DOOR, terminal::DOOR];
@@ -59,6 +61,7 @@ pub(crate) fn events(clock: &Arc<dyn Clock>) -> TurnEvents {
 pub(crate) fn rules(settings: &Settings) -> BTreeMap<Door, DoorRules> {
     BTreeMap::from([
         (discord::DOOR, DoorRules { triage: triage(settings), limits: LimitScope::Community }),
+        (slack::DOOR, DoorRules { triage: of_workspace(triage(settings)), limits: LimitScope::Base }),
         (chat_service::DOOR, DoorRules { triage: requests(settings), limits: LimitScope::Base }),
         (model_api::DOOR, DoorRules { triage: programs(settings), limits: LimitScope::Keys }),
         (terminal::DOOR, DoorRules { triage: without_roles(triage(settings)), limits: LimitScope::Keys }),
@@ -85,6 +88,11 @@ fn triage(settings: &Settings) -> TriageRules {
 /// Returns the rules for a door whose members have no roles and belong to no guild.
 fn without_roles(rules: TriageRules) -> TriageRules {
     TriageRules { communities: HashSet::new(), operators: HashSet::new(), restriction: None, ..rules }
+}
+
+/// Returns the rules for Slack: the guilds, operators and roles of Discord are none of its.
+fn of_workspace(rules: TriageRules) -> TriageRules {
+    TriageRules { direct_messages: true, ..without_roles(rules) }
 }
 
 /// Returns the rules for a door where approvals cannot be requested.
@@ -168,6 +176,27 @@ pub(crate) fn discord(settings: &Settings, live: Option<&Live>, dice: &Arc<dyn D
         pacing: Pacing { requests_per_second: settings.discord.requests_per_second, refusals: REFUSALS_MAX },
         registers_commands: true,
     })
+}
+
+/// Returns the record of Slack, if both tokens are set: receives through sockets, sends over the Web API.
+pub(crate) fn slack(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Option<DoorRecord>, String> {
+    let Some(access) = slack_access(settings) else { return Ok(None) };
+    let slack = Arc::new(Slack::new(&access, Arc::clone(clock)).map_err(|error| error.to_string())?);
+    Ok(Some(DoorRecord {
+        door: slack::DOOR,
+        source: Source::Sockets(Socket::all(&slack, &settings.members.aliases)),
+        poster: Arc::clone(&slack) as _,
+        attachments: slack,
+        pacing: Pacing::default(),
+        registers_commands: false,
+    }))
+}
+
+/// Returns the access to Slack, if both tokens are set.
+pub(crate) fn slack_access(settings: &Settings) -> Option<slack::Access> {
+    let (bot_token, app_token) = settings.slack.tokens()?;
+    let api_url = settings.slack.api_url.clone();
+    Some(slack::Access { api_url, bot_token: bot_token.clone(), app_token: app_token.clone() })
 }
 
 /// Returns the access to Discord.

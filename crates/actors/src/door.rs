@@ -36,6 +36,9 @@ pub enum Source {
     Requests,
     /// One connection, kept by the actor `source:<door>`.
     Connection(Arc<dyn EventSource>),
+    /// Several connections to each of which the platform may give any event, kept by the branch `slack`. At most one
+    /// door of a process has them.
+    Sockets(Vec<Arc<dyn EventSource>>),
     /// Connections by shards, kept by the branch `discord`. At most one door of a process has shards.
     Shards(Arc<dyn ShardedSource>),
 }
@@ -68,6 +71,9 @@ pub enum BadDoors {
     /// A reference names a door that does not exist.
     #[error("there is no door '{0}'")]
     Unknown(Door),
+    /// Two doors have sockets.
+    #[error("the doors '{0}' and '{1}' both have sockets, and there is one branch for them")]
+    Sockets(Door, Door),
     /// Two doors have shards.
     #[error("the doors '{0}' and '{1}' both have shards, and there is one branch for them")]
     Shards(Door, Door),
@@ -77,11 +83,11 @@ impl Doors {
     /// Builds the doors from these records.
     ///
     /// # Errors
-    /// Returns [`BadDoors`] if names collide or are invalid, or if two doors have shards.
+    /// Returns [`BadDoors`] if names collide or are invalid, or if two doors have shards or sockets.
     pub fn new(records: Vec<DoorRecord>) -> Result<Self, BadDoors> {
         let usable = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
         let mut seen = HashSet::new();
-        let mut sharded: Option<&Door> = None;
+        let (mut sharded, mut with_sockets): (Option<&Door>, Option<&Door>) = (None, None);
         for DoorRecord { door, source, .. } in &records {
             if door.as_str().is_empty() || !door.as_str().chars().all(usable) {
                 return Err(BadDoors::Name(door.clone()));
@@ -89,10 +95,18 @@ impl Doors {
             if !seen.insert(door) {
                 return Err(BadDoors::Twice(door.clone()));
             }
-            if let Source::Shards(_) = source
-                && let Some(other) = sharded.replace(door)
-            {
-                return Err(BadDoors::Shards(other.clone(), door.clone()));
+            match source {
+                Source::Shards(_) => {
+                    if let Some(other) = sharded.replace(door) {
+                        return Err(BadDoors::Shards(other.clone(), door.clone()));
+                    }
+                }
+                Source::Sockets(_) => {
+                    if let Some(other) = with_sockets.replace(door) {
+                        return Err(BadDoors::Sockets(other.clone(), door.clone()));
+                    }
+                }
+                Source::Requests | Source::Connection(_) => {}
             }
         }
         Ok(Self(records.into()))
@@ -146,7 +160,15 @@ impl DoorRecord {
     pub(super) fn shards(&self) -> Option<&Arc<dyn ShardedSource>> {
         match &self.source {
             Source::Shards(source) => Some(source),
-            Source::Requests | Source::Connection(_) => None,
+            Source::Requests | Source::Connection(_) | Source::Sockets(_) => None,
+        }
+    }
+
+    /// Returns the sources of the door with sockets, if it is this one.
+    pub(super) fn sockets(&self) -> Option<&[Arc<dyn EventSource>]> {
+        match &self.source {
+            Source::Sockets(sources) => Some(sources),
+            Source::Requests | Source::Connection(_) | Source::Shards(_) => None,
         }
     }
 }

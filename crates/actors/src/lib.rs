@@ -20,6 +20,7 @@ pub mod gateway;
 pub mod identify_queue;
 pub mod intake;
 pub mod shard;
+pub mod slack;
 pub mod source;
 pub mod timers;
 

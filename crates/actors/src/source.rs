@@ -1,6 +1,7 @@
-//! source: maintains the connection of one door whose platform needs only one.
+//! source, `slack_socket`: maintains one connection of a door: the only one, or one of several that the platform treats
+//! alike.
 //!
-//! Supervised by: staffai (permanent).
+//! Supervised by: staffai, or the branch of the platform (permanent).
 //! Receives: the end of its connection, the loss of its door to another process, its timer.
 //! Sends: events to the gateway, through the intake that it passes to its connection.
 //! A restart loses: the connection, which is established again; the platform or the source redelivers events that were
@@ -10,15 +11,18 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tokio::sync::watch;
 
 use crate::observation::board::{Board, PartKind};
 use crate::runtime::reconnect::Reconnect;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::running::{Exit, ExitSender};
-use domain::ids::{self, Door};
+use domain::gate::{ApprovalDecision, Click, ClickRefusal};
+use domain::ids::{self, Door, Person};
+use domain::incoming::Incoming;
 use domain::ownership::Range;
-use ports::{Dice, EventSource, Intake, SourceError};
+use ports::{Dice, EventSource, Intake, NotAccepted, SourceError};
 use telemetry::events::{SOURCE_LOST, SOURCE_REFUSED};
 
 /// The time from the loss of the door to the end of the connection. Events in progress are refused in it.
@@ -38,6 +42,8 @@ pub enum SourceEvent {
 pub struct SourceActor {
     /// The door.
     pub door: Door,
+    /// The name of the connection on the board.
+    pub part: Part,
     /// The source of its events.
     pub source: Arc<dyn EventSource>,
     /// The destination of the events.
@@ -53,6 +59,15 @@ pub struct SourceActor {
     pub fenced: watch::Receiver<Vec<Range>>,
 }
 
+/// The name of a connection on the board: the door itself, or one of its connections.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// The kind.
+    pub kind: PartKind,
+    /// The name.
+    pub name: String,
+}
+
 /// The state of a source.
 pub struct SourceState(Reconnect);
 
@@ -62,7 +77,7 @@ impl Actor for SourceActor {
     type State = SourceState;
 
     fn start(&self, ctx: &mut ActorContext<SourceActor>) -> Result<SourceState, Crash> {
-        self.board.starting(PartKind::Door, self.door.as_str());
+        self.board.starting(self.part.kind, &self.part.name);
         self.connect(ctx);
         Ok(SourceState(Reconnect::begun()))
     }
@@ -89,18 +104,18 @@ impl Actor for SourceActor {
             }
             SourceEvent::Ended(SourceError::Refused(reason)) => {
                 tracing::error!(event = SOURCE_REFUSED, door = %self.door, reason, "the platform refuses us for good");
-                self.board.down(PartKind::Door, self.door.as_str(), &reason);
+                self.board.down(self.part.kind, &self.part.name, &reason);
                 self.exit.send_replace(Some(Exit::Refused(reason)));
             }
             SourceEvent::Ended(SourceError::Unreachable(reason)) => {
                 let wait = state.0.pause(&self.source.pauses(), self.dice.roll());
                 let again_in_ms = ids::millis(wait);
                 tracing::warn!(event = SOURCE_LOST, door = %self.door, reason, again_in_ms, "the connection of a door ended");
-                self.board.down(PartKind::Door, self.door.as_str(), &reason);
+                self.board.down(self.part.kind, &self.part.name, &reason);
                 ctx.after(wait, SourceEvent::Connect);
             }
             SourceEvent::Superseded => {
-                self.board.down(PartKind::Door, self.door.as_str(), "another process owns its turns");
+                self.board.down(self.part.kind, &self.part.name, "another process owns its turns");
             }
         }
         Ok(())
@@ -109,9 +124,11 @@ impl Actor for SourceActor {
 
 impl SourceActor {
     fn connect(&self, ctx: &mut ActorContext<SourceActor>) {
-        let (source, intake) = (Arc::clone(&self.source), Arc::clone(&self.intake));
-        let (board, door) = (Arc::clone(&self.board), self.door.clone());
-        let serving = Box::new(move || board.up(PartKind::Door, door.as_str()));
+        let source = Arc::clone(&self.source);
+        let (board, part) = (Arc::clone(&self.board), self.part.clone());
+        let intake =
+            Arc::new(Noting { intake: Arc::clone(&self.intake), board: Arc::clone(&board), part: part.clone() });
+        let serving = Box::new(move || board.up(part.kind, &part.name));
         let superseded = superseded(self.fenced.clone(), Range::Door(self.door.clone()));
         let connection = async move {
             tokio::select! {
@@ -122,6 +139,25 @@ impl SourceActor {
         ctx.task(connection, |panic| {
             SourceEvent::Ended(SourceError::Unreachable(format!("its task panicked: {panic}")))
         });
+    }
+}
+
+/// Notes the time of each event of a connection on the board: a connection can be open and deliver nothing.
+struct Noting {
+    intake: Arc<dyn Intake>,
+    board: Arc<Board>,
+    part: Part,
+}
+
+#[async_trait]
+impl Intake for Noting {
+    async fn accept(&self, incoming: Incoming, us: Person) -> Result<(), NotAccepted> {
+        self.board.heard(self.part.kind, &self.part.name);
+        self.intake.accept(incoming, us).await
+    }
+
+    async fn decide(&self, click: Click) -> Result<ApprovalDecision, ClickRefusal> {
+        self.intake.decide(click).await
     }
 }
 

@@ -169,6 +169,8 @@ pub enum ActorKind {
     ConfigWatcher,
     Gateway,
     Source,
+    Slack,
+    SlackSocket,
     Discord,
     IdentifyQueue,
     Shard,
@@ -330,6 +332,18 @@ pub static TREE: TreeRow = TreeRow {
         leaf(ActorKind::Gateway, "gateway", "accepts the events of all doors: triage, permit, journal")
             .with(mailbox::GATEWAY),
         template(ActorKind::Source, "source", Instances::Door, "owns the connection of a door that needs only one"),
+        TreeRow {
+            intensity: BRANCH,
+            handles_within: BRANCH_HANDLES_WITHIN,
+            stop_within: BRANCH_STOPS,
+            children: &[template(
+                ActorKind::SlackSocket,
+                "slack_socket",
+                Instances::Number,
+                "owns one Socket Mode connection: the next one opens before it closes",
+            )],
+            ..leaf(ActorKind::Slack, "slack", "supervises the connections to Slack, of which any may receive an event")
+        },
         TreeRow {
             intensity: BRANCH,
             handles_within: BRANCH_HANDLES_WITHIN,

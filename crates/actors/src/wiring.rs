@@ -211,7 +211,7 @@ impl Wiring {
             config_watcher,
             gateway,
             discord,
-            identify_queue,
+            ..
         } = &self.handles;
         let only = match row.kind {
             ActorKind::Root => ChildSpec::new(row, root, Root, below),
@@ -248,13 +248,16 @@ impl Wiring {
             ActorKind::Timers => ChildSpec::new(row, timers, self.timers(), below),
             ActorKind::ConfigWatcher => ChildSpec::new(row, config_watcher, self.config_watcher(), below),
             ActorKind::Gateway => ChildSpec::new(row, gateway, self.gateway(), below),
+            // The branch exists only for a door with sockets.
+            ActorKind::Slack => return self.slack(row, &below),
+            ActorKind::SlackSocket => return self.sockets(row),
             // The branch exists only for a door with shards.
             ActorKind::Discord => match self.discord(row) {
                 Some(actor) => ChildSpec::new(row, discord, actor, below),
                 None => return Vec::new(),
             },
             ActorKind::IdentifyQueue => match self.identify_queue() {
-                Some(actor) => ChildSpec::new(row, identify_queue, actor, below),
+                Some(actor) => ChildSpec::new(row, &self.handles.identify_queue, actor, below),
                 None => return Vec::new(),
             },
             // Their supervisors start the instances when they are known.

@@ -1,7 +1,8 @@
 //! Connections to a service, directly or through a proxy, in plain text or with TLS.
 
 use std::error::Error;
-use std::future::Future;
+use std::fmt;
+use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,11 +21,12 @@ use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::crypto::CryptoProvider;
 use rustls_platform_verifier::Verifier;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tower::Service;
 
-use super::failure::ConnectTimeout;
+use super::failure::{ConnectTimeout, Failure, FailureKind};
 
 /// The interval of TCP keep-alive probes on an idle connection, and the delay before the first.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -35,6 +37,26 @@ const SILENCE: Duration = Duration::from_secs(30);
 
 type BoxError = Box<dyn Error + Send + Sync>;
 type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
+
+/// An open connection in both directions.
+pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// Opens a connection that no pool keeps. A WebSocket's scheme stands for that of HTTP.
+pub(super) async fn dial(mut connector: Connector, to: &Uri) -> Result<Box<dyn Duplex>, Failure> {
+    let failed = |cause: String| Failure { kind: FailureKind::Connect, cause };
+    let mut parts = to.clone().into_parts();
+    parts.scheme = match to.scheme_str() {
+        Some("wss") => Some(Scheme::HTTPS),
+        Some("ws") => Some(Scheme::HTTP),
+        _ => parts.scheme,
+    };
+    let to = Uri::from_parts(parts).map_err(|error| failed(error.to_string()))?;
+    poll_fn(|context| connector.poll_ready(context)).await.map_err(|error| failed(error.to_string()))?;
+    let stream = connector.call(to).await.map_err(|error| failed(Failure::of(&*error).cause))?;
+    Ok(Box::new(TokioIo::new(stream)))
+}
 
 /// The TLS configuration.
 ///
@@ -60,6 +82,12 @@ pub(super) fn tls(encrypted: bool) -> Result<ClientConfig, String> {
 pub(super) struct Connector {
     pub dialer: HttpsConnector<Dialer>,
     pub within: Duration,
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connector")
+    }
 }
 
 impl Service<Uri> for Connector {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use http::header::{ACCEPT, CONTENT_LENGTH, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT};
 use http::uri::Scheme;
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use hyper::body::Body;
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy;
@@ -33,6 +33,7 @@ mod failure;
 mod form;
 
 pub use body::Outgoing;
+pub use connect::Duplex;
 pub use events::{Events, LineTooLong};
 pub use failure::{Failure, FailureKind};
 pub use form::Form;
@@ -61,6 +62,7 @@ pub struct HttpClient(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     client: legacy::Client<Connector, Outgoing>,
+    connector: Connector,
     user_agent: HeaderValue,
     proxies: Option<Arc<Matcher>>,
 }
@@ -85,8 +87,17 @@ impl HttpClient {
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(settings.idle_timeout)
-            .build(connector);
-        Self(Arc::new(Inner { client, user_agent, proxies }))
+            .build(connector.clone());
+        Self(Arc::new(Inner { client, connector, user_agent, proxies }))
+    }
+
+    /// Opens a connection for another protocol, such as a WebSocket, outside of the pool: within the connect timeout,
+    /// and with TLS for `https` and `wss`.
+    ///
+    /// # Errors
+    /// There is no connection.
+    pub async fn dial(&self, to: &Uri) -> Result<Box<dyn Duplex>, Failure> {
+        connect::dial(self.0.connector.clone(), to).await
     }
 
     /// Sends a request and returns the response as soon as its head has arrived.

@@ -325,6 +325,15 @@ pub trait EventSource: Send + Sync {
 
     /// Returns the backoff between connections.
     fn pauses(&self) -> Backoff;
+
+    /// Reads the messages since this time that may not have been delivered, and passes them to `intake`. Returns their
+    /// number.
+    ///
+    /// # Errors
+    /// The reason why some could not be read.
+    async fn catch_up(&self, _since: Timestamp, _intake: Arc<dyn Intake>) -> Result<u64, String> {
+        Ok(0)
+    }
 }
 
 // === Events in, from a sharded platform ===

@@ -168,7 +168,7 @@ impl Status {
 /// The status of one part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// The kind: `door`, `shard`, `store`, `model`, `mcp_server` or `place`.
+    /// The kind: `door`, `shard`, `socket`, `store`, `model`, `mcp_server` or `place`.
     pub kind: String,
     /// The name.
     pub name: String,
@@ -181,6 +181,9 @@ pub struct Part {
     pub restarts: u64,
     /// Its last failure, if any; never a secret.
     pub last_error: Option<String>,
+    /// The time of its last event, for a connection that received one. Omitted otherwise.
+    #[serde(serialize_with = "as_rfc3339_if_any", skip_serializing_if = "Option::is_none")]
+    pub last_event: Option<Timestamp>,
     /// True if the bot works without it, so that its failure does not change the overall status. Omitted if false.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
@@ -303,6 +306,11 @@ pub fn rfc3339(at: Timestamp) -> String {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
 fn as_rfc3339<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&rfc3339(*at))
+}
+
+#[expect(clippy::ref_option, reason = "serde asks for a reference")]
+fn as_rfc3339_if_any<S: serde::Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+    at.map(rfc3339).serialize(serializer)
 }
 
 fn of_rfc3339<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {

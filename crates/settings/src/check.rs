@@ -87,6 +87,10 @@ impl Checks<'_> {
                        DISCORD_ALLOW_INSECURE=true allows it for a proxy you trust";
             self.problem("discord.api_url", fix);
         }
+        let slack = settings.slack.api_url.parse::<http::Uri>().unwrap_or_default();
+        if slack.scheme_str() != Some("https") && !slack.host().is_some_and(is_loopback) {
+            self.problem("slack.api_url", "must be https, or the tokens are sent unencrypted");
+        }
         let model = settings.llm.url.parse::<http::Uri>().unwrap_or_default();
         if model.scheme_str() == Some("http") && model.host().is_some_and(is_remote) {
             self.warn(format!(

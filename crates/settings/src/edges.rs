@@ -1,4 +1,4 @@
-//! Sections about external services: Discord, the model, the log.
+//! Sections about external services: Discord, Slack, the model, the log.
 //!
 //! `config/default.toml` describes each key for operators and has the defaults.
 
@@ -70,6 +70,29 @@ impl Discord {
         (usual && !has_form).then_some(
             "is not a bot token, which has three parts separated by dots; copy it from discord developer portal > Bot > Reset Token",
         )
+    }
+}
+
+/// `[slack]`: the account and the service. The door is open if both tokens are set.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slack {
+    /// The token of the bot user; `None` if not set.
+    #[serde(deserialize_with = "read::secret")]
+    pub bot_token: Option<SecretString>,
+    /// The token of the app, which opens connections; `None` if not set.
+    #[serde(deserialize_with = "read::secret")]
+    pub app_token: Option<SecretString>,
+    /// The base address without a trailing slash.
+    #[serde(deserialize_with = "read::web_address")]
+    pub api_url: String,
+}
+
+impl Slack {
+    /// Returns both tokens, that of the bot first; `None` if one is not set.
+    #[must_use]
+    pub fn tokens(&self) -> Option<(&SecretString, &SecretString)> {
+        self.bot_token.as_ref().zip(self.app_token.as_ref())
     }
 }
 

@@ -42,6 +42,7 @@ use self::sources::{Purpose, Sources, Variables};
 #[allow(missing_docs, reason = "each section's struct is documented")]
 pub struct Settings {
     pub discord: edges::Discord,
+    pub slack: edges::Slack,
     pub bots: community::Bots,
     pub members: community::Members,
     pub turn: community::Turn,
@@ -89,9 +90,21 @@ impl Settings {
             |key: &str, fix: String| Problem { key: key.to_owned(), value: None, place: env::name_of(key), fix };
         let missing = |key: &str, fix: &str| problem(key, format!("is not set; {fix}"));
         let mut problems = Vec::new();
-        if self.discord.token.is_none() {
-            let fix = "set it to the bot's token from Discord's developer portal, or run `staffai playground`, which needs no token";
+        let slack = &self.slack;
+        if self.discord.token.is_none() && slack.bot_token.is_none() && slack.app_token.is_none() {
+            let fix = "set it to the bot's token from Discord's developer portal, or SLACK_BOT_TOKEN and SLACK_APP_TOKEN for Slack, or run `staffai playground`, which needs no token";
             problems.push(missing("discord.token", fix));
+        }
+        if slack.bot_token.is_some() != slack.app_token.is_some() {
+            let (key, other) = if slack.bot_token.is_some() {
+                ("slack.app_token", "SLACK_BOT_TOKEN")
+            } else {
+                ("slack.bot_token", "SLACK_APP_TOKEN")
+            };
+            problems.push(missing(
+                key,
+                &format!("{other} is, and Slack needs both; `staffai init slack` says where both are"),
+            ));
         }
         problems.extend(self.discord.token_mistake().map(|fix| problem("discord.token", fix.to_owned())));
         if self.llm.model.is_none() {

@@ -32,6 +32,8 @@ mod report;
 
 mod servers;
 
+mod slack;
+
 mod storage;
 
 mod tools;
@@ -147,15 +149,16 @@ async fn examine(loaded: &Loaded, readable: bool, scope: Scope, secrets: &mut Ve
         report.skipped("model", "not contacted: --offline");
         return report;
     }
-    let (mut discord, mut answers) = (Report::default(), Report::default());
+    let (mut discord, mut slack, mut answers) = (Report::default(), Report::default(), Report::default());
     let asking = async {
         match registry {
             Some(registry) => models::ask(settings, lookup, registry, scope.models, &mut answers).await,
             None => answers.skipped("model", "not called, because the model rows are wrong"),
         }
     };
-    tokio::join!(door::check(settings, &mut discord), asking);
+    tokio::join!(door::check(settings, &mut discord), slack::check(settings, &mut slack), asking);
     report.append(discord);
+    report.append(slack);
     report.append(answers);
     report
 }

@@ -15,10 +15,14 @@ use super::reading::Reading;
 use crate::app::{Cli, exit, files};
 use settings::sources::ENV_FILE;
 use settings::{Examined, dotenv};
+use slack::setup;
 
 /// The answers given as arguments.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Of {
+    /// Prints the manifest of an app for this platform and where its tokens are, and asks for nothing.
+    #[arg(value_enum, exclusive = true)]
+    platform: Option<Platform>,
     /// The bot's token, from the Discord developer portal > Bot > Reset Token.
     #[arg(long, value_name = "TOKEN")]
     discord_token: Option<String>,
@@ -31,6 +35,13 @@ pub(crate) struct Of {
     /// The name of the model.
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
+}
+
+/// A platform whose app is created from a manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Platform {
+    /// Slack, through Socket Mode.
+    Slack,
 }
 
 /// One question: its variable, its setting, and its text.
@@ -83,6 +94,9 @@ pub(crate) const QUESTIONS: [Question; 4] = [
 
 /// Runs the command. Ctrl-C stops it at any time.
 pub(crate) async fn run(cli: &Cli, of: &Of) -> u8 {
+    if of.platform == Some(Platform::Slack) {
+        return slack_app();
+    }
     let terminal = tcgetattr(std::io::stdin()).ok();
     tokio::select! {
         code = set_up(cli, of) => code,
@@ -93,6 +107,20 @@ pub(crate) async fn run(cli: &Cli, of: &Of) -> u8 {
             refused("stopped; nothing was written")
         }
     }
+}
+
+/// Prints the manifest of the app for Slack, and the next steps.
+fn slack_app() -> u8 {
+    let Ok(manifest) = serde_json::to_string_pretty(&setup::manifest()) else { return exit::GAVE_UP };
+    say!("{manifest}");
+    // Standard output has the manifest alone, for a file or a pipe.
+    eprintln!("1. Create the app from this manifest, and install it in the workspace: {}", setup::create_address());
+    eprintln!(
+        "2. Copy both tokens at {}: OAuth & Permissions > Bot User OAuth Token is SLACK_BOT_TOKEN; Basic Information > App-Level Tokens > Generate (scope connections:write) gives SLACK_APP_TOKEN",
+        setup::APPS
+    );
+    eprintln!("3. Invite the bot to channels (/invite @staffai), then `staffai check` and `staffai run`");
+    exit::FINE
 }
 
 async fn set_up(cli: &Cli, of: &Of) -> u8 {

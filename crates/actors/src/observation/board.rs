@@ -22,6 +22,8 @@ pub enum PartKind {
     Door,
     /// One gateway connection.
     Shard,
+    /// One of several connections of a door to each of which the platform may give any event.
+    Socket,
     /// The store.
     Store,
     /// A model row.
@@ -47,12 +49,19 @@ impl PartKind {
         match self {
             Self::Door | Self::Posts | Self::Requests => "door",
             Self::Shard => "shard",
+            Self::Socket => "socket",
             Self::Store => "store",
             Self::Model => "model",
             Self::McpServer => "mcp_server",
             Self::Place | Self::Held => "place",
             Self::Custody => "custody",
         }
+    }
+
+    /// True for one of several connections of a door, which is open while one of them is up.
+    #[must_use]
+    pub const fn is_connection(self) -> bool {
+        matches!(self, Self::Shard | Self::Socket)
     }
 }
 
@@ -69,6 +78,8 @@ pub struct PartState {
     pub restarts: u64,
     /// The reason of the last failure.
     pub last_error: Option<String>,
+    /// The time of the last event, for a connection that received one.
+    pub heard: Option<Instant>,
     /// The time after which the board drops the part; none for a lasting part.
     pub until: Option<Instant>,
 }
@@ -129,6 +140,17 @@ impl Board {
         }
     }
 
+    /// Records that a connection received an event, also for its door.
+    pub fn heard(&self, kind: PartKind, name: &str) {
+        let mut parts = self.parts.lock();
+        let door = name.split_once(':').map_or(name, |(door, _)| door);
+        for key in [(kind, name.to_owned()), (PartKind::Door, door.to_owned())] {
+            if let Some(state) = parts.get_mut(&key) {
+                state.heard = Some(Instant::now());
+            }
+        }
+    }
+
     /// Removes a part.
     pub fn forget(&self, kind: PartKind, name: &str) {
         self.parts.lock().remove(&(kind, name.to_owned()));
@@ -162,12 +184,12 @@ impl Board {
     fn change(&self, kind: PartKind, name: &str, up: bool, reason: Option<&str>) {
         let mut parts = self.parts.lock();
         set(&mut parts, (kind, name), up, reason);
-        // A door is open while at least one of its shards is connected.
-        if kind == PartKind::Shard
+        // A door is open while at least one of its connections is.
+        if kind.is_connection()
             && let Some((door, _)) = name.split_once(':')
         {
             let of_door = |name: &str| name.split_once(':').is_some_and(|(of, _)| of == door);
-            let open = parts.iter().any(|((kind, name), state)| *kind == PartKind::Shard && of_door(name) && state.up);
+            let open = parts.iter().any(|((kind, name), state)| kind.is_connection() && of_door(name) && state.up);
             set(&mut parts, (PartKind::Door, door), open, reason.filter(|_| !open));
         }
     }
@@ -185,7 +207,8 @@ fn set(
     up: bool,
     reason: Option<&str>,
 ) {
-    let fresh = || PartState { up, began: up, since: Instant::now(), restarts: 0, last_error: None, until: None };
+    let fresh =
+        || PartState { up, began: up, since: Instant::now(), restarts: 0, last_error: None, heard: None, until: None };
     let state = parts.entry((kind, name.to_owned())).or_insert_with(fresh);
     if state.up != up {
         state.up = up;

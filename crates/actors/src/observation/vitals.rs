@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use tokio::time::Instant;
 
 use crate::observation::board::{Board, PartKind, PartState, Phase, STORE};
 use crate::observation::instruments::Instruments;
@@ -199,7 +200,7 @@ pub fn condition(board: &Board, store: &dyn Store, running: &Running) -> (Status
     // A row removed by a reload no longer counts.
     parts.retain(|(kind, name, _)| *kind != PartKind::Model || rows.iter().any(|row| row.key == *name));
     let shards: Vec<&PartState> =
-        parts.iter().filter(|(kind, ..)| *kind == PartKind::Shard).map(|(.., state)| state).collect();
+        parts.iter().filter(|(kind, ..)| kind.is_connection()).map(|(.., state)| state).collect();
     let door_is_open = shards.iter().any(|shard| shard.up);
     let never_open = shards.iter().all(|shard| !shard.began);
     let needed = needed_rows(&parts, running);
@@ -209,6 +210,7 @@ pub fn condition(board: &Board, store: &dyn Store, running: &Running) -> (Status
             | PartKind::Posts
             | PartKind::Requests
             | PartKind::Shard
+            | PartKind::Socket
             | PartKind::Store
             | PartKind::Custody => false,
             PartKind::Model => !needed.contains(&name),
@@ -245,14 +247,16 @@ fn needed_rows(parts: &[(PartKind, String, PartState)], running: &Running) -> Ha
 impl TreeVitals {
     fn part(&self, part: PartNow) -> Part {
         let PartNow { kind, name, state, optional } = part;
-        let ago = ids::millis(state.since.elapsed());
+        let now = self.basics.clock.now().0;
+        let at = |since: Instant| Timestamp(now.saturating_sub(ids::millis(since.elapsed())));
         Part {
             kind: kind.as_str().to_owned(),
             name,
             status: if state.up { Status::Ready } else { Status::Down },
-            since: Timestamp(self.basics.clock.now().0.saturating_sub(ago)),
+            since: at(state.since),
             restarts: state.restarts,
             last_error: state.last_error,
+            last_event: state.heard.map(at),
             optional,
         }
     }

@@ -16,7 +16,7 @@ struct Signs;
 
 fn part(kind: &str, name: &str, status: Status) -> Part {
     let (kind, name) = (kind.to_owned(), name.to_owned());
-    Part { kind, name, status, since: Timestamp(0), restarts: 0, last_error: None, optional: false }
+    Part { kind, name, status, since: Timestamp(0), restarts: 0, last_error: None, last_event: None, optional: false }
 }
 
 /// The same program with these parts.

@@ -257,6 +257,9 @@ impl Running {
             ("discord.direct_messages", new.discord.direct_messages != old.discord.direct_messages),
             ("discord.allowed_mentions", new.discord.allowed_mentions != old.discord.allowed_mentions),
             ("discord.requests_per_second", new.discord.requests_per_second != old.discord.requests_per_second),
+            ("slack.bot_token", differ(&new.slack.bot_token, &old.slack.bot_token)),
+            ("slack.app_token", differ(&new.slack.app_token, &old.slack.app_token)),
+            ("slack.api_url", new.slack.api_url != old.slack.api_url),
             ("members.aliases", new.members.aliases != old.members.aliases),
             (
                 "interjection.backoff_after",

@@ -45,6 +45,7 @@ async fn a_source_leaves_its_platform_for_good_when_another_process_owns_its_doo
     let (fence, fenced) = watch::channel(Vec::new());
     let actor = SourceActor {
         door: DOOR,
+        part: Part { kind: PartKind::Door, name: DOOR.as_str().to_owned() },
         source: Arc::clone(&platform) as _,
         intake: Arc::new(GatewayIntake { gateway: at("gateway") }),
         dice: Arc::new(FixedDice::new(0.5)),

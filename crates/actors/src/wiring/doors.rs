@@ -9,16 +9,18 @@ use crate::discord::Discord;
 use crate::door::{DoorRecord, Pacing, Source};
 use crate::identify_queue::IdentifyQueue;
 use crate::listening::Listening;
+use crate::observation::board::PartKind;
 use crate::outbox::{Outbox, Pacer};
 use crate::presence_scheduler::PresenceScheduler;
 use crate::runtime::handle::Handle;
 use crate::runtime::supervisor::ChildSpec;
 use crate::shard::ShardParts;
-use crate::source::SourceActor;
+use crate::slack::Slack;
+use crate::source::{Part, SourceActor};
 use crate::timers::Timers;
-use crate::tree::{ROOT, Scope, TreeRow};
+use crate::tree::{ROOT, Scope, TREE, TreeRow};
 use domain::ids::Door;
-use ports::{Listener, ShardedSource};
+use ports::{EventSource, Listener, ShardedSource};
 use settings::edges::Shards;
 
 impl Wiring {
@@ -45,16 +47,54 @@ impl Wiring {
     /// Returns the actor that keeps the connection of a door, if the door has exactly one.
     pub(super) fn source(&self, row: &'static TreeRow, record: &DoorRecord) -> Option<ChildSpec> {
         let Source::Connection(source) = &record.source else { return None };
-        let actor = SourceActor {
+        let part = Part { kind: PartKind::Door, name: record.door.as_str().to_owned() };
+        let actor = self.connection(record, source, part);
+        Some(ChildSpec::new(row, &Handle::new(row, ROOT, Scope::Door(record.door.clone())), actor, Vec::new()))
+    }
+
+    /// Returns the door with sockets, and its sources.
+    fn door_with_sockets(&self) -> Option<(&DoorRecord, &[Arc<dyn EventSource>])> {
+        self.parts.doors.all.iter().find_map(|record| Some((record, record.sockets()?)))
+    }
+
+    /// Returns the supervisor of the connections of the door with sockets, if there is one.
+    pub(super) fn slack(&self, row: &'static TreeRow, below: &[ChildSpec]) -> Vec<ChildSpec> {
+        let supervisor = |(record, sources): (&DoorRecord, &[Arc<dyn EventSource>])| {
+            let actor = Slack {
+                door: record.door.clone(),
+                source: Arc::clone(sources.first()?),
+                intake: Arc::new(self.handles.intake()),
+                board: Arc::clone(&self.parts.observation.instruments.board),
+                basics: self.parts.basics.clone(),
+            };
+            Some(ChildSpec::new(row, &self.handles.slack, actor, below.to_vec()))
+        };
+        self.door_with_sockets().and_then(supervisor).into_iter().collect()
+    }
+
+    /// Returns the actors that keep the connections of the door with sockets.
+    pub(super) fn sockets(&self, row: &'static TreeRow) -> Vec<ChildSpec> {
+        let Some((record, sources)) = self.door_with_sockets() else { return Vec::new() };
+        let above = TREE.locate(row.kind).map_or_else(String::new, |(_, above)| above);
+        let socket = |(number, source): (u32, &Arc<dyn EventSource>)| {
+            let part = Part { kind: PartKind::Socket, name: format!("{}:{number}", record.door) };
+            let actor = self.connection(record, source, part);
+            ChildSpec::new(row, &Handle::new(row, &above, Scope::Number(number)), actor, Vec::new())
+        };
+        (0..).zip(sources).map(socket).collect()
+    }
+
+    fn connection(&self, record: &DoorRecord, source: &Arc<dyn EventSource>, part: Part) -> SourceActor {
+        SourceActor {
             door: record.door.clone(),
+            part,
             source: Arc::clone(source),
             intake: Arc::new(self.handles.intake()),
             dice: Arc::clone(&self.parts.basics.dice),
             board: Arc::clone(&self.parts.observation.instruments.board),
             exit: Arc::clone(&self.parts.process.exit),
             fenced: self.parts.records.turns.fenced(),
-        };
-        Some(ChildSpec::new(row, &Handle::new(row, ROOT, Scope::Door(record.door.clone())), actor, Vec::new()))
+        }
     }
 
     /// Returns one actor for each further address.

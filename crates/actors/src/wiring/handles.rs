@@ -46,6 +46,7 @@ pub struct Handles {
     pub(super) timers: Handle<Infallible>,
     pub(super) config_watcher: Handle<ConfigWatcherMsg>,
     pub(super) gateway: Handle<GatewayMsg>,
+    pub(super) slack: Handle<Infallible>,
     pub(super) discord: Handle<DiscordMsg>,
     pub(super) identify_queue: Handle<IdentifyQueueMsg>,
 }
@@ -78,6 +79,7 @@ impl Handles {
             timers: one(ActorKind::Timers),
             config_watcher: one(ActorKind::ConfigWatcher),
             gateway: one(ActorKind::Gateway),
+            slack: one(ActorKind::Slack),
             discord: one(ActorKind::Discord),
             identify_queue: one(ActorKind::IdentifyQueue),
         }

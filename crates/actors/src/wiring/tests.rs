@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicUsize;
 
 use parking_lot::Mutex;
 
-use self::third_door::{CLUB, Club};
+use self::third_door::{CLUB, Club, SQUARE};
 use super::parts::{DoorParts, Observation, Pages, Process, Records, ToolParts};
 use super::*;
 use crate::config_watcher::{FileFingerprints, Files};
@@ -100,8 +100,9 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
     };
     let mut running = crate::testing::running(variables, Arc::clone(&models) as _);
     running.doors.insert(CLUB, third_door::rules());
+    running.doors.insert(SQUARE, third_door::rules());
     running.servers = Arc::new(ServerEntries { entries: vec![entry("time", "program")], ..ServerEntries::default() });
-    let doors = Doors::new(vec![platform, third_door::record(&club)]).unwrap();
+    let doors = Doors::new(vec![platform, third_door::record(&club), third_door::square()]).unwrap();
     let clock = Arc::new(ManualClock::new());
     let events = TurnEvents::new(vec![CLUB], Arc::clone(&clock) as _);
     let store = &outside.store;
@@ -169,7 +170,8 @@ fn from_start(row: &'static TreeRow, above: &str) -> Vec<String> {
         Name::Fixed(_) => vec![of(Scope::One)],
         Name::Template { of: Instances::Door, .. } if row.kind == ActorKind::Source => vec![of(Scope::Door(CLUB))],
         Name::Template { .. } if row.kind == ActorKind::Listener => vec![of(Scope::Number(0))],
-        Name::Template { of: Instances::Door, .. } => [DOOR, CLUB].map(|door| of(Scope::Door(door))).into(),
+        Name::Template { .. } if row.kind == ActorKind::SlackSocket => [0, 1].map(|n| of(Scope::Number(n))).into(),
+        Name::Template { of: Instances::Door, .. } => [DOOR, CLUB, SQUARE].map(|door| of(Scope::Door(door))).into(),
         Name::Template { of: Instances::Place | Instances::Server | Instances::Number, .. } => Vec::new(),
     }
 }

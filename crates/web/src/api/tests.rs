@@ -43,6 +43,7 @@ impl Vitals for Known {
             since: Timestamp(1_500),
             restarts: 1,
             last_error: Some("closed".to_owned()),
+            last_event: None,
             optional: false,
         };
         Readiness {

@@ -172,7 +172,8 @@ async fn flooded(kind: ActorKind) -> Option<String> {
         ActorKind::Providers => takes_none::<crate::providers::Providers>(kind),
         ActorKind::Reporter => takes_none::<crate::reporter::Reporter>(kind),
         ActorKind::Timers => takes_none::<crate::timers::Timers>(kind),
-        ActorKind::Source => takes_none::<crate::source::SourceActor>(kind),
+        ActorKind::Source | ActorKind::SlackSocket => takes_none::<crate::source::SourceActor>(kind),
+        ActorKind::Slack => takes_none::<crate::slack::Slack>(kind),
         ActorKind::Shard => takes_none::<crate::shard::ShardActor>(kind),
         ActorKind::Journal => direct(|all| all.journal.clone(), || JournalMsg::Undelivered(turn_id("99"))).await,
         ActorKind::Outbox => {

@@ -47,6 +47,30 @@ pub(super) fn record(club: &Arc<Club>) -> DoorRecord {
     }
 }
 
+/// A door with two connections, of which either may receive an event.
+pub(super) const SQUARE: Door = Door::new("square");
+
+/// Returns the record of the door with two connections.
+pub(super) fn square() -> DoorRecord {
+    let source = Source::Sockets(vec![Arc::new(Quiet), Arc::new(Quiet)]);
+    DoorRecord { door: SQUARE, source, ..record(&Arc::default()) }
+}
+
+/// A connection that stays open and delivers nothing.
+struct Quiet;
+
+#[async_trait]
+impl EventSource for Quiet {
+    async fn run(&self, _intake: Arc<dyn Intake>, serving: Box<dyn Fn() + Send + Sync>) -> SourceError {
+        serving();
+        std::future::pending().await
+    }
+
+    fn pauses(&self) -> Backoff {
+        Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(1) }
+    }
+}
+
 /// Returns the operator's rules: plain text, no memory.
 pub(super) fn rules() -> DoorRules {
     let policy = Policy { reply: ReplyContract::Plain, history: HistoryScope::Nothing, ..Policy::default() };
@@ -185,7 +209,9 @@ async fn it_answers_in_its_own_form_over_connections_that_end() {
 
 #[tokio::test(start_paused = true)]
 async fn its_members_have_limits() {
-    let (world, _, club) = world(&[("RATE_LIMIT_COUNT", "1")], Arc::new(NoFaults)).await;
+    // Without a status line, which a model writes too.
+    let variables = [("RATE_LIMIT_COUNT", "1"), ("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0")];
+    let (world, _, club) = world(&variables, Arc::new(NoFaults)).await;
     world.models.say(Say::Plain("Just words."));
     for id in ["Q-1", "Q-2"] {
         club.says(id, "what is there to drink?");

@@ -1,0 +1,88 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn us() -> Account {
+    let text = |text: &str| text.to_owned();
+    Account {
+        user: text("UBOT"),
+        bot: Some(text("BBOT")),
+        team: text("T1"),
+        name: text("staffai"),
+        workspace: text("w"),
+    }
+}
+
+fn envelope(event: &Value) -> String {
+    let payload = json!({"type": "event_callback", "team_id": "T1", "event_id": "Ev1", "event": event});
+    json!({"envelope_id": "e1", "type": "events_api", "retry_attempt": 2, "retry_reason": "timeout", "payload": payload})
+        .to_string()
+}
+
+#[test]
+fn a_retry_is_read_like_a_first_delivery() {
+    let text = envelope(&json!({"type": "message", "user": "U1", "text": "hi", "ts": "1.5", "channel": "C1"}));
+    let Frame::Envelope { id, retry: 2, content: Ok(Content::Posted(wire)) } = read(&text, &us()) else {
+        panic!("{:?}", read(&text, &us()));
+    };
+    assert_eq!((id.as_str(), wire.root(), wire.is_direct()), ("e1", "1.5", false));
+}
+
+#[test]
+fn a_mention_and_the_message_beside_it_have_one_id() {
+    let of = |kind| {
+        let event = json!({"type": kind, "user": "U1", "text": "<@UBOT> hi", "ts": "1.5", "channel": "C1"});
+        match read(&envelope(&event), &us()) {
+            Frame::Envelope { content: Ok(Content::Posted(wire)), .. } => ids::message(&wire.channel, &wire.ts),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(of("app_mention"), of("message"));
+}
+
+#[test]
+fn deletions_name_the_message() {
+    let deleted = json!({"type": "message", "subtype": "message_deleted", "channel": "C1", "deleted_ts": "1.5"});
+    let tombstone = json!({"type": "message", "subtype": "message_changed", "channel": "C1",
+        "message": {"subtype": "tombstone", "ts": "1.5"}});
+    for event in [deleted, tombstone] {
+        let text = envelope(&event);
+        let Frame::Envelope { content: Ok(Content::Deleted(message)), .. } = read(&text, &us()) else {
+            panic!("{event}");
+        };
+        assert_eq!(message, ids::message("C1", "1.5"));
+    }
+}
+
+#[test]
+fn what_cannot_be_read_keeps_its_envelope() {
+    for event in [
+        json!({"type": "message", "channel": "C1", "ts": "later", "text": "x"}),
+        json!({"type": "message", "channel": 7, "ts": "1.5"}),
+        json!({"type": "message", "channel": "C1&x", "ts": "1.5"}),
+        json!({"type": "message", "subtype": "message_deleted", "channel": "C1"}),
+        json!(7),
+    ] {
+        let text = envelope(&event);
+        let Frame::Envelope { id, content: Err(_), .. } = read(&text, &us()) else { panic!("{event}") };
+        assert_eq!(id, "e1");
+    }
+    let odd = json!({"envelope_id": "e1", "type": {"not": "text"}, "payload": []}).to_string();
+    assert!(matches!(read(&odd, &us()), Frame::Envelope { content: Err(_), .. }));
+    assert!(matches!(read("not json", &us()), Frame::Other));
+}
+
+#[test]
+fn frames_of_the_connection_are_told_apart() {
+    let hello = json!({"type": "hello", "num_connections": 1, "debug_info": {"approximate_connection_time": 18060}});
+    assert!(matches!(read(&hello.to_string(), &us()), Frame::Hello(Some(18_060))));
+    let bye = json!({"type": "disconnect", "reason": "refresh_requested"}).to_string();
+    assert!(matches!(read(&bye, &us()), Frame::Disconnect(reason) if reason == "refresh_requested"));
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_frame_yields_a_value(text in "[{}\\[\\]\",:a-z0-9_ ]{0,200}") {
+        let _ = read(&text, &us());
+    }
+}

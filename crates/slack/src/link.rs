@@ -1,0 +1,309 @@
+//! One connection of Socket Mode: reads envelopes, passes them on, and acknowledges each on this connection once its
+//! event is durable.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, SinkExt, StreamExt};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+use tokio_util::sync::CancellationToken;
+
+use super::events::{self, Content, Frame, Wire};
+use super::unreadable::Unreadable;
+use super::{Account, Slack, ids};
+use domain::incoming::Incoming;
+use domain::keys::CATCH_UP_AGE_MAX;
+use http_client::Duplex;
+use ports::{Intake, SourceError};
+use telemetry::events::{GATEWAY_DROPPED, SLACK_REFRESH};
+use telemetry::metrics::GATEWAY_EVENTS_TOTAL;
+
+/// The timeout from dialling to `hello`.
+const HELLO_WITHIN: Duration = Duration::from_secs(20);
+/// The interval of pings; each is answered, so a live connection is never silent for longer.
+const PING_EVERY: Duration = Duration::from_secs(5);
+/// The longest silence of a live connection: no ping, no frame, no answer to a ping.
+const SILENT: Duration = Duration::from_secs(15);
+/// The timeout of writing one frame.
+const SEND_WITHIN: Duration = Duration::from_secs(5);
+/// The most envelopes in progress; then nothing more is read.
+const TAKEN_AT_ONCE: usize = 256;
+/// The largest frame, in bytes.
+const FRAME_BYTES: usize = 4 * 1024 * 1024;
+/// The time for which a replaced connection still delivers what is on its way.
+const LINGERS: Duration = Duration::from_secs(2);
+/// The longest time for which a replaced connection waits for its last acknowledgements.
+const LINGERS_MAX: Duration = Duration::from_secs(10);
+/// The longest reason of a failed connection, in characters.
+const MAX_REASON: usize = 200;
+/// The reasons to disconnect for which another connection would not help.
+const FINAL: [&str; 2] = ["link_disabled", "too_many_websockets"];
+
+type Socket = WebSocketStream<Box<dyn Duplex>>;
+
+/// An open connection that said `hello`.
+pub(super) struct Link {
+    socket: Socket,
+    /// The time after which Slack closes it, if Slack named it.
+    pub(super) lasts: Option<Duration>,
+}
+
+/// The neighbours of a connection.
+pub(super) struct Work {
+    pub(super) slack: Arc<Slack>,
+    pub(super) us: Account,
+    pub(super) intake: Arc<dyn Intake>,
+    /// Names that address the bot without a mention, in lower case.
+    pub(super) names: Arc<[String]>,
+    /// Cancelled once another connection has replaced this one.
+    pub(super) replaced: CancellationToken,
+    /// Receives a message if Slack asks for another connection.
+    pub(super) refresh: mpsc::Sender<()>,
+}
+
+impl Link {
+    /// Opens a connection and waits for its `hello`.
+    ///
+    /// # Errors
+    /// There is no connection.
+    pub(super) async fn open(slack: &Slack, us: &Account) -> Result<Self, SourceError> {
+        let address = slack.api.open_socket().await?;
+        let unreachable = |reason: String| SourceError::Unreachable(reason.chars().take(MAX_REASON).collect());
+        let open = async {
+            let stream = slack.api.dial(&address).await.map_err(|failure| unreachable(failure.cause))?;
+            let mut limits = WebSocketConfig::default();
+            limits.max_message_size = Some(FRAME_BYTES);
+            limits.max_frame_size = Some(FRAME_BYTES);
+            let opened = client_async_with_config(address.clone(), stream, Some(limits)).await;
+            let (mut socket, _) = opened.map_err(|error| unreachable(error.to_string()))?;
+            loop {
+                match socket.next().await {
+                    Some(Ok(Message::Text(text))) => match events::read(&text, us) {
+                        Frame::Hello(seconds) => {
+                            return Ok(Self { socket, lasts: seconds.map(Duration::from_secs) });
+                        }
+                        Frame::Disconnect(reason) => return Err(unreachable(format!("slack disconnects: {reason}"))),
+                        Frame::Envelope { .. } | Frame::Other => {}
+                    },
+                    Some(Ok(Message::Close(_))) | None => return Err(unreachable("slack hung up".to_owned())),
+                    Some(Ok(_)) => {}
+                    Some(Err(error)) => return Err(unreachable(error.to_string())),
+                }
+            }
+        };
+        timeout(HELLO_WITHIN, open).await.unwrap_or_else(|_| Err(unreachable("slack sent no hello in time".to_owned())))
+    }
+
+    /// Serves the connection until it ends; returns the reason.
+    pub(super) async fn run(self, work: Work) -> String {
+        let now = Instant::now();
+        let mut pings = interval_at(now + PING_EVERY, PING_EVERY);
+        pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut running = Running { socket: self.socket, heard: now, taken: FuturesUnordered::new(), work };
+        let mut replaced_at: Option<Instant> = None;
+        loop {
+            if let Some(at) = replaced_at {
+                let lingered = at.elapsed() >= LINGERS && running.taken.is_empty();
+                if lingered || at.elapsed() >= LINGERS_MAX {
+                    running.close().await;
+                    return "another connection replaced it".to_owned();
+                }
+            }
+            let reads = running.taken.len() < TAKEN_AT_ONCE;
+            let silent_at = running.heard + SILENT;
+            let linger_at =
+                replaced_at.map_or(now, |at| (at + LINGERS).max(Instant::now() + Duration::from_millis(50)));
+            let step = tokio::select! {
+                message = running.socket.next(), if reads => running.message(message).await,
+                Some(done) = running.taken.next(), if !running.taken.is_empty() => running.acknowledge(done).await,
+                _ = pings.tick() => running.send(Message::Ping(Vec::new().into())).await,
+                () = sleep_until(silent_at), if reads => ControlFlow::Break("the peer is silent".to_owned()),
+                () = running.work.replaced.cancelled(), if replaced_at.is_none() => {
+                    replaced_at = Some(Instant::now());
+                    ControlFlow::Continue(())
+                }
+                () = sleep_until(linger_at), if replaced_at.is_some() => ControlFlow::Continue(()),
+            };
+            if let ControlFlow::Break(reason) = step {
+                return reason.chars().take(MAX_REASON).collect();
+            }
+        }
+    }
+}
+
+/// A connection that serves.
+struct Running {
+    socket: Socket,
+    /// The time of the last frame.
+    heard: Instant,
+    /// The envelopes in progress; each yields its id if it may be acknowledged.
+    taken: FuturesUnordered<BoxFuture<'static, Option<String>>>,
+    work: Work,
+}
+
+type Step = ControlFlow<String>;
+
+impl Running {
+    async fn message(&mut self, message: Option<Result<Message, tokio_tungstenite::tungstenite::Error>>) -> Step {
+        match message {
+            Some(Ok(message)) => {
+                self.heard = Instant::now();
+                match message {
+                    Message::Text(text) => self.frame(&text).await,
+                    Message::Close(frame) => {
+                        let words = frame.map_or_else(String::new, |frame| format!(": {}", frame.code));
+                        Step::Break(format!("slack hung up{words}"))
+                    }
+                    // The library answers pings.
+                    _ => Step::Continue(()),
+                }
+            }
+            Some(Err(error)) => Step::Break(error.to_string()),
+            None => Step::Break("slack hung up".to_owned()),
+        }
+    }
+
+    async fn frame(&mut self, text: &str) -> Step {
+        match events::read(text, &self.work.us) {
+            Frame::Hello(_) => Step::Continue(()),
+            Frame::Disconnect(reason) if FINAL.contains(&reason.as_str()) => {
+                Step::Break(format!("slack disconnects: {reason}"))
+            }
+            Frame::Disconnect(reason) => {
+                tracing::debug!(event = SLACK_REFRESH, reason, "slack asks for another connection");
+                // A full channel means that the request is known already.
+                let _ = self.work.refresh.try_send(());
+                Step::Continue(())
+            }
+            Frame::Envelope { id, retry, content } => self.envelope(id, retry, content).await,
+            Frame::Other => {
+                count("slack_odd");
+                Step::Continue(())
+            }
+        }
+    }
+
+    async fn envelope(&mut self, id: String, retry: u32, content: Result<Content, Unreadable>) -> Step {
+        let content = match content {
+            Ok(content) => content,
+            Err(Unreadable(reason)) => {
+                count("slack_unreadable");
+                tracing::warn!(event = GATEWAY_DROPPED, reason, retry, "an event of slack cannot be read");
+                return self.acknowledge(Some(id)).await;
+            }
+        };
+        count(content.kind());
+        if retry > 0 {
+            count("slack_retry");
+        }
+        match self.taking(content) {
+            Some(taking) => {
+                self.taken.push(taking.map(move |accepted| accepted.then_some(id)).boxed());
+                Step::Continue(())
+            }
+            None => self.acknowledge(Some(id)).await,
+        }
+    }
+
+    /// Returns the work on an event, which yields true once the event needs no redelivery; `None` if it does not
+    /// concern the bot.
+    fn taking(&self, content: Content) -> Option<BoxFuture<'static, bool>> {
+        let (slack, us, intake) = (Arc::clone(&self.work.slack), self.work.us.clone(), Arc::clone(&self.work.intake));
+        let person = Slack::us(&us);
+        let accept = move |incoming: Incoming| async move { intake.accept(incoming, person).await.is_ok() };
+        match content {
+            Content::Posted(wire) => {
+                if !concerns(&wire, &us, &self.work.names) {
+                    return None;
+                }
+                let age = slack.clock.now().since(ids::moment(&wire.ts).unwrap_or_default());
+                if age > CATCH_UP_AGE_MAX {
+                    // The record that it was answered may be gone, so it could be answered twice.
+                    count("slack_too_old");
+                    tracing::info!(event = GATEWAY_DROPPED, reason = "too old", "a message of slack came too late");
+                    return None;
+                }
+                Some(async move { accept(Incoming::Posted(slack.completed(&wire, &us).await)).await }.boxed())
+            }
+            Content::Deleted(message) => Some(accept(Incoming::Deleted(message)).boxed()),
+            Content::Reacted(place) => Some(accept(Incoming::Reacted(place)).boxed()),
+            Content::Pressed(press) => {
+                let pressed = async move {
+                    let profile = slack.people.get(&slack.api, &press.user).await;
+                    accept(Incoming::Decision(Box::new(press.click(profile.name, profile.locale)))).await
+                };
+                Some(pressed.boxed())
+            }
+            Content::Ran(run) => {
+                let ran = async move {
+                    let profile = slack.people.get(&slack.api, &run.user).await;
+                    let command = run.command(profile.name, profile.locale, slack.clock.now());
+                    accept(Incoming::Command(Box::new(command))).await
+                };
+                Some(ran.boxed())
+            }
+            Content::RateLimited => {
+                tracing::warn!(event = GATEWAY_DROPPED, reason = "rate limited", "slack holds events back: too many");
+                None
+            }
+            Content::Other => None,
+        }
+    }
+
+    /// Acknowledges an envelope. Without an id its event was not accepted, and Slack delivers it again.
+    async fn acknowledge(&mut self, id: Option<String>) -> Step {
+        match id {
+            Some(id) => self.send(Message::text(json!({"envelope_id": id}).to_string())).await,
+            None => Step::Continue(()),
+        }
+    }
+
+    async fn send(&mut self, message: Message) -> Step {
+        match timeout(SEND_WITHIN, self.socket.send(message)).await {
+            Ok(Ok(())) => Step::Continue(()),
+            Ok(Err(error)) => Step::Break(error.to_string()),
+            Err(_) => Step::Break("the peer takes no frame".to_owned()),
+        }
+    }
+
+    async fn close(&mut self) {
+        // A peer that is gone needs no goodbye.
+        let _ = timeout(SEND_WITHIN, self.socket.close(None)).await;
+    }
+}
+
+impl Slack {
+    /// Converts a message of an event, with the data of its author.
+    pub(super) async fn completed(&self, wire: &Wire, us: &Account) -> domain::incoming::Posted {
+        let profile = match &wire.user {
+            Some(user) if *user != us.user => Some(self.people.get(&self.api, user).await),
+            _ => None,
+        };
+        self.posted(wire, profile, us)
+    }
+}
+
+/// True if a message may be for the bot: a direct one, or one that mentions or names it.
+pub(super) fn concerns(wire: &Wire, us: &Account, names: &[String]) -> bool {
+    if !wire.is_talk() || wire.user.as_deref() == Some(us.user.as_str()) {
+        return false;
+    }
+    let mentioned = || wire.text.contains(&format!("<@{}", us.user));
+    let named = || {
+        let text = wire.text.to_lowercase();
+        names.iter().any(|name| text.contains(name.as_str()))
+    };
+    wire.is_direct() || wire.mention || mentioned() || named()
+}
+
+fn count(kind: &'static str) {
+    metrics::counter!(GATEWAY_EVENTS_TOTAL, "kind" => kind).increment(1);
+}

@@ -1,0 +1,157 @@
+//! The marks of the bot's posts. Slack has no nonce: each post carries the nonce of the outbox in its metadata, and a
+//! post whose fate is unknown is looked for before it is sent again.
+
+use std::collections::{HashMap, VecDeque};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::events::Metadata;
+use super::ids;
+use domain::ids::{MessageId, Timestamp};
+
+/// The type of the metadata of the bot's posts.
+const EVENT_TYPE: &str = "staffai_post";
+/// The most posts remembered. An answer is retried for ten minutes.
+const MOST: usize = 10_000;
+/// The most commands and presses remembered; a repetition comes within minutes.
+const CALLBACKS: usize = 256;
+/// The longest nonce that is read back, in bytes.
+const NONCE_BYTES: usize = 128;
+
+/// The mark of one post.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) nonce: String,
+    /// The message that it answers.
+    pub(super) answers: Option<MessageId>,
+}
+
+/// The fate of a post of this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It stands.
+    Stands(MessageId),
+    /// A request had no conclusive answer, at this time.
+    Unknown(Instant),
+}
+
+/// The posts of this process.
+#[derive(Default)]
+pub(super) struct Marks(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    fates: HashMap<String, Fate>,
+    marks: HashMap<MessageId, Mark>,
+    /// The nonces, oldest first.
+    order: VecDeque<String>,
+    /// The last commands and presses.
+    callbacks: VecDeque<MessageId>,
+}
+
+impl Mark {
+    /// Returns the metadata of a post.
+    pub(super) fn metadata(&self) -> Value {
+        let mut payload = json!({"nonce": self.nonce});
+        if let Some(answers) = &self.answers {
+            payload["answers"] = Value::String(answers.id.to_string());
+        }
+        json!({"event_type": EVENT_TYPE, "event_payload": payload})
+    }
+
+    /// Reads the mark of a message of the bot; `None` if it has none.
+    pub(super) fn read(metadata: &Metadata) -> Option<Self> {
+        let text = |name| metadata.event_payload.get(name).and_then(Value::as_str);
+        let nonce = text("nonce").filter(|nonce| nonce.len() <= NONCE_BYTES && metadata.event_type == EVENT_TYPE)?;
+        let answers = text("answers").map(|id| MessageId::new(super::DOOR, id));
+        Some(Self { nonce: nonce.to_owned(), answers: answers.filter(|id| ids::posted(id).is_ok()) })
+    }
+}
+
+impl Marks {
+    /// Returns the fate of an earlier request with this nonce.
+    pub(super) fn fate(&self, nonce: &str) -> Option<Fate> {
+        self.0.lock().fates.get(nonce).cloned()
+    }
+
+    /// Stores the fate of a request.
+    pub(super) fn note(&self, mark: &Mark, fate: Fate) {
+        let mut known = self.0.lock();
+        if let Fate::Stands(message) = &fate {
+            known.marks.insert(message.clone(), mark.clone());
+        }
+        if known.fates.insert(mark.nonce.clone(), fate).is_none() {
+            known.order.push_back(mark.nonce.clone());
+        }
+        while known.order.len() > MOST {
+            let Some(oldest) = known.order.pop_front() else { break };
+            if let Some(Fate::Stands(message)) = known.fates.remove(&oldest) {
+                known.marks.remove(&message);
+            }
+        }
+    }
+
+    /// True if this command or press is new. Slack delivers one again if its acknowledgement is lost.
+    pub(super) fn is_first(&self, callback: &MessageId) -> bool {
+        let mut known = self.0.lock();
+        if known.callbacks.contains(callback) {
+            return false;
+        }
+        if known.callbacks.len() >= CALLBACKS {
+            known.callbacks.pop_front();
+        }
+        known.callbacks.push_back(callback.clone());
+        true
+    }
+
+    /// Returns the mark of a message, if this process posted or read it.
+    pub(super) fn of(&self, message: &MessageId) -> Option<Mark> {
+        self.0.lock().marks.get(message).cloned()
+    }
+}
+
+/// Returns the time of the message that a nonce of the outbox names; `None` if it names none.
+pub(super) fn asked_at(nonce: &str) -> Option<Timestamp> {
+    let (trigger, _) = nonce.rsplit_once('-')?;
+    let trigger = MessageId::new(super::DOOR, trigger);
+    ids::posted(&trigger).ok().and_then(|(_, ts)| ids::moment(ts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(nonce: &str) -> Mark {
+        Mark { nonce: nonce.to_owned(), answers: Some(ids::message("C1", "1.5")) }
+    }
+
+    #[test]
+    fn a_mark_is_read_back_from_its_metadata() {
+        let written = mark("C1:1.5-0");
+        let read: Metadata = serde_json::from_value(written.metadata()).unwrap();
+        assert_eq!(Mark::read(&read), Some(written));
+        let foreign = Metadata { event_type: "other".to_owned(), ..read };
+        assert_eq!(Mark::read(&foreign), None);
+    }
+
+    #[test]
+    fn a_nonce_names_the_time_of_its_question() {
+        assert_eq!(asked_at("C1:1700000000.000100-0"), Some(Timestamp(1_700_000_000_000)));
+        assert_eq!(asked_at("C1:1700000000.000100-n0r"), Some(Timestamp(1_700_000_000_000)));
+        assert_eq!(asked_at("report-7-0"), None);
+    }
+
+    #[tokio::test]
+    async fn the_oldest_posts_are_forgotten() {
+        let marks = Marks::default();
+        for number in 0..=MOST {
+            let ts = format!("{number}.0");
+            marks.note(&mark(&format!("n-{number}")), Fate::Stands(ids::message("C1", &ts)));
+        }
+        assert_eq!(marks.fate("n-0"), None);
+        assert!(marks.fate("n-1").is_some() && marks.of(&ids::message("C1", "0.0")).is_none());
+        assert_eq!(marks.0.lock().marks.len(), MOST);
+    }
+}

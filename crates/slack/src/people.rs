@@ -1,0 +1,128 @@
+//! Names and languages of members, which events do not carry. Read once per hour and member; a member whose data cannot
+//! be read is shown by id.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde::Deserialize;
+use tokio::time::{Instant, timeout};
+
+use super::ids;
+use super::web_api::{Arguments, Call, WebApi};
+
+/// The time for which a member's data is used.
+const FRESH: Duration = Duration::from_secs(3_600);
+/// The time for which a failed reading is not repeated.
+const FAILED: Duration = Duration::from_secs(60);
+/// The longest wait for a member's data: an event must be acknowledged within three seconds.
+const WITHIN: Duration = Duration::from_secs(1);
+/// The most members remembered.
+const MOST: usize = 5_000;
+/// The longest name, in characters.
+const NAME_MAX: usize = 80;
+
+/// A member's data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Profile {
+    pub(super) name: String,
+    pub(super) locale: Option<String>,
+    pub(super) bot: bool,
+}
+
+/// The known members.
+#[derive(Default)]
+pub(super) struct People(Mutex<HashMap<String, (Instant, Profile)>>);
+
+impl People {
+    /// Returns a member's data.
+    pub(super) async fn get(&self, api: &WebApi, user: &str) -> Profile {
+        let now = Instant::now();
+        let known = self.0.lock().get(user).filter(|(until, _)| *until > now).map(|(_, profile)| profile.clone());
+        if let Some(profile) = known {
+            return profile;
+        }
+        let read = timeout(WITHIN, read(api, user)).await.ok().flatten();
+        let lasts = if read.is_some() { FRESH } else { FAILED };
+        let profile = read.unwrap_or_else(|| Profile { name: user.to_owned(), locale: None, bot: false });
+        let mut known = self.0.lock();
+        if known.len() >= MOST {
+            known.retain(|_, (until, _)| *until > now);
+        }
+        if known.len() >= MOST {
+            known.clear();
+        }
+        known.insert(user.to_owned(), (now + lasts, profile.clone()));
+        profile
+    }
+}
+
+impl People {
+    /// Writes mentions of members out as names, so that they notify no member. A member whose name is not known is shown
+    /// by id.
+    pub(super) fn named(&self, text: &str) -> String {
+        let mut named = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(start) = rest.find("<@") {
+            named.push_str(&rest[..start]);
+            let inside = &rest[start + 2..];
+            let length = inside.bytes().take_while(u8::is_ascii_alphanumeric).count();
+            let (user, after) = inside.split_at(length);
+            if let (true, Some(after)) = (ids::is_id(user), after.strip_prefix('>')) {
+                let known = self.0.lock().get(user).map(|(_, profile)| profile.name.clone());
+                named.push('@');
+                named.push_str(known.as_deref().unwrap_or(user));
+                rest = after;
+            } else {
+                named.push_str("<@");
+                rest = inside;
+            }
+        }
+        named.push_str(rest);
+        named
+    }
+}
+
+async fn read(api: &WebApi, user: &str) -> Option<Profile> {
+    #[derive(Deserialize)]
+    struct Told {
+        user: User,
+    }
+    #[derive(Deserialize)]
+    struct User {
+        #[serde(default)]
+        name: String,
+        #[serde(default)]
+        real_name: String,
+        #[serde(default)]
+        is_bot: bool,
+        #[serde(default)]
+        locale: Option<String>,
+        #[serde(default)]
+        profile: Names,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Names {
+        display_name: String,
+        real_name: String,
+    }
+    let arguments: Arguments<'_> = vec![("user", user.into()), ("include_locale", "true".into())];
+    let Told { user: told } = api.call(Call::reads("users.info"), arguments).await.ok()?;
+    let names = [told.profile.display_name, told.profile.real_name, told.real_name, told.name];
+    let name = names.into_iter().find(|name| !name.trim().is_empty()).unwrap_or_else(|| user.to_owned());
+    Some(Profile { name: name.chars().take(NAME_MAX).collect(), locale: told.locale, bot: told.is_bot })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mentions_become_names() {
+        let people = People::default();
+        let profile = Profile { name: "Ann".to_owned(), locale: None, bot: false };
+        people.0.lock().insert("U1".to_owned(), (Instant::now(), profile));
+        assert_eq!(people.named("<@U1> and <@U2>, <@>, <@U1"), "@Ann and @U2, <@>, <@U1");
+    }
+}

@@ -1,0 +1,24 @@
+//! Stories of the bot at Slack: a local service that speaks Slack's Web API and Socket Mode over real sockets, with
+//! Slack's faults, a scripted model, and the real tree between them.
+
+#[expect(dead_code, reason = "other stories use the rest")]
+#[path = "../bot/model.rs"]
+mod model;
+
+#[expect(dead_code, reason = "other stories use the rest")]
+#[path = "../bot/process.rs"]
+mod process;
+
+mod answers;
+
+mod commands;
+
+mod faults;
+
+mod service;
+
+mod setup;
+
+mod sockets;
+
+mod world;
