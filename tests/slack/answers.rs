@@ -122,10 +122,10 @@ fn a_text_file_of_a_question_is_read() {
     story(async {
         let world = World::begin().await;
         world.service.puts("/files/notes.txt", b"the tide is at noon");
-        let said = world.service.sends("U1", "D1", "what does it say?", "notes.txt", "text/plain", "/files/notes.txt");
+        let said = world.service.sends("U1", "D1", "what does it say?", "notes.txt", "/files/notes.txt");
         world.only_answer_to(&said).await;
         assert!(world.model.last().shows("the tide is at noon"), "{:?}", world.model.last().messages);
-        let elsewhere = world.service.sends("U1", "D1", "and this?", "n.txt", "text/plain", "http://127.0.0.1:9/n.txt");
+        let elsewhere = world.service.sends("U1", "D1", "and this?", "n.txt", "http://127.0.0.1:9/n.txt");
         world.only_answer_to(&elsewhere).await;
         assert!(world.model.last().shows("n.txt"), "it is named");
     });

@@ -10,12 +10,14 @@ mod methods;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use axum::Router;
 use axum::routing::{get, post};
 use parking_lot::Mutex;
+use ports::Clock;
 use serde_json::{Value, json};
+use staffai::app::system::SystemClock;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -165,9 +167,9 @@ impl Service {
     }
 
     /// Writes a message with a file; an address without a host is one of this service.
-    pub fn sends(&self, user: &str, channel: &str, text: &str, name: &str, kind: &str, url: &str) -> Said {
+    pub fn sends(&self, user: &str, channel: &str, text: &str, name: &str, url: &str) -> Said {
         let url = if url.starts_with('/') { format!("{}{url}", self.url) } else { url.to_owned() };
-        let file = json!({"name": name, "mimetype": kind, "size": 19, "url_private_download": url});
+        let file = json!({"name": name, "mimetype": "text/plain", "size": 19, "url_private_download": url});
         self.writes(user, channel, None, text, file)
     }
 
@@ -272,6 +274,7 @@ impl Service {
     // === Events ===
 
     /// Delivers an event.
+    #[expect(clippy::needless_pass_by_value, reason = "stories write the event in place")]
     pub fn deliver(&self, event: Value) {
         let id = format!("Ev{}", self.envelopes.load(Ordering::SeqCst));
         self.send("events_api", json!({"type": "event_callback", "team_id": TEAM, "event_id": id, "event": event}));
@@ -400,8 +403,8 @@ impl Service {
 impl State {
     /// Returns a timestamp that no message has, by the clock.
     fn next_ts(&mut self) -> String {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros();
-        self.last_ts = (self.last_ts + 1).max(u64::try_from(now).unwrap());
+        let now = SystemClock.now().0 * 1_000;
+        self.last_ts = (self.last_ts + 1).max(now);
         format!("{}.{:06}", self.last_ts / 1_000_000, self.last_ts % 1_000_000)
     }
 

@@ -230,7 +230,7 @@ impl Service {
         }
         // The first message of a thread comes in any case.
         let wanted = thread.into_iter().filter(|message| message.ts == root || within(&message.ts, arguments));
-        fine(page(wanted.collect(), arguments))
+        fine(page(&wanted.collect::<Vec<_>>(), arguments))
     }
 
     fn history_of(&self, arguments: &Arguments) -> Response {
@@ -240,7 +240,7 @@ impl Service {
             state.messages.iter().rev().filter(|message| {
                 message.channel == channel && message.thread.is_none() && within(&message.ts, arguments)
             });
-        let mut page = page(wanted.cloned().collect(), arguments);
+        let mut page = page(&wanted.cloned().collect::<Vec<_>>(), arguments);
         for shown in page["messages"].as_array_mut().into_iter().flatten() {
             let root = shown["ts"].as_str().unwrap_or_default().to_owned();
             let in_thread = state.messages.iter().filter(|message| message.thread.as_deref() == Some(&root));
@@ -260,7 +260,7 @@ fn within(ts: &str, arguments: &Arguments) -> bool {
 }
 
 /// Returns a page; without `include_all_metadata`, the content of metadata is missing.
-fn page(messages: Vec<Message>, arguments: &Arguments) -> Value {
+fn page(messages: &[Message], arguments: &Arguments) -> Value {
     let number = |name: &str| arguments.get(name).and_then(|text| text.parse::<usize>().ok());
     let (start, limit) = (number("cursor").unwrap_or_default(), number("limit").unwrap_or(100));
     let whole = arguments.get("include_all_metadata").is_some_and(|told| told == "true");
