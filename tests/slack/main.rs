@@ -5,6 +5,9 @@
 #[path = "../bot/model.rs"]
 mod model;
 
+#[path = "../bot/model_responses.rs"]
+mod model_responses;
+
 #[expect(dead_code, reason = "other stories use the rest")]
 #[path = "../bot/process.rs"]
 mod process;

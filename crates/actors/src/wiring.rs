@@ -186,6 +186,15 @@ impl Wiring {
         row.children.iter().flat_map(|row| self.initial(row)).collect()
     }
 
+    /// Returns the outbox of each door.
+    fn outboxes(&self, row: &'static TreeRow, below: &[ChildSpec]) -> Vec<ChildSpec> {
+        let outbox = |record: &DoorRecord| {
+            let handle = self.handles.outboxes.of(&record.door);
+            ChildSpec::new(row, handle, self.outbox(record), below.to_vec())
+        };
+        self.parts.doors.all.iter().map(outbox).collect()
+    }
+
     /// Returns the initial actors of a row, each with its own children: one, or, for a template, the instances known
     /// at that time.
     fn initial(&self, row: &'static TreeRow) -> Vec<ChildSpec> {
@@ -194,7 +203,6 @@ impl Wiring {
             root,
             ops,
             journal,
-            outboxes,
             rate_limiter,
             restriction_sweeper,
             tools,
@@ -218,13 +226,7 @@ impl Wiring {
             ActorKind::Ops => ChildSpec::new(row, ops, self.ops(), below),
             ActorKind::Listener => return self.listeners(row),
             ActorKind::Journal => ChildSpec::new(row, journal, self.journal(), below),
-            ActorKind::Outbox => {
-                let records = self.parts.doors.all.iter();
-                let of = |record: &DoorRecord| {
-                    ChildSpec::new(row, outboxes.of(&record.door), self.outbox(record), below.clone())
-                };
-                return records.map(of).collect();
-            }
+            ActorKind::Outbox => return self.outboxes(row, &below),
             ActorKind::Source => {
                 return self.parts.doors.all.iter().filter_map(|record| self.source(row, record)).collect();
             }

@@ -42,6 +42,9 @@ pub struct Verdict {
     pub hour: bool,
 }
 
+/// Returns the open turns of a place, oldest first.
+pub type OpenTurns = dyn Fn(&Place) -> Vec<String> + Send + Sync;
+
 /// The dependencies of the routes.
 #[derive(Clone)]
 pub struct Parts {
@@ -54,7 +57,7 @@ pub struct Parts {
     /// The events of turns.
     pub events: Arc<dyn TurnEventLog>,
     /// Returns the messages of the open turns of a place, oldest first, in time that does not depend on its events.
-    pub open_turns: Arc<dyn Fn(&Place) -> Vec<String> + Send + Sync>,
+    pub open_turns: Arc<OpenTurns>,
     /// The available models.
     pub models: Arc<dyn ModelsInForce>,
     /// The available tools.

@@ -118,7 +118,7 @@ impl<'a> ConversationRecords<'a> {
         let stored = self.store.get(&mark).await;
         let Some(asked) = stored.and_then(|stored| serde_json::from_str::<Asked>(&stored).ok()) else { return };
         let Asked { person, place, at } = &asked;
-        forgotten.withdraw(person, place, *at);
+        let withdrawing = forgotten.withdraw(person, place, *at);
         let own = keys::history(person, place);
         self.rewrite(&own, |history| history.forget_asked_at(None, *at)).await;
         self.rewrite_summary(&own, |summary| summary.forget_asked_at(None, *at)).await;
@@ -129,8 +129,7 @@ impl<'a> ConversationRecords<'a> {
             self.rewrite_summary(history, |summary| summary.forget_asked_at(Some(&person.id), *at)).await;
         }
         self.forget_answers(person, |exchange| exchange.asked_at == *at).await;
-        // Reads in between can have returned the old state.
-        forgotten.withdraw(person, place, *at);
+        drop(withdrawing);
         let index = Asked::index(person, message);
         drop(self.store.write(vec![Write::Delete { key: mark }, Write::Delete { key: index }]));
     }

@@ -160,11 +160,13 @@ struct Wishes {
     count: u64,
     /// The deleted messages: a message can be deleted before its exchange is saved.
     deleted: BoundedSet<MessageId, DELETIONS_MAX>,
-    /// The deleted questions that had been saved.
+    /// The deleted questions whose removal from the store is in progress: every save leaves them out.
+    withdrawing: Vec<Withdrawn>,
+    /// The deleted questions that were removed from the store.
     withdrawn: VecDeque<Withdrawn>,
 }
 
-/// A deleted question, with its number in the order of requests.
+/// A deleted question, with the number of the end of its removal in the order of requests.
 struct Withdrawn {
     person: Person,
     place: Place,
@@ -203,16 +205,14 @@ impl Forgotten {
         self.0.lock().deleted.insert(message);
     }
 
-    /// Records that the question of a deleted message is removed from the store. Call it before and after the removal,
-    /// because reads in between can return the old state.
-    pub fn withdraw(&self, person: &Person, place: &Place, at: Timestamp) {
+    /// Records that the question of a deleted message is being removed from the store. Drop the guard after the removal:
+    /// reads until then can return the old state.
+    pub(crate) fn withdraw(&self, person: &Person, place: &Place, at: Timestamp) -> Withdrawing<'_> {
         let mut wishes = self.0.lock();
         wishes.count += 1;
         let number = wishes.count;
-        if wishes.withdrawn.len() >= DELETIONS_MAX {
-            wishes.withdrawn.pop_front();
-        }
-        wishes.withdrawn.push_back(Withdrawn { person: person.clone(), place: place.clone(), at, number });
+        wishes.withdrawing.push(Withdrawn { person: person.clone(), place: place.clone(), at, number });
+        Withdrawing { forgotten: self, number }
     }
 
     /// The current position in the order of requests; take it before memory is read.
@@ -225,6 +225,28 @@ impl Forgotten {
     #[must_use]
     pub fn saving(&self) -> Saving<'_> {
         Saving(self.0.lock())
+    }
+}
+
+/// The removal of a deleted question from the store.
+#[must_use]
+pub(crate) struct Withdrawing<'a> {
+    forgotten: &'a Forgotten,
+    /// The number of its begin.
+    number: u64,
+}
+
+impl Drop for Withdrawing<'_> {
+    fn drop(&mut self) {
+        let mut wishes = self.forgotten.0.lock();
+        let Some(place) = wishes.withdrawing.iter().position(|question| question.number == self.number) else { return };
+        let question = wishes.withdrawing.swap_remove(place);
+        wishes.count += 1;
+        let number = wishes.count;
+        if wishes.withdrawn.len() >= DELETIONS_MAX {
+            wishes.withdrawn.pop_front();
+        }
+        wishes.withdrawn.push_back(Withdrawn { number, ..question });
     }
 }
 
@@ -244,7 +266,7 @@ impl Saving<'_> {
 
     /// Removes the data to forget from a history that was read for this turn at `read`.
     pub fn clean(&self, turn: &Turn, read: Moment, history: &mut History) {
-        if self.0.count <= read.0 || Defect::WrittenBack.is_planted() {
+        if self.is_unchanged(read) || Defect::WrittenBack.is_planted() {
             return;
         }
         let later = |wish: &Wish| wish.number > read.0;
@@ -265,7 +287,7 @@ impl Saving<'_> {
 
     /// Removes the parts made from data to forget from a summary that was read for this conversation at `read`.
     pub(crate) fn clean_summary(&self, of: &Conversation, read: Moment, summary: &mut Summary) {
-        if self.0.count <= read.0 || Defect::WrittenBack.is_planted() {
+        if self.is_unchanged(read) || Defect::WrittenBack.is_planted() {
             return;
         }
         let later = |wish: &Wish| wish.number > read.0;
@@ -284,10 +306,15 @@ impl Saving<'_> {
         }
     }
 
-    /// The questions in this place that were deleted after `read`.
+    /// True if nothing was to be forgotten since `read`.
+    fn is_unchanged(&self, read: Moment) -> bool {
+        self.0.count <= read.0 && self.0.withdrawing.is_empty()
+    }
+
+    /// The questions in this place whose removal had not ended at `read`.
     fn withdrawn<'a>(&'a self, place: &'a Place, read: Moment) -> impl Iterator<Item = &'a Withdrawn> {
         let later = self.0.withdrawn.iter().rev().take_while(move |question| question.number > read.0);
-        later.filter(move |question| question.place == *place)
+        self.0.withdrawing.iter().chain(later).filter(move |question| question.place == *place)
     }
 
     fn wishes(&self, person: &Person, place: &Place) -> impl Iterator<Item = Wish> {

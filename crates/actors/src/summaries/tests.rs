@@ -164,7 +164,7 @@ async fn what_is_forgotten_or_deleted_during_the_call_is_not_written() {
     for (number, forget) in [
         |world: &World| world.forgotten.wish(&person("7"), None, asked_at(50)),
         |world: &World| world.forgotten.wish(&person("7"), Some(&place("42")), asked_at(1)),
-        |world: &World| world.forgotten.withdraw(&person("7"), &place("42"), asked_at(2)),
+        |world: &World| drop(world.forgotten.withdraw(&person("7"), &place("42"), asked_at(2))),
     ]
     .into_iter()
     .enumerate()
@@ -188,8 +188,8 @@ async fn what_concerns_another_conversation_changes_nothing() {
     soon().await;
     world.forgotten.wish(&person("8"), None, asked_at(50));
     world.forgotten.wish(&person("7"), Some(&place("43")), asked_at(50));
-    world.forgotten.withdraw(&person("7"), &place("43"), asked_at(2));
-    world.forgotten.withdraw(&person("8"), &place("42"), asked_at(2));
+    drop(world.forgotten.withdraw(&person("7"), &place("43"), asked_at(2)));
+    drop(world.forgotten.withdraw(&person("8"), &place("42"), asked_at(2)));
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(world.texts("7", &place("42")).await, ["fine"]);
 }
