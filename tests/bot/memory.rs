@@ -33,7 +33,8 @@ fn only_the_newest_messages_are_kept() {
         }
         insta::assert_snapshot!(world.model.last().talk(), @r"
         user: [No longer visible: 1 older exchange of this conversation. If the member refers to them, say that you no longer see them.]
-        user: two
+
+        two
         assistant: You said: two
         user: three
         assistant: You said: three
@@ -123,7 +124,8 @@ fn what_a_member_replies_to_is_shown_however_old_it_is() {
         world.answer_to(said).await;
         insta::assert_snapshot!(world.model.last().talk(), @r"
         user: [No longer visible: 1 older exchange of this conversation. If the member refers to them, say that you no longer see them.]
-        user: two
+
+        two
         assistant: You said: two
         user: [asked by member 900000000000000003] how deep is the harbour?
         assistant: You said: how deep is the harbour?
@@ -133,7 +135,8 @@ fn what_a_member_replies_to_is_shown_however_old_it_is() {
         world.answer_to(said).await;
         insta::assert_snapshot!(world.model.last().talk(), @r"
         user: [No longer visible: 2 older exchanges of this conversation. If the member refers to them, say that you no longer see them.]
-        user: [asked by member 900000000000000003] how deep is the harbour?
+
+        [asked by member 900000000000000003] how deep is the harbour?
         assistant: You said: how deep is the harbour?
         user: and at low tide?
         assistant: You said: and at low tide?
