@@ -258,6 +258,7 @@ impl Actor for Commands {
                         cleaning::clean(&parts, &wished).await;
                     }
                     parts.facts.settle(Instant::now()).await;
+                    cleaning::records(&parts).withdraw_again(parts.facts.forgotten()).await;
                 });
                 ctx.after(CLEAN_EVERY, CommandsEvent::Clean);
             }

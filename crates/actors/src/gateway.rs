@@ -201,6 +201,7 @@ impl Gateway {
     fn forget_what_it_told(&self, ctx: &mut ActorContext<Self>, state: &GatewayState, message: MessageId) {
         self.facts.forgotten().deleted(&message);
         let Ok(room) = Arc::clone(&state.deletions.0).try_acquire_owned() else {
+            self.facts.forgotten().withdraw_later(message.clone());
             return self.facts.delete_later(message);
         };
         let (facts, store, running) = (Arc::clone(&self.facts), Arc::clone(&self.store), self.live.now());

@@ -148,6 +148,10 @@ impl Drive {
 
     async fn delete(&self, id: &str) -> Result<String, Failure> {
         let file = self.file(id).await?;
+        // The trash takes all files below a folder, and those are out of reach.
+        if file.kind == file::FOLDER {
+            return Err(Failure::told("it is a folder; only files are deleted"));
+        }
         self.api.trash(id).await?;
         Ok(format!("Moved to the trash: {}", file.shown()))
     }

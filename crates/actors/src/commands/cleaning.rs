@@ -75,7 +75,12 @@ pub(super) async fn clean(parts: &CommandParts, wished: &Wished) {
         None => {
             for (key, _) in parts.basics.store.scan(&keys::histories_of(person), LOOK_MAX).await {
                 rewrite(parts, &key, |history| history.forget_until(*cut)).await;
-                records(parts).rewrite_summary(&key, |summary| summary.forget_until(*cut)).await;
+            }
+            let summaries = keys::conversations::summaries_of(person);
+            for (key, _) in parts.basics.store.scan(&summaries, LOOK_MAX).await {
+                let place = key.strip_prefix(&summaries).unwrap_or_default();
+                let history = format!("{}{place}", keys::histories_of(person));
+                records(parts).rewrite_summary(&history, |summary| summary.forget_until(*cut)).await;
             }
             let quotes = keys::quotes_of(person);
             for (index, _) in parts.basics.store.scan(&quotes, LOOK_MAX).await {

@@ -12,7 +12,7 @@ use domain::ids::{MessageId, Person, Place, Timestamp};
 use domain::keys;
 use domain::summary::Summary;
 use domain::turn::Turn;
-use ports::{Store, Stored, Write};
+use ports::{Store, Stored, Unreadable, Write};
 
 /// The maximum number of records of one kind that are read.
 const LOOK_MAX: usize = 10_000;
@@ -29,8 +29,8 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// The writes of the mark of this turn's question and of its index. They live as long as text from the question may
-    /// be used.
+    /// The writes of the mark of this turn's question and of its index. They live as long as the answer may be
+    /// replied to or text from the question be summarised.
     pub(crate) fn mark(turn: &Turn, running: &Running) -> Vec<Write> {
         if !turn.trigger.has_message() {
             return Vec::new();
@@ -39,7 +39,10 @@ impl Asked {
         let asked = Self { person: person.clone(), place: place.clone(), at: *at };
         // Plain data always serializes.
         let value = serde_json::to_string(&asked).unwrap_or_default();
-        let ttl = Some(keys::conversations::summary_life(running.settings.history.message_max_age));
+        let history = &running.settings.history;
+        // Replies to the answer find the question as long as the record of the answer.
+        let answered = if history.ttl.is_zero() { keys::ANSWERED_TTL } else { history.ttl };
+        let ttl = Some(answered.max(keys::conversations::summary_life(history.message_max_age)));
         let message = turn.id.trigger();
         vec![
             Write::Put { key: keys::conversations::asked(&message), value, ttl },
@@ -75,6 +78,7 @@ impl<'a> ConversationRecords<'a> {
     /// summary cannot be read now, or if the change is not durable.
     pub(crate) async fn rewrite_summary(&self, history: &str, change: impl FnOnce(&mut Summary)) -> bool {
         let key = keys::conversations::summary(history);
+        let _changing = histories::changing(&key).await;
         let stored = match self.store.read(&key).await {
             Stored::Absent => return true,
             Stored::Value(stored) | Stored::Part(stored) => stored,
@@ -112,25 +116,46 @@ impl<'a> ConversationRecords<'a> {
     }
 
     /// Removes the question of a deleted message and its answer: from its conversation, from conversations of other
-    /// members, and the parts of summaries that were made from it. Does nothing if the message was not remembered.
+    /// members, and the parts of summaries that were made from it. Does nothing if the message was not remembered. A
+    /// removal that the store does not allow now is [repeated](Self::withdraw_again).
     pub(crate) async fn withdraw(&self, forgotten: &Forgotten, message: &MessageId) {
+        if !self.is_withdrawn(forgotten, message).await {
+            forgotten.withdraw_later(message.clone());
+        }
+    }
+
+    /// Repeats the removals that the store did not allow before.
+    pub(crate) async fn withdraw_again(&self, forgotten: &Forgotten) {
+        for message in forgotten.take_later() {
+            self.withdraw(forgotten, &message).await;
+        }
+    }
+
+    /// Removes the question of a deleted message. Returns false if a record cannot be read or changed now.
+    async fn is_withdrawn(&self, forgotten: &Forgotten, message: &MessageId) -> bool {
         let mark = keys::conversations::asked(message);
-        let stored = self.store.get(&mark).await;
-        let Some(asked) = stored.and_then(|stored| serde_json::from_str::<Asked>(&stored).ok()) else { return };
+        let stored = match self.store.read(&mark).await {
+            Stored::Unreadable(Unreadable::NoAnswer) => return false,
+            stored => stored.value(),
+        };
+        let Some(asked) = stored.and_then(|stored| serde_json::from_str::<Asked>(&stored).ok()) else { return true };
         let Asked { person, place, at } = &asked;
         let withdrawing = forgotten.withdraw(person, place, *at);
         let own = keys::history(person, place);
-        self.rewrite(&own, |history| history.forget_asked_at(None, *at)).await;
-        self.rewrite_summary(&own, |summary| summary.forget_asked_at(None, *at)).await;
+        let mut done = self.rewrite(&own, |history| history.forget_asked_at(None, *at)).await;
+        done &= self.rewrite_summary(&own, |summary| summary.forget_asked_at(None, *at)).await;
         let quotes = keys::quotes_of(person);
         for (index, _) in self.store.scan(&quotes, LOOK_MAX).await {
             let history = index.strip_prefix(&quotes).unwrap_or_default();
-            self.rewrite(history, |history| history.forget_asked_at(Some(person), *at)).await;
-            self.rewrite_summary(history, |summary| summary.forget_asked_at(Some(&person.id), *at)).await;
+            done &= self.rewrite(history, |history| history.forget_asked_at(Some(person), *at)).await;
+            done &= self.rewrite_summary(history, |summary| summary.forget_asked_at(Some(&person.id), *at)).await;
         }
         self.forget_answers(person, |exchange| exchange.asked_at == *at).await;
         drop(withdrawing);
-        let index = Asked::index(person, message);
-        drop(self.store.write(vec![Write::Delete { key: mark }, Write::Delete { key: index }]));
+        if done {
+            let index = Asked::index(person, message);
+            drop(self.store.write(vec![Write::Delete { key: mark }, Write::Delete { key: index }]));
+        }
+        done
     }
 }

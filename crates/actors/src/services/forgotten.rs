@@ -164,6 +164,8 @@ struct Wishes {
     withdrawing: Vec<Withdrawn>,
     /// The deleted questions that were removed from the store.
     withdrawn: VecDeque<Withdrawn>,
+    /// The deleted messages whose questions could not be removed yet; the oldest is dropped first.
+    later: VecDeque<MessageId>,
 }
 
 /// A deleted question, with the number of the end of its removal in the order of requests.
@@ -203,6 +205,20 @@ impl Forgotten {
     /// Records the deletion of a message: the exchange of its turn is not saved any more.
     pub fn deleted(&self, message: &MessageId) {
         self.0.lock().deleted.insert(message);
+    }
+
+    /// Records that the question of a deleted message could not be removed yet.
+    pub(crate) fn withdraw_later(&self, message: MessageId) {
+        let later = &mut self.0.lock().later;
+        if later.len() >= DELETIONS_MAX {
+            later.pop_front();
+        }
+        later.push_back(message);
+    }
+
+    /// Takes the deleted messages whose questions could not be removed yet.
+    pub(crate) fn take_later(&self) -> VecDeque<MessageId> {
+        std::mem::take(&mut self.0.lock().later)
     }
 
     /// Records that the question of a deleted message is being removed from the store. Drop the guard after the removal:

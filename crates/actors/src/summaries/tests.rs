@@ -1,11 +1,13 @@
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::*;
 use crate::llm_dispatcher::LlmDispatcher;
 use crate::model_permits::ModelPermits;
+use crate::services::conversation_records::{Asked, ConversationRecords};
 use crate::testing::{BEGINNING, DOOR, LEAF, Stage, Tree, at, live, person, place, row, settle};
 use domain::history::{Exchange, History};
-use domain::ids::{Person, Place, Timestamp};
+use domain::ids::{MessageId, Person, Place, Timestamp};
 use domain::keys;
 use domain::summary::Summary;
 use ports::testing::{FixedDice, ManualClock, MemoryStore, Say, ScriptedModels};
@@ -125,7 +127,7 @@ async fn a_conversation_has_one_call_at_a_time_and_all_together_two() {
         }
     }
     tokio::time::sleep(Duration::from_secs(200)).await;
-    assert_eq!(world.models.most_at_once.load(std::sync::atomic::Ordering::SeqCst), RUNNING_MAX);
+    assert_eq!(world.models.most_at_once.load(Ordering::SeqCst), RUNNING_MAX);
     assert_eq!(world.asked(), 10, "repeated messages request nothing more");
 }
 
@@ -234,9 +236,42 @@ async fn a_failing_model_or_store_changes_nothing() {
     world.has("7", &place("42"), 4);
     soon().await;
     assert_eq!(world.texts("7", &place("42")).await, ["fine"], "the next turn tries again");
-    world.store.degraded.store(true, std::sync::atomic::Ordering::SeqCst);
+    world.store.degraded.store(true, Ordering::SeqCst);
     world.has("7", &place("42"), 8);
     soon().await;
-    world.store.degraded.store(false, std::sync::atomic::Ordering::SeqCst);
+    world.store.degraded.store(false, Ordering::SeqCst);
     assert_eq!((world.asked(), world.texts("7", &place("42")).await), (2, vec!["fine".to_owned()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_failed_read_neither_deletes_nor_replaces_a_summary() {
+    let world = world(&[]).await;
+    world.has("7", &place("42"), 4);
+    soon().await;
+    assert_eq!(world.texts("7", &place("42")).await, ["fine"]);
+    world.store.failing_reads.store(1, Ordering::SeqCst);
+    world.has("7", &place("42"), 8);
+    soon().await;
+    assert_eq!((world.asked(), world.texts("7", &place("42")).await), (1, vec!["fine".to_owned()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_meets_a_failing_store_is_repeated() {
+    let world = world(&[]).await;
+    world.has("7", &place("42"), 2);
+    let (message, asked) = (MessageId::new(DOOR, "9"), asked_at(1));
+    let mark = Asked { person: person("7"), place: place("42"), at: asked };
+    world.store.put(keys::conversations::asked(&message), serde_json::to_string(&mark).unwrap());
+    let running = live(&[], Arc::clone(&world.models) as _).now();
+    let (records, key) = (ConversationRecords::new(&*world.store, &running), keys::history(&person("7"), &place("42")));
+    let left = async || {
+        let stored = world.store.get(&key).await.unwrap();
+        History::parse(&stored).unwrap().history.entries().iter().filter(|entry| entry.at == asked).count()
+    };
+    world.store.failing_reads.store(1, Ordering::SeqCst);
+    records.withdraw(&world.forgotten, &message).await;
+    assert_eq!(left().await, 2);
+    records.withdraw_again(&world.forgotten).await;
+    assert_eq!(left().await, 0);
+    assert!(world.forgotten.take_later().is_empty());
 }

@@ -19,7 +19,7 @@ use domain::keys;
 use domain::ledger::{self, Tally};
 use domain::summary::{PARTS_MAX, Summary, SummaryOutcome, SummaryPart, asking};
 use domain::turn::Effort;
-use ports::{StoreStatus, Write};
+use ports::{StoreStatus, Stored, Write};
 
 /// The timeout of the dispatcher's reply; the request is not queued.
 const ACQUIRE_WITHIN: Duration = Duration::from_secs(5);
@@ -35,11 +35,13 @@ pub(super) async fn keep(parts: &SummaryParts, conversation: &Conversation, save
     let key = keys::history(person, place);
     let own = keys::conversations::summary(&key);
     let read = parts.forgotten.now();
-    let (history, stored) = tokio::join!(store.get(&key), store.get(&own));
-    if store.status() != StoreStatus::Ready {
+    let (history, stored) = tokio::join!(store.read(&key), store.read(&own));
+    let is_unread = [&history, &stored].iter().any(|stored| matches!(stored, Stored::Unreadable(_)));
+    if is_unread || store.status() != StoreStatus::Ready {
         // Both may exist although they were not read.
         return;
     }
+    let (history, stored) = (history.value(), stored.value());
     let history = history.and_then(|stored| History::parse(&stored).ok()).map(|parsed| parsed.history);
     let (bounds, now) = (running.history_bounds(), parts.basics.clock.now());
     let mut summary = Summary::default();
@@ -219,7 +221,12 @@ async fn reserve(parts: &SummaryParts, limit: u64, expected: u64) -> Option<Rese
     // Read in this order, a call that ends meanwhile is counted twice, never left out.
     let open = reserved.tokens.load(Ordering::SeqCst);
     let today = ledger::own_today(&parts.home, ledger::SUMMARIES, parts.basics.clock.now());
-    let spent = parts.basics.store.get(&today).await.as_deref().map_or(0, ledger::tokens);
+    let spent = parts.basics.store.read(&today).await;
+    let is_unknown = matches!(spent, Stored::Unreadable(_)) || parts.basics.store.status() != StoreStatus::Ready;
+    if limit > 0 && is_unknown {
+        return None;
+    }
+    let spent = spent.value().as_deref().map_or(0, ledger::tokens);
     if limit > 0 && spent.saturating_add(open).saturating_add(expected) > limit {
         return None;
     }

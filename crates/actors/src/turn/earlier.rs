@@ -19,6 +19,15 @@ fn is_long(history: &History, bounds: HistoryBounds) -> bool {
     bounds.messages > 0 && history.entries().len() * 4 >= bounds.messages
 }
 
+/// True if the prompt of this conversation may need a note. Without summaries, exchanges leave a history only at its
+/// bound, so conversations below it cost no further read.
+fn may_need_note(running: &Running, history: &History) -> bool {
+    const EXCHANGE: usize = 2;
+    let bounds = running.history_bounds();
+    let is_full = bounds.messages > 0 && history.entries().len() + EXCHANGE > bounds.messages;
+    is_full || running.settings.summaries.row().is_some() && is_long(history, bounds)
+}
+
 /// Returns the note for the prompt about the exchanges that its history does not show. `most`: the maximum number of
 /// messages that it shows; `referred`: those that it shows in any case.
 pub(super) async fn note(
@@ -30,7 +39,7 @@ pub(super) async fn note(
     now: Timestamp,
 ) -> Option<String> {
     let bounds = running.history_bounds();
-    if turn.policy.history != HistoryScope::PersonInPlace || !is_long(history, bounds) {
+    if turn.policy.history != HistoryScope::PersonInPlace || !may_need_note(running, history) {
         return None;
     }
     let (store, key) = (&parts.basics.store, keys::history(&turn.person, &turn.place));

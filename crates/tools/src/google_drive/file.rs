@@ -7,6 +7,9 @@ use domain::clean::clean;
 /// The fields that are requested for each file.
 pub(super) const FIELDS: &str = "id,name,mimeType,modifiedTime,parents,trashed,webViewLink";
 
+/// The media type of folders.
+pub(super) const FOLDER: &str = "application/vnd.google-apps.folder";
+
 /// The number of characters shown of a name.
 const NAME_CHARS: usize = 200;
 

@@ -330,6 +330,10 @@ async fn files_outside_of_the_folder_are_out_of_reach() {
         assert!(tools.refused(name, arguments).await.contains("no such file in the folder"), "{name}");
     }
     assert_eq!((service.content("out").as_str(), service.files.lock()["out"].trashed), ("out", false));
+    service.put("sub", "old", "application/vnd.google-apps.folder", "F", "");
+    assert!(tools.refused("delete", json!({"id": "sub"})).await.contains("only files are deleted"));
+    assert!(!service.files.lock()["sub"].trashed);
+    service.files.lock().remove("sub");
     let created = tools.told("create", json!({"name": "n", "text": "t"})).await;
     assert!(created.contains("new-2") && service.files.lock()["new-2"].folder == "F");
 }
