@@ -103,6 +103,11 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
     let life = |life: Duration| humantime::format_duration(life).to_string();
     let history = "`history.ttl` after the last exchange (default 30 minutes; 0: no expiry)".to_owned();
     let answered = format!("as long as the history, or {} if that never expires", life(keys::ANSWERED_TTL));
+    let asked = format!(
+        "the longer of `history.ttl` (0: {}) and `history.message_max_age` (at most {})",
+        life(keys::ANSWERED_TTL),
+        life(keys::conversations::SUMMARY_AGE_MAX)
+    );
     let turn = format!(
         "{} after the last change while open, {} once closed",
         life(keys::TURN_TTL),
@@ -122,11 +127,8 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             "the number of exchanges that such a conversation no longer has",
             "`history.ttl` after its last change".to_owned(),
         ),
-        (
-            keys::conversations::ASKED_PREFIX,
-            "the conversation of one message, for its deletion",
-            format!("`history.message_max_age`, at most {}", life(keys::conversations::SUMMARY_AGE_MAX)),
-        ),
+        (keys::conversations::ASKED_PREFIX, "the conversation of one message, for its deletion", asked.clone()),
+        (keys::conversations::ASKED_BY_PREFIX, "the index of these marks by member", asked),
         (
             keys::limits::MESSAGE_LIMIT_PREFIX,
             "times of one member's accepted messages (Redis only)",

@@ -95,7 +95,8 @@ impl Settings {
             let fix = "set it to the bot's token from Discord's developer portal, or SLACK_BOT_TOKEN and SLACK_APP_TOKEN for Slack, or run `staffai playground`, which needs no token";
             problems.push(missing("discord.token", fix));
         }
-        if slack.bot_token.is_some() != slack.app_token.is_some() {
+        // Beside Discord, one token alone leaves the door closed: the variable may belong to another program.
+        if self.discord.token.is_none() && slack.bot_token.is_some() != slack.app_token.is_some() {
             let (key, other) = if slack.bot_token.is_some() {
                 ("slack.app_token", "SLACK_BOT_TOKEN")
             } else {

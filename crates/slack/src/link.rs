@@ -26,6 +26,9 @@ use ports::{Intake, SourceError};
 use telemetry::events::{GATEWAY_DROPPED, SLACK_REFRESH};
 use telemetry::metrics::GATEWAY_EVENTS_TOTAL;
 
+/// The bounds of the life that Slack announces for a connection, in seconds.
+const LIFE_LEAST: u64 = 1;
+const LIFE_MOST: u64 = 24 * 60 * 60;
 /// The timeout from dialling to `hello`.
 const HELLO_WITHIN: Duration = Duration::from_secs(20);
 /// The interval of pings; each is answered, so a live connection is never silent for longer.
@@ -88,7 +91,10 @@ impl Link {
                 match socket.next().await {
                     Some(Ok(Message::Text(text))) => match events::read(&text, us) {
                         Frame::Hello(seconds) => {
-                            return Ok(Self { socket, lasts: seconds.map(Duration::from_secs) });
+                            return Ok(Self {
+                                socket,
+                                lasts: seconds.map(|seconds| Duration::from_secs(seconds.clamp(LIFE_LEAST, LIFE_MOST))),
+                            });
                         }
                         Frame::Disconnect(reason) => return Err(unreachable(format!("slack disconnects: {reason}"))),
                         Frame::Envelope { .. } | Frame::Other => {}

@@ -100,7 +100,15 @@ impl Socket {
                 }
                 opened = opened(&mut next), if next.is_some() => {
                     next = None;
-                    let link = opened?;
+                    let link = match opened {
+                        Ok(link) => link,
+                        // The last one serves on until it ends.
+                        Err(SourceError::Unreachable(_)) => {
+                            life = Some(Instant::now() + NEXT_WITHIN);
+                            continue;
+                        }
+                        Err(refused) => return Err(refused),
+                    };
                     life = link.lasts.map(|lasts| Instant::now() + lasts * LIFE_TENTHS / 10);
                     // The last one goes on until what is on its way has arrived.
                     replaced.cancel();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::report::Report;
+use super::report::{CheckStatus, Report};
 use crate::app::doors;
 use crate::app::system::SystemClock;
 use settings::Settings;
@@ -21,7 +21,13 @@ const WITHIN: Duration = Duration::from_secs(30);
 
 /// Checks the account, if both tokens are set.
 pub async fn check(settings: &Settings, report: &mut Report) {
-    let Some(access) = doors::slack_access(settings) else { return };
+    let Some(access) = doors::slack_access(settings) else {
+        if settings.slack.bot_token.is_some() != settings.slack.app_token.is_some() {
+            let why = "closed: one of SLACK_BOT_TOKEN and SLACK_APP_TOKEN is set, and Slack needs both";
+            report.push("slack", CheckStatus::Note, why);
+        }
+        return;
+    };
     let slack = match Slack::new(&access, Arc::new(SystemClock)) {
         Ok(slack) => slack,
         Err(error) => return report.wrong_with("slack", error.to_string()),
