@@ -185,7 +185,8 @@ async fn every_actor() -> Vec<(&'static TreeRow, String)> {
     world.tree.stop().await;
     let kinds: BTreeSet<_> = found.iter().map(|(row, _)| row.name.to_string()).collect();
     assert_eq!(kinds, names(&TREE).into_iter().skip(1).collect(), "each row has an actor by then");
-    found
+    // Nothing reaches a socket of this world after its start.
+    found.into_iter().filter(|(row, _)| row.kind != ActorKind::SlackSocket).collect()
 }
 
 /// Breaks the actor at this path once. Returns the number of failures, which is zero if the actor is idle at that
