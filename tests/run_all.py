@@ -4,7 +4,8 @@ Most tests wait for sockets, processes and timers, so several programs with seve
 stories use real browsers, databases and servers, so load on the machine can cause timeouts. A test that passes alone
 is named in the output and does not fail the run, for at most ALLOWED tests. A test that fails twice fails the run.
 
-Arguments go to `cargo test`; `--built FILE` reads the messages of such a build instead (`--message-format=json`).
+Arguments go to `cargo test`. `--built FILE` in front of them reads the messages of a build with these arguments, which
+was made with `--message-format=json`; then only the examples in the documentation are left to build.
 """
 
 import json
@@ -45,8 +46,6 @@ class Run(NamedTuple):
 
 def messages(arguments: list[str]) -> str | None:
     """Returns the messages of a build; None if a test program could not be built."""
-    if arguments[:1] == ["--built"]:
-        return Path(arguments[1]).read_text()
     command = ["cargo", "test", "--no-run", "--message-format=json-render-diagnostics", *arguments]
     run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     return run.stdout if run.returncode == 0 else None
@@ -115,7 +114,12 @@ def repeated(runs: list[Run]) -> int:
 
 def main() -> int:
     """Returns the exit code of the run."""
-    told_by_build = messages(sys.argv[1:])
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["--built"]:
+        told_by_build = Path(arguments[1]).read_text()
+        arguments = arguments[2:]
+    else:
+        told_by_build = messages(arguments)
     if told_by_build is None:
         return 101
     programs = built(told_by_build)

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::completion::Role;
+use super::forgetting::Forgetting;
 use super::ids::{Person, Timestamp};
 
 /// Maximum number of entries read from a stored text; the newest are kept.
@@ -261,33 +262,11 @@ impl History {
         self.evicted += self.entries.drain(..excess).filter(|entry| entry.role == Role::User).count();
     }
 
-    /// Removes the questions asked up to `cut`, with their answers.
-    pub fn forget_until(&mut self, cut: Timestamp) {
-        self.forget_where(|entry| entry.at <= cut);
-    }
-
-    /// Removes this person's questions from elsewhere up to `cut`, with their answers.
-    pub fn forget_asked_by(&mut self, person: &Person, cut: Timestamp) {
-        let mark = mark(person);
-        self.forget_where(|entry| entry.at <= cut && entry.content.starts_with(&mark));
-    }
-
-    /// Removes the question of that moment, with its answer: the owner's (`None`), or this person's from elsewhere.
-    pub fn forget_asked_at(&mut self, other: Option<&Person>, at: Timestamp) {
-        let id = other.map(|person| &*person.id);
-        self.forget_where(|entry| entry.at == at && entry.role == Role::User && entry.other() == id);
-    }
-
     /// Returns this person's questions from elsewhere, as stored here.
     pub fn asked_by<'a>(&'a self, person: &Person) -> impl Iterator<Item = &'a str> {
         let mark = mark(person);
         let questions = self.entries.iter().filter(|entry| entry.role == Role::User);
         questions.filter_map(move |entry| entry.content.strip_prefix(&mark))
-    }
-
-    /// Returns the ids of members whose questions were copied from elsewhere.
-    pub fn others(&self) -> impl Iterator<Item = &str> {
-        self.entries.iter().filter_map(HistoryEntry::other)
     }
 
     /// Removes matching questions, each with the messages up to the next question. A leading answer counts as a
@@ -312,6 +291,27 @@ impl History {
             let answered = self.entries.get(place + 1).is_some_and(|next| next.role == Role::Assistant);
             self.entries.drain(place..=place + usize::from(answered));
         }
+    }
+}
+
+/// Each question goes with its answer.
+impl Forgetting for History {
+    fn others(&self) -> Vec<&str> {
+        self.entries.iter().filter_map(HistoryEntry::other).collect()
+    }
+
+    fn forget_until(&mut self, cut: Timestamp) {
+        self.forget_where(|entry| entry.at <= cut);
+    }
+
+    fn forget_asked_by(&mut self, other: &Person, cut: Timestamp) {
+        let mark = mark(other);
+        self.forget_where(|entry| entry.at <= cut && entry.content.starts_with(&mark));
+    }
+
+    fn forget_asked_at(&mut self, other: Option<&Person>, at: Timestamp) {
+        let id = other.map(|person| &*person.id);
+        self.forget_where(|entry| entry.at == at && entry.role == Role::User && entry.other() == id);
     }
 }
 

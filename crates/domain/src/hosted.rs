@@ -12,6 +12,9 @@ use super::server_name::ServerName;
 /// The name of the tool that searches the web, also as a function.
 pub const WEB_SEARCH: &str = "web_search";
 
+/// The name in place of a tool that was not offered.
+const UNKNOWN: &str = "unknown";
+
 /// The most sources shown below an answer.
 const SOURCES_MAX: usize = 5;
 
@@ -42,6 +45,19 @@ pub enum HostedKind {
         /// The server's own names of the tools that the caller may use without approval.
         tools: Vec<String>,
     },
+}
+
+impl HostedTool {
+    /// True if the call is one of this tool.
+    fn made(&self, call: &HostedCall) -> bool {
+        match (&self.kind, &call.server, &call.tool) {
+            (HostedKind::WebSearch, None, Some(tool)) => tool == WEB_SEARCH,
+            (HostedKind::Server { name, tools }, Some(server), tool) => {
+                name.as_str() == server && tool.as_ref().is_none_or(|tool| tools.contains(tool))
+            }
+            _ => false,
+        }
+    }
 }
 
 /// The use of hosted tools in one answer.
@@ -125,11 +141,20 @@ impl HostedUse {
         self.calls.is_empty() && self.sources.is_empty()
     }
 
+    /// Replaces the names of calls that none of these tools made: names become labels of metrics and text for members,
+    /// and a provider could make them up without end.
+    pub fn name_only(&mut self, offered: &[HostedTool]) {
+        let unknown = |call: &&mut HostedCall| !offered.iter().any(|tool| tool.made(call));
+        for call in self.calls.iter_mut().filter(unknown) {
+            (call.server, call.tool) = (None, Some(UNKNOWN.to_owned()));
+        }
+    }
+
     /// Adds the use in a later answer of the same turn. What no footer shows is dropped.
     pub fn add(&mut self, later: &Self) {
         for call in later.calls.iter().filter(|call| call.end == HostedEnd::Ok && call.tool.is_some()) {
             if self.calls.len() < TOOLS_MAX && !self.calls.iter().any(|known| known.name() == call.name()) {
-                self.calls.push(call.clone());
+                self.calls.push(HostedCall { arguments: String::new(), ..call.clone() });
             }
         }
         for source in &later.sources {
@@ -203,6 +228,28 @@ mod tests {
         let odd = ["javascript:alert(1)", "https://a b", "https://a>x", "https://a)x", "ftp://a", ""];
         let sources = odd.iter().map(|url| source(url, "title")).collect();
         assert_eq!(HostedUse { sources, ..HostedUse::default() }.footer(), None);
+    }
+
+    #[test]
+    fn names_of_tools_that_were_not_offered_are_replaced() {
+        let name = ServerName::new("docs");
+        let of = |kind| HostedTool { kind, replaces: Vec::new() };
+        let docs = of(HostedKind::Server { name, tools: vec!["read".to_owned()] });
+        let list = HostedCall { tool: None, ..call(Some("docs"), "", HostedEnd::Ok) };
+        let offered = [list, call(Some("docs"), "read", HostedEnd::Ok), call(None, WEB_SEARCH, HostedEnd::Ok)];
+        let made_up = [
+            call(Some("docs"), "write", HostedEnd::Ok),
+            call(Some("other"), "read", HostedEnd::Failed),
+            call(None, "shell", HostedEnd::Ok),
+        ];
+        let mut whole = HostedUse { calls: [offered.clone(), made_up].concat(), sources: Vec::new() };
+        whole.name_only(&[docs, of(HostedKind::WebSearch)]);
+        assert_eq!(whole.calls[..3], offered);
+        let replaced = whole.calls[3..].iter().map(|call| (call.name(), call.end));
+        let expected = [HostedEnd::Ok, HostedEnd::Failed, HostedEnd::Ok].map(|end| ("unknown".to_owned(), end));
+        assert_eq!(replaced.collect::<Vec<_>>(), expected);
+        whole.name_only(&[]);
+        assert!(whole.calls.iter().all(|call| call.name() == "unknown"));
     }
 
     #[test]

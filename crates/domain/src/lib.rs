@@ -84,6 +84,7 @@ pub mod turn_event;
 
 pub mod happening;
 
+pub mod forgetting;
 pub mod history;
 pub mod host;
 pub mod summary;

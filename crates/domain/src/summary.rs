@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::forgetting::Forgetting;
 use super::history::{History, HistoryEntry};
-use super::ids::Timestamp;
+use super::ids::{Person, Timestamp};
 use super::keys::conversations::summary_life;
 
 /// The number of parts above which two of them are merged.
@@ -217,26 +218,6 @@ impl Summary {
         self.parts.retain(|part| bounds.lets(part.oldest(), now));
     }
 
-    /// Removes the parts with a question asked up to `cut`.
-    pub fn forget_until(&mut self, cut: Timestamp) {
-        self.parts.retain(|part| part.oldest() > cut);
-    }
-
-    /// Removes the parts with a question of this other member asked up to `cut`.
-    pub fn forget_asked_by(&mut self, other: &str, cut: Timestamp) {
-        self.parts.retain(|part| part.others.get(other).is_none_or(|span| span.0 > cut));
-    }
-
-    /// Removes the parts made from the question of that moment: the owner's (`None`), or that of another member.
-    pub fn forget_asked_at(&mut self, other: Option<&str>, at: Timestamp) {
-        self.parts.retain(|part| !part.is_from(other, at));
-    }
-
-    /// Returns the ids of the other members whose questions it was made from.
-    pub fn others(&self) -> impl Iterator<Item = &str> {
-        self.parts.iter().flat_map(|part| part.others.keys().map(String::as_str))
-    }
-
     /// Returns the number of exchanges that neither the prompt nor this summary shows: of the `evicted` ones of the
     /// history, and of those `left_out` of the prompt.
     #[must_use]
@@ -247,6 +228,25 @@ impl Summary {
         let open = |entry: &&&HistoryEntry| !self.cover(std::slice::from_ref(**entry));
         let left_out = left_out.iter().filter(|entry| entry.role == crate::completion::Role::User);
         (evicted + still).saturating_sub(summarised) + left_out.filter(open).count()
+    }
+}
+
+/// A part goes as a whole.
+impl Forgetting for Summary {
+    fn others(&self) -> Vec<&str> {
+        self.parts.iter().flat_map(|part| part.others.keys().map(String::as_str)).collect()
+    }
+
+    fn forget_until(&mut self, cut: Timestamp) {
+        self.parts.retain(|part| part.oldest() > cut);
+    }
+
+    fn forget_asked_by(&mut self, other: &Person, cut: Timestamp) {
+        self.parts.retain(|part| part.others.get(&*other.id).is_none_or(|span| span.0 > cut));
+    }
+
+    fn forget_asked_at(&mut self, other: Option<&Person>, at: Timestamp) {
+        self.parts.retain(|part| !part.is_from(other.map(|person| &*person.id), at));
     }
 }
 

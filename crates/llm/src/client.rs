@@ -337,7 +337,9 @@ impl ModelClient {
         wire.post(&openai, &model, request, stream).await.map_err(named)?;
         let unread = || ModelError::new(ModelErrorKind::Malformed, "the answer was not read");
         let answer = call.answer().ok_or_else(unread)?;
-        answer.read(&*wire, &|| request.chars(self.row.vision))
+        let mut completion = answer.read(&*wire, &|| request.chars(self.row.vision))?;
+        completion.hosted.name_only(&request.hosted);
+        Ok(completion)
     }
 
     async fn embed(&self, request: &EmbeddingRequest) -> Result<Embeddings, ModelError> {

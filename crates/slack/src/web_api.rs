@@ -195,8 +195,7 @@ impl WebApi {
     /// See [`CallError`].
     pub(super) async fn respond(&self, to: &str, body: &serde_json::Value) -> Result<(), CallError> {
         let call = Call::changes("response_url");
-        let own = to.strip_prefix(self.origin()).is_some_and(|path| path.starts_with('/'));
-        if !own && !to.starts_with(RESPONSES) {
+        if !self.permits(to, RESPONSES) {
             return Err(CallError::unsent("the address of the answer is none of slack".to_owned()));
         }
         let request = Request::post(to)
@@ -226,8 +225,7 @@ impl WebApi {
     /// # Errors
     /// See [`FetchError`].
     pub(super) async fn download(&self, url: &str, most: usize) -> Result<Vec<u8>, FetchError> {
-        let own = url.strip_prefix(self.origin()).is_some_and(|path| path.starts_with('/'));
-        if !own && !url.starts_with(FILES) {
+        if !self.permits(url, FILES) {
             return Err(FetchError::Foreign);
         }
         let request = Request::get(url).header(AUTHORIZATION, self.bot.clone()).body(Outgoing::EMPTY);
@@ -258,8 +256,7 @@ impl WebApi {
     /// See [`CallError`].
     pub(super) async fn upload(&self, to: &str, file: &File) -> Result<(), CallError> {
         let call = Call::reads("upload");
-        let own = to.strip_prefix(self.origin()).is_some_and(|path| path.starts_with('/'));
-        if !own && !to.starts_with(FILES) {
+        if !self.permits(to, FILES) {
             return Err(CallError::unsent("the address of the upload is none of slack".to_owned()));
         }
         let body = Bytes::copy_from_slice(&file.bytes);
@@ -268,9 +265,11 @@ impl WebApi {
         self.sent(call, request).await
     }
 
-    /// Returns the configured address.
-    fn origin(&self) -> &str {
-        self.base.strip_suffix("/api").unwrap_or(&self.base)
+    /// True if an address is below the configured one or below this other one.
+    fn permits(&self, url: &str, other: &str) -> bool {
+        let origin = self.base.strip_suffix("/api").unwrap_or(&self.base);
+        let is_own = url.strip_prefix(origin).is_some_and(|path| path.starts_with('/'));
+        is_own || url.starts_with(other)
     }
 
     /// Opens the transport of a socket.

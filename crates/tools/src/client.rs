@@ -2,20 +2,51 @@
 
 use std::time::Duration;
 
-use reqwest::Client;
 use reqwest::redirect::Policy;
+use reqwest::{Client, Url};
+use tokio::sync::OnceCell;
+use tokio::task::spawn_blocking;
 
 /// Timeout of connecting, TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of an idle connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The HTTP client of one configured service, built on first use: that reads the system's certificates.
+pub(super) struct ServiceClient {
+    /// True if the service is on this machine.
+    here: bool,
+    /// True if its address is not encrypted.
+    plain: bool,
+    built: OnceCell<Client>,
+}
+
+impl ServiceClient {
+    /// Creates the client of the service at this address; `here`: it is on this machine. Builds nothing yet.
+    pub(super) fn of(url: &Url, here: bool) -> Self {
+        Self { here, plain: url.scheme() == "http", built: OnceCell::new() }
+    }
+
+    /// Returns the client.
+    ///
+    /// # Errors
+    /// The reason why it cannot be built.
+    pub(super) async fn get(&self) -> Result<&Client, String> {
+        let (here, plain) = (self.here, self.plain);
+        let build = || async move {
+            let built = spawn_blocking(move || build(here, plain)).await;
+            built.unwrap_or_else(|_| Err("the HTTP client cannot be created".to_owned()))
+        };
+        self.built.get_or_try_init(build).await
+    }
+}
+
 /// Builds a client for one address: `here` (this machine) uses no proxy, `plain` (http) needs no certificates. Blocks
 /// while it reads the system's certificates.
 ///
 /// # Errors
 /// The reason why it cannot be built.
-pub(super) fn build(here: bool, plain: bool) -> Result<Client, String> {
+fn build(here: bool, plain: bool) -> Result<Client, String> {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         return Err("no TLS provider is installed in this process".to_owned());
     }

@@ -10,19 +10,18 @@ use async_trait::async_trait;
 use http::header::{AUTHORIZATION, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::Mutex;
-use reqwest::{Client, Response, Url};
+use reqwest::{Response, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
 use self::found::{Found, complaint};
 pub use self::provider::Provider;
 use self::provider::{Filled, KeyPlace, Sends};
-use super::{BuiltInTool, arguments, client, reads};
-use crate::client::reason;
+use super::{BuiltInTool, arguments, reads};
+use crate::client::{ServiceClient, reason};
 use domain::tool::{Annotations, CallError, Tool, ToolKind, ToolRequest, ToolResult};
 use telemetry::events::SEARCH_FAILED;
 
@@ -65,7 +64,7 @@ pub struct WebSearch {
 
 struct Engine {
     row: Row,
-    client: OnceCell<Client>,
+    client: ServiceClient,
     rests_until: Mutex<Option<Instant>>,
 }
 
@@ -73,8 +72,7 @@ impl WebSearch {
     /// Creates the tool with rows in this order. Nothing is opened before the first call.
     #[must_use]
     pub fn new(rows: Vec<Row>) -> Self {
-        let engine = |row| Engine { row, client: OnceCell::new(), rests_until: Mutex::default() };
-        Self { engines: rows.into_iter().map(engine).collect() }
+        Self { engines: rows.into_iter().map(Engine::new).collect() }
     }
 
     /// Searches, or returns the failure of each provider.
@@ -115,7 +113,7 @@ pub enum Trial {
 /// The reason for the failure.
 pub async fn try_out(row: Row) -> Result<Trial, String> {
     let (within, costless) = (row.timeout, row.provider.costless);
-    let engine = Engine { row, client: OnceCell::new(), rests_until: Mutex::default() };
+    let engine = Engine::new(row);
     let asked = async {
         match costless {
             Some(path) => engine.lets_in(path).await.map(|()| Trial::LetsIn),
@@ -126,6 +124,10 @@ pub async fn try_out(row: Row) -> Result<Trial, String> {
 }
 
 impl Engine {
+    fn new(row: Row) -> Self {
+        Self { client: ServiceClient::of(&row.url, row.here), row, rests_until: Mutex::default() }
+    }
+
     async fn ask(&self, query: &str, count: usize) -> Result<Found, String> {
         if self.rests_until.lock().is_some_and(|until| Instant::now() < until) {
             return Err("its rate limit is reached".to_owned());
@@ -154,7 +156,7 @@ impl Engine {
     async fn lets_in(&self, path: &str) -> Result<(), String> {
         let Row { provider, url, key, .. } = &self.row;
         let headers = headers(provider.key.as_ref(), key.as_ref())?;
-        let request = self.client().await?.get(below(url, path)).headers(headers);
+        let request = self.client.get().await?.get(below(url, path)).headers(headers);
         let response = request.send().await.map_err(|error| reason(&error))?;
         let status = response.status();
         if status.is_success() {
@@ -175,7 +177,7 @@ impl Engine {
         let Row { provider, url, key, engine, model, .. } = &self.row;
         let filled = Filled { query, count, engine, model };
         let mut url = below(url, provider.path);
-        let client = self.client().await?;
+        let client = self.client.get().await?;
         let request = match provider.sends {
             Sends::Parameters(parameters) => {
                 let pairs = parameters.iter().map(|(name, written)| (*name, filled.text(written)));
@@ -186,17 +188,6 @@ impl Engine {
         };
         let headers = headers(provider.key.as_ref(), key.as_ref())?;
         request.headers(headers).send().await.map_err(|error| reason(&error))
-    }
-
-    /// Returns the HTTP client, created on first use: it reads the system's certificates.
-    async fn client(&self) -> Result<&Client, String> {
-        let Row { here, ref url, .. } = self.row;
-        let plain = url.scheme() == "http";
-        let build = move || client::build(here, plain);
-        let made = self.client.get_or_try_init(|| async {
-            spawn_blocking(build).await.unwrap_or_else(|_| Err("the HTTP client cannot be created".to_owned()))
-        });
-        made.await
     }
 
     /// Masks the API key, in case the provider echoes it.

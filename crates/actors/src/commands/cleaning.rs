@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::CommandParts;
 use crate::services::conversation_records::ConversationRecords;
 use crate::services::forgotten::Wished;
+use domain::forgetting::Forgetting;
 use domain::history::History;
 use domain::ids::{Person, Place, Timestamp};
 use domain::keys;
@@ -69,8 +70,7 @@ pub(super) async fn clean(parts: &CommandParts, wished: &Wished) {
     match place {
         Some(place) => {
             let key = keys::history(person, place);
-            rewrite(parts, &key, |history| history.forget_until(*cut)).await;
-            records(parts).rewrite_summary(&key, |summary| summary.forget_until(*cut)).await;
+            records(parts).forget(&key, |kept| kept.forget_until(*cut)).await;
         }
         None => {
             for (key, _) in parts.basics.store.scan(&keys::histories_of(person), LOOK_MAX).await {
@@ -85,8 +85,7 @@ pub(super) async fn clean(parts: &CommandParts, wished: &Wished) {
             let quotes = keys::quotes_of(person);
             for (index, _) in parts.basics.store.scan(&quotes, LOOK_MAX).await {
                 let key = index.strip_prefix(&quotes).unwrap_or_default();
-                rewrite(parts, key, |history| history.forget_asked_by(person, *cut)).await;
-                records(parts).rewrite_summary(key, |summary| summary.forget_asked_by(&person.id, *cut)).await;
+                records(parts).forget(key, |kept| kept.forget_asked_by(person, *cut)).await;
             }
             records(parts).forget_answers(person, |exchange| exchange.asked_at <= *cut).await;
             parts.facts.wipe(person, Some(*cut)).await;

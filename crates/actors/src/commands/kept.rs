@@ -9,6 +9,7 @@ use super::{CommandParts, cleaning};
 use crate::messages::approvals::{ApprovalsMsg, Withdrawal};
 use crate::messages::journal::JournalMsg;
 use domain::command::Command;
+use domain::forgetting::Forgetting;
 use domain::history::History;
 use domain::ids::Person;
 use domain::kept::{PersonData, StoredConversation, StoredSummary, Wiped};
@@ -65,7 +66,7 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
         .map(|(key, _)| cleaning::rewrite(parts, key, |history| history.forget_asked_by(person, command.at)));
     let mut rewritten = join_all(rewritten).await.into_iter().all(|durable| durable);
     for key in &kept.quoting {
-        let forget = |summary: &mut Summary| summary.forget_asked_by(&person.id, command.at);
+        let forget = |summary: &mut Summary| summary.forget_asked_by(person, command.at);
         rewritten &= cleaning::records(parts).rewrite_summary(key, forget).await;
     }
     let deleted = parts.basics.store.write(writes);

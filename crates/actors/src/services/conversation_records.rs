@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::services::forgotten::Forgotten;
 use crate::services::histories;
 use crate::services::running::Running;
+use domain::forgetting::Forgetting;
 use domain::history::{Exchange, History};
 use domain::ids::{MessageId, Person, Place, Timestamp};
 use domain::keys;
@@ -94,6 +95,13 @@ impl<'a> ConversationRecords<'a> {
         self.put(key, value).await
     }
 
+    /// Removes data from the history of this key and from the summary beside it. Returns false if one of them cannot be
+    /// read now, or if a change is not durable.
+    pub(crate) async fn forget(&self, history: &str, change: impl Fn(&mut dyn Forgetting)) -> bool {
+        let durable = self.rewrite(history, |kept| change(kept)).await;
+        self.rewrite_summary(history, |kept| change(kept)).await && durable
+    }
+
     async fn put(&self, key: String, value: Option<String>) -> bool {
         let write = match value {
             Some(value) => Write::Put { key, value, ttl: self.ttl },
@@ -142,13 +150,11 @@ impl<'a> ConversationRecords<'a> {
         let Asked { person, place, at } = &asked;
         let withdrawing = forgotten.withdraw(person, place, *at);
         let own = keys::history(person, place);
-        let mut done = self.rewrite(&own, |history| history.forget_asked_at(None, *at)).await;
-        done &= self.rewrite_summary(&own, |summary| summary.forget_asked_at(None, *at)).await;
+        let mut done = self.forget(&own, |kept| kept.forget_asked_at(None, *at)).await;
         let quotes = keys::quotes_of(person);
         for (index, _) in self.store.scan(&quotes, LOOK_MAX).await {
             let history = index.strip_prefix(&quotes).unwrap_or_default();
-            done &= self.rewrite(history, |history| history.forget_asked_at(Some(person), *at)).await;
-            done &= self.rewrite_summary(history, |summary| summary.forget_asked_at(Some(&person.id), *at)).await;
+            done &= self.forget(history, |kept| kept.forget_asked_at(Some(person), *at)).await;
         }
         self.forget_answers(person, |exchange| exchange.asked_at == *at).await;
         drop(withdrawing);

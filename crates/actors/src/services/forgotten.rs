@@ -8,7 +8,7 @@
 //! can be missed, so the process that handled it cleans up again once no earlier turn can be left
 //! (`commands/cleaning.rs`).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use std::time::Duration;
 
@@ -17,14 +17,12 @@ use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::messages::summaries::Conversation;
 use crate::runtime::bounded_set::BoundedSet;
 use crate::services::running::Running;
-use domain::history::History;
+use domain::forgetting::Forgetting;
 use domain::ids::{self, MessageId, Person, Place, Timestamp};
 use domain::keys;
 use domain::planted::Defect;
-use domain::summary::Summary;
 use domain::turn::Turn;
 use ports::{Store, Stored, Unreadable, Write};
 
@@ -133,22 +131,12 @@ impl StoredWishes {
     }
 
     /// Removes the data to forget.
-    pub(crate) fn clean(&self, history: &mut History) {
+    pub(crate) fn clean(&self, kept: &mut impl Forgetting) {
         if let Some(cut) = self.own.iter().map(|wish| wish.cut).max() {
-            history.forget_until(cut);
+            kept.forget_until(cut);
         }
         for wish in &self.others {
-            history.forget_asked_by(&wish.person, wish.cut);
-        }
-    }
-
-    /// Removes the parts of a summary that were made from data to forget.
-    pub(crate) fn clean_summary(&self, summary: &mut Summary) {
-        if let Some(cut) = self.own.iter().map(|wish| wish.cut).max() {
-            summary.forget_until(cut);
-        }
-        for wish in &self.others {
-            summary.forget_asked_by(&wish.person.id, wish.cut);
+            kept.forget_asked_by(&wish.person, wish.cut);
         }
     }
 }
@@ -280,45 +268,25 @@ impl Saving<'_> {
         self.0.known.get(&(person.clone(), None)).is_some_and(|wish| asked <= wish.cut)
     }
 
-    /// Removes the data to forget from a history that was read for this turn at `read`.
-    pub fn clean(&self, turn: &Turn, read: Moment, history: &mut History) {
+    /// Removes the data to forget from text that was read for this person's conversation in this place at `read`.
+    pub(crate) fn clean(&self, person: &Person, place: &Place, read: Moment, kept: &mut impl Forgetting) {
         if self.is_unchanged(read) || Defect::WrittenBack.is_planted() {
             return;
         }
         let later = |wish: &Wish| wish.number > read.0;
-        if let Some(cut) = self.wishes(&turn.person, &turn.place).filter(later).map(|wish| wish.cut).max() {
-            history.forget_until(cut);
+        if let Some(cut) = self.wishes(person, place).filter(later).map(|wish| wish.cut).max() {
+            kept.forget_until(cut);
         }
-        let others: Vec<Person> = history.others().map(|id| Person::new(turn.person.door.clone(), id)).collect();
-        for person in others {
-            if let Some(wish) = self.0.known.get(&(person.clone(), None)).copied().filter(later) {
-                history.forget_asked_by(&person, wish.cut);
+        let others: BTreeSet<Person> =
+            kept.others().into_iter().map(|id| Person::new(person.door.clone(), id)).collect();
+        for other in others {
+            if let Some(wish) = self.0.known.get(&(other.clone(), None)).copied().filter(later) {
+                kept.forget_asked_by(&other, wish.cut);
             }
         }
-        for question in self.withdrawn(&turn.place, read) {
-            let other = (question.person != turn.person).then_some(&question.person);
-            history.forget_asked_at(other, question.at);
-        }
-    }
-
-    /// Removes the parts made from data to forget from a summary that was read for this conversation at `read`.
-    pub(crate) fn clean_summary(&self, of: &Conversation, read: Moment, summary: &mut Summary) {
-        if self.is_unchanged(read) || Defect::WrittenBack.is_planted() {
-            return;
-        }
-        let later = |wish: &Wish| wish.number > read.0;
-        if let Some(cut) = self.wishes(&of.person, &of.place).filter(later).map(|wish| wish.cut).max() {
-            summary.forget_until(cut);
-        }
-        let others: Vec<Person> = summary.others().map(|id| Person::new(of.person.door.clone(), id)).collect();
-        for person in others {
-            if let Some(wish) = self.0.known.get(&(person.clone(), None)).copied().filter(later) {
-                summary.forget_asked_by(&person.id, wish.cut);
-            }
-        }
-        for question in self.withdrawn(&of.place, read) {
-            let other = (question.person != of.person).then_some(&*question.person.id);
-            summary.forget_asked_at(other, question.at);
+        for question in self.withdrawn(place, read) {
+            let other = (question.person != *person).then_some(&question.person);
+            kept.forget_asked_at(other, question.at);
         }
     }
 
@@ -344,6 +312,7 @@ impl Saving<'_> {
 mod tests {
     use super::*;
     use crate::testing::{BEGINNING, place, turn};
+    use domain::history::History;
     use domain::turn::Exchange;
 
     fn at(seconds: u64) -> Timestamp {
@@ -365,10 +334,10 @@ mod tests {
         let read = forgotten.now();
         forgotten.wish(&turn.person, None, at(10));
         let mut saved = history.clone();
-        forgotten.saving().clean(&turn, read, &mut saved);
+        forgotten.saving().clean(&turn.person, &turn.place, read, &mut saved);
         assert_eq!(saved.entries().len(), 2);
         let (mut later, read) = (history.clone(), forgotten.now());
-        forgotten.saving().clean(&turn, read, &mut later);
+        forgotten.saving().clean(&turn.person, &turn.place, read, &mut later);
         assert_eq!(later, history, "it was read after the wish and is merged on purpose");
     }
 
@@ -391,7 +360,7 @@ mod tests {
         history.add(&exchange(&mine.person, "mine", at(2)), 20);
         let read = forgotten.now();
         forgotten.wish(&other.person, None, at(5));
-        forgotten.saving().clean(&mine, read, &mut history);
+        forgotten.saving().clean(&mine.person, &mine.place, read, &mut history);
         assert_eq!(history.entries().iter().map(|entry| &*entry.content).collect::<Vec<_>>(), ["mine", "aye"]);
     }
 

@@ -12,6 +12,7 @@ use crate::messages::summaries::Conversation;
 use crate::services::forgotten::{Moment, StoredWishes};
 use crate::services::running::Running;
 use domain::completion::{Item, Request, Usage};
+use domain::forgetting::Forgetting;
 use domain::happening::{CallPurpose, Happening, Summarised};
 use domain::history::History;
 use domain::ids::Person;
@@ -89,7 +90,7 @@ impl Save<'_> {
         let made = summary.parts().len();
         let sent = {
             let saving = parts.forgotten.saving();
-            saving.clean_summary(conversation, read, &mut summary);
+            saving.clean(&conversation.person, &conversation.place, read, &mut summary);
             parts.basics.store.send(self.writes(&summary))
         };
         sent.await;
@@ -99,7 +100,7 @@ impl Save<'_> {
         let now = parts.basics.clock.now();
         let wished = StoredWishes::of(&*parts.basics.store, now, (person, place, now), (&others, read)).await;
         let before = summary.clone();
-        wished.clean_summary(&mut summary);
+        wished.clean(&mut summary);
         if summary != before {
             drop(parts.basics.store.write(self.writes(&summary)));
         }
@@ -124,7 +125,7 @@ impl Save<'_> {
 
     fn others<'a>(&'a self, summary: &'a Summary) -> impl Iterator<Item = Person> + 'a {
         let door = &self.conversation.person.door;
-        summary.others().map(|id| Person::new(door.clone(), id))
+        summary.others().into_iter().map(|id| Person::new(door.clone(), id))
     }
 }
 

@@ -14,6 +14,7 @@ use crate::services::histories;
 use crate::services::running::Running;
 use domain::command::preferences::Preferences;
 use domain::fact::prompt::{RECALL_TOOL, block};
+use domain::forgetting::Forgetting;
 use domain::history::{History, HistoryEntry};
 use domain::ids::{MessageId, Person, Place, Timestamp, TurnId};
 use domain::incoming::{Quoted, Seen};
@@ -136,7 +137,7 @@ pub(super) fn remember(
         if saving.covers(turn) {
             return;
         }
-        saving.clean(turn, read, &mut history);
+        saving.clean(&turn.person, &turn.place, read, &mut history);
         history.add(exchange, settings.max_messages);
         // A deletion by the author of quoted text must find this history.
         let quote = |person: &Person| keys::quote_of(person, &key);
@@ -169,7 +170,7 @@ pub(super) fn remember(
 
 /// Returns the members at this door whose text the history quotes.
 fn others<'a>(turn: &'a Turn, history: &'a History) -> impl Iterator<Item = Person> + 'a {
-    history.others().map(|id| Person::new(turn.person.door.clone(), id))
+    history.others().into_iter().map(|id| Person::new(turn.person.door.clone(), id))
 }
 
 /// A check for deletions that another process requested for the saved content.

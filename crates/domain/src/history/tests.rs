@@ -264,7 +264,7 @@ fn words_of_others_are_found_and_forgotten_alone() {
     history.add(&exchange(&ada(), 1, "mine", "to me"), 20);
     history.merge(&exchange(&bob(), 2, "his", "to him"), &ada(), 20);
     history.add(&exchange(&ada(), 3, "mine again", "to me again"), 20);
-    assert_eq!(history.others().collect::<Vec<_>>(), ["43"]);
+    assert_eq!(history.others(), ["43"]);
     assert_eq!(history.asked_by(&bob()).collect::<Vec<_>>(), ["his"]);
     history.forget_asked_by(&bob(), Timestamp(1_999));
     assert_eq!(history.entries().len(), 6, "it was asked later");

@@ -96,7 +96,7 @@ fn a_part_ends_with_any_of_its_sources() {
     history.merge(&exchange("8", 1), &person("7"), BOUNDS.messages);
     let mut whole = Summary::default();
     assert_eq!(summarise(&mut whole, &history), 2);
-    assert_eq!(whole.others().collect::<Vec<_>>(), ["8"]);
+    assert_eq!(whole.others(), ["8"]);
     let after = |change: fn(&mut Summary)| {
         let mut summary = Summary::parse(Some(&whole.to_json()));
         change(&mut summary);
@@ -105,12 +105,12 @@ fn a_part_ends_with_any_of_its_sources() {
     assert_eq!(after(|_| {}), 1);
     assert_eq!(after(|summary| summary.forget_until(Timestamp(1_000))), 0);
     assert_eq!(after(|summary| summary.forget_until(Timestamp(999))), 1);
-    assert_eq!(after(|summary| summary.forget_asked_by("8", Timestamp(1_000))), 0);
-    assert_eq!(after(|summary| summary.forget_asked_by("8", Timestamp(999))), 1);
-    assert_eq!(after(|summary| summary.forget_asked_by("9", NOW)), 1);
+    assert_eq!(after(|summary| summary.forget_asked_by(&person("8"), Timestamp(1_000))), 0);
+    assert_eq!(after(|summary| summary.forget_asked_by(&person("8"), Timestamp(999))), 1);
+    assert_eq!(after(|summary| summary.forget_asked_by(&person("9"), NOW)), 1);
     assert_eq!(after(|summary| summary.forget_asked_at(None, Timestamp(5_000))), 0);
     assert_eq!(after(|summary| summary.forget_asked_at(None, Timestamp(1_000))), 1, "this one is of member 8");
-    assert_eq!(after(|summary| summary.forget_asked_at(Some("8"), Timestamp(1_000))), 0);
+    assert_eq!(after(|summary| summary.forget_asked_at(Some(&person("8")), Timestamp(1_000))), 0);
 }
 
 #[test]

@@ -3,14 +3,12 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use reqwest::{Client, RequestBuilder, Response, Url};
+use reqwest::{RequestBuilder, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::OnceCell;
-use tokio::task::spawn_blocking;
 
-use crate::client;
+use crate::client::ServiceClient;
 use domain::api_key::KeyHash;
 use domain::clean::{clean, tail};
 use http_client::Events;
@@ -55,7 +53,7 @@ pub(super) struct Question<'a> {
 
 pub(super) struct Peer {
     row: Row,
-    client: OnceCell<Client>,
+    client: ServiceClient,
 }
 
 /// The response to a submitted message.
@@ -115,7 +113,7 @@ struct Read {
 
 impl Peer {
     pub fn new(row: Row) -> Self {
-        Self { row, client: OnceCell::new() }
+        Self { client: ServiceClient::of(&row.url, row.here), row }
     }
 
     pub fn name(&self) -> &str {
@@ -152,7 +150,7 @@ impl Peer {
 
     /// Checks that the server accepts the key.
     pub async fn health(&self) -> Result<(), String> {
-        let response = self.send(self.client().await?.get(self.below("api/v1/health"))).await?;
+        let response = self.send(self.client.get().await?.get(self.below("api/v1/health"))).await?;
         let body = self.bounded(response).await?;
         serde_json::from_slice::<Health>(&body).map(drop).map_err(|_| self.strange())
     }
@@ -162,7 +160,7 @@ impl Peer {
         Question { session, text, signed: (lineage, signature) }: Question<'_>,
     ) -> Result<String, String> {
         let body = json!({"session": session, "text": text});
-        let request = self.client().await?.post(self.below("api/v1/submit")).json(&body);
+        let request = self.client.get().await?.post(self.below("api/v1/submit")).json(&body);
         let request = request.header("x-staffai-lineage", lineage).header("x-staffai-signature", signature);
         let response = self.send(request).await?;
         let body = self.bounded(response).await?;
@@ -181,7 +179,7 @@ impl Peer {
     ) -> Result<Option<Result<String, String>>, String> {
         let mut url = self.below(&format!("api/v1/stream/{session}"));
         url.query_pairs_mut().append_pair("after", &read.after.to_string()).append_pair("cancel_when_gone", "true");
-        let mut stream = self.send(self.client().await?.get(url)).await?.bytes_stream();
+        let mut stream = self.send(self.client.get().await?.get(url)).await?.bytes_stream();
         let mut events = Events::default();
         while let Some(piece) = stream.next().await {
             let Ok(piece) = piece else { return Ok(None) };
@@ -266,16 +264,6 @@ impl Peer {
         let path = format!("{}/{path}", url.path().trim_end_matches('/'));
         url.set_path(&path);
         url
-    }
-
-    /// Returns the HTTP client, which is created on first use.
-    async fn client(&self) -> Result<&Client, String> {
-        let (here, plain) = (self.row.here, self.row.url.scheme() == "http");
-        let made = self.client.get_or_try_init(|| async {
-            let built = spawn_blocking(move || client::build(here, plain)).await;
-            built.unwrap_or_else(|_| Err("the HTTP client cannot be created".to_owned()))
-        });
-        made.await
     }
 }
 

@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
-use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
+use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use secrecy::ExposeSecret;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
 use super::credentials::{Credentials, Token};
 use super::file::{FIELDS, File};
-use crate::client::{self, reason};
+use crate::client::{ServiceClient, reason};
 use domain::clean::clean;
 use ports::Clock;
 
@@ -47,9 +46,8 @@ pub(super) struct Body {
 
 pub(super) struct Api {
     url: Url,
-    here: bool,
     token: Token,
-    client: OnceCell<Client>,
+    client: ServiceClient,
 }
 
 impl Api {
@@ -58,7 +56,7 @@ impl Api {
         if !url.path().ends_with('/') {
             url.set_path(&format!("{}/", url.path()));
         }
-        Self { url, here, token: Token::new(credentials, clock), client: OnceCell::new() }
+        Self { client: ServiceClient::of(&url, here), url, token: Token::new(credentials, clock) }
     }
 
     pub(super) async fn list(&self, query: &str, count: u32) -> Result<Vec<File>, Failure> {
@@ -149,7 +147,7 @@ impl Api {
         parameters: &[(&str, &str)],
         with: impl Fn(RequestBuilder) -> RequestBuilder,
     ) -> Result<Response, Failure> {
-        let client = self.client().await?;
+        let client = self.client.get().await.map_err(Failure::told)?;
         let mut url = self.url.join(path).map_err(|_| Failure::told("its address cannot be used"))?;
         url.query_pairs_mut().extend_pairs(parameters);
         let mut retried = false;
@@ -166,16 +164,6 @@ impl Api {
                 status => return Err(refused(status, response, method != Method::GET).await),
             }
         }
-    }
-
-    /// Returns the HTTP client, created on first use: it reads the system's certificates.
-    async fn client(&self) -> Result<&Client, Failure> {
-        let (here, plain) = (self.here, self.url.scheme() == "http");
-        let made = self.client.get_or_try_init(|| async move {
-            let built = spawn_blocking(move || client::build(here, plain)).await;
-            built.unwrap_or_else(|_| Err("the HTTP client cannot be created".to_owned())).map_err(Failure::told)
-        });
-        made.await
     }
 }
 
