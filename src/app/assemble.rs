@@ -32,6 +32,7 @@ use actors::services::clean_calls::OpenCalls;
 use actors::services::embeddings::Meter;
 use actors::services::facts::FactKeeper;
 use actors::services::in_force::InForce;
+use actors::services::preferences::PreferenceKeeper;
 use actors::services::prompt_sections::SectionKeeper;
 use actors::services::running::{Exit, Live};
 use actors::services::standings::Standings;
@@ -169,12 +170,13 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     let (handles, sections) = (Handles::new(&doors.all), sections(&basics));
     let (in_force, built_in) = (in_force(&basics), built_in(own, &settings, &records.facts, &sections));
     let toolbox = toolbox(&built_in, !basics.live.now().servers.entries.is_empty());
+    let kept = Arc::new(PreferenceKeeper::new(basics.clone(), Arc::clone(&toolbox)));
     let beside = (&sessions, &vitals, &toolbox, &records.limiter, us);
     let listener = Api::new(ApiOptions {
         exposure: exposure(&settings),
         keys: Arc::clone(&in_force) as _,
         refuse,
-        programs: programs(&basics, &in_force, &handles, (&events, &sections), beside),
+        programs: programs(&basics, &in_force, &handles, (&events, &sections, &kept), beside),
         vitals: Arc::clone(&vitals) as _,
         metrics: launch.metrics,
         page: None,
@@ -187,6 +189,7 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     let parts = Parts {
         tools: ToolParts {
             toolbox,
+            settings: kept,
             built_in,
             servers: servers(&settings, &basics.clock, nats.clone()),
             providers: nats.map(|nats| nats as Arc<dyn ToolProviders>),
@@ -302,7 +305,7 @@ fn programs(
     Basics { live, store, clock, dice }: &Basics,
     in_force: &Arc<InForce>,
     handles: &Handles,
-    (events, prompts): (&TurnEvents, &Arc<dyn PromptSections>),
+    (events, prompts, settings): (&TurnEvents, &Arc<dyn PromptSections>, &Arc<PreferenceKeeper>),
     (sessions, vitals, toolbox, limiter, us): OfPrograms<'_>,
 ) -> Router {
     let api = ModelApi::new(model_api::Parts {
@@ -338,6 +341,7 @@ fn programs(
         usage: Arc::new(usage),
         console: Arc::new(LiveConsole { live: live.clone(), store }),
         prompts: Arc::clone(prompts),
+        settings: Arc::clone(settings) as _,
     });
     model_api::router(Arc::new(api)).merge(sessions)
 }

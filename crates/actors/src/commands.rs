@@ -16,6 +16,7 @@ mod counted;
 mod handlers;
 mod kept;
 mod overview;
+mod preferences;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -56,7 +57,7 @@ use domain::shed::Shed;
 use domain::tool::rights::Verdict;
 use domain::tool::server::Tooling;
 use domain::triage::TriageRules;
-use ports::{Origin, PostError, PostRequest, PostResult, Vitals};
+use ports::{MemberSettings, Origin, PostError, PostRequest, PostResult, Vitals};
 use telemetry::events::GATEWAY_DROPPED;
 
 /// The maximum number of concurrent commands.
@@ -102,6 +103,8 @@ pub struct CommandParts {
     pub presence_scheduler: Handle<PresenceMsg>,
     /// The facts about members, and the record of forget requests.
     pub facts: Arc<FactKeeper>,
+    /// The settings of members.
+    pub settings: Arc<dyn MemberSettings>,
     /// The turns in flight.
     pub in_flight: Arc<InFlight>,
     /// The tool servers and their states.

@@ -388,11 +388,10 @@ pub fn close(limiter: &Handle<RateLimiterMsg>, turn: &Arc<Turn>, goes_on: Option
 fn read_next(running: &Running, turn: &Turn) -> Vec<String> {
     let asked = turn.trigger.is_asked();
     let history = asked && turn.policy.history == HistoryScope::PersonInPlace;
-    let chooses = asked && turn.policy.model.is_none() && !running.choices().is_empty();
     // A row that cannot search for facts receives them in the prompt.
     let facts = history.then(|| keys::facts::fact_index(&turn.person));
     let history = history.then(|| keys::history(&turn.person, &turn.place));
-    let chosen = chooses.then(|| keys::preferences(&turn.person));
+    let chosen = running.has_preferences(turn).then(|| keys::preferences(&turn.person));
     let edits = (!running.prompts.sections.is_empty()).then(|| keys::PROMPT_EDITS.to_owned());
     history.into_iter().chain(facts).chain(chosen).chain(edits).collect()
 }

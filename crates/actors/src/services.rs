@@ -14,6 +14,8 @@ pub mod in_flight;
 pub mod in_force;
 pub mod interjections;
 pub mod ledger;
+pub(crate) mod person_locks;
+pub mod preferences;
 pub mod prompt_sections;
 pub(crate) mod restricted;
 pub mod running;

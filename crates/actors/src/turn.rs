@@ -117,7 +117,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         // Typing is best effort: if the outbox refuses it, no indicator is shown.
         outbox.tell(typing);
     }
-    memory::choose_row(parts, &running, &mut turn).await;
+    memory::prefer(parts, &running, &mut turn).await;
     let parked = resumed.clone();
     let thinking = async {
         surroundings::complete(parts, &running, &mut turn).await;
@@ -380,7 +380,7 @@ impl Thinking<'_> {
         };
         let schema = Arc::clone(&running.schema);
         let dialogue = Dialogue::new(transcript, turn.policy.reply, schema, self.offered_tools().await);
-        let dialogue = dialogue.about(turn.given.clone());
+        let dialogue = dialogue.about(turn.given.clone()).sampled(turn.policy.preferences.sampling());
         self.work(dialogue, Work::Asking, history).await
     }
 

@@ -362,6 +362,7 @@ impl Wiring {
             config_watcher: self.handles.config_watcher.clone(),
             presence_scheduler: self.handles.presence_scheduler.clone(),
             facts: Arc::clone(&parts.records.facts),
+            settings: Arc::clone(&parts.tools.settings) as _,
             in_flight: Arc::clone(&self.turn_parts.shared.in_flight),
             tooling: Arc::clone(&self.parts.observation.instruments.tooling),
             toolbox: Arc::clone(&self.parts.tools.toolbox),

@@ -36,8 +36,9 @@ pub fn tail(text: &str, most: usize) -> String {
 }
 
 /// Beginnings of the program's own notes among members' messages.
-const NOTES: [&str; 9] = [
+const NOTES: [&str; 10] = [
     "[facts that ",
+    "[settings of the member ",
     "[summary of ",
     "[no longer visible",
     "[quoted message by ",

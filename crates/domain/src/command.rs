@@ -1,7 +1,5 @@
 //! Commands: which exist, who may run them, and when a door offers them.
 
-pub mod preferences;
-
 pub mod typed;
 
 pub use super::caller::{Callback, CallbackToken, Caller, Operators};
@@ -62,6 +60,8 @@ pub enum CommandKind {
     New,
     /// Shows or selects the model.
     Model,
+    /// Shows or changes the member's settings.
+    Settings,
     /// Shows the usage and its limits.
     Usage,
     /// Deletes the data stored about the member.
@@ -126,10 +126,11 @@ pub struct Served {
 
 impl CommandKind {
     /// All commands, in the order of the help text.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Help,
         Self::New,
         Self::Model,
+        Self::Settings,
         Self::Usage,
         Self::Forget,
         Self::Export,
@@ -155,6 +156,7 @@ impl CommandKind {
             Self::Help => "help",
             Self::New => "new",
             Self::Model => "model",
+            Self::Settings => "settings",
             Self::Usage => "usage",
             Self::Forget => "forget",
             Self::Export => "export",
@@ -181,6 +183,7 @@ impl CommandKind {
             Self::Help
             | Self::New
             | Self::Model
+            | Self::Settings
             | Self::Usage
             | Self::Forget
             | Self::Export
@@ -209,6 +212,7 @@ impl CommandKind {
             Self::New => Erases::Conversation,
             Self::Help
             | Self::Model
+            | Self::Settings
             | Self::Usage
             | Self::Export
             | Self::Remember
@@ -229,6 +233,7 @@ impl CommandKind {
             Self::Help
             | Self::New
             | Self::Model
+            | Self::Settings
             | Self::Usage
             | Self::Forget
             | Self::Export
@@ -252,6 +257,8 @@ impl CommandKind {
 
 /// The option of `/model`.
 pub const ROW: &str = "row";
+/// The option of `/settings`.
+pub const CHANGE: &str = "change";
 /// The option of `/usage`.
 pub const USER: &str = "user";
 /// The option of `/approvals`.

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
 use crate::hosted::{HostedTool, HostedUse};
+use crate::preferences::ReasoningEffort;
 
 /// One completion request.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -56,6 +57,9 @@ pub struct Sampling {
     /// Nucleus sampling: the probability mass of the most likely tokens to sample from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_p: Option<Number>,
+    /// The reasoning effort. Rows that take none do not send it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_effort: Option<ReasoningEffort>,
     /// The most tokens of the answer, within the row's bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,

@@ -30,7 +30,7 @@ pub use self::going_on::GO_ON;
 pub use self::going_on::ShownPart;
 use self::rounds::Round;
 pub use self::saved::{Resumed, Saved};
-use super::completion::{ANSWER_FUNCTION, Completion, Finish, Item, Role, ToolCall};
+use super::completion::{ANSWER_FUNCTION, Completion, Finish, Item, Role, Sampling, ToolCall};
 use super::ending::{Ending, ModelErrorKind};
 use super::given::Given;
 use super::hosted::HostedUse;
@@ -57,6 +57,8 @@ pub struct Dialogue {
     verbatim: bool,
     /// The caller's requirements for the answer, and the tools that the caller runs itself.
     given: Option<Given>,
+    /// Sampling parameters of the member's settings.
+    sampling: Sampling,
     /// The tools that may be offered. `None`: no tools in this turn, or no more.
     tools: Option<TurnTools>,
     /// The completed rounds of tool calls, with results.
@@ -138,6 +140,7 @@ impl Dialogue {
             schema,
             verbatim: contract == ReplyContract::Verbatim,
             given: None,
+            sampling: Sampling::default(),
             tools,
             rounds: Vec::new(),
             repair: Vec::new(),
@@ -152,6 +155,12 @@ impl Dialogue {
     #[must_use]
     pub fn about(self, given: Option<Given>) -> Self {
         Self { given, ..self }
+    }
+
+    /// Uses these sampling parameters, unless a supplied conversation has its own.
+    #[must_use]
+    pub fn sampled(self, sampling: Sampling) -> Self {
+        Self { sampling, ..self }
     }
 
     /// Processes an event and returns the next step. After [`Step::Finish`] or [`Step::GiveUp`], no event may follow.

@@ -127,6 +127,8 @@ pub mod locale;
 
 pub mod notice;
 
+pub mod preferences;
+
 pub mod presence;
 
 pub mod schedule;

@@ -1,6 +1,6 @@
 //! The menu of commands that doors offer to members, in each language.
 
-use crate::command::{Access, CATEGORY, CommandKind, FACT, REMEMBERED, ROW, Served, USER, WITHDRAW};
+use crate::command::{Access, CATEGORY, CHANGE, CommandKind, FACT, REMEMBERED, ROW, Served, USER, WITHDRAW};
 use crate::locale::{InEach, in_each};
 use crate::notice::commands as words;
 
@@ -88,6 +88,9 @@ pub fn option(kind: CommandKind) -> Option<OptionSpec> {
     match kind {
         CommandKind::Model => {
             Some(OptionSpec { name: ROW, descriptions: in_each(words::row), kind: OptionKind::Suggested })
+        }
+        CommandKind::Settings => {
+            Some(OptionSpec { name: CHANGE, descriptions: in_each(words::change), kind: OptionKind::Suggested })
         }
         CommandKind::Usage => {
             Some(OptionSpec { name: USER, descriptions: in_each(words::user), kind: OptionKind::Member })

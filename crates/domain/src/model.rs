@@ -26,6 +26,9 @@ pub struct Row {
     /// True if no temperature is ever sent, even if a request names one, because the provider refuses it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fixed_temperature: bool,
+    /// True if requests may name a reasoning effort.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reasoning_effort: bool,
     /// The most tokens of one answer. `None`: the provider decides.
     pub max_tokens: Option<u32>,
     /// Maximum number of history messages in a prompt. `None`: as in the history settings.
@@ -80,6 +83,7 @@ impl Row {
             fallback: Vec::new(),
             stream: true,
             temperature: None,
+            reasoning_effort: false,
             fixed_temperature: false,
             max_tokens: None,
             max_context: None,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::lineage::Lineage;
+use crate::preferences::Preferences;
 
 /// The reason for an answer. The name is a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -80,6 +81,9 @@ pub struct Policy {
     pub lane: LaneRule,
     /// The requested model row; `None` for the default row.
     pub model: Option<String>,
+    /// The settings of the person in force for this turn.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub preferences: Box<Preferences>,
     /// The keys of the permitted rows, fallbacks included; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub among: Vec<String>,
@@ -111,6 +115,7 @@ impl Default for Policy {
             history: HistoryScope::PersonInPlace,
             lane: LaneRule::Queue,
             model: None,
+            preferences: Box::default(),
             among: Vec::new(),
             profile: None,
             tools: true,
@@ -120,6 +125,10 @@ impl Default for Policy {
             answers_each: false,
         }
     }
+}
+
+fn is_unset(preferences: &Preferences) -> bool {
+    preferences.is_empty()
 }
 
 const fn yes() -> bool {

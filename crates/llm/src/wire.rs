@@ -25,6 +25,8 @@ pub struct Model<'a> {
     /// The provider's name of the model.
     pub name: &'a str,
     pub temperature: Temperature,
+    /// True if a reasoning effort may be sent.
+    pub takes_effort: bool,
     /// True if it accepts a schema of the answer.
     pub takes_form: bool,
     /// True if it accepts pictures.

@@ -63,6 +63,7 @@ use domain::ids::{Person, Place, Timestamp};
 use domain::incoming::{Incoming, Posted};
 use domain::limits;
 use domain::outgoing::Capabilities;
+use domain::preferences::{Change, Holder, Refused, Shown};
 use domain::presence::Presence;
 use domain::prompt::sections::{Section, SectionChange};
 use domain::restart::Backoff;
@@ -311,6 +312,22 @@ pub trait PromptSections: Send + Sync {
     /// # Errors
     /// The reason why nothing changed, as text for the caller.
     async fn change(&self, asked: &OnBehalf, name: &str, change: &SectionChange) -> Result<u32, String>;
+}
+
+/// The settings of members. Bounded by the store's deadlines.
+#[async_trait]
+pub trait MemberSettings: Send + Sync {
+    /// Returns the settings that the row in force can serve, with their values for this person in this place.
+    ///
+    /// # Errors
+    /// The stored values cannot be read.
+    async fn show(&self, holder: &Holder) -> Result<Vec<Shown>, Refused>;
+
+    /// Applies all changes, or none. Returns false if they may be lost with this process.
+    ///
+    /// # Errors
+    /// The first change that is not permitted, not served or malformed.
+    async fn change(&self, holder: &Holder, changes: &[Change]) -> Result<bool, Refused>;
 }
 
 // === Events in ===

@@ -2,15 +2,17 @@
 //!
 //! `config/default.toml` describes each key for operators and has the defaults.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
 
 use super::budgets::BudgetRow;
-use super::read;
+use super::{preferences, read};
 use domain::fact::{Bounds, FACT_BYTES_MAX, FACTS_MAX};
 use domain::limits::budget::Budget;
+use domain::preferences::{Preferences, Setting};
 
 /// `[bots]`: other bots that may be answered.
 #[derive(Debug, Clone, Deserialize)]
@@ -43,6 +45,15 @@ pub struct Members {
     /// Keys of the model rows that members may choose; empty means all.
     #[serde(deserialize_with = "read::texts")]
     pub models: Vec<String>,
+    /// The settings that members may change for themselves.
+    #[serde(deserialize_with = "preferences::open")]
+    pub settings: BTreeSet<Setting>,
+    /// The values of settings that a member did not change.
+    #[serde(deserialize_with = "preferences::defaults")]
+    pub defaults: Preferences,
+    /// The same for single communities, by their ids; they win over `defaults`.
+    #[serde(deserialize_with = "preferences::by_community")]
+    pub community_defaults: BTreeMap<String, Preferences>,
 }
 
 /// `[turn]`: bounds of one turn and of all turns.

@@ -15,6 +15,7 @@ pub mod dotenv;
 pub mod edges;
 pub mod env;
 mod layers;
+mod preferences;
 pub mod problem;
 mod read;
 mod row;

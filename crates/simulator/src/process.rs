@@ -18,6 +18,7 @@ use ::store::turns::StoredTurns;
 use actors::door::{DoorRecord, Doors, Pacing, Source};
 use actors::observation::turn_events::TurnEvents;
 use actors::services::basics::Basics;
+use actors::services::preferences::PreferenceKeeper;
 use actors::services::running::{DoorRules, LimitScope, Live, Running, Triggers};
 use actors::services::toolbox::Caller;
 use actors::tool_cache::BuiltIn;
@@ -88,13 +89,8 @@ fn parts(world: &Arc<World>, seed: u64, store: &Arc<Resilient<SimulatedBackend>>
     let turns = StoredTurns::new(Arc::clone(store) as _, vec![Range::Door(DOOR)]);
     let breaks = Chance::new(seed ^ world.elapsed(), Stream::Actors);
     Parts {
-        records: Records::new(&basics, Arc::clone(store) as _, Arc::new(turns)),
-        basics,
-        handles: Handles::new(&doors),
-        doors: DoorParts { all: doors, home: DOOR, renderer: Arc::new(Undrawn) },
-        pages: Pages { listener: Arc::new(Unserved), further: Vec::new(), vitals: Arc::new(Unread) },
-        observation: Observation { events: TurnEvents::new(Vec::new(), clock), ..Observation::default() },
         tools: ToolParts {
+            settings: Arc::new(PreferenceKeeper::new(basics.clone(), Arc::default())),
             toolbox: Arc::default(),
             built_in: BuiltIn {
                 offer: Offer::built_in(Vec::new()),
@@ -104,6 +100,12 @@ fn parts(world: &Arc<World>, seed: u64, store: &Arc<Resilient<SimulatedBackend>>
             servers: Arc::new(SimulatedServers(Arc::clone(world))),
             providers: None,
         },
+        records: Records::new(&basics, Arc::clone(store) as _, Arc::new(turns)),
+        basics,
+        handles: Handles::new(&doors),
+        doors: DoorParts { all: doors, home: DOOR, renderer: Arc::new(Undrawn) },
+        pages: Pages { listener: Arc::new(Unserved), further: Vec::new(), vitals: Arc::new(Unread) },
+        observation: Observation { events: TurnEvents::new(Vec::new(), clock), ..Observation::default() },
         process: parts::Process {
             files: Arc::new(Still),
             faults: Arc::new(Breaks { world: Arc::clone(world), chance: breaks }),

@@ -6,6 +6,7 @@ mod manage;
 mod problem;
 mod prompts;
 mod reading;
+mod settings;
 mod submit;
 mod typed;
 mod waiting;
@@ -30,7 +31,7 @@ use domain::api_key::{Caller, Right};
 use domain::gate::{Choice, Click, ClickRefusal, Clicker, GateId};
 use domain::ids::Place;
 use domain::lineage::Identity;
-use ports::{Console, Intake, ModelsInForce, PromptSections, ToolsOf, TurnEventLog, UsageOf, Vitals};
+use ports::{Console, Intake, MemberSettings, ModelsInForce, PromptSections, ToolsOf, TurnEventLog, UsageOf, Vitals};
 
 /// A submitted decision.
 #[derive(Debug, Serialize, Deserialize)]
@@ -70,6 +71,8 @@ pub struct Parts {
     pub console: Arc<dyn Console>,
     /// The sections of prompts.
     pub prompts: Arc<dyn PromptSections>,
+    /// The settings of members.
+    pub settings: Arc<dyn MemberSettings>,
 }
 
 /// Paths outside of all endpoints.
@@ -89,6 +92,7 @@ pub fn router(parts: Parts) -> Router {
         .route("/api/v1/models", get(about::models))
         .route("/api/v1/tools", get(about::tools))
         .route("/api/v1/usage", get(about::usage))
+        .route("/api/v1/settings", get(settings::show).patch(settings::change))
         .route("/api/v1/health", get(about::health))
         .route("/api/v1/prompts", get(prompts::list))
         .route("/api/v1/prompts/{section}", get(prompts::show).post(prompts::change))

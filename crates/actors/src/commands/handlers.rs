@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CommandParts, approvals, cleaning, kept, overview};
+use super::{CommandParts, approvals, cleaning, kept, overview, preferences};
 use crate::messages::config_watcher::ConfigWatcherMsg;
 use crate::messages::presence_scheduler::PresenceMsg;
 use crate::messages::rate_limiter::{Asker, RateLimiterMsg};
@@ -12,15 +12,13 @@ use crate::observation::daily;
 use crate::runtime::blocking::blocking;
 use crate::services::facts::best;
 use crate::services::ledger;
-use domain::command::preferences::{self, DEFAULT, Preferences};
-use domain::command::{CATEGORY, Command, CommandKind, FACT, REMEMBERED, ROW, Typing, USER, WITHDRAW};
+use domain::command::{CATEGORY, CHANGE, Command, CommandKind, FACT, REMEMBERED, ROW, Typing, USER, WITHDRAW};
 use domain::fact::Fact;
 use domain::happening::CommandOutcome;
 use domain::ids::{Person, TurnId};
 use domain::keys;
 use domain::locale::Locale;
 use domain::menu::{CHOICES_MAX, Choice};
-use domain::model::Row;
 use domain::notice;
 use domain::notice::commands as words;
 use domain::outgoing::{Card, Field, File, Piece};
@@ -28,7 +26,7 @@ use domain::overview::Usage;
 use domain::tool::access::Access;
 use domain::tool::catalogue::CatalogueEntry;
 use domain::tool::{OnBehalf, Source};
-use ports::{Facts, Stored, Write};
+use ports::{Facts, Stored};
 use settings::edges::DirectMessages;
 
 /// The timeout of a request to the limiter.
@@ -69,7 +67,8 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, C
             Piece::text(words::help(&own, direct, locale))
         }
         CommandKind::New => Piece::text(begin_anew(parts, command).await),
-        CommandKind::Model => Piece::text(model(parts, command).await),
+        CommandKind::Model => Piece::text(preferences::model(parts, command).await),
+        CommandKind::Settings => Piece::text(preferences::settings(parts, command).await),
         CommandKind::Usage => return usage(parts, command).await,
         CommandKind::Forget => Piece::text(kept::forget(parts, command).await),
         CommandKind::Export => export(parts, command).await,
@@ -98,7 +97,8 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, C
 /// Returns the autocomplete choices.
 pub(super) async fn choices(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
     match (CommandKind::named(&typing.name), &*typing.option) {
-        (Some(CommandKind::Model), ROW) => rows(parts, typing),
+        (Some(CommandKind::Model), ROW) => preferences::rows(parts, typing),
+        (Some(CommandKind::Settings), CHANGE) => preferences::changes(parts, typing),
         (Some(CommandKind::Memories), FACT) => facts(parts, typing).await,
         (Some(CommandKind::Approvals), WITHDRAW) => approvals::choices(parts, typing),
         _ => Vec::new(),
@@ -113,17 +113,6 @@ async fn facts(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
         Choice { name, value: fact.id.to_string() }
     };
     best(&facts, &typing.typed, CHOICES_MAX).await.iter().map(shown).collect()
-}
-
-/// Returns the rows whose names contain the typed text.
-fn rows(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
-    let running = parts.basics.live.now();
-    let allowed = preferences::allowed(running.models.rows(), &running.settings.members.models);
-    let typed = typing.typed.trim().to_lowercase();
-    let keys = allowed.iter().map(|row| row.key.as_str());
-    let named_so = allowed.iter().any(|row| row.key == DEFAULT);
-    let keys = keys.chain((!named_so).then_some(DEFAULT)).filter(|key| key.to_lowercase().contains(&typed));
-    keys.take(CHOICES_MAX).map(|key| Choice { name: key.to_owned(), value: key.to_owned() }).collect()
 }
 
 /// Stores a fact from the caller, in the place of the command.
@@ -172,32 +161,6 @@ async fn begin_anew(parts: &CommandParts, command: &Command) -> String {
     parts.facts.forgotten().wish(person, Some(place), command.at);
     words::new_conversation(remembered, durable.await && noted && kept::is_sound(parts), command.caller.locale())
         .to_owned()
-}
-
-/// Shows or sets the caller's model.
-async fn model(parts: &CommandParts, command: &Command) -> String {
-    let running = parts.basics.live.now();
-    let rows = running.models.rows();
-    let allowed = preferences::allowed(rows, &running.settings.members.models);
-    let names: Vec<&str> = allowed.iter().map(|row| row.key.as_str()).collect();
-    let default = rows.first().map_or("", |row: &Row| row.key.as_str());
-    let key = keys::preferences(&command.caller.person);
-    let locale = command.caller.locale();
-    let Some(asked) = command.option(ROW).filter(|asked| !asked.is_empty()) else {
-        let chosen = parts.basics.store.get(&key).await.map(|stored| Preferences::parse(&stored)).unwrap_or_default();
-        let rows: Vec<_> = allowed.iter().map(|row| (row.key.as_str(), row.description.as_deref())).collect();
-        return words::models(&rows, default, chosen.model.as_deref(), locale);
-    };
-    if asked == DEFAULT && !names.contains(&DEFAULT) {
-        parts.basics.store.write(vec![Write::Delete { key }]).await;
-        return words::model_default(default, locale);
-    }
-    if !names.contains(&asked) {
-        return words::no_such_model(asked, &names, locale);
-    }
-    let value = Preferences { model: Some(asked.to_owned()) }.to_json();
-    let durable = parts.basics.store.write(vec![Write::Put { key, value, ttl: Some(keys::PREFERENCES_TTL) }]).await;
-    words::model_chosen(asked, durable, locale)
 }
 
 /// Returns the use of the caller or, for operators, of another member.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::services::preferences::PreferenceKeeper;
 use crate::account::Account;
 use crate::observation::turn_events::TurnEvents;
 use crate::outbox::Outboxes;
@@ -95,6 +96,7 @@ async fn world_on(inner: MemoryStore, takes: Duration, panics: bool) -> World {
     let basics = Basics { live, store: Arc::clone(&store) as _, clock, dice };
     let parts = CommandParts {
         facts: Arc::new(FactKeeper::of(&basics)),
+        settings: Arc::new(PreferenceKeeper::new(basics.clone(), Arc::default())),
         basics,
         home: DOOR,
         vitals: Arc::new(NoVitals),

@@ -7,7 +7,6 @@
 //! other. After adding an entry, a process verifies it at once and once more later ([`FactKeeper::settle`]).
 
 use std::collections::VecDeque;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +20,7 @@ use tokio::time::Instant;
 use crate::runtime::bounded_set::BoundedSet;
 use crate::services::basics::Basics;
 use crate::services::forgotten::{self, Forgotten};
+use crate::services::person_locks::PersonLocks;
 use domain::counter::Counter;
 use domain::fact::index::{FactIndex, Named, ToldBy};
 use domain::fact::search::Search;
@@ -30,8 +30,6 @@ use domain::keys;
 use domain::tool::OnBehalf;
 use ports::{Clock, Facts, Store, Stored, Unreadable, Write};
 
-/// The number of locks for changes: changes of one member are serialized, those of different members run concurrently.
-const SIDE_BY_SIDE: usize = 64;
 /// The maximum number of retries to add an entry that another process overwrote.
 const TRIES: usize = 3;
 /// The delay before an entry is verified again: longer than any write of another process takes.
@@ -55,7 +53,7 @@ pub struct FactKeeper {
     clock: Arc<dyn Clock>,
     bounds: BoundsNow,
     forgotten: Arc<Forgotten>,
-    changing: Vec<tokio::sync::Mutex<()>>,
+    changing: PersonLocks,
     unsettled: Mutex<VecDeque<(Instant, Person, Named)>>,
     /// The recently deleted messages: a message can be deleted before its request is complete.
     deletions: Mutex<BoundedSet<MessageId, DELETIONS_MAX>>,
@@ -78,7 +76,7 @@ impl FactKeeper {
         clock: Arc<dyn Clock>,
         bounds: impl Fn() -> Bounds + Send + Sync + 'static,
     ) -> Self {
-        let changing = (0..SIDE_BY_SIDE).map(|_| tokio::sync::Mutex::default()).collect();
+        let changing = PersonLocks::default();
         let (forgotten, unsettled) = (Arc::default(), Mutex::default());
         let (deletions, undeleted) = (Mutex::default(), Mutex::default());
         Self { store, clock, bounds: Box::new(bounds), forgotten, changing, unsettled, deletions, undeleted }
@@ -202,10 +200,7 @@ impl FactKeeper {
 
     /// Acquires the lock for changes of this member's facts in this process.
     async fn change(&self, person: &Person) -> MutexGuard<'_, ()> {
-        let mut hasher = DefaultHasher::new();
-        person.hash(&mut hasher);
-        let at = usize::try_from(hasher.finish() % SIDE_BY_SIDE as u64).unwrap_or_default();
-        self.changing[at].lock().await
+        self.changing.lock(person).await
     }
 
     /// Returns the text of a key; `None` if there is none, or another program wrote it.

@@ -9,7 +9,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::services::prompt_sections::LastEdits;
 use domain::api_key::{KeyLimits, KeyRing};
-use domain::command::{Operators, preferences};
+use domain::command::Operators;
 use domain::completion::Usage;
 use domain::ids::{Door, Person, Place};
 use domain::limits::account::Share;
@@ -17,6 +17,7 @@ use domain::limits::budget::{self, Budget, Payer};
 use domain::limits::rules::Applied;
 use domain::limits::{self, Limits};
 use domain::model::{Price, Row};
+use domain::preferences::{self, Preferences, Record};
 use domain::prompt::Prompts;
 use domain::reply::Schema;
 use domain::summary::HistoryBounds;
@@ -31,6 +32,7 @@ use ports::Models;
 use ports::tools::ServerEntries;
 use settings::Settings;
 use settings::agents::{Agents, Peer};
+use settings::community::Members;
 use settings::data_tools::{Database, GoogleDrive, WebSearch};
 
 /// The settings and the files that belong to them, read and checked together.
@@ -191,6 +193,38 @@ impl Running {
     pub fn choices(&self) -> Vec<&Row> {
         let rows = self.models.rows();
         if rows.len() < 2 { Vec::new() } else { preferences::allowed(rows, &self.settings.members.models) }
+    }
+
+    /// True if the settings of its person apply to a turn: a person asked, and not with a conversation of their own.
+    #[must_use]
+    pub fn has_preferences(&self, turn: &Turn) -> bool {
+        turn.trigger.has_message() && turn.given.is_none()
+    }
+
+    /// Returns the settings in force for a person in a place, without those that are not open or whose values do not
+    /// exist any more. Narrower values win.
+    #[must_use]
+    pub fn preferences(
+        &self,
+        record: &Record,
+        place: &Place,
+        parent: Option<&Place>,
+        guild: Option<&str>,
+    ) -> Preferences {
+        let Members { settings: open, defaults, community_defaults, .. } = &self.settings.members;
+        let community = guild.and_then(|guild| community_defaults.get(guild)).cloned().unwrap_or_default();
+        let chosen = record.in_force(place, parent, Preferences::default());
+        let mut chosen = chosen.only(|setting| open.contains(&setting)).over(community).over(defaults.clone());
+        let choices = self.choices();
+        chosen.model = chosen.model.filter(|key| choices.iter().any(|row| row.key == *key));
+        chosen
+    }
+
+    /// Returns the row that answers with these settings.
+    #[must_use]
+    pub fn row_with(&self, chosen: &Preferences) -> Option<&Row> {
+        let rows = self.models.rows();
+        rows.iter().find(|row| Some(&row.key) == chosen.model.as_ref()).or_else(|| rows.first())
     }
 
     /// Returns the bounds of histories.

@@ -2,6 +2,7 @@
 //! the turn's deadline, which each piece of an answer extends. After text was shown the question is not retried,
 //! because members would see the answer start over: a fallback is called for the rest.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +76,7 @@ impl Thinking<'_> {
                 Some(begun) => dialogue.rest(&row, begun),
                 None => {
                     let facts = if dialogue.offers_recall(&row, takes_tools) { None } else { self.facts().await };
-                    dialogue.request(&row, takes_tools, facts)
+                    dialogue.request(&row, takes_tools, self.notes(facts).as_deref())
                 }
             };
             let kept = timeline.prompted(&turn.id, &row.key, &request);
@@ -236,6 +237,15 @@ impl Thinking<'_> {
         TurnDraft { turn: id, place, reply_to: Some(turn.id.trigger()), slot, again, until }
     }
 
+    /// Returns the notes on the member for a prompt: these facts, and the member's settings.
+    fn notes<'a>(&self, facts: Option<&'a str>) -> Option<Cow<'a, str>> {
+        match (facts, self.turn.policy.preferences.block()) {
+            (facts, None) => facts.map(Cow::Borrowed),
+            (None, Some(settings)) => Some(settings.into()),
+            (Some(facts), Some(settings)) => Some(format!("{facts}\n\n{settings}").into()),
+        }
+    }
+
     /// True if the messages of the door show drafts and statuses.
     pub(super) fn draws(&self) -> bool {
         self.parts.neighbors.outboxes.medium(&self.turn.place.door) == Medium::Messages
@@ -246,7 +256,9 @@ impl Thinking<'_> {
     fn reader(&self, flow: Flow, unseen: bool) -> DeltaSink {
         let draws = self.draws();
         let slot = (unseen || !draws).then(|| self.slot.clone());
-        let outbox = (unseen && draws).then(|| self.parts.neighbors.outboxes.of(&self.turn.place.door).clone());
+        let wanted = self.turn.policy.preferences.streaming != Some(false);
+        let outbox =
+            (unseen && draws && wanted).then(|| self.parts.neighbors.outboxes.of(&self.turn.place.door).clone());
         let (events, turn, draft) = (self.parts.readers.events.clone(), self.turn.clone(), self.draft());
         let reading: Mutex<(Growing, Option<Instant>)> = Mutex::new((Growing::of(self.turn.policy.reply), None));
         Arc::new(move |delta: Delta<'_>| {

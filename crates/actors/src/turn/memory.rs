@@ -12,13 +12,13 @@ use crate::messages::outbox::OutboxMsg;
 use crate::services::forgotten::{Forgotten, Moment, StoredWishes};
 use crate::services::histories;
 use crate::services::running::Running;
-use domain::command::preferences::Preferences;
 use domain::fact::prompt::{RECALL_TOOL, block};
 use domain::forgetting::Forgetting;
 use domain::history::{History, HistoryEntry};
 use domain::ids::{MessageId, Person, Place, Timestamp, TurnId};
 use domain::incoming::{Quoted, Seen};
 use domain::keys;
+use domain::preferences::{Preferences, Record, ToolUse};
 use domain::tool::OnBehalf;
 use domain::tool::rights::Verdict;
 use domain::turn::{Exchange, HistoryScope, Policy, Turn};
@@ -42,29 +42,39 @@ pub(super) struct Recalled {
     pub read: Moment,
 }
 
-/// Returns the row that the member chose; `None` if there is no choice or the row does not exist any more.
-async fn chosen_row(parts: &TurnParts, running: &Running, turn: &Turn) -> Option<String> {
-    let allowed = running.choices();
-    if allowed.is_empty() {
-        return None;
-    }
-    let key = keys::preferences(&turn.person);
-    // If the store does not reply in time, the default row answers.
-    let stored = tokio::time::timeout(FETCH_WITHIN, parts.basics.store.get(&key)).await.ok().flatten()?;
-    Preferences::parse(&stored).row(&allowed).map(|row| row.key.clone())
-}
-
-/// Sets the row of a turn if it is not the first one.
-pub(super) async fn choose_row(parts: &TurnParts, running: &Running, turn: &mut Arc<Turn>) {
-    if turn.trigger.is_asked() && turn.policy.model.is_none() {
-        let chosen = chosen_row(parts, running, turn).await;
-        if chosen.is_some() {
-            Arc::make_mut(turn).policy.model = chosen;
+/// Puts the member's settings into force, and sets the row of a turn if it is not the first one. If the store does not
+/// reply in time, the operator's defaults apply.
+pub(super) async fn prefer(parts: &TurnParts, running: &Running, turn: &mut Arc<Turn>) {
+    if running.has_preferences(turn) && turn.policy.preferences.is_empty() {
+        let key = keys::preferences(&turn.person);
+        let stored = tokio::time::timeout(FETCH_WITHIN, parts.basics.store.get(&key)).await.ok().flatten();
+        let record = stored.map(|stored| Record::parse(&stored)).unwrap_or_default();
+        let chosen = running.preferences(&record, &turn.place, turn.parent.as_ref(), turn.guild.as_deref());
+        if !chosen.is_empty() {
+            apply(chosen, Arc::make_mut(turn));
         }
     }
     if let Some(allowed) = allowed_row(running, &turn.policy) {
         Arc::make_mut(turn).policy.model = Some(allowed);
     }
+}
+
+/// Applies settings to a turn.
+fn apply(chosen: Preferences, turn: &mut Turn) {
+    let policy = &mut turn.policy;
+    if policy.model.is_none() {
+        policy.model.clone_from(&chosen.model);
+    }
+    if chosen.tools == Some(ToolUse::Off) {
+        policy.tools = false;
+    }
+    if chosen.memory == Some(false) && policy.history == HistoryScope::PersonInPlace {
+        policy.history = HistoryScope::Nothing;
+    }
+    if chosen.language.is_some() {
+        turn.locale.clone_from(&chosen.language);
+    }
+    *policy.preferences = chosen;
 }
 
 /// Returns the first permitted row if the requested row is not permitted.
@@ -217,7 +227,8 @@ impl Thinking<'_> {
             let finder = tools.set.catalogue.get(RECALL_TOOL);
             let may =
                 |entry| tools.access.sees(entry) && tools.access.decide(entry, &Map::new()).verdict == Verdict::Auto;
-            if !turn.trigger.is_asked() || finder.is_some_and(|entry| !may(entry)) {
+            let kept = turn.policy.preferences.memory != Some(false);
+            if !turn.trigger.is_asked() || !kept || finder.is_some_and(|entry| !may(entry)) {
                 return None;
             }
             // If the read times out, the question is answered without facts.

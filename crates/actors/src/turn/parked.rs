@@ -139,7 +139,10 @@ impl Thinking<'_> {
         let saved: Saved = serde_json::from_str(&stored).map_err(|_| Ending::NotResumed)?;
         let schema = Arc::clone(&running.schema);
         let resumed = Dialogue::resume(saved, turn.policy.reply, schema, self.available().await);
-        let resumed = Resumed { dialogue: resumed.dialogue.about(turn.given.clone()), ..resumed };
+        let resumed = Resumed {
+            dialogue: resumed.dialogue.about(turn.given.clone()).sampled(turn.policy.preferences.sampling()),
+            ..resumed
+        };
         tools.begin_at(resumed.called);
         let read = parts.facts.forgotten().now();
         let history = super::memory::load(parts, turn).await;

@@ -64,7 +64,10 @@ impl Tools {
         let set = if turn.wants_tools() { parts.tools.toolbox.listed().await } else { parts.tools.toolbox.now() };
         Self {
             set,
-            access: Arc::new(Access::of(turn, Arc::clone(&running.tool_rules), running.operators(&turn.place.door))),
+            access: Arc::new(
+                Access::of(turn, Arc::clone(&running.tool_rules), running.operators(&turn.place.door))
+                    .without(&turn.policy.preferences.left_out()),
+            ),
             calls: Arc::default(),
             pictures: Arc::default(),
         }

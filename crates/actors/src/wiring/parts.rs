@@ -12,6 +12,7 @@ use crate::observation::instruments::Instruments;
 use crate::observation::turn_events::TurnEvents;
 use crate::services::basics::Basics;
 use crate::services::facts::FactKeeper;
+use crate::services::preferences::PreferenceKeeper;
 use crate::services::running::ExitSender;
 use crate::services::toolbox::Toolbox;
 use crate::tool_cache::BuiltIn;
@@ -106,6 +107,8 @@ impl Observation {
 pub struct ToolParts {
     /// The available tools.
     pub toolbox: Arc<Toolbox>,
+    /// The settings of members, some of which depend on the tools.
+    pub settings: Arc<PreferenceKeeper>,
     /// The built-in tools.
     pub built_in: BuiltIn,
     /// Connects to tool servers.

@@ -15,6 +15,8 @@ pub enum Typed {
     Help,
     /// Shows or selects the model for later messages.
     Model,
+    /// Shows or changes the caller's settings.
+    Set,
     /// Starts a new conversation.
     Reset,
     /// Shows sessions, or deletes one.
@@ -49,13 +51,20 @@ pub struct TypedSpec {
 }
 
 /// All typed commands, in the order of the help text.
-pub const ALL: [TypedSpec; 10] = [
+pub const ALL: [TypedSpec; 11] = [
     TypedSpec { kind: Typed::Help, name: "help", given: "", about: "lists the commands", needs: Right::Chat },
     TypedSpec {
         kind: Typed::Model,
         name: "model",
         given: "[row]",
         about: "lists the models, or selects one for the following messages",
+        needs: Right::Chat,
+    },
+    TypedSpec {
+        kind: Typed::Set,
+        name: "set",
+        given: "[here] [setting value]",
+        about: "shows your settings, or changes one, such as !set verbosity short",
         needs: Right::Chat,
     },
     TypedSpec {

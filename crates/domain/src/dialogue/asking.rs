@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Dialogue, Stage, by_function};
-use crate::completion::{AnswerForm, Item, Request, Role, ToolSpec};
+use crate::completion::{AnswerForm, Item, Request, Role, ToolChoice, ToolSpec};
 use crate::fact::prompt::RECALL_TOOL;
 use crate::given::Given;
 use crate::hosted::HostedTool;
@@ -134,10 +134,10 @@ impl Dialogue {
         if self.rounds.is_empty() { defined } else { WHOLE }
     }
 
-    /// Builds the request for this row, with the member's facts before the question. `takes_tools`: the provider
+    /// Builds the request for this row, with notes on the member before the question. `takes_tools`: the provider
     /// currently accepts tools.
     #[must_use]
-    pub fn request(&self, row: &Row, takes_tools: bool, facts: Option<&str>) -> (Request, RequestFacts) {
+    pub fn request(&self, row: &Row, takes_tools: bool, notes: Option<&str>) -> (Request, RequestFacts) {
         let native = row.tools == ToolMode::Native && takes_tools;
         let (form, brought) = (self.form(), self.brought());
         let (together, by_function) = (self.takes_both(row), self.answers_by_function(row, takes_tools));
@@ -153,9 +153,9 @@ impl Dialogue {
             let (brief, missed) = self.transcript.brief(row.tool_history);
             (ToolOffer::Before { native, missed: missed || !self.rounds.is_empty() }, brief)
         };
-        if let Some(facts) = facts {
+        if let Some(notes) = notes {
             // Providers cache equal prefixes, so variable parts come as late as possible.
-            messages.insert(messages.len().saturating_sub(1), Item::new(Role::User, facts));
+            messages.insert(messages.len().saturating_sub(1), Item::new(Role::User, notes));
         }
         let mut defined = 0;
         if brought.is_none() {
@@ -183,8 +183,10 @@ impl Dialogue {
                 (None, Vec::new())
             }
         };
-        let (choice, sampling) =
-            self.given.as_ref().map(|given| (given.choice.clone(), given.sampling.clone())).unwrap_or_default();
+        let (choice, sampling) = match &self.given {
+            Some(given) => (given.choice.clone(), given.sampling.clone()),
+            None => (ToolChoice::default(), self.sampling.clone()),
+        };
         let tool_bytes = self.tool_bytes(defined);
         let hosted = self.hosted(row, native && offered != ToolOffer::Nothing, &tools);
         let answer_function = answer.is_some();

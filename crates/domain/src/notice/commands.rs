@@ -9,6 +9,8 @@ mod german;
 
 mod memories;
 
+mod settings;
+
 mod spanish;
 
 mod words;
@@ -18,6 +20,7 @@ use std::time::Duration;
 
 pub use self::approvals::{approvals, withdrawn};
 pub use self::memories::{fact_forgotten, memories, remembered};
+pub use self::settings::{change, setting_changed, setting_refused, settings};
 use self::words::Words;
 use super::report;
 use super::template::countdown;

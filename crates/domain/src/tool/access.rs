@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::catalogue::CatalogueEntry;
 use super::rights::{Audience, Call, Caller, Decided, Hidden, Operation, Rule, Verdict, decide, hides};
-use super::{Source, ToolKind};
+use super::{Effect, Source, ToolKind};
 use crate::caller::Operators;
 use crate::ids::{Person, Place};
 use crate::turn::Turn;
@@ -69,6 +69,16 @@ impl Access {
         Self::new(rules, person.clone(), roles.clone(), place.clone(), parent.clone(), standing)
     }
 
+    /// Leaves out the tools whose names match one of these patterns.
+    #[must_use]
+    pub fn without(mut self, patterns: &[String]) -> Self {
+        if !patterns.is_empty() {
+            let left_out = patterns.iter().map(|pattern| Hidden::of(pattern));
+            self.hides = self.hides.iter().cloned().chain(left_out).collect();
+        }
+        self
+    }
+
     /// Builds the rights of a member without roles.
     #[cfg(any(test, feature = "testing"))]
     pub fn of_a_member(rules: Vec<Rule>) -> Self {
@@ -119,7 +129,8 @@ impl Access {
     /// True if each call of a reading tool that is not in the catalogue runs without approval.
     #[must_use]
     pub fn always_runs_named(&self, name: &str) -> bool {
-        self.runs_any(name, Operation::Read, Verdict::Auto)
+        let hidden = |hidden: &Hidden| hidden.fits(name, Effect::Reads, Audience::Everyone);
+        !self.hides.iter().any(hidden) && self.runs_any(name, Operation::Read, Verdict::Auto)
     }
 
     /// Decides on a call whose resources are unknown.

@@ -11,6 +11,7 @@ use crate::pictures::DataUrl;
 use crate::texts::{BETWEEN, EMPTY};
 use crate::wire::{Model, Temperature, TokenLimit};
 use domain::completion::{AnswerForm, Item, Request, Role, ToolCall, ToolChoice, ToolSpec, WrittenJson};
+use domain::preferences::ReasoningEffort;
 
 #[derive(Serialize)]
 pub(super) struct Body<'a> {
@@ -20,6 +21,8 @@ pub(super) struct Body<'a> {
     temperature: Option<Number>,
     #[serde(skip_serializing_if = "Option::is_none")]
     top_p: Option<&'a Number>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<ReasoningEffort>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     stop: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,6 +58,7 @@ impl<'a> Body<'a> {
             messages: messages(&request.messages, model),
             temperature,
             top_p: sampling.top_p.as_ref(),
+            reasoning_effort: sampling.reasoning_effort.filter(|_| model.takes_effort),
             stop: &sampling.stop,
             response_format: request.form.as_deref().filter(|_| model.takes_form).map(ResponseFormat::of),
             max_tokens,

@@ -86,7 +86,7 @@ pub struct Contents {
 }
 
 /// The known fields of a row, and fields of other programs that resemble them.
-const FIELDS: [&str; 29] = [
+const FIELDS: [&str; 30] = [
     "model_id",
     "type",
     "host",
@@ -102,6 +102,7 @@ const FIELDS: [&str; 29] = [
     "vision",
     "native_mcp",
     "native_web_search",
+    "takes_reasoning_effort",
     "embeddings",
     "embeddings_price_per_million",
     "llm_call_timeout",
@@ -242,6 +243,7 @@ fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
             fallback: fields.read("fallback", "a list of row keys", texts).unwrap_or_default(),
             stream: fields.flag("stream").unwrap_or(true),
             temperature: fields.read("temperature", "a number from 0 to 2, or null", temperature),
+            reasoning_effort: fields.flag("takes_reasoning_effort").unwrap_or(false),
             fixed_temperature: fields.map.get("temperature").is_some_and(Value::is_null),
             max_tokens: fields.read("max_tokens", "a whole number of tokens above 0", tokens),
             max_context: fields.read("max_context", "a whole number of messages", count),

@@ -16,6 +16,7 @@ use crate::pictures::DataUrl;
 use crate::texts::{BETWEEN, EMPTY};
 use crate::wire::{Model, Temperature, TokenLimit};
 use domain::completion::{AnswerForm, Item, Request, Role, ToolCall, ToolChoice, ToolSpec, WrittenJson};
+use domain::preferences::ReasoningEffort;
 
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,8 @@ pub(super) struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     top_p: Option<&'a Number>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Reasoning>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<Text<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u32>,
@@ -47,6 +50,11 @@ pub(super) struct Body<'a> {
     tool_choice: Option<Choice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream: Option<bool>,
+}
+
+#[derive(Serialize)]
+struct Reasoning {
+    effort: ReasoningEffort,
 }
 
 impl<'a> Body<'a> {
@@ -72,6 +80,7 @@ impl<'a> Body<'a> {
             include,
             temperature,
             top_p: sampling.top_p.as_ref(),
+            reasoning: sampling.reasoning_effort.filter(|_| model.takes_effort).map(|effort| Reasoning { effort }),
             text: request.form.as_deref().filter(|_| model.takes_form).map(|form| Text { format: Format::of(form) }),
             max_output_tokens,
             tools,

@@ -75,7 +75,7 @@ pub(super) async fn tools(
 }
 
 /// Returns the member and place to use if no session is named. With no keys configured, each session counts separately.
-fn asker(caller: &Caller) -> (Person, Place) {
+pub(super) fn asker(caller: &Caller) -> (Person, Place) {
     let person = caller.person().unwrap_or_else(|| Person::new(DOOR, caller.name()));
     (person, Place::new(DOOR, caller.name()))
 }

@@ -37,6 +37,58 @@ impl UsageOf for Unused {
     }
 }
 
+/// Settings of one person, of which streaming is closed.
+#[derive(Default)]
+struct Open(Mutex<Record>);
+
+#[async_trait]
+impl MemberSettings for Open {
+    async fn show(&self, holder: &Holder) -> Result<Vec<Shown>, Refused> {
+        let values = self.0.lock().in_force(&holder.place, None, Preferences::default());
+        let shown = |setting: Setting| {
+            let (value, open) = (values.value(setting), setting != Setting::Streaming);
+            let level = if value.is_some() { Level::Own } else { Level::Default };
+            Shown { setting, value, level, open }
+        };
+        Ok(Setting::ALL.map(shown).into())
+    }
+
+    async fn change(&self, holder: &Holder, changes: &[Change]) -> Result<bool, Refused> {
+        for change in changes {
+            if change.setting == Setting::Streaming {
+                return Err(Refused::Closed(change.setting));
+            }
+            let applied = self.0.lock().apply(change, &holder.place);
+            applied.map_err(|_| Refused::Value(change.setting))?;
+        }
+        Ok(true)
+    }
+}
+
+#[tokio::test]
+async fn settings_are_listed_and_changed_with_a_reason_for_each_refusal() {
+    let answered = ask("PATCH", "/api/v1/settings", r#"{"settings": {"verbosity": "short", "memory": false}}"#).await;
+    assert_eq!(answered.status(), 200);
+    let body = json_of(answered).await;
+    let of = |name: &str| {
+        let all = body["settings"].as_array().unwrap();
+        all.iter().find(|setting| setting["name"] == name).unwrap()["value"].clone()
+    };
+    assert_eq!((of("verbosity"), of("memory"), of("language")), ("short".into(), "off".into(), Value::Null));
+    for (body, status) in [
+        (r#"{"settings": {"colour": "red"}}"#, 400),
+        (r#"{"settings": {"verbosity": "endless"}}"#, 400),
+        (r#"{"settings": {"verbosity": ["short"]}}"#, 400),
+        (r#"{"settings": {"streaming": "off"}}"#, 403),
+        (r#"{"session": "unknown", "settings": {"verbosity": "short"}}"#, 404),
+        (r#"{"verbosity": "short"}"#, 422),
+    ] {
+        assert_eq!(ask("PATCH", "/api/v1/settings", body).await.status(), status, "{body}");
+    }
+    assert_eq!(ask("GET", "/api/v1/settings?session=unknown", "").await.status(), 404);
+    assert_eq!(ask("GET", "/api/v1/settings", "").await.status(), 200);
+}
+
 /// One tool, for every caller.
 struct Hammer;
 
@@ -179,6 +231,7 @@ fn parts(store: &Arc<MemoryStore>) -> Parts {
         usage: Arc::new(Unused),
         console: Arc::new(Fixed),
         prompts: Arc::new(Fixed),
+        settings: Arc::new(Open::default()),
     }
 }
 

@@ -8,7 +8,7 @@ use super::{Parts, manage, prompts, waiting};
 use crate::sessions::{Sessions, owner_of};
 use domain::api_key::Caller;
 use domain::command::typed::{self, Typed, TypedMessage, TypedSpec};
-use domain::command::{CATEGORY, ROW};
+use domain::command::{CATEGORY, CHANGE, ROW};
 use domain::ids::Place;
 use domain::incoming::Incoming;
 use domain::model::{Row, ToolMode};
@@ -140,6 +140,8 @@ async fn answer(
             let row = asked_row(parts, caller, given)?;
             with("model", vec![(ROW.to_owned(), row.key)]).await
         }
+        Typed::Set if given.is_empty() => with("settings", Vec::new()).await,
+        Typed::Set => with("settings", vec![(CHANGE.to_owned(), given.to_owned())]).await,
         Typed::Session => session(parts, caller, given).await,
         Typed::Preview => preview(parts, place, given).await,
         Typed::SystemPrompt => prompts::typed(parts, caller, place, given).await.map_err(bad),

@@ -10,6 +10,7 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Help => "What I do, how to talk to me, and what you may run",
         CommandKind::New => "Start our conversation in this channel over",
         CommandKind::Model => "See or choose the model that answers you",
+        CommandKind::Settings => "See or change how I answer you: length, language, tools, memory and more",
         CommandKind::Usage => "What you have used, and what is left",
         CommandKind::Forget => "Forget everything that I keep about you",
         CommandKind::Export => "Get everything that I keep about you as a file",
@@ -47,7 +48,7 @@ pub(super) const WORDS: Words = Words {
     summaries: |count| format!("{} of older parts of conversations", many(count, "summary", "summaries")),
     facts: |count| format!("{} that you told me to remember", many(count, "fact", "facts")),
     audit: |count| format!("{} of your tool calls and approvals", many(count, "record", "records")),
-    choice: "your choice of a model",
+    choice: "your settings",
     tokens_used: "how many tokens you used",
     forgotten: "**Forgotten**",
     nothing_kept: "I kept nothing about you that could be forgotten.",
@@ -102,6 +103,29 @@ pub(super) const WORDS: Words = Words {
     fact_forgotten: "I have forgotten it.",
     no_such_fact: "I remember no such fact. `/memories` lists your facts.",
     memory_away: "I cannot reach my storage at the moment. Please run this again in a minute.",
+
+    change: "For example verbosity short, here language de, or tools off; default resets a setting",
+    settings: [
+        "**Your settings**",
+        "Change one with `/settings change:`, such as `verbosity short`. With `here` in front it applies to this conversation alone; `default` resets it.",
+    ],
+    marks: ["not set", "default", "here", "fixed by the operator"],
+    setting_changed: |name, value, here| {
+        let place = if here { "in this conversation" } else { "in every conversation" };
+        format!("From your next message on, `{name}` is `{value}` {place}.")
+    },
+    setting_reset: |name, here| {
+        let place = if here { " for this conversation" } else { "" };
+        format!("`{name}` is reset{place}.")
+    },
+    setting_unknown: |names| format!("There is no such setting. There are {names}."),
+    setting_wrong: |name, values| format!("`{name}` takes one of these values: {values}, or default."),
+    setting_closed: |name| format!("The operators of this bot do not let members change `{name}`."),
+    setting_not_served: |name, row| {
+        format!(
+            "`{name}` has no effect at the moment, because the model `{row}` does not offer it. Nothing was changed."
+        )
+    },
 
     default_answers: |row| format!("You are answered by the default model, `{row}`."),
     chose: |row| format!("You chose `{row}`."),

@@ -10,6 +10,9 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Help => "Was ich tue, wie du mit mir sprichst und was du ausführen darfst",
         CommandKind::New => "Unser Gespräch in diesem Kanal neu beginnen",
         CommandKind::Model => "Sehen oder wählen, welches Modell dir antwortet",
+        CommandKind::Settings => {
+            "Sehen oder ändern, wie ich dir antworte: Länge, Sprache, Werkzeuge, Gedächtnis und mehr"
+        }
         CommandKind::Usage => "Was du verbraucht hast und was übrig ist",
         CommandKind::Forget => "Alles vergessen, was ich über dich aufbewahre",
         CommandKind::Export => "Alles, was ich über dich aufbewahre, als Datei",
@@ -51,7 +54,7 @@ pub(super) const WORDS: Words = Words {
     audit: |count| format!("{} über deine Werkzeugaufrufe und Zustimmungen", many(count, "Eintrag", "Einträge")),
     summaries: |count| format!("{} älterer Gesprächsteile", many(count, "Zusammenfassung", "Zusammenfassungen")),
     facts: |count| format!("{} für dich", many(count, "gemerkte Notiz", "gemerkte Notizen")),
-    choice: "deine Wahl eines Modells",
+    choice: "deine Einstellungen",
     tokens_used: "wie viele Token du verbraucht hast",
     forgotten: "**Vergessen**",
     nothing_kept: "Ich hatte nichts über dich, was ich vergessen könnte.",
@@ -105,6 +108,29 @@ pub(super) const WORDS: Words = Words {
     fact_forgotten: "Ich habe es vergessen.",
     no_such_fact: "So etwas habe ich mir für dich nicht gemerkt. `/memories` zeigt, was es gibt.",
     memory_away: "Ich erreiche gerade meinen Speicher nicht. Bitte versuch es in einer Minute noch einmal.",
+
+    change: "Etwa verbosity short, here language de oder tools off; default setzt eine Einstellung zurück",
+    settings: [
+        "**Deine Einstellungen**",
+        "Ändere eine mit `/settings change:`, etwa `verbosity short`. Mit `here` davor gilt sie nur für dieses Gespräch; `default` setzt sie zurück.",
+    ],
+    marks: ["nicht gesetzt", "Standard", "hier", "vom Betreiber festgelegt"],
+    setting_changed: |name, value, here| {
+        let place = if here { "in diesem Gespräch" } else { "in allen Gesprächen" };
+        format!("Ab deiner nächsten Nachricht ist `{name}` {place} `{value}`.")
+    },
+    setting_reset: |name, here| {
+        let place = if here { " für dieses Gespräch" } else { "" };
+        format!("`{name}` ist{place} zurückgesetzt.")
+    },
+    setting_unknown: |names| format!("Diese Einstellung gibt es nicht. Es gibt {names}."),
+    setting_wrong: |name, values| format!("`{name}` nimmt einen dieser Werte: {values}, oder default."),
+    setting_closed: |name| format!("Die Betreiber dieses Bots lassen Mitglieder `{name}` nicht ändern."),
+    setting_not_served: |name, row| {
+        format!(
+            "`{name}` hat gerade keine Wirkung, weil das Modell `{row}` es nicht anbietet. Es wurde nichts geändert."
+        )
+    },
 
     default_answers: |row| format!("Dir antwortet das Standardmodell, `{row}`."),
     chose: |row| format!("Du hast `{row}` gewählt."),

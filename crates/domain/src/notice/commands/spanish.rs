@@ -10,6 +10,7 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Help => "Qué hago, cómo hablar conmigo y qué puedes ejecutar",
         CommandKind::New => "Empezar de nuevo nuestra conversación en este canal",
         CommandKind::Model => "Ver o elegir el modelo que te responde",
+        CommandKind::Settings => "Ver o cambiar cómo te respondo: longitud, idioma, herramientas, memoria y más",
         CommandKind::Usage => "Lo que has usado y lo que te queda",
         CommandKind::Forget => "Olvidar todo lo que guardo sobre ti",
         CommandKind::Export => "Recibir como archivo todo lo que guardo sobre ti",
@@ -52,7 +53,7 @@ pub(super) const WORDS: Words = Words {
     audit: |count| format!("{} de tus llamadas a herramientas y aprobaciones", many(count, "registro", "registros")),
     summaries: |count| format!("{} de partes anteriores de conversaciones", many(count, "resumen", "resúmenes")),
     facts: |count| format!("{} que me pediste recordar", many(count, "nota", "notas")),
-    choice: "tu elección de modelo",
+    choice: "tus ajustes",
     tokens_used: "cuántos tokens has usado",
     forgotten: "**Olvidado**",
     nothing_kept: "No guardaba nada sobre ti que se pudiera olvidar.",
@@ -106,6 +107,27 @@ pub(super) const WORDS: Words = Words {
     fact_forgotten: "Lo he olvidado.",
     no_such_fact: "No tengo esa nota tuya. `/memories` muestra las que hay.",
     memory_away: "En este momento no puedo acceder a mi almacén. Inténtalo de nuevo en un minuto.",
+
+    change: "Por ejemplo verbosity short, here language de o tools off; default restablece un ajuste",
+    settings: [
+        "**Tus ajustes**",
+        "Cambia uno con `/settings change:`, por ejemplo `verbosity short`. Con `here` delante vale solo en esta conversación; `default` lo restablece.",
+    ],
+    marks: ["sin valor", "por defecto", "aquí", "fijado por el operador"],
+    setting_changed: |name, value, here| {
+        let place = if here { "en esta conversación" } else { "en todas las conversaciones" };
+        format!("Desde tu próximo mensaje, `{name}` es `{value}` {place}.")
+    },
+    setting_reset: |name, here| {
+        let place = if here { " en esta conversación" } else { "" };
+        format!("`{name}` está restablecido{place}.")
+    },
+    setting_unknown: |names| format!("No existe ese ajuste. Hay {names}."),
+    setting_wrong: |name, values| format!("`{name}` acepta uno de estos valores: {values}, o default."),
+    setting_closed: |name| format!("Los operadores de este bot no dejan que los miembros cambien `{name}`."),
+    setting_not_served: |name, row| {
+        format!("`{name}` no tiene efecto ahora, porque el modelo `{row}` no lo ofrece. No se cambió nada.")
+    },
 
     default_answers: |row| format!("Te responde el modelo predeterminado, `{row}`."),
     chose: |row| format!("Elegiste `{row}`."),

@@ -78,6 +78,20 @@ pub(super) struct Words {
     pub(super) model_default: fn(&str) -> String,
     pub(super) no_such_model: fn(&str, &str) -> String,
 
+    /// The description of the option of `/settings`.
+    pub(super) change: &'static str,
+    /// The headline of all settings, and the way to change them.
+    pub(super) settings: [&'static str; 2],
+    /// Marks of values: not set, the operator's default, for this place only, fixed by the operator.
+    pub(super) marks: [&'static str; 4],
+    /// The setting, its value and whether it is for one place only.
+    pub(super) setting_changed: fn(&str, &str, bool) -> String,
+    pub(super) setting_reset: fn(&str, bool) -> String,
+    pub(super) setting_unknown: fn(&str) -> String,
+    pub(super) setting_wrong: fn(&str, &str) -> String,
+    pub(super) setting_closed: fn(&str) -> String,
+    pub(super) setting_not_served: fn(&str, &str) -> String,
+
     /// The member, `None` for the caller; messages and tokens, each with their limit; the length of the window.
     pub(super) window: fn(Option<&str>, [&str; 2], [&str; 2], &str) -> String,
     /// The scope of an account, how much is used and allowed with its unit, the length of its window.

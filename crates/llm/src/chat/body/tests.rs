@@ -22,6 +22,7 @@ fn marked_body(request: &Request) -> Value {
 const MODEL: Model<'static> = Model {
     name: "m",
     temperature: Temperature::Usual(None),
+    takes_effort: false,
     takes_form: true,
     sees: false,
     keeps_reasoning: true,

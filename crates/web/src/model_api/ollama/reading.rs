@@ -208,7 +208,7 @@ impl How {
         }
         // A number below 1 means no limit.
         let max_tokens = num_predict.filter(|most| *most > 0).map(|most| u32::try_from(most).unwrap_or(u32::MAX));
-        Ok((form, Sampling { temperature, top_p, max_tokens, stop }))
+        Ok((form, Sampling { temperature, top_p, max_tokens, stop, ..Sampling::default() }))
     }
 }
 

@@ -236,7 +236,7 @@ pub(super) fn sampling(
         return Err(Failure::bad(limit, "send 1 or more, or leave it out"));
     }
     let max_tokens = max_tokens.map(|most| u32::try_from(most).unwrap_or(u32::MAX));
-    Ok(Sampling { temperature, top_p, max_tokens, stop: Vec::new() })
+    Ok(Sampling { temperature, top_p, max_tokens, ..Sampling::default() })
 }
 
 impl WireMessage {

@@ -1,0 +1,35 @@
+//! The part of a prompt that tells the model a person's settings.
+
+use std::fmt::Write as _;
+
+use super::{Preferences, Verbosity};
+
+/// The languages whose codes are written out.
+const LANGUAGES: [(&str, &str); 3] = [("en", "English"), ("de", "German"), ("es", "Spanish")];
+
+impl Preferences {
+    /// Returns the settings as a block of a prompt; `None` if no setting concerns the text of answers. Instructions of
+    /// the person are marked as theirs: they rank below the operator's.
+    #[must_use]
+    pub fn block(&self) -> Option<String> {
+        let mut block = String::new();
+        match self.verbosity {
+            Some(Verbosity::Short) => block.push_str("- Answer as briefly as the question allows.\n"),
+            Some(Verbosity::Detailed) => block.push_str("- Answer in detail, with background and examples.\n"),
+            Some(Verbosity::Normal) | None => {}
+        }
+        if let Some(language) = &self.language {
+            let named = LANGUAGES.iter().find(|(code, _)| language.eq_ignore_ascii_case(code));
+            let language = named.map_or(language.as_str(), |(_, name)| name);
+            let _ = writeln!(block, "- Answer in this language: {language}.");
+        }
+        if let Some(instructions) = &self.instructions {
+            let _ = writeln!(
+                block,
+                "- The member's own wishes, below all other instructions: {}",
+                serde_json::Value::from(instructions.as_str())
+            );
+        }
+        (!block.is_empty()).then(|| format!("[Settings of the member who asks the next question]\n{block}"))
+    }
+}

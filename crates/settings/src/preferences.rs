@@ -1,0 +1,51 @@
+//! Parsers of the settings that members may change, and of their defaults.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserializer;
+use serde::de::Error;
+
+use super::read;
+use domain::preferences::{Change, Invalid, Preferences, Setting};
+
+/// Parses a list of names of settings.
+pub fn open<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeSet<Setting>, D::Error> {
+    let named = |name: &String| Setting::named(name).ok_or_else(|| D::Error::custom(format!("must list {}", names())));
+    read::texts(deserializer)?.iter().map(named).collect()
+}
+
+/// Parses a list of `SETTING VALUE`.
+pub fn defaults<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Preferences, D::Error> {
+    let mut values = Preferences::default();
+    for text in read::texts(deserializer)? {
+        set(&mut values, &text).map_err(D::Error::custom)?;
+    }
+    Ok(values)
+}
+
+/// Parses a list of `COMMUNITY SETTING VALUE`.
+pub fn by_community<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Preferences>, D::Error> {
+    let mut all: BTreeMap<String, Preferences> = BTreeMap::new();
+    for text in read::texts(deserializer)? {
+        let (community, text) = text
+            .split_once(char::is_whitespace)
+            .ok_or_else(|| D::Error::custom("must list the id of a community, a setting and its value"))?;
+        set(all.entry(community.to_owned()).or_default(), text).map_err(D::Error::custom)?;
+    }
+    Ok(all)
+}
+
+fn set(values: &mut Preferences, text: &str) -> Result<(), String> {
+    let result = Change::parse(text).and_then(|change| match change.value {
+        Some(value) if !change.here => values.set(change.setting, &value),
+        Some(_) | None => Err(Invalid::Value(change.setting)),
+    });
+    result.map_err(|invalid| match invalid {
+        Invalid::Name => format!("must list a setting and its value; the settings are {}", names()),
+        Invalid::Value(setting) => format!("must give {} one of these values: {}", setting.name(), setting.values()),
+    })
+}
+
+fn names() -> String {
+    Setting::ALL.map(Setting::name).join(", ")
+}
