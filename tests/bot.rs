@@ -35,6 +35,8 @@ mod hosted_tools;
 
 #[path = "bot/sessions.rs"]
 mod sessions;
+#[path = "bot/settings.rs"]
+mod settings;
 
 #[path = "bot/api_keys.rs"]
 mod api_keys;

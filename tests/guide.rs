@@ -171,7 +171,7 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         ),
         (
             keys::PREFERENCES_PREFIX,
-            "the model chosen by a member",
+            "the settings of a member: their own, and those for single places",
             format!("{} days after the last choice", keys::PREFERENCES_TTL.as_secs() / 86_400),
         ),
         (

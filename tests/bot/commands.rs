@@ -55,7 +55,7 @@ impl World {
     }
 
     /// Asks as a member, and awaits the answer.
-    async fn talks(&self, who: &str, channel: &str, text: &str) -> Said {
+    pub async fn talks(&self, who: &str, channel: &str, text: &str) -> Said {
         let said = self.says(who, channel, &format!("@staffai {text}"));
         self.answer_to(said).await;
         said
@@ -80,7 +80,7 @@ impl World {
 }
 
 /// Two models at the scripted endpoint.
-async fn two_models() -> (World, tempfile::TempDir) {
+pub async fn two_models() -> (World, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("models.json");
     let world = World::without_bot(Setup::new().set("STAFFAI_MODELS", file.display())).await;
@@ -105,7 +105,7 @@ fn commands_are_offered_and_again_only_when_they_change() {
         let world = World::begin().await;
         let commands = world.offers().await;
         let names: Vec<&str> = commands.iter().map(|command| command["name"].as_str().unwrap()).collect();
-        insta::assert_snapshot!(names.join(" "), @"export forget help memories model new refresh_status refresh_tools remember status tools usage");
+        insta::assert_snapshot!(names.join(" "), @"export forget help memories model new refresh_status refresh_tools remember settings status tools usage");
         let of = |name: &str| commands.iter().find(|command| command["name"] == name).unwrap();
         assert_eq!(of("status")["default_member_permissions"], "8");
         assert_eq!(of("forget")["default_member_permissions"], Value::Null);

@@ -1,10 +1,10 @@
 use super::*;
-use crate::services::preferences::PreferenceKeeper;
 use crate::account::Account;
 use crate::observation::turn_events::TurnEvents;
 use crate::outbox::Outboxes;
 use crate::runtime::handle::Reply;
 use crate::services::basics::Basics;
+use crate::services::preferences::PreferenceKeeper;
 use crate::services::running::Live;
 use crate::testing::log::Log;
 use crate::testing::{BEGINNING, DOOR, Inbox, LEAF, LONG, Stage, Tree, at, live, message, person, place, row, settle};

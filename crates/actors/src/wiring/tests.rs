@@ -19,6 +19,7 @@ use crate::door::{Doors, Pacing, Source};
 use crate::observation::turn_events::TurnEvents;
 use crate::runtime::roster::Roster;
 use crate::services::basics::Basics;
+use crate::services::preferences::PreferenceKeeper;
 use crate::services::running::{Live, Running};
 use crate::testing::log::Log;
 use crate::testing::pictures::Sketches;
@@ -109,6 +110,13 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
     let dice = Arc::new(FixedDice::new(0.5));
     let basics = Basics { live: Live::new(running), store: Arc::clone(store) as _, clock, dice };
     let parts = Parts {
+        tools: ToolParts {
+            settings: Arc::new(PreferenceKeeper::new(basics.clone(), Arc::default())),
+            toolbox: Arc::default(),
+            built_in: nothing_built_in(),
+            servers: Arc::new(ScriptedServers::default()),
+            providers: Some(Arc::new(NoProviders)),
+        },
         records: Records::new(&basics, Arc::clone(store) as _, crate::testing::turns(store)),
         basics,
         handles: Handles::new(&doors),
@@ -123,12 +131,6 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
             instruments: Instruments { roster: Arc::clone(&roster), ..Instruments::default() },
             events: events.clone(),
             observers: Vec::new(),
-        },
-        tools: ToolParts {
-            toolbox: Arc::default(),
-            built_in: nothing_built_in(),
-            servers: Arc::new(ScriptedServers::default()),
-            providers: Some(Arc::new(NoProviders)),
         },
         process: Process { files: Arc::new(Still), faults, exit: Arc::new(tokio::sync::watch::channel(None).0) },
     };

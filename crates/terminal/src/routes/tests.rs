@@ -21,6 +21,7 @@ use domain::keys;
 use domain::lineage::Identity;
 use domain::outgoing::Piece;
 use domain::overview::Usage;
+use domain::preferences::{Change, Holder, Level, Preferences, Record, Refused, Setting, Shown};
 use domain::prompt::sections::{Section, SectionChange, Versions};
 use domain::tool::usable::UsableTool;
 use domain::tool::{Effect, OnBehalf};
@@ -39,10 +40,10 @@ impl UsageOf for Unused {
 
 /// Settings of one person, of which streaming is closed.
 #[derive(Default)]
-struct Open(Mutex<Record>);
+struct OneRecord(Mutex<Record>);
 
 #[async_trait]
-impl MemberSettings for Open {
+impl MemberSettings for OneRecord {
     async fn show(&self, holder: &Holder) -> Result<Vec<Shown>, Refused> {
         let values = self.0.lock().in_force(&holder.place, None, Preferences::default());
         let shown = |setting: Setting| {
@@ -231,7 +232,7 @@ fn parts(store: &Arc<MemoryStore>) -> Parts {
         usage: Arc::new(Unused),
         console: Arc::new(Fixed),
         prompts: Arc::new(Fixed),
-        settings: Arc::new(Open::default()),
+        settings: Arc::new(OneRecord::default()),
     }
 }
 

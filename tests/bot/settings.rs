@@ -1,0 +1,143 @@
+//! Members' own settings: their effect on answers, the operator's defaults, and the same over the API.
+
+use serde_json::{Value, json};
+
+use crate::commands::two_models;
+use crate::model::{Act, Ask};
+use crate::reading_along::{read, submit};
+use crate::support::{Setup, World, story};
+
+/// The type of a text option.
+const TEXT: u64 = 3;
+
+impl World {
+    /// Changes a setting as a member; returns the answer.
+    async fn sets(&self, who: &str, change: &str) -> String {
+        self.tells(who, "settings", &[("change", TEXT, change)]).await
+    }
+
+    fn last_ask(&self) -> Ask {
+        self.model.asks().pop().unwrap()
+    }
+}
+
+#[test]
+fn settings_reach_the_next_answer_and_end_with_forget() {
+    story(async {
+        let world = World::begin().await;
+        world.model.always(Act::says("Aye."));
+        assert!(world.sets("Ada", "verbosity short").await.contains("`verbosity` is `short`"));
+        assert!(world.sets("Ada", "here language de").await.contains("`language` is `de` in this conversation"));
+        world.sets("Ada", "instructions Call me \"Captain\".").await;
+        world.talks("Ada", "general", "hello").await;
+        let talk = world.last_ask().talk();
+        for part in ["briefly", "German", r#"Call me \"Captain\"."#] {
+            assert!(talk.contains(part), "{part}: {talk}");
+        }
+        world.talks("Ada", "help", "hello").await;
+        let talk = world.last_ask().talk();
+        assert!(talk.contains("briefly") && !talk.contains("German"), "only here: {talk}");
+        world.talks("Ben", "general", "hello").await;
+        assert!(!world.last_ask().talk().contains("briefly"), "each member has their own");
+
+        world.sets("Ada", "memory off").await;
+        world.talks("Ada", "general", "what did I say?").await;
+        let talk = world.last_ask().talk();
+        assert!(!talk.contains("hello"), "{talk}");
+        world.sets("Ada", "memory on").await;
+        world.talks("Ada", "general", "and now?").await;
+        let talk = world.last_ask().talk();
+        assert!(talk.contains("hello") && !talk.contains("what did I say?"), "{talk}");
+
+        assert!(world.last_ask().body["tools"].is_array());
+        world.sets("Ada", "tools off").await;
+        world.talks("Ada", "general", "without tools").await;
+        assert!(world.last_ask().body["tools"].is_null());
+
+        let shown = world.tells("Ada", "settings", &[]).await;
+        for line in ["`verbosity`: `short`", "`tools`: `off`", "`language`: `de` (here)", "`streaming`: not set"] {
+            assert!(shown.contains(line), "{line}: {shown}");
+        }
+        world.tells("Ada", "forget", &[]).await;
+        world.talks("Ada", "general", "again").await;
+        assert!(!world.last_ask().talk().contains("briefly"));
+    });
+}
+
+#[test]
+fn the_operator_decides_what_is_open_and_the_model_what_is_served() {
+    story(async {
+        let setup = Setup::new()
+            .set("STAFFAI_MEMBERS__SETTINGS", "verbosity,temperature,reasoning_effort")
+            .set("STAFFAI_MEMBERS__DEFAULTS", "verbosity detailed,language French");
+        let world = World::with(setup).await;
+        world.model.always(Act::says("Aye."));
+        assert!(world.sets("Ada", "language de").await.contains("do not let members change `language`"));
+        assert!(world.sets("Ada", "reasoning_effort high").await.contains("has no effect"));
+        assert!(world.sets("Ada", "verbosity endless").await.contains("short | normal | detailed"));
+        assert!(world.sets("Ada", "colour red").await.contains("no such setting"));
+        world.talks("Ada", "general", "hello").await;
+        let talk = world.last_ask().talk();
+        assert!(talk.contains("in detail") && talk.contains("French"), "{talk}");
+        world.sets("Ada", "temperature 0.5").await;
+        world.sets("Ada", "verbosity normal").await;
+        world.talks("Ada", "general", "hello again").await;
+        let ask = world.last_ask();
+        assert_eq!(ask.body["temperature"], 0.5);
+        assert!(!ask.talk().contains("in detail") && ask.talk().contains("French"), "{}", ask.talk());
+    });
+}
+
+#[test]
+fn a_model_and_other_settings_are_chosen_side_by_side() {
+    story(async {
+        let (world, _folder) = two_models().await;
+        world.model.always(Act::says("Aye."));
+        world.sets("Ada", "verbosity short").await;
+        world.tells("Ada", "model", &[("row", TEXT, "deep")]).await;
+        world.talks("Ada", "general", "hello").await;
+        let ask = world.last_ask();
+        assert_eq!(ask.body["model"], "deep");
+        assert!(ask.talk().contains("briefly"));
+        world.tells("Ada", "model", &[("row", TEXT, "default")]).await;
+        world.talks("Ada", "general", "hello").await;
+        let ask = world.last_ask();
+        assert_eq!(ask.body["model"], "scripted");
+        assert!(ask.talk().contains("briefly"));
+        assert!(world.sets("Ada", "model other").await.contains("`scripted`, `deep`"));
+    });
+}
+
+#[test]
+fn a_key_has_settings_for_all_sessions_and_for_one() {
+    story(async {
+        let world = World::begin().await;
+        world.model.always(Act::says("Aye."));
+        let asks = async |session: &str, text: &str| {
+            let message = submit(&world, session, text).await;
+            read(&world, session, 0, &message).await;
+        };
+        asks("one", "hello").await;
+        asks("two", "hello").await;
+        let patch = async |body: Value| {
+            let request = reqwest::Client::new().patch(format!("{}/api/v1/settings", world.http()));
+            let answer = request.json(&body).send().await.unwrap();
+            (answer.status().as_u16(), answer.json::<Value>().await.unwrap())
+        };
+        assert_eq!(patch(json!({"settings": {"verbosity": "short", "memory": "perhaps"}})).await.0, 400);
+        asks("one", "nothing changed").await;
+        assert!(!world.last_ask().talk().contains("briefly"));
+        assert_eq!(patch(json!({"settings": {"verbosity": "short"}})).await.0, 200);
+        let (status, listed) = patch(json!({"session": "two", "settings": {"verbosity": "detailed"}})).await;
+        assert_eq!(status, 200);
+        let all = listed["settings"].as_array().unwrap();
+        let length = all.iter().find(|setting| setting["name"] == "verbosity").unwrap();
+        assert_eq!((&length["value"], &length["level"]), (&json!("detailed"), &json!("here")));
+        asks("one", "all sessions").await;
+        assert!(world.last_ask().talk().contains("briefly"));
+        asks("two", "this one").await;
+        assert!(world.last_ask().talk().contains("in detail"));
+        asks("two", "!set here verbosity default\nand now?").await;
+        assert!(world.last_ask().talk().contains("briefly"));
+    });
+}
