@@ -16,7 +16,7 @@ use crate::app::configured::Configured;
 use crate::app::console::LiveConsole;
 pub use crate::app::launch::{Launch, StartError};
 use crate::app::reload::{self, Watched};
-use crate::app::standby::{self, Active, StandbyParts};
+use crate::app::standby::{self, Active, Alone, StandbyParts};
 use crate::app::{built_ins, doors, format};
 use actors::door::{DoorRecord, Doors};
 use actors::observation::audit::Audit;
@@ -102,13 +102,14 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let mut active = None;
     if let Some(lease) = lease(&checked, &launch.dice)? {
         let parts = standby_parts(&checked.live, &launch.clock, &launch.metrics);
-        let held = standby::activate(lease, parts, &launch.stop).await.ok_or(StartError::Stopped)?;
+        let alone = Alone::of(&checked.configured.settings.store.dir, Arc::clone(&launch.clock));
+        let held = standby::activate(lease, alone, parts, &launch.stop).await.ok_or(StartError::Stopped)?;
         if held.took_over {
             checked = check_again(checked, &launch);
         }
         active = Some(held);
     }
-    build(checked, launch, active).await
+    Box::pin(build(checked, launch, active)).await
 }
 
 /// Reads and checks the configuration. Reports all mistakes together.
@@ -155,6 +156,9 @@ fn check_again(earlier: Checked, launch: &Launch) -> Checked {
 }
 
 async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Result<Assembled, StartError> {
+    if active.is_none() {
+        standby::show(true);
+    }
     let Checked { configured, live, platforms, own, us } = checked;
     let Launch { reread, clock, dice, faults, alone, .. } = launch;
     let (settings, mask, events) = (configured.settings.clone(), configured.redaction.clone(), doors::events(&clock));
@@ -418,13 +422,16 @@ impl<B: Backend> From<Resilient<B>> for Opened {
 /// down.
 ///
 /// # Errors
-/// The address is wrong, or another process holds the file.
+/// The address is wrong, another process holds the file, or only a later version reads the data.
 pub(crate) async fn open_store(
     settings: &Settings,
     clock: &Arc<dyn Clock>,
     fault: Option<StoreFault>,
 ) -> Result<Opened, StartError> {
-    let in_use = |error: OpenError| StartError::InUse(error.to_string());
+    let in_use = |error: OpenError| match error {
+        OpenError::Later(refused) => StartError::Configuration(vec![refused]),
+        OpenError::InUse(reason) | OpenError::Failed(reason) => StartError::InUse(reason),
+    };
     match (settings.chosen_store(), fault) {
         (StoreChoice::Redis(address), _) => {
             let opener = redis_opener(&address)?;

@@ -1,28 +1,14 @@
-//! The format of the stored data: a program refuses data that only a later version understands, before it changes any.
-//!
-//! The store holds one record with two numbers: the format of its data, and the oldest format whose programs still read
-//! it. A change that earlier programs would misread raises both; a change that they read with loss raises the first.
-
-use serde::{Deserialize, Serialize};
+//! Records the format of the stored data at the start. The store itself refuses data of a later version before each
+//! first use of its backend, also after an outage (`store::resilient`).
 
 use super::launch::StartError;
+use domain::format::{self, OURS};
 use domain::keys::FORMAT;
 use ports::{Replaced, Store, StoreStatus, Stored, Unreadable};
 use telemetry::events::CONFIG_WARNING;
 
-/// The format that this version writes.
-const OURS: Format = Format { format: 1, read_by: 1 };
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Format {
-    /// The format of the data.
-    format: u32,
-    /// The oldest format whose programs read it.
-    read_by: u32,
-}
-
 /// Checks that this version reads the data of the store, and records its format if it is newer than the recorded one.
-/// A store that does not answer is not checked: its data is not read either.
+/// A store that does not answer is checked when it recovers.
 ///
 /// # Errors
 /// A sentence, if only a later version reads the data.
@@ -32,23 +18,15 @@ pub(super) async fn check(store: &dyn Store) -> Result<(), StartError> {
         return Ok(());
     }
     let kept = match kept {
-        Stored::Value(kept) | Stored::Part(kept) => kept,
-        Stored::Absent => {
-            record(store, None).await;
-            return Ok(());
-        }
+        Stored::Value(kept) | Stored::Part(kept) => Some(kept),
+        Stored::Absent => None,
         Stored::Unreadable(Unreadable::NoAnswer) => return Ok(()),
-        Stored::Unreadable(Unreadable::NotText) => String::new(),
+        Stored::Unreadable(Unreadable::NotText) => Some(String::new()),
     };
-    match serde_json::from_str::<Format>(&kept) {
-        Ok(format) if format.read_by > OURS.format => Err(refused(&format!("has format {}", format.format))),
-        Ok(format) if format.format < OURS.format => {
-            record(store, Some(&kept)).await;
-            Ok(())
-        }
-        Ok(_) => Ok(()),
-        Err(_) => Err(refused("has a format record that this version cannot read")),
+    if format::examine(kept.as_deref()).map_err(|refused| StartError::Configuration(vec![refused]))? {
+        record(store, kept.as_deref()).await;
     }
+    Ok(())
 }
 
 async fn record(store: &dyn Store, kept: Option<&str>) {
@@ -56,15 +34,6 @@ async fn record(store: &dyn Store, kept: Option<&str>) {
     if store.replace(FORMAT, kept, &ours).await == Replaced::Away {
         tracing::warn!(event = CONFIG_WARNING, key = FORMAT, "the format of the data is not recorded yet");
     }
-}
-
-fn refused(what: &str) -> StartError {
-    StartError::Configuration(vec![format!(
-        "the stored data {what}, and staffai {} reads formats up to {}; nothing was changed. Install the version that wrote \
-         it, or restore a backup of an earlier version into an empty store",
-        env!("CARGO_PKG_VERSION"),
-        OURS.format
-    )])
 }
 
 #[cfg(test)]

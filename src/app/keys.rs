@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::files;
 use domain::api_key::{ApiKey, KEYS_MAX, KeyHash, KeyRing, NAME_MAX, is_name};
+use domain::ids::Timestamp;
 use secrecy::ExposeSecret;
 use settings::Settings;
 use telemetry::events::CONFIG_WARNING;
@@ -40,12 +41,12 @@ pub(crate) fn file(settings: &Settings) -> PathBuf {
 pub(crate) fn ring(settings: &Settings) -> Result<KeyRing, String> {
     let set = KeyRing::of_secrets(settings.http.api_keys.iter().map(ExposeSecret::expose_secret));
     Ok(match read(&file(settings))? {
-        Some(kept) => set.with(kept),
+        Some(kept) => set.with(kept.into_iter().filter(|key| !key.is_revoked())),
         None => set,
     })
 }
 
-/// Returns the keys of the file, or `None` if the file does not exist.
+/// Returns the keys of the file, revoked ones included, or `None` if the file does not exist.
 pub(crate) fn read(path: &Path) -> Result<Option<Vec<ApiKey>>, String> {
     let Some(text) = files::read(path)? else { return Ok(None) };
     let shown = path.display();
@@ -89,6 +90,18 @@ pub(crate) struct Revoked {
 }
 
 impl Revoked {
+    /// Parses the shared list.
+    ///
+    /// # Errors
+    /// A sentence, if this program does not read it.
+    pub(crate) fn parse(stored: &str) -> Result<Self, String> {
+        match serde_json::from_str::<Self>(stored) {
+            Ok(list) if list.version == 1 => Ok(list),
+            Ok(list) => Err(format!("is of version {}, and this program reads version 1", list.version)),
+            Err(error) => Err(format!("is damaged: {error}")),
+        }
+    }
+
     /// Returns the list with these keys as the newest; the oldest are evicted.
     pub(crate) fn with(self, revoked: &[KeyHash]) -> Self {
         let mut sha256 = self.sha256;
@@ -99,16 +112,16 @@ impl Revoked {
     }
 }
 
-/// Removes the keys from the file that another process on the shared store revoked. True if there was one.
-pub(crate) fn mirror(path: &Path, shared: &str) -> bool {
-    let Ok(Revoked { sha256, .. }) = serde_json::from_str(shared) else { return false };
-    let is_revoked = |key: &ApiKey| sha256.contains(&key.sha256);
+/// Revokes the keys of the file that another process on the shared store revoked. True if there was one.
+pub(crate) fn mirror(path: &Path, shared: &str, now: Timestamp) -> bool {
+    let Ok(Revoked { sha256, .. }) = Revoked::parse(shared) else { return false };
+    let is_revoked = |key: &ApiKey| sha256.contains(&key.sha256) && !key.is_revoked();
     // An unreadable file is reported where the running configuration reads it.
     if !matches!(read(path), Ok(Some(keys)) if keys.iter().any(is_revoked)) {
         return false;
     }
     let removed = change_file(path, |keys| {
-        keys.retain(|key| !is_revoked(key));
+        keys.iter_mut().filter(|key| is_revoked(key)).for_each(|key| key.revoke(now));
         Ok(())
     });
     if let Err(error) = &removed {
@@ -172,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_another_machine_revoked_leaves_the_file_and_others_stay() {
+    fn a_key_that_another_machine_revoked_is_revoked_here_and_others_stay() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FILE);
         let key =
@@ -182,10 +195,12 @@ mod tests {
         std::fs::write(&path, file.to_string()).unwrap();
         let revoked =
             |hashes: &[KeyHash]| serde_json::to_string(&Revoked { version: 1, sha256: hashes.to_vec() }).unwrap();
-        assert!(!mirror(&path, &revoked(&[KeyHash::of("third")])) && !mirror(&path, "nonsense"));
-        assert!(mirror(&path, &revoked(&[first])));
-        let names: Vec<String> = read(&path).unwrap().unwrap().into_iter().map(|key| key.name).collect();
-        assert_eq!(names, ["ci"]);
-        assert!(!mirror(&path, &revoked(&[first])), "there is nothing more to do");
+        let mirror = |shared: &str| mirror(&path, shared, Timestamp(1_000));
+        assert!(!mirror(&revoked(&[KeyHash::of("third")])) && !mirror("nonsense"));
+        assert!(mirror(&revoked(&[first])));
+        let keys = read(&path).unwrap().unwrap();
+        let valid: Vec<&str> = keys.iter().filter(|key| !key.is_revoked()).map(|key| key.name.as_str()).collect();
+        assert_eq!(valid, ["ci"]);
+        assert!(!mirror(&revoked(&[first])), "there is nothing more to do");
     }
 }

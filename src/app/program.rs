@@ -70,6 +70,9 @@ impl App {
         StartFields::of(&running.settings).tell(&running.version, &parts.doors.all.names(|_| true));
         let (store, vitals) = (Arc::clone(&parts.basics.store), Arc::clone(&parts.pages.vitals));
         let (fenced, home) = (parts.records.turns.fenced(), parts.doors.home.clone());
+        if let Some(active) = &active {
+            active.runs(Arc::clone(&vitals));
+        }
         let servers = running.servers.entries.iter().map(|entry| entry.name.to_string()).collect();
         let tree = Tree::start(parts).await.map_err(|error| StartError::Tree(error.to_string()))?;
         Ok(Self { tree, store, vitals, drain, exit, bound, servers, active, fenced, home })

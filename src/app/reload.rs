@@ -12,6 +12,7 @@ use crate::app::configured;
 use crate::app::configured::{Configured, Reread};
 use crate::app::mistakes::{self, Parts};
 use crate::app::rows as changed_rows;
+use crate::app::system::SystemClock;
 use crate::app::{built_ins, doors, keys, triggers};
 use actors::config_watcher::{FileFingerprints, Files};
 use actors::services::running::Running;
@@ -22,6 +23,7 @@ use domain::prompt;
 use domain::turn::ReplyContract;
 use llm::client::Client;
 use llm::registry::Registry;
+use ports::Clock;
 use settings::Settings;
 use settings::community::LimitFor;
 use telemetry::events::CONFIG_WARNING;
@@ -69,7 +71,7 @@ impl Files for Watched {
         let named = |file: &str| self.named.lock().iter().find(|path| path.ends_with(file)).cloned();
         match key {
             MODEL_ROWS => named(changed_rows::FILE).is_some_and(|path| changed_rows::mirror(&path, shared)),
-            REVOKED_KEYS => named(keys::FILE).is_some_and(|path| keys::mirror(&path, shared)),
+            REVOKED_KEYS => named(keys::FILE).is_some_and(|path| keys::mirror(&path, shared, SystemClock.now())),
             _ => false,
         }
     }

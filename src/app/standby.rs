@@ -9,26 +9,32 @@
 //! ```
 //!
 //! - A process that stands by opens no door. It serves health, readiness and metrics alone.
-//! - If the store does not answer at the start, the process becomes active: an outage does not silence the bot. Fencing
-//!   tokens and the nonces of posts limit the effects of two such processes.
+//! - If the store does not answer at the start, the process stands by until it does, unless its data directory has the
+//!   right to [start alone](alone): of all processes that start during an outage, at most one acts.
 //! - While another process stands by, an outage of the store for longer than a term stops the bot until the outage ends:
 //!   neither process can know whether the other one is active.
+//! - While another process stands by, a process whose tree makes no progress stops renewing: the other one takes over.
+
+mod alone;
 
 mod pages;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use metrics::gauge;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+pub(super) use self::alone::Alone;
 pub(super) use self::pages::StandbyParts;
 use self::pages::StandbyVitals;
-use ports::Listener;
-use store::redis::lease::{Lease, LeaseAnswer, TERM};
+use ports::{Listener, Vitals};
+use store::redis::lease::{Lease, LeaseAnswer, LeaseFault, TERM};
 use telemetry::events::{LEASE_AWAITED, LEASE_LOST, LEASE_TAKEN, LEASE_UNKNOWN};
+use telemetry::metrics::ACTIVE;
 
 /// The pause between two renewals: several fit into a term.
 const RENEW_EVERY: Duration = Duration::from_millis(400);
@@ -45,12 +51,23 @@ const RELEASE_WITHIN: Duration = Duration::from_millis(500);
 /// The time before the end of a term at which its holder stops: the tree needs some of it.
 const MARGIN: Duration = Duration::from_millis(250);
 
+/// The pause between two looks at the tree, of which each reads the state of all actors.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
 /// The pause before the pages are bound again.
 const BIND_AGAIN: Duration = Duration::from_secs(1);
 
+/// The lease of a process and its right to start alone.
+struct Claim {
+    lease: Lease,
+    alone: Alone,
+    /// The tree of this process, once it runs.
+    tree: OnceLock<Arc<dyn Vitals>>,
+}
+
 /// The lease of the active process.
 pub struct Active {
-    lease: Arc<Lease>,
+    claim: Arc<Claim>,
     lost: watch::Receiver<Option<String>>,
     keeper: AbortOnDropHandle<()>,
     parts: StandbyParts,
@@ -70,12 +87,17 @@ impl Active {
         }
     }
 
+    /// Ties the lease to the progress of this tree.
+    pub(super) fn runs(&self, tree: Arc<dyn Vitals>) {
+        let _ = self.claim.tree.set(tree);
+    }
+
     /// Releases the lease: a process that stands by becomes active immediately. The caller has finished its last write.
     pub(super) async fn release(self) {
         self.keeper.abort();
         // A renewal in progress could take the lease again.
         let _ = self.keeper.await;
-        release(&self.lease).await;
+        release(&self.claim.lease).await;
     }
 
     /// Serves the pages of a process that stands by until the store answers.
@@ -84,8 +106,8 @@ impl Active {
         let never = CancellationToken::new();
         let pages = serve(&self.parts, &vitals, &never);
         let answered = async {
-            while let Err(error) = self.lease.take(true).await {
-                vitals.note(error);
+            while let Err(fault) = self.claim.lease.take(true).await {
+                vitals.note(fault.to_string());
                 sleep(RENEW_EVERY).await;
             }
         };
@@ -96,47 +118,78 @@ impl Active {
     }
 }
 
-/// Returns the lease once this process is active. While another process holds it, this one stands by and serves its own
-/// pages. `None` if `stop` came first.
-pub(super) async fn activate(lease: Lease, parts: StandbyParts, stop: &CancellationToken) -> Option<Active> {
-    let lease = Arc::new(lease);
-    let active = stop.run_until_cancelled(wait(&lease, parts)).await;
+/// Shows whether this process is active.
+pub(super) fn show(active: bool) {
+    gauge!(ACTIVE).set(f64::from(u8::from(active)));
+}
+
+/// Returns the lease once this process is active. While another process holds it, or may hold it, this one stands by and
+/// serves its own pages. `None` if `stop` came first.
+pub(super) async fn activate(
+    lease: Lease,
+    alone: Alone,
+    parts: StandbyParts,
+    stop: &CancellationToken,
+) -> Option<Active> {
+    let claim = Arc::new(Claim { lease, alone, tree: OnceLock::new() });
+    let active = stop.run_until_cancelled(wait(&claim, parts)).await;
     if active.is_none() {
-        release(&lease).await;
+        release(&claim.lease).await;
     }
     active
 }
 
-async fn wait(lease: &Arc<Lease>, parts: StandbyParts) -> Active {
-    match first_answer(lease).await {
+async fn wait(claim: &Arc<Claim>, parts: StandbyParts) -> Active {
+    show(false);
+    let reason = match first_answer(&claim.lease).await {
         (asked, Ok(LeaseAnswer::Held { awaited })) => {
             tracing::info!(event = LEASE_TAKEN, "this process holds the lease and is active");
-            keep(lease, (asked, awaited), parts, false)
+            return keep(claim, (asked, Some(awaited)), parts, false);
         }
-        (asked, Err(error)) => {
+        (asked, Err(fault)) if may_act(claim, &fault).await => {
+            let error = fault.to_string();
             tracing::warn!(event = LEASE_UNKNOWN, error, "no lease; this process becomes active without it");
-            keep(lease, (asked, false), parts, false)
+            return keep(claim, (asked, None), parts, false);
+        }
+        (_, Err(fault)) => {
+            let reason = fault.to_string();
+            tracing::warn!(
+                event = LEASE_AWAITED,
+                reason,
+                "another process may be active; this process stands by until the store answers"
+            );
+            reason
         }
         (_, Ok(LeaseAnswer::Elsewhere(holder))) => {
             tracing::info!(event = LEASE_AWAITED, holder, "another process holds the lease; this process stands by");
-            let vitals = Arc::new(StandbyVitals::new(holds(&holder), parts.live.clone()));
-            let (stop, at) = (CancellationToken::new(), parts.clone());
-            let pages = serve(&at, &vitals, &stop);
-            let taken = async {
-                let taken = stand_by(lease, &vitals).await;
-                tracing::info!(event = LEASE_TAKEN, "the lease is free; this process takes over");
-                stop.cancel();
-                keep(lease, taken, parts, true)
-            };
-            // The lease is renewed while the pages close.
-            let ((), active) = tokio::join!(pages, taken);
-            active
+            claim.alone.give_up(&claim.lease).await;
+            holds(&holder)
         }
+    };
+    let vitals = Arc::new(StandbyVitals::new(reason, parts.live.clone()));
+    let (stop, at) = (CancellationToken::new(), parts.clone());
+    let pages = serve(&at, &vitals, &stop);
+    let taken = async {
+        let taken = stand_by(claim, &vitals).await;
+        tracing::info!(event = LEASE_TAKEN, "the lease is free; this process takes over");
+        stop.cancel();
+        keep(claim, taken, parts, true)
+    };
+    // The lease is renewed while the pages close.
+    let ((), active) = tokio::join!(pages, taken);
+    active
+}
+
+/// True if this process may act without a lease: no process can hold one, or no other process has the right to.
+async fn may_act(claim: &Claim, fault: &LeaseFault) -> bool {
+    match fault {
+        LeaseFault::Refused(_) => true,
+        LeaseFault::Away(_) => claim.alone.may_start(&claim.lease).await,
     }
 }
 
 /// Returns the first answer of the store, or the last error after [`START_WITHIN`], with the time of the request.
-async fn first_answer(lease: &Lease) -> (Instant, Result<LeaseAnswer, String>) {
+async fn first_answer(lease: &Lease) -> (Instant, Result<LeaseAnswer, LeaseFault>) {
     let end = Instant::now() + START_WITHIN;
     loop {
         let asked = Instant::now();
@@ -162,15 +215,22 @@ async fn serve(parts: &StandbyParts, vitals: &Arc<StandbyVitals>, stop: &Cancell
 }
 
 /// Asks until this process holds the lease. Returns the time of the request that took it, and whether another process
-/// stands by.
-async fn stand_by(lease: &Lease, vitals: &StandbyVitals) -> (Instant, bool) {
+/// stands by, if that is known.
+async fn stand_by(claim: &Claim, vitals: &StandbyVitals) -> (Instant, Option<bool>) {
     loop {
         sleep(ASK_EVERY).await;
         let asked = Instant::now();
-        match lease.take(true).await {
-            Ok(LeaseAnswer::Held { awaited }) => return (asked, awaited),
-            Ok(LeaseAnswer::Elsewhere(holder)) => vitals.note(holds(&holder)),
-            Err(error) => vitals.note(error),
+        match claim.lease.take(true).await {
+            Ok(LeaseAnswer::Held { awaited }) => return (asked, Some(awaited)),
+            Ok(LeaseAnswer::Elsewhere(holder)) => {
+                claim.alone.give_up(&claim.lease).await;
+                vitals.note(holds(&holder));
+            }
+            Err(LeaseFault::Refused(error)) => {
+                tracing::warn!(event = LEASE_UNKNOWN, error, "no process can hold the lease");
+                return (asked, None);
+            }
+            Err(LeaseFault::Away(error)) => vitals.note(error),
         }
     }
 }
@@ -181,39 +241,56 @@ fn holds(holder: &str) -> String {
 }
 
 /// Renews the lease in the background until it is lost.
-fn keep(lease: &Arc<Lease>, renewed: (Instant, bool), parts: StandbyParts, took_over: bool) -> Active {
+fn keep(claim: &Arc<Claim>, renewed: (Instant, Option<bool>), parts: StandbyParts, took_over: bool) -> Active {
     let (tell, lost) = watch::channel(None);
-    let renewing = Arc::clone(lease);
+    let renewing = Arc::clone(claim);
+    show(true);
     let keeper = tokio::spawn(async move {
-        let reason = renew(&renewing, renewed).await;
+        let (heard, awaited) = watch::channel(renewed.1);
+        let reason = tokio::select! {
+            reason = renew(&renewing, renewed.0, &heard) => reason,
+            never = renewing.alone.follow(&renewing.lease, awaited) => match never {},
+        };
+        show(false);
         tracing::error!(event = LEASE_LOST, reason, "this process stops");
         tell.send_replace(Some(reason));
     });
-    Active { lease: Arc::clone(lease), lost, keeper: AbortOnDropHandle::new(keeper), parts, took_over }
+    Active { claim: Arc::clone(claim), lost, keeper: AbortOnDropHandle::new(keeper), parts, took_over }
 }
 
-/// Returns the reason why the lease is lost.
-async fn renew(lease: &Lease, (mut renewed, mut awaited): (Instant, bool)) -> String {
-    let mut failing = false;
+/// Returns the reason why the lease is lost. `awaited` holds whether another process stands by, once that is known.
+async fn renew(claim: &Claim, mut renewed: Instant, awaited: &watch::Sender<Option<bool>>) -> String {
+    let (mut failing, mut looked) = (false, Instant::now());
     loop {
+        let is_awaited = *awaited.borrow() == Some(true);
+        if is_awaited && looked.elapsed() >= LOOK_EVERY {
+            looked = Instant::now();
+            if let Some(reason) = claim.tree.get().and_then(|tree| tree.stuck()) {
+                return format!("{reason}, and another process stands by");
+            }
+        }
         let ends = renewed + TERM.saturating_sub(MARGIN);
         let next = async {
             sleep(RENEW_EVERY).await;
-            (Instant::now(), lease.take(false).await)
+            (Instant::now(), claim.lease.take(false).await)
         };
         let (asked, answer) = tokio::select! {
             biased;
-            () = sleep_until(ends), if awaited => {
+            () = sleep_until(ends), if is_awaited => {
                 let ms = renewed.elapsed().as_millis();
                 return format!("the lease was last renewed {ms} ms ago, and another process stands by");
             }
             next = next => next,
         };
         match answer {
-            Ok(LeaseAnswer::Held { awaited: now }) => (renewed, awaited, failing) = (asked, now, false),
+            Ok(LeaseAnswer::Held { awaited: now }) => {
+                (renewed, failing) = (asked, false);
+                awaited.send_if_modified(|known| known.replace(now) != Some(now));
+            }
             Ok(LeaseAnswer::Elsewhere(holder)) => return format!("{holder} holds the lease now"),
-            Err(error) => {
+            Err(fault) => {
                 if !std::mem::replace(&mut failing, true) {
+                    let error = fault.to_string();
                     tracing::warn!(event = LEASE_UNKNOWN, error, "the lease is not renewed");
                 }
             }
@@ -222,8 +299,9 @@ async fn renew(lease: &Lease, (mut renewed, mut awaited): (Instant, bool)) -> St
 }
 
 async fn release(lease: &Lease) {
-    if let Ok(Err(error)) | Err(error) = timeout(RELEASE_WITHIN, lease.release()).await.map_err(|late| late.to_string())
-    {
+    let released = timeout(RELEASE_WITHIN, lease.release()).await;
+    let released = released.map_err(|late| late.to_string()).and_then(|done| done.map_err(|fault| fault.to_string()));
+    if let Err(error) = released {
         tracing::debug!(event = LEASE_UNKNOWN, error, "the lease is not released; its term ends by itself");
     }
 }

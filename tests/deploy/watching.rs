@@ -233,6 +233,14 @@ const ALERTS: &[Alert] = &[
         action: "`turn.failed` in the log has the reason; usually the bot lacks Send Messages in a channel.",
     },
     Alert {
+        name: "StaffaiNoneActive",
+        expression: "max by (job) (staffai_active) == 0",
+        lasts: "2m",
+        severity: "critical",
+        summary: "all processes of {{ $labels.job }} stand by, and the bot is silent",
+        action: "`notes` in `/readyz` has the reason; usually Redis does not answer.",
+    },
+    Alert {
         name: "StaffaiTurnDoubled",
         expression: "increase(staffai_turns_doubled_total[10m]) > 0",
         lasts: "0m",

@@ -10,18 +10,13 @@ use playground::interactions::Interact;
 use playground::service::{Options, Service};
 use ports::{Clock, NoFaults};
 use serde_json::Value;
-use settings::{self, sources::Sources};
 use staffai::app::App;
-use staffai::app::assemble::Launch;
-use staffai::app::configured::Configured;
-use staffai::app::system::{SystemClock, SystemDice};
-use telemetry::Redaction;
+use staffai::app::system::SystemClock;
 use tempfile::TempDir;
 use tokio::time::{Instant, timeout};
-use tokio_util::sync::CancellationToken;
 
 use crate::server::Server;
-use crate::support::{Log, PATIENCE, until};
+use crate::support::{Log, PATIENCE, launch, until};
 
 /// The bot is thinking.
 const LOADING: u64 = 1 << 7;
@@ -32,6 +27,7 @@ pub struct World {
     model: DemoModel,
     app: App,
     dir: TempDir,
+    environment: BTreeMap<String, String>,
 }
 
 impl World {
@@ -62,28 +58,20 @@ impl World {
         ];
         let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let more = more.into_iter().map(|(name, value)| (name.to_owned(), value));
-        let environment = environment.into_iter().chain(more).collect();
-        let loaded = settings::load(&Sources::from_maps(environment, BTreeMap::new()));
-        let launch = Launch {
-            configured: Configured {
-                settings: loaded.unwrap_or_else(|problems| panic!("{problems:?}")).settings,
-                lookup: Arc::new(|_| None),
-                redaction: Redaction::default(),
-            },
-            reread: None,
-            alone: false,
-            clock: Arc::new(SystemClock),
-            dice: Arc::new(SystemDice),
-            faults: Arc::new(NoFaults),
-            observers: Vec::new(),
-            metrics: Arc::new(String::new),
-            tally: Arc::default(),
-            logged: Arc::new(telemetry::TurnLines::default()),
-            stop: CancellationToken::new(),
-        };
-        let app = App::start(launch).await.unwrap_or_else(|error| panic!("{error}"));
+        let environment: BTreeMap<_, _> = environment.into_iter().chain(more).collect();
+        let app = App::start(launch(&environment, Arc::new(NoFaults))).await.unwrap_or_else(|error| panic!("{error}"));
         timeout(PATIENCE, service.connected(0)).await.expect("the bot connects");
-        Self { service, model, app, dir }
+        Self { service, model, app, dir, environment }
+    }
+
+    /// Stops the bot, and starts it again on the same data directory.
+    async fn again(self, meanwhile: impl FnOnce()) -> Self {
+        self.app.stop().await;
+        meanwhile();
+        let app = App::start(launch(&self.environment, Arc::new(NoFaults))).await;
+        let app = app.unwrap_or_else(|error| panic!("{error}"));
+        timeout(PATIENCE, self.service.connected(0)).await.expect("the bot connects");
+        Self { app, ..self }
     }
 
     fn member(&self, name: &str) -> UserId {
@@ -145,7 +133,9 @@ impl World {
         self.app.stop().await;
         self.service.stop().await;
         self.model.stop().await;
-        assert!(!self.dir.path().join("data").exists(), "with a server there is no file");
+        let files = std::fs::read_dir(self.dir.path().join("data")).unwrap();
+        let files: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
+        assert_eq!(files, ["alone.json"], "with a server there is no other file");
     }
 }
 
@@ -198,8 +188,11 @@ async fn it_answers_while_the_server_is_dead_and_loses_nothing() {
 #[tokio::test]
 async fn it_starts_without_the_server_and_takes_it_when_it_comes() {
     let log = Log::listen();
-    let mut server = Server::down(&[]);
+    let mut server = Server::start();
     let world = World::start(&server.url()).await;
+    let right = world.dir.path().join("data").join("alone.json");
+    until("the bot may start alone", || right.exists()).await;
+    let world = world.again(|| server.kill()).await;
     assert!(!world.asked("hello there").await.is_empty());
     assert_eq!((log.count("store.degraded"), log.count("store.recovered")), (1, 0));
     server.restart();

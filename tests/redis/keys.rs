@@ -75,6 +75,18 @@ async fn a_key_that_one_process_revokes_ends_its_streams_at_the_other() {
     assert_eq!(asks(&kept, "/v1/models").await.unwrap().status(), 200);
     let goes_on = async { while let Ok(Some(_)) = stays.chunk().await {} };
     assert!(tokio::time::timeout(Duration::from_secs(1), goes_on).await.is_err(), "the other key's stream goes on");
+
+    // A damaged list is left as it is, and the command says so.
+    assert_eq!(server.words::<String>(&["SET", "staffai:revoked_keys", "damaged"]), "OK");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_staffai"));
+    command.args(["key", "revoke", "kept"]).env_clear().envs(variables.iter().copied()).current_dir(&here);
+    let refused = command.stdin(Stdio::null()).output().unwrap();
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && told.contains("staffai:revoked_keys, is damaged"), "{told}");
+    assert_eq!(server.ask::<String>("GET staffai:revoked_keys"), "damaged");
+    assert_eq!(server.ask::<u32>("DEL staffai:revoked_keys"), 1);
+    staffai(&["key", "revoke", "kept"]);
+    assert!(server.ask::<String>("GET staffai:revoked_keys").contains("sha256"), "it can be repeated");
     drop(other);
     service.stop().await;
     model.stop().await;

@@ -3,22 +3,23 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use playground::demo_model::DemoModel;
 use playground::guild::ids::{ChannelId, MessageId, UserId};
 use playground::service::{Options, Service};
-use ports::Clock;
+use ports::{Clock, Fault, Faults, Input};
 use rustix::process::Signal;
 use serde_json::Value;
-use staffai::app::exit;
 use staffai::app::system::SystemClock;
+use staffai::app::{App, Ended, exit};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
 use crate::rows::Process;
 use crate::server::Server;
-use crate::support::until;
+use crate::support::{launch, until};
 
 /// The delay of the model's answers where a process must lose its lease before the answer.
 const THINKING: Duration = Duration::from_secs(12);
@@ -47,22 +48,31 @@ impl Pair {
         Self { server: Server::start(), service, model, dir: TempDir::new().unwrap(), ada, place }
     }
 
+    fn variables(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("DISCORD_BOT_TOKEN", self.service.token().to_owned()),
+            ("DISCORD_API_URL", self.service.api_url()),
+            ("LITELLM_API_URL", self.model.base_url()),
+            ("LITELLM_MODEL", "staffai-demo".to_owned()),
+            ("RESPONSE_CHANCE", "0".to_owned()),
+            ("RATE_LIMIT_COUNT", "100000".to_owned()),
+            ("TOKEN_RATE_LIMIT_COUNT", "100000000".to_owned()),
+            ("STAFFAI_TURN__LANE", "1000".to_owned()),
+            ("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0".to_owned()),
+            ("REDIS_URL", self.server.url()),
+        ]
+    }
+
     /// Starts a process with the name of its folder.
     fn start(&self, name: &str, number: u8) -> Process {
-        let (base, url, discord) = (self.model.base_url(), self.server.url(), self.service.api_url());
-        let variables = [
-            ("DISCORD_BOT_TOKEN", self.service.token()),
-            ("DISCORD_API_URL", discord.as_str()),
-            ("LITELLM_API_URL", base.as_str()),
-            ("LITELLM_MODEL", "staffai-demo"),
-            ("RESPONSE_CHANCE", "0"),
-            ("RATE_LIMIT_COUNT", "100000"),
-            ("TOKEN_RATE_LIMIT_COUNT", "100000000"),
-            ("STAFFAI_TURN__LANE", "1000"),
-            ("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0"),
-            ("REDIS_URL", url.as_str()),
-        ];
+        let variables = self.variables();
+        let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
         Process::start(&self.folder(name), number, &variables)
+    }
+
+    /// True if the process of this folder may start while the server is away.
+    fn may_start_alone(&self, name: &str) -> bool {
+        self.folder(name).join("data").join("alone.json").exists()
     }
 
     fn folder(&self, name: &str) -> PathBuf {
@@ -230,4 +240,109 @@ async fn a_process_that_takes_over_reads_the_configuration_again() {
     let log = std::fs::read_to_string(pair.folder("second").join("log")).unwrap();
     assert!(log.contains("\"within_ms\":7000"), "{log}");
     pair.end([one, two]).await;
+}
+
+/// Returns the value of a metric of a process.
+async fn metric(process: &Process, name: &str) -> Option<f64> {
+    let page = reqwest::get(format!("http://{}/metrics", process.address)).await.unwrap().text().await.unwrap();
+    page.lines().find_map(|line| line.rsplit_once(' ').filter(|(told, _)| *told == name)?.1.parse().ok())
+}
+
+#[tokio::test]
+async fn metrics_tell_the_active_process_and_its_term() {
+    let pair = Pair::new(Duration::ZERO).await;
+    let [mut one, two] = pair.both([16, 17]).await;
+    assert_eq!((metric(&one, "staffai_active").await, metric(&two, "staffai_active").await), (Some(1.0), Some(0.0)));
+    let term = metric(&one, "staffai_term{door=\"discord\"}").await.unwrap();
+    one.signal(Signal::TERM);
+    assert_eq!(one.ended().await, Some(i32::from(exit::FINE)));
+    pair.logs("second", "service.started").await;
+    assert_eq!(metric(&two, "staffai_active").await, Some(1.0));
+    assert!(metric(&two, "staffai_term{door=\"discord\"}").await.unwrap() > term);
+    pair.end([one, two]).await;
+}
+
+#[tokio::test]
+async fn of_two_processes_that_start_while_the_server_is_away_none_acts_before_it_answers() {
+    let pair = Pair::new(Duration::ZERO).await;
+    pair.server.freeze();
+    let processes = [pair.start("first", 18), pair.start("second", 19)];
+    for (name, process) in ["first", "second"].iter().zip(&processes) {
+        pair.logs(name, "lease.awaited").await;
+        until("its pages are there", || std::net::TcpStream::connect(process.address).is_ok()).await;
+        let (status, ready) = page(process, "/readyz").await;
+        assert_eq!((status, &ready["status"]), (200, &Value::from("standby")), "{ready}");
+    }
+    let question = pair.asks("which way to the harbour");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!((pair.count("first", "gateway.ready"), pair.count("second", "gateway.ready")), (0, 0));
+    pair.server.thaw();
+    until("one is active", || pair.count("first", "gateway.ready") + pair.count("second", "gateway.ready") > 0).await;
+    let question = if pair.answers_to(question) == 0 { pair.asks("and back") } else { question };
+    pair.answered(question).await;
+    assert_eq!(pair.answers_to(question), 1);
+    assert_eq!(pair.count("first", "lease.taken") + pair.count("second", "lease.taken"), 1);
+    pair.end(processes).await;
+}
+
+#[tokio::test]
+async fn only_the_process_that_acted_alone_starts_while_the_server_is_away() {
+    let pair = Pair::new(Duration::ZERO).await;
+    let mut one = pair.start("first", 20);
+    until("it may start alone", || pair.may_start_alone("first")).await;
+    one.signal(Signal::TERM);
+    assert_eq!(one.ended().await, Some(i32::from(exit::FINE)));
+    pair.server.freeze();
+    let (one, two) = (pair.start("first", 20), pair.start("second", 21));
+    pair.logs("second", "lease.awaited").await;
+    pair.logs("first", "lease.unknown").await;
+    until("it is connected", || pair.count("first", "gateway.ready") + pair.count("first", "gateway.resumed") > 0)
+        .await;
+    let question = pair.asks("which way to the harbour");
+    pair.answered(question).await;
+    pair.server.thaw();
+    // It learns of the other process, which may then take over at any time.
+    until("it may not start alone", || !pair.may_start_alone("first")).await;
+    assert_eq!((pair.count("second", "lease.taken"), pair.answers_to(question)), (0, 1));
+    one.signal(Signal::KILL);
+    pair.logs("second", "lease.taken").await;
+    until("the other one may start alone", || pair.may_start_alone("second")).await;
+    pair.end([one, two]).await;
+}
+
+/// Blocks the thread of the journal while it is set.
+struct Blocked(AtomicBool);
+
+impl Faults for Blocked {
+    fn before(&self, path: &str, _input: Input) -> Option<Fault> {
+        while path == "staffai/journal" && self.0.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        None
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_process_whose_tree_makes_no_progress_gives_way_to_one_that_stands_by() {
+    let pair = Pair::new(Duration::ZERO).await;
+    let data = pair.folder("first").join("data").display().to_string();
+    let more = [("STAFFAI_HTTP_ADDR", "127.0.0.1:0".to_owned()), ("STAFFAI_DATA_DIR", data)];
+    let variables = pair.variables().into_iter().chain(more);
+    let variables = variables.map(|(name, value)| (name.to_owned(), value)).collect();
+    let blocked = Arc::new(Blocked(AtomicBool::new(false)));
+    let mut one = App::start(launch(&variables, Arc::clone(&blocked) as _)).await.unwrap();
+    let two = pair.start("second", 22);
+    pair.logs("second", "lease.awaited").await;
+    blocked.0.store(true, Ordering::Relaxed);
+    let question = pair.asks("which way to the harbour");
+    let Ended::Superseded(reason) = one.serve(std::future::pending()).await else { panic!("it ends otherwise") };
+    assert!(reason.contains("staffai/journal is blocked"), "{reason}");
+    one.give_way(&reason).await;
+    pair.logs("second", "lease.taken").await;
+    pair.answered(question).await;
+    assert_eq!(pair.answers_to(question), 1);
+    blocked.0.store(false, Ordering::Relaxed);
+    drop(two);
+    pair.service.stop().await;
+    pair.model.stop().await;
 }

@@ -1,17 +1,23 @@
 //! Stores on a server, and their log.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use ports::{Store, StoreStatus, Write};
+use ports::{Faults, Store, StoreStatus, Write};
 use secrecy::SecretString;
-use staffai::app::system::SystemClock;
+use settings::sources::Sources;
+use staffai::app::assemble::Launch;
+use staffai::app::configured::Configured;
+use staffai::app::system::{SystemClock, SystemDice};
 use store::redis::opener::Opener;
 use store::redis::{self, Redis};
 use store::resilient::Resilient;
+use telemetry::Redaction;
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 use tracing::field::{Field, Visit};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
@@ -26,6 +32,28 @@ pub const STALL: Duration = Duration::from_secs(8);
 pub async fn store(url: &str) -> Resilient<Redis> {
     let opener = Opener::new(&SecretString::from(url.to_owned())).unwrap();
     Resilient::start_with(move || opener.open(), Arc::new(SystemClock), redis::limits()).await.unwrap()
+}
+
+/// Returns the inputs of a start with these variables.
+pub fn launch(environment: &BTreeMap<String, String>, faults: Arc<dyn Faults>) -> Launch {
+    let loaded = settings::load(&Sources::from_maps(environment.clone(), BTreeMap::new()));
+    Launch {
+        configured: Configured {
+            settings: loaded.unwrap_or_else(|problems| panic!("{problems:?}")).settings,
+            lookup: Arc::new(|_| None),
+            redaction: Redaction::default(),
+        },
+        reread: None,
+        alone: false,
+        clock: Arc::new(SystemClock),
+        dice: Arc::new(SystemDice),
+        faults,
+        observers: Vec::new(),
+        metrics: Arc::new(String::new),
+        tally: Arc::default(),
+        logged: Arc::new(telemetry::TurnLines::default()),
+        stop: CancellationToken::new(),
+    }
 }
 
 pub fn put(key: &str, value: &str) -> Write {

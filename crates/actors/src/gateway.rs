@@ -38,8 +38,8 @@ use crate::services::running::Live;
 use domain::ending::Dropped;
 use domain::fire::Fire;
 use domain::happening::{Happening, WorkShed};
-use domain::ids::{MessageId, Person, Place, Timestamp, TurnId};
-use domain::incoming::{AuthorKind, Incoming, Posted};
+use domain::ids::{Person, Place, Timestamp, TurnId};
+use domain::incoming::{AuthorKind, Deletion, Incoming, Posted};
 use domain::manners::Draw;
 use domain::notice;
 use domain::outgoing::Medium;
@@ -125,12 +125,12 @@ pub struct GatewayState {
     shed: BoundedSet<TurnId, LATELY_MAX>,
 }
 
-/// One permit for each lookup of facts from a deleted message.
-struct Deletions(Arc<Semaphore>);
+/// One permit for each lookup of facts from a deleted message, shared by the communities.
+struct Deletions(Shares<String>);
 
 impl Default for Deletions {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(DELETIONS_MAX)))
+        Self(Shares::new(Arc::new(Semaphore::new(DELETIONS_MAX))))
     }
 }
 
@@ -154,9 +154,10 @@ impl Actor for Gateway {
             GatewayMsg::Decide(click, reply) => self.approvals.tell(ApprovalsMsg::Decide(click, Some(reply))),
             GatewayMsg::Received(incoming, us, receipt) => match *incoming {
                 Incoming::Posted(posted) => self.triage(state, &posted, &us, receipt),
-                Incoming::Deleted(message) => {
-                    self.forget_what_it_told(ctx, state, message.clone());
-                    if self.journal.cast(JournalMsg::Cancel(TurnId::of(&message))).is_ok() {
+                Incoming::Deleted(deletion) => {
+                    let turn = TurnId::of(&deletion.message);
+                    self.forget_what_it_told(ctx, state, deletion);
+                    if self.journal.cast(JournalMsg::Cancel(turn)).is_ok() {
                         receipt.settle();
                     }
                 }
@@ -198,16 +199,16 @@ impl Actor for Gateway {
 
 impl Gateway {
     /// Deletes the facts learned from a deleted message, and the exchange of its question.
-    fn forget_what_it_told(&self, ctx: &mut ActorContext<Self>, state: &GatewayState, message: MessageId) {
-        self.facts.forgotten().deleted(&message);
-        let Ok(room) = Arc::clone(&state.deletions.0).try_acquire_owned() else {
-            self.facts.forgotten().withdraw_later(message.clone());
-            return self.facts.delete_later(message);
+    fn forget_what_it_told(&self, ctx: &mut ActorContext<Self>, state: &GatewayState, deletion: Deletion) {
+        self.facts.forgotten().deleted(&deletion.message);
+        let Some(room) = state.deletions.0.take(Some(&deletion.holder().to_owned())) else {
+            self.facts.forgotten().withdraw_later(deletion.clone());
+            return self.facts.delete_later(deletion);
         };
         let (facts, store, running) = (Arc::clone(&self.facts), Arc::clone(&self.store), self.live.now());
         ctx.background(async move {
-            facts.deleted(&message).await;
-            ConversationRecords::new(&*store, &running).withdraw(facts.forgotten(), &message).await;
+            facts.deleted(&deletion).await;
+            ConversationRecords::new(&*store, &running).withdraw(facts.forgotten(), &deletion).await;
             drop(room);
         });
     }

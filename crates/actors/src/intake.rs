@@ -63,6 +63,7 @@ impl Intake for GatewayIntake {
 mod tests {
     use super::*;
     use crate::testing::{Inbox, Stage, Tree, at, message, settle};
+    use domain::incoming::Deletion;
     use ports::testing::us;
 
     async fn world() -> (GatewayIntake, Inbox<GatewayMsg>, Tree) {
@@ -80,7 +81,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_event_that_its_caller_gave_up_has_no_effect_later() {
         let (intake, mut gateway, _tree) = world().await;
-        let accepted = intake.accept(Incoming::Deleted(message("10")), us()).await;
+        let accepted = intake.accept(Incoming::Deleted(Deletion::of(message("10"))), us()).await;
         assert!(accepted.is_err());
         assert!(!receipt(&mut gateway).await.claim());
     }
@@ -91,7 +92,7 @@ mod tests {
         for settles in [true, false] {
             let accept = tokio::spawn({
                 let intake = GatewayIntake { gateway: intake.gateway.clone() };
-                async move { intake.accept(Incoming::Deleted(message("10")), us()).await }
+                async move { intake.accept(Incoming::Deleted(Deletion::of(message("10"))), us()).await }
             });
             let receipt = receipt(&mut gateway).await;
             assert!(receipt.claim());

@@ -28,7 +28,7 @@ use domain::ledger::{Overview, date, days};
 use domain::notice;
 use domain::outgoing::{Outgoing, Part};
 use ports::vitals::Today;
-use ports::{Clock, Store, StoreStatus, Write};
+use ports::{Clock, Store, StoreStatus, Stored, Unreadable, Write};
 use telemetry::events::{REPORT_FAILED, REPORT_POSTED};
 
 /// The maximum pause between two checks of the clock and the settings.
@@ -186,7 +186,12 @@ impl Reporter {
         if let StoreStatus::Degraded(reason) = self.store.status() {
             return Err(format!("the store fails, so nobody knows what was used and reported: {reason}"));
         }
-        let last = self.store.get(keys::REPORT_LAST).await.and_then(|text| text.parse().ok());
+        let last = match self.store.read(keys::REPORT_LAST).await {
+            Stored::Unreadable(Unreadable::NoAnswer) => {
+                return Err("the time of the last report cannot be read".to_owned());
+            }
+            stored => stored.value().and_then(|text| text.parse().ok()),
+        };
         if last.is_some_and(|last: u64| last >= due.end.0) {
             return Ok(Fate::Known);
         }

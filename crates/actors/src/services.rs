@@ -11,8 +11,10 @@ pub mod facts;
 pub mod forgotten;
 pub mod histories;
 pub mod in_flight;
+
 pub mod in_force;
 pub mod interjections;
+pub(crate) mod later;
 pub mod ledger;
 pub(crate) mod person_locks;
 pub mod preferences;

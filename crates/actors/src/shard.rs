@@ -252,6 +252,10 @@ impl Actor for ShardActor {
                     self.take(ctx, state, Incoming::Posted(posted), told_at);
                 }
             }
+            ShardEvent::CaughtUp(guild, CatchUp::Paused(gap)) => {
+                state.gaps.push_back((guild, *gap));
+                self.catch_up(ctx, state);
+            }
             ShardEvent::CaughtUp(guild, CatchUp::Done) => {
                 let read = state.read_up_to.remove(&guild).unwrap_or_default();
                 match state.further.remove(&guild) {

@@ -1,12 +1,15 @@
 //! Converts Discord's messages to neutral data. Reads only the needed fields, each as tolerantly as its meaning allows:
 //! an unknown kind of embed, component or sticker must not hide a question.
 
+mod deleted;
+
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serenity::model::Timestamp as WireTime;
 use serenity::model::channel::{ChannelType, MessageType};
 use serenity::model::id::{ChannelId, GuildId, MessageId as WireMessageId, RoleId, UserId};
 
+pub use self::deleted::{Deleted, deleted, deleted_bulk};
 use super::DOOR;
 use domain::ids::{MessageId, Person, Place, Timestamp};
 use domain::incoming::{Attachment, Author, AuthorKind, MAX_ATTACHMENTS, Posted, Quoted, Seen, WantedModels};
@@ -20,9 +23,6 @@ const MAX_FILE_NAME: usize = 2_048;
 /// The longest address of a file, in bytes; a signed one has about 300.
 const MAX_FILE_ADDRESS: usize = 4_096;
 
-/// The most messages read from one bulk deletion; Discord deletes at most 100 at once.
-const BULK_MAX: usize = 1_000;
-
 /// The longest language tag, in bytes.
 const MAX_LOCALE: usize = 16;
 
@@ -34,28 +34,6 @@ const MAX_LOCALE: usize = 16;
 pub fn posted(json: &str, me: UserId, guild: Option<&str>) -> Result<Posted, serde_json::Error> {
     let wire: WireMessage<'_> = serde_json::from_str(json)?;
     Ok(wire.into_posted(me, guild))
-}
-
-/// Returns the message of a `MESSAGE_DELETE`.
-///
-/// # Errors
-/// It names no message.
-pub fn deleted(json: &str) -> Result<MessageId, serde_json::Error> {
-    let wire: HasId = serde_json::from_str(json)?;
-    Ok(message_id(wire.id))
-}
-
-/// Returns the messages of a `MESSAGE_DELETE_BULK`, in order, at most [`BULK_MAX`].
-///
-/// # Errors
-/// It names no messages.
-pub fn deleted_bulk(json: &str) -> Result<Vec<MessageId>, serde_json::Error> {
-    #[derive(Deserialize)]
-    struct Bulk {
-        ids: Vec<WireMessageId>,
-    }
-    let wire: Bulk = serde_json::from_str(json)?;
-    Ok(wire.ids.into_iter().take(BULK_MAX).map(message_id).collect())
 }
 
 /// Returns the place of a reaction to one of the bot's messages, read from `MESSAGE_REACTION_ADD`. Returns `None` for
@@ -255,11 +233,6 @@ const fn has_messages(kind: ChannelType) -> bool {
             | ChannelType::PublicThread
             | ChannelType::PrivateThread
     )
-}
-
-#[derive(Deserialize)]
-struct HasId {
-    id: WireMessageId,
 }
 
 #[derive(Deserialize)]

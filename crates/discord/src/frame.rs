@@ -7,12 +7,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serenity::model::id::UserId;
 
-use super::events::{self, GuildPlaces, GuildThreads, Ready};
+use super::events::{self, Deleted, GuildPlaces, GuildThreads, Ready};
 use super::interactions::{self, Interaction};
 use super::prefilter::{self, Filter};
 use super::rights::{self, Change};
 use super::surrogates;
-use domain::ids::{MessageId, Place};
+use domain::ids::Place;
 use domain::incoming::Posted;
 use domain::manners::Draw;
 
@@ -48,7 +48,7 @@ pub(super) enum Event {
     Ready(Box<Ready>),
     Resumed,
     Posted(Box<Posted>),
-    Deleted(Vec<MessageId>),
+    Deleted(Deleted),
     /// The places of a guild, and the bot's permissions in them.
     Places(GuildPlaces, Option<Box<Change>>),
     /// The bot's permissions changed.
@@ -177,7 +177,7 @@ fn dispatch(envelope: &Envelope<'_>, text: &str, filter: &Filter, draw: Option<D
         "MESSAGE_REACTION_ADD" => {
             events::reacted(data, filter.me()).map(|place| place.map_or(Event::Other, Event::Reacted))
         }
-        "MESSAGE_DELETE" => events::deleted(data).map(|message| Event::Deleted(vec![message])),
+        "MESSAGE_DELETE" => events::deleted(data).map(Event::Deleted),
         "MESSAGE_DELETE_BULK" => events::deleted_bulk(data).map(Event::Deleted),
         "GUILD_CREATE" => events::places(data).map(|places| {
             let rights = || rights::wire::guild(data, filter.me()).ok().map(Box::new);

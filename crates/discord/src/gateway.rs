@@ -13,14 +13,14 @@ use parking_lot::Mutex;
 use serenity::model::id::UserId;
 use tokio::task::JoinHandle;
 
-use super::events::{GuildPlaces, GuildThreads, Ready};
+use super::events::{Deleted, GuildPlaces, GuildThreads, Ready};
 use super::frame::{self, Dropped, Event, Reading};
 use super::interactions::Interaction;
 use super::prefilter::{Filter, Lottery};
 use super::rest::Rest;
 use super::{Access, DOOR, address, close};
 use domain::ids::Person;
-use domain::incoming::{Incoming, Posted};
+use domain::incoming::{Deletion, Incoming, Posted};
 use domain::rejection::Rejection;
 use ports::{
     AccessScope, Advice, AfterClose, Closed, EventStream, GatewaySession, IdentifyPermit, Missing, PostError,
@@ -362,7 +362,7 @@ impl Stream {
             Event::Posted(posted) => {
                 self.tell_now(StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Posted(*posted)) });
             }
-            Event::Deleted(messages) => {
+            Event::Deleted(Deleted { guild, messages }) => {
                 let last = messages.len().saturating_sub(1);
                 if messages.is_empty() {
                     self.pass(sequence);
@@ -371,7 +371,7 @@ impl Stream {
                     self.tell_now(StreamEvent::Incoming {
                         // Only the last message completes the event.
                         sequence: if index == last { sequence } else { sequence.saturating_sub(1) },
-                        incoming: Box::new(Incoming::Deleted(message)),
+                        incoming: Box::new(Incoming::Deleted(Deletion { message, guild: guild.clone() })),
                     });
                 }
             }

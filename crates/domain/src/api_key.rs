@@ -161,6 +161,20 @@ impl ApiKey {
             == (&other.rights, &other.models, &other.doors, &other.profiles)
     }
 
+    /// Takes all rights from the key. Its entry reserves its name: data under this name belongs to its holder.
+    pub fn revoke(&mut self, now: Timestamp) {
+        let Self { name, sha256, made_at, .. } = self;
+        let (name, sha256, made_at) = (std::mem::take(name), *sha256, *made_at);
+        let (rights, models, doors, profiles) = Default::default();
+        *self = Self { name, sha256, rights, models, doors, profiles, limits: None, made_at, expires_at: Some(now.0) };
+    }
+
+    /// True if the key was revoked. A version that does not know this reads an expired key without rights.
+    #[must_use]
+    pub const fn is_revoked(&self) -> bool {
+        self.rights.is_empty() && self.expires_at.is_some()
+    }
+
     /// True if the key has expired.
     #[must_use]
     pub fn is_over(&self, now: Timestamp) -> bool {
@@ -378,6 +392,17 @@ mod tests {
         for changed in [fewer, other] {
             assert!(!KeyRing::new([changed]).still_opens(&first, Timestamp(0)));
         }
+    }
+
+    #[test]
+    fn a_revoked_key_opens_nothing_and_keeps_its_name() {
+        let mut key = (*KeyRing::of_secrets(["first"]).keys[0]).clone();
+        key.models = vec!["fast".to_owned()];
+        assert!(!key.is_revoked());
+        key.revoke(Timestamp(1_000));
+        assert!(key.is_revoked() && key.is_over(Timestamp(1_000)) && key.name == "operator");
+        let read: ApiKey = serde_json::from_str(&serde_json::to_string(&key).unwrap()).unwrap();
+        assert!(read.is_revoked() && KeyRing::new([read]).find("first", Timestamp(1_000)).is_none());
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub enum Incoming {
     /// A message was posted.
     Posted(Posted),
     /// A message was deleted. A turn that it triggered is cancelled.
-    Deleted(MessageId),
+    Deleted(Deletion),
     /// A reaction was added to one of the bot's messages in this place.
     Reacted(Place),
     /// A member ran a command.
@@ -37,9 +37,32 @@ impl Incoming {
         match self {
             Self::Posted(posted) => Some(&posted.id),
             Self::Fired(fire) => Some(&fire.id),
-            Self::Deleted(message) => Some(message),
+            Self::Deleted(deletion) => Some(&deletion.message),
             Self::Reacted(_) | Self::Command(_) | Self::Typing(_) | Self::Decision(_) => None,
         }
+    }
+}
+
+/// A deleted message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deletion {
+    /// The id of the message.
+    pub message: MessageId,
+    /// The community, as in [`Posted`].
+    pub guild: Option<String>,
+}
+
+impl Deletion {
+    /// Returns the deletion of a message without a community.
+    #[must_use]
+    pub const fn of(message: MessageId) -> Self {
+        Self { message, guild: None }
+    }
+
+    /// Returns the name under which deletions share what is bounded: the community, or one name for all others.
+    #[must_use]
+    pub fn holder(&self) -> &str {
+        self.guild.as_deref().unwrap_or_default()
     }
 }
 

@@ -22,7 +22,7 @@ pub struct PersonData {
     pub aside: Vec<(String, String)>,
     /// Exchanges kept so that replies to the bot's messages have context, by key.
     pub answers: Vec<(String, Exchange)>,
-    /// Keys of indexes of their data.
+    /// Keys of indexes of their data, except for those of quotes.
     pub indexes: Vec<String>,
     /// Other members' conversations that contain their words, by key.
     pub quotes: Vec<(String, History)>,
@@ -44,6 +44,8 @@ pub struct PersonData {
     pub usage: Vec<(String, String)>,
     /// Keys that may hold counts about them, but were empty.
     pub silent: Vec<String>,
+    /// True if a record could not be read now. Its index is not among the [keys](Self::keys) to delete.
+    pub unread: bool,
     /// The end of their restrictions in seconds since 1970, by community. Exported, never deleted.
     pub restricted_until: Vec<(String, String)>,
 }

@@ -46,6 +46,9 @@ pub const FORMAT: &str = "staffai:format";
 /// The record of the lease: its holder, and a process that stands by.
 pub const LEASE: &str = "staffai:lease";
 
+/// The record of the data directory whose process may start while the shared store does not answer.
+pub const ALONE: &str = "staffai:alone";
+
 /// The prefix of standing allowances.
 pub const ALLOWANCE_PREFIX: &str = "staffai:allowance:";
 
@@ -323,6 +326,13 @@ const EXPENDABLE: [&str; 6] = [
     sessions::LINES_PREFIX,
     programs::RESPONSE_PREFIX,
 ];
+
+/// Returns the part of a key by which the keys of one holder are counted together: the key without its last part, so the
+/// records of a member, of a key or of a session have one holder.
+#[must_use]
+pub fn holder(key: &str) -> &str {
+    key.rsplit_once(':').map_or(key, |(holder, _)| holder)
+}
 
 /// True if losing the key would break a guarantee. Unknown keys count as essential.
 #[must_use]

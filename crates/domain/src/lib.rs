@@ -85,6 +85,7 @@ pub mod turn_event;
 pub mod happening;
 
 pub mod forgetting;
+pub mod format;
 pub mod history;
 pub mod host;
 pub mod summary;

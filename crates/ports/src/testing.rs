@@ -7,7 +7,7 @@
     reason = "what a script does is said by its name"
 )]
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -147,6 +147,8 @@ pub struct MemoryStore {
     pub degraded: AtomicBool,
     /// The number of next reads that fail before the store recovers.
     pub failing_reads: AtomicUsize,
+    /// The keys that cannot be read, although the store works.
+    pub unreadable: Mutex<BTreeSet<String>>,
     /// The number of next replacements that lose to a concurrent change.
     pub lost_replaces: AtomicUsize,
     /// The limit windows.
@@ -168,6 +170,7 @@ impl MemoryStore {
             broken_scans: AtomicUsize::new(0),
             degraded: AtomicBool::new(false),
             failing_reads: AtomicUsize::new(0),
+            unreadable: Mutex::default(),
             lost_replaces: AtomicUsize::new(0),
             book: Mutex::default(),
             answering: watch::channel(true).0,
@@ -203,7 +206,7 @@ impl MemoryStore {
 impl Store for MemoryStore {
     fn read<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Stored> {
         let fails = self.failing_reads.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        let fails = fails.is_ok() || self.degraded.load(Ordering::SeqCst);
+        let fails = fails.is_ok() || self.degraded.load(Ordering::SeqCst) || self.unreadable.lock().contains(key);
         let value = self.entries.lock().get(key).cloned();
         let read = if fails { Stored::Unreadable(Unreadable::NoAnswer) } else { value.into() };
         async move { read }.boxed()

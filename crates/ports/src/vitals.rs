@@ -18,6 +18,11 @@ pub trait Vitals: Send + Sync {
     /// True if the root supervisor is running.
     fn alive(&self) -> bool;
 
+    /// Returns the reason why the tree makes no progress although it runs, if that is so. Only a new process helps then.
+    fn stuck(&self) -> Option<String> {
+        None
+    }
+
     /// Returns whether messages are answered now, and the status of each part.
     fn readiness(&self) -> Readiness;
 

@@ -14,7 +14,7 @@ use super::outside::Outside;
 use domain::command::{Callback, CallbackToken, Caller, Command};
 use domain::gate::{Choice, Click, Clicker};
 use domain::ids::{Door, MessageId, Person, Place, Timestamp};
-use domain::incoming::{Author, AuthorKind, Incoming, Posted, Quoted, WantedModels};
+use domain::incoming::{Author, AuthorKind, Deletion, Incoming, Posted, Quoted, WantedModels};
 use domain::outgoing::Button;
 use ports::{Clock as _, StreamEvent};
 
@@ -120,7 +120,8 @@ impl Platform {
             found.deleted = true;
         }
         outside.record(Seen::Deleted { number: index as u64 });
-        state.tell(outside, Incoming::Deleted(message_id(message)));
+        state
+            .tell(outside, Incoming::Deleted(Deletion { message: message_id(message), guild: Some(GUILD.to_owned()) }));
     }
 
     /// A member presses a button of a request for approval, if there is one: of the `nth` request, the asking member

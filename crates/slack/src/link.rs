@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::events::{self, Content, Frame, Wire};
 use super::unreadable::Unreadable;
 use super::{Account, Slack, ids};
-use domain::incoming::Incoming;
+use domain::incoming::{Deletion, Incoming};
 use domain::keys::CATCH_UP_AGE_MAX;
 use http_client::Duplex;
 use ports::{Intake, SourceError};
@@ -239,7 +239,10 @@ impl Running {
                 }
                 Some(async move { accept(Incoming::Posted(slack.completed(&wire, &us).await)).await }.boxed())
             }
-            Content::Deleted(message) => Some(accept(Incoming::Deleted(message)).boxed()),
+            Content::Deleted(message) => {
+                let deletion = Deletion { message, guild: Some(us.team.clone()) };
+                Some(accept(Incoming::Deleted(deletion)).boxed())
+            }
             Content::Reacted(place) => Some(accept(Incoming::Reacted(place)).boxed()),
             Content::Pressed(press) => {
                 let pressed = async move {

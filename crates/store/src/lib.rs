@@ -279,6 +279,9 @@ pub enum OpenError {
     /// Another process holds it, so retrying is useless; the text has the remedy.
     #[error("{0}")]
     InUse(String),
+    /// Only a later version of the program reads its data, so retrying is useless.
+    #[error("{0}")]
+    Later(String),
     /// A later attempt may succeed.
     #[error("{0}")]
     Failed(String),

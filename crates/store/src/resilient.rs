@@ -159,7 +159,7 @@ impl<B: Backend> Resilient<B> {
     /// retries in the background. `open` may block.
     ///
     /// # Errors
-    /// Only [`OpenError::InUse`]: another process holds the store, so retrying would not help.
+    /// Only [`OpenError::InUse`] and [`OpenError::Later`]: retrying would not help.
     pub async fn start(
         open: impl Fn() -> Result<B, OpenError> + Send + Sync + 'static,
         clock: Arc<dyn Clock>,

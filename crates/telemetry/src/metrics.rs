@@ -69,6 +69,8 @@ metrics! {
     FIRST_VISIBLE_SECONDS = "staffai_first_visible_seconds", MetricKind::Histogram(SECONDS), "time from the acceptance of a turn to its first visible text";
     TURNS_LOST_TOTAL = "staffai_turns_lost_total", MetricKind::ZeroCounter, "turns closed without a reply or an apology";
     TURNS_FENCED_TOTAL = "staffai_turns_fenced_total", MetricKind::ZeroCounter, "turns dropped here because another process owns them";
+    ACTIVE = "staffai_active", MetricKind::Gauge, "1 while this process is active, 0 while it stands by";
+    TERM = "staffai_term", MetricKind::Gauge, "fencing token of this process for the turns of a door, by door: higher with each owner, 0 once another process owns them";
     TURNS_DOUBLED_TOTAL = "staffai_turns_doubled_total", MetricKind::ZeroCounter, "messages that were answered twice";
     SHED_TOTAL = "staffai_shed_total", MetricKind::ZeroCounters("where", &Shed::LABELS), "work rejected because of overload, by where";
     COMMANDS_TOTAL = "staffai_commands_total", MetricKind::Counter, "commands that ended, by command and outcome";

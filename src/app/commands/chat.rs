@@ -256,7 +256,7 @@ async fn lone_folder(first: PathBuf) -> Option<PathBuf> {
                 return Some(folder);
             }
             // The start reports the problem.
-            Ok(Err(OpenError::Failed(_))) | Err(_) => return Some(folder),
+            Ok(Err(OpenError::Failed(_) | OpenError::Later(_))) | Err(_) => return Some(folder),
         }
     }
     None

@@ -45,6 +45,9 @@ pub(crate) enum Action {
         /// Tokens per window of the limits. 0: unlimited.
         #[arg(long, value_name = "NUMBER", requires = "messages")]
         tokens: Option<u64>,
+        /// The holder of a revoked key of this name gets the new one, with its sessions and conversations.
+        #[arg(long)]
+        same_holder: bool,
         /// Days until it expires. Default: never.
         #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=36_500))]
         days: Option<u64>,
@@ -111,7 +114,7 @@ pub(crate) async fn run(cli: &Cli, action: &Action) -> u8 {
 }
 
 fn add(settings: &Settings, action: &Action) -> Result<(), String> {
-    let Action::Add { name, rights, models, doors, profiles, messages, tokens, days, .. } = action else {
+    let Action::Add { name, rights, models, doors, profiles, messages, tokens, days, same_holder, .. } = action else {
         return Ok(());
     };
     check_name(name)?;
@@ -136,16 +139,7 @@ fn add(settings: &Settings, action: &Action) -> Result<(), String> {
         made_at: now,
         expires_at: days.map(|days| now + days * DAY_MS),
     };
-    change(settings, |keys| {
-        if keys.iter().any(|key| key.name == *name) {
-            return Err(format!("there is a key of {name} already; choose another name, or revoke it first"));
-        }
-        if keys.len() >= KEYS_MAX {
-            return Err(format!("there are {KEYS_MAX} keys already; revoke one first"));
-        }
-        keys.push(made);
-        Ok(())
-    })?;
+    change(settings, |keys| put(keys, made, *same_holder))?;
     eprintln!("the key of {name}, which is shown this once:");
     say!("{key}");
     if !ring(settings)?.has_operator(SystemClock.now()) {
@@ -154,6 +148,30 @@ fn add(settings: &Settings, action: &Action) -> Result<(), String> {
              staffai key add NAME --right operate makes one that has it"
         );
     }
+    Ok(())
+}
+
+/// Adds a key. The name of a revoked key is free only for its holder, who has sessions and conversations under it.
+fn put(keys: &mut Vec<ApiKey>, made: ApiKey, same_holder: bool) -> Result<(), String> {
+    let name = &made.name;
+    match keys.iter().position(|key| key.name == *name) {
+        Some(known) if !keys[known].is_revoked() => {
+            return Err(format!("there is a key of {name} already; choose another name, or revoke it first"));
+        }
+        Some(_) if !same_holder => {
+            return Err(format!(
+                "there was a key of {name}, whose sessions and conversations the new key could read; choose another name, \
+                 or add --same-holder if its holder gets this key too"
+            ));
+        }
+        Some(known) => drop(keys.remove(known)),
+        None => {}
+    }
+    if keys.len() >= KEYS_MAX {
+        let oldest = keys.iter().position(ApiKey::is_revoked);
+        keys.remove(oldest.ok_or_else(|| format!("there are {KEYS_MAX} keys already; revoke one first"))?);
+    }
+    keys.push(made);
     Ok(())
 }
 
@@ -173,6 +191,7 @@ fn list(settings: &Settings) -> Result<(), String> {
         );
         let until = match key.expires_at {
             None => "no end".to_owned(),
+            Some(_) if key.is_revoked() => "revoked".to_owned(),
             Some(_) if key.is_over(now) => "ended".to_owned(),
             Some(at) => format!("until {}", day(Timestamp(at))),
         };
@@ -198,10 +217,13 @@ fn day(at: Timestamp) -> String {
 }
 
 async fn revoke(settings: &Settings, name: &str) -> Result<(), String> {
-    let mut revoked = Vec::new();
+    let (mut revoked, now) = (Vec::new(), SystemClock.now());
     change(settings, |keys| {
-        revoked.extend(keys.iter().filter(|key| key.name == name).map(|key| key.sha256));
-        keys.retain(|key| key.name != name);
+        for key in keys.iter_mut().filter(|key| key.name == name) {
+            // Revoking it again tells the other machines again.
+            revoked.push(key.sha256);
+            key.revoke(now);
+        }
         if revoked.is_empty() {
             return Err(format!("there is no key of {name}; staffai key list shows all"));
         }
@@ -230,16 +252,66 @@ async fn tell(settings: &Settings, revoked: &[KeyHash]) -> Result<(), String> {
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let opened = assemble::open_store(settings, &clock, None).await.map_err(|error| error.to_string())?;
-    let store = opened.store;
-    let told = replace(&*store, REVOKED_KEYS, |stored| {
-        let known: Revoked = stored.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-        serde_json::to_string(&known.with(revoked)).ok()
-    });
+    let (store, mut wrong) = (opened.store, None);
+    let told =
+        replace(&*store, REVOKED_KEYS, |stored| match stored.map_or_else(|| Ok(Revoked::default()), Revoked::parse) {
+            Ok(known) => serde_json::to_string(&known.with(revoked)).ok(),
+            Err(why) => {
+                wrong = Some(why);
+                None
+            }
+        });
     let told = told.await;
     store.close(CLOSED_WITHIN).await;
+    if let Some(why) = wrong {
+        return Err(format!(
+            "the list of revoked keys in the store, {REVOKED_KEYS}, {why}; it was left as it is. Mend or delete it, then \
+             revoke the key again"
+        ));
+    }
     match told {
         Replaced::Done => Ok(()),
         Replaced::Other => Err("the list of revoked keys is being changed by another machine".to_owned()),
         Replaced::Away => Err("the store that processes share cannot be reached".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str, at: u64) -> ApiKey {
+        ApiKey {
+            name: name.to_owned(),
+            sha256: KeyHash::of(&format!("{name}{at}")),
+            rights: vec![Right::Chat],
+            models: Vec::new(),
+            doors: Vec::new(),
+            profiles: Vec::new(),
+            limits: None,
+            made_at: at,
+            expires_at: None,
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_revoked_key_is_free_for_its_holder_alone() {
+        let mut keys = vec![key("laptop", 1), key("ci", 1)];
+        assert!(put(&mut keys, key("laptop", 2), true).unwrap_err().contains("revoke it first"));
+        keys[0].revoke(Timestamp(2));
+        let refused = put(&mut keys, key("laptop", 2), false).unwrap_err();
+        assert!(refused.contains("sessions and conversations") && refused.contains("--same-holder"), "{refused}");
+        assert_eq!(keys.len(), 2);
+        put(&mut keys, key("laptop", 2), true).unwrap();
+        assert_eq!(keys, [key("ci", 1), key("laptop", 2)]);
+    }
+
+    #[test]
+    fn a_full_list_forgets_the_oldest_revoked_key_and_no_other() {
+        let mut keys: Vec<ApiKey> = (0..KEYS_MAX).map(|number| key(&format!("k{number}"), 1)).collect();
+        assert!(put(&mut keys, key("new", 2), false).unwrap_err().contains("revoke one first"));
+        keys[7].revoke(Timestamp(2));
+        put(&mut keys, key("new", 2), false).unwrap();
+        assert!(keys.len() == KEYS_MAX && !keys.iter().any(|key| key.name == "k7"));
     }
 }

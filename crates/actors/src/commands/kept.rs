@@ -9,7 +9,6 @@ use super::{CommandParts, cleaning};
 use crate::messages::approvals::{ApprovalsMsg, Withdrawal};
 use crate::messages::journal::JournalMsg;
 use domain::command::Command;
-use domain::forgetting::Forgetting;
 use domain::history::History;
 use domain::ids::Person;
 use domain::kept::{PersonData, StoredConversation, StoredSummary, Wiped};
@@ -20,7 +19,7 @@ use domain::outgoing::FILE_BYTES_MAX;
 use domain::planted::Defect;
 use domain::session_index::{self, SessionIndex};
 use domain::summary::Summary;
-use ports::{Replaced, StoreStatus, Write, replace};
+use ports::{Replaced, Store, StoreStatus, Stored, Unreadable, Write, replace};
 
 /// The maximum number of records of one kind that are read.
 const LOOK_MAX: usize = 10_000;
@@ -60,15 +59,13 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
         writes.clear();
     }
     writes.push(Write::Delete { key: keys::preferences(person) });
-    let rewritten = kept
-        .quotes
-        .iter()
-        .map(|(key, _)| cleaning::rewrite(parts, key, |history| history.forget_asked_by(person, command.at)));
-    let mut rewritten = join_all(rewritten).await.into_iter().all(|durable| durable);
-    for key in &kept.quoting {
-        let forget = |summary: &mut Summary| summary.forget_asked_by(person, command.at);
-        rewritten &= cleaning::records(parts).rewrite_summary(key, forget).await;
-    }
+    let records = &cleaning::records(parts);
+    let clean = |key| async move { records.forget(key, |kept| kept.forget_asked_by(person, command.at)).await };
+    let cleaned = join_all(kept.quoting.iter().map(String::as_str).map(clean)).await;
+    // The index of a record that still has their words is needed to remove them later.
+    let done = kept.quoting.iter().zip(&cleaned).filter(|(_, done)| **done);
+    writes.extend(done.map(|(key, _)| Write::Delete { key: keys::quote_of(person, key) }));
+    let rewritten = !kept.unread && cleaned.into_iter().all(|done| done);
     let deleted = parts.basics.store.write(writes);
     parts.facts.forgotten().wish(person, None, command.at);
     // A turn that started meanwhile may have read the old data.
@@ -175,6 +172,27 @@ pub(super) async fn summaries(parts: &CommandParts, person: &Person) -> Vec<Stor
     stored.into_iter().map(summary).collect()
 }
 
+/// Finds the records of the answers to a person, and their index.
+async fn find_answers(store: &dyn Store, person: &Person, kept: &mut PersonData) {
+    let answers = keys::answers_of(person);
+    for (index, _) in store.scan(&answers, LOOK_MAX).await {
+        if let Some(message) = index.strip_prefix(&answers).and_then(|message| message.parse().ok()) {
+            let key = keys::answered(&message);
+            let stored = store.read(&key).await;
+            if stored == Stored::Unreadable(Unreadable::NoAnswer) {
+                kept.unread = true;
+                continue;
+            }
+            match stored.value().and_then(|stored| serde_json::from_str(&stored).ok()) {
+                Some(exchange) => kept.answers.push((key, exchange)),
+                // A damaged record may have their words too.
+                None => kept.silent.push(key),
+            }
+        }
+        kept.indexes.push(index);
+    }
+}
+
 async fn find(parts: &CommandParts, command: &Command) -> PersonData {
     let person = &command.caller.person;
     let store = &parts.basics.store;
@@ -195,16 +213,7 @@ async fn find(parts: &CommandParts, command: &Command) -> PersonData {
         sessions: store.scan(&keys::sessions::sessions_of(person), LOOK_MAX).await,
         ..PersonData::default()
     };
-    let answers = keys::answers_of(person);
-    for (index, _) in store.scan(&answers, LOOK_MAX).await {
-        if let Some(message) = index.strip_prefix(&answers).and_then(|message| message.parse().ok()) {
-            let key = keys::answered(&message);
-            if let Some(exchange) = store.get(&key).await.and_then(|stored| serde_json::from_str(&stored).ok()) {
-                kept.answers.push((key, exchange));
-            }
-        }
-        kept.indexes.push(index);
-    }
+    find_answers(&**store, person, &mut kept).await;
     kept.summaries = summaries(parts, person).await;
     let evicted = store.scan(&keys::conversations::evicted_of(person), LOOK_MAX).await;
     kept.beside.extend(evicted.into_iter().map(|(key, _)| key));
@@ -222,7 +231,6 @@ async fn find(parts: &CommandParts, command: &Command) -> PersonData {
         if let Some(history) = history.filter(|history| history.asked_by(person).next().is_some()) {
             kept.quotes.push((key, history));
         }
-        kept.indexes.push(index);
     }
     let preferences = keys::preferences(person);
     kept.preferences = store.get(&preferences).await.map(|stored| (preferences, stored));

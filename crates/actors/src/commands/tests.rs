@@ -9,6 +9,7 @@ use crate::services::running::Live;
 use crate::testing::log::Log;
 use crate::testing::{BEGINNING, DOOR, Inbox, LEAF, LONG, Stage, Tree, at, live, message, person, place, row, settle};
 use domain::command::{Callback, CallbackToken, Caller};
+use domain::history::{Exchange, History};
 use domain::ids::Timestamp;
 use domain::keys;
 use domain::ledger::{self, Increment, Tally};
@@ -346,6 +347,47 @@ async fn forgetting_without_the_journal_or_the_store_is_said_honestly() {
     world.defers(Ok(PostResult::Done)).await;
     assert!(world.says().await.contains("**I cannot reach my storage at the moment.**"));
     assert!(!world.remembers(), "what can be named is gone all the same");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_keeps_its_index_until_it_is_removed() {
+    let mut world = world(Duration::ZERO, false).await;
+    let (ada, ben) = (person("7"), person("8"));
+    let exchange = |at: u64| Exchange {
+        person: ada.clone(),
+        asked: "mine".to_owned(),
+        asked_at: Timestamp(at),
+        answered: "aye".to_owned(),
+        answered_at: Timestamp(at),
+    };
+    let mut quoting = History::default();
+    quoting.merge(&exchange(BEGINNING.0 - 1_000), &ben, 20);
+    let (quoted, damaged) = (keys::history(&ben, &place("42")), keys::history(&ben, &place("43")));
+    let (answer, torn) = (message("90"), message("91"));
+    let put = |key: String, value: String| world.store.inner.put(key, value);
+    put(quoted.clone(), quoting.to_json());
+    put(damaged.clone(), "damaged".to_owned());
+    put(keys::answered(&answer), serde_json::to_string(&exchange(1)).unwrap());
+    put(keys::answered(&torn), "damaged".to_owned());
+    let indexes = [keys::quote_of(&ada, &quoted), keys::quote_of(&ada, &damaged), keys::answer_of(&ada, &answer)];
+    for index in indexes.iter().chain([&keys::answer_of(&ada, &torn)]) {
+        put(index.clone(), String::new());
+    }
+    world.store.inner.unreadable.lock().extend([quoted.clone(), keys::answered(&answer)]);
+    world.runs(command("10", "forget", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    world.says().await;
+    let store = Arc::clone(&world.store);
+    let there = |key: &String| store.inner.entries.lock().contains_key(key);
+    assert!(indexes.iter().all(there), "each of them is still needed");
+    assert!(!there(&keys::answered(&torn)) && !there(&keys::answer_of(&ada, &torn)), "a damaged answer is deleted");
+
+    world.store.inner.unreadable.lock().clear();
+    world.runs(command("11", "forget", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    world.says().await;
+    assert_eq!(indexes.iter().map(there).collect::<Vec<_>>(), [false, true, false]);
+    assert!(!there(&keys::answered(&answer)) && !there(&quoted), "it had no other words");
 }
 
 #[tokio::test(start_paused = true)]

@@ -236,7 +236,7 @@ async fn a_copy_of_a_message_is_answered_as_its_first_one_was() {
 #[tokio::test(start_paused = true)]
 async fn a_deleted_message_cancels_its_turn() {
     let mut world = world(1).await;
-    world.receive(Incoming::Deleted(message("10")));
+    world.receive(Incoming::Deleted(Deletion::of(message("10"))));
     let Some(JournalMsg::Cancel(id)) = world.journal.now().await else { panic!("nothing was cancelled") };
     assert_eq!(id.to_string(), "discord:10");
     assert_eq!(world.told().await, Some(Told::Settled));
@@ -250,7 +250,7 @@ async fn while_the_journal_is_down_events_go_back() {
     stage.actor(row(LEAF), &gateway, gateway_with(Shares::new(Arc::clone(&permits)), journal, outboxes(outbox)));
     let _tree = stage.go().await;
     let (told, mut receipts) = mpsc::unbounded_channel();
-    for incoming in [Incoming::Posted(mention("10", "7", "42")), Incoming::Deleted(message("10"))] {
+    for incoming in [Incoming::Posted(mention("10", "7", "42")), Incoming::Deleted(Deletion::of(message("10")))] {
         let told = told.clone();
         let receipt = Receipt::new(move |outcome| {
             let _ = told.send(outcome);

@@ -2,6 +2,8 @@
 
 mod actor;
 
+mod stuck;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -49,6 +51,10 @@ pub struct TreeVitals {
 impl Vitals for TreeVitals {
     fn alive(&self) -> bool {
         self.instruments.roster.find(ROOT).is_some_and(|stats| stats.life().state == LifeState::Running)
+    }
+
+    fn stuck(&self) -> Option<String> {
+        stuck::stuck(&self.instruments.roster)
     }
 
     fn readiness(&self) -> Readiness {

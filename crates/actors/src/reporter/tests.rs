@@ -176,3 +176,19 @@ async fn the_pages_know_the_sums_of_today() {
     tokio::time::sleep(SUM_EVERY).await;
     assert_eq!((today().members, today().messages, today().prompt_tokens, today().unpriced_tokens), (1, 1, 7, 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_report_is_not_posted_again_because_the_last_one_cannot_be_read() {
+    let store = Arc::new(MemoryStore::new());
+    used(&store, 7, Timestamp(BEGINNING.0 - 24 * 3_600_000));
+    let end = BEGINNING.0 - BEGINNING.0 % u64::try_from(DAY.as_millis()).unwrap();
+    store.put(keys::REPORT_LAST.to_owned(), end.to_string());
+    store.unreadable.lock().insert(keys::REPORT_LAST.to_owned());
+    let log = Log::capture();
+    let mut world = world(&DAILY, Arc::clone(&store)).await;
+    assert!(world.post(Duration::from_secs(90)).await.is_none());
+    assert!(!log.of("report.failed").is_empty());
+    store.unreadable.lock().clear();
+    assert!(world.post(HOUR).await.is_none());
+    assert_eq!(world.last().unwrap(), end.to_string());
+}

@@ -10,6 +10,7 @@ use crate::services::running::Running;
 use domain::forgetting::Forgetting;
 use domain::history::{Exchange, History};
 use domain::ids::{MessageId, Person, Place, Timestamp};
+use domain::incoming::Deletion;
 use domain::keys;
 use domain::summary::Summary;
 use domain::turn::Turn;
@@ -111,31 +112,35 @@ impl<'a> ConversationRecords<'a> {
     }
 
     /// Deletes the records of answers to this person's questions, so that replies to the answers do not find them.
-    pub(crate) async fn forget_answers(&self, person: &Person, which: impl Fn(&Exchange) -> bool) {
-        let answers = keys::answers_of(person);
+    /// Returns false if a record cannot be read now.
+    pub(crate) async fn forget_answers(&self, person: &Person, which: impl Fn(&Exchange) -> bool) -> bool {
+        let (answers, mut read) = (keys::answers_of(person), true);
         for (index, _) in self.store.scan(&answers, LOOK_MAX).await {
             let message = index.strip_prefix(&answers).and_then(|message| message.parse().ok());
             let Some(key) = message.map(|message| keys::answered(&message)) else { continue };
-            let Some(stored) = self.store.get(&key).await else { continue };
+            let stored = self.store.read(&key).await;
+            read &= stored != Stored::Unreadable(Unreadable::NoAnswer);
+            let Some(stored) = stored.value() else { continue };
             if serde_json::from_str(&stored).is_ok_and(|exchange: Exchange| which(&exchange)) {
                 drop(self.store.write(vec![Write::Delete { key }, Write::Delete { key: index }]));
             }
         }
+        read
     }
 
     /// Removes the question of a deleted message and its answer: from its conversation, from conversations of other
     /// members, and the parts of summaries that were made from it. Does nothing if the message was not remembered. A
     /// removal that the store does not allow now is [repeated](Self::withdraw_again).
-    pub(crate) async fn withdraw(&self, forgotten: &Forgotten, message: &MessageId) {
-        if !self.is_withdrawn(forgotten, message).await {
-            forgotten.withdraw_later(message.clone());
+    pub(crate) async fn withdraw(&self, forgotten: &Forgotten, deletion: &Deletion) {
+        if !self.is_withdrawn(forgotten, &deletion.message).await {
+            forgotten.withdraw_later(deletion.clone());
         }
     }
 
     /// Repeats the removals that the store did not allow before.
     pub(crate) async fn withdraw_again(&self, forgotten: &Forgotten) {
-        for message in forgotten.take_later() {
-            self.withdraw(forgotten, &message).await;
+        for deletion in forgotten.take_later() {
+            self.withdraw(forgotten, &deletion).await;
         }
     }
 
@@ -156,7 +161,7 @@ impl<'a> ConversationRecords<'a> {
             let history = index.strip_prefix(&quotes).unwrap_or_default();
             done &= self.forget(history, |kept| kept.forget_asked_at(Some(person), *at)).await;
         }
-        self.forget_answers(person, |exchange| exchange.asked_at == *at).await;
+        done &= self.forget_answers(person, |exchange| exchange.asked_at == *at).await;
         drop(withdrawing);
         if done {
             let index = Asked::index(person, message);

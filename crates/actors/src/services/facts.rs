@@ -20,12 +20,14 @@ use tokio::time::Instant;
 use crate::runtime::bounded_set::BoundedSet;
 use crate::services::basics::Basics;
 use crate::services::forgotten::{self, Forgotten};
+use crate::services::later::Later;
 use crate::services::person_locks::PersonLocks;
 use domain::counter::Counter;
 use domain::fact::index::{FactIndex, Named, ToldBy};
 use domain::fact::search::Search;
 use domain::fact::{Bounds, FACTS_MAX, FOUND_MAX, Fact, FactId, FactMatches, Here, NotKept, Remembered};
 use domain::ids::{self, MessageId, Person, Timestamp};
+use domain::incoming::Deletion;
 use domain::keys;
 use domain::tool::OnBehalf;
 use ports::{Clock, Facts, Store, Stored, Unreadable, Write};
@@ -58,7 +60,7 @@ pub struct FactKeeper {
     /// The recently deleted messages: a message can be deleted before its request is complete.
     deletions: Mutex<BoundedSet<MessageId, DELETIONS_MAX>>,
     /// The deleted messages whose facts could not be looked up or read.
-    undeleted: Mutex<VecDeque<MessageId>>,
+    undeleted: Mutex<Later>,
 }
 
 impl FactKeeper {
@@ -78,7 +80,7 @@ impl FactKeeper {
     ) -> Self {
         let changing = PersonLocks::default();
         let (forgotten, unsettled) = (Arc::default(), Mutex::default());
-        let (deletions, undeleted) = (Mutex::default(), Mutex::default());
+        let (deletions, undeleted) = (Mutex::default(), Mutex::new(Later::new(UNDELETED_MAX)));
         Self { store, clock, bounds: Box::new(bounds), forgotten, changing, unsettled, deletions, undeleted }
     }
 
@@ -166,9 +168,9 @@ impl FactKeeper {
     /// Verifies the index entries of facts added some time before `now`, and adds entries again that another process
     /// overwrote. Deletes the facts of deleted messages that the store did not return before.
     pub async fn settle(&self, now: Instant) {
-        let undeleted = std::mem::take(&mut *self.undeleted.lock());
-        for message in undeleted {
-            self.deleted(&message).await;
+        let undeleted = self.undeleted.lock().take();
+        for deletion in undeleted {
+            self.deleted(&deletion).await;
         }
         let due: Vec<_> = {
             let mut unsettled = self.unsettled.lock();
@@ -271,21 +273,17 @@ impl FactKeeper {
 
     /// Deletes the facts from a message, unless a later message told them again: new readers of the place cannot read
     /// that message. While the store does not answer, the deletion waits for [`settle`](Self::settle).
-    pub async fn deleted(&self, message: &MessageId) {
-        self.deletions.lock().insert(message);
-        if self.delete_told(message).await.is_err() {
-            self.delete_later(message.clone());
+    pub async fn deleted(&self, deletion: &Deletion) {
+        self.deletions.lock().insert(&deletion.message);
+        if self.delete_told(&deletion.message).await.is_err() {
+            self.delete_later(deletion.clone());
         }
     }
 
     /// Lets the next [`settle`](Self::settle) delete the facts from a message.
-    pub fn delete_later(&self, message: MessageId) {
-        self.deletions.lock().insert(&message);
-        let mut undeleted = self.undeleted.lock();
-        if undeleted.len() >= UNDELETED_MAX {
-            undeleted.pop_front();
-        }
-        undeleted.push_back(message);
+    pub fn delete_later(&self, deletion: Deletion) {
+        self.deletions.lock().insert(&deletion.message);
+        self.undeleted.lock().add(deletion);
     }
 
     async fn delete_told(&self, message: &MessageId) -> Result<(), NotKept> {

@@ -18,9 +18,11 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::runtime::bounded_set::BoundedSet;
+use crate::services::later::Later;
 use crate::services::running::Running;
 use domain::forgetting::Forgetting;
 use domain::ids::{self, MessageId, Person, Place, Timestamp};
+use domain::incoming::Deletion;
 use domain::keys;
 use domain::planted::Defect;
 use domain::turn::Turn;
@@ -141,7 +143,6 @@ impl StoredWishes {
     }
 }
 
-#[derive(Default)]
 struct Wishes {
     known: HashMap<(Person, Option<Place>), Wish>,
     order: VecDeque<(Person, Option<Place>)>,
@@ -152,8 +153,22 @@ struct Wishes {
     withdrawing: Vec<Withdrawn>,
     /// The deleted questions that were removed from the store.
     withdrawn: VecDeque<Withdrawn>,
-    /// The deleted messages whose questions could not be removed yet; the oldest is dropped first.
-    later: VecDeque<MessageId>,
+    /// The deleted messages whose questions could not be removed yet.
+    later: Later,
+}
+
+impl Default for Wishes {
+    fn default() -> Self {
+        Self {
+            known: HashMap::new(),
+            order: VecDeque::new(),
+            count: 0,
+            deleted: BoundedSet::default(),
+            withdrawing: Vec::new(),
+            withdrawn: VecDeque::new(),
+            later: Later::new(DELETIONS_MAX),
+        }
+    }
 }
 
 /// A deleted question, with the number of the end of its removal in the order of requests.
@@ -196,17 +211,13 @@ impl Forgotten {
     }
 
     /// Records that the question of a deleted message could not be removed yet.
-    pub(crate) fn withdraw_later(&self, message: MessageId) {
-        let later = &mut self.0.lock().later;
-        if later.len() >= DELETIONS_MAX {
-            later.pop_front();
-        }
-        later.push_back(message);
+    pub(crate) fn withdraw_later(&self, deletion: Deletion) {
+        self.0.lock().later.add(deletion);
     }
 
     /// Takes the deleted messages whose questions could not be removed yet.
-    pub(crate) fn take_later(&self) -> VecDeque<MessageId> {
-        std::mem::take(&mut self.0.lock().later)
+    pub(crate) fn take_later(&self) -> Vec<Deletion> {
+        self.0.lock().later.take()
     }
 
     /// Records that the question of a deleted message is being removed from the store. Drop the guard after the removal:

@@ -167,7 +167,7 @@ impl ShardState {
     pub(super) fn gap(&mut self, newest: Newest) -> Gap {
         let others = OTHERS_EACH.min(self.others_left).min(newest.len());
         self.others_left -= others;
-        Gap { newest, read: ReadUpTo::new(), again: false, active: self.active.clone(), others }
+        Gap { newest, read: ReadUpTo::new(), again: false, active: self.active.clone(), others, rest: None }
     }
 }
 

@@ -4,7 +4,7 @@
 //! Messages from the API include neither their guild nor the roles of their authors; the roles are requested where they
 //! may matter.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -21,6 +21,8 @@ use domain::restriction::Member;
 use domain::triage::{self, TriageDecision};
 use ports::{HistoryRange, PostError, PostRequest, PostResult, StoreStatus, Stored, Unreadable, Write};
 
+/// The number of pages after which a catch-up lets those of other communities go on.
+pub(super) const PAGES_AT_ONCE: usize = 8;
 /// The maximum number of concurrent catch-ups. Each has one request in flight at a time, so answers keep their share of
 /// the budget.
 pub(super) const CATCH_UPS: usize = 4;
@@ -51,16 +53,29 @@ pub(super) type Newest = Vec<(Place, Timestamp)>;
 pub(super) type ReadUpTo = HashMap<Place, Timestamp>;
 
 /// A gap to read back.
-pub(super) struct Gap {
-    pub newest: Newest,
+pub struct Gap {
+    pub(super) newest: Newest,
     /// The part that was read back before.
-    pub read: ReadUpTo,
+    pub(super) read: ReadUpTo,
     /// The places with recent member activity.
-    pub active: ActivePlaces,
+    pub(super) active: ActivePlaces,
     /// The number of other places to read.
-    pub others: usize,
+    pub(super) others: usize,
     /// True if an earlier attempt failed because the store did not return the start of the gap.
-    pub again: bool,
+    pub(super) again: bool,
+    /// The part to read after a pause. `None`: the beginning.
+    pub(super) rest: Option<Rest>,
+}
+
+/// The part of a gap that is not read yet.
+pub(super) struct Rest {
+    /// The places, each with the platform's time of its newest message and the time since which it is read.
+    places: VecDeque<(Place, Timestamp, Timestamp)>,
+    /// True if the start of the gap is unknown.
+    unknown: bool,
+    roles: Roles,
+    /// The time after which messages are too old to answer.
+    end: Instant,
 }
 
 /// The progress of a guild's catch-up.
@@ -74,6 +89,8 @@ pub enum CatchUp {
         /// Its messages within the gap, oldest first.
         messages: Vec<Posted>,
     },
+    /// Other communities are next; the rest of this gap is read after them.
+    Paused(Box<Gap>),
     /// All messages that may still need an answer have been read.
     Done,
     /// The store fails, so the start of the gap is unknown; the guild's watermark must not advance until it is known.
@@ -90,9 +107,11 @@ impl ShardActor {
             let parts = self.parts.clone();
             ctx.task(
                 async move {
-                    let reading = read_back(&parts, &guild, gap, &events);
+                    let within = gap.rest.as_ref().map(|rest| rest.end);
+                    let within = within.unwrap_or_else(|| Instant::now() + CATCH_UP_WITHIN);
+                    let reading = read_back(&parts, &guild, gap, within, &events);
                     // Messages that are not read before the timeout are too old to answer.
-                    let end = tokio::time::timeout(CATCH_UP_WITHIN, reading).await.unwrap_or(CatchUp::Done);
+                    let end = tokio::time::timeout_at(within, reading).await.unwrap_or(CatchUp::Done);
                     ShardEvent::CaughtUp(guild, end)
                 },
                 move |_| ShardEvent::CaughtUp(last_guild, CatchUp::Done),
@@ -117,14 +136,54 @@ async fn first_listened(parts: &ShardParts) -> Option<Timestamp> {
     parts.basics.store.get(&keys::first_listened(&parts.door)).await.and_then(|text| text.parse().ok()).map(Timestamp)
 }
 
-/// Reads the messages posted in one guild since its watermark. A guild without a watermark is new to the bot: messages
-/// from before the first listening were not for the bot. Later messages may have been lost with a broken connection or
-/// a killed process, before anything of it was durable.
-async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &EventSender<ShardActor>) -> CatchUp {
-    let Gap { newest, read, again, active, others } = gap;
-    let active = active.of(parts, guild).await;
-    if newest.is_empty() && active.is_empty() {
-        return CatchUp::Done;
+/// Reads a gap, or the next part of it.
+async fn read_back(
+    parts: &ShardParts,
+    guild: &str,
+    mut gap: Gap,
+    end: Instant,
+    shard: &EventSender<ShardActor>,
+) -> CatchUp {
+    let mut rest = match gap.rest.take() {
+        Some(rest) => rest,
+        None => match begin(parts, guild, &mut gap, end).await {
+            Ok(rest) => rest,
+            Err(end) => return end,
+        },
+    };
+    let mut pages = 0;
+    while let Some((place, last, since)) = rest.places.pop_front() {
+        let read = read_place(parts, &place, since).await;
+        pages += read.as_ref().map_or(1, |messages| messages.len().div_ceil(PAGE).max(1));
+        if let Some(mut messages) = read {
+            let up_to = messages.last().map_or(last, |newest| newest.at.max(last));
+            messages.retain(|posted| posted.at >= since);
+            for posted in &mut messages {
+                posted.guild = Some(guild.to_owned()).filter(|guild| guild != DIRECT);
+                parts.source.complete(posted);
+                rest.roles.complete(parts, posted).await;
+            }
+            if shard.send(ShardEvent::CaughtUp(guild.to_owned(), CatchUp::Read { place, up_to, messages })).is_err() {
+                break;
+            }
+        }
+        if pages >= PAGES_AT_ONCE && !rest.places.is_empty() {
+            return CatchUp::Paused(Box::new(Gap { rest: Some(rest), ..gap }));
+        }
+    }
+    if rest.unknown { CatchUp::Unknown(gap.newest) } else { CatchUp::Done }
+}
+
+/// Returns the places to read for the messages posted in one guild since its watermark. A guild without a watermark is
+/// new to the bot: messages from before the first listening were not for the bot. Later messages may have been lost with
+/// a broken connection or a killed process, before anything of it was durable.
+///
+/// # Errors
+/// The end of the catch-up, because there is nothing to read.
+async fn begin(parts: &ShardParts, guild: &str, gap: &mut Gap, end: Instant) -> Result<Rest, CatchUp> {
+    let active = gap.active.of(parts, guild).await;
+    if gap.newest.is_empty() && active.is_empty() {
+        return Err(CatchUp::Done);
     }
     let key = keys::watermark(&parts.door, guild);
     let stored = watermark(parts, &key).await;
@@ -143,33 +202,21 @@ async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &EventSende
         drop(parts.basics.store.write(vec![Write::Put { key, value, ttl: Some(keys::WATERMARK_TTL) }]));
     }
     if parts.basics.live.now().settings.catch_up.per_channel == 0 {
-        return CatchUp::Done;
+        return Err(CatchUp::Done);
     }
-    if unknown && again {
-        return CatchUp::Unknown(newest);
+    if unknown && gap.again {
+        return Err(CatchUp::Unknown(std::mem::take(&mut gap.newest)));
     }
     let since = watermark.max(Timestamp(now.0.saturating_sub(ids::millis(age))));
-    let mut roles = Roles::default();
     // Messages of the same millisecond have no order here, so the millisecond of the watermark is read as well.
-    for (place, last) in plan(&newest, &active, since, others) {
-        let known = read.get(&place).copied();
-        if known.is_some_and(|known| last <= known) && !active.contains(&place) {
-            continue;
-        }
+    let place = |(place, last): (Place, Timestamp)| {
+        let known = gap.read.get(&place).copied();
+        let is_read = known.is_some_and(|known| last <= known) && !active.contains(&place);
         let since = known.map_or(since, |known| since.max(Timestamp(known.0.saturating_add(1))));
-        let Some(mut messages) = read_place(parts, &place, since).await else { continue };
-        let up_to = messages.last().map_or(last, |newest| newest.at.max(last));
-        messages.retain(|posted| posted.at >= since);
-        for posted in &mut messages {
-            posted.guild = Some(guild.to_owned()).filter(|guild| guild != DIRECT);
-            parts.source.complete(posted);
-            roles.complete(parts, posted).await;
-        }
-        if shard.send(ShardEvent::CaughtUp(guild.to_owned(), CatchUp::Read { place, up_to, messages })).is_err() {
-            break;
-        }
-    }
-    if unknown { CatchUp::Unknown(newest) } else { CatchUp::Done }
+        (!is_read).then_some((place, last, since))
+    };
+    let places = plan(&gap.newest, &active, since, gap.others).into_iter().filter_map(place).collect();
+    Ok(Rest { places, unknown, roles: Roles::default(), end })
 }
 
 /// Returns the stored watermark; `None` if there is none.

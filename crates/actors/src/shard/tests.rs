@@ -15,9 +15,11 @@ use crate::services::basics::Basics;
 use crate::services::running::{Exit, Live};
 use crate::testing::log::Log;
 use crate::testing::pictures::Sketches;
-use crate::testing::{BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, live, mention, place, row, settle, usual};
+use crate::testing::{
+    BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, live, mention, message, place, row, settle, usual,
+};
 use domain::ids::MessageId;
-use domain::incoming::{Posted, Quoted};
+use domain::incoming::{Deletion, Posted, Quoted};
 use ports::testing::{
     Connection, Connections, FixedDice, Go, ManualClock, MemoryStore, ScriptedModels, ScriptedPoster, ScriptedSource,
     UNPLACED, UNTOLD,
@@ -103,7 +105,7 @@ impl World {
             GatewayMsg::Decide(..) => None,
             GatewayMsg::Received(incoming, _, receipt) => match *incoming {
                 Incoming::Posted(posted) => Some((posted.id.id.into(), receipt)),
-                Incoming::Deleted(message) => Some((message.id.into(), receipt)),
+                Incoming::Deleted(deletion) => Some((deletion.message.id.into(), receipt)),
                 Incoming::Reacted(place) => Some((place.id.into(), receipt)),
                 Incoming::Command(command) => Some((command.callback.id.id.into(), receipt)),
                 Incoming::Typing(_) | Incoming::Decision(_) | Incoming::Fired(_) => None,
@@ -243,6 +245,31 @@ async fn messages_of_one_community_leave_room_for_those_of_another() {
     connection.events.send(StreamEvent::Incoming { sequence: 20_000, incoming }).unwrap();
     assert_eq!(world.event().await.map(|(id, _)| id).as_deref(), Some("9"));
     drop(unsettled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletions_of_one_community_leave_room_for_messages_and_deletions_of_another() {
+    let (log, mut world) = (Log::capture(), world(MemoryStore::new()).await);
+    let connection = world.connections.next().await;
+    ready(&connection);
+    let mut unsettled = Vec::new();
+    let deleted = |number: u64, guild: &str| {
+        let deletion = Deletion { message: message(&number.to_string()), guild: Some(guild.to_owned()) };
+        let incoming = Box::new(Incoming::Deleted(deletion));
+        connection.events.send(StreamEvent::Incoming { sequence: number, incoming }).unwrap();
+    };
+    for number in 2..2 + UNSETTLED_MAX as u64 {
+        deleted(number, "5");
+        if number % 100 == 99 {
+            while let Some((_, receipt)) = world.event().await {
+                unsettled.push(receipt);
+            }
+        }
+    }
+    assert_eq!(log.column("turn.shed", "where"), ["shard"]);
+    deleted(20_000, "6");
+    assert_eq!(world.event().await.map(|(id, _)| id).as_deref(), Some("20000"));
+    assert_eq!(unsettled.len(), UNSETTLED_MAX / 2);
 }
 
 // === Connections ===

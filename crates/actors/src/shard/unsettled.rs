@@ -53,10 +53,12 @@ impl Default for Room {
 
 impl Room {
     fn take(&self, incoming: &Incoming) -> Option<Share<String>> {
-        let holder = match incoming {
-            Incoming::Posted(posted) => Some(posted.guild.clone().unwrap_or_else(|| DIRECT.to_owned())),
+        let guild = match incoming {
+            Incoming::Posted(posted) => Some(&posted.guild),
+            Incoming::Deleted(deletion) => Some(&deletion.guild),
             _ => None,
         };
+        let holder = guild.map(|guild| guild.clone().unwrap_or_else(|| DIRECT.to_owned()));
         self.0.take(holder.as_ref())
     }
 }
@@ -75,7 +77,7 @@ impl ShardActor {
             return self.parts.account.tell(&Happening::WorkShed(shed));
         };
         match &incoming {
-            Incoming::Deleted(message) => state.forget(message),
+            Incoming::Deleted(deletion) => state.forget(&deletion.message),
             Incoming::Posted(posted) => self.note_activity(state, posted),
             _ => {}
         }

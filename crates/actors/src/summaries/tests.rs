@@ -8,6 +8,7 @@ use crate::services::conversation_records::{Asked, ConversationRecords};
 use crate::testing::{BEGINNING, DOOR, LEAF, Stage, Tree, at, live, person, place, row, settle};
 use domain::history::{Exchange, History};
 use domain::ids::{MessageId, Person, Place, Timestamp};
+use domain::incoming::Deletion;
 use domain::keys;
 use domain::summary::Summary;
 use ports::testing::{FixedDice, ManualClock, MemoryStore, Say, ScriptedModels};
@@ -269,7 +270,7 @@ async fn a_deletion_that_meets_a_failing_store_is_repeated() {
         History::parse(&stored).unwrap().history.entries().iter().filter(|entry| entry.at == asked).count()
     };
     world.store.failing_reads.store(1, Ordering::SeqCst);
-    records.withdraw(&world.forgotten, &message).await;
+    records.withdraw(&world.forgotten, &Deletion::of(message)).await;
     assert_eq!(left().await, 2);
     records.withdraw_again(&world.forgotten).await;
     assert_eq!(left().await, 0);

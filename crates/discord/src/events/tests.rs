@@ -1,5 +1,6 @@
 use serde_json::{Value, json};
 
+use super::deleted::BULK_MAX;
 use super::*;
 
 const ME: u64 = 1;
@@ -214,9 +215,10 @@ fn the_guild_of_a_read_message_is_what_the_caller_knows() {
 
 #[test]
 fn deletions_name_their_messages() {
-    assert_eq!(deleted(r#"{"id":"8","channel_id":"5","guild_id":"4"}"#).unwrap(), MessageId::new(DOOR, "8"));
+    let one = deleted(r#"{"id":"8","channel_id":"5","guild_id":"4"}"#).unwrap();
+    assert_eq!(one, Deleted { guild: Some("4".to_owned()), messages: vec![MessageId::new(DOOR, "8")] });
     let bulk = deleted_bulk(r#"{"ids":["8","9"],"channel_id":"5"}"#).unwrap();
-    assert_eq!(bulk, [MessageId::new(DOOR, "8"), MessageId::new(DOOR, "9")]);
+    assert_eq!(bulk.messages, [MessageId::new(DOOR, "8"), MessageId::new(DOOR, "9")]);
     assert!(deleted("{}").is_err());
     assert!(deleted_bulk(r#"{"ids":7}"#).is_err());
 }
@@ -284,5 +286,5 @@ fn a_page_of_messages_costs_in_proportion_to_its_length() {
 #[test]
 fn a_bulk_deletion_is_bounded() {
     let ids: Vec<String> = (1..=2 * BULK_MAX).map(|id| id.to_string()).collect();
-    assert_eq!(deleted_bulk(&json!({"ids": ids, "channel_id": "5"}).to_string()).unwrap().len(), BULK_MAX);
+    assert_eq!(deleted_bulk(&json!({"ids": ids, "channel_id": "5"}).to_string()).unwrap().messages.len(), BULK_MAX);
 }

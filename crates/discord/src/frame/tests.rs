@@ -58,7 +58,7 @@ fn what_is_not_for_us_is_not_even_parsed() {
 #[test]
 fn deletions_places_and_beginnings_are_read() {
     let (_, _, told) = event(r#"{"t":"MESSAGE_DELETE_BULK","s":3,"op":0,"d":{"ids":["8","9"],"channel_id":"5"}}"#);
-    assert!(matches!(told, Event::Deleted(ids) if ids.len() == 2));
+    assert!(matches!(told, Event::Deleted(deleted) if deleted.messages.len() == 2));
     let (_, _, told) = event(
         r#"{"t":"GUILD_CREATE","s":3,"op":0,"d":{"id":"4","channels":[{"id":"5","type":0,"last_message_id":"60"}]}}"#,
     );

@@ -164,7 +164,7 @@ async fn incoming(told: &mut mpsc::UnboundedReceiver<StreamEvent>) -> (u64, Stri
         match told.recv().await.unwrap() {
             StreamEvent::Incoming { sequence, incoming } => match *incoming {
                 Incoming::Posted(posted) => return (sequence, posted.id.id.into()),
-                Incoming::Deleted(message) => return (sequence, format!("deleted {}", message.id)),
+                Incoming::Deleted(deletion) => return (sequence, format!("deleted {}", deletion.message.id)),
                 Incoming::Reacted(place) => return (sequence, format!("reacted {}", place.id)),
                 Incoming::Command(command) => return (sequence, format!("command {}", command.name)),
                 Incoming::Typing(typing) => return (sequence, format!("typing {}", typing.name)),

@@ -10,10 +10,15 @@
 //!
 //! The lease alone does not protect data: a holder can be paused beyond its term. The fencing tokens of its ranges do
 //! (`owning`): the next holder takes new ones before it reads a turn.
+//!
+//! A second lease with a long term, [`Lease::alone`], gives one data directory the right to start while the server does
+//! not answer.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use ::redis::{Cmd, FromRedisValue, cmd};
+use ::redis::{Cmd, FromRedisValue, RedisError, cmd};
 use tokio::time::timeout;
 
 use super::{Redis, describe};
@@ -62,13 +67,48 @@ pub const TERM: Duration = Duration::from_secs(2);
 /// The time for which a process that stands by is remembered; many times the pause between its requests.
 pub const WAITS: Duration = Duration::from_secs(10);
 
+/// The duration of a term of [`Lease::alone`]: the longest time for which a directory that is gone keeps the right.
+pub const ALONE_TERM: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// The timeout of an answer on an open connection. A slower connection is replaced.
 const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 
+/// A record of a holder, and its durations.
+#[derive(Clone, Copy)]
+struct Terms {
+    key: &'static str,
+    term: Duration,
+    /// The time for which the record and a process that stands by are remembered.
+    waits: Duration,
+}
+
+/// The active process.
+const ACTIVE: Terms = Terms { key: keys::LEASE, term: TERM, waits: WAITS };
+
+/// The data directory that may start without the server. No process stands by for it.
+const ALONE: Terms = Terms { key: keys::ALONE, term: ALONE_TERM, waits: ALONE_TERM };
+
 /// The lease from the view of one process.
 pub struct Lease {
-    redis: Redis,
+    redis: Arc<Redis>,
     name: String,
+    terms: Terms,
+}
+
+/// The reason why there is no answer about a lease, as a sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeaseFault {
+    /// The server does not answer, or cannot decide now. The lease may have been taken nevertheless.
+    Away(String),
+    /// The server does not allow the request, so no process can ever hold the lease.
+    Refused(String),
+}
+
+impl fmt::Display for LeaseFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Away(reason) | Self::Refused(reason)) = self;
+        f.write_str(reason)
+    }
 }
 
 /// The answer to a request for the lease.
@@ -86,18 +126,30 @@ pub enum LeaseAnswer {
 impl Lease {
     /// Creates the view of a process by its name, which no other process may have.
     #[must_use]
-    pub const fn new(redis: Redis, name: String) -> Self {
-        Self { redis, name }
+    pub fn new(redis: Redis, name: String) -> Self {
+        Self { redis: Arc::new(redis), name, terms: ACTIVE }
+    }
+
+    /// Returns the lease for which data directories apply, each with a name of its own. It shares the connection.
+    #[must_use]
+    pub fn alone(&self, name: String) -> Self {
+        Self { redis: Arc::clone(&self.redis), name, terms: ALONE }
+    }
+
+    /// Returns the address of the server, without secrets.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        &self.redis.place
     }
 
     /// Takes the lease if it is free, or renews it. `stands_by` is true for a process that is not active.
     ///
     /// # Errors
-    /// A sentence, if the server does not answer or refuses. The lease may have been taken nevertheless.
-    pub async fn take(&self, stands_by: bool) -> Result<LeaseAnswer, String> {
+    /// See [`LeaseFault`].
+    pub async fn take(&self, stands_by: bool) -> Result<LeaseAnswer, LeaseFault> {
         let mut take = cmd("EVAL");
-        take.arg(TAKE).arg(1).arg(keys::LEASE).arg(&self.name);
-        take.arg(millis(TERM)).arg(millis(WAITS)).arg(u8::from(stands_by));
+        take.arg(TAKE).arg(1).arg(self.terms.key).arg(&self.name);
+        take.arg(millis(self.terms.term)).arg(millis(self.terms.waits)).arg(u8::from(stands_by));
         let (held, told): (bool, String) = self.ask(&take).await?;
         Ok(if held { LeaseAnswer::Held { awaited: told == "1" } } else { LeaseAnswer::Elsewhere(told) })
     }
@@ -106,26 +158,33 @@ impl Lease {
     /// another process.
     ///
     /// # Errors
-    /// A sentence, if the server does not answer or refuses.
-    pub async fn release(&self) -> Result<(), String> {
+    /// See [`LeaseFault`].
+    pub async fn release(&self) -> Result<(), LeaseFault> {
         let mut release = cmd("EVAL");
-        release.arg(RELEASE).arg(1).arg(keys::LEASE).arg(&self.name);
+        release.arg(RELEASE).arg(1).arg(self.terms.key).arg(&self.name);
         self.ask::<u8>(&release).await.map(|_| ())
     }
 
     /// Sends one request. Connecting has its own, longer timeout: a server far away may need it.
-    async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, String> {
+    async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, LeaseFault> {
         let failed = |reason: String| format!("redis at {}: EVAL of the lease: {reason}", self.redis.place);
-        let (mut link, number) = self.redis.line.link().await.map_err(|error| failed(describe(error)))?;
+        let away = |error| LeaseFault::Away(failed(describe(error)));
+        let (mut link, number) = self.redis.line.link().await.map_err(away)?;
         let answer = timeout(ANSWER_WITHIN, command.query_async(&mut link)).await;
-        let reason = match answer {
+        let fault = match answer {
             Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(error)) => describe(error),
-            Err(_) => format!("no answer within {} ms", ANSWER_WITHIN.as_millis()),
+            Ok(Err(error)) if is_refused(&error) => return Err(LeaseFault::Refused(failed(describe(error)))),
+            Ok(Err(error)) => away(error),
+            Err(_) => LeaseFault::Away(failed(format!("no answer within {} ms", ANSWER_WITHIN.as_millis()))),
         };
         self.redis.line.discard(number).await;
-        Err(failed(reason))
+        Err(fault)
     }
+}
+
+/// True if the rights of the login do not include the request.
+fn is_refused(error: &RedisError) -> bool {
+    error.code() == Some("NOPERM")
 }
 
 fn millis(time: Duration) -> u64 {

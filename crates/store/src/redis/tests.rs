@@ -3,7 +3,7 @@ use std::sync::Arc;
 use secrecy::SecretString;
 
 use self::server::Server;
-use super::lease::{Lease, LeaseAnswer, TERM};
+use super::lease::{ALONE_TERM, Lease, LeaseAnswer, LeaseFault, TERM};
 use super::opener::Opener;
 use super::*;
 use crate::Ticket;
@@ -352,6 +352,29 @@ async fn the_holder_renews_a_lease_that_the_server_lost_before_another_process_t
     assert_eq!(take(&two, true).await, elsewhere(""));
     tokio::time::sleep(TERM).await;
     assert_eq!(take(&two, true).await, held(false), "no holder came");
+}
+
+#[tokio::test]
+async fn one_data_directory_has_the_right_to_start_alone() {
+    let server = Server::start();
+    let process = lease(&server, "process");
+    let [one, two] = ["one", "two"].map(|name| process.alone(name.to_owned()));
+    assert_eq!(take(&process, false).await, held(false), "the lease of the active process is another one");
+    assert_eq!((take(&one, false).await, take(&one, false).await), (held(false), held(false)));
+    assert_eq!(take(&two, false).await, elsewhere("one"));
+    let left: u64 = server.ask("PTTL staffai:alone");
+    assert!(u128::from(left) > (ALONE_TERM - EDGE).as_millis(), "{left}");
+    one.release().await.unwrap();
+    assert_eq!((take(&two, false).await, take(&one, false).await), (held(false), elsewhere("two")));
+}
+
+#[tokio::test]
+async fn a_server_whose_rights_forbid_the_lease_is_told_from_one_that_is_away() {
+    let mut server = Server::start();
+    assert_eq!(server.ask::<String>("ACL SETUSER default -eval"), "OK");
+    assert!(matches!(lease(&server, "one").take(false).await, Err(LeaseFault::Refused(_))));
+    server.kill();
+    assert!(matches!(lease(&server, "one").take(false).await, Err(LeaseFault::Away(_))));
 }
 
 #[tokio::test]

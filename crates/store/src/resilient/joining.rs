@@ -1,30 +1,61 @@
-//! Joins parts of histories, written while the stored ones could not be read, with the stored ones.
+use std::pin::pin;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::terms::Grouped;
-use crate::{Backend, BackendError};
+use crate::{Backend, BackendError, Batch};
 use domain::history::History;
 use domain::keys;
+use domain::ownership::{Range, Term};
 use ports::Write;
 use telemetry::events::STORE_CORRUPT;
 
 /// The number of stored histories read at once.
-const READ_AT_ONCE: usize = 64;
+const READ_AT_ONCE: usize = 16;
 
-/// Replaces each [`Write::Join`] by a write of the whole history.
+/// The bytes of joined histories that are written together. Histories without a TTL can be any number.
+pub(super) const BYTES_AT_ONCE: usize = 1024 * 1024;
+
+/// Takes each [`Write::Join`] out of the writes, joins it with the stored history, and writes the result. Joining again
+/// after a failure changes nothing. Returns the ranges whose writes were refused.
 ///
 /// # Errors
-/// A stored history could not be read now; see [`BackendError`].
-pub async fn joined<B: Backend>(backend: &B, writes: Grouped) -> Result<Grouped, BackendError> {
-    let Grouped { mut plain, mut owned } = writes;
-    for group in std::iter::once(&mut plain).chain(owned.values_mut()) {
-        if group.iter().any(|write| matches!(write, Write::Join { .. })) {
-            let whole = stream::iter(std::mem::take(group)).map(|write| whole(backend, write)).buffered(READ_AT_ONCE);
-            *group = whole.try_collect::<Vec<_>>().await?.into_iter().flatten().collect();
+/// A stored history could not be read or written now; see [`BackendError`].
+pub async fn join<B: Backend>(backend: &B, writes: &mut Grouped, terms: &[Term]) -> Result<Vec<Range>, BackendError> {
+    let mut parts = Vec::new();
+    take_parts(None, &mut writes.plain, &mut parts);
+    for (range, group) in &mut writes.owned {
+        take_parts(Some(range), group, &mut parts);
+    }
+    let whole = parts.into_iter().map(async |(owner, part)| Ok((owner, whole(backend, part).await?)));
+    let mut whole = pin!(stream::iter(whole).buffered(READ_AT_ONCE));
+    let (mut slice, mut bytes, mut fenced) = (Grouped::default(), 0, Vec::new());
+    while let Some((owner, writes)) = whole.try_next().await? {
+        for write in writes {
+            if let Write::Put { value, .. } = &write {
+                bytes += value.len();
+            }
+            slice.push(owner.as_ref(), write);
+        }
+        if bytes >= BYTES_AT_ONCE {
+            bytes = 0;
+            fenced.extend(apply(backend, std::mem::take(&mut slice), terms).await?);
         }
     }
-    Ok(Grouped { plain, owned })
+    fenced.extend(apply(backend, slice, terms).await?);
+    Ok(fenced)
+}
+
+fn take_parts(owner: Option<&Range>, group: &mut Vec<Write>, parts: &mut Vec<(Option<Range>, Write)>) {
+    if group.iter().any(|write| matches!(write, Write::Join { .. })) {
+        let taken = group.extract_if(.., |write| matches!(write, Write::Join { .. }));
+        parts.extend(taken.map(|part| (owner.cloned(), part)));
+    }
+}
+
+async fn apply<B: Backend>(backend: &B, slice: Grouped, terms: &[Term]) -> Result<Vec<Range>, BackendError> {
+    let batch = Batch { writes: slice.plain, owned: Grouped::under(slice.owned, terms), ticket: None };
+    if batch.is_empty() { Ok(Vec::new()) } else { backend.apply(batch).await }
 }
 
 /// Returns the writes in place of this one.

@@ -14,6 +14,7 @@ use domain::history::History;
 use domain::ids::Timestamp;
 use domain::keys;
 use domain::ownership::Range;
+use domain::shared_map::SharedMap;
 use ports::Write;
 
 /// The size of an entry besides its key and its value, in bytes.
@@ -47,6 +48,8 @@ pub struct Overlay {
     entries: BTreeMap<Arc<str>, Entry>,
     /// The same entries in the order of eviction.
     order: BTreeMap<(Rank, u64), Arc<str>>,
+    /// The keys of deletions. Each holder of such keys has a share.
+    deletions: SharedMap<Arc<str>, ()>,
     bytes: usize,
     last: u64,
     max_entries: usize,
@@ -80,7 +83,8 @@ impl Overlay {
     /// Creates an empty overlay with these bounds.
     pub fn new(max_entries: usize, max_bytes: usize) -> Self {
         let counts = Counts::new(max_entries, max_bytes);
-        Self { counts, entries: BTreeMap::new(), order: BTreeMap::new(), bytes: 0, last: 0, max_entries, max_bytes }
+        let (entries, order, deletions) = (BTreeMap::new(), BTreeMap::new(), SharedMap::new(max_entries));
+        Self { counts, entries, order, deletions, bytes: 0, last: 0, max_entries, max_bytes }
     }
 
     /// Adds writes in order, of the owner of a range or without one. Returns the number of live entries that were
@@ -99,7 +103,11 @@ impl Overlay {
                     self.insert(key.into(), Some(value), expires, owner);
                 }
                 Write::Join { key, value, ttl } => self.join(key, owner, (value, ttl), now),
-                Write::Delete { key } => self.insert(key.into(), None, None, owner),
+                Write::Delete { key } => {
+                    let key: Arc<str> = key.into();
+                    self.insert(Arc::clone(&key), None, None, owner);
+                    dropped += self.share(key);
+                }
                 Write::Add { key, by, ttl } => dropped += usize::from(!self.add(key, owner, (by, ttl), now)),
             }
             dropped += self.make_room();
@@ -167,7 +175,8 @@ impl Overlay {
         for (key, at, deletes) in theirs {
             self.remove_at(at);
             if deletes {
-                self.insert(key, None, None, None);
+                self.insert(Arc::clone(&key), None, None, None);
+                self.share(key);
             }
         }
     }
@@ -260,6 +269,16 @@ impl Overlay {
         );
     }
 
+    /// Counts a deletion for its holder. Beyond its share, a holder loses its oldest deletion: it never evicts writes of
+    /// others. Returns the number of evicted entries.
+    fn share(&mut self, key: Arc<str>) -> usize {
+        let holder = keys::holder(&key).to_owned();
+        let Ok(Some(oldest)) = self.deletions.insert(&holder, key, ()) else { return 0 };
+        let Some(at) = self.entries.get(&oldest).map(|entry| (entry.rank, entry.number)) else { return 0 };
+        self.remove_at(at);
+        1
+    }
+
     fn make_room(&mut self) -> usize {
         let mut dropped = 0;
         while self.entries.len() > self.max_entries || self.bytes > self.max_bytes {
@@ -281,12 +300,14 @@ impl Overlay {
         self.bytes -= entry.value.take().map_or(0, |text| text.len());
         entry.rank = Rank::Essential;
         self.order.remove(&at);
-        self.order.insert((entry.rank, entry.number), key);
+        self.order.insert((entry.rank, entry.number), Arc::clone(&key));
+        self.share(key);
         true
     }
 
     fn remove_at(&mut self, at: (Rank, u64)) {
         let Some(key) = self.order.remove(&at) else { return };
+        self.deletions.remove(&key);
         if let Some(entry) = self.entries.remove(&key) {
             self.bytes -= weight(&key, entry.value.as_deref());
         }
@@ -403,6 +424,21 @@ mod tests {
         assert_eq!(overlay.get("discord_context:1:1", NOW), Seen::Gone);
         assert_eq!(overlay.get("staffai:turn:d:1", NOW), Seen::Live(""));
         assert_eq!(overlay.len(), 10);
+    }
+
+    #[test]
+    fn deletions_of_one_holder_evict_only_older_ones_of_its_own() {
+        let mut overlay = Overlay::new(100, 1_000_000);
+        overlay.take(vec![put("staffai:turn:d:1", ""), delete("discord_context:7:1")], None, NOW);
+        let dropped: usize =
+            (0..1_000).map(|n| overlay.take(vec![delete(&format!("staffai:response:k:{n}"))], None, NOW)).sum();
+        assert_eq!(overlay.get("staffai:turn:d:1", NOW), Seen::Live(""));
+        assert_eq!(overlay.get("discord_context:7:1", NOW), Seen::Gone);
+        assert_eq!(overlay.get("staffai:response:k:999", NOW), Seen::Gone);
+        assert_eq!(overlay.get("staffai:response:k:0", NOW), Seen::Unknown);
+        assert!(overlay.len() <= 52 && dropped == 1_002 - overlay.len(), "{} {dropped}", overlay.len());
+        overlay.settle(overlay.last(), 0);
+        assert_eq!((overlay.len(), overlay.bytes(), overlay.deletions.len()), (0, 0, 0));
     }
 
     #[test]

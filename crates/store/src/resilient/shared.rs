@@ -16,7 +16,7 @@ use super::terms::Terms;
 use super::{GATHERED_ENOUGH, Limits};
 use crate::{Backend, BackendError};
 use domain::ids::Timestamp;
-use domain::ownership::{Range, Term};
+use domain::ownership::{FencingToken, Range, Term};
 use domain::patience::Patience;
 use ports::{Clock, Keeping, StoreStatus, Write};
 use telemetry::events::{STORE_DEGRADED, STORE_FENCED, STORE_KEEPING, STORE_RECOVERED};
@@ -180,12 +180,21 @@ impl<B: Backend> Shared<B> {
         (state.terms.held(), state.terms.wanted())
     }
 
+    /// Records issued tokens.
+    pub fn took(&self, terms: Vec<Term>) {
+        for Term { range, token } in &terms {
+            show_term(range, *token);
+        }
+        self.lock().terms.took(terms);
+    }
+
     /// Records that other processes own these ranges: pending writes are discarded and later ones refused.
     pub fn fence(&self, ranges: &[Range]) {
         let mut state = self.lock();
         for range in ranges {
             state.overlay.drop_owned(range);
             if state.terms.fence(range) {
+                show_term(range, FencingToken::NONE);
                 tracing::error!(
                     event = STORE_FENCED, range = %range,
                     "another process took over these turns; this process no longer answers them; stop one of the two"
@@ -294,6 +303,12 @@ impl<B: Backend> Shared<B> {
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
+}
+
+/// Sets the metric of the token under which this process owns a range.
+#[expect(clippy::cast_precision_loss, reason = "tokens are numbers of milliseconds, or small")]
+fn show_term(range: &Range, token: FencingToken) {
+    gauge!(telemetry::metrics::TERM, "door" => range.door().to_string()).set(token.0 as f64);
 }
 
 /// Returns a globally unique name; a timestamp alone could be shared.

@@ -29,6 +29,8 @@ struct Switches {
     writes: Mutex<Mood>,
     opened: AtomicUsize,
     applied: AtomicUsize,
+    /// The largest bytes of values of one batch.
+    largest: AtomicUsize,
     swept: AtomicUsize,
     released: Notify,
 }
@@ -75,6 +77,9 @@ impl Backend for Faulty {
     async fn apply(&self, batch: Batch) -> Result<Vec<Range>, BackendError> {
         self.switches.obey(&self.switches.writes).await?;
         self.switches.applied.fetch_add(1, Ordering::SeqCst);
+        let values =
+            batch.writes.iter().map(|write| if let Write::Put { value, .. } = write { value.len() } else { 0 });
+        self.switches.largest.fetch_max(values.sum(), Ordering::SeqCst);
         let refused = self.real.apply(batch).await?;
         if *self.switches.writes.lock() == Mood::LosesAnswers {
             return Err(BackendError::Failed("injected loss of the answer".into()));
@@ -120,13 +125,17 @@ const QUICK: Limits = Limits {
 
 impl World {
     async fn new(limits: Limits) -> Self {
-        let dir = TempDir::new().unwrap();
+        Self::on(TempDir::new().unwrap(), Mood::Well, limits).await
+    }
+
+    async fn on(dir: TempDir, reads: Mood, limits: Limits) -> Self {
         let clock = Arc::new(TestClock::default());
         let switches = Arc::new(Switches {
-            reads: Mutex::new(Mood::Well),
+            reads: Mutex::new(reads),
             writes: Mutex::new(Mood::Well),
             opened: AtomicUsize::new(0),
             applied: AtomicUsize::new(0),
+            largest: AtomicUsize::new(0),
             swept: AtomicUsize::new(0),
             released: Notify::new(),
         });
@@ -277,6 +286,61 @@ async fn a_history_that_could_not_be_read_is_joined_with_what_was_said_meanwhile
     drop(world.store.write(vec![delete(KEY)]));
     assert!(world.store.write(join(&["a"])).await);
     assert_eq!(world.close_and_read().await, [row(KEY, &history(&["a"]))]);
+}
+
+#[tokio::test]
+async fn histories_without_an_end_are_joined_a_few_at_a_time() {
+    const MANY: usize = 40;
+    let history = |name: &str, bytes: usize| {
+        let content = "x".repeat(bytes);
+        format!(r#"{{"content":"{name}{content}","role":"user","timestamp":{}.0}}"#, name.len())
+    };
+    let key = |number: usize| format!("discord_context:{number}:1");
+    let patient = Duration::from_secs(10);
+    let limits = Limits { commit: patient, commit_least: patient, read: patient, read_least: patient, ..QUICK };
+    let world = World::new(limits).await;
+    for number in 0..MANY {
+        let stored = format!("[{}]", history("a", 100 * 1024));
+        assert!(world.store.write(vec![put(&key(number), &stored)]).await);
+        world.store.shared.lock().recent.forget(&key(number));
+    }
+    world.switches.set(Mood::Fails, Mood::Fails);
+    for number in 0..MANY {
+        let value = format!("[{}]", history("bb", 1));
+        assert!(!world.store.write(vec![Write::Join { key: key(number), value, ttl: None }]).await);
+    }
+    assert!(!world.store.write(vec![put("other", "1")]).await);
+    world.switches.largest.store(0, Ordering::SeqCst);
+    world.switches.set(Mood::Well, Mood::Well);
+    world.until(false).await;
+    let largest = world.switches.largest.load(Ordering::SeqCst);
+    assert!(largest < joining::BYTES_AT_ONCE + 256 * 1024, "{largest} bytes were written together");
+    let rows = world.close_and_read().await;
+    let joined = rows.iter().filter(|(key, value)| key.starts_with("discord_context:") && value.contains("bbx"));
+    assert_eq!((joined.filter(|(_, value)| value.contains("ax")).count(), rows.len()), (MANY, MANY + 1));
+}
+
+#[tokio::test]
+async fn data_of_a_later_version_is_refused_also_by_a_store_that_recovers() {
+    const LATER: &str = r#"{"format":3,"read_by":2}"#;
+    let first = World::new(QUICK).await;
+    assert!(first.store.write(vec![put(domain::keys::FORMAT, LATER), put("a", "1")]).await);
+    first.store.close(CLOSING).await;
+    let opener = Opener::new(first.dir.path(), first.clock.clone());
+    let Err(refused) = Resilient::start(move || opener.open(), first.clock.clone()).await else { panic!("it is read") };
+    assert!(matches!(&refused, OpenError::Later(why) if why.contains("nothing was changed")), "{refused}");
+
+    let world = World::on(first.dir, Mood::Fails, QUICK).await;
+    assert!(!world.store.write(vec![put("a", "2")]).await);
+    world.switches.set(Mood::Well, Mood::Well);
+    let refused = async {
+        while !matches!(world.store.status(), StoreStatus::Degraded(why) if why.contains("nothing was changed")) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    timeout(CLOSING, refused).await.expect("it is refused");
+    assert_eq!(world.store.get("a").await.as_deref(), Some("2"), "memory serves");
+    assert_eq!(world.close_and_read().await, [row("a", "1"), row(domain::keys::FORMAT, LATER)]);
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use tokio::select;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::joining::joined;
+use super::joining::join;
 use super::reading::in_time;
 use super::shared::Shared;
 use super::terms::Grouped;
@@ -22,7 +22,7 @@ use super::{COMPANY_EVERY, GATHERED_ENOUGH, SWEEP_AGAIN};
 use crate::{Backend, BackendError, Batch, OpenError, Steps, Ticket};
 use domain::limits::member_windows::{Changes, MEMBERS_MAX};
 use domain::ownership::{FencingToken, Range, Term};
-use domain::{keys, panic};
+use domain::{format, keys, panic};
 use ports::{Keeping, StoreStatus};
 use telemetry::events::STORE_DROPPED;
 use telemetry::metrics::STORE_COMMIT_SECONDS;
@@ -100,7 +100,7 @@ struct Commit {
     terms: Vec<Term>,
     /// The ranges whose token is requested first.
     wanted: Vec<Range>,
-    /// True if a previously failing backend must be tested first, because there may be no writes.
+    /// True if the backend is used for the first time, or failed before: it is tested first.
     probe: bool,
     /// True if limits written by earlier processes must be read.
     load: bool,
@@ -117,12 +117,14 @@ impl<B: Backend> Writer<B> {
     /// Opens the backend for the first time, or leaves that to the retries.
     ///
     /// # Errors
-    /// Only [`OpenError::InUse`].
+    /// Only [`OpenError::InUse`] and [`OpenError::Later`].
     pub async fn first_open(&mut self, deadline: Duration) -> Result<(), OpenError> {
         let first = Commit { probe: true, load: !B::SHARED, ..Commit::default() };
         let mut flight = self.launch(Job::Commit(Box::new(first)), (0, 0), None);
         match timeout(deadline, &mut flight.task).await {
-            Ok(Ok(Landed { result: Err(Trouble::Open(error @ OpenError::InUse(_))), .. })) => return Err(error),
+            Ok(Ok(Landed {
+                result: Err(Trouble::Open(error @ (OpenError::InUse(_) | OpenError::Later(_)))), ..
+            })) => return Err(error),
             Ok(Ok(landed)) => self.land(&flight, landed),
             Ok(Err(error)) => self.panicked(error),
             Err(_) => self.late(flight, deadline),
@@ -279,7 +281,7 @@ impl<B: Backend> Writer<B> {
         match landed.result {
             Ok(Done::Committed(Committed { loaded, took, fenced })) => {
                 self.shared.kept(flight.through.1, loaded);
-                self.shared.lock().terms.took(took);
+                self.shared.took(took);
                 self.shared.fence(&fenced);
                 if flight.writes > 0 {
                     histogram!(STORE_COMMIT_SECONDS).record(flight.begun.elapsed().as_secs_f64());
@@ -341,6 +343,16 @@ async fn perform<B: Backend>(job: Job, backend: Option<Arc<B>>, open: Open<B>) -
         Job::Sweep(_) => true,
         Job::Commit(commit) => commit.probe,
     };
+    if matches!(&job, Job::Commit(commit) if commit.probe)
+        && let Err(trouble) = examine(backend.as_ref()).await
+    {
+        let mut kept = Some(backend);
+        if let (Trouble::Open(_), Some(refused)) = (&trouble, &kept) {
+            refused.close().await;
+            kept = None;
+        }
+        return Landed { backend: kept, keeping: None, result: Err(trouble) };
+    }
     let result = match job {
         Job::Commit(job) => commit(backend.as_ref(), *job).await.map(Done::Committed),
         Job::Sweep(held) => sweep(backend.as_ref(), held).await,
@@ -349,12 +361,19 @@ async fn perform<B: Backend>(job: Job, backend: Option<Arc<B>>, open: Open<B>) -
     Landed { backend: Some(backend), keeping, result: result.map_err(Trouble::Backend) }
 }
 
+/// Tests if the backend answers, and if this version reads its data: another one may have written meanwhile.
+async fn examine<B: Backend>(backend: &B) -> Result<(), Trouble> {
+    let record = match backend.get(keys::FORMAT).await {
+        Ok(record) => record,
+        Err(BackendError::NotText(_)) => Some(String::new()),
+        Err(error) => return Err(Trouble::Backend(error)),
+    };
+    format::examine(record.as_deref()).map(drop).map_err(|refused| Trouble::Open(OpenError::Later(refused)))
+}
+
 async fn commit<B: Backend>(backend: &B, job: Commit) -> Result<Committed, BackendError> {
-    let Commit { writes, ticket, changes, mut terms, wanted, probe, load } = job;
+    let Commit { mut writes, ticket, changes, mut terms, wanted, load, .. } = job;
     let mut done = Committed::default();
-    if probe {
-        backend.get(keys::PROBE).await?;
-    }
     if load {
         let mut rows = backend.scan(keys::limits::TOKEN_LIMIT_PREFIX, MEMBERS_MAX, &Steps::default()).await?;
         rows.extend(backend.scan(keys::limits::ACCOUNT_PREFIX, MEMBERS_MAX, &Steps::default()).await?);
@@ -366,10 +385,10 @@ async fn commit<B: Backend>(backend: &B, job: Commit) -> Result<Committed, Backe
         done.took.push(Term { range, token });
     }
     terms.extend(done.took.iter().cloned());
-    let writes = joined(backend, writes).await?;
+    done.fenced = join(backend, &mut writes, &terms).await?;
     let batch = Batch { writes: writes.plain, owned: Grouped::under(writes.owned, &terms), ticket };
     if !batch.is_empty() {
-        done.fenced = backend.apply(batch).await?;
+        done.fenced.extend(backend.apply(batch).await?);
     }
     backend.merge(&changes).await?;
     Ok(done)

@@ -15,7 +15,7 @@ use crate::DOOR;
 use crate::sessions::{FoundSession, Sessions};
 use domain::api_key::Caller;
 use domain::ids::{MessageId, Place};
-use domain::incoming::Incoming;
+use domain::incoming::{Deletion, Incoming};
 
 /// The longest time that deleting a session awaits the removal of its data.
 const FORGOTTEN_WITHIN: Duration = Duration::from_secs(10);
@@ -84,7 +84,7 @@ pub(super) async fn delete(
 pub(super) async fn end(parts: &Parts, caller: &Caller, place: &Place) -> bool {
     for turn in (parts.open_turns)(place) {
         // A turn that cannot be cancelled now ends by itself.
-        let _ = parts.intake.accept(Incoming::Deleted(MessageId::new(DOOR, turn)), Sessions::us()).await;
+        let _ = parts.intake.accept(Incoming::Deleted(Deletion::of(MessageId::new(DOOR, turn))), Sessions::us()).await;
     }
     let command = parts.sessions.runs(caller, place, "new".to_owned(), Vec::new()).await;
     let id = command.callback.id.id.clone();
@@ -111,7 +111,7 @@ pub(super) async fn cancel(
     if !parts.sessions.knows(&caller, &message) && !parts.sessions.places(&caller).await.iter().any(is_open) {
         return problem::refused(StatusCode::NOT_FOUND, "no turn of this message is open in a session of this key");
     }
-    let deleted = Incoming::Deleted(MessageId::new(DOOR, message));
+    let deleted = Incoming::Deleted(Deletion::of(MessageId::new(DOOR, message)));
     match parts.intake.accept(deleted, Sessions::us()).await {
         Ok(()) => StatusCode::NO_CONTENT.into_response(),
         Err(_) => problem::refused(StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable; try again in a moment"),

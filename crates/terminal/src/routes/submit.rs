@@ -19,7 +19,7 @@ use crate::sessions::{NotTaken, Sessions, Wants, keyed};
 use crate::{DOOR, commands};
 use domain::api_key::Caller;
 use domain::ids::{MessageId, Place};
-use domain::incoming::{Incoming, Posted};
+use domain::incoming::{Deletion, Incoming, Posted};
 use domain::lineage::Lineage;
 use ports::{Intake, NotAccepted};
 
@@ -132,7 +132,8 @@ impl Drop for Leaving {
         tokio::spawn(async move {
             for turn in turns {
                 // A turn that is not cancelled is answered and stored.
-                let _ = intake.accept(Incoming::Deleted(MessageId::new(DOOR, turn)), Sessions::us()).await;
+                let _ =
+                    intake.accept(Incoming::Deleted(Deletion::of(MessageId::new(DOOR, turn))), Sessions::us()).await;
             }
         });
     }
@@ -188,7 +189,8 @@ pub(super) async fn submit(
     if body.busy == Busy::Replace {
         for turn in open.into_iter().filter(|turn| *turn != message) {
             // A turn that cannot be cancelled now is awaited.
-            let _ = parts.intake.accept(Incoming::Deleted(MessageId::new(DOOR, turn)), Sessions::us()).await;
+            let _ =
+                parts.intake.accept(Incoming::Deleted(Deletion::of(MessageId::new(DOOR, turn))), Sessions::us()).await;
         }
     }
     let leaves = body.wait && body.cancel_when_gone;

@@ -14,7 +14,7 @@ use domain::completion::{ToolCall, Usage};
 use domain::ending::Dropped;
 use domain::given::{Given, GivenConversation};
 use domain::ids::{MessageId, Person, Place};
-use domain::incoming::{Author, AuthorKind, Incoming, Posted, WantedModels};
+use domain::incoming::{Author, AuthorKind, Deletion, Incoming, Posted, WantedModels};
 use domain::layout::lay_out;
 use domain::outgoing::{Capabilities, Part};
 use domain::turn::Effort;
@@ -203,7 +203,7 @@ impl Drop for UnderWay {
             let (intake, message) = (Arc::clone(&self.api.parts.intake), self.message.clone());
             tokio::spawn(async move {
                 // The turn goes on if this is lost; its answer is discarded.
-                let _ = intake.accept(Incoming::Deleted(message), us()).await;
+                let _ = intake.accept(Incoming::Deleted(Deletion::of(message)), us()).await;
             });
         }
     }

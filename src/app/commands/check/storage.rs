@@ -65,7 +65,7 @@ pub async fn check(settings: &Settings, offline: bool, report: &mut Report) {
             Ok(()) => report.ok(STORE, format!("embedded; {} is in use by the running service", dir.display())),
             Err(_) => report.wrong_with(STORE, error),
         },
-        Ok(Err(OpenError::Failed(error))) => report.wrong_with(STORE, error),
+        Ok(Err(OpenError::Failed(error) | OpenError::Later(error))) => report.wrong_with(STORE, error),
         Err(error) => report.wrong_with(STORE, format!("it cannot be opened: {error}")),
     }
 }

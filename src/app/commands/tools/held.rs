@@ -42,7 +42,7 @@ pub(crate) async fn held(settings: &Settings, servers: &[Tried]) -> Result<Held,
             let tooling = own_service::ask_tooling(settings).await?;
             Ok(tooling.servers.into_iter().map(|server| (ServerName::new(server.name), server.changed)).collect())
         }
-        Err(OpenError::Failed(error)) => Err(error),
+        Err(OpenError::Failed(error) | OpenError::Later(error)) => Err(error),
     }
 }
 

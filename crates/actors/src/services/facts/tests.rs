@@ -1,5 +1,6 @@
 use super::*;
 use crate::testing::{BEGINNING, person, place, turn_id};
+use domain::incoming::Deletion;
 use domain::tool::testing::on_behalf;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -121,11 +122,11 @@ async fn a_fact_goes_with_the_message_that_told_it_last() {
         keeper.remember(&asked("7", 1), text).await.unwrap();
     }
     keeper.remember(&asked("7", 2), "two").await.unwrap();
-    keeper.deleted(&turn_id("3").trigger()).await;
+    keeper.deleted(&Deletion::of(turn_id("3").trigger())).await;
     assert_eq!(texts(&keeper, &asked("7", 4)).await, ["two", "one"]);
-    keeper.deleted(&turn_id("1").trigger()).await;
+    keeper.deleted(&Deletion::of(turn_id("1").trigger())).await;
     assert_eq!(texts(&keeper, &asked("7", 4)).await, ["two"], "it was told again later");
-    keeper.deleted(&turn_id("2").trigger()).await;
+    keeper.deleted(&Deletion::of(turn_id("2").trigger())).await;
     assert_eq!(keeper.search(&asked("7", 4), "").await, Ok(FactMatches::default()));
     let left: Vec<String> = store.entries.lock().keys().cloned().collect();
     assert!(left.iter().all(|key| key.starts_with("staffai:facts_told:")), "{left:?}");
@@ -145,7 +146,7 @@ async fn of_a_message_that_told_two_facts_one_is_forgotten_and_the_other_goes_wi
     let one = keeper.remember(&asked("7", 1), "one").await.unwrap();
     keeper.remember(&asked("7", 1), "two").await.unwrap();
     assert_eq!(keeper.forget(&asked("7", 2), &one.id).await, Ok(true));
-    keeper.deleted(&turn_id("1").trigger()).await;
+    keeper.deleted(&Deletion::of(turn_id("1").trigger())).await;
     nothing_is_left(&store);
 }
 
@@ -173,7 +174,7 @@ async fn what_was_told_after_the_wish_stays() {
     }
     assert!(keeper.wipe(&person("7"), Some(Timestamp(BEGINNING.0 + 2))).await);
     assert_eq!(texts(&keeper, &asked("7", 4)).await, ["three"]);
-    keeper.deleted(&turn_id("3").trigger()).await;
+    keeper.deleted(&Deletion::of(turn_id("3").trigger())).await;
     nothing_is_left(&store);
 }
 
@@ -181,10 +182,10 @@ async fn what_was_told_after_the_wish_stays() {
 async fn what_a_deleted_message_asked_for_is_not_kept() {
     let store = Arc::new(MemoryStore::new());
     let keeper = keeper(&store);
-    keeper.deleted(&turn_id("1").trigger()).await;
+    keeper.deleted(&Deletion::of(turn_id("1").trigger())).await;
     assert_eq!(keeper.remember(&asked("7", 1), "one").await, Err(NotKept::Deleted));
     assert!(keeper.remember(&asked("7", 2), "one").await.is_ok());
-    keeper.deleted(&turn_id("2").trigger()).await;
+    keeper.deleted(&Deletion::of(turn_id("2").trigger())).await;
     nothing_is_left(&store);
 }
 
@@ -260,7 +261,7 @@ async fn whichever_one_read_fails_no_other_fact_is_lost() {
         let kept = texts(&first, &asked("7", 5)).await;
         assert!(left.iter().all(|text| kept.iter().any(|kept| kept == text)), "{failing}: {kept:?}");
         // The message still names its facts.
-        first.deleted(&turn_id("1").trigger()).await;
+        first.deleted(&Deletion::of(turn_id("1").trigger())).await;
         let kept = texts(&first, &asked("7", 6)).await;
         assert!(kept.iter().all(|text| text == "three"), "{failing}: {kept:?}");
     }
@@ -277,7 +278,7 @@ async fn the_facts_of_a_message_that_is_deleted_while_the_store_fails_go_once_it
         let left = AtomicUsize::new(failing);
         let failing_store = Arc::new(OneReadFails { inner: Arc::clone(&store), left });
         let keeper = FactKeeper::new(failing_store as _, Arc::new(ManualClock::new()), || BOUNDS);
-        keeper.deleted(&turn_id("1").trigger()).await;
+        keeper.deleted(&Deletion::of(turn_id("1").trigger())).await;
         keeper.settle(Instant::now()).await;
         nothing_is_left(&store);
     }
@@ -285,7 +286,7 @@ async fn the_facts_of_a_message_that_is_deleted_while_the_store_fails_go_once_it
     let keeper = keeper(&store);
     keeper.remember(&asked("7", 1), "one").await.unwrap();
     store.degraded.store(true, Ordering::SeqCst);
-    keeper.deleted(&turn_id("1").trigger()).await;
+    keeper.deleted(&Deletion::of(turn_id("1").trigger())).await;
     keeper.settle(Instant::now()).await;
     assert_eq!(store.entries.lock().len(), 4, "it is not forgotten meanwhile");
     store.degraded.store(false, Ordering::SeqCst);

@@ -125,6 +125,34 @@ async fn only_a_few_communities_are_read_back_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn communities_with_many_places_let_others_go_on() {
+    const MANY: u32 = 100;
+    let store = MemoryStore::new();
+    for guild in 0..=CATCH_UPS {
+        store.put(format!("staffai:watermark:discord:{guild}"), BEGINNING.0.to_string());
+    }
+    let mut world = world(store).await;
+    let connection = world.connections.next().await;
+    ready(&connection);
+    let newest = |place| (place, Timestamp(BEGINNING.0 + 1_000_000));
+    for guild in 0..u32::try_from(CATCH_UPS).unwrap() {
+        let places = (0..MANY).map(|number| place(&(1_000 + guild * MANY + number).to_string()));
+        let newest =
+            places.inspect(|place| world.poster.slow(place.clone(), Duration::from_secs(1))).map(newest).collect();
+        connection.events.send(StreamEvent::Places { sequence: 2, guild: guild.to_string(), newest }).unwrap();
+    }
+    told(&world, &connection, &CATCH_UPS.to_string(), "42");
+    let wanted = place("42");
+    let reads_it =
+        move |request: &PostRequest| matches!(request, PostRequest::History { place, .. } if *place == wanted);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(world.poster.count(reads_it), 1, "it waits for a few pages of others");
+    tokio::time::sleep(Duration::from_secs(200)).await;
+    let all = usize::try_from(MANY).unwrap() * CATCH_UPS + 1;
+    assert_eq!(world.poster.count(|request| matches!(request, PostRequest::History { .. })), all, "each is read once");
+}
+
+#[tokio::test(start_paused = true)]
 async fn while_a_gap_is_read_back_the_stored_session_stays_before_it() {
     let mut world = world(marked(100)).await;
     missed(&world, "11", 50);

@@ -78,7 +78,7 @@ async fn a_message_that_is_deleted_while_it_waits_is_not_handed_on() {
     world.poster.read_goes(Go::Fail(PostError::Limited { retry_after, scope: ports::LimitScope::Global }));
     from_the_untold(&connection, 2, "10");
     from_the_untold(&connection, 3, "11");
-    let incoming = Box::new(Incoming::Deleted(MessageId::new(DOOR, "10")));
+    let incoming = Box::new(Incoming::Deleted(Deletion::of(MessageId::new(DOOR, "10"))));
     connection.events.send(StreamEvent::Incoming { sequence: 4, incoming }).unwrap();
     let (told, deleted) = world.event().await.unwrap();
     assert_eq!(told, "10", "the deletion itself");
