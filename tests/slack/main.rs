@@ -24,4 +24,6 @@ mod setup;
 
 mod sockets;
 
+mod streams;
+
 mod world;

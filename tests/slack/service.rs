@@ -7,6 +7,8 @@ mod connections;
 
 mod methods;
 
+mod streaming;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,6 +43,8 @@ pub struct Message {
     pub edits: usize,
     /// Its file.
     pub file: Value,
+    /// The start of its stream, while it is open.
+    pub streams: Option<Instant>,
 }
 
 /// A message of a member, by its place in Slack.
@@ -102,6 +106,8 @@ struct State {
     /// The scopes of the bot's token; all if empty.
     scopes: String,
     files: HashMap<String, Vec<u8>>,
+    /// The time after which a stream is closed; `None` for a workspace without streams.
+    streams: Option<Duration>,
 }
 
 /// The fault of a call.
@@ -193,11 +199,29 @@ impl Service {
         self.writes(user, &to.channel, Some(&to.root), text, Value::Null)
     }
 
+    /// Writes a message in a channel that is this old, and delivers its events now.
+    pub fn said_before(&self, user: &str, channel: &str, text: &str, age: Duration) -> Said {
+        let seconds = SystemClock.now().0 / 1_000 - age.as_secs();
+        self.writes_at(Some(format!("{seconds}.000100")), user, channel, None, text, Value::Null)
+    }
+
     fn writes(&self, user: &str, channel: &str, thread: Option<&str>, text: &str, file: Value) -> Said {
+        self.writes_at(None, user, channel, thread, text, file)
+    }
+
+    fn writes_at(
+        &self,
+        ts: Option<String>,
+        user: &str,
+        channel: &str,
+        thread: Option<&str>,
+        text: &str,
+        file: Value,
+    ) -> Said {
         let text = text.replace("@bot", &format!("<@{BOT}>"));
         let message = {
             let mut state = self.state.lock();
-            let ts = state.next_ts();
+            let ts = ts.unwrap_or_else(|| state.next_ts());
             let message = Message {
                 channel: channel.to_owned(),
                 ts,
@@ -208,6 +232,7 @@ impl Service {
                 metadata: Value::Null,
                 edits: 0,
                 file,
+                streams: None,
             };
             state.messages.push(message.clone());
             message
@@ -306,6 +331,11 @@ impl Service {
     /// Limits the calls of a method, as a tier of Slack does.
     pub fn limits(&self, method: &str, many: usize, within: Duration) {
         self.state.lock().tiers.insert(method.to_owned(), (many, within));
+    }
+
+    /// Accepts streaming calls, and closes each stream after this time.
+    pub fn streams(&self, lasts: Duration) {
+        self.state.lock().streams = Some(lasts);
     }
 
     /// Gives the bot's token these scopes alone.

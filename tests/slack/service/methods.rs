@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::{APP_TOKEN, BOT, BOT_TOKEN, Fault, Message, Service, TEAM};
 
-type Arguments = HashMap<String, String>;
+pub(super) type Arguments = HashMap<String, String>;
 
 /// Performs a call.
 pub async fn call(
@@ -97,7 +97,7 @@ fn percent_decoded(text: &str) -> String {
     String::from_utf8(out).expect("UTF-8")
 }
 
-fn error(name: &str) -> Response {
+pub(super) fn error(name: &str) -> Response {
     Json(json!({"ok": false, "error": name})).into_response()
 }
 
@@ -106,7 +106,7 @@ fn limited(seconds: u64) -> Response {
     (StatusCode::TOO_MANY_REQUESTS, headers, Json(json!({"ok": false, "error": "ratelimited"}))).into_response()
 }
 
-fn fine(mut value: Value) -> Response {
+pub(super) fn fine(mut value: Value) -> Response {
     value["ok"] = true.into();
     Json(value).into_response()
 }
@@ -166,6 +166,9 @@ impl Service {
                 "upload_url": format!("{}/upload/{}", self.url, of("filename")), "file_id": of("filename"),
             })),
             "files.completeUploadExternal" => fine(json!({"files": []})),
+            "chat.startStream" => self.start_stream(arguments),
+            "chat.appendStream" => self.append_stream(arguments),
+            "chat.stopStream" => self.stop_stream(arguments),
             "reactions.add" => fine(json!({})),
             _ => error("unknown_method"),
         };
@@ -191,6 +194,7 @@ impl Service {
             metadata: parsed("metadata"),
             edits: 0,
             file: Value::Null,
+            streams: None,
         };
         state.messages.push(message.clone());
         fine(json!({"channel": message.channel, "ts": message.ts, "message": message.wire()}))
@@ -208,8 +212,15 @@ impl Service {
         if message.user != BOT {
             return error("cant_update_message");
         }
+        if message.streams.is_some() {
+            return error("streaming_state_conflict");
+        }
         message.text = text;
-        message.blocks = of("blocks").map_or(Value::Null, |text| serde_json::from_str(&text).expect("JSON"));
+        // Slack keeps the blocks of an edit that names none.
+        if let Some(blocks) = of("blocks") {
+            let blocks: Value = serde_json::from_str(&blocks).expect("JSON");
+            message.blocks = if blocks.as_array().is_some_and(Vec::is_empty) { Value::Null } else { blocks };
+        }
         message.edits += 1;
         // Slack keeps the metadata of an edit that names none.
         if let Some(metadata) = of("metadata") {
