@@ -187,7 +187,7 @@ fn drafts_in_many_threads_leave_the_tier_of_edits_to_answers() {
         world.service.limits("chat.update", 50, Duration::from_secs(60));
         world.start().await;
         let words = "The tide comes in slowly, and it goes out again when the moon has passed. ".repeat(4);
-        world.model.always(Act::streams(&words, 60, Duration::from_millis(100), End::Well));
+        world.model.always(Act::streams(&words, 4, Duration::from_millis(100), End::Well));
         let said: Vec<_> = (0..10)
             .map(|number| world.service.says(&format!("U{number}"), &format!("C{number}"), "@bot tell me"))
             .collect();

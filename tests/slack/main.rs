@@ -16,7 +16,11 @@ mod answers;
 
 mod commands;
 
+mod extras;
+
 mod faults;
+
+mod independent;
 
 mod service;
 

@@ -9,7 +9,7 @@ mod methods;
 
 mod streaming;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -108,6 +108,16 @@ struct State {
     files: HashMap<String, Vec<u8>>,
     /// The time after which a stream is closed; `None` for a workspace without streams.
     streams: Option<Duration>,
+    /// The notices that one member saw.
+    notices: Vec<HashMap<String, String>>,
+    /// The user groups and their members.
+    groups: BTreeMap<String, Vec<String>>,
+    /// The triggers of dialogues that are not open yet, with their time and member.
+    triggers: HashMap<String, (Instant, String)>,
+    /// The open dialogues with their members.
+    views: Vec<(String, Value)>,
+    /// The answers to interactions.
+    payloads: Vec<Value>,
 }
 
 /// The fault of a call.
@@ -187,6 +197,11 @@ impl Service {
         let state = self.state.lock();
         let content = |files: Value| state.files.get(&format!("/upload/{}", files[0]["id"].as_str()?)).cloned();
         named.filter_map(content).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()
+    }
+
+    /// Returns the content of an uploaded file.
+    pub fn stored(&self, name: &str) -> Vec<u8> {
+        self.state.lock().files.get(&format!("/upload/{name}")).cloned().unwrap_or_default()
     }
 
     /// Stores a file.
@@ -294,6 +309,52 @@ impl Service {
             "trigger_id": format!("{}.trigger", self.state.lock().next_ts()),
         });
         self.send("slash_commands", payload);
+    }
+
+    /// Uses the shortcut on a message.
+    pub fn uses_shortcut(&self, user: &str, on: &Message) {
+        let trigger = {
+            let mut state = self.state.lock();
+            let trigger = format!("{}.trigger", state.next_ts());
+            state.triggers.insert(trigger.clone(), (Instant::now(), user.to_owned()));
+            trigger
+        };
+        let mut message = on.wire();
+        message["text"] = on.text.clone().into();
+        self.send(
+            "interactive",
+            json!({
+                "type": "message_action", "callback_id": "ask", "trigger_id": trigger, "user": {"id": user},
+                "channel": {"id": on.channel}, "message": message, "message_ts": on.ts,
+            }),
+        );
+    }
+
+    /// Submits the newest dialogue with this question.
+    pub fn submits(&self, question: &str) {
+        let (user, mut view) = self.state.lock().views.last().cloned().expect("a dialogue is open");
+        view["state"] = json!({"values": {"ask": {"ask": {"type": "plain_text_input", "value": question}}}});
+        self.send("interactive", json!({"type": "view_submission", "user": {"id": user}, "view": view}));
+    }
+
+    /// Returns the number of dialogues that were opened.
+    pub fn dialogues(&self) -> usize {
+        self.state.lock().views.len()
+    }
+
+    /// Returns the answers to interactions.
+    pub fn payloads(&self) -> Vec<Value> {
+        self.state.lock().payloads.clone()
+    }
+
+    /// Returns the notices that one member saw.
+    pub fn notices(&self) -> Vec<HashMap<String, String>> {
+        self.state.lock().notices.clone()
+    }
+
+    /// Puts members into a user group.
+    pub fn groups(&self, group: &str, users: &[&str]) {
+        self.state.lock().groups.insert(group.to_owned(), users.iter().map(|user| (*user).to_owned()).collect());
     }
 
     // === Events ===

@@ -43,7 +43,7 @@ fn an_answer_is_streamed_in_one_message_and_a_short_one_is_posted_at_once() {
         let world = streaming(FIVE_MINUTES).await;
         world.start().await;
         let text = words(8);
-        world.model.always(Act::streams(&text, 30, PIECE, End::Well));
+        world.model.always(Act::streams(&text, 12, PIECE, End::Well));
         for channel in ["C1", "D1"] {
             let said = world.service.says("U1", channel, "@bot tell me");
             complete(&world, &said, &text).await;
@@ -86,7 +86,7 @@ fn lost_answers_of_streaming_calls_double_and_lose_nothing() {
             world.start().await;
             world.service.breaks(method, Fault::LostAnswer);
             let text = words(10);
-            world.model.always(Act::streams(&text, 30, PIECE, End::Well));
+            world.model.always(Act::streams(&text, 15, PIECE, End::Well));
             let said = world.service.says("U1", "C1", "@bot tell me");
             complete(&world, &said, &text).await;
         });
@@ -99,7 +99,7 @@ fn a_kill_in_the_middle_of_a_stream_leaves_one_answer() {
         let world = streaming(FIVE_MINUTES).await;
         let process = world.process("first").await;
         let text = words(40);
-        world.model.always(Act::streams(&text, 300, PIECE, End::Well));
+        world.model.always(Act::streams(&text, 8, PIECE, End::Well));
         let said = world.service.says("U1", "C1", "@bot tell me");
         world.until("a stream", || (world.service.calls("chat.appendStream").len() > 1).then_some(())).await;
         process.kill();
@@ -150,7 +150,7 @@ fn a_streamed_answer_notifies_nobody_and_shows_its_code_exactly() {
         let world = streaming(FIVE_MINUTES).await;
         world.start().await;
         let text = "Hello <@U1> and <!channel>, look:\n```html\n<!DOCTYPE html>\n<p>tide</p>\n```\nThat is all of it.";
-        world.model.always(Act::streams(text, 20, PIECE, End::Well));
+        world.model.always(Act::streams(text, 4, PIECE, End::Well));
         let said = world.service.says("U1", "C1", "@bot tell me");
         let whole =
             || world.service.answers(&said).first().filter(|answer| answer.text.ends_with("all of it.")).cloned();

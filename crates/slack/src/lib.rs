@@ -6,6 +6,7 @@
 //! | `link`, `taking` | one connection, and the work on its events |
 //! | `events`, `interactions`, `commands`, `shortcuts` | envelopes as neutral events |
 //! | `people`, `groups` | members, and the user groups that are their roles |
+//! | `dialogue` | the question of a shortcut |
 //! | `agent_view` | the status of a thread, suggested prompts |
 //! | `catch_up`, `reading` | messages that are read back |
 //! | `poster` | requests of the outbox, each post marked and never repeated |
@@ -20,6 +21,8 @@ mod agent_view;
 mod catch_up;
 
 mod commands;
+
+mod dialogue;
 
 mod events;
 

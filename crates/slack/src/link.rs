@@ -2,28 +2,24 @@
 //! event is durable.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, SinkExt, StreamExt};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
-use tokio_util::sync::CancellationToken;
 
 use super::events::{self, Content, Frame};
-use super::taking::Taken;
+use super::taking::{Taken, Work, count};
 use super::unreadable::Unreadable;
 use super::{Account, Slack};
 use http_client::Duplex;
-use ports::{Intake, SourceError};
+use ports::SourceError;
 use telemetry::events::{GATEWAY_DROPPED, SLACK_REFRESH};
-use telemetry::metrics::GATEWAY_EVENTS_TOTAL;
 
 /// The bounds of the life that Slack announces for a connection, in seconds.
 const LIFE_LEAST: u64 = 1;
@@ -56,19 +52,6 @@ pub(super) struct Link {
     socket: Socket,
     /// The time after which Slack closes it, if Slack named it.
     pub(super) lasts: Option<Duration>,
-}
-
-/// The neighbours of a connection.
-pub(super) struct Work {
-    pub(super) slack: Arc<Slack>,
-    pub(super) us: Account,
-    pub(super) intake: Arc<dyn Intake>,
-    /// Names that address the bot without a mention, in lower case.
-    pub(super) names: Arc<[String]>,
-    /// Cancelled once another connection has replaced this one.
-    pub(super) replaced: CancellationToken,
-    /// Receives a message if Slack asks for another connection.
-    pub(super) refresh: mpsc::Sender<()>,
 }
 
 impl Link {
@@ -267,10 +250,6 @@ fn acknowledgement(id: &str, payload: Option<Value>) -> String {
         frame["payload"] = payload;
     }
     frame.to_string()
-}
-
-pub(super) fn count(kind: &'static str) {
-    metrics::counter!(GATEWAY_EVENTS_TOTAL, "kind" => kind).increment(1);
 }
 
 #[cfg(test)]

@@ -312,13 +312,13 @@ impl Poster for Slack {
                 Ok(reply(PostResult::Done))
             }
             PostRequest::Defer(_) | PostRequest::Respond { .. } => Err(foreign("the request")),
-            PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => {
-                Ok(reply(PostResult::Absent))
-            }
-            // The manifest of the app has its commands, and messages need no more facts.
-            PostRequest::FetchGuild { .. } | PostRequest::RegisterCommands(_) | PostRequest::Suggest { .. } => {
-                Ok(reply(PostResult::Done))
-            }
+            PostRequest::Roles(_) => Ok(reply(PostResult::Absent)),
+            // The manifest of the app has its commands, messages need no more facts, and a restriction is a record.
+            PostRequest::AddRole(_)
+            | PostRequest::RemoveRole(_)
+            | PostRequest::FetchGuild { .. }
+            | PostRequest::RegisterCommands(_)
+            | PostRequest::Suggest { .. } => Ok(reply(PostResult::Done)),
         }
     }
 }

@@ -15,7 +15,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::link::{Link, Work};
+use super::link::Link;
+use super::taking::Work;
 use super::{Account, Slack};
 use domain::restart::Backoff;
 use ports::{CaughtUp, EventSource, Intake, Missed, SourceError};

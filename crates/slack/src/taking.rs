@@ -5,16 +5,19 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::events::{Content, Wire};
 use super::ids::{self, At};
-use super::link::{Work, count};
 use super::marks::Mark;
 use super::reading::Span;
-use super::{Account, Slack, shortcuts};
+use super::{Account, Slack, dialogue};
 use domain::incoming::Incoming;
 use domain::keys::{CATCH_UP_AGE_MAX, TURN_TTL};
+use ports::Intake;
 use telemetry::events::GATEWAY_DROPPED;
+use telemetry::metrics::GATEWAY_EVENTS_TOTAL;
 
 /// The result of the work on an event.
 pub(super) enum Taken {
@@ -30,6 +33,19 @@ impl Taken {
     fn of(accepted: bool) -> Self {
         if accepted { Self::Settled } else { Self::Returned }
     }
+}
+
+/// The neighbours of a connection.
+pub(super) struct Work {
+    pub(super) slack: Arc<Slack>,
+    pub(super) us: Account,
+    pub(super) intake: Arc<dyn Intake>,
+    /// Names that address the bot without a mention, in lower case.
+    pub(super) names: Arc<[String]>,
+    /// Cancelled once another connection has replaced this one.
+    pub(super) replaced: CancellationToken,
+    /// Receives a message if Slack asks for another connection.
+    pub(super) refresh: mpsc::Sender<()>,
 }
 
 impl Work {
@@ -86,7 +102,7 @@ impl Work {
                         Ok(posted) => Taken::of(accept(Incoming::Posted(posted)).await),
                         Err(error) => {
                             tracing::info!(event = GATEWAY_DROPPED, %error, "a question about a message could not be posted");
-                            Taken::Answered(shortcuts::refusal(
+                            Taken::Answered(dialogue::refusal(
                                 "The bot cannot post here. Invite it to this conversation, then ask again.",
                             ))
                         }
@@ -158,4 +174,8 @@ pub(super) fn concerns(wire: &Wire, us: &Account, names: &[String]) -> bool {
         names.iter().any(|name| text.contains(name.as_str()))
     };
     wire.is_direct() || wire.mention || mentioned() || named()
+}
+
+pub(super) fn count(kind: &'static str) {
+    metrics::counter!(GATEWAY_EVENTS_TOTAL, "kind" => kind).increment(1);
 }

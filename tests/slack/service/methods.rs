@@ -27,7 +27,7 @@ pub async fn call(
         service.change();
         return "ok".into_response();
     }
-    let arguments = read(&body);
+    let arguments = read(&headers, &body);
     service.state.lock().calls.push((method.clone(), arguments.clone()));
     let token = if method == "apps.connections.open" { APP_TOKEN } else { BOT_TOKEN };
     if headers.get("authorization").is_none_or(|told| told != &format!("Bearer {token}")) {
@@ -71,8 +71,14 @@ pub async fn upload(State(service): State<Service>, Path(name): Path<String>, bo
     "OK".into_response()
 }
 
-/// Reads a form.
-fn read(body: &[u8]) -> Arguments {
+/// Reads a form, or JSON.
+fn read(headers: &HeaderMap, body: &[u8]) -> Arguments {
+    let kind = headers.get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if kind.starts_with("application/json") {
+        let told: HashMap<String, Value> = serde_json::from_slice(body).expect("JSON");
+        let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        return told.into_iter().map(|(name, value)| (name, text(value))).collect();
+    }
     let text = String::from_utf8_lossy(body);
     let decoded = |part: &str| {
         let spaced = part.replace('+', " ");
@@ -144,6 +150,7 @@ impl Service {
             }
             "users.info" => fine(json!({"user": {
                 "id": of("user"), "name": of("user").to_lowercase(), "locale": "en-US",
+                "is_admin": of("user") == "UADMIN",
                 "profile": {"display_name": format!("name of {}", of("user"))},
             }})),
             "chat.postMessage" => self.post(arguments),
@@ -165,7 +172,15 @@ impl Service {
             "files.getUploadURLExternal" => fine(json!({
                 "upload_url": format!("{}/upload/{}", self.url, of("filename")), "file_id": of("filename"),
             })),
-            "files.completeUploadExternal" => fine(json!({"files": []})),
+            "files.completeUploadExternal" => self.share(arguments),
+            "chat.postEphemeral" => self.whisper(arguments),
+            "views.open" => self.open_view(arguments),
+            "usergroups.list" => {
+                let state = self.state.lock();
+                let group = |(id, users): (&String, &Vec<String>)| json!({"id": id, "users": users});
+                fine(json!({"usergroups": state.groups.iter().map(group).collect::<Vec<_>>()}))
+            }
+            "assistant.threads.setStatus" | "assistant.threads.setSuggestedPrompts" => fine(json!({})),
             "chat.startStream" => self.start_stream(arguments),
             "chat.appendStream" => self.append_stream(arguments),
             "chat.stopStream" => self.stop_stream(arguments),
@@ -198,6 +213,53 @@ impl Service {
         };
         state.messages.push(message.clone());
         fine(json!({"channel": message.channel, "ts": message.ts, "message": message.wire()}))
+    }
+
+    /// Shares uploaded files: a message with files and without text.
+    fn share(&self, arguments: &Arguments) -> Response {
+        let of = |name: &str| arguments.get(name).cloned();
+        let files: Vec<Value> = serde_json::from_str(&of("files").unwrap_or_default()).expect("JSON");
+        let mut state = self.state.lock();
+        let message = Message {
+            channel: of("channel_id").unwrap_or_default(),
+            ts: state.next_ts(),
+            thread: of("thread_ts"),
+            user: BOT.to_owned(),
+            text: String::new(),
+            blocks: Value::Null,
+            metadata: Value::Null,
+            edits: 0,
+            file: json!({"name": files[0]["title"], "url_private": "https://files.slack.com/1"}),
+            streams: None,
+        };
+        state.messages.push(message);
+        fine(json!({"files": files}))
+    }
+
+    /// Shows a message to one member.
+    fn whisper(&self, arguments: &Arguments) -> Response {
+        let mut state = self.state.lock();
+        let ts = state.next_ts();
+        state.notices.push(arguments.clone());
+        fine(json!({"message_ts": ts}))
+    }
+
+    /// Opens a dialogue for a trigger that is three seconds old at most.
+    fn open_view(&self, arguments: &Arguments) -> Response {
+        let mut state = self.state.lock();
+        let known = arguments.get("trigger_id").and_then(|trigger| state.triggers.remove(trigger));
+        match known {
+            None => error("invalid_trigger_id"),
+            Some((at, _)) if at.elapsed() > std::time::Duration::from_secs(3) => error("expired_trigger_id"),
+            Some((_, user)) => {
+                let mut view: Value = serde_json::from_str(&arguments["view"]).expect("JSON");
+                let data = view["private_metadata"].as_str().unwrap_or_default();
+                assert!(data.chars().count() <= 3_000, "the data of a dialogue is too long");
+                view["id"] = format!("V{}", state.views.len() + 1).into();
+                state.views.push((user, view.clone()));
+                fine(json!({"view": view}))
+            }
+        }
     }
 
     fn update(&self, arguments: &Arguments) -> Response {

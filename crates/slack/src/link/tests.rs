@@ -1,15 +1,18 @@
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use secrecy::SecretString;
-use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::Access;
 use domain::gate::{ApprovalDecision, Click, ClickRefusal};
 use domain::ids::Person;
-use ports::NotAccepted;
+use domain::incoming::Incoming;
 use ports::testing::ManualClock;
+use ports::{Intake, NotAccepted};
 
 /// Accepts events while it is open.
 struct Door(watch::Receiver<bool>);
