@@ -61,7 +61,7 @@ pub(crate) fn events(clock: &Arc<dyn Clock>) -> TurnEvents {
 pub(crate) fn rules(settings: &Settings) -> BTreeMap<Door, DoorRules> {
     BTreeMap::from([
         (discord::DOOR, DoorRules { triage: triage(settings), limits: LimitScope::Community }),
-        (slack::DOOR, DoorRules { triage: of_workspace(triage(settings)), limits: LimitScope::Base }),
+        (slack::DOOR, DoorRules { triage: of_workspace(triage(settings)), limits: LimitScope::Community }),
         (chat_service::DOOR, DoorRules { triage: requests(settings), limits: LimitScope::Base }),
         (model_api::DOOR, DoorRules { triage: programs(settings), limits: LimitScope::Keys }),
         (terminal::DOOR, DoorRules { triage: without_roles(triage(settings)), limits: LimitScope::Keys }),
@@ -80,7 +80,11 @@ fn triage(settings: &Settings) -> TriageRules {
         communities: set(&settings.discord.guilds),
         operators: set(&settings.discord.operators),
         super_roles: set(&settings.members.super_roles),
-        restriction: settings.restriction.role.clone().map(|role| restriction::RestrictionRules { role, channel }),
+        restriction: settings.restriction.role.clone().map(|role| restriction::RestrictionRules {
+            role,
+            channel,
+            by_record: false,
+        }),
         policy: Policy { gates: GatePolicy::Ask, ..Policy::default() },
     }
 }
@@ -90,9 +94,16 @@ fn without_roles(rules: TriageRules) -> TriageRules {
     TriageRules { communities: HashSet::new(), operators: HashSet::new(), restriction: None, ..rules }
 }
 
-/// Returns the rules for Slack: the guilds, operators and roles of Discord are none of its.
+/// Returns the rules for Slack. Its ids begin with a letter, so ids of accounts, roles and channels of Discord are none
+/// of its: the same lists have both. It has user groups instead of roles, which the bot does not assign.
 fn of_workspace(rules: TriageRules) -> TriageRules {
-    TriageRules { direct_messages: true, ..without_roles(rules) }
+    let operators = rules.operators.clone();
+    let by_record = |rules: restriction::RestrictionRules| {
+        let channel = rules.channel.filter(|channel| channel.starts_with(|c: char| c.is_ascii_alphabetic()));
+        restriction::RestrictionRules { channel, by_record: true, ..rules }
+    };
+    let restriction = rules.restriction.clone().map(by_record);
+    TriageRules { direct_messages: true, operators, restriction, ..without_roles(rules) }
 }
 
 /// Returns the rules for a door where approvals cannot be requested.

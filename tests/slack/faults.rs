@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::Act;
+use crate::model::{Act, End};
 use crate::service::Fault;
 use crate::world::{World, story};
 
@@ -148,5 +148,76 @@ fn what_was_missed_while_the_bot_was_away_is_read_back() {
         }
         assert!(world.service.answers(&not_addressed).is_empty());
         assert_eq!(world.service.answers(&thread).len(), 2, "one of them answers the reply");
+    });
+}
+
+#[test]
+fn a_channel_that_cannot_be_read_back_is_read_later_and_delays_no_other_one() {
+    story(async {
+        let world = World::begin().await;
+        for channel in ["C1", "C2"] {
+            let said = world.service.says("U1", channel, "@bot hello");
+            world.only_answer_to(&said).await;
+        }
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        world.stop().await;
+        world.until("the end of the connections", || (world.service.connections().0 == 0).then_some(())).await;
+        let missed = [world.service.says("U1", "C1", "@bot one"), world.service.says("U1", "C2", "@bot two")];
+        world.service.forgets();
+        // The first channel is not read, and not when it is tried once more.
+        for _ in 0..2 {
+            world.service.breaks("conversations.history", Fault::Named("internal_error"));
+        }
+        world.start().await;
+        world.only_answer_to(&missed[1]).await;
+        assert!(world.service.answers(&missed[0]).is_empty());
+        world.only_answer_to(&missed[0]).await;
+        let read = world.service.calls("conversations.history");
+        let of = |channel: &str| read.iter().filter(|call| call["channel"] == channel).count();
+        assert_eq!((of("C1"), of("C2")), (3, 1));
+    });
+}
+
+#[test]
+fn drafts_in_many_threads_leave_the_tier_of_edits_to_answers() {
+    story(async {
+        let mut world = World::without_bot().await;
+        world.env.insert("STAFFAI_STREAMING__HOLD".to_owned(), "0".to_owned());
+        world.env.insert("STAFFAI_TURN__DEADLINE".to_owned(), "30s".to_owned());
+        world.service.limits("chat.update", 50, Duration::from_secs(60));
+        world.start().await;
+        let words = "The tide comes in slowly, and it goes out again when the moon has passed. ".repeat(4);
+        world.model.always(Act::streams(&words, 4, Duration::from_millis(100), End::Well));
+        let said: Vec<_> = (0..10)
+            .map(|number| world.service.says(&format!("U{number}"), &format!("C{number}"), "@bot tell me"))
+            .collect();
+        for said in &said {
+            let whole = || world.service.answers(said).first().is_some_and(|answer| answer.text == words.trim());
+            world.until("the whole answer", || whole().then_some(())).await;
+        }
+        let edits = world.service.calls("chat.update").len();
+        assert!((10..50).contains(&edits), "{edits} edits, of which none waits for Slack's limit");
+    });
+}
+
+#[test]
+fn a_message_that_first_arrives_after_an_hour_is_answered_once() {
+    story(async {
+        let mut world = World::begin().await;
+        let said = world.service.said_before("U1", "C1", "@bot hello", Duration::from_secs(70 * 60));
+        world.only_answer_to(&said).await;
+        let other = world.service.said_before("U1", "C2", "@bot hello", Duration::from_secs(25 * 3_600));
+        world.until("all acknowledgements", || (world.service.unacknowledged() == 0).then_some(())).await;
+        assert!(world.service.answers(&other).is_empty(), "it is too old for an answer");
+        world.stop().await;
+        world.until("the end of the connections", || (world.service.connections().0 == 0).then_some(())).await;
+        // Its record expired; the thread shows the answer.
+        let empty = world.dir().join("empty").display().to_string();
+        world.env.insert("STAFFAI_DATA_DIR".to_owned(), empty);
+        world.start().await;
+        world.service.repeats(&said);
+        world.until("all acknowledgements", || (world.service.unacknowledged() == 0).then_some(())).await;
+        world.only_answer_to(&said).await;
+        assert_eq!(world.model.calls(), 1);
     });
 }

@@ -16,12 +16,18 @@ mod answers;
 
 mod commands;
 
+mod extras;
+
 mod faults;
+
+mod independent;
 
 mod service;
 
 mod setup;
 
 mod sockets;
+
+mod streams;
 
 mod world;

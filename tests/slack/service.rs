@@ -7,7 +7,9 @@ mod connections;
 
 mod methods;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+mod streaming;
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -41,6 +43,8 @@ pub struct Message {
     pub edits: usize,
     /// Its file.
     pub file: Value,
+    /// The start of its stream, while it is open.
+    pub streams: Option<Instant>,
 }
 
 /// A message of a member, by its place in Slack.
@@ -102,6 +106,18 @@ struct State {
     /// The scopes of the bot's token; all if empty.
     scopes: String,
     files: HashMap<String, Vec<u8>>,
+    /// The time after which a stream is closed; `None` for a workspace without streams.
+    streams: Option<Duration>,
+    /// The notices that one member saw.
+    notices: Vec<HashMap<String, String>>,
+    /// The user groups and their members.
+    groups: BTreeMap<String, Vec<String>>,
+    /// The triggers of dialogues that are not open yet, with their time and member.
+    triggers: HashMap<String, (Instant, String)>,
+    /// The open dialogues with their members.
+    views: Vec<(String, Value)>,
+    /// The answers to interactions.
+    payloads: Vec<Value>,
 }
 
 /// The fault of a call.
@@ -183,6 +199,11 @@ impl Service {
         named.filter_map(content).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()
     }
 
+    /// Returns the content of an uploaded file.
+    pub fn stored(&self, name: &str) -> Vec<u8> {
+        self.state.lock().files.get(&format!("/upload/{name}")).cloned().unwrap_or_default()
+    }
+
     /// Stores a file.
     pub fn puts(&self, path: &str, content: &[u8]) {
         self.state.lock().files.insert(path.to_owned(), content.to_vec());
@@ -193,11 +214,29 @@ impl Service {
         self.writes(user, &to.channel, Some(&to.root), text, Value::Null)
     }
 
+    /// Writes a message in a channel that is this old, and delivers its events now.
+    pub fn said_before(&self, user: &str, channel: &str, text: &str, age: Duration) -> Said {
+        let seconds = SystemClock.now().0 / 1_000 - age.as_secs();
+        self.writes_at(Some(format!("{seconds}.000100")), user, channel, None, text, Value::Null)
+    }
+
     fn writes(&self, user: &str, channel: &str, thread: Option<&str>, text: &str, file: Value) -> Said {
+        self.writes_at(None, user, channel, thread, text, file)
+    }
+
+    fn writes_at(
+        &self,
+        ts: Option<String>,
+        user: &str,
+        channel: &str,
+        thread: Option<&str>,
+        text: &str,
+        file: Value,
+    ) -> Said {
         let text = text.replace("@bot", &format!("<@{BOT}>"));
         let message = {
             let mut state = self.state.lock();
-            let ts = state.next_ts();
+            let ts = ts.unwrap_or_else(|| state.next_ts());
             let message = Message {
                 channel: channel.to_owned(),
                 ts,
@@ -208,6 +247,7 @@ impl Service {
                 metadata: Value::Null,
                 edits: 0,
                 file,
+                streams: None,
             };
             state.messages.push(message.clone());
             message
@@ -271,6 +311,52 @@ impl Service {
         self.send("slash_commands", payload);
     }
 
+    /// Uses the shortcut on a message.
+    pub fn uses_shortcut(&self, user: &str, on: &Message) {
+        let trigger = {
+            let mut state = self.state.lock();
+            let trigger = format!("{}.trigger", state.next_ts());
+            state.triggers.insert(trigger.clone(), (Instant::now(), user.to_owned()));
+            trigger
+        };
+        let mut message = on.wire();
+        message["text"] = on.text.clone().into();
+        self.send(
+            "interactive",
+            json!({
+                "type": "message_action", "callback_id": "ask", "trigger_id": trigger, "user": {"id": user},
+                "channel": {"id": on.channel}, "message": message, "message_ts": on.ts,
+            }),
+        );
+    }
+
+    /// Submits the newest dialogue with this question.
+    pub fn submits(&self, question: &str) {
+        let (user, mut view) = self.state.lock().views.last().cloned().expect("a dialogue is open");
+        view["state"] = json!({"values": {"ask": {"ask": {"type": "plain_text_input", "value": question}}}});
+        self.send("interactive", json!({"type": "view_submission", "user": {"id": user}, "view": view}));
+    }
+
+    /// Returns the number of dialogues that were opened.
+    pub fn dialogues(&self) -> usize {
+        self.state.lock().views.len()
+    }
+
+    /// Returns the answers to interactions.
+    pub fn payloads(&self) -> Vec<Value> {
+        self.state.lock().payloads.clone()
+    }
+
+    /// Returns the notices that one member saw.
+    pub fn notices(&self) -> Vec<HashMap<String, String>> {
+        self.state.lock().notices.clone()
+    }
+
+    /// Puts members into a user group.
+    pub fn groups(&self, group: &str, users: &[&str]) {
+        self.state.lock().groups.insert(group.to_owned(), users.iter().map(|user| (*user).to_owned()).collect());
+    }
+
     // === Events ===
 
     /// Delivers an event.
@@ -306,6 +392,11 @@ impl Service {
     /// Limits the calls of a method, as a tier of Slack does.
     pub fn limits(&self, method: &str, many: usize, within: Duration) {
         self.state.lock().tiers.insert(method.to_owned(), (many, within));
+    }
+
+    /// Accepts streaming calls, and closes each stream after this time.
+    pub fn streams(&self, lasts: Duration) {
+        self.state.lock().streams = Some(lasts);
     }
 
     /// Gives the bot's token these scopes alone.

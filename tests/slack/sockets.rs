@@ -141,6 +141,28 @@ fn a_lost_connection_is_opened_again_and_the_pages_say_when_the_last_event_came(
 }
 
 #[test]
+fn each_connection_shows_the_time_of_its_last_event_also_of_one_for_others() {
+    story(async {
+        let world = World::begin().await;
+        let deadline = Instant::now() + SOON;
+        loop {
+            world.service.says("U1", "C1", "nothing for the bot");
+            let tree = world.json("/api/v1/tree").await;
+            let branch = tree["children"].as_array().unwrap().iter().find(|child| child["name"] == "slack").unwrap();
+            let ready = world.json("/readyz").await;
+            let is_socket = |part: &&serde_json::Value| part["kind"] == "socket";
+            let parts: Vec<_> = ready["parts"].as_array().unwrap().iter().filter(is_socket).collect();
+            let rows = branch["children"].as_array().unwrap().iter().chain(parts);
+            if rows.clone().count() == 4 && rows.into_iter().all(|row| row["last_event"].is_string()) {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{tree} {ready}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+}
+
+#[test]
 fn a_revoked_token_ends_the_program_with_its_reason() {
     story(async {
         let mut world = World::without_bot().await;
@@ -148,5 +170,37 @@ fn a_revoked_token_ends_the_program_with_its_reason() {
         let mut process = crate::process::Process::start(world.dir(), "refused", &world.env);
         assert_eq!(process.exit(SOON).await, 69, "{}", process.output());
         assert!(process.output().contains("SLACK_APP_TOKEN"), "{}", process.output());
+    });
+}
+
+#[test]
+fn a_refused_token_beside_another_door_closes_slack_alone() {
+    story(async {
+        let mut world = World::without_bot().await;
+        world.env.insert("SLACK_APP_TOKEN".to_owned(), "xapp-of-another".to_owned());
+        // Discord is the home door; it is not reached.
+        world.env.insert("DISCORD_BOT_TOKEN".to_owned(), "token".to_owned());
+        world.env.insert("DISCORD_API_URL".to_owned(), "http://127.0.0.1:9".to_owned());
+        let mut process = crate::process::Process::start(world.dir(), "refused", &world.env);
+        let deadline = Instant::now() + SOON;
+        loop {
+            let page = world.page("/readyz").await;
+            let parts = page.as_ref().and_then(|ready| ready["parts"].as_array()).cloned().unwrap_or_default();
+            let refused = |part: &serde_json::Value| {
+                part["kind"] == "socket"
+                    && part["status"] == "down"
+                    && part["last_error"].as_str().is_some_and(|error| error.contains("SLACK_APP_TOKEN"))
+            };
+            if parts.iter().filter(|part| refused(part)).count() == 2 {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{page:?} {}", process.output());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert!(process.output().contains("source.refused"), "{}", process.output());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(world.page("/readyz").await.is_some(), "the other doors continue: {}", process.output());
+        process.terminate();
+        assert_eq!(process.exit(SOON).await, 0);
     });
 }

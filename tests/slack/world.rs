@@ -196,6 +196,12 @@ impl World {
         }
     }
 
+    /// Returns a page of the bot; `None` while it has no pages.
+    pub async fn page(&self, path: &str) -> Option<Value> {
+        let text = reqwest::get(&format!("http://{}{path}", self.http)).await.ok()?.text().await.ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
     /// Returns a page of the bot.
     pub async fn json(&self, path: &str) -> Value {
         let url = format!("http://{}{path}", self.http);

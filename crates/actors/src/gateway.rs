@@ -44,6 +44,7 @@ use domain::manners::Draw;
 use domain::notice;
 use domain::outgoing::Medium;
 use domain::pairs::Pairs;
+use domain::restriction::RestrictionRules;
 use domain::shed::Shed;
 use domain::triage::{self, Reason, TriageDecision, TriageRules};
 use domain::turn::{Answer, Effort, Outcome, Turn};
@@ -297,9 +298,17 @@ impl Gateway {
             // If the sweeper refuses this, the member's next message reports it again.
             self.sweeper.tell(SweeperMsg::Lifted(member));
         }
+        if restriction.by_record && !exempt && self.restricted.holds(posted) {
+            return Self::confined(restriction, decision);
+        }
         let Some(member) = self.restricted.came_back(posted).filter(|_| !exempt) else { return decision };
         // If the sweeper refuses this, the member's next message reports it again.
         self.sweeper.tell(SweeperMsg::CameBack(member));
+        Self::confined(restriction, decision)
+    }
+
+    /// Returns the decision about a message of a restricted member.
+    fn confined(restriction: &RestrictionRules, decision: TriageDecision) -> TriageDecision {
         match decision {
             TriageDecision::Turn(turn) | TriageDecision::Hint(turn)
                 if !restriction.answers_in(&turn.place, turn.parent.as_ref()) =>

@@ -370,8 +370,14 @@ impl Outbox {
             again: None,
         });
         self.events.publish(place, &id, || TurnUpdate::DONE);
-        let outgoing =
-            Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts, apology: true, spent: None };
+        let outgoing = Outgoing {
+            place: place.clone(),
+            reply_to: Some(about.clone()),
+            parts,
+            apology: true,
+            spent: None,
+            private: true,
+        };
         let job = Job { share: Some(Arc::new(share)), ..Job::new(Task::Notice(about.clone()), outgoing) };
         self.enqueue(ctx, state, place, job);
     }

@@ -203,8 +203,14 @@ impl Reporter {
         } else {
             let place = Place::new(self.door.clone(), due.channel);
             let card = notice::report::card(&days, &overview, due.top, &self.door);
-            let outgoing =
-                Outgoing { place, reply_to: None, parts: vec![Part::Card(card)], apology: false, spent: None };
+            let outgoing = Outgoing {
+                place,
+                reply_to: None,
+                parts: vec![Part::Card(card)],
+                apology: false,
+                spent: None,
+                private: false,
+            };
             let name = format!("report-{}", due.end.0 / 1_000);
             let post = |reply| OutboxMsg::Post { name, outgoing, reply };
             let posted = self.outbox.call(post, POSTED_WITHIN).await.map_err(|error| error.to_string())?;

@@ -386,8 +386,14 @@ impl RestrictionSweeper {
         *count = count.wrapping_add(1);
         let name = format!("s{:x}-{count:x}", began.0);
         let place = Place::new(member.person.door.clone(), channel);
-        let outgoing =
-            Outgoing { place, reply_to: None, parts: vec![Part::Text { text }], apology: false, spent: None };
+        let outgoing = Outgoing {
+            place,
+            reply_to: None,
+            parts: vec![Part::Text { text }],
+            apology: false,
+            spent: None,
+            private: false,
+        };
         // The log has the same report, so the outbox may refuse it.
         let (reply, _) = oneshot::channel();
         self.outboxes.of(&member.person.door).tell(OutboxMsg::Post { name, outgoing, reply });

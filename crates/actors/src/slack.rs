@@ -4,19 +4,24 @@
 //! Receives: its timer, the end of a catch-up.
 //! Sends: messages that were read back to the gateway, through the intake.
 //! A restart loses: its children, which connect again; Slack redelivers events that were not acknowledged. The time up
-//! to which everything was received is in the store.
+//! to which everything was received is in the store, and so are the channels that could not be read back.
+
+mod unread;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
+use self::unread::{Unread, pause};
 use crate::observation::board::{Board, PartKind};
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::basics::Basics;
-use domain::ids::{Door, Timestamp, millis};
+use domain::ids::{Door, Place, Timestamp, millis};
 use domain::keys;
-use ports::{EventSource, Intake, Write};
-use telemetry::events::GATEWAY_CAUGHT_UP;
+use ports::{CaughtUp, EventSource, Intake, Missed, Stored, Unreadable, Write};
+use telemetry::events::{GATEWAY_CAUGHT_UP, GATEWAY_DROPPED};
 
 /// The interval of looks at the connections.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -24,15 +29,15 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 const MARK_EVERY: Duration = Duration::from_secs(20);
 /// The time that an accepted event may have been on its way; the watermark stays this far behind.
 const ON_ITS_WAY: Duration = Duration::from_secs(30);
-/// The delay before a failed catch-up is tried again.
-const AGAIN_AFTER: Duration = Duration::from_secs(30);
 
-/// Events from its timer and its task.
+/// Events from its timer and its tasks.
 pub enum SlackEvent {
     /// The connections are due for a look.
     Look,
-    /// A catch-up ended: the number of messages, or the reason why some were not read.
-    CaughtUp(Result<u64, String>),
+    /// The stored progress was read; `None` if the store does not answer.
+    Loaded(Option<(Option<Timestamp>, Unread)>),
+    /// A catch-up ended: its result, or the reason why no place was read.
+    CaughtUp(Reading, Result<CaughtUp, String>),
 }
 
 /// The behaviour and its arguments.
@@ -51,15 +56,38 @@ pub struct Slack {
 }
 
 /// The progress of the door.
-pub enum Progress {
-    /// No connection is open, or some messages since then are not read back.
+pub struct Progress {
+    phase: Phase,
+    /// The time up to which everything was received, except for the unread places. `None` for a workspace that is new
+    /// to the bot.
+    watermark: Option<Timestamp>,
+    unread: Unread,
+    /// True while a task reads the store or messages.
+    busy: bool,
+    /// The number of catch-ups in a row that read no place.
+    failures: u32,
+}
+
+/// The state of what the connections deliver.
+#[derive(Debug, Clone, Copy)]
+enum Phase {
+    /// The stored progress is not known yet.
+    Unknown,
+    /// No connection is open, or the messages since then are not read back.
     Gap,
-    /// Messages are being read back; the next watermark is this time.
-    CatchingUp(Timestamp),
     /// A catch-up failed; the next one begins at this time.
     Waiting(Timestamp),
-    /// Everything is received; the watermark was written at this time.
-    Whole(Timestamp),
+    /// Everything was received since the door opened at this instant; the watermark was written at this time.
+    Whole(Instant, Timestamp),
+}
+
+/// The messages that a task reads.
+#[derive(Debug, Clone)]
+pub enum Reading {
+    /// Those of all channels from the first to before the second time. The door opened at this instant.
+    Everywhere(Timestamp, Timestamp, Instant),
+    /// Those of places that could not be read before.
+    Again(Vec<(Place, Timestamp)>),
 }
 
 impl Actor for Slack {
@@ -69,7 +97,8 @@ impl Actor for Slack {
 
     fn start(&self, ctx: &mut ActorContext<Slack>) -> Result<Progress, Crash> {
         ctx.after(LOOK_EVERY, SlackEvent::Look);
-        Ok(Progress::Gap)
+        let (phase, unread) = (Phase::Unknown, Unread::default());
+        Ok(Progress { phase, watermark: None, unread, busy: false, failures: 0 })
     }
 
     async fn handle(
@@ -93,18 +122,20 @@ impl Actor for Slack {
                 ctx.after(LOOK_EVERY, SlackEvent::Look);
                 self.look(ctx, progress, now);
             }
-            SlackEvent::CaughtUp(result) => {
-                let Progress::CatchingUp(until) = *progress else { return Ok(()) };
-                match result {
-                    Ok(messages) => {
-                        tracing::info!(event = GATEWAY_CAUGHT_UP, door = %self.door, messages, "missed messages were read");
-                        self.mark(until);
-                        *progress = Progress::Whole(now);
+            SlackEvent::Loaded(stored) => {
+                progress.busy = false;
+                if let Some((watermark, unread)) = stored {
+                    (progress.watermark, progress.unread, progress.phase) = (watermark, unread, Phase::Gap);
+                    self.look(ctx, progress, now);
+                }
+            }
+            SlackEvent::CaughtUp(reading, result) => {
+                progress.busy = false;
+                match reading {
+                    Reading::Everywhere(since, until, opened) => {
+                        self.caught_up(progress, (since, until, opened), result, now);
                     }
-                    Err(reason) => {
-                        tracing::warn!(event = GATEWAY_CAUGHT_UP, door = %self.door, reason, "some missed messages could not be read; trying again");
-                        *progress = Progress::Waiting(Timestamp(now.0.saturating_add(millis(AGAIN_AFTER))));
-                    }
+                    Reading::Again(places) => self.read_again(progress, places, result, now),
                 }
             }
         }
@@ -114,52 +145,175 @@ impl Actor for Slack {
 
 impl Slack {
     fn look(&self, ctx: &mut ActorContext<Self>, progress: &mut Progress, now: Timestamp) {
-        let parts = self.board.parts();
-        let open =
-            parts.iter().any(|(kind, name, state)| *kind == PartKind::Door && name == self.door.as_str() && state.up);
-        match *progress {
-            // A catch-up that runs while the connections end continues; what comes later is in the next one.
-            Progress::CatchingUp(_) => {}
-            _ if !open => *progress = Progress::Gap,
-            Progress::Waiting(until) if now < until => {}
-            Progress::Gap | Progress::Waiting(_) => {
-                *progress = Progress::CatchingUp(now);
-                self.catch_up(ctx, now);
+        let opened = self.opened();
+        // A gap between two looks has another beginning of the open door.
+        if let Phase::Whole(since, _) = progress.phase
+            && opened != Some(since)
+        {
+            progress.phase = Phase::Gap;
+        }
+        let Some(opened) = opened.filter(|_| !progress.busy) else { return };
+        match progress.phase {
+            Phase::Unknown => self.load(ctx, progress),
+            Phase::Waiting(until) if now < until => {}
+            Phase::Gap | Phase::Waiting(_) => {
+                let Some(watermark) = progress.watermark else {
+                    // A workspace without a watermark is new to the bot: earlier messages were not for it.
+                    progress.phase = Phase::Whole(opened, now);
+                    return self.mark(progress, now);
+                };
+                let since = watermark.max(self.oldest(now));
+                self.read(ctx, progress, Reading::Everywhere(since, now, opened), Missed::Everywhere(since));
             }
-            Progress::Whole(marked) if now.since(marked) >= MARK_EVERY => {
-                self.mark(now);
-                *progress = Progress::Whole(now);
+            Phase::Whole(..) => {
+                self.expire(progress, now);
+                let due = progress.unread.due(now, self.oldest(now));
+                if !due.is_empty() {
+                    self.read(ctx, progress, Reading::Again(due.clone()), Missed::In(due));
+                }
             }
-            Progress::Whole(_) => {}
+        }
+        if let Phase::Whole(since, marked) = progress.phase
+            && now.since(marked) >= MARK_EVERY
+        {
+            progress.phase = Phase::Whole(since, now);
+            self.mark(progress, now);
         }
     }
 
-    fn catch_up(&self, ctx: &mut ActorContext<Self>, now: Timestamp) {
-        let (source, intake, basics) = (Arc::clone(&self.source), Arc::clone(&self.intake), self.basics.clone());
-        let key = self.key();
-        let age = basics.live.now().settings.catch_up.age.min(keys::CATCH_UP_AGE_MAX);
-        let read = async move {
-            let stored = basics.store.get(&key).await.and_then(|text| text.parse().ok()).map(Timestamp);
-            // A workspace without a watermark is new to the bot: earlier messages were not for it.
-            let Some(stored) = stored else { return SlackEvent::CaughtUp(Ok(0)) };
-            let since = stored.max(Timestamp(now.0.saturating_sub(millis(age))));
-            SlackEvent::CaughtUp(source.catch_up(since, intake).await)
+    /// Returns the instant at which the door opened; `None` while it has no connection.
+    fn opened(&self) -> Option<Instant> {
+        let parts = self.board.parts();
+        let door = parts.iter().find(|(kind, name, _)| *kind == PartKind::Door && name == self.door.as_str());
+        door.filter(|(.., state)| state.up).map(|(.., state)| state.since)
+    }
+
+    /// Returns the time before which messages are too old to be answered.
+    fn oldest(&self, now: Timestamp) -> Timestamp {
+        let age = self.basics.live.now().settings.catch_up.age.min(keys::CATCH_UP_AGE_MAX);
+        Timestamp(now.0.saturating_sub(millis(age)))
+    }
+
+    fn load(&self, ctx: &mut ActorContext<Self>, progress: &mut Progress) {
+        progress.busy = true;
+        let (store, door) = (Arc::clone(&self.basics.store), self.door.clone());
+        let (watermark, unread) = (self.key(WATERMARK), self.key(UNREAD));
+        let load = async move {
+            let read = [store.read(&watermark).await, store.read(&unread).await];
+            if read.iter().any(|stored| matches!(stored, Stored::Unreadable(Unreadable::NoAnswer))) {
+                return SlackEvent::Loaded(None);
+            }
+            let text = |stored: &Stored| if let Stored::Value(text) = stored { Some(text.clone()) } else { None };
+            let watermark = text(&read[0]).and_then(|text| text.parse().ok()).map(Timestamp);
+            let unread = text(&read[1]).map(|text| Unread::parse(&door, &text)).unwrap_or_default();
+            SlackEvent::Loaded(Some((watermark, unread)))
         };
-        ctx.task(read, |panic| SlackEvent::CaughtUp(Err(format!("its task panicked: {panic}"))));
+        ctx.task(load, |_| SlackEvent::Loaded(None));
     }
 
-    /// Stores the time up to which everything was received.
-    fn mark(&self, until: Timestamp) {
-        let value = until.0.saturating_sub(millis(ON_ITS_WAY)).to_string();
-        let write = Write::Put { key: self.key(), value, ttl: Some(keys::WATERMARK_TTL) };
-        // A lost watermark only makes the next catch-up longer.
-        drop(self.basics.store.write(vec![write]));
+    fn read(&self, ctx: &mut ActorContext<Self>, progress: &mut Progress, reading: Reading, missed: Missed) {
+        progress.busy = true;
+        let (source, intake, failed) = (Arc::clone(&self.source), Arc::clone(&self.intake), reading.clone());
+        let read = async move { SlackEvent::CaughtUp(reading, source.catch_up(&missed, intake).await) };
+        ctx.task(read, |panic| SlackEvent::CaughtUp(failed, Err(format!("its task panicked: {panic}"))));
     }
 
-    fn key(&self) -> String {
-        keys::watermark(&self.door, "sockets")
+    fn caught_up(
+        &self,
+        progress: &mut Progress,
+        (since, until, opened): (Timestamp, Timestamp, Instant),
+        result: Result<CaughtUp, String>,
+        now: Timestamp,
+    ) {
+        match result {
+            Ok(CaughtUp { messages, unread }) => {
+                tracing::info!(event = GATEWAY_CAUGHT_UP, door = %self.door, messages, "missed messages were read");
+                for (place, reason) in unread {
+                    self.tell_unread(&place, &reason);
+                    progress.unread.failed(place, since, until, now, self.basics.dice.roll());
+                }
+                progress.failures = 0;
+                // The next look finds out if the connections ended meanwhile: what came then is in no catch-up yet.
+                progress.phase = Phase::Whole(opened, now);
+                self.mark(progress, until);
+            }
+            Err(reason) => {
+                let wait = pause(progress.failures, self.basics.dice.roll());
+                progress.failures = progress.failures.saturating_add(1);
+                let again_in_ms = millis(wait);
+                tracing::warn!(event = GATEWAY_CAUGHT_UP, door = %self.door, reason, again_in_ms, "missed messages could not be read; trying again");
+                progress.phase = Phase::Waiting(Timestamp(now.0.saturating_add(again_in_ms)));
+            }
+        }
+    }
+
+    fn read_again(
+        &self,
+        progress: &mut Progress,
+        places: Vec<(Place, Timestamp)>,
+        result: Result<CaughtUp, String>,
+        now: Timestamp,
+    ) {
+        let (messages, failed) = match result {
+            Ok(CaughtUp { messages, unread }) => (messages, unread),
+            Err(reason) => (0, places.iter().map(|(place, _)| (place.clone(), reason.clone())).collect()),
+        };
+        for (place, _) in places.iter().filter(|(place, _)| failed.iter().all(|(unread, _)| unread != place)) {
+            progress.unread.read(place);
+        }
+        for (place, reason) in &failed {
+            self.tell_unread(place, reason);
+            progress.unread.failed_again(place, now, self.basics.dice.roll());
+        }
+        if failed.len() < places.len() {
+            tracing::info!(event = GATEWAY_CAUGHT_UP, door = %self.door, messages, "missed messages were read");
+            self.keep(progress);
+        }
+    }
+
+    fn tell_unread(&self, place: &Place, reason: &str) {
+        tracing::warn!(event = GATEWAY_CAUGHT_UP, door = %self.door, %place, reason, "the missed messages of a channel could not be read; trying again");
+    }
+
+    fn expire(&self, progress: &mut Progress, now: Timestamp) {
+        let channels = progress.unread.expire(self.oldest(now));
+        if channels > 0 {
+            tracing::warn!(event = GATEWAY_DROPPED, door = %self.door, reason = "too old", channels, "missed messages of channels were not read in time");
+            self.keep(progress);
+        }
+    }
+
+    /// Stores the time up to which everything was received, with the places that are excepted.
+    fn mark(&self, progress: &mut Progress, until: Timestamp) {
+        let until = Timestamp(until.0.saturating_sub(millis(ON_ITS_WAY)));
+        progress.watermark = Some(until);
+        self.keep(progress);
+    }
+
+    fn keep(&self, progress: &Progress) {
+        let unread = match progress.unread.text() {
+            Some(value) => Write::Put { key: self.key(UNREAD), value, ttl: Some(keys::WATERMARK_TTL) },
+            None => Write::Delete { key: self.key(UNREAD) },
+        };
+        let put = |Timestamp(until): Timestamp| Write::Put {
+            key: self.key(WATERMARK),
+            value: until.to_string(),
+            ttl: Some(keys::WATERMARK_TTL),
+        };
+        let writes = [unread].into_iter().chain(progress.watermark.map(put)).collect();
+        // Lost writes only make the next catch-up longer: both are in one batch.
+        drop(self.basics.store.write(writes));
+    }
+
+    fn key(&self, of: &str) -> String {
+        keys::watermark(&self.door, of)
     }
 }
+
+/// The name of the watermark of all connections.
+const WATERMARK: &str = "sockets";
+/// The name of the record of unread places.
+const UNREAD: &str = "unread";
 
 #[cfg(test)]
 mod tests;

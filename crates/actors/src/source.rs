@@ -52,8 +52,9 @@ pub struct SourceActor {
     pub dice: Arc<dyn Dice>,
     /// The board, from which readiness reads the state of the connection.
     pub board: Arc<Board>,
-    /// Notified if the platform rejects the bot permanently.
-    pub exit: ExitSender,
+    /// Notified if the platform rejects the bot permanently. None for a door beside the home door: that door is down
+    /// until the operator restarts the process, and the others continue.
+    pub exit: Option<ExitSender>,
     /// The ranges of turns that other processes took over. A process without its range leaves the platform, so that
     /// the platform passes all events to the owner.
     pub fenced: watch::Receiver<Vec<Range>>,
@@ -105,7 +106,9 @@ impl Actor for SourceActor {
             SourceEvent::Ended(SourceError::Refused(reason)) => {
                 tracing::error!(event = SOURCE_REFUSED, door = %self.door, reason, "the platform refuses us for good");
                 self.board.down(self.part.kind, &self.part.name, &reason);
-                self.exit.send_replace(Some(Exit::Refused(reason)));
+                if let Some(exit) = &self.exit {
+                    exit.send_replace(Some(Exit::Refused(reason)));
+                }
             }
             SourceEvent::Ended(SourceError::Unreachable(reason)) => {
                 let wait = state.0.pause(&self.source.pauses(), self.dice.roll());
@@ -151,8 +154,12 @@ struct Noting {
 
 #[async_trait]
 impl Intake for Noting {
-    async fn accept(&self, incoming: Incoming, us: Person) -> Result<(), NotAccepted> {
+    fn noted(&self) {
         self.board.heard(self.part.kind, &self.part.name);
+    }
+
+    async fn accept(&self, incoming: Incoming, us: Person) -> Result<(), NotAccepted> {
+        self.noted();
         self.intake.accept(incoming, us).await
     }
 

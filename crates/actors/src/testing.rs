@@ -277,7 +277,7 @@ fn rules(settings: &Settings) -> triage::TriageRules {
         communities: settings.discord.guilds.iter().cloned().collect(),
         operators: std::collections::HashSet::default(),
         super_roles: ["99".to_owned()].into(),
-        restriction: role.map(|role| restriction::RestrictionRules { role, channel }),
+        restriction: role.map(|role| restriction::RestrictionRules { role, channel, by_record: false }),
         policy: policy(),
     }
 }

@@ -36,6 +36,9 @@ pub struct Outgoing {
     /// The effort spent on it, for doors that show it.
     #[serde(skip)]
     pub spent: Option<Arc<Spent>>,
+    /// True if it concerns only the author of the message that it answers, for doors that can show it to one member.
+    #[serde(skip)]
+    pub private: bool,
 }
 
 impl Outgoing {
@@ -215,6 +218,10 @@ pub struct Piece {
     pub apology: bool,
     /// The effort spent on the answer, for doors that show it.
     pub spent: Option<Arc<Spent>>,
+    /// True if it concerns only the author of the answered message, for doors that can show it to one member.
+    pub private: bool,
+    /// True if it is a draft, which a later edit finishes.
+    pub unfinished: bool,
 }
 
 impl Piece {
@@ -223,10 +230,15 @@ impl Piece {
         Self { text: text.into(), ..Self::default() }
     }
 
+    /// Creates a draft.
+    pub fn draft(text: impl Into<String>) -> Self {
+        Self { unfinished: true, ..Self::text(text) }
+    }
+
     /// Converts the piece to parts of an answer.
     #[must_use]
     pub fn into_parts(self) -> Vec<Part> {
-        let Self { text, cards, files, buttons, apology: _, spent: _ } = self;
+        let Self { text, cards, files, buttons, .. } = self;
         let text = Part::Text { text };
         let buttons = (!buttons.is_empty()).then_some(Part::Buttons { buttons });
         let extras = cards.into_iter().map(Part::Card).chain(files.into_iter().map(Part::File)).chain(buttons);

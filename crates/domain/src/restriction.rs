@@ -17,6 +17,8 @@ pub struct RestrictionRules {
     pub role: String,
     /// The only channel in which restricted members are answered; `None` means nowhere.
     pub channel: Option<String>,
+    /// True if the platform has no roles: the record alone restricts a member.
+    pub by_record: bool,
 }
 
 impl RestrictionRules {
@@ -80,7 +82,7 @@ mod tests {
 
     #[test]
     fn only_holders_of_the_role_are_confined_and_threads_belong_to_their_channel() {
-        let rules = RestrictionRules { role: "12".into(), channel: Some("42".into()) };
+        let rules = RestrictionRules { role: "12".into(), channel: Some("42".into()), by_record: false };
         let (held, other) = (vec!["9".to_owned(), "12".to_owned()], vec!["9".to_owned()]);
         let at = |id: &str| Place::new(DOOR, id);
         assert!(rules.confine(&held, &at("43"), None));

@@ -100,7 +100,14 @@ impl Turn {
     pub fn reply_with(&self, text: &str) -> Outgoing {
         let text = text.to_owned();
         let reply_to = self.trigger.has_message().then(|| self.id.trigger());
-        Outgoing { place: self.place.clone(), reply_to, parts: vec![Part::Text { text }], apology: false, spent: None }
+        Outgoing {
+            place: self.place.clone(),
+            reply_to,
+            parts: vec![Part::Text { text }],
+            apology: false,
+            spent: None,
+            private: false,
+        }
     }
 
     /// Returns the files that the prompt contains: those of the question, then those of a quoted message of another

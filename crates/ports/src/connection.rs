@@ -129,3 +129,21 @@ pub enum AfterClose {
     /// None: the platform refuses permanently.
     Fatal,
 }
+
+/// The messages that a catch-up reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Missed {
+    /// Those of all places since this time.
+    Everywhere(Timestamp),
+    /// Those of these places, each since its time.
+    In(Vec<(Place, Timestamp)>),
+}
+
+/// The result of a catch-up.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CaughtUp {
+    /// The number of messages that were passed on.
+    pub messages: u64,
+    /// The places that could not be read completely, each with the reason.
+    pub unread: Vec<(Place, String)>,
+}

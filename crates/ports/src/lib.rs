@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::blocking::{Panicked, blocking, work_in_place};
 pub use self::clean_calls::{CleanCalls, CleanQuestion};
 pub use self::connection::{
-    AccessScope, Advice, AfterClose, Closed, GatewaySession, Missing, Shard, SourceError, StreamEvent,
+    AccessScope, Advice, AfterClose, CaughtUp, Closed, GatewaySession, Missed, Missing, Shard, SourceError, StreamEvent,
 };
 pub use self::delta::{Delta, DeltaSink};
 pub use self::fault::{Fault, Input, NoFaults, Origin, Subject};
@@ -59,7 +59,7 @@ use domain::daily::DayUse;
 use domain::embedding::Embeddings;
 use domain::fact::{FactId, FactMatches, NotKept, Remembered};
 use domain::gate::{ApprovalDecision, Click, ClickRefusal};
-use domain::ids::{Person, Place, Timestamp};
+use domain::ids::{MessageId, Person, Place, Timestamp};
 use domain::incoming::{Incoming, Posted};
 use domain::limits;
 use domain::outgoing::Capabilities;
@@ -343,13 +343,12 @@ pub trait EventSource: Send + Sync {
     /// Returns the backoff between connections.
     fn pauses(&self) -> Backoff;
 
-    /// Reads the messages since this time that may not have been delivered, and passes them to `intake`. Returns their
-    /// number.
+    /// Reads the messages that may not have been delivered, and passes them to `intake`.
     ///
     /// # Errors
-    /// The reason why some could not be read.
-    async fn catch_up(&self, _since: Timestamp, _intake: Arc<dyn Intake>) -> Result<u64, String> {
-        Ok(0)
+    /// The reason why no place could be read.
+    async fn catch_up(&self, _missed: &Missed, _intake: Arc<dyn Intake>) -> Result<CaughtUp, String> {
+        Ok(CaughtUp::default())
     }
 }
 
@@ -401,6 +400,9 @@ pub trait EventStream: Send {
 /// The entry for doors that serve requests instead of reading a platform's events.
 #[async_trait]
 pub trait Intake: Send + Sync {
+    /// Notes that the platform delivered an event, which may not concern the bot.
+    fn noted(&self) {}
+
     /// Passes on an event; `us` is the bot's account there. Resolves when it is durably accepted or needs no owner.
     ///
     /// # Errors
@@ -435,6 +437,18 @@ pub trait Poster: Send + Sync {
     /// Returns the kind of a place, as far as it is known without a message from it.
     fn kind(&self, _place: &Place) -> PlaceKind {
         PlaceKind::Channel
+    }
+
+    /// True if the limits that all places share leave room for an edit of a draft in this place now; counts it. Edits
+    /// that finish an answer are not asked about.
+    fn admits_draft(&self, _place: &Place) -> bool {
+        true
+    }
+
+    /// True if the platform shows this message as unfinished, although it may have the whole text: one more edit
+    /// finishes it.
+    fn is_unfinished(&self, _message: &MessageId) -> bool {
+        false
     }
 
     /// Performs one request, bounded by the poster's own timeout.

@@ -221,6 +221,9 @@ pub struct TreeNode {
     pub outage_ms: Option<u64>,
     /// Its last failure, if any; never a secret.
     pub last_error: Option<String>,
+    /// The time of the last event of its connection. Omitted for an actor without one.
+    #[serde(serialize_with = "as_rfc3339_if_any", skip_serializing_if = "Option::is_none")]
+    pub last_event: Option<Timestamp>,
     /// The number of actors of one kind that this row stands for. `None` for one actor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub many: Option<u64>,

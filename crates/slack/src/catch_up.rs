@@ -11,13 +11,14 @@ use tokio::time::sleep;
 
 use super::events::Wire;
 use super::ids::{self, At};
-use super::link::concerns;
 use super::reading::Span;
+use super::taking::concerns;
 use super::web_api::{Arguments, Call, CallError};
 use super::{Account, Slack};
 use domain::ids::Timestamp;
 use domain::incoming::Incoming;
-use ports::Intake;
+use domain::rejection::Rejection;
+use ports::{CaughtUp, Intake, Missed, PostError};
 
 /// The age of a thread whose replies are read back.
 const THREAD_AGE: Duration = Duration::from_secs(24 * 3_600);
@@ -25,8 +26,10 @@ const THREAD_AGE: Duration = Duration::from_secs(24 * 3_600);
 const CHANNELS_MAX: usize = 1_000;
 /// The most pages of the list of channels.
 const PAGES: u32 = 10;
-/// The most tries of one call, with the delays that Slack asks for.
+/// The most tries of one call that Slack limits, with the delays that Slack asks for.
 const TRIES: u32 = 5;
+/// The most tries of one call without an answer; the channel is read again later.
+const LOST_TRIES: u32 = 2;
 /// The longest delay between two tries.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// The delay after a call without an answer.
@@ -39,36 +42,58 @@ struct Channel {
 }
 
 impl Slack {
-    /// Passes on the messages since this time that concern the bot, oldest first in each channel. Returns their number.
+    /// Passes on the missed messages that concern the bot, oldest first in each channel.
     ///
     /// # Errors
-    /// Some channels could not be read.
+    /// No channel could be read.
     pub(super) async fn read_back(
         &self,
-        since: Timestamp,
+        missed: &Missed,
         names: &[String],
         intake: &dyn Intake,
-    ) -> Result<u64, String> {
+    ) -> Result<CaughtUp, String> {
         let us = again(|| async { self.account().await.cloned() }).await.map_err(|error| error.to_string())?;
-        let channels = self.channels().await.map_err(|error| error.to_string())?;
-        let (mut passed, mut unread) = (0, None);
-        for channel in channels {
+        let channels: Vec<(String, Timestamp)> = match missed {
+            Missed::Everywhere(since) => {
+                let all = self.channels().await.map_err(|error| error.to_string())?;
+                all.into_iter().map(|channel| (channel, *since)).collect()
+            }
+            Missed::In(places) => {
+                let of_door = places.iter().filter(|(place, _)| ids::at(place).is_ok());
+                of_door.map(|(place, since)| (place.id.to_string(), *since)).collect()
+            }
+        };
+        let mut caught = CaughtUp::default();
+        for (channel, since) in channels {
             match self.missed(&channel, since, &us).await {
                 Ok(wires) => {
-                    for wire in wires.iter().filter(|wire| concerns(wire, &us, names)) {
-                        let posted = self.completed(wire, &us).await;
-                        if intake.accept(Incoming::Posted(posted), Self::us(&us)).await.is_err() {
-                            return Err("a message was not accepted".to_owned());
-                        }
-                        passed += 1;
+                    let concerning = wires.iter().filter(|wire| concerns(wire, &us, names));
+                    if let Err(reason) = self.pass_on(concerning, &us, intake, &mut caught.messages).await {
+                        caught.unread.push((ids::channel(&channel), reason));
                     }
                 }
                 // The bot may have left a channel since it was listed.
-                Err(error) if error.name().is_some() => {}
-                Err(error) => unread = Some(error.to_string()),
+                Err(error) if has_left(&error) => {}
+                Err(error) => caught.unread.push((ids::channel(&channel), error.to_string())),
             }
         }
-        unread.map_or(Ok(passed), Err)
+        Ok(caught)
+    }
+
+    async fn pass_on(
+        &self,
+        wires: impl Iterator<Item = &Wire>,
+        us: &Account,
+        intake: &dyn Intake,
+        passed: &mut u64,
+    ) -> Result<(), String> {
+        for wire in wires {
+            let posted = self.completed(wire, us).await;
+            let accepted = intake.accept(Incoming::Posted(posted), Self::us(us)).await;
+            accepted.map_err(|_| "a message was not accepted".to_owned())?;
+            *passed += 1;
+        }
+        Ok(())
     }
 
     /// Returns the messages of a channel since this time, those in threads too.
@@ -136,16 +161,29 @@ impl Slack {
     }
 }
 
+/// True if the error says that the bot may not read the channel any more.
+fn has_left(error: &CallError) -> bool {
+    let reason = |error| if let PostError::Rejected { reason, .. } = error { Some(reason) } else { None };
+    error.name().is_some() && matches!(reason(error.clone().into()), Some(Rejection::PlaceGone | Rejection::Forbidden))
+}
+
 /// Repeats a call that only reads, while another try may help.
 async fn again<T, F: Future<Output = Result<T, CallError>>>(call: impl Fn() -> F) -> Result<T, CallError> {
-    for _ in 1..TRIES {
-        match call().await {
-            Err(CallError::Limited(wait)) => sleep(wait.min(WAIT_MAX)).await,
-            Err(CallError::Lost { .. } | CallError::Unexplained(_)) => sleep(TRY_AGAIN).await,
-            done => return done,
+    let (mut limited, mut lost) = (0, 0);
+    loop {
+        let result = call().await;
+        match &result {
+            Err(CallError::Limited(wait)) if limited + 1 < TRIES => {
+                limited += 1;
+                sleep((*wait).min(WAIT_MAX)).await;
+            }
+            Err(CallError::Lost { .. } | CallError::Unexplained(_)) if lost + 1 < LOST_TRIES => {
+                lost += 1;
+                sleep(TRY_AGAIN).await;
+            }
+            _ => return result,
         }
     }
-    call().await
 }
 
 /// Returns a timestamp of Slack.

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::ids;
 use super::incoming_text::plain;
+use super::people::Profile;
 use super::unreadable::Unreadable;
 use domain::command::{Callback, CallbackToken, Caller, Command, CommandKind};
 use domain::ids::{MessageId, Timestamp};
@@ -61,7 +62,7 @@ pub(super) fn read(payload: &str) -> Result<Run, Unreadable> {
 
 impl Run {
     /// Returns the command of this member, at this time.
-    pub(super) fn command(self, member: String, locale: Option<String>, at: Timestamp) -> Command {
+    pub(super) fn command(self, member: Profile, at: Timestamp) -> Command {
         let Self { user, channel, team, text, callback } = self;
         let text = plain(text.trim());
         let (name, argument) = text.split_once(char::is_whitespace).unwrap_or((&text, ""));
@@ -79,7 +80,8 @@ impl Run {
             }
             options.push((spec.name.to_owned(), value.to_owned()));
         }
-        let caller = Caller { person: ids::person(&user), name: member, roles: Vec::new(), locale, operator: false };
+        let Profile { name: caller, locale, roles, .. } = member;
+        let caller = Caller { person: ids::person(&user), name: caller, roles, locale, operator: false };
         let guild = (!channel.starts_with('D')).then_some(team);
         let place = ids::channel(&channel);
         Command { callback, name: name.to_owned(), options, named, caller, place, parent: None, guild, at }
@@ -95,7 +97,8 @@ mod tests {
     fn ran(text: &str) -> Command {
         let payload = json!({"command": "/staffai", "text": text, "user_id": "U1", "channel_id": "C1", "team_id": "T1",
             "response_url": "https://hooks.slack.com/commands/1", "trigger_id": "1.2.a"});
-        read(&payload.to_string()).unwrap().command("Ann".to_owned(), None, Timestamp(0))
+        let ann = Profile { name: "Ann".to_owned(), locale: None, bot: false, roles: Vec::new() };
+        read(&payload.to_string()).unwrap().command(ann, Timestamp(0))
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::incoming_text::plain;
 use super::unreadable::Unreadable;
-use super::{Account, commands, ids, interactions};
+use super::{Account, agent_view, commands, ids, interactions, shortcuts};
 use domain::ids::{MessageId, Place};
 use domain::incoming::{Attachment, MAX_ATTACHMENTS};
 
@@ -43,6 +43,12 @@ pub(super) enum Content {
     Reacted(Place),
     /// A command was run.
     Ran(Box<commands::Run>),
+    /// A conversation of the view of agents was begun.
+    Opened(agent_view::Opened),
+    /// A shortcut was used on a message.
+    Shortcut(Box<shortcuts::Shortcut>),
+    /// A question about a message was submitted.
+    Asked(Box<shortcuts::Asked>),
     /// A button was pressed.
     Pressed(Box<interactions::Press>),
     /// Slack holds events back, because there are too many.
@@ -127,8 +133,7 @@ pub(super) fn read(text: &str, us: &Account) -> Frame {
             let payload = envelope.payload.map_or("null", RawValue::get);
             let content = match kind {
                 "events_api" => event(payload, us),
-                "interactive" => interactions::read(payload)
-                    .map(|press| press.map_or(Content::Other, |press| Content::Pressed(Box::new(press)))),
+                "interactive" => interactive(payload),
                 "slash_commands" => commands::read(payload).map(|run| Content::Ran(Box::new(run))),
                 _ => Ok(Content::Other),
             };
@@ -150,6 +155,22 @@ fn broken(text: &str) -> Frame {
         }
         Err(_) => Frame::Other,
     }
+}
+
+/// Reads the payload of an interaction: a pressed button, a shortcut, or the question of a dialogue.
+fn interactive(payload: &str) -> Result<Content, Unreadable> {
+    #[derive(Deserialize)]
+    struct Kind {
+        #[serde(rename = "type")]
+        kind: String,
+    }
+    let Kind { kind } = serde_json::from_str(payload)?;
+    let content = match kind.as_str() {
+        "message_action" => shortcuts::read(payload)?.map(|shortcut| Content::Shortcut(Box::new(shortcut))),
+        "view_submission" => shortcuts::submitted(payload)?.map(|asked| Content::Asked(Box::new(asked))),
+        _ => interactions::read(payload)?.map(|press| Content::Pressed(Box::new(press))),
+    };
+    Ok(content.unwrap_or(Content::Other))
 }
 
 /// Reads the payload of the Events API.
@@ -180,6 +201,7 @@ fn event(payload: &str, us: &Account) -> Result<Content, Unreadable> {
         ("message", Some("message_changed")) => changed(event),
         ("message", _) => posted(event).map(|wire| Content::Posted(Box::new(wire))),
         ("reaction_added", _) => reacted(event, us),
+        ("assistant_thread_started", _) => agent_view::opened(event).map(Content::Opened).ok_or_else(Unreadable::id),
         _ => Ok(Content::Other),
     }
 }
@@ -312,6 +334,9 @@ impl Content {
             Self::Deleted(_) => "slack_message_deleted",
             Self::Reacted(_) => "slack_reaction",
             Self::Ran(_) => "slack_command",
+            Self::Opened(_) => "slack_opened",
+            Self::Shortcut(_) => "slack_shortcut",
+            Self::Asked(_) => "slack_asked",
             Self::Pressed(_) => "slack_button",
             Self::RateLimited => "slack_rate_limited",
             Self::Other => "slack_other",

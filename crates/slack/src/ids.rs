@@ -69,7 +69,8 @@ pub(super) fn posted(message: &MessageId) -> Result<(&str, &str), PostError> {
 
 /// True if a text has the form of an id of a channel, a user or a workspace.
 pub(super) fn is_id(text: &str) -> bool {
-    (1..=ID_BYTES).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    let begins = text.starts_with(|c: char| c.is_ascii_alphabetic());
+    begins && text.len() <= ID_BYTES && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 /// Returns the time of a message from its timestamp, `seconds.microseconds`; `None` for another form.
@@ -107,7 +108,7 @@ mod tests {
     #[test]
     fn ids_of_other_doors_and_odd_ones_are_refused() {
         assert!(at(&Place::new(Door::new("discord"), "1")).is_err());
-        for odd in ["", "C 1", "C1:x", "C1:", "C1:1.2.3", "C1:-1.0", "C1&x=1"] {
+        for odd in ["", "C 1", "40", "C1:x", "C1:", "C1:1.2.3", "C1:-1.0", "C1&x=1"] {
             assert!(at(&Place::new(DOOR, odd)).is_err(), "{odd}");
         }
         for odd in ["C1", "C1:1", ":1.0", "C1:99999999999999.0"] {

@@ -5,6 +5,7 @@
 use serde::Deserialize;
 
 use super::ids;
+use super::people::Profile;
 use super::unreadable::Unreadable;
 use domain::command::{Callback, CallbackToken, Caller};
 use domain::gate::{Choice, Click, Clicker};
@@ -87,10 +88,11 @@ pub(super) fn read(payload: &str) -> Result<Option<Press>, Unreadable> {
 
 impl Press {
     /// Returns the decision of this member.
-    pub(super) fn click(self, name: String, locale: Option<String>) -> Click {
+    pub(super) fn click(self, member: Profile) -> Click {
         let Self { gate, choice, user, place, callback } = self;
         let person = ids::person(&user);
-        let caller = Caller { person, name, roles: Vec::new(), locale, operator: false };
+        let Profile { name, locale, roles, .. } = member;
+        let caller = Caller { person, name, roles, locale, operator: false };
         Click { gate, choice, by: Clicker::Member(caller), place: Some(place), callback: Some(callback) }
     }
 }

@@ -3,22 +3,32 @@
 //! | file | subject |
 //! |---|---|
 //! | [`socket`] | the source of events: connections that overlap, acknowledgements, dead connections |
-//! | `link` | one connection |
-//! | `events`, `interactions`, `commands` | envelopes as neutral events |
+//! | `link`, `taking` | one connection, and the work on its events |
+//! | `events`, `interactions`, `commands`, `shortcuts` | envelopes as neutral events |
+//! | `people`, `groups` | members, and the user groups that are their roles |
+//! | `dialogue` | the question of a shortcut |
+//! | `agent_view` | the status of a thread, suggested prompts |
 //! | `catch_up`, `reading` | messages that are read back |
 //! | `poster` | requests of the outbox, each post marked and never repeated |
+//! | `streams` | messages that grow by Slack's streaming calls |
 //! | `web_api` | one call of the Web API, and the meaning of its errors |
 //! | `mrkdwn`, `incoming_text` | text for Slack, text from Slack |
 
 mod address;
 
+mod agent_view;
+
 mod catch_up;
 
 mod commands;
 
+mod dialogue;
+
 mod events;
 
 mod files;
+
+mod groups;
 
 mod ids;
 
@@ -40,7 +50,13 @@ mod reading;
 
 pub mod setup;
 
+mod shortcuts;
+
 pub mod socket;
+
+mod streams;
+
+mod taking;
 
 mod unreadable;
 
@@ -51,9 +67,12 @@ use std::sync::Arc;
 use secrecy::SecretString;
 use tokio::sync::OnceCell;
 
+use self::agent_view::Statuses;
+use self::groups::Groups;
 use self::marks::Marks;
-use self::people::People;
-use self::poster::EditBudget;
+use self::people::{People, Profile};
+use self::poster::budget::EditBudget;
+use self::streams::Streams;
 use self::web_api::{CallError, WebApi};
 use domain::ids::{Door, Person, Timestamp};
 use ports::Clock;
@@ -96,8 +115,12 @@ pub struct Slack {
     api: WebApi,
     account: OnceCell<Account>,
     people: People,
+    groups: Groups,
     marks: Marks,
+    streams: Streams,
+    statuses: Statuses,
     edits: EditBudget,
+    appends: EditBudget,
     /// The time from which posts of this process exist. An answer to an earlier message may have been posted by an
     /// earlier process.
     began: Timestamp,
@@ -129,8 +152,12 @@ impl Slack {
             api: WebApi::new(access)?,
             account: OnceCell::new(),
             people: People::default(),
+            groups: Groups::default(),
             marks: Marks::default(),
-            edits: EditBudget::default(),
+            streams: Streams::default(),
+            statuses: Statuses::default(),
+            edits: EditBudget::of_updates(),
+            appends: EditBudget::of_appends(),
             began: clock.now(),
             clock,
         })
@@ -142,6 +169,13 @@ impl Slack {
     /// See [`CallError`].
     async fn account(&self) -> Result<&Account, CallError> {
         self.account.get_or_try_init(|| self.api.account()).await
+    }
+
+    /// Returns a member's data, with the user groups as roles.
+    async fn member(&self, user: &str) -> Profile {
+        let (mut profile, groups) = tokio::join!(self.people.get(&self.api, user), self.groups.of(&self.api, user));
+        profile.roles.extend(groups);
+        profile
     }
 
     fn us(account: &Account) -> Person {

@@ -2,29 +2,24 @@
 //! event is durable.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, SinkExt, StreamExt};
-use serde_json::json;
-use tokio::sync::mpsc;
+use serde_json::{Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
-use tokio_util::sync::CancellationToken;
 
-use super::events::{self, Content, Frame, Wire};
+use super::events::{self, Content, Frame};
+use super::taking::{Taken, Work, count};
 use super::unreadable::Unreadable;
-use super::{Account, Slack, ids};
-use domain::incoming::{Deletion, Incoming};
-use domain::keys::CATCH_UP_AGE_MAX;
+use super::{Account, Slack};
 use http_client::Duplex;
-use ports::{Intake, SourceError};
+use ports::SourceError;
 use telemetry::events::{GATEWAY_DROPPED, SLACK_REFRESH};
-use telemetry::metrics::GATEWAY_EVENTS_TOTAL;
 
 /// The bounds of the life that Slack announces for a connection, in seconds.
 const LIFE_LEAST: u64 = 1;
@@ -57,19 +52,6 @@ pub(super) struct Link {
     socket: Socket,
     /// The time after which Slack closes it, if Slack named it.
     pub(super) lasts: Option<Duration>,
-}
-
-/// The neighbours of a connection.
-pub(super) struct Work {
-    pub(super) slack: Arc<Slack>,
-    pub(super) us: Account,
-    pub(super) intake: Arc<dyn Intake>,
-    /// Names that address the bot without a mention, in lower case.
-    pub(super) names: Arc<[String]>,
-    /// Cancelled once another connection has replaced this one.
-    pub(super) replaced: CancellationToken,
-    /// Receives a message if Slack asks for another connection.
-    pub(super) refresh: mpsc::Sender<()>,
 }
 
 impl Link {
@@ -115,6 +97,7 @@ impl Link {
         pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut running = Running { socket: self.socket, heard: now, taken: FuturesUnordered::new(), work };
         let mut replaced_at: Option<Instant> = None;
+        let mut read = true;
         loop {
             if let Some(at) = replaced_at {
                 let lingered = at.elapsed() >= LINGERS && running.taken.is_empty();
@@ -124,6 +107,11 @@ impl Link {
                 }
             }
             let reads = running.taken.len() < TAKEN_AT_ONCE;
+            // Nothing can be heard while nothing is read.
+            if reads && !read {
+                running.heard = Instant::now();
+            }
+            read = reads;
             let silent_at = running.heard + SILENT;
             let linger_at =
                 replaced_at.map_or(now, |at| (at + LINGERS).max(Instant::now() + Duration::from_millis(50)));
@@ -131,7 +119,7 @@ impl Link {
                 message = running.socket.next(), if reads => running.message(message).await,
                 Some(done) = running.taken.next(), if !running.taken.is_empty() => running.acknowledge(done).await,
                 _ = pings.tick() => running.send(Message::Ping(Vec::new().into())).await,
-                () = sleep_until(silent_at), if reads => ControlFlow::Break("the peer is silent".to_owned()),
+                () = sleep_until(silent_at), if reads => running.silent().await,
                 () = running.work.replaced.cancelled(), if replaced_at.is_none() => {
                     replaced_at = Some(Instant::now());
                     ControlFlow::Continue(())
@@ -150,7 +138,7 @@ struct Running {
     socket: Socket,
     /// The time of the last frame.
     heard: Instant,
-    /// The envelopes in progress; each yields its id if it may be acknowledged.
+    /// The envelopes in progress; each yields its acknowledgement if it may be acknowledged.
     taken: FuturesUnordered<BoxFuture<'static, Option<String>>>,
     work: Work,
 }
@@ -177,6 +165,14 @@ impl Running {
         }
     }
 
+    /// Ends the connection, unless a frame waits to be read.
+    async fn silent(&mut self) -> Step {
+        match self.socket.next().now_or_never() {
+            Some(message) => self.message(message).await,
+            None => Step::Break("the peer is silent".to_owned()),
+        }
+    }
+
     async fn frame(&mut self, text: &str) -> Step {
         match events::read(text, &self.work.us) {
             Frame::Hello(_) => Step::Continue(()),
@@ -198,79 +194,37 @@ impl Running {
     }
 
     async fn envelope(&mut self, id: String, retry: u32, content: Result<Content, Unreadable>) -> Step {
+        self.work.intake.noted();
         let content = match content {
             Ok(content) => content,
             Err(Unreadable(reason)) => {
                 count("slack_unreadable");
                 tracing::warn!(event = GATEWAY_DROPPED, reason, retry, "an event of slack cannot be read");
-                return self.acknowledge(Some(id)).await;
+                return self.acknowledge(Some(acknowledgement(&id, None))).await;
             }
         };
         count(content.kind());
         if retry > 0 {
             count("slack_retry");
         }
-        match self.taking(content) {
+        match self.work.taking(content) {
             Some(taking) => {
-                self.taken.push(taking.map(move |accepted| accepted.then_some(id)).boxed());
+                let acknowledged = move |taken| match taken {
+                    Taken::Settled => Some(acknowledgement(&id, None)),
+                    Taken::Answered(payload) => Some(acknowledgement(&id, Some(payload))),
+                    Taken::Returned => None,
+                };
+                self.taken.push(taking.map(acknowledged).boxed());
                 Step::Continue(())
             }
-            None => self.acknowledge(Some(id)).await,
+            None => self.acknowledge(Some(acknowledgement(&id, None))).await,
         }
     }
 
-    /// Returns the work on an event, which yields true once the event needs no redelivery; `None` if it does not
-    /// concern the bot.
-    fn taking(&self, content: Content) -> Option<BoxFuture<'static, bool>> {
-        let (slack, us, intake) = (Arc::clone(&self.work.slack), self.work.us.clone(), Arc::clone(&self.work.intake));
-        let person = Slack::us(&us);
-        let accept = move |incoming: Incoming| async move { intake.accept(incoming, person).await.is_ok() };
-        match content {
-            Content::Posted(wire) => {
-                if !concerns(&wire, &us, &self.work.names) {
-                    return None;
-                }
-                let age = slack.clock.now().since(ids::moment(&wire.ts).unwrap_or_default());
-                if age > CATCH_UP_AGE_MAX {
-                    // The record that it was answered may be gone, so it could be answered twice.
-                    count("slack_too_old");
-                    tracing::info!(event = GATEWAY_DROPPED, reason = "too old", "a message of slack came too late");
-                    return None;
-                }
-                Some(async move { accept(Incoming::Posted(slack.completed(&wire, &us).await)).await }.boxed())
-            }
-            Content::Deleted(message) => {
-                let deletion = Deletion { message, guild: Some(us.team.clone()) };
-                Some(accept(Incoming::Deleted(deletion)).boxed())
-            }
-            Content::Reacted(place) => Some(accept(Incoming::Reacted(place)).boxed()),
-            Content::Pressed(press) => {
-                let pressed = async move {
-                    let profile = slack.people.get(&slack.api, &press.user).await;
-                    accept(Incoming::Decision(Box::new(press.click(profile.name, profile.locale)))).await
-                };
-                Some(pressed.boxed())
-            }
-            Content::Ran(run) => {
-                let ran = async move {
-                    let profile = slack.people.get(&slack.api, &run.user).await;
-                    let command = run.command(profile.name, profile.locale, slack.clock.now());
-                    accept(Incoming::Command(Box::new(command))).await
-                };
-                Some(ran.boxed())
-            }
-            Content::RateLimited => {
-                tracing::warn!(event = GATEWAY_DROPPED, reason = "rate limited", "slack holds events back: too many");
-                None
-            }
-            Content::Other => None,
-        }
-    }
-
-    /// Acknowledges an envelope. Without an id its event was not accepted, and Slack delivers it again.
-    async fn acknowledge(&mut self, id: Option<String>) -> Step {
-        match id {
-            Some(id) => self.send(Message::text(json!({"envelope_id": id}).to_string())).await,
+    /// Acknowledges an envelope. Without an acknowledgement its event was not accepted, and Slack delivers it again.
+    async fn acknowledge(&mut self, acknowledgement: Option<String>) -> Step {
+        match acknowledgement {
+            Some(acknowledgement) => self.send(Message::text(acknowledgement)).await,
             None => Step::Continue(()),
         }
     }
@@ -289,30 +243,14 @@ impl Running {
     }
 }
 
-impl Slack {
-    /// Converts a message of an event, with the data of its author.
-    pub(super) async fn completed(&self, wire: &Wire, us: &Account) -> domain::incoming::Posted {
-        let profile = match &wire.user {
-            Some(user) if *user != us.user => Some(self.people.get(&self.api, user).await),
-            _ => None,
-        };
-        self.posted(wire, profile, us)
+/// Returns the frame that acknowledges an envelope, with the answer to an interaction.
+fn acknowledgement(id: &str, payload: Option<Value>) -> String {
+    let mut frame = json!({"envelope_id": id});
+    if let Some(payload) = payload {
+        frame["payload"] = payload;
     }
+    frame.to_string()
 }
 
-/// True if a message may be for the bot: a direct one, or one that mentions or names it.
-pub(super) fn concerns(wire: &Wire, us: &Account, names: &[String]) -> bool {
-    if !wire.is_talk() || wire.user.as_deref() == Some(us.user.as_str()) {
-        return false;
-    }
-    let mentioned = || wire.text.contains(&format!("<@{}", us.user));
-    let named = || {
-        let text = wire.text.to_lowercase();
-        names.iter().any(|name| text.contains(name.as_str()))
-    };
-    wire.is_direct() || wire.mention || mentioned() || named()
-}
-
-fn count(kind: &'static str) {
-    metrics::counter!(GATEWAY_EVENTS_TOTAL, "kind" => kind).increment(1);
-}
+#[cfg(test)]
+mod tests;

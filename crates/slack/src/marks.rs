@@ -37,6 +37,17 @@ pub(super) enum Fate {
     Unknown(Instant),
 }
 
+/// The files of a post.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Files {
+    /// This process posted it, and has shared none of its files.
+    New,
+    /// Some may be shared.
+    Unknown,
+    /// All are shared.
+    Shared,
+}
+
 /// The posts of this process.
 #[derive(Default)]
 pub(super) struct Marks(Mutex<Known>);
@@ -49,6 +60,8 @@ struct Known {
     order: VecDeque<String>,
     /// The last commands and presses.
     callbacks: VecDeque<MessageId>,
+    /// The last posts with files.
+    files: VecDeque<(MessageId, Files)>,
 }
 
 impl Mark {
@@ -59,6 +72,11 @@ impl Mark {
             payload["answers"] = Value::String(answers.id.to_string());
         }
         json!({"event_type": EVENT_TYPE, "event_payload": payload})
+    }
+
+    /// Returns the message that it answers, or whose answer it is a part of.
+    pub(super) fn trigger(&self) -> Option<MessageId> {
+        self.answers.clone().or_else(|| trigger(&self.nonce))
     }
 
     /// Reads the mark of a message of the bot; `None` if it has none.
@@ -93,6 +111,11 @@ impl Marks {
         }
     }
 
+    /// Begins a request with this mark. Until its fate is told, it is unknown: also if the request is cancelled.
+    pub(super) fn begin<'a>(&'a self, mark: &'a Mark) -> Attempt<'a> {
+        Attempt { marks: self, mark, fate: None }
+    }
+
     /// True if this command or press is new. Slack delivers one again if its acknowledgement is lost.
     pub(super) fn is_first(&self, callback: &MessageId) -> bool {
         let mut known = self.0.lock();
@@ -106,17 +129,66 @@ impl Marks {
         true
     }
 
+    /// Returns the state of the files of a post. Those of a post of an earlier process are not known.
+    pub(super) fn files(&self, message: &MessageId) -> Files {
+        let known = self.0.lock();
+        known.files.iter().find(|(of, _)| of == message).map_or(Files::Unknown, |(_, files)| *files)
+    }
+
+    /// Stores the state of the files of a post.
+    pub(super) fn note_files(&self, message: &MessageId, files: Files) {
+        let mut known = self.0.lock();
+        known.files.retain(|(of, _)| of != message);
+        if known.files.len() >= CALLBACKS {
+            known.files.pop_front();
+        }
+        known.files.push_back((message.clone(), files));
+    }
+
     /// Returns the mark of a message, if this process posted or read it.
     pub(super) fn of(&self, message: &MessageId) -> Option<Mark> {
         self.0.lock().marks.get(message).cloned()
     }
 }
 
+/// A request to post, which stores its fate when it ends.
+pub(super) struct Attempt<'a> {
+    marks: &'a Marks,
+    mark: &'a Mark,
+    /// The message that it posted, or nothing if it certainly had no effect; unknown without it.
+    fate: Option<Option<MessageId>>,
+}
+
+impl Attempt<'_> {
+    /// The request posted this message.
+    pub(super) fn stands(mut self, message: MessageId) {
+        self.fate = Some(Some(message));
+    }
+
+    /// The request had no effect.
+    pub(super) fn failed(mut self) {
+        self.fate = Some(None);
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        match self.fate.take() {
+            Some(Some(message)) => self.marks.note(self.mark, Fate::Stands(message)),
+            Some(None) => {}
+            None => self.marks.note(self.mark, Fate::Unknown(Instant::now())),
+        }
+    }
+}
+
 /// Returns the time of the message that a nonce of the outbox names; `None` if it names none.
 pub(super) fn asked_at(nonce: &str) -> Option<Timestamp> {
-    let (trigger, _) = nonce.rsplit_once('-')?;
-    let trigger = MessageId::new(super::DOOR, trigger);
-    ids::posted(&trigger).ok().and_then(|(_, ts)| ids::moment(ts))
+    trigger(nonce).and_then(|trigger| ids::posted(&trigger).ok().and_then(|(_, ts)| ids::moment(ts)))
+}
+
+fn trigger(nonce: &str) -> Option<MessageId> {
+    let trigger = MessageId::new(super::DOOR, nonce.rsplit_once('-')?.0);
+    ids::posted(&trigger).is_ok().then_some(trigger)
 }
 
 #[cfg(test)]

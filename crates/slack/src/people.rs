@@ -28,6 +28,8 @@ pub(super) struct Profile {
     pub(super) name: String,
     pub(super) locale: Option<String>,
     pub(super) bot: bool,
+    /// The roles: user groups of the workspace, and `admin` and `owner` for its administrators.
+    pub(super) roles: Vec<String>,
 }
 
 /// The known members.
@@ -44,7 +46,8 @@ impl People {
         }
         let read = timeout(WITHIN, read(api, user)).await.ok().flatten();
         let lasts = if read.is_some() { FRESH } else { FAILED };
-        let profile = read.unwrap_or_else(|| Profile { name: user.to_owned(), locale: None, bot: false });
+        let profile =
+            read.unwrap_or_else(|| Profile { name: user.to_owned(), locale: None, bot: false, roles: Vec::new() });
         let mut known = self.0.lock();
         if known.len() >= MOST {
             known.retain(|_, (until, _)| *until > now);
@@ -97,6 +100,10 @@ async fn read(api: &WebApi, user: &str) -> Option<Profile> {
         #[serde(default)]
         is_bot: bool,
         #[serde(default)]
+        is_admin: bool,
+        #[serde(default)]
+        is_owner: bool,
+        #[serde(default)]
         locale: Option<String>,
         #[serde(default)]
         profile: Names,
@@ -111,7 +118,9 @@ async fn read(api: &WebApi, user: &str) -> Option<Profile> {
     let Told { user: told } = api.call(Call::reads("users.info"), arguments).await.ok()?;
     let names = [told.profile.display_name, told.profile.real_name, told.real_name, told.name];
     let name = names.into_iter().find(|name| !name.trim().is_empty()).unwrap_or_else(|| user.to_owned());
-    Some(Profile { name: name.chars().take(NAME_MAX).collect(), locale: told.locale, bot: told.is_bot })
+    let roles = [(told.is_admin, "admin"), (told.is_owner, "owner")];
+    let roles = roles.into_iter().filter(|(is, _)| *is).map(|(_, role)| role.to_owned()).collect();
+    Some(Profile { name: name.chars().take(NAME_MAX).collect(), locale: told.locale, bot: told.is_bot, roles })
 }
 
 #[cfg(test)]
@@ -121,7 +130,7 @@ mod tests {
     #[test]
     fn mentions_become_names() {
         let people = People::default();
-        let profile = Profile { name: "Ann".to_owned(), locale: None, bot: false };
+        let profile = Profile { name: "Ann".to_owned(), locale: None, bot: false, roles: Vec::new() };
         people.0.lock().insert("U1".to_owned(), (Instant::now(), profile));
         assert_eq!(people.named("<@U1> and <@U2>, <@>, <@U1"), "@Ann and @U2, <@>, <@U1");
     }

@@ -1,33 +1,38 @@
 //! Requests of the outbox. A post is idempotent by its nonce, which Slack does not know: the nonce is in the metadata
 //! of the message, and this poster looks for it before a post that may have been made already.
 
+pub(super) mod budget;
+
 mod content;
 
-use std::collections::VecDeque;
+mod streaming;
+
 use std::time::Duration;
 
 use async_trait::async_trait;
-use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep_until};
 
 use super::events::Wire;
-use super::ids::{self, foreign};
-use super::marks::{self, Fate, Mark};
+use super::ids::{self, At, foreign};
+use super::marks::{self, Fate, Files, Mark};
 use super::mrkdwn::TEXT_LIMIT;
 use super::reading::Span;
 use super::web_api::{Arguments, Call, CallError};
 use super::{DOOR, Slack};
 use domain::ids::{MessageId, Place, Timestamp};
 use domain::notice::template::spelled_out;
-use domain::outgoing::{Capabilities, Medium, Piece};
+use domain::outgoing::{Capabilities, FILE_BYTES_MAX, Medium, Piece};
 use domain::rejection::Rejection;
 use ports::{Bucket, HistoryRange, PostError, PostReply, PostRequest, PostResult, Poster};
 
+/// The most files of a message, and their bytes in total: they are uploaded one after the other.
+const FILES_MAX: usize = 10;
+const FILES_BYTES: usize = 2 * FILE_BYTES_MAX;
 /// The most buttons below a message.
 const BUTTONS_MAX: usize = 5;
 /// The time in which a request without an answer takes effect, if ever. A look before that could miss its message.
-const SETTLES: Duration = Duration::from_secs(2);
+pub(super) const SETTLES: Duration = Duration::from_secs(2);
 /// The time by which the clock of Slack may be ahead of this one.
 const CLOCKS_APART: u64 = 5_000;
 /// The time before now in which a post without a question is looked for, in milliseconds.
@@ -46,35 +51,96 @@ impl Slack {
     ) -> Result<PostReply, PostError> {
         let at = ids::at(place)?;
         let mark = Mark { nonce: nonce.to_owned(), answers: reply_to.cloned() };
+        if piece.private
+            && let Some(reply) = self.whisper(at, piece, &mark).await?
+        {
+            return Ok(reply);
+        }
         if let Some(message) = self.earlier(place, &mark).await? {
-            match self.update(&message, piece, Some(&mark)).await {
+            match self.change(&message, piece, Some(&mark)).await {
                 Err(PostError::Rejected { reason: Rejection::MessageGone, .. }) => {}
                 Err(error) => return Err(error),
-                Ok(()) => return Ok(replied(PostResult::Message(message), POSTS, POST_EVERY)),
+                Ok(()) => {
+                    self.attach_all(&message, at, piece).await?;
+                    return Ok(replied(PostResult::Message(message), POSTS, POST_EVERY));
+                }
             }
         }
+        if let Some(reply) = self.begin_stream(at, place, piece, &mark).await? {
+            self.statuses.posted(place);
+            return Ok(reply);
+        }
+        let message = self.say(at, piece, &mark).await?;
+        self.statuses.posted(place);
+        if !piece.files.is_empty() {
+            self.marks.note_files(&message, Files::New);
+            self.attach_all(&message, at, piece).await?;
+        }
+        Ok(replied(PostResult::Message(message), POSTS, POST_EVERY))
+    }
+
+    /// Posts a message without a look for an earlier one.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub(super) async fn say(&self, at: At<'_>, piece: &Piece, mark: &Mark) -> Result<MessageId, CallError> {
         let mut arguments = content::arguments(&self.written_out(piece));
         arguments.push(("channel", at.channel.into()));
         arguments.extend(at.thread.map(|ts| ("thread_ts", ts.into())));
         arguments.push(("metadata", mark.metadata().to_string().into()));
         arguments.push(("unfurl_links", "false".into()));
-        match self.api.call::<Told>(Call::changes("chat.postMessage"), arguments).await {
+        let (call, attempt) = (Call::changes("chat.postMessage"), self.marks.begin(mark));
+        match self.api.call::<Told>(call, arguments).await {
             Ok(Told { channel, ts }) if ids::is_id(&channel) && ids::moment(&ts).is_some() => {
                 let message = ids::message(&channel, &ts);
-                self.marks.note(&mark, Fate::Stands(message.clone()));
-                Ok(replied(PostResult::Message(message), POSTS, POST_EVERY))
+                attempt.stands(message.clone());
+                Ok(message)
             }
-            Ok(_) => {
-                self.marks.note(&mark, Fate::Unknown(Instant::now()));
-                Err(PostError::Unsure("the answer of slack names no message".to_owned()))
-            }
+            Ok(_) => Err(CallError::lost(call, "the answer of slack names no message".to_owned())),
             Err(error) => {
-                if matches!(error, CallError::Lost { may_have_worked: true, .. }) {
-                    self.marks.note(&mark, Fate::Unknown(Instant::now()));
+                if !matches!(error, CallError::Lost { may_have_worked: true, .. }) {
+                    attempt.failed();
                 }
-                Err(error.into())
+                Err(error)
             }
         }
+    }
+
+    /// Shows a notice to the author of the answered message alone; `None` if it must be a post, because the author is
+    /// not known, the conversation has no other members, or Slack refuses.
+    ///
+    /// A notice is in no history. So one whose request has no conclusive answer is sent again, and may be shown twice.
+    async fn whisper(&self, at: At<'_>, piece: &Piece, mark: &Mark) -> Result<Option<PostReply>, PostError> {
+        let asked = mark.trigger().filter(|_| !at.channel.starts_with('D'));
+        let Some((asked, user)) = asked.and_then(|asked| Some((asked.clone(), self.streams.author(&asked)?))) else {
+            return Ok(None);
+        };
+        if let Some(Fate::Stands(message)) = self.marks.fate(&mark.nonce) {
+            return Ok(Some(replied(PostResult::Message(message), POSTS, POST_EVERY)));
+        }
+        let mut arguments = content::arguments(&self.written_out(piece));
+        arguments.push(("channel", at.channel.into()));
+        arguments.push(("user", user.into()));
+        // The notice to a message that begins a thread stands beside it: the thread is not open yet.
+        let begins = |ts: &&str| ids::posted(&asked).is_ok_and(|(_, asked)| asked == *ts);
+        arguments.extend(at.thread.filter(|ts| !begins(ts)).map(|ts| ("thread_ts", ts.into())));
+        match self.api.call::<Whispered>(Call::changes("chat.postEphemeral"), arguments).await {
+            Ok(Whispered { message_ts }) if ids::moment(&message_ts).is_some() => {
+                let message = ids::message(at.channel, &message_ts);
+                self.marks.note(mark, Fate::Stands(message.clone()));
+                Ok(Some(replied(PostResult::Message(message), POSTS, POST_EVERY)))
+            }
+            Ok(_) | Err(CallError::Refused(_) | CallError::Unexplained(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn attach_all(&self, message: &MessageId, at: At<'_>, piece: &Piece) -> Result<(), PostError> {
+        if piece.files.is_empty() {
+            return Ok(());
+        }
+        // The message stands, so another try only adds what is missing.
+        self.attach(message, at, &piece.files).await.map_err(PostError::from)
     }
 
     /// Returns the message of an earlier request with this nonce. A post whose question is older than this process may
@@ -100,9 +166,12 @@ impl Slack {
             Err(error) => return Err(looking(error)),
         };
         let us = self.account().await.map_err(looking)?;
-        for wire in wires {
+        for wire in &wires {
             // Converting a message also stores its mark.
-            let _ = self.posted(&wire, None, us);
+            let _ = self.posted(wire, None, us);
+        }
+        if marks::asked_at(&mark.nonce).is_some() && !matches!(self.marks.fate(&mark.nonce), Some(Fate::Stands(_))) {
+            self.remove_orphans(&wires, &us.user).await?;
         }
         Ok(match self.marks.fate(&mark.nonce) {
             Some(Fate::Stands(message)) => Some(message),
@@ -113,25 +182,26 @@ impl Slack {
     /// Replaces the content of a message.
     async fn update(&self, message: &MessageId, piece: &Piece, mark: Option<&Mark>) -> Result<(), PostError> {
         let (channel, ts) = ids::posted(message)?;
-        let mut arguments = content::arguments(&self.written_out(piece));
+        let mut arguments = content::replacing(&self.written_out(piece));
         arguments.push(("channel", channel.into()));
         arguments.push(("ts", ts.into()));
         arguments.extend(mark.map(|mark| ("metadata", mark.metadata().to_string().into())));
+        self.edits.spend(Instant::now());
         // A repeated edit has the same effect.
-        self.api.call::<Nothing>(Call::changes("chat.update"), arguments).await?;
-        Ok(())
+        let updated = self.api.call::<Nothing>(Call::changes("chat.update"), arguments).await;
+        if let Err(CallError::Limited(wait)) = &updated {
+            self.edits.limited(Instant::now() + *wait);
+        }
+        updated.map(drop).map_err(PostError::from)
     }
 
     /// Returns a piece whose countdowns and mentions are words: Slack has no countdowns, and a mention would notify.
     fn written_out(&self, piece: &Piece) -> Piece {
         let text = self.people.named(&spelled_out(&piece.text, self.clock.now()));
+        // Slack accepts no post without text.
+        let named = || piece.files.iter().map(|file| file.name.as_str()).collect::<Vec<_>>().join(", ");
+        let text = if text.trim().is_empty() { named() } else { text };
         Piece { text, ..piece.clone() }
-    }
-
-    async fn edit(&self, message: &MessageId, piece: &Piece) -> Result<PostReply, PostError> {
-        self.update(message, piece, self.marks.of(message).as_ref()).await?;
-        let wait = self.edits.spend(Instant::now());
-        Ok(replied(PostResult::Message(message.clone()), EDITS, wait))
     }
 
     async fn history(&self, place: &Place, range: &HistoryRange, limit: u8) -> Result<PostReply, PostError> {
@@ -187,6 +257,7 @@ impl Slack {
 
     async fn delete(&self, message: &MessageId) -> Result<PostReply, PostError> {
         let (channel, ts) = ids::posted(message)?;
+        self.abandon_stream(message).await;
         let arguments: Arguments<'_> = vec![("channel", channel.into()), ("ts", ts.into())];
         done_if(self.api.call::<Nothing>(Call::changes("chat.delete"), arguments).await, "message_not_found")
     }
@@ -198,11 +269,20 @@ impl Poster for Slack {
         Capabilities {
             text_limit: TEXT_LIMIT,
             cards: 0,
-            files: 0,
-            file_bytes: 0,
+            files: FILES_MAX,
+            file_bytes: FILES_BYTES,
             buttons: BUTTONS_MAX,
             medium: Medium::Messages,
         }
+    }
+
+    fn admits_draft(&self, place: &Place) -> bool {
+        let budget = if self.streams.is_open_in(place) { &self.appends } else { &self.edits };
+        budget.admits(place, Instant::now())
+    }
+
+    fn is_unfinished(&self, message: &MessageId) -> bool {
+        self.streams.is_open(message)
     }
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
@@ -210,7 +290,11 @@ impl Poster for Slack {
             PostRequest::Create { place, piece, reply_to, nonce } => {
                 self.create(place, piece, reply_to.as_ref(), nonce).await
             }
-            PostRequest::Edit { message, piece, .. } => self.edit(message, piece).await,
+            PostRequest::Edit { place, message, piece } => self.edit(ids::at(place)?, message, piece).await,
+            PostRequest::Typing { place } => {
+                self.show_status(place, ids::at(place)?).await?;
+                Ok(reply(PostResult::Done))
+            }
             PostRequest::Delete { message, .. } => self.delete(message).await,
             PostRequest::React { message, emoji, .. } => self.react(message, emoji).await,
             PostRequest::History { place, range, limit } => self.history(place, range, *limit).await,
@@ -228,11 +312,10 @@ impl Poster for Slack {
                 Ok(reply(PostResult::Done))
             }
             PostRequest::Defer(_) | PostRequest::Respond { .. } => Err(foreign("the request")),
-            PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => {
-                Ok(reply(PostResult::Absent))
-            }
-            // Slack shows no typing of bots, the manifest of the app has its commands, and messages need no more facts.
-            PostRequest::Typing { .. }
+            PostRequest::Roles(_) => Ok(reply(PostResult::Absent)),
+            // The manifest of the app has its commands, messages need no more facts, and a restriction is a record.
+            PostRequest::AddRole(_)
+            | PostRequest::RemoveRole(_)
             | PostRequest::FetchGuild { .. }
             | PostRequest::RegisterCommands(_)
             | PostRequest::Suggest { .. } => Ok(reply(PostResult::Done)),
@@ -240,37 +323,21 @@ impl Poster for Slack {
     }
 }
 
-/// The edits of the last minute. Slack accepts about fifty a minute in a workspace (`chat.update`, tier 3).
-#[derive(Default)]
-pub(super) struct EditBudget(Mutex<VecDeque<Instant>>);
-
-impl EditBudget {
-    /// The number of edits in a minute up to which each place may have the next one after this time.
-    const STEPS: [(usize, Duration); 3] =
-        [(30, Duration::from_millis(1_200)), (40, Duration::from_millis(2_400)), (usize::MAX, Duration::from_secs(4))];
-
-    /// Counts an edit. Returns the time until the next one in the same place.
-    fn spend(&self, now: Instant) -> Duration {
-        let mut edits = self.0.lock();
-        while edits.front().is_some_and(|at| now.duration_since(*at) > Duration::from_secs(60)) {
-            edits.pop_front();
-        }
-        edits.push_back(now);
-        let many = edits.len();
-        Self::STEPS.iter().find(|(most, _)| many <= *most).map_or(Duration::ZERO, |(_, wait)| *wait)
-    }
-}
-
 /// The name of the limit on posts.
 const POSTS: &str = "posts";
-/// The name of the limit on edits.
-const EDITS: &str = "edits";
 
 /// The message that a call named.
 #[derive(Deserialize)]
 struct Told {
     channel: String,
     ts: String,
+}
+
+/// A notice that a call showed to one member.
+#[derive(Deserialize)]
+struct Whispered {
+    #[serde(default)]
+    message_ts: String,
 }
 
 /// A result that says nothing more.
@@ -304,15 +371,4 @@ fn looking(error: CallError) -> PostError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn edits_slow_down_before_slack_refuses_them() {
-        let (budget, now) = (EditBudget::default(), Instant::now());
-        let waits: Vec<Duration> = (0..45).map(|_| budget.spend(now)).collect();
-        assert_eq!([waits[0], waits[29]], [Duration::from_millis(1_200); 2]);
-        assert_eq!([waits[30], waits[44]], [Duration::from_millis(2_400), Duration::from_secs(4)]);
-        assert_eq!(budget.spend(now + Duration::from_secs(61)), Duration::from_millis(1_200));
-    }
-}
+mod tests;

@@ -90,16 +90,21 @@ impl Slack {
             self.marks.note(mark, Fate::Stands(id.clone()));
         }
         let answers = mark.and_then(|mark| mark.answers);
+        if let Some(user) = wire.user.as_deref().filter(|_| kind == AuthorKind::Member) {
+            self.streams.note_author(&id, user);
+        }
         let person = wire.user.as_deref().or(wire.bot_id.as_deref()).unwrap_or("unknown");
-        let (name, locale) =
-            profile.map_or_else(|| (person.to_owned(), None), |profile| (profile.name, profile.locale));
+        let (name, locale, roles) = profile.map_or_else(
+            || (person.to_owned(), None, Vec::new()),
+            |profile| (profile.name, profile.locale, profile.roles),
+        );
         let text = wire.plain();
         Posted {
             id,
             place: ids::thread(&wire.channel, wire.root()),
             parent: Some(ids::channel(&wire.channel)),
             guild: (!wire.is_direct()).then(|| us.team.clone()),
-            author: Author { person: ids::person(person), name, roles: Vec::new(), joined: None, kind },
+            author: Author { person: ids::person(person), name, roles, joined: None, kind },
             mentions_us: wire.mention || text.contains(&format!("<@{}>", us.user)),
             text,
             reply_to: answers.map(|id| Quoted { id, seen: None }),

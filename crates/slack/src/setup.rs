@@ -2,15 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::{Account, Slack};
+use super::{Account, Slack, agent_view, shortcuts};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// The page of an operator's apps, which has the tokens of each.
 pub const APPS: &str = "https://api.slack.com/apps";
 
 /// The scopes of the bot's token.
-pub const SCOPES: [&str; 17] = [
+pub const SCOPES: [&str; 19] = [
     "app_mentions:read",
+    "assistant:write",
     "channels:history",
     "channels:read",
     "chat:write",
@@ -26,12 +27,20 @@ pub const SCOPES: [&str; 17] = [
     "mpim:read",
     "reactions:read",
     "reactions:write",
+    "usergroups:read",
     "users:read",
 ];
 
 /// The events that Slack delivers.
-const EVENTS: [&str; 6] =
-    ["app_mention", "message.channels", "message.groups", "message.im", "message.mpim", "reaction_added"];
+const EVENTS: [&str; 7] = [
+    "app_home_opened",
+    "app_mention",
+    "message.channels",
+    "message.groups",
+    "message.im",
+    "message.mpim",
+    "reaction_added",
+];
 
 /// Returns the manifest of the app. Source: `docs.slack.dev/reference/app-manifest`.
 #[must_use]
@@ -39,12 +48,22 @@ pub fn manifest() -> Value {
     json!({
         "display_information": {"name": "staffai"},
         "features": {
+            "agent_view": {
+                "agent_description": "Answers questions, with the tools of your team",
+                "suggested_prompts": agent_view::prompts()
+            },
             "app_home": {
                 "home_tab_enabled": false,
                 "messages_tab_enabled": true,
                 "messages_tab_read_only_enabled": false
             },
             "bot_user": {"display_name": "staffai", "always_online": true},
+            "shortcuts": [{
+                "name": "Ask about this message",
+                "type": "message",
+                "callback_id": shortcuts::ASK,
+                "description": "Asks the bot a question about a message, in its thread"
+            }],
             "slash_commands": [{
                 "command": "/staffai",
                 "description": "Commands of the bot; only you see the answer",

@@ -15,11 +15,11 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::link::{Link, Work};
+use super::link::Link;
+use super::taking::Work;
 use super::{Account, Slack};
-use domain::ids::Timestamp;
 use domain::restart::Backoff;
-use ports::{EventSource, Intake, SourceError};
+use ports::{CaughtUp, EventSource, Intake, Missed, SourceError};
 use telemetry::events::SLACK_REFRESH;
 
 /// The number of sources of a door. Slack accepts at most ten connections of an app.
@@ -162,7 +162,7 @@ impl EventSource for Socket {
         RECONNECT
     }
 
-    async fn catch_up(&self, since: Timestamp, intake: Arc<dyn Intake>) -> Result<u64, String> {
-        self.slack.read_back(since, &self.names, &*intake).await
+    async fn catch_up(&self, missed: &Missed, intake: Arc<dyn Intake>) -> Result<CaughtUp, String> {
+        self.slack.read_back(missed, &self.names, &*intake).await
     }
 }

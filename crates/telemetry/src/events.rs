@@ -126,6 +126,7 @@ events! {
     DRAIN_STARTED = "drain.started": "draining started: open turns finish, new ones are not accepted";
     DRAIN_FINISHED = "drain.finished": "the program ends: `finished` says whether all open turns were answered, `left` how many remain for the next start, `saved` whether all data was stored";
     SLACK_MESSAGE_DROPPED = "slack.message_dropped": "a message of a channel or a thread could not be read";
+    SLACK_STREAM = "slack.stream": "Slack begins no stream for an answer, or a stream could not be ended; the answer is shown by edits";
     SLACK_REFRESH = "slack.refresh": "a connection of Slack is replaced: the next one opens before it closes";
     DISCORD_MESSAGE_DROPPED = "discord.message_dropped": "a message of the channel history could not be read";
     TRACES_UNREACHABLE = "traces.unreachable": "the trace collector is unreachable; the bot retries";

@@ -79,6 +79,7 @@ fn acknowledged(service: &Service, number: u64, text: &str) {
     let pending = state.pending.remove(&envelope);
     let on_its_socket = pending.is_some_and(|pending| pending.socket == Some(number));
     state.acks.push(on_its_socket);
+    state.payloads.extend(frame.get("payload").cloned());
     drop(state);
     service.change();
 }

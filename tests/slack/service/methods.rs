@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::{APP_TOKEN, BOT, BOT_TOKEN, Fault, Message, Service, TEAM};
 
-type Arguments = HashMap<String, String>;
+pub(super) type Arguments = HashMap<String, String>;
 
 /// Performs a call.
 pub async fn call(
@@ -27,7 +27,7 @@ pub async fn call(
         service.change();
         return "ok".into_response();
     }
-    let arguments = read(&body);
+    let arguments = read(&headers, &body);
     service.state.lock().calls.push((method.clone(), arguments.clone()));
     let token = if method == "apps.connections.open" { APP_TOKEN } else { BOT_TOKEN };
     if headers.get("authorization").is_none_or(|told| told != &format!("Bearer {token}")) {
@@ -71,8 +71,14 @@ pub async fn upload(State(service): State<Service>, Path(name): Path<String>, bo
     "OK".into_response()
 }
 
-/// Reads a form.
-fn read(body: &[u8]) -> Arguments {
+/// Reads a form, or JSON.
+fn read(headers: &HeaderMap, body: &[u8]) -> Arguments {
+    let kind = headers.get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if kind.starts_with("application/json") {
+        let told: HashMap<String, Value> = serde_json::from_slice(body).expect("JSON");
+        let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        return told.into_iter().map(|(name, value)| (name, text(value))).collect();
+    }
     let text = String::from_utf8_lossy(body);
     let decoded = |part: &str| {
         let spaced = part.replace('+', " ");
@@ -97,7 +103,7 @@ fn percent_decoded(text: &str) -> String {
     String::from_utf8(out).expect("UTF-8")
 }
 
-fn error(name: &str) -> Response {
+pub(super) fn error(name: &str) -> Response {
     Json(json!({"ok": false, "error": name})).into_response()
 }
 
@@ -106,7 +112,7 @@ fn limited(seconds: u64) -> Response {
     (StatusCode::TOO_MANY_REQUESTS, headers, Json(json!({"ok": false, "error": "ratelimited"}))).into_response()
 }
 
-fn fine(mut value: Value) -> Response {
+pub(super) fn fine(mut value: Value) -> Response {
     value["ok"] = true.into();
     Json(value).into_response()
 }
@@ -144,6 +150,7 @@ impl Service {
             }
             "users.info" => fine(json!({"user": {
                 "id": of("user"), "name": of("user").to_lowercase(), "locale": "en-US",
+                "is_admin": of("user") == "UADMIN",
                 "profile": {"display_name": format!("name of {}", of("user"))},
             }})),
             "chat.postMessage" => self.post(arguments),
@@ -165,7 +172,18 @@ impl Service {
             "files.getUploadURLExternal" => fine(json!({
                 "upload_url": format!("{}/upload/{}", self.url, of("filename")), "file_id": of("filename"),
             })),
-            "files.completeUploadExternal" => fine(json!({"files": []})),
+            "files.completeUploadExternal" => self.share(arguments),
+            "chat.postEphemeral" => self.whisper(arguments),
+            "views.open" => self.open_view(arguments),
+            "usergroups.list" => {
+                let state = self.state.lock();
+                let group = |(id, users): (&String, &Vec<String>)| json!({"id": id, "users": users});
+                fine(json!({"usergroups": state.groups.iter().map(group).collect::<Vec<_>>()}))
+            }
+            "assistant.threads.setStatus" | "assistant.threads.setSuggestedPrompts" => fine(json!({})),
+            "chat.startStream" => self.start_stream(arguments),
+            "chat.appendStream" => self.append_stream(arguments),
+            "chat.stopStream" => self.stop_stream(arguments),
             "reactions.add" => fine(json!({})),
             _ => error("unknown_method"),
         };
@@ -191,9 +209,57 @@ impl Service {
             metadata: parsed("metadata"),
             edits: 0,
             file: Value::Null,
+            streams: None,
         };
         state.messages.push(message.clone());
         fine(json!({"channel": message.channel, "ts": message.ts, "message": message.wire()}))
+    }
+
+    /// Shares uploaded files: a message with files and without text.
+    fn share(&self, arguments: &Arguments) -> Response {
+        let of = |name: &str| arguments.get(name).cloned();
+        let files: Vec<Value> = serde_json::from_str(&of("files").unwrap_or_default()).expect("JSON");
+        let mut state = self.state.lock();
+        let message = Message {
+            channel: of("channel_id").unwrap_or_default(),
+            ts: state.next_ts(),
+            thread: of("thread_ts"),
+            user: BOT.to_owned(),
+            text: String::new(),
+            blocks: Value::Null,
+            metadata: Value::Null,
+            edits: 0,
+            file: json!({"name": files[0]["title"], "url_private": "https://files.slack.com/1"}),
+            streams: None,
+        };
+        state.messages.push(message);
+        fine(json!({"files": files}))
+    }
+
+    /// Shows a message to one member.
+    fn whisper(&self, arguments: &Arguments) -> Response {
+        let mut state = self.state.lock();
+        let ts = state.next_ts();
+        state.notices.push(arguments.clone());
+        fine(json!({"message_ts": ts}))
+    }
+
+    /// Opens a dialogue for a trigger that is three seconds old at most.
+    fn open_view(&self, arguments: &Arguments) -> Response {
+        let mut state = self.state.lock();
+        let known = arguments.get("trigger_id").and_then(|trigger| state.triggers.remove(trigger));
+        match known {
+            None => error("invalid_trigger_id"),
+            Some((at, _)) if at.elapsed() > std::time::Duration::from_secs(3) => error("expired_trigger_id"),
+            Some((_, user)) => {
+                let mut view: Value = serde_json::from_str(&arguments["view"]).expect("JSON");
+                let data = view["private_metadata"].as_str().unwrap_or_default();
+                assert!(data.chars().count() <= 3_000, "the data of a dialogue is too long");
+                view["id"] = format!("V{}", state.views.len() + 1).into();
+                state.views.push((user, view.clone()));
+                fine(json!({"view": view}))
+            }
+        }
     }
 
     fn update(&self, arguments: &Arguments) -> Response {
@@ -208,8 +274,15 @@ impl Service {
         if message.user != BOT {
             return error("cant_update_message");
         }
+        if message.streams.is_some() {
+            return error("streaming_state_conflict");
+        }
         message.text = text;
-        message.blocks = of("blocks").map_or(Value::Null, |text| serde_json::from_str(&text).expect("JSON"));
+        // Slack keeps the blocks of an edit that names none.
+        if let Some(blocks) = of("blocks") {
+            let blocks: Value = serde_json::from_str(&blocks).expect("JSON");
+            message.blocks = if blocks.as_array().is_some_and(Vec::is_empty) { Value::Null } else { blocks };
+        }
         message.edits += 1;
         // Slack keeps the metadata of an edit that names none.
         if let Some(metadata) = of("metadata") {

@@ -38,6 +38,7 @@ impl Approvals {
             parts: words::asking(gate),
             apology: false,
             spent: None,
+            private: false,
         };
         let name = format!("g{}", &gate.id.as_str()[..NONCE_DIGITS]);
         let outbox = self.ways.outboxes.of(&gate.place.door).clone();

@@ -20,7 +20,7 @@ use domain::ids::TurnId;
 use domain::notice::{self, Apology};
 use domain::outgoing::{Medium, Outgoing, Spent};
 use domain::planted::Defect;
-use domain::turn::{Answer, Turn};
+use domain::turn::{Answer, Outcome, Turn};
 
 /// The most offers of a turn before it is answered with an apology. This stops a turn that crashes its conversation
 /// every time.
@@ -86,7 +86,8 @@ impl Journal {
                 let replies = self.outboxes.medium(&id.door) == Medium::Replies;
                 let spent = || Spent { model: answer.effort.model.clone(), tokens: answer.effort.usage.total() };
                 let spent = replies.then(|| Arc::new(spent()));
-                let outgoing = Outgoing { apology: !answer.outcome.answers(), spent, ..answer.outgoing.clone() };
+                let (apology, private) = (!answer.outcome.answers(), matches!(answer.outcome, Outcome::Refused(_)));
+                let outgoing = Outgoing { apology, spent, private, ..answer.outgoing.clone() };
                 let drafted = drafted && !replies;
                 entry.visible = Visible::Perhaps;
                 let since = turn.at;

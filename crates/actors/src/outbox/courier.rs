@@ -283,7 +283,7 @@ impl Courier {
             }
             let known = progress.found.pieces.get(index).filter(|shown| !shown.gone).cloned();
             if let Some(shown) = known {
-                if shown.shows(piece) {
+                if shown.shows(piece) && !self.poster.is_unfinished(&shown.message) {
                     progress.first_visible.get_or_insert_with(Instant::now);
                     continue;
                 }
@@ -345,8 +345,9 @@ impl Courier {
         let place = job.outgoing.place.clone();
         let reply_to = if index == 0 { job.outgoing.reply_to.clone() } else { None };
         let (piece, nonce) = (&pieces[index], job.task.nonce(index, again));
-        let Outgoing { apology, spent, .. } = &job.outgoing;
-        let told = Piece { apology: *apology || piece.apology, spent: spent.clone(), ..piece.clone() };
+        let Outgoing { apology, spent, private, .. } = &job.outgoing;
+        let (apology, spent) = (*apology || piece.apology, spent.clone());
+        let told = Piece { apology, spent, private: *private, ..piece.clone() };
         let mut request = PostRequest::Create { place, piece: told, reply_to, nonce };
         for attempt in 0.. {
             if self.tries.unsure.is_some_and(|at| at.elapsed() > NONCE_TRUST) {

@@ -154,9 +154,9 @@ impl Drafts {
         self.short
     }
 
-    /// True if a place has a draft to show and room for it.
-    pub(super) fn is_due(&self, place: &Place, room: Room<'_>) -> bool {
-        self.places.get(place).is_some_and(|entries| entries.iter().any(|entry| entry.is_due(room)))
+    /// Returns the queue of the next draft to show in a place, if there is one and room for it.
+    pub(super) fn due(&self, place: &Place, room: Room<'_>) -> Option<Track> {
+        self.places.get(place)?.iter().find(|entry| entry.is_due(room)).map(|entry| entry.drawn.track())
     }
 
     /// Takes the next draft to show in a place, and moves its turn to the end of the line.
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(drafts.next_place().unwrap().id, "1");
 
         let one = Place::new(Door::new("test"), "1");
-        assert!(!drafts.is_due(&one, room(true)));
+        assert!(drafts.due(&one, room(true)).is_none());
         for slot in &slots {
             assert!(slot.write("a"));
         }
@@ -286,12 +286,12 @@ mod tests {
         short.write("hello");
         long.write(&"w".repeat(20));
         let room = || Room { hold: &HOLD, ..room(true) };
-        assert!(!drafts.is_due(&here, room()) && drafts.is_due(&there, room()));
+        assert!(drafts.due(&here, room()).is_none() && drafts.due(&there, room()) == Some(Track::Posts));
         long.write(&"w".repeat(19));
-        assert!(!drafts.is_due(&there, room()));
+        assert!(drafts.due(&there, room()).is_none());
         tokio::time::sleep(HOLD.hold).await;
-        assert!(drafts.is_due(&here, room()));
-        assert!(!drafts.is_due(&here, Room { posts: false, ..room() }));
+        assert!(drafts.due(&here, room()).is_some());
+        assert!(drafts.due(&here, Room { posts: false, ..room() }).is_none());
     }
 
     #[tokio::test(start_paused = true)]
@@ -306,7 +306,7 @@ mod tests {
         drafts.drew(&place, &turn, Drawn { shown, ..Drawn::default() });
         assert!(drafts.is_shown(&place, &turn));
         old.write("ab");
-        assert!(drafts.is_due(&place, room(true)) && !drafts.is_due(&place, room(false)));
+        assert!(drafts.due(&place, room(true)) == Some(Track::Edits) && drafts.due(&place, room(false)).is_none());
         drafts.note(second);
         new.write("n");
         assert_eq!(drafts.take_step(&place, room(false)).unwrap().turn.id, "11");

@@ -155,7 +155,8 @@ async fn a_post_that_answers_nobody_waits_its_turn_is_tried_again_and_reported()
     world.poster.post_goes(transient());
     let post = |text: &str| {
         let parts = vec![Part::Text { text: text.to_owned() }];
-        let outgoing = Outgoing { place: place("42"), reply_to: None, parts, apology: false, spent: None };
+        let outgoing =
+            Outgoing { place: place("42"), reply_to: None, parts, apology: false, spent: None, private: false };
         let ask = |reply| OutboxMsg::Post { name: "report-1800000000".to_owned(), outgoing, reply };
         world.outbox.call(ask, Duration::from_secs(1000))
     };
@@ -638,7 +639,8 @@ async fn posts_of_one_community_leave_room_for_those_of_another() {
     }
     let post = |number: usize, channel: &str| {
         let parts = vec![Part::Text { text: "approve?".to_owned() }];
-        let outgoing = Outgoing { place: place(channel), reply_to: None, parts, apology: false, spent: None };
+        let outgoing =
+            Outgoing { place: place(channel), reply_to: None, parts, apology: false, spent: None, private: false };
         let ask = move |reply| OutboxMsg::Post { name: format!("gate-{number}"), outgoing, reply };
         world.outbox.call(ask, Duration::from_secs(10_000))
     };

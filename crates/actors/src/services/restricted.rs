@@ -43,6 +43,13 @@ impl Restricted {
         known.get(&member).is_some_and(stayed).then_some(member)
     }
 
+    /// True if the author has a record.
+    pub fn holds(&self, posted: &Posted) -> bool {
+        let known = self.0.read();
+        let of = |guild: &String| Member { guild: guild.clone(), person: posted.author.person.clone() };
+        !known.is_empty() && posted.guild.as_ref().is_some_and(|guild| known.contains_key(&of(guild)))
+    }
+
     /// Returns the author if they are restricted and rejoined since then.
     pub fn came_back(&self, posted: &Posted) -> Option<Member> {
         let known = self.0.read();

@@ -92,7 +92,7 @@ impl Wiring {
             intake: Arc::new(self.handles.intake()),
             dice: Arc::clone(&self.parts.basics.dice),
             board: Arc::clone(&self.parts.observation.instruments.board),
-            exit: Arc::clone(&self.parts.process.exit),
+            exit: (record.door == self.parts.doors.home).then(|| Arc::clone(&self.parts.process.exit)),
             fenced: self.parts.records.turns.fenced(),
         }
     }

@@ -18,7 +18,11 @@ fn rules() -> TriageRules {
         communities: HashSet::new(),
         operators: HashSet::new(),
         super_roles: HashSet::from(["99".to_owned()]),
-        restriction: Some(restriction::RestrictionRules { role: "12".to_owned(), channel: Some("40".to_owned()) }),
+        restriction: Some(restriction::RestrictionRules {
+            role: "12".to_owned(),
+            channel: Some("40".to_owned()),
+            by_record: false,
+        }),
         policy: Policy { gates: GatePolicy::Ask, ..Policy::default() },
     }
 }

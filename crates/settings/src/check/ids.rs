@@ -1,7 +1,11 @@
-//! Validation of Discord ids. In the configuration an id is text, because other platforms use other formats; Discord's
-//! are integers. All ids are Discord's, except those of a tool rule that names other doors.
+//! Validation of ids. In the configuration an id is text, because platforms use different formats: Discord's are integers,
+//! Slack's begin with a letter. Slack's are valid in the lists that apply to both platforms, if its door is open. A tool
+//! rule that names other doors may have any ids.
 
 use super::{Checks, Settings};
+
+/// The roles of the administrators of a workspace at Slack.
+const SLACK_ROLES: [&str; 2] = ["admin", "owner"];
 
 /// The door whose ids are checked here.
 const DOOR: &str = "discord";
@@ -13,12 +17,14 @@ impl Checks<'_> {
     /// Normalises Discord ids. An invalid role in a list is skipped with a warning, as in the Python bot; any other
     /// mistake stops the program.
     pub(super) fn ids(&mut self, settings: &mut Settings) {
+        let slack = settings.slack.tokens().is_some();
+        let shared = |id: &mut String| normalise(id) || (slack && is_slack(id));
         let Settings { discord, members, bots, rate_limiter, restriction, interjection, report, tools, .. } = settings;
         for (key, roles) in
             [("members.super_roles", &mut members.super_roles), ("members.ignored_roles", &mut members.ignored_roles)]
         {
             roles.retain_mut(|role| {
-                let usable = normalise(role);
+                let usable = shared(role);
                 if !usable {
                     self.warn(format!("{key}: {role:?} is not a Discord id, which is a whole number; it is ignored"));
                 }
@@ -27,12 +33,15 @@ impl Checks<'_> {
         }
         for (key, ids) in [
             ("discord.guilds", &mut discord.guilds),
-            ("discord.operators", &mut discord.operators),
-            ("bots.allowed", &mut bots.allowed),
             ("interjection.channels", &mut interjection.channels),
             ("interjection.muted_channels", &mut interjection.muted_channels),
         ] {
             if !all(ids) {
+                self.problem(key, LIST);
+            }
+        }
+        for (key, ids) in [("discord.operators", &mut discord.operators), ("bots.allowed", &mut bots.allowed)] {
+            if !ids.iter_mut().all(shared) {
                 self.problem(key, LIST);
             }
         }
@@ -42,19 +51,19 @@ impl Checks<'_> {
             ("restriction.audit_channel", &mut restriction.audit_channel),
             ("report.channel", &mut report.channel),
         ] {
-            if !id.as_mut().is_none_or(normalise) {
+            if !id.as_mut().is_none_or(shared) {
                 self.problem(key, ONE);
             }
         }
         for (key, rows) in
             [("rate_limiter.roles", &mut rate_limiter.roles), ("rate_limiter.channels", &mut rate_limiter.channels)]
         {
-            if !rows.iter_mut().all(|row| normalise(&mut row.id)) {
+            if !rows.iter_mut().all(|row| shared(&mut row.id)) {
                 self.problem(key, "each id must be a Discord id, which is a whole number");
             }
         }
         let mut budgets = rate_limiter.limits.iter_mut();
-        if !budgets.all(|row| all(&mut row.roles) && all(&mut row.channels)) {
+        if !budgets.all(|row| row.roles.iter_mut().chain(&mut row.channels).all(shared)) {
             self.problem("rate_limiter.limits", "roles and channels must be Discord ids, which are whole numbers");
         }
         let ours = |rule: &&mut super::super::tools::ToolRule| rule.doors.iter().all(|door| door == DOOR);
@@ -77,6 +86,13 @@ pub fn mistake_in(door: &str, id: &str) -> Option<&'static str> {
 
 fn all(ids: &mut [String]) -> bool {
     ids.iter_mut().all(normalise)
+}
+
+/// True for an id of Slack, such as `S0614TZR7` or `C024BE91L`, and for the roles of its administrators.
+fn is_slack(id: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit();
+    let is_id = id.starts_with(|c: char| c.is_ascii_uppercase()) && id.len() > 1 && id.chars().all(is_part);
+    is_id || SLACK_ROLES.contains(&id)
 }
 
 /// Removes leading zeros; returns false if it is not a Discord id.

@@ -33,6 +33,16 @@ const EMOJI: [(&str, &str); 18] = [
     ("👎", "-1"),
 ];
 
+/// Returns the arguments of an edit to this content. Without blocks of its own, the earlier ones are removed: Slack keeps
+/// the blocks of an edit that names none, and the bot's earlier ones may have buttons.
+pub(super) fn replacing(piece: &Piece) -> Arguments<'static> {
+    let mut arguments = arguments(piece);
+    if !arguments.iter().any(|(name, _)| *name == "blocks") {
+        arguments.push(("blocks", "[]".into()));
+    }
+    arguments
+}
+
 /// Returns the arguments of a post with this content. Each notifies no account.
 pub(super) fn arguments(piece: &Piece) -> Arguments<'static> {
     let text = convert(&piece.text);
@@ -124,6 +134,14 @@ mod tests {
         let blocks: Value = serde_json::from_str(argument(&sent, "blocks").unwrap()).unwrap();
         assert_eq!(blocks[0]["text"]["text"], "May I?");
         assert_eq!(blocks[1]["elements"][0]["value"], "gate:1:yes");
+    }
+
+    #[test]
+    fn an_edit_without_blocks_removes_the_earlier_ones() {
+        let sent = replacing(&Piece::text("Approved."));
+        assert_eq!(argument(&sent, "blocks"), Some("[]"));
+        let long = replacing(&Piece::text("&".repeat(2_000)));
+        assert!(argument(&long, "blocks").unwrap().len() > 2_000);
     }
 
     #[test]

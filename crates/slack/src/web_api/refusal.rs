@@ -109,7 +109,7 @@ impl CallError {
     }
 
     /// Returns the error of a call without a conclusive answer.
-    pub(super) fn lost(call: Call, why: String) -> Self {
+    pub(crate) fn lost(call: Call, why: String) -> Self {
         Self::Lost { why, may_have_worked: call.changes }
     }
 

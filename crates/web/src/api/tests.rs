@@ -69,6 +69,7 @@ impl Vitals for Known {
             backoff_ms: None,
             outage_ms: None,
             last_error: None,
+            last_event: None,
             many: (of_a_kind < usize::MAX).then_some(of_a_kind as u64),
             children,
         };

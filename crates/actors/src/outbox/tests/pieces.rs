@@ -151,7 +151,7 @@ async fn what_has_buttons_is_not_told_in_words_where_files_are_refused() {
         Part::Code { language: "json".to_owned(), stem: "arguments".to_owned(), text: "x".repeat(300) },
         Part::Buttons { buttons: vec![button] },
     ];
-    let outgoing = Outgoing { place: place("42"), reply_to: None, parts, apology: false, spent: None };
+    let outgoing = Outgoing { place: place("42"), reply_to: None, parts, apology: false, spent: None, private: false };
     world.poster.post_goes(refused());
     let post = |reply| OutboxMsg::Post { name: "gate".to_owned(), outgoing, reply };
     let posted = world.outbox.call(post, crate::testing::LONG).await.unwrap();

@@ -139,7 +139,7 @@ async fn the_words_of_an_answer_come_when_its_file_is_always_refused() {
     // A post that asks for a decision is never reduced.
     let button = Button { name: "yes".to_owned(), label: "Yes".to_owned(), style: ButtonStyle::Good };
     let parts = vec![text("may I?"), card, Part::Buttons { buttons: vec![button] }];
-    let outgoing = Outgoing { place: place("43"), reply_to: None, parts, apology: false, spent: None };
+    let outgoing = Outgoing { place: place("43"), reply_to: None, parts, apology: false, spent: None, private: false };
     let ask = |reply| OutboxMsg::Post { name: "gate-1".to_owned(), outgoing, reply };
     assert!(world.outbox.call(ask, Duration::from_secs(2000)).await.unwrap().is_err());
     assert_eq!(world.poster.ours(&place("43")), [""; 0]);

@@ -290,6 +290,7 @@ function fill(view, row, { node, sum, branch, more, open }) {
   parts.handled.setAttribute("aria-label", `${told.handled} handled`);
   parts.depth.classList.toggle("deep", told.mailbox >= 10);
   const about = [`${told.path}: ${told.state}`, ...(view.still ? [] : [`up ${ago(told.uptime_s * 1000)}`]), `${told.handled} handled, ${told.mailbox} waiting, ${told.restarts} restarts`];
+  if (told.last_event) about.push(`last event: ${new Date(told.last_event).toLocaleTimeString()}`);
   if (told.last_error) about.push(`last error: ${told.last_error}`);
   line.title = about.join("\n");
   const seen = row.seen;

@@ -1,0 +1,156 @@
+//! Slack's view of agents: the status of a thread while the bot works, and suggested prompts.
+//!
+//! Sources: `docs.slack.dev/reference/methods/assistant.threads.setStatus` and `setSuggestedPrompts`.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::Slack;
+use super::ids::{self, At};
+use super::web_api::{Arguments, Call, CallError};
+use domain::ids::Place;
+
+/// The status of a thread while the bot works. Slack shows it behind the name of the bot.
+const WORKS: &str = "is thinking...";
+/// The time after which a status is shown again: Slack removes it after two minutes, and when the bot posts.
+const AGAIN: Duration = Duration::from_secs(60);
+/// The time for which a workspace that refused a status is not asked again.
+const REFUSED: Duration = Duration::from_secs(3_600);
+/// The most threads that are remembered.
+const MOST: usize = 1_000;
+
+/// The prompts that the bot suggests: title and message.
+pub(super) const PROMPTS: [(&str, &str); 3] = [
+    ("What can you do?", "What can you help me with?"),
+    ("Which tools do you have?", "Which tools can you use, and for what?"),
+    ("Which data of mine do you store?", "Which of my data do you store, and how do I delete it?"),
+];
+
+/// The statuses that are shown.
+#[derive(Default)]
+pub(super) struct Statuses(Mutex<Shown>);
+
+#[derive(Default)]
+struct Shown {
+    threads: HashMap<Place, Instant>,
+    refused: Option<Instant>,
+}
+
+impl Statuses {
+    /// True if the status of a thread is due; counts it as shown.
+    fn is_due(&self, thread: &Place, now: Instant) -> bool {
+        let mut shown = self.0.lock();
+        if shown.refused.is_some_and(|until| until > now) {
+            return false;
+        }
+        if shown.threads.len() >= MOST {
+            shown.threads.retain(|_, at| now.duration_since(*at) < AGAIN);
+        }
+        if shown.threads.len() >= MOST || shown.threads.get(thread).is_some_and(|at| now.duration_since(*at) < AGAIN) {
+            return false;
+        }
+        shown.threads.insert(thread.clone(), now);
+        true
+    }
+
+    /// A post of the bot removed the status of its thread.
+    pub(super) fn posted(&self, thread: &Place) {
+        self.0.lock().threads.remove(thread);
+    }
+
+    fn refuse(&self, now: Instant) {
+        self.0.lock().refused = Some(now + REFUSED);
+    }
+}
+
+#[derive(Deserialize)]
+struct Nothing {}
+
+impl Slack {
+    /// Shows in a thread that the bot works on an answer.
+    ///
+    /// # Errors
+    /// See [`CallError`]. A workspace that has no status is no error.
+    pub(super) async fn show_status(&self, place: &Place, at: At<'_>) -> Result<(), CallError> {
+        let now = Instant::now();
+        let Some(thread) = at.thread.filter(|_| self.statuses.is_due(place, now)) else { return Ok(()) };
+        let arguments: Arguments<'_> =
+            vec![("channel_id", at.channel.into()), ("thread_ts", thread.into()), ("status", WORKS.into())];
+        // A repeated status has the same effect.
+        match self.api.call::<Nothing>(Call::reads("assistant.threads.setStatus"), arguments).await {
+            Err(CallError::Refused(_) | CallError::Unexplained(_)) => {
+                self.statuses.refuse(now);
+                Ok(())
+            }
+            done => done.map(|Nothing {}| ()),
+        }
+    }
+
+    /// Suggests prompts in a new conversation. A failure is silent: the member can type.
+    pub(super) async fn suggest(&self, channel: &str, thread: &str) {
+        let arguments: Arguments<'_> = vec![
+            ("channel_id", channel.into()),
+            ("thread_ts", thread.into()),
+            ("prompts", prompts().to_string().into()),
+        ];
+        let _ = self.api.call::<Nothing>(Call::reads("assistant.threads.setSuggestedPrompts"), arguments).await;
+    }
+}
+
+/// Returns the prompts in Slack's form.
+pub(super) fn prompts() -> Value {
+    PROMPTS.iter().map(|(title, message)| json!({"title": title, "message": message})).collect()
+}
+
+/// The place of a new conversation of the view.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) channel: String,
+    pub(super) thread: String,
+}
+
+/// Reads the event of a new conversation; `None` if its ids cannot be used.
+pub(super) fn opened(event: &str) -> Option<Opened> {
+    #[derive(Deserialize)]
+    struct Wire {
+        assistant_thread: Thread,
+    }
+    #[derive(Deserialize)]
+    struct Thread {
+        channel_id: String,
+        thread_ts: String,
+    }
+    let Wire { assistant_thread: Thread { channel_id: channel, thread_ts: thread } } =
+        serde_json::from_str(event).ok()?;
+    (ids::is_id(&channel) && ids::moment(&thread).is_some()).then_some(Opened { channel, thread })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_shown_again_after_a_minute_or_a_post() {
+        let (statuses, now, thread) = (Statuses::default(), Instant::now(), ids::thread("C1", "1.5"));
+        assert!(statuses.is_due(&thread, now) && !statuses.is_due(&thread, now + AGAIN / 2));
+        assert!(statuses.is_due(&thread, now + AGAIN));
+        statuses.posted(&thread);
+        assert!(statuses.is_due(&thread, now + AGAIN));
+        statuses.refuse(now);
+        assert!(!statuses.is_due(&ids::thread("C1", "2.5"), now + AGAIN));
+    }
+
+    #[test]
+    fn a_new_conversation_names_its_thread() {
+        let event = json!({"type": "assistant_thread_started",
+            "assistant_thread": {"user_id": "U1", "channel_id": "D1", "thread_ts": "1.5"}});
+        let opened = opened(&event.to_string()).unwrap();
+        assert_eq!((opened.channel.as_str(), opened.thread.as_str()), ("D1", "1.5"));
+        assert!(super::opened(r#"{"assistant_thread": {"channel_id": "D 1", "thread_ts": "1.5"}}"#).is_none());
+    }
+}

@@ -1,0 +1,181 @@
+//! The work on one event of a connection, until the event needs no redelivery.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::events::{Content, Wire};
+use super::ids::{self, At};
+use super::marks::Mark;
+use super::reading::Span;
+use super::{Account, Slack, dialogue};
+use domain::incoming::Incoming;
+use domain::keys::{CATCH_UP_AGE_MAX, TURN_TTL};
+use ports::Intake;
+use telemetry::events::GATEWAY_DROPPED;
+use telemetry::metrics::GATEWAY_EVENTS_TOTAL;
+
+/// The result of the work on an event.
+pub(super) enum Taken {
+    /// It needs no redelivery.
+    Settled,
+    /// It needs no redelivery, and Slack gets this answer.
+    Answered(Value),
+    /// It was not accepted: Slack delivers it again.
+    Returned,
+}
+
+impl Taken {
+    fn of(accepted: bool) -> Self {
+        if accepted { Self::Settled } else { Self::Returned }
+    }
+}
+
+/// The neighbours of a connection.
+pub(super) struct Work {
+    pub(super) slack: Arc<Slack>,
+    pub(super) us: Account,
+    pub(super) intake: Arc<dyn Intake>,
+    /// Names that address the bot without a mention, in lower case.
+    pub(super) names: Arc<[String]>,
+    /// Cancelled once another connection has replaced this one.
+    pub(super) replaced: CancellationToken,
+    /// Receives a message if Slack asks for another connection.
+    pub(super) refresh: mpsc::Sender<()>,
+}
+
+impl Work {
+    /// Returns the work on an event; `None` if the event does not concern the bot.
+    pub(super) fn taking(&self, content: Content) -> Option<BoxFuture<'static, Taken>> {
+        let (slack, us, intake) = (Arc::clone(&self.slack), self.us.clone(), Arc::clone(&self.intake));
+        let person = Slack::us(&us);
+        let accept = move |incoming: Incoming| async move { intake.accept(incoming, person).await.is_ok() };
+        match content {
+            Content::Posted(wire) => {
+                if !concerns(&wire, &us, &self.names) {
+                    return None;
+                }
+                let age = slack.clock.now().since(ids::moment(&wire.ts).unwrap_or_default());
+                if age > TURN_TTL {
+                    count("slack_too_old");
+                    tracing::info!(event = GATEWAY_DROPPED, reason = "too old", "a message of slack came too late");
+                    return None;
+                }
+                if age > CATCH_UP_AGE_MAX {
+                    return Some(async move { Taken::of(slack.late(&wire, &us, accept).await) }.boxed());
+                }
+                let posted = async move { accept(Incoming::Posted(slack.completed(&wire, &us).await)).await };
+                Some(posted.map(Taken::of).boxed())
+            }
+            Content::Deleted(message) => Some(accept(Incoming::Deleted(message)).map(Taken::of).boxed()),
+            Content::Reacted(place) => Some(accept(Incoming::Reacted(place)).map(Taken::of).boxed()),
+            Content::Pressed(press) => {
+                let pressed = async move {
+                    let member = slack.member(&press.user).await;
+                    accept(Incoming::Decision(Box::new(press.click(member)))).await
+                };
+                Some(pressed.map(Taken::of).boxed())
+            }
+            Content::Ran(run) => {
+                let ran = async move {
+                    let member = slack.member(&run.user).await;
+                    accept(Incoming::Command(Box::new(run.command(member, slack.clock.now())))).await
+                };
+                Some(ran.map(Taken::of).boxed())
+            }
+            Content::Shortcut(shortcut) => {
+                let opened = async move {
+                    if let Err(error) = slack.open_dialogue(&shortcut).await {
+                        tracing::warn!(event = GATEWAY_DROPPED, %error, "the dialogue of a shortcut could not be opened");
+                    }
+                    Taken::Settled
+                };
+                Some(opened.boxed())
+            }
+            Content::Asked(asked) => {
+                let asked = async move {
+                    match slack.ask(*asked, &us).await {
+                        Ok(posted) => Taken::of(accept(Incoming::Posted(posted)).await),
+                        Err(error) => {
+                            tracing::info!(event = GATEWAY_DROPPED, %error, "a question about a message could not be posted");
+                            Taken::Answered(dialogue::refusal(
+                                "The bot cannot post here. Invite it to this conversation, then ask again.",
+                            ))
+                        }
+                    }
+                };
+                Some(asked.boxed())
+            }
+            Content::Opened(opened) => {
+                let suggested = async move {
+                    slack.suggest(&opened.channel, &opened.thread).await;
+                    Taken::Settled
+                };
+                Some(suggested.boxed())
+            }
+            Content::RateLimited => {
+                tracing::warn!(event = GATEWAY_DROPPED, reason = "rate limited", "slack holds events back: too many");
+                None
+            }
+            Content::Other => None,
+        }
+    }
+}
+
+impl Slack {
+    /// Passes on a message whose record may be gone, unless its thread shows that it was answered or that it was
+    /// deleted. Returns true if it needs no redelivery.
+    async fn late<A: Future<Output = bool>>(
+        &self,
+        wire: &Wire,
+        us: &Account,
+        accept: impl FnOnce(Incoming) -> A,
+    ) -> bool {
+        let message = ids::message(&wire.channel, &wire.ts);
+        let at = At { channel: &wire.channel, thread: Some(wire.root()) };
+        let span = Span { oldest: Some(&wire.ts), inclusive: true, ..Span::default() };
+        let thread = match self.read(at, span).await {
+            Ok(thread) => thread,
+            Err(error) if error.name() == Some("thread_not_found") => Vec::new(),
+            Err(_) => return false,
+        };
+        let stands = thread.iter().any(|known| known.ts == wire.ts && known.subtype.as_deref() != Some("tombstone"));
+        let answered = thread.iter().filter(|known| known.user.as_deref() == Some(us.user.as_str()));
+        let mut marks = answered.filter_map(|known| known.metadata.as_ref().and_then(Mark::read));
+        if !stands || marks.any(|mark| mark.trigger().as_ref() == Some(&message)) {
+            count("slack_too_old");
+            return true;
+        }
+        accept(Incoming::Posted(self.completed(wire, us).await)).await
+    }
+
+    /// Converts a message of an event, with the data of its author.
+    pub(super) async fn completed(&self, wire: &Wire, us: &Account) -> domain::incoming::Posted {
+        let profile = match &wire.user {
+            Some(user) if *user != us.user => Some(self.member(user).await),
+            _ => None,
+        };
+        self.posted(wire, profile, us)
+    }
+}
+
+/// True if a message may be for the bot: a direct one, or one that mentions or names it.
+pub(super) fn concerns(wire: &Wire, us: &Account, names: &[String]) -> bool {
+    if !wire.is_talk() || wire.user.as_deref() == Some(us.user.as_str()) {
+        return false;
+    }
+    let mentioned = || wire.text.contains(&format!("<@{}", us.user));
+    let named = || {
+        let text = wire.text.to_lowercase();
+        names.iter().any(|name| text.contains(name.as_str()))
+    };
+    wire.is_direct() || wire.mention || mentioned() || named()
+}
+
+pub(super) fn count(kind: &'static str) {
+    metrics::counter!(GATEWAY_EVENTS_TOTAL, "kind" => kind).increment(1);
+}

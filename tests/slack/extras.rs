@@ -1,0 +1,191 @@
+//! More than text: private notices, files, the status of a thread, user groups, and the shortcut on a message.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::model::Act;
+use crate::service::{Fault, Message};
+use crate::world::{World, story};
+
+/// A reply of the model of this kind.
+fn reply(kind: &str, response: &str, data: &str) -> Act {
+    Act::content(json!({"type": kind, "response": response, "data": data}).to_string())
+}
+
+#[test]
+fn a_member_over_the_limit_is_told_so_privately() {
+    story(async {
+        let mut world = World::without_bot().await;
+        world.env.insert("RATE_LIMIT_COUNT".to_owned(), "1".to_owned());
+        world.start().await;
+        let first = world.service.says("U1", "C1", "@bot hello");
+        world.only_answer_to(&first).await;
+        let second = world.service.says("U1", "C1", "@bot again");
+        let notice = world.until("a notice", || world.service.notices().into_iter().next()).await;
+        assert_eq!((notice["user"].as_str(), notice["channel"].as_str()), ("U1", "C1"));
+        assert!(!notice.contains_key("thread_ts"), "it stands beside the question, which began no thread");
+        assert!(world.service.answers(&second).is_empty(), "no other member sees it");
+        assert_eq!(world.model.calls(), 1);
+        // In a direct conversation it is a message like any other.
+        let direct = world.service.says("U2", "D1", "hello");
+        world.only_answer_to(&direct).await;
+        let again = world.service.says("U2", "D1", "again");
+        world.only_answer_to(&again).await;
+        assert_eq!(world.service.notices().len(), 1);
+    });
+}
+
+#[test]
+fn a_formula_is_a_picture_below_its_answer_and_is_shared_once() {
+    for fault in [None, Some(Fault::LostAnswer), Some(Fault::Named("internal_error"))] {
+        story(async {
+            let world = World::begin().await;
+            if let Some(fault) = fault {
+                world.service.breaks("files.completeUploadExternal", fault);
+            }
+            world.model.always(reply("latex", "The area:", r"\frac{1}{3}"));
+            let said = world.service.says("U1", "C1", "@bot how large?");
+            let parts =
+                world.until("the picture", || Some(world.service.answers(&said)).filter(|parts| parts.len() > 1)).await;
+            assert_eq!((parts[0].text.as_str(), parts[1].file["name"].as_str()), ("The area:", Some("formula.png")));
+            // A second try would come after the time in which a lost request takes effect.
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            assert_eq!(world.service.answers(&said).len(), 2);
+            assert!(world.service.stored("formula.png").starts_with(b"\x89PNG"));
+        });
+    }
+}
+
+#[test]
+fn a_thread_shows_that_the_bot_works() {
+    story(async {
+        let world = World::begin().await;
+        let (open, gate) = tokio::sync::watch::channel(false);
+        world.model.always(Act::SaysWhen(gate, "done".to_owned()));
+        let said = world.service.says("U1", "C1", "@bot hello");
+        let status =
+            world.until("a status", || world.service.calls("assistant.threads.setStatus").into_iter().next()).await;
+        assert_eq!((status["channel_id"].as_str(), status["thread_ts"].as_str()), ("C1", said.ts.as_str()));
+        open.send_replace(true);
+        world.only_answer_to(&said).await;
+    });
+}
+
+#[test]
+fn a_new_conversation_of_the_view_of_agents_gets_prompts() {
+    story(async {
+        let world = World::begin().await;
+        let thread = json!({"user_id": "U1", "channel_id": "D1", "thread_ts": "1700000000.000100"});
+        world.service.deliver(json!({"type": "assistant_thread_started", "assistant_thread": thread}));
+        let calls = || world.service.calls("assistant.threads.setSuggestedPrompts").into_iter().next();
+        let call = world.until("prompts", calls).await;
+        assert!(call["channel_id"] == "D1" && call["prompts"].contains("What can you do?"), "{call:?}");
+        world.service.deliver(json!({"type": "app_home_opened", "user": "U1", "channel": "D1", "tab": "messages"}));
+        world.until("all acknowledgements", || (world.service.unacknowledged() == 0).then_some(())).await;
+    });
+}
+
+#[test]
+fn user_groups_and_administrators_have_the_rights_of_roles() {
+    story(async {
+        let mut world = World::without_bot().await;
+        world.service.groups("S0IGNORED", &["U1"]);
+        world.service.groups("S0SUPER", &["U2"]);
+        world.env.insert("IGNORED_ROLE_IDS".to_owned(), "S0IGNORED".to_owned());
+        world.env.insert("SUPER_ROLE_IDS".to_owned(), "S0SUPER,admin".to_owned());
+        world.env.insert("RATE_LIMIT_COUNT".to_owned(), "1".to_owned());
+        world.start().await;
+        let ignored = world.service.says("U1", "C1", "@bot hello");
+        // UADMIN is an administrator of the workspace.
+        for user in ["U2", "UADMIN"] {
+            for _ in 0..3 {
+                let said = world.service.says(user, "C1", "@bot hello");
+                assert_eq!(world.only_answer_to(&said).await.text, "You said: hello", "{user} has no limit");
+            }
+        }
+        assert!(world.service.answers(&ignored).is_empty());
+        world.service.runs("U2", "C1", "status");
+        world.service.runs("U4", "C1", "status");
+        let told = world.until("both answers", || Some(world.service.whispers()).filter(|told| told.len() > 1)).await;
+        let refusals = told.iter().filter(|told| told.to_string().contains("operator")).count();
+        assert_eq!(refusals, 1, "{told:?}");
+    });
+}
+
+fn first(world: &World, channel: &str, text: &str) -> Message {
+    let said = world.service.says("U2", channel, text);
+    world.service.message(&said).expect("it was written")
+}
+
+#[test]
+fn a_member_asks_about_a_message_by_its_shortcut() {
+    story(async {
+        let world = World::begin().await;
+        let about = first(&world, "C1", "The tide is at noon.");
+        world.service.uses_shortcut("U1", &about);
+        world.until("the dialogue", || (world.service.dialogues() == 1).then_some(())).await;
+        world.service.submits("is that certain?");
+        let posts = || {
+            let spoken = world.service.spoken();
+            (spoken.len() == 2).then_some(spoken)
+        };
+        let spoken = world.until("the question and its answer", posts).await;
+        assert!(spoken.iter().all(|post| post.thread.as_deref() == Some(about.ts.as_str())));
+        assert!(spoken[0].text.contains("@name of U1 asks:") && spoken[0].text.contains("is that certain?"));
+        assert!(spoken[1].text.ends_with("is that certain?"), "{}", spoken[1].text);
+        assert!(world.model.last().shows("The tide is at noon."), "{:?}", world.model.last().messages);
+        // The same question, because its acknowledgement was lost.
+        world.service.submits("is that certain?");
+        world.until("all acknowledgements", || (world.service.unacknowledged() == 0).then_some(())).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(world.service.spoken().len(), 2);
+    });
+}
+
+#[test]
+fn a_member_is_told_in_the_dialogue_that_the_bot_may_not_post() {
+    story(async {
+        let world = World::begin().await;
+        let about = first(&world, "C1", "The tide is at noon.");
+        world.service.breaks("chat.postMessage", Fault::Named("not_in_channel"));
+        world.service.uses_shortcut("U1", &about);
+        world.until("the dialogue", || (world.service.dialogues() == 1).then_some(())).await;
+        world.service.submits("is that certain?");
+        let answer = world.until("the reason", || world.service.payloads().into_iter().next()).await;
+        assert_eq!(answer["response_action"], "errors");
+        assert!(answer["errors"]["ask"].as_str().is_some_and(|reason| reason.contains("Invite")), "{answer}");
+        assert!(world.service.spoken().is_empty() && world.model.calls() == 0);
+    });
+}
+
+#[test]
+fn a_member_who_breaks_a_limit_is_restricted_by_record_until_the_end_and_told_so_once() {
+    story(async {
+        let mut world = World::without_bot().await;
+        world.env.insert("RATE_LIMIT_COUNT".to_owned(), "1".to_owned());
+        world.env.insert("RATE_LIMIT_WINDOW_SECONDS".to_owned(), "1".to_owned());
+        world.env.insert("RESTRICTED_USER_ROLE_ID".to_owned(), "S0RESTRICTED".to_owned());
+        world.env.insert("RESTRICTION_DURATION_SECONDS".to_owned(), "8".to_owned());
+        world.start().await;
+        for _ in 0..3 {
+            world.service.says("U1", "C1", "@bot hello");
+        }
+        world.until("a notice", || (!world.service.notices().is_empty()).then_some(())).await;
+        // The limit would allow another message; the restriction does not.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let calls = world.model.calls();
+        for _ in 0..2 {
+            world.service.says("U1", "C1", "@bot hello");
+            tokio::time::sleep(Duration::from_millis(1_200)).await;
+        }
+        assert_eq!(world.model.calls(), calls);
+        let notices = world.service.notices();
+        assert_eq!(notices.len(), 2, "one is about the limit, one about the restriction: {notices:?}");
+        let other = world.service.says("U2", "C1", "@bot hello");
+        world.only_answer_to(&other).await;
+        tokio::time::sleep(Duration::from_secs(8)).await;
+        let later = world.service.says("U1", "C1", "@bot hello");
+        world.only_answer_to(&later).await;
+    });
+}
