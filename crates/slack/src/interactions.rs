@@ -91,6 +91,7 @@ impl Press {
         let Self { gate, choice, user, place, callback } = self;
         let person = ids::person(&user);
         let caller = Caller { person, name, roles: Vec::new(), locale, operator: false };
-        Click { gate, choice, by: Clicker::Member(caller), place: Some(place), callback: Some(callback) }
+        let answers = serde_json::Map::new();
+        Click { gate, choice, answers, by: Clicker::Member(caller), place: Some(place), callback: Some(callback) }
     }
 }

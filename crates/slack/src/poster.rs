@@ -201,6 +201,7 @@ impl Poster for Slack {
             files: 0,
             file_bytes: 0,
             buttons: BUTTONS_MAX,
+            forms: false,
             medium: Medium::Messages,
         }
     }
@@ -227,7 +228,9 @@ impl Poster for Slack {
                 self.api.respond(to.token.expose(), &content::private(&self.written_out(piece))).await?;
                 Ok(reply(PostResult::Done))
             }
-            PostRequest::Defer(_) | PostRequest::Respond { .. } => Err(foreign("the request")),
+            PostRequest::Defer(_) | PostRequest::Respond { .. } | PostRequest::OpenForm { .. } => {
+                Err(foreign("the request"))
+            }
             PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => {
                 Ok(reply(PostResult::Absent))
             }
