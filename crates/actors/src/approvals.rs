@@ -13,6 +13,7 @@
 
 mod clicks;
 mod messages;
+mod tasks;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,6 +22,8 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 
 use self::clicks::Clicked;
+pub use self::tasks::Polled;
+use self::tasks::Watch;
 use crate::desk::Ways;
 use crate::messages::approvals::{ApprovalsMsg, Waiting, Withdrawal};
 use crate::messages::journal::{Decided, JournalMsg};
@@ -29,8 +32,9 @@ use crate::runtime::bounded_set::BoundedSet;
 use crate::runtime::handle::{Handle, Reply};
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::allowances::Allowances;
+use crate::services::toolbox::Toolbox;
 use domain::gate::allowance::{ALLOWANCES_MAX, Allowance};
-use domain::gate::{ApprovalDecision, Case, Choice, ClickRefusal, Gate, GateId, OPEN_MAX};
+use domain::gate::{ApprovalDecision, Case, Choice, ClickRefusal, Gate, GateId, OPEN_MAX, TASKS_MAX};
 use domain::happening::Happening;
 use domain::ids::{Door, MessageId, Timestamp};
 use domain::keys;
@@ -59,6 +63,8 @@ pub enum ApprovalsEvent {
     Claimed(Box<Clicked>),
     /// The journal recorded a decision (true) or does not have the gate pending (false); `None` if it did not answer.
     Recorded(Box<Recorded>, Option<bool>),
+    /// The task of a server was polled.
+    Polled(GateId, Polled),
 }
 
 /// The reason why a question is not posted.
@@ -90,6 +96,8 @@ pub struct Approvals {
     pub journal: Handle<JournalMsg>,
     /// The outboxes for questions and responses.
     pub ways: Ways,
+    /// The tools, whose servers work on tasks.
+    pub toolbox: Arc<Toolbox>,
     /// The standing allowances.
     pub allowances: Arc<Allowances>,
     /// The audit, which has today's questions and decisions.
@@ -131,13 +139,16 @@ struct Open {
     asking: AskState,
     /// True while the journal records a decision.
     recording: bool,
+    /// The polls of the task for which the turn waits.
+    watch: Option<Watch>,
 }
 
 impl Open {
     /// Creates an undecided gate, with the message of the question if it is known.
     fn new(gate: Gate, posted: Option<MessageId>) -> Self {
         let asking = posted.map_or(AskState::Due, |message| AskState::Asked(Some(message)));
-        Self { case: Case::open(gate), asking, recording: false }
+        let watch = gate.subject.task().map(|_| Watch::new());
+        Self { case: Case::open(gate), asking, recording: false, watch }
     }
 }
 
@@ -205,7 +216,10 @@ impl Actor for Approvals {
 
     fn origin(event: &ApprovalsEvent) -> Origin {
         match event {
-            ApprovalsEvent::Claimed(..) | ApprovalsEvent::Recorded(..) | ApprovalsEvent::Posted(..) => {
+            ApprovalsEvent::Claimed(..)
+            | ApprovalsEvent::Recorded(..)
+            | ApprovalsEvent::Posted(..)
+            | ApprovalsEvent::Polled(..) => {
                 Origin::Outside(None)
             }
             ApprovalsEvent::Loaded(..) | ApprovalsEvent::Look => Origin::Own,
@@ -244,12 +258,14 @@ impl Actor for Approvals {
                     self.load(ctx);
                 }
                 self.look(ctx, state);
+                self.poll_due(ctx, state);
                 ctx.after(LOOK_EVERY, ApprovalsEvent::Look);
             }
             ApprovalsEvent::Posted(gate, result) => self.posted(ctx, state, &gate, result),
             ApprovalsEvent::Claimed(clicked) if state.awaits(&clicked.click.gate) => state.early.push(*clicked),
             ApprovalsEvent::Claimed(clicked) => self.decide(ctx, state, *clicked),
             ApprovalsEvent::Recorded(recorded, known) => self.recorded(ctx, state, *recorded, known),
+            ApprovalsEvent::Polled(gate, polled) => self.polled(ctx, state, &gate, polled),
         }
         Ok(())
     }
@@ -275,7 +291,7 @@ impl Approvals {
     /// Adds a pending gate of a turn. A known gate stays unchanged.
     fn take(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState, waiting: Waiting) {
         let Waiting { gate, posted } = waiting;
-        if state.open.contains_key(&gate.id) || state.open.len() >= OPEN_MAX * 2 {
+        if state.open.contains_key(&gate.id) || state.open.len() >= (OPEN_MAX + TASKS_MAX) * 2 {
             return;
         }
         self.ways.account.tell(&Happening::GateAsked { gate: &gate, again: posted.is_some() });
@@ -283,11 +299,13 @@ impl Approvals {
         state.open.insert(id.clone(), Open::new(gate, posted));
         self.count(state);
         self.look_at(ctx, state, &id);
+        self.poll_due(ctx, state);
     }
 
     /// Removes the gate of a turn that no longer needs it.
     fn gone(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState, waiting: Waiting) {
         let Waiting { gate, posted } = waiting;
+        self.cancel_task(ctx, &gate);
         let open = state.open.remove(&gate.id);
         self.count(state);
         let open = open.unwrap_or_else(|| Open::new(gate, posted.clone()));
@@ -339,7 +357,7 @@ impl Approvals {
         if let Some(decision) = open.case.expire(self.clock.now()) {
             return self.record(ctx, open, decision, None);
         }
-        if open.asking == AskState::Due {
+        if open.asking == AskState::Due && self.is_shown_now(&open.case.gate) {
             self.ask(ctx, open);
         }
     }
@@ -401,7 +419,7 @@ impl Approvals {
         if clicked.click.choice == Choice::Hour {
             self.allow(&gate, Allowance::of(&gate, &clicked.click.by, self.clock.now()));
         }
-        self.confirm(ctx, clicked, decision);
+        self.confirm(ctx, clicked, &gate, decision);
     }
 
     /// Adds an allowance, so that the same call runs without a question for a limited time.

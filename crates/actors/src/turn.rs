@@ -10,6 +10,7 @@
 
 mod ask;
 mod asking;
+mod begun;
 mod clean;
 mod earlier;
 mod files;

@@ -1,14 +1,15 @@
 //! Converts Discord's interactions to neutral data: a command that a member ran or is typing, or a pressed button of
-//! the bot. Menus, forms and foreign buttons become commands without a name; the member is told that the command is
+//! the bot, or a form that such a button opened. Menus, foreign forms and foreign buttons become commands without a name; the member is told that the command is
 //! unknown.
 
 use std::collections::HashMap;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use serenity::model::id::{ChannelId, GuildId, MessageId as WireMessageId, RoleId, UserId};
 
 use super::events::{self, WireUser};
+use super::rest::forms;
 use domain::command::{Callback, CallbackToken, Caller, Command, Typing};
 use domain::gate::{Choice, Click, Clicker};
 use domain::ids::Person;
@@ -49,7 +50,8 @@ pub fn read(json: &str) -> Result<Option<Interaction>, serde_json::Error> {
         return Ok(click.or_else(|| wire.unknown()));
     }
     if wire.kind == FORM {
-        return Ok(wire.unknown());
+        let click = wire.filled_in().map(|click| Interaction::Decision(Box::new(click)));
+        return Ok(click.or_else(|| wire.unknown()));
     }
     if !matches!(wire.kind, COMMAND | AUTOCOMPLETE) {
         return Ok(None);
@@ -222,7 +224,16 @@ impl Wire {
     fn click(&self, pressed: &Pressed) -> Option<Click> {
         let (gate, choice) = Choice::of_button(&pressed.custom_id).filter(|_| pressed.component_type == BUTTON)?;
         let (place, by) = (events::place(self.channel()?), Clicker::Member(self.caller()?));
-        Some(Click { gate, choice, by, place: Some(place), callback: Some(self.callback()) })
+        Some(Click { gate, choice, answers: Map::new(), by, place: Some(place), callback: Some(self.callback()) })
+    }
+
+    /// Returns the answers to the form of a question.
+    fn filled_in(&self) -> Option<Click> {
+        let name = self.data.get("custom_id").and_then(Value::as_str)?;
+        let (gate, choice) = Choice::of_button(name).filter(|(_, choice)| *choice == Choice::Once)?;
+        let (place, by) = (events::place(self.channel()?), Clicker::Member(self.caller()?));
+        let answers = forms::answers(self.data.get("components").unwrap_or(&Value::Null));
+        Some(Click { gate, choice, answers, by, place: Some(place), callback: Some(self.callback()) })
     }
 
     fn channel(&self) -> Option<ChannelId> {

@@ -144,11 +144,15 @@ fn file_name(name: &str) -> String {
 fn buttons(piece: &Piece) -> Vec<CreateActionRow> {
     let style = |style| match style {
         ButtonStyle::Good => WireStyle::Success,
-        ButtonStyle::Plain => WireStyle::Secondary,
+        ButtonStyle::Plain | ButtonStyle::Link => WireStyle::Secondary,
         ButtonStyle::Bad => WireStyle::Danger,
     };
     let made = piece.buttons.iter().take(BUTTONS_MAX).map(|button| {
-        CreateButton::new(button.name.clone()).label(capped(&button.label, LABEL_MAX)).style(style(button.style))
+        let made = match button.style {
+            ButtonStyle::Link => CreateButton::new_link(button.name.clone()),
+            other => CreateButton::new(button.name.clone()).style(style(other)),
+        };
+        made.label(capped(&button.label, LABEL_MAX))
     });
     let row: Vec<CreateButton> = made.collect();
     if row.is_empty() { Vec::new() } else { vec![CreateActionRow::Buttons(row)] }

@@ -38,6 +38,8 @@ mod answer;
 
 mod counted;
 
+pub(crate) mod forms;
+
 mod roles;
 
 mod surroundings;
@@ -256,6 +258,7 @@ impl Poster for Rest {
             files: message::FILES_MAX,
             file_bytes: message::FILE_BYTES_MAX,
             buttons: message::BUTTONS_MAX,
+            forms: true,
             medium: Medium::Messages,
         }
     }
@@ -296,6 +299,9 @@ impl Poster for Rest {
             PostRequest::FetchGuild { community, aspect } => self.learn(community, aspect).await,
             PostRequest::RegisterCommands(specs) => self.register(specs).await,
             PostRequest::Defer(callback) => self.defer(callback).await,
+            PostRequest::OpenForm { to, name, title, form, locale } => {
+                self.open_form(to, &forms::modal(name, title, form, *locale)).await
+            }
             PostRequest::Respond { to, piece } => self.respond(to, piece).await,
             PostRequest::Suggest { to, choices } => self.suggest(to, choices).await,
             PostRequest::Roles(member) => self.roles(member).await,

@@ -8,6 +8,7 @@
 pub mod allowance;
 
 mod shown;
+mod subject;
 
 use std::fmt;
 use std::time::Duration;
@@ -17,12 +18,14 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 pub use self::shown::shown;
+pub use self::subject::{OWN_TASKS_MAX, SERVER_TASKS_MAX, Subject, TASKS_MAX, TaskWait};
 use super::arguments_hash::ArgumentsHash;
 use super::caller::{Callback, Caller};
 use super::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
 use super::locale::Locale;
 use crate::hex::hex;
 use crate::planted::Defect;
+use crate::question::{Form, Misfit};
 
 /// The largest arguments that can be approved, in bytes as shown.
 pub const ARGUMENTS_MAX: usize = 32 * 1024;
@@ -117,6 +120,9 @@ pub struct Gate {
     pub hash: ArgumentsHash,
     /// The arguments as shown to people: JSON that reads as the call's own.
     pub arguments: String,
+    /// The subject of the decision.
+    #[serde(default, skip_serializing_if = "Subject::is_approval")]
+    pub subject: Subject,
     /// The time of the question.
     pub asked_at: Timestamp,
     /// The time from which it counts as refused.
@@ -185,11 +191,13 @@ pub enum Choice {
     Hour,
     /// Deny it.
     Deny,
+    /// Show the form of a question. Decides nothing.
+    Open,
 }
 
 impl Choice {
     /// All choices, in the order shown.
-    pub const ALL: [Self; 3] = [Self::Once, Self::Hour, Self::Deny];
+    pub const ALL: [Self; 4] = [Self::Open, Self::Once, Self::Hour, Self::Deny];
 
     /// Returns the word used in button names.
     #[must_use]
@@ -198,6 +206,7 @@ impl Choice {
             Self::Once => "once",
             Self::Hour => "hour",
             Self::Deny => "deny",
+            Self::Open => "open",
         }
     }
 
@@ -223,6 +232,8 @@ pub struct Click {
     pub gate: GateId,
     /// The choice.
     pub choice: Choice,
+    /// The answers to a form, by the names of its fields.
+    pub answers: Map<String, Value>,
     /// The decider.
     pub by: Clicker,
     /// The place of the click. `None` if the door has no places.
@@ -253,6 +264,15 @@ pub enum ApprovalDecision {
         /// The decider; `None` for a program.
         by: Option<Person>,
     },
+    /// The member filled in the form of the server.
+    Answered {
+        /// The member; `None` for a program.
+        by: Option<Person>,
+        /// The values that the form accepts.
+        content: Map<String, Value>,
+    },
+    /// The task of the server has a result or a question.
+    Finished,
     /// No decision before the gate expired.
     Expired,
     /// The question could not be posted.
@@ -280,6 +300,8 @@ impl ApprovalDecision {
         match self {
             Self::Approved { .. } => "approved",
             Self::Denied { .. } => "denied",
+            Self::Answered { .. } => "answered",
+            Self::Finished => "finished",
             Self::Expired => "expired",
             Self::NotAsked => "not_asked",
             Self::Withdrawn => "withdrawn",
@@ -290,8 +312,8 @@ impl ApprovalDecision {
     #[must_use]
     pub const fn by(&self) -> Option<&Person> {
         match self {
-            Self::Approved { by } | Self::Denied { by } => by.as_ref(),
-            Self::Expired | Self::NotAsked | Self::Withdrawn => None,
+            Self::Approved { by } | Self::Denied { by } | Self::Answered { by, .. } => by.as_ref(),
+            Self::Finished | Self::Expired | Self::NotAsked | Self::Withdrawn => None,
         }
     }
 
@@ -299,7 +321,7 @@ impl ApprovalDecision {
     #[must_use]
     pub const fn told(&self) -> GateDecision {
         match self {
-            Self::Approved { .. } => GateDecision::Approved,
+            Self::Approved { .. } | Self::Answered { .. } | Self::Finished => GateDecision::Approved,
             Self::Denied { .. } | Self::NotAsked | Self::Withdrawn => GateDecision::Refused,
             Self::Expired => GateDecision::Expired,
         }
@@ -321,6 +343,8 @@ pub enum ClickRefusal {
     Expired,
     /// The decision could not be stored.
     NotRecorded,
+    /// An answer does not fit its field.
+    Misfit(Misfit),
 }
 
 impl ClickRefusal {
@@ -334,6 +358,7 @@ impl ClickRefusal {
             Self::Decided => "decided",
             Self::Expired => "expired",
             Self::NotRecorded => "not_recorded",
+            Self::Misfit(_) => "misfit",
         }
     }
 }
@@ -377,12 +402,30 @@ impl Case {
             return Err(ClickRefusal::Expired);
         }
         let by = click.by.person().cloned();
-        let decision = match click.choice {
-            Choice::Once | Choice::Hour => ApprovalDecision::Approved { by },
-            Choice::Deny => ApprovalDecision::Denied { by },
+        let decision = match (&gate.subject, click.choice) {
+            (_, Choice::Deny) => ApprovalDecision::Denied { by },
+            (Subject::Approval, Choice::Once | Choice::Hour) | (Subject::Link { .. }, Choice::Once) => {
+                ApprovalDecision::Approved { by }
+            }
+            (Subject::Form { form, .. }, Choice::Once) => {
+                let content = form.accept(&click.answers).map_err(ClickRefusal::Misfit)?;
+                ApprovalDecision::Answered { by, content }
+            }
+            (_, Choice::Open)
+            | (Subject::Form { .. } | Subject::Link { .. }, Choice::Hour)
+            | (Subject::Task(_), Choice::Once | Choice::Hour) => return Err(ClickRefusal::Unknown),
         };
         self.decision = Some(decision.clone());
         Ok(decision)
+    }
+
+    /// Returns the form of a question for this click, if it opens it and its author may answer.
+    #[must_use]
+    pub fn form_for(&self, click: &Click, now: Timestamp) -> Option<&Form> {
+        let Subject::Form { form, .. } = &self.gate.subject else { return None };
+        let here = click.place.as_ref().is_none_or(|place| *place == self.gate.place);
+        let open = self.decision.is_none() && now < self.gate.expires_at;
+        (click.choice == Choice::Open && here && open && self.gate.is_for(&click.by)).then_some(form)
     }
 
     /// Expires the gate if it is undecided at its end. Returns the decision if it changed.
@@ -391,10 +434,17 @@ impl Case {
         over.then(|| self.decision.insert(ApprovalDecision::Expired).clone())
     }
 
+    /// True if the turn continues a call that its server has begun, whatever the decision.
+    #[must_use]
+    pub const fn continues(&self) -> bool {
+        !self.gate.subject.is_approval()
+    }
+
     /// True if the call with this hash may run, given the approvers that the rules name now.
     #[must_use]
     pub fn lets_run(&self, hash: &ArgumentsHash, approvers: &[String]) -> bool {
         matches!(self.decision, Some(ApprovalDecision::Approved { .. }))
+            && self.gate.subject.is_approval()
             && self.gate.hash == *hash
             && self.gate.approvers == approvers
     }

@@ -237,6 +237,13 @@ pub enum Happening<'a> {
         /// The time of the withdrawal.
         at: Timestamp,
     },
+    /// A task of a tool server, for which a turn waits, reports a new status.
+    TaskReported {
+        /// The gate of the turn.
+        gate: &'a Gate,
+        /// The status in the server's words.
+        status: &'a str,
+    },
     /// The number of open questions.
     GatesOpen(usize),
 
@@ -465,7 +472,7 @@ pub enum NotCalled<'a> {
 impl NotCalled<'_> {
     /// Returns the label of the outcome.
     #[must_use]
-    pub const fn outcome(&self) -> &'static str {
+    pub fn outcome(&self) -> &'static str {
         match self {
             Self::Invalid | Self::Spent => "invalid",
             Self::Answered => CallEnd::OK,

@@ -11,7 +11,7 @@
 //! | custody of turns | [`custody`], [`ownership`], [`keys`], [`session_index`] |
 //! | models | [`model`], [`completion`], [`embedding`], [`answer_end`] |
 //! | the reply of a turn | [`dialogue`], [`prompt`], [`history`], [`summary`], [`reply`], [`partial`] |
-//! | tools and approvals | [`tool`], [`arguments_hash`], [`server_name`], [`gate`], [`audit`] |
+//! | tools and approvals | [`tool`], [`arguments_hash`], [`server_name`], [`gate`], [`question`], [`audit`] |
 //! | facts | [`fact`], [`fact_id`] |
 //! | posts | [`outgoing`], [`layout`], [`split`], [`code`], [`draft`], [`delivery`], [`rejection`] |
 //! | sentences and status of the bot | [`notice`], [`presence`] |
@@ -97,6 +97,8 @@ pub mod audit;
 pub mod completion;
 pub mod embedding;
 pub mod hosted;
+
+pub mod question;
 
 pub mod tool;
 

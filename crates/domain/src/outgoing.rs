@@ -107,7 +107,7 @@ impl Part {
 /// A button below a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Button {
-    /// The value returned by a press, at most 100 characters.
+    /// The value returned by a press, at most 100 characters; the address of a link.
     pub name: String,
     /// The label, at most 80 characters.
     pub label: String,
@@ -125,6 +125,8 @@ pub enum ButtonStyle {
     Plain,
     /// Refusal.
     Bad,
+    /// A link. A press opens the address in its name and returns nothing.
+    Link,
 }
 
 /// A card. Only its `http` and `https` addresses are shown.
@@ -265,6 +267,8 @@ pub struct Capabilities {
     pub file_bytes: usize,
     /// The maximum number of buttons below one message; zero disables buttons.
     pub buttons: usize,
+    /// True if a press of a button can open a form.
+    pub forms: bool,
     /// The form in which the door shows a turn.
     pub medium: Medium,
 }
@@ -285,7 +289,7 @@ impl Capabilities {
     /// Returns the capabilities of a platform for text only.
     #[must_use]
     pub const fn text_only(text_limit: usize) -> Self {
-        Self { text_limit, cards: 0, files: 0, file_bytes: 0, buttons: 0, medium: Medium::Messages }
+        Self { text_limit, cards: 0, files: 0, file_bytes: 0, buttons: 0, forms: false, medium: Medium::Messages }
     }
 
     /// Returns the capabilities of a door that replies to requests, in text only.

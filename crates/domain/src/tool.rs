@@ -14,6 +14,8 @@ pub mod schema;
 
 pub mod server;
 
+pub mod begun;
+
 pub mod access;
 
 pub mod outline;
@@ -47,6 +49,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use self::begun::Step;
 pub use self::error::{CallError, CallErrorKind};
 pub use self::result::{Cut, Image, Link, Part, RESULT_BYTES, ResultLimits, ToolResult};
 use super::ids::{Person, Place, Timestamp, TurnId};
@@ -256,6 +259,8 @@ pub struct ToolRequest {
     pub name: Arc<str>,
     /// The arguments.
     pub arguments: Map<String, Value>,
+    /// The step: a call takes several if its server asks questions or works on it as a task.
+    pub step: Step,
     /// The effect of the call: a lost call is sent again only if this is harmless.
     pub effect: Effect,
     /// The time until the deadline, at which the call is cancelled at its source.
@@ -273,7 +278,8 @@ impl ToolRequest {
     #[must_use]
     pub fn new(name: &str, arguments: Map<String, Value>, effect: Effect, deadline: Duration) -> Self {
         let limits = ResultLimits::default();
-        Self { name: name.into(), arguments, effect, deadline, limits, trace: None, on_behalf: None }
+        let step = Step::First;
+        Self { name: name.into(), arguments, step, effect, deadline, limits, trace: None, on_behalf: None }
     }
 }
 

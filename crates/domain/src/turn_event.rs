@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::effort::{Effort, Outcome};
 use super::ending::{Dropped, Ending, OverLimit};
+use super::gate::Subject;
 pub use super::gate::GateDecision;
 use super::ids::{Timestamp, TurnId};
 use super::outgoing::Part;
@@ -67,10 +68,21 @@ pub enum TurnUpdate {
         question: String,
         /// The exact arguments, as shown to people.
         arguments: String,
+        /// The subject of the decision.
+        subject: Subject,
         /// The time after which an undecided gate counts as refused.
         expires_at: Timestamp,
         /// The decision; `None` while the gate is open.
         decision: Option<GateDecision>,
+    },
+    /// A task of a tool's server, for which the turn waits, reports its status.
+    Task {
+        /// The id of the gate, which stops the task.
+        id: String,
+        /// The tool's name.
+        name: String,
+        /// The status in the server's words.
+        status: String,
     },
     /// The whole answer.
     Final {
@@ -151,7 +163,10 @@ impl TurnUpdate {
             Self::Accepted | Self::Queued { .. } | Self::Done { .. } => 0,
             Self::Draft { text, .. } => text.len(),
             Self::Tool { call, name, text, .. } => call.len() + name.len() + text.as_ref().map_or(0, String::len),
-            Self::Gate { id, question, arguments, .. } => id.len() + question.len() + arguments.len(),
+            Self::Gate { id, question, arguments, subject, .. } => {
+                id.len() + question.len() + arguments.len() + subject.size()
+            }
+            Self::Task { id, name, status } => id.len() + name.len() + status.len(),
             Self::Final { parts, .. } | Self::Apology { parts, .. } => parts.iter().map(part_size).sum(),
         }
     }

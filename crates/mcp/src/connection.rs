@@ -22,12 +22,14 @@ use super::legacy::Legacy;
 use super::listing::{LIST_BYTES, NODES_MAX, TOOLS_MAX, warn};
 use super::oauth::{Login, Logins};
 use super::param_headers;
+use super::pending;
 use super::process;
 use super::room::Room;
 use super::session::{Features, Handshake, Session};
 use super::starting::Child;
 use super::stdio::Stdio;
 use super::utility::Utility;
+use domain::tool::begun::{CallReply, Step, TaskReport};
 use domain::tool::{CallError, CallErrorKind, ResultLimits, ToolRequest, ToolResult};
 use ports::tools::{Endpoint, HttpProtocol, Listing, ServerEntry, ServerInfo, Transport};
 use ports::{ProgressSink, ToolServer};
@@ -324,6 +326,26 @@ impl Connection {
         listing.tools.retain(|tool| allowed.iter().any(|name| *name == *tool.name));
     }
 
+    /// Returns the method, the parameters and the expected answer of one step of a call.
+    fn wire(&self, request: &ToolRequest) -> (&'static str, Value, Want) {
+        let limits = request.limits;
+        let call = || json!({"name": request.name, "arguments": request.arguments});
+        match (&request.step, self.utility(&request.name)) {
+            (_, Some(utility)) => (utility.method(), utility.params(&request.arguments), utility.want(limits)),
+            (Step::First, None) => ("tools/call", call(), Want::Call(limits)),
+            (Step::Again { answers, state }, None) => {
+                let mut params = call();
+                pending::again(&mut params, answers, state.as_ref());
+                ("tools/call", params, Want::Call(limits))
+            }
+            (Step::Poll(task), None) => ("tasks/get", json!({ "taskId": task }), Want::Task(limits)),
+            (Step::Answer { task, answers }, None) => {
+                ("tasks/update", json!({"taskId": task, "inputResponses": answers}), Want::Ack)
+            }
+            (Step::Cancel(task), None) => ("tasks/cancel", json!({ "taskId": task }), Want::Ack),
+        }
+    }
+
     fn utility(&self, name: &str) -> Option<Utility> {
         let features = self.session().features;
         let own = self.own.read();
@@ -364,6 +386,10 @@ impl ToolServer for Connection {
     }
 
     async fn call(&self, request: &ToolRequest, progress: Option<ProgressSink>) -> Result<ToolResult, CallError> {
+        self.step(request, progress).await.and_then(CallReply::into_result)
+    }
+
+    async fn step(&self, request: &ToolRequest, progress: Option<ProgressSink>) -> Result<CallReply, CallError> {
         let deadline = Instant::now() + request.deadline;
         let allowed = &self.maker.entry.allowed_tools;
         let denied = self.maker.entry.denied_tools.iter().any(|name| **name == *request.name);
@@ -376,19 +402,15 @@ impl ToolServer for Connection {
             let message = format!("the arguments of {} are longer than {ARGUMENTS_BYTES} bytes", request.name);
             return Err(CallError::new(CallErrorKind::InvalidArguments, message));
         }
-        let utility = self.utility(&request.name);
-        let (method, params, want) = match utility {
-            Some(utility) => (utility.method(), utility.params(&request.arguments), utility.want(request.limits)),
-            None => {
-                let params = json!({"name": request.name, "arguments": request.arguments});
-                ("tools/call", params, Want::Call(request.limits))
-            }
-        };
-        let repeatable = utility.is_some() || request.effect.repeatable();
+        let (method, params, want) = self.wire(request);
+        let utility = self.utility(&request.name).is_some();
+        let repeatable = utility || request.effect.repeatable() || request.step.repeatable();
         let ask = Ask { method, params, want, request: Some(request), repeatable, progress };
         let asked = timeout(request.deadline, self.request(&ask, deadline)).await;
         match asked.unwrap_or(Err(Failure::Timeout(request.deadline))) {
-            Ok(Payload::Result(result)) => Ok(result),
+            Ok(Payload::Result(result)) => Ok(CallReply::Result(result)),
+            Ok(Payload::Reply(reply)) => Ok(reply),
+            Ok(Payload::Ack) => Ok(CallReply::Task(TaskReport::acknowledged(&request.step))),
             Ok(_) => Err(self.failed(&Failure::Malformed("the answer is not the result of a call".to_owned()))),
             Err(Failure::Timeout(_)) => Err(self.failed(&Failure::Timeout(request.deadline))),
             Err(failure) => Err(self.failed(&failure)),

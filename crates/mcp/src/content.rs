@@ -46,7 +46,7 @@ pub(super) fn result(raw: &RawValue, limits: ResultLimits) -> Result<ToolResult,
     let wire: Wire<'_> = serde_json::from_str(text).map_err(|error| format!("the result cannot be read: {error}"))?;
     match wire.result_type.as_deref() {
         None | Some("complete") => {}
-        Some("input_required") => return Err("the tool asks for more input, which is not offered".to_owned()),
+        Some("input_required") => return Err("it asks for more input, which is offered for calls only".to_owned()),
         Some(other) => return Err(format!("the result type {other} is not supported")),
     }
     if let Some(content) = wire.content {

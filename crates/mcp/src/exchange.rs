@@ -25,8 +25,10 @@ use super::frame::{Frame, Message, Oversized};
 use super::inquiry::Inquiries;
 use super::lenient::{self, bounded};
 use super::listing::{self, Page};
+use super::pending;
 use super::room::Room;
 use super::unasked::Unasked;
+use domain::tool::begun::CallReply;
 use domain::tool::{ResultLimits, ServerName, ToolResult};
 use ports::ProgressSink;
 use ports::tools::Progress;
@@ -55,6 +57,10 @@ pub(super) struct Awaited {
 pub(super) enum Want {
     Tools,
     Call(ResultLimits),
+    /// The state of a task.
+    Task(ResultLimits),
+    /// An acknowledgement without content.
+    Ack,
     Resource(ResultLimits),
     Prompt(ResultLimits),
     /// True if the list of this name is empty.
@@ -62,11 +68,20 @@ pub(super) enum Want {
     Data(ResultLimits),
 }
 
+impl Want {
+    /// True if the answer may say that the server has not finished.
+    pub(super) const fn may_be_unfinished(self) -> bool {
+        matches!(self, Self::Call(_) | Self::Task(_) | Self::Ack)
+    }
+}
+
 #[derive(Debug)]
 pub(super) enum Payload {
     Tools(Page),
     Empty(bool),
     Result(ToolResult),
+    Reply(CallReply),
+    Ack,
 }
 
 impl Awaited {
@@ -332,7 +347,9 @@ impl Exchanges {
         let read = match want {
             Want::Tools => listing::page(&self.server, result).map(Payload::Tools),
             Want::Empty(name) => Ok(Payload::Empty(listing::is_empty(result, name))),
-            Want::Call(limits) => content::result(result, limits).map(Payload::Result),
+            Want::Call(limits) => pending::reply(result, limits).map(Payload::Reply),
+            Want::Task(limits) => pending::task(result, limits).map(Payload::Reply),
+            Want::Ack => Ok(Payload::Ack),
             Want::Resource(limits) => content::resource(result, limits).map(Payload::Result),
             Want::Prompt(limits) => content::prompt(result, limits).map(Payload::Result),
             Want::Data(limits) => Ok(Payload::Result(ToolResult::text(result.get()).within(limits))),
@@ -389,7 +406,7 @@ impl Exchanges {
         };
         awaited.fill(match awaited.want {
             _ if frame.crowded => Err(Failure::Crowded(frame.bytes)),
-            Want::Call(limits) => Ok(Payload::Result(content::oversized(frame, limits))),
+            Want::Call(limits) => Ok(Payload::Reply(CallReply::Result(content::oversized(frame, limits)))),
             _ => Err(Failure::TooLarge(frame.bytes)),
         });
         acknowledgement(&id, None)

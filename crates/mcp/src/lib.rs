@@ -9,6 +9,7 @@
 //! | `exchange.rs` | pending requests and the traffic that belongs to them |
 //! | `inquiry.rs` | requests from a server, rate-limited |
 //! | `content.rs`, `listing.rs` | lenient, bounded reading of results and lists |
+//! | `pending.rs` | replies to calls that are not finished: required input, tasks |
 //! | `stdio.rs`, `http.rs`, `legacy.rs` | the transports; `frame.rs` splits their bytes into messages |
 //! | `room.rs` | the memory budget of pending replies |
 //! | `param_headers.rs` | headers that tools name for their arguments |
@@ -38,6 +39,7 @@ mod listing;
 pub mod nats;
 pub mod oauth;
 mod param_headers;
+mod pending;
 mod process;
 mod room;
 mod session;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use rmcp::ClientHandler;
 use rmcp::model::{
-    CancelledNotificationParam, ClientCapabilities, ClientConfig, ClientRequest, CustomRequest, ErrorCode,
+    CancelledNotificationParam, ClientCapabilities, ClientConfig, ElicitationCapability, ExtensionCapabilities,
+    FormElicitationCapability, JsonObject, TASKS_EXTENSION_ID, UrlElicitationCapability, ClientRequest, CustomRequest, ErrorCode,
     GetExtensions, Implementation, ProtocolVersion, RequestId, RequestMetaObject, SubscriptionFilter,
 };
 use rmcp::service::{
@@ -66,6 +67,17 @@ impl ClientHandler for Handler {
         info.protocol_version = self.0.clone();
         info
     }
+}
+
+/// Returns the features of this client for calls of tools.
+fn of_calls() -> ClientCapabilities {
+    let mut features = ClientCapabilities::default();
+    let mut extensions = ExtensionCapabilities::new();
+    extensions.insert(TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
+    features.extensions = Some(extensions);
+    let elicitation = ElicitationCapability::new().with_form(FormElicitationCapability::default());
+    features.elicitation = Some(elicitation.with_url(UrlElicitationCapability::default()));
+    features
 }
 
 /// The handshake of a transport.
@@ -200,11 +212,16 @@ impl Session {
         let mut request = ClientRequest::CustomRequest(CustomRequest::new(method, params));
         request.extensions_mut().insert(awaited.clone());
         let mut options = PeerRequestOptions::no_options();
+        let mut meta = RequestMetaObject::new();
         if let Some(TraceParent(parent)) = trace {
-            let mut meta = RequestMetaObject::new();
             meta.set_traceparent(parent.clone());
-            options = options.with_meta(meta);
         }
+        // Only calls are answered and awaited. Servers of the older generation would ask on a connection that a
+        // restart of this program ends.
+        if self.modern && awaited.want.may_be_unfinished() {
+            meta.set_client_capabilities(of_calls());
+        }
+        options = options.with_meta(meta);
         let handle = self.peer.send_cancellable_request(request, options).await;
         let handle = handle.map_err(|error| self.unanswered(&error))?;
         let mut waiting = Waiting { session: self, id: Some(handle.id.clone()) };

@@ -67,8 +67,9 @@ use domain::preferences::{Change, Holder, Refused, Shown};
 use domain::presence::Presence;
 use domain::prompt::sections::{Section, SectionChange};
 use domain::restart::Backoff;
+use domain::tool::begun::{CallReply, Step};
 use domain::tool::outline::Outline;
-use domain::tool::{CallError, OnBehalf, ToolRequest, ToolResult};
+use domain::tool::{CallError, CallErrorKind, OnBehalf, ToolRequest, ToolResult};
 
 // === Time and chance ===
 
@@ -240,6 +241,18 @@ pub trait ToolServer: Send + Sync {
     /// # Errors
     /// See [`CallError`].
     async fn call(&self, request: &ToolRequest, progress: Option<ProgressSink>) -> Result<ToolResult, CallError>;
+
+    /// Makes one step of a call. Sources without further steps finish each call at once. Otherwise like
+    /// [`ToolServer::call`].
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    async fn step(&self, request: &ToolRequest, progress: Option<ProgressSink>) -> Result<CallReply, CallError> {
+        if request.step == Step::First {
+            return self.call(request, progress).await.map(CallReply::Result);
+        }
+        Err(CallError::new(CallErrorKind::NotFound, format!("{} does not continue calls", request.name)))
+    }
 
     /// Returns the databases that this tool reaches, as last read, after a moment at most; `None` for other tools.
     async fn outline(&self, _tool: &str) -> Option<Arc<Outline>> {

@@ -6,8 +6,10 @@ use domain::command::Callback;
 
 use domain::ids::{MessageId, Place};
 use domain::incoming::Posted;
+use domain::locale::Locale;
 use domain::menu::{Choice, Spec};
 use domain::outgoing::Piece;
+use domain::question::Form;
 use domain::rejection::Rejection;
 use domain::restriction::{Appointment, Member};
 
@@ -84,6 +86,19 @@ pub enum PostRequest {
     /// Tells the caller of a command, privately, that its answer will follow. The reply is [`PostResult::Already`] if
     /// it was deferred before.
     Defer(Callback),
+    /// Answers a pressed button with a form.
+    OpenForm {
+        /// The means to answer.
+        to: Callback,
+        /// The name under which the form is returned, at most 100 characters.
+        name: String,
+        /// The title; platforms cut it.
+        title: String,
+        /// The fields.
+        form: Form,
+        /// The language of the member.
+        locale: Locale,
+    },
     /// Answers a command privately, in place of [`PostRequest::Defer`]. Idempotent.
     Respond {
         /// The means to answer.
@@ -236,6 +251,7 @@ impl PostRequest {
             Self::FetchGuild { .. }
             | Self::RegisterCommands(_)
             | Self::Defer(_)
+            | Self::OpenForm { .. }
             | Self::Respond { .. }
             | Self::Suggest { .. }
             | Self::Roles(_)

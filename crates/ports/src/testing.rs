@@ -584,6 +584,7 @@ impl ScriptedPoster {
             | PostRequest::RemoveRole(_)
             | PostRequest::RegisterCommands(_)
             | PostRequest::Defer(_)
+            | PostRequest::OpenForm { .. }
             | PostRequest::Respond { .. }
             | PostRequest::Suggest { .. }
             | PostRequest::FetchGuild { .. } => PostResult::Done,
@@ -671,7 +672,9 @@ impl Poster for ScriptedPoster {
             PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => (None, Some(&self.roles)),
             PostRequest::RegisterCommands(_) | PostRequest::Suggest { .. } => (None, None),
             PostRequest::FetchGuild { .. } => (None, Some(&self.reads)),
-            PostRequest::Defer(_) | PostRequest::Respond { .. } => (None, Some(&self.posts)),
+            PostRequest::Defer(_) | PostRequest::OpenForm { .. } | PostRequest::Respond { .. } => {
+                (None, Some(&self.posts))
+            }
         };
         let takes = place.and_then(|place| self.slow.lock().get(place).copied()).unwrap_or_default();
         tokio::time::sleep(takes).await;

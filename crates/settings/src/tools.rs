@@ -31,6 +31,9 @@ pub struct Tools {
     /// The timeout of one call.
     #[serde(deserialize_with = "read::some_duration")]
     pub timeout: Duration,
+    /// The longest time that a task of a server may take, at most a week.
+    #[serde(deserialize_with = "read::some_duration")]
+    pub task_longest: Duration,
     /// The size in bytes to which a result is truncated.
     #[serde(deserialize_with = "read::at_least_one")]
     pub result_bytes: usize,

@@ -123,6 +123,7 @@ const fn port(request: &PostRequest) -> Port {
         | PostRequest::React { .. }
         | PostRequest::RegisterCommands(_)
         | PostRequest::Defer(_)
+        | PostRequest::OpenForm { .. }
         | PostRequest::Respond { .. }
         | PostRequest::Suggest { .. }
         | PostRequest::Roles(_)

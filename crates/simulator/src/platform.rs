@@ -143,7 +143,8 @@ impl Platform {
         let callback = state.callback();
         outside.record(Seen::Clicked { number, member, approves });
         let by = Clicker::Member(caller(member));
-        let click = Click { gate, choice, by, place: Some(place_id(place)), callback: Some(callback) };
+        let answers = serde_json::Map::new();
+        let click = Click { gate, choice, answers, by, place: Some(place_id(place)), callback: Some(callback) };
         state.tell(outside, Incoming::Decision(Box::new(click)));
     }
 

@@ -93,6 +93,7 @@ impl Press {
         let person = ids::person(&user);
         let Profile { name, locale, roles, .. } = member;
         let caller = Caller { person, name, roles, locale, operator: false };
-        Click { gate, choice, by: Clicker::Member(caller), place: Some(place), callback: Some(callback) }
+        let answers = serde_json::Map::new();
+        Click { gate, choice, answers, by: Clicker::Member(caller), place: Some(place), callback: Some(callback) }
     }
 }

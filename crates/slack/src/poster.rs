@@ -272,6 +272,7 @@ impl Poster for Slack {
             files: FILES_MAX,
             file_bytes: FILES_BYTES,
             buttons: BUTTONS_MAX,
+            forms: false,
             medium: Medium::Messages,
         }
     }
@@ -311,7 +312,9 @@ impl Poster for Slack {
                 self.api.respond(to.token.expose(), &content::private(&self.written_out(piece))).await?;
                 Ok(reply(PostResult::Done))
             }
-            PostRequest::Defer(_) | PostRequest::Respond { .. } => Err(foreign("the request")),
+            PostRequest::Defer(_) | PostRequest::Respond { .. } | PostRequest::OpenForm { .. } => {
+                Err(foreign("the request"))
+            }
             PostRequest::Roles(_) => Ok(reply(PostResult::Absent)),
             // The manifest of the app has its commands, messages need no more facts, and a restriction is a record.
             PostRequest::AddRole(_)

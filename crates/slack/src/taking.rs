@@ -71,7 +71,10 @@ impl Work {
                 let posted = async move { accept(Incoming::Posted(slack.completed(&wire, &us).await)).await };
                 Some(posted.map(Taken::of).boxed())
             }
-            Content::Deleted(message) => Some(accept(Incoming::Deleted(message)).map(Taken::of).boxed()),
+            Content::Deleted(message) => {
+                let deletion = Deletion { message, guild: Some(us.team.clone()) };
+                Some(accept(Incoming::Deleted(deletion)).map(Taken::of).boxed())
+            }
             Content::Reacted(place) => Some(accept(Incoming::Reacted(place)).map(Taken::of).boxed()),
             Content::Pressed(press) => {
                 let pressed = async move {

@@ -2,6 +2,7 @@
 //! it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
@@ -42,7 +43,7 @@ impl StoredTurns {
     fn put(&self, turn: &Turn, custody: Custody) -> Write {
         let term = |range: &Range| Term { range: range.clone(), token: self.store.token(range) };
         let (ttl, given) = match &custody {
-            Custody::Open(_) => (keys::TURN_TTL, turn.given.as_ref().map_or(0, Given::written_bytes)),
+            Custody::Open(open) => (life(open), turn.given.as_ref().map_or(0, Given::written_bytes)),
             Custody::Closed(_) => (keys::CLOSED_TURN_TTL, 0),
         };
         let record = Record::new(self.owner_of(turn).map(term), custody);
@@ -70,6 +71,12 @@ impl StoredTurns {
     }
 }
 
+/// Returns the TTL of the records of an open turn: a turn that waits is kept beyond the end of its wait.
+fn life(open: &OpenTurn) -> Duration {
+    let gate = open.parked.as_ref().map(|parked| &parked.case.gate);
+    keys::TURN_TTL + gate.map_or(Duration::ZERO, |gate| gate.expires_at.since(gate.asked_at))
+}
+
 impl Turns for StoredTurns {
     fn accept(&self, open: &OpenTurn, pace: Pace) -> BoxFuture<'static, WriteOutcome> {
         self.update(open, pace)
@@ -80,7 +87,7 @@ impl Turns for StoredTurns {
     }
 
     fn park(&self, open: &OpenTurn, dialogue: String) -> BoxFuture<'static, WriteOutcome> {
-        let said = Write::Put { key: keys::parked(&open.turn.id), value: dialogue, ttl: Some(keys::TURN_TTL) };
+        let said = Write::Put { key: keys::parked(&open.turn.id), value: dialogue, ttl: Some(life(open)) };
         self.write(&open.turn, vec![said, self.open(open)], Pace::Now)
     }
 

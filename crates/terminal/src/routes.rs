@@ -21,7 +21,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, delete, get, post};
 use axum::{Extension, Json, Router};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use self::problem::refused;
 pub use self::submit::{Submit, Submitted, no_profile};
@@ -34,13 +34,16 @@ use domain::lineage::Identity;
 use ports::{Console, Intake, MemberSettings, ModelsInForce, PromptSections, ToolsOf, TurnEventLog, UsageOf, Vitals};
 
 /// A submitted decision.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Verdict {
     /// True if the call may run.
     pub approve: bool,
     /// True if the same call is allowed for an hour in that session.
     #[serde(default)]
     pub hour: bool,
+    /// The answers to the form of a question, by the names of its fields.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub answers: Map<String, Value>,
 }
 
 /// Returns the open turns of a place, oldest first.
@@ -118,7 +121,7 @@ async fn decide(
     Path(id): Path<String>,
     body: Result<Json<Verdict>, JsonRejection>,
 ) -> Response {
-    let Json(Verdict { approve, hour }) = match body {
+    let Json(Verdict { approve, hour, answers }) = match body {
         Ok(body) => body,
         Err(rejection) => return refused(rejection.status(), &rejection.body_text()),
     };
@@ -130,13 +133,17 @@ async fn decide(
         (false, _) => Choice::Deny,
     };
     let person = caller.person().filter(|_| !caller.may(Right::Operate));
-    let click = Click { gate, choice, by: Clicker::Client(DOOR, person), place: None, callback: None };
+    let click = Click { gate, choice, answers, by: Clicker::Client(DOOR, person), place: None, callback: None };
     match parts.intake.decide(click).await {
         Ok(decision) => Json(json!({"status": "ok", "decision": decision.told()})).into_response(),
         // The existence of another member's call is not revealed.
         Err(ClickRefusal::Unknown | ClickRefusal::WrongPlace | ClickRefusal::NotTheirs) => unknown(),
         Err(ClickRefusal::Decided) => refused(StatusCode::CONFLICT, "it was decided already"),
         Err(ClickRefusal::Expired) => refused(StatusCode::CONFLICT, "the approval expired: the call counts as denied"),
+        Err(ClickRefusal::Misfit(misfit)) => {
+            let why = format!("the answer to field {} does not fit: {}", misfit.field + 1, misfit.problem.as_str());
+            refused(StatusCode::UNPROCESSABLE_ENTITY, &why)
+        }
         Err(ClickRefusal::NotRecorded) => {
             refused(StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable; try again in a moment")
         }

@@ -408,6 +408,7 @@ impl Poster for Sessions {
             | PostRequest::React { .. }
             | PostRequest::RegisterCommands(_)
             | PostRequest::Defer(_)
+            | PostRequest::OpenForm { .. }
             | PostRequest::Suggest { .. }
             | PostRequest::FetchGuild { .. } => PostResult::Done,
         };

@@ -8,6 +8,8 @@ use domain::ids::Timestamp;
 use domain::layout::lay_out;
 use domain::notice::template;
 use domain::outgoing::{Capabilities, Part};
+use domain::gate::Subject;
+use domain::question::{Form, Link};
 use domain::turn_event::{GateDecision, ToolState, TurnEvent, TurnUpdate};
 
 /// One event.
@@ -61,6 +63,12 @@ pub enum Update {
         question: String,
         /// The time at which it counts as denied, in milliseconds since the Unix epoch.
         expires_at: u64,
+        /// The form that a tool's server asks to fill in: the decision carries `answers`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        form: Option<Form>,
+        /// The page that a tool's server asks to open: approving continues after that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        link: Option<Link>,
         /// The decision; absent while it is open.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         decision: Option<GateDecision>,
@@ -140,11 +148,30 @@ impl Event {
             TurnUpdate::Tool { call, name, state, text } => {
                 Update::Tool { call: call.clone(), name: name.clone(), state: *state, text: text.clone() }
             }
-            TurnUpdate::Gate { id, question, arguments, expires_at, decision } => Update::Gate {
+            TurnUpdate::Task { id, name, status } => Update::Tool {
+                call: id.clone(),
+                name: name.clone(),
+                state: ToolState::Running,
+                text: Some(status.clone()).filter(|status| !status.is_empty()),
+            },
+            TurnUpdate::Gate { id, question, arguments, subject, expires_at, decision } => Update::Gate {
                 id: id.clone(),
                 // Arguments are shown literally.
-                question: format!("{}\n{arguments}", template::spelled_out(question, now)),
+                question: match subject {
+                    Subject::Approval => format!("{}\n{arguments}", template::spelled_out(question, now)),
+                    Subject::Form { .. } | Subject::Link { .. } | Subject::Task(_) => {
+                        template::spelled_out(question, now)
+                    }
+                },
                 expires_at: expires_at.0,
+                form: match subject {
+                    Subject::Form { form, .. } => Some(form.clone()),
+                    Subject::Approval | Subject::Link { .. } | Subject::Task(_) => None,
+                },
+                link: match subject {
+                    Subject::Link { link, .. } => Some(link.clone()),
+                    Subject::Approval | Subject::Form { .. } | Subject::Task(_) => None,
+                },
                 decision: *decision,
             },
             TurnUpdate::Final { parts, .. } => Update::Final { text: words(parts) },
@@ -195,6 +222,7 @@ mod tests {
             id: "g".to_owned(),
             question: "May it, <t:3:R>?".to_owned(),
             arguments: r#"{"at": "<t:3:R>", "who": "<@7>"}"#.to_owned(),
+            subject: Subject::Approval,
             expires_at,
             decision: None,
         };

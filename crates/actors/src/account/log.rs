@@ -84,6 +84,7 @@ impl Observer for LogLines {
             | Happening::ToolBegan { .. }
             | Happening::ToolProgressed { .. }
             | Happening::GateShown(_)
+            | Happening::TaskReported { .. }
             | Happening::GatesOpen(_)
             | Happening::RestrictionsActive(_) => {}
         }

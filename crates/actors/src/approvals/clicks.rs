@@ -1,19 +1,26 @@
 //! Handles a click on a button: defers the response, decides, and responds.
 
+use std::time::Duration;
+
 use super::{Approvals, ApprovalsEvent, ApprovalsState};
 use crate::desk::Desk;
+use crate::messages::outbox::OutboxMsg;
 use crate::runtime::handle::Reply;
 use crate::runtime::supervisor::ActorContext;
 use domain::command::Callback;
-use domain::gate::{ApprovalDecision, Click, ClickRefusal, Clicker, Gate};
+use domain::gate::{ApprovalDecision, Choice, Click, ClickRefusal, Clicker, Gate};
 use domain::happening::{Bound, Happening, WorkShed};
 use domain::ids::Place;
 use domain::locale::Locale;
 use domain::notice::gate as words;
 use domain::outgoing::Piece;
 use domain::shed::Shed;
+use ports::PostRequest;
 use ports::shares::Share;
 use telemetry::events::GATEWAY_DROPPED;
+
+/// The maximum time for showing a form. The platform gives up after three seconds.
+const FORM_WITHIN: Duration = Duration::from_millis(2_500);
 
 /// A click, and the caller that receives its outcome in addition to the member who clicked.
 pub struct Clicked {
@@ -66,6 +73,9 @@ impl Approvals {
             let shed = WorkShed::beside(Shed::Commands, Bound::Clicks, None);
             return self.ways.account.tell(&Happening::WorkShed(shed));
         };
+        if self.open_form(ctx, state, &clicked) {
+            return;
+        }
         clicked.share = Some(share);
         let (ways, events) = (self.ways.clone(), ctx.events());
         ctx.background(async move {
@@ -74,6 +84,25 @@ impl Approvals {
                 events.tell(ApprovalsEvent::Claimed(Box::new(clicked)));
             }
         });
+    }
+
+    /// Shows the form of a question to the member who may answer it; the form is the response. Returns false if there
+    /// is none to show.
+    fn open_form(&self, ctx: &mut ActorContext<Approvals>, state: &ApprovalsState, clicked: &Clicked) -> bool {
+        let (click, now) = (&clicked.click, self.clock.now());
+        let open = state.open.get(&click.gate).filter(|open| !open.recording);
+        let (Some(form), Some(callback)) = (open.and_then(|open| open.case.form_for(click, now)), &click.callback) else {
+            return false;
+        };
+        let outbox = self.ways.outboxes.of(&callback.id.door).clone();
+        let title = open.map_or("", |open| open.case.gate.tool.as_str()).to_owned();
+        let (to, name) = (callback.clone(), Choice::Once.button(&click.gate));
+        let request = PostRequest::OpenForm { to, name, title, form: form.clone(), locale: clicked.locale() };
+        ctx.background(async move {
+            // The member presses the button again.
+            let _ = outbox.call(|reply| OutboxMsg::Interact(request, reply), FORM_WITHIN).await;
+        });
+        true
     }
 
     /// Decides, once the response is deferred.
@@ -108,8 +137,14 @@ impl Approvals {
     }
 
     /// Responds that the click decided.
-    pub(super) fn confirm(&self, ctx: &mut ActorContext<Approvals>, clicked: Clicked, decision: ApprovalDecision) {
-        let text = words::taken(clicked.click.choice, clicked.locale()).to_owned();
+    pub(super) fn confirm(
+        &self,
+        ctx: &mut ActorContext<Approvals>,
+        clicked: Clicked,
+        gate: &Gate,
+        decision: ApprovalDecision,
+    ) {
+        let text = words::taken(gate, clicked.click.choice, clicked.locale()).to_owned();
         self.answer(ctx, clicked, Ok(decision), text);
     }
 

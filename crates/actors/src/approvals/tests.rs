@@ -50,6 +50,7 @@ async fn beginning(store: MemoryStore) -> World {
             events: TurnEvents::default(),
             account: Account::new([Arc::clone(&audit) as _]),
         },
+        toolbox: Arc::default(),
         allowances: Arc::clone(&allowances),
         audit,
         fenced,
@@ -82,6 +83,7 @@ fn gate(id: &str) -> Gate {
         tool: "fm__delete".to_owned(),
         hash,
         arguments: r#"{"path": "secret.txt"}"#.to_owned(),
+        subject: domain::gate::Subject::Approval,
         asked_at: crate::testing::BEGINNING,
         expires_at: Timestamp(crate::testing::BEGINNING.0 + HOUR),
     }
@@ -90,7 +92,7 @@ fn gate(id: &str) -> Gate {
 fn click(gate: &Gate, who: &str, choice: Choice) -> Click {
     let person = Person::new(DOOR, who);
     let caller = Caller { person, name: String::new(), roles: Vec::new(), locale: None, operator: false };
-    Click { gate: gate.id.clone(), choice, by: Clicker::Member(caller), place: None, callback: None }
+    Click { gate: gate.id.clone(), choice, answers: serde_json::Map::new(), by: Clicker::Member(caller), place: None, callback: None }
 }
 
 /// A click of member 7 whose response the platform expects.

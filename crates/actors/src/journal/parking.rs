@@ -22,7 +22,9 @@ use crate::runtime::handle::Reply;
 use crate::runtime::supervisor::ActorContext;
 use domain::ending::Ending;
 use domain::fair_share;
-use domain::gate::{ApprovalDecision, Case, Gate, GateId, OPEN_MAX, OWN_MAX, Parked};
+use domain::gate::{
+    ApprovalDecision, Case, Gate, GateId, OPEN_MAX, OWN_MAX, OWN_TASKS_MAX, Parked, SERVER_TASKS_MAX, TASKS_MAX, TaskWait,
+};
 use domain::happening::{Happening, Resumed};
 use domain::ids::{MessageId, Person, TurnId};
 use domain::keys;
@@ -55,7 +57,7 @@ impl Journal {
         let Some(turn) = state.open.get(id).filter(|entry| is_open(entry)).map(|entry| Arc::clone(&entry.turn)) else {
             return;
         };
-        let has_room = state.has_room(&turn);
+        let has_room = state.has_room(&turn, gate.subject.task());
         let Some(entry) = state.open.get_mut(id) else { return };
         self.account.tell(&Happening::TurnParked(&gate));
         // The cost so far is final. If the limiter refuses this, its estimate remains and expires.
@@ -199,11 +201,18 @@ impl JournalState {
     }
 
     /// True if there is room for a pending decision of this turn: its member has at most [`OWN_MAX`], and its
-    /// community has its share of [`OPEN_MAX`] by the rule of [`fair_share`].
-    fn has_room(&self, turn: &Turn) -> bool {
-        let parked = || self.open.values().filter(|entry| entry.is_parked()).map(|entry| &entry.turn);
+    /// community has its share of [`OPEN_MAX`] by the rule of [`fair_share`]. Tasks have bounds of their own.
+    fn has_room(&self, turn: &Turn, task: Option<&TaskWait>) -> bool {
+        let open = || self.open.values().filter(|entry| entry.is_parked());
+        let task_of = |entry: &JournalEntry| Some(entry.parked.as_ref()?.case.gate.subject.task()?.server.clone());
+        let parked = || open().filter(|entry| task_of(entry).is_some() == task.is_some()).map(|entry| &entry.turn);
         let own = parked().filter(|other| other.person == turn.person).count();
         let shared = parked().filter(|other| other.sharer() == turn.sharer()).count();
-        own < OWN_MAX && fair_share::admits(shared, OPEN_MAX.saturating_sub(parked().count()))
+        let Some(task) = task else {
+            return own < OWN_MAX && fair_share::admits(shared, OPEN_MAX.saturating_sub(parked().count()));
+        };
+        let at_server = open().filter(|entry| task_of(entry).as_ref() == Some(&task.server)).count();
+        let left = TASKS_MAX.saturating_sub(parked().count());
+        own < OWN_TASKS_MAX && at_server < SERVER_TASKS_MAX && fair_share::admits(shared, left)
     }
 }

@@ -186,7 +186,7 @@ impl Up {
             let result = tokio::select! {
                 biased;
                 () = reply.closed() => return,
-                result = server.call(&request, progress) => result,
+                result = server.step(&request, progress) => result,
                 () = ended.cancelled() => {
                     let server = &requests.server;
                     let message = format!("the connection to {server} was lost; whether the call ran is unknown");

@@ -2,8 +2,9 @@
 
 use crate::runtime::handle::Reply;
 use crate::runtime::named::named;
+use domain::tool::begun::CallReply;
 use domain::tool::catalogue::Pin;
-use domain::tool::{CallError, ToolRequest, ToolResult};
+use domain::tool::{CallError, ToolRequest};
 use ports::ProgressSink;
 use ports::shares::Share;
 
@@ -30,6 +31,6 @@ pub struct ServerCall {
     pub progress: Option<ProgressSink>,
     /// The permit among the concurrent calls of this server.
     pub(crate) permit: Share,
-    /// The reply with the result.
-    pub reply: Reply<Result<ToolResult, CallError>>,
+    /// The reply of the server.
+    pub reply: Reply<Result<CallReply, CallError>>,
 }

@@ -11,8 +11,9 @@ use crate::account::Account;
 use crate::runtime::handle::{Handle, Refused};
 use domain::happening::{Bound, Happening, WorkShed};
 use domain::shed::Shed;
+use domain::tool::begun::CallReply;
 use domain::tool::catalogue::Pin;
-use domain::tool::{CallError, CallErrorKind, ServerName, ToolRequest, ToolResult};
+use domain::tool::{CallError, CallErrorKind, ServerName, ToolRequest};
 use ports::ProgressSink;
 use ports::shares::Shares;
 use ports::tools::ServerEntry;
@@ -44,7 +45,7 @@ impl ServerLine {
         Self { name, handle, timeout, permits: Shares::new(Arc::new(Semaphore::new(CALLS_MAX))), account }
     }
 
-    /// Makes one call, always ended by its deadline. An unavailable or overloaded server refuses at once. During the
+    /// Makes one step of a call, always ended by its deadline. An unavailable or overloaded server refuses at once. During the
     /// first connection attempt the call is queued, and then runs if the tool matches its pin. Dropping the future
     /// cancels the call.
     ///
@@ -55,7 +56,7 @@ impl ServerLine {
         request: &ToolRequest,
         pin: Option<&Pin>,
         progress: Option<ProgressSink>,
-    ) -> Result<ToolResult, CallError> {
+    ) -> Result<CallReply, CallError> {
         let caller = request.on_behalf.as_ref().map(|caller| &caller.person);
         let Some(permit) = self.permits.take(caller) else {
             self.account.tell(&Happening::WorkShed(WorkShed::beside(Shed::Tools, Bound::Number, None)));

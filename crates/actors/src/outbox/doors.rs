@@ -12,6 +12,8 @@ use domain::outgoing::Medium;
 #[derive(Clone)]
 pub struct Outboxes {
     known: Arc<[(Door, Medium, Handle<OutboxMsg>)]>,
+    /// The doors whose messages can open a form.
+    forms: Arc<[Door]>,
     /// An address without an actor.
     none: Handle<OutboxMsg>,
 }
@@ -21,7 +23,20 @@ impl Outboxes {
     #[must_use]
     pub fn new(known: Vec<(Door, Medium, Handle<OutboxMsg>)>) -> Self {
         let row: &TreeRow = TREE.find(ActorKind::Outbox).unwrap_or(&TREE);
-        Self { known: known.into(), none: Handle::new(row, ROOT, Scope::Door(Door::new("unknown"))) }
+        let none = Handle::new(row, ROOT, Scope::Door(Door::new("unknown")));
+        Self { known: known.into(), forms: Arc::from([]), none }
+    }
+
+    /// Adds the doors whose messages can open a form.
+    #[must_use]
+    pub fn with_forms(self, forms: Vec<Door>) -> Self {
+        Self { forms: forms.into(), ..self }
+    }
+
+    /// True if members can fill in a form at this door: a message opens it, or their client reads it as an event.
+    #[must_use]
+    pub fn shows_forms(&self, door: &Door) -> bool {
+        self.forms.contains(door) || (self.has(door) && self.medium(door) == Medium::Replies)
     }
 
     /// Returns the outbox of a door. An unknown door gets an address without an actor, so its posts never go to

@@ -19,7 +19,8 @@ use domain::tool::outline::outlined;
 use domain::tool::rights::Hidden;
 use domain::tool::selection::Index;
 use domain::tool::view::View;
-use domain::tool::{CallError, CallErrorKind, Source, ToolKind, ToolRequest, ToolResult};
+use domain::tool::begun::CallReply;
+use domain::tool::{CallError, CallErrorKind, Source, ToolKind, ToolRequest};
 use ports::{ProgressSink, ToolServer};
 
 /// The maximum time after process start for which turns wait for the stored tool lists of the servers.
@@ -175,7 +176,7 @@ impl Toolset {
         }
     }
 
-    /// Runs one call at the source of the tool; the deadline ends it in any case. Dropping the future cancels the call.
+    /// Makes one step of a call at the source of the tool; the deadline ends it in any case. Dropping the future cancels the call.
     ///
     /// # Errors
     /// See [`CallError`].
@@ -184,9 +185,9 @@ impl Toolset {
         entry: &CatalogueEntry,
         request: &ToolRequest,
         progress: Option<ProgressSink>,
-    ) -> Result<ToolResult, CallError> {
+    ) -> Result<CallReply, CallError> {
         match self.callers.get(&entry.tool.source) {
-            Some(Caller::Direct(server)) => server.call(request, progress).await,
+            Some(Caller::Direct(server)) => server.step(request, progress).await,
             Some(Caller::Server(line)) => line.call(request, Some(&entry.pin), progress).await,
             None => Err(CallError::new(CallErrorKind::NotFound, format!("the source of {} is gone", entry.name))),
         }

@@ -4,12 +4,12 @@ use tokio::time::Instant;
 
 use super::Thinking;
 use super::parked::{Asking, GoingOn, Roles, TooLong};
-use super::tools::known_name;
+use super::tools::{Outcome, known_name};
 use crate::services::tool_use::Call;
 use domain::gate::ApprovalDecision;
 use domain::gate::allowance::GatedCall;
 use domain::happening::NotCalled;
-use domain::tool::Effect;
+use domain::tool::{CallError, CallErrorKind, Effect};
 use domain::tool::called::{CallEnd, NotApproved};
 use domain::tool::catalogue::CatalogueEntry;
 use domain::tool::limits::Limited;
@@ -35,6 +35,8 @@ pub(super) enum Leave<'a> {
     Refused(&'a CallEnd),
     /// The decision for which its turn was parked.
     Decision(&'a GoingOn),
+    /// Its server has begun it.
+    Continues(&'a GoingOn),
 }
 
 impl Thinking<'_> {
@@ -82,12 +84,20 @@ impl Thinking<'_> {
         if left.is_empty() {
             return None;
         }
+        if going_on.parked.case.continues() {
+            return self.continue_call(left, going_on).await;
+        }
         let began = Instant::now();
         let _waits = self.tally.waits_for_tools();
         let told = match left.remove(0) {
             planned @ Planned::Run(_) => {
-                let ran = self.run_one(planned, began, Leave::Decision(going_on)).await;
-                self.with_pictures(ran)
+                match self.run_one(planned, began, Leave::Decision(going_on)).await {
+                    Outcome::Ran(ran) => self.with_pictures(ran),
+                    Outcome::Waits(ready) => {
+                        left.insert(0, Planned::Run(ready));
+                        return None;
+                    }
+                }
             }
             // The call is no longer possible: the tool is gone, hidden, or takes other arguments.
             planned => {
@@ -116,7 +126,12 @@ impl Thinking<'_> {
         let Asking { mut done, mut left, .. } = asking;
         if !left.is_empty() {
             let end = CallEnd::NotApproved(NotApproved::TooLong);
-            done.push(self.run_one(left.remove(0), Instant::now(), Leave::Refused(&end)).await.told);
+            let mut planned = left.remove(0);
+            if let Planned::Run(ready) = &mut planned {
+                self.cancel(ready).await;
+                ready.begun = None;
+            }
+            done.extend(self.run_one(planned, Instant::now(), Leave::Refused(&end)).await.told());
         }
         (done, left)
     }
@@ -136,6 +151,17 @@ impl Thinking<'_> {
             }
             (_, Leave::Decision(GoingOn { parked, .. })) => {
                 Err(CallEnd::NotApproved(parked.case.decision.as_ref().map_or(NotApproved::NotAsked, Into::into)))
+            }
+            (_, Leave::Continues(GoingOn { parked, roles })) => {
+                let gate = &parked.case.gate;
+                match roles {
+                    _ if gate.subject.identity(&ready.hash) != gate.hash => {
+                        let changed = "the tool changed while it was working";
+                        Err(CallEnd::Failed(CallError::new(CallErrorKind::Lost, changed)))
+                    }
+                    Roles::Known => Ok(()),
+                    Roles::Unknown => Err(CallEnd::NotApproved(NotApproved::RolesUnknown)),
+                }
             }
             (Verdict::Auto, Leave::Rules) => Ok(()),
             (Verdict::Ask, Leave::Rules) if self.is_allowed(ready, approvers) => Ok(()),

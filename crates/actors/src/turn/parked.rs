@@ -12,11 +12,13 @@ use crate::messages::outbox::OutboxMsg;
 use crate::services::running::Running;
 use domain::dialogue::{Dialogue, Resumed, Saved};
 use domain::ending::Ending;
-use domain::gate::{self, ApprovalDecision, EXPIRY_MAX, Gate, GateId, PARKED_BYTES_MAX, Parked};
+use domain::gate::{self, ApprovalDecision, EXPIRY_MAX, Gate, GateId, PARKED_BYTES_MAX, Parked, Subject};
 use domain::ids::{self, Timestamp};
 use domain::keys;
 use domain::prompt::Transcript;
 use domain::restriction::Member;
+use domain::tool::Source;
+use domain::tool::begun::Need;
 use domain::tool::round::{Planned, Ready};
 use domain::tool::turn_tools::ShownResult;
 use domain::turn::Turn;
@@ -69,7 +71,7 @@ impl GoingOn {
         resumed: Option<Box<Parked>>,
     ) -> Option<Self> {
         let parked = resumed?;
-        if !matches!(parked.case.decision, Some(ApprovalDecision::Approved { .. })) {
+        if !parked.case.continues() && !matches!(parked.case.decision, Some(ApprovalDecision::Approved { .. })) {
             return Some(Self { parked, roles: Roles::Known });
         }
         let back = tokio::time::timeout(BACK_WITHIN, parts.tools.toolbox.offers(&parked.case.gate.tool));
@@ -111,12 +113,23 @@ impl Thinking<'_> {
     fn gate(&self, asking: &Asking) -> Option<Gate> {
         let Self { parts, running, turn, .. } = *self;
         let Some(Planned::Run(ready)) = asking.left.first() else { return None };
-        let Ready { entry, arguments, hash, .. } = &**ready;
+        let Ready { entry, arguments, hash, begun, .. } = &**ready;
+        let server = match &entry.tool.source {
+            Source::Server(name) => name.as_str(),
+            Source::BuiltIn => "",
+        };
+        let subject = begun.as_ref().map_or(Some(Subject::Approval), |begun| begun.subject(server))?;
+        let hash = subject.identity(hash);
         let now = parts.basics.clock.now();
         let open_for = running.settings.gates.expiry.min(EXPIRY_MAX);
+        let usual = Timestamp(now.0.saturating_add(ids::millis(open_for)));
+        let expires_at = match begun.as_ref().map(|begun| begun.need()) {
+            Some(Need::Time(task)) => task.until,
+            Some(Need::Answer(_) | Need::Nothing) | None => usual,
+        };
         let rolls = std::array::from_fn(|_| parts.basics.dice.roll());
         Some(Gate {
-            id: GateId::draw(rolls, &turn.id, hash, now),
+            id: GateId::draw(rolls, &turn.id, &hash, now),
             turn: turn.id.clone(),
             place: turn.place.clone(),
             requester: turn.person.clone(),
@@ -124,10 +137,12 @@ impl Thinking<'_> {
             locale: turn.locale.clone(),
             approvers: asking.approvers.clone(),
             tool: entry.name.to_string(),
-            hash: hash.clone(),
-            arguments: gate::arguments(arguments)?,
+            hash,
+            // A question of a server and a task are shown without the arguments of the call.
+            arguments: if begun.is_some() { "{}".to_owned() } else { gate::arguments(arguments)? },
+            subject,
             asked_at: now,
-            expires_at: Timestamp(now.0.saturating_add(ids::millis(open_for))),
+            expires_at,
         })
     }
 

@@ -13,16 +13,16 @@ use tokio::time::{Instant, timeout};
 
 use super::Thinking;
 use super::asking::{Leave, Round};
-use super::parked::{Asking, BACK_WITHIN};
+use super::parked::Asking;
 use super::parts::TurnParts;
 use crate::messages::journal::JournalMsg;
 use crate::services::running::Running;
 use crate::services::toolbox::Toolset;
-use domain::completion::ToolSpec;
+use domain::completion::{ToolCall, ToolSpec};
 use domain::happening::{Happening, NotCalled, ToolCalled};
 use domain::outgoing::Part;
-use domain::planted::Defect;
 use domain::tool::access::Access;
+use domain::tool::begun::{Progress, Step};
 use domain::tool::called::{CallEnd, Finding};
 use domain::tool::pictures::{PictureOutcome, Pictures};
 use domain::tool::round::{CallAllowance, Planned, Problem, Ready};
@@ -36,8 +36,6 @@ use telemetry;
 const READS_AT_ONCE: usize = 4;
 /// The timeout for the journal to record that a turn acts.
 const RECORDED_WITHIN: Duration = Duration::from_secs(5);
-/// The pause before an approved call is retried at a server that has received nothing.
-const AWAY_PAUSE: Duration = Duration::from_millis(500);
 /// The minimum remaining time for a call to start.
 const SHORTEST: Duration = Duration::from_millis(20);
 /// The extra time beyond its deadline before a call is abandoned.
@@ -87,14 +85,33 @@ impl Tools {
 /// The result of a call, for the model and for the answer.
 pub(super) struct Ran {
     pub told: ShownResult,
+    call: ToolCall,
     tool: Arc<str>,
     images: Vec<Image>,
 }
 
 impl Ran {
     /// Returns a result that adds nothing to the answer.
-    fn told(told: ShownResult) -> Self {
-        Self { told, tool: "".into(), images: Vec::new() }
+    fn told(call: ToolCall, told: ShownResult) -> Outcome {
+        Outcome::Ran(Self { told, call, tool: "".into(), images: Vec::new() })
+    }
+}
+
+/// The outcome of a started call.
+pub(super) enum Outcome {
+    /// It has a result.
+    Ran(Ran),
+    /// Its server has begun it, and it needs a person or time.
+    Waits(Box<Ready>),
+}
+
+impl Outcome {
+    /// Returns the result for the model; `None` if there is none yet.
+    pub(super) fn told(self) -> Option<ShownResult> {
+        match self {
+            Self::Ran(ran) => Some(ran.told),
+            Self::Waits(_) => None,
+        }
     }
 }
 
@@ -189,28 +206,44 @@ impl Thinking<'_> {
         let mut left: VecDeque<Planned> = planned.into();
         let at_once = if self.depth == 0 { READS_AT_ONCE } else { 1 };
         while !left.is_empty() {
+            if left.front().is_some_and(is_begun) {
+                return Round::Ask(Asking { done, left: left.into(), approvers: Vec::new() });
+            }
             if let Some(decided) = left.front().and_then(|planned| self.asks(planned)) {
                 if let Err(limited) = self.admit(left.front()).await {
                     let refused = left.pop_front().map(|planned| (planned, CallEnd::Limited(limited)));
                     let Some((planned, end)) = refused else { break };
-                    done.push(self.run_one(planned, began, Leave::Refused(&end)).await.told);
+                    done.extend(self.run_one(planned, began, Leave::Refused(&end)).await.told());
                     continue;
                 }
                 let approvers = self.tools.access.approvers(decided).to_vec();
                 return Round::Ask(Asking { done, left: left.into(), approvers });
             }
-            let reads = |planned: &Planned| effect(planned) == Effect::Reads;
+            let reads = |planned: &Planned| effect(planned) == Effect::Reads && !is_begun(planned);
             let beside = left.iter().take_while(|planned| reads(planned) && self.asks(planned).is_none()).count();
             let group: Vec<Planned> = left.drain(..beside.max(1)).collect();
             let group = stream::iter(group.into_iter().map(|planned| self.run_one(planned, began, Leave::Rules)));
-            let group: Vec<Ran> = group.buffered(at_once).collect().await;
-            done.extend(group.into_iter().map(|ran| self.with_pictures(ran)));
+            let group: Vec<Outcome> = group.buffered(at_once).collect().await;
+            // The calls that wait come first among the remaining ones; results after them are kept.
+            let mut kept = VecDeque::new();
+            for outcome in group {
+                match outcome {
+                    Outcome::Ran(ran) if kept.is_empty() => done.push(self.with_pictures(ran)),
+                    Outcome::Ran(ran) => {
+                        let call = ran.call.clone();
+                        kept.push_back(Planned::Told(call, self.with_pictures(ran).text));
+                    }
+                    Outcome::Waits(ready) => kept.push_back(Planned::Run(ready)),
+                }
+            }
+            kept.append(&mut left);
+            left = kept;
         }
         Round::Ran(done)
     }
 
     /// Keeps the pictures of a result for the answer, as far as memory permits are free.
-    pub(super) fn with_pictures(&self, Ran { told, tool, images }: Ran) -> ShownResult {
+    pub(super) fn with_pictures(&self, Ran { told, tool, images, call: _ }: Ran) -> ShownResult {
         let shown = &mut *self.tools.pictures.lock();
         let mut kept = 0;
         for image in &images {
@@ -232,21 +265,21 @@ impl Thinking<'_> {
         ShownResult { pictures: kept, ..told }
     }
 
-    pub(super) async fn run_one(&self, planned: Planned, since: Instant, leave: Leave<'_>) -> Ran {
+    pub(super) async fn run_one(&self, planned: Planned, since: Instant, leave: Leave<'_>) -> Outcome {
         let ready = match planned {
             Planned::Run(ready) => ready,
             Planned::Answer(call, problem) => {
                 self.not_called(known_name(&self.tools.set, &call.name), NotCalled::Invalid);
-                return Ran::told(ShownResult::text(problem.to_string()));
+                return Ran::told(call, ShownResult::text(problem.to_string()));
             }
             Planned::Told(call, text) => {
                 self.not_called(Some(&call.name), NotCalled::Answered);
-                return Ran::told(ShownResult::text(text));
+                return Ran::told(call, ShownResult::text(text));
             }
         };
-        if self.tools.called() >= self.running.settings.tools.max_calls {
+        if ready.begun.is_none() && self.tools.called() >= self.running.settings.tools.max_calls {
             self.not_called(Some(&ready.entry.name), NotCalled::Spent);
-            return Ran::told(ShownResult::text(Problem::Spent.to_string()));
+            return Ran::told(ready.call.clone(), ShownResult::text(Problem::Spent.to_string()));
         }
         let number = self.tools.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let Self { parts, turn, .. } = *self;
@@ -256,8 +289,11 @@ impl Thinking<'_> {
         let mut underway = Underway { thinking: self, ready: &ready, number, times, over: false };
         let (end, rule) = self.call(&ready, number, &mut underway.times, leave).await;
         underway.ended(rule, &end);
+        if let CallEnd::Begun(begun) = end {
+            return Outcome::Waits(Box::new(Ready { begun: Some(begun), ..*ready }));
+        }
         let (images, told) = (end.images().to_vec(), end.told(ready.entry.effect));
-        Ran { told, tool: Arc::clone(name), images }
+        Outcome::Ran(Ran { told, call: ready.call.clone(), tool: Arc::clone(name), images })
     }
 
     /// Applies quota and authorization, then runs the call. Also returns the rule that decided.
@@ -278,6 +314,7 @@ impl Thinking<'_> {
         }
         let decided = self.tools.access.decide(entry, &ready.arguments);
         if let Err(end) = self.may_run(ready, decided, leave) {
+            self.cancel(ready).await;
             return (end, decided.rule);
         }
         // Half of the remaining time is reserved for the later steps.
@@ -287,7 +324,7 @@ impl Thinking<'_> {
             if self.depth > 0 { None } else { Some(parts.tools.tool_use.permits().wait(Some(&self.turn.person)).await) }
         };
         let end = match timeout(patience, permit).await {
-            Ok(_permit) if self.may_act(entry.effect, leave).await => {
+            Ok(_permit) if self.may_act(ready, leave).await => {
                 times.ran = Some(Instant::now());
                 self.run(ready, number, leave).await
             }
@@ -299,8 +336,13 @@ impl Thinking<'_> {
 
     /// Records that the turn acts, before the first call with side effects and before each approved call. A turn that
     /// is offered again after a crash therefore does not repeat them.
-    async fn may_act(&self, effect: Effect, leave: Leave<'_>) -> bool {
+    async fn may_act(&self, ready: &Ready, leave: Leave<'_>) -> bool {
+        let effect = ready.entry.effect;
         let approved = matches!(leave, Leave::Decision(_));
+        // A step that may be repeated needs no record: after a crash, the turn makes it again.
+        if ready.begun.as_ref().is_some_and(|begun| begun.step().repeatable()) {
+            return true;
+        }
         if (effect == Effect::Reads && !approved) || self.tally.has_acted() {
             return true;
         }
@@ -327,6 +369,7 @@ impl Thinking<'_> {
         let request = ToolRequest {
             name: Arc::clone(&ready.entry.tool.name),
             arguments: ready.arguments.clone(),
+            step: Step::First,
             effect: ready.entry.effect,
             deadline: within,
             limits: ResultLimits { shown: settings.tools.result_bytes, ..ResultLimits::default() },
@@ -338,28 +381,16 @@ impl Thinking<'_> {
             }),
         };
         let progress = self.progress(ready, number);
-        let calling = async {
-            // After a restart the server of an approved call may still be connecting.
-            let patient = Instant::now() + within.min(BACK_WITHIN);
-            loop {
-                if Defect::TwiceApproved.is_planted() && matches!(leave, Leave::Decision(_)) {
-                    drop(self.tools.set.call(&ready.entry, &request, progress.clone()).await);
-                }
-                let result = self.tools.set.call(&ready.entry, &request, progress.clone()).await;
-                let away = matches!(&result, Err(error) if error.kind == CallErrorKind::Unavailable);
-                if !(away && matches!(leave, Leave::Decision(_))) || Instant::now() + AWAY_PAUSE >= patient {
-                    return result;
-                }
-                tokio::time::sleep(AWAY_PAUSE).await;
-            }
-        };
+        let limits = request.limits;
+        let calling = self.steps(ready, request, progress.clone(), leave);
         // A built-in tool is served even without any model, so that it receives that answer.
         let asks = ready.entry.tool.source == Source::BuiltIn;
         let calling =
             async { if asks { self.serving(number, within, progress.clone(), calling).await } else { calling.await } };
         let calling = AssertUnwindSafe(calling).catch_unwind();
         match timeout(within + GRACE, calling).await {
-            Ok(Ok(Ok(result))) => CallEnd::Result(Finding::of(result, request.limits)),
+            Ok(Ok(Ok(Progress::Done(result)))) => CallEnd::Result(Finding::of(result, limits)),
+            Ok(Ok(Ok(Progress::Waits(begun)))) => CallEnd::Begun(begun),
             Ok(Ok(Err(error))) => CallEnd::Failed(error),
             Ok(Err(_)) => CallEnd::Failed(CallError::new(CallErrorKind::Failed, "it broke")),
             Err(_) => late(),
@@ -381,6 +412,11 @@ impl Thinking<'_> {
         let exempt = &self.running.limits.exempt;
         if self.turn.roles.iter().any(|role| exempt.contains(role)) { "super" } else { "member" }
     }
+}
+
+/// True for a call that its server has begun.
+fn is_begun(planned: &Planned) -> bool {
+    matches!(planned, Planned::Run(ready) if ready.begun.is_some())
 }
 
 /// Returns the effect of a call. A call that does not reach its source has no side effects.

@@ -59,8 +59,9 @@ impl Handles {
             let outbox = of(ActorKind::Outbox, Scope::Door(record.door.clone()));
             (record.door.clone(), record.poster.capabilities().medium, outbox)
         });
+        let forms = doors.iter().filter(|record| record.poster.capabilities().forms).map(|record| record.door.clone());
         Self {
-            outboxes: Outboxes::new(outboxes.collect()),
+            outboxes: Outboxes::new(outboxes.collect()).with_forms(forms.collect()),
             root: one(ActorKind::Root),
             ops: one(ActorKind::Ops),
             journal: one(ActorKind::Journal),

@@ -45,6 +45,7 @@ impl Wiring {
             clock: Arc::clone(&self.parts.basics.clock),
             journal: self.handles.journal.clone(),
             ways: self.ways(),
+            toolbox: Arc::clone(&self.turn_parts.tools.toolbox),
             allowances: Arc::clone(&self.turn_parts.tools.allowances),
             audit: Arc::clone(&self.parts.records.audit),
             fenced: self.parts.records.turns.fenced(),

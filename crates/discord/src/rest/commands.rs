@@ -154,6 +154,11 @@ impl Rest {
         self.call_back(to, &json!({"type": 8, "data": {"choices": choices}})).await
     }
 
+    /// Answers a press with a form.
+    pub(super) async fn open_form(&self, to: &Callback, modal: &Value) -> Result<PostReply, PostError> {
+        self.call_back(to, &json!({"type": 9, "data": modal})).await
+    }
+
     /// Sends the first response to an interaction.
     async fn call_back(&self, callback: &Callback, body: &Value) -> Result<PostReply, PostError> {
         let id = number(&callback.id.id).ok_or_else(|| foreign("the command"))?;

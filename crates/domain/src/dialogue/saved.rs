@@ -10,7 +10,8 @@ use super::{Dialogue, Stage};
 use crate::completion::{Item, Role, ToolCall};
 use crate::prompt::Transcript;
 use crate::reply::Schema;
-use crate::tool::round::Planned;
+use crate::tool::begun::Begun;
+use crate::tool::round::{Planned, Ready};
 use crate::tool::turn_tools::{Available, SavedTools, ShownResult, TurnTools};
 use crate::turn::ReplyContract;
 
@@ -64,6 +65,9 @@ struct SavedCall {
     call: ToolCall,
     /// The result, if the call needs no tool.
     told: Option<String>,
+    /// The state of a call that its server has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    begun: Option<Box<Begun>>,
 }
 
 /// A dialogue that continues with the remaining calls of its round.
@@ -96,6 +100,10 @@ impl Dialogue {
                 Planned::Answer(_, problem) => Some(problem.to_string()),
                 Planned::Told(_, text) => Some(text.clone()),
             },
+            begun: match planned {
+                Planned::Run(ready) => ready.begun.clone(),
+                Planned::Answer(..) | Planned::Told(..) => None,
+            },
         };
         Some(Saved {
             transcript: self.transcript.items.iter().map(SavedItem::of).collect(),
@@ -117,7 +125,10 @@ impl Dialogue {
         let tools = TurnTools::resume(available, saved.tools);
         let plan = |saved: SavedCall| match saved.told {
             Some(text) => Planned::Told(saved.call, text),
-            None => tools.plan_again(saved.call),
+            None => match tools.plan_again(saved.call) {
+                Planned::Run(ready) => Planned::Run(Box::new(Ready { begun: saved.begun, ..*ready })),
+                planned => planned,
+            },
         };
         let left = saved.left.into_iter().map(plan).collect();
         let told = |told: SavedTold| ShownResult { text: told.text, whole: told.whole.map(Arc::from), pictures: 0 };

@@ -34,6 +34,7 @@ fn gate(approvers: &[&str]) -> Gate {
         tool: "fm__delete".to_owned(),
         hash: hash(1),
         arguments: "{}".to_owned(),
+        subject: Subject::Approval,
         asked_at: BEGAN,
         expires_at: ENDS,
     }
@@ -45,7 +46,7 @@ fn member(number: u8, roles: &[&str]) -> Clicker {
 }
 
 fn click(gate: &Gate, choice: Choice, by: Clicker) -> Click {
-    Click { gate: gate.id.clone(), choice, by, place: Some(gate.place.clone()), callback: None }
+    Click { gate: gate.id.clone(), choice, answers: Map::new(), by, place: Some(gate.place.clone()), callback: None }
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! Questions and notices about tool calls that require approval. One table per language.
 
+mod questions;
+
 use sha2::{Digest, Sha256};
+
+pub use self::questions::{at_work, described, question_keys, yes_and_no};
 
 use super::template::countdown;
 use crate::code;
@@ -189,6 +193,9 @@ fn question(gate: &Gate) -> String {
 /// Returns the same for a requester who reads events; the arguments follow it.
 #[must_use]
 pub fn question_in_words(gate: &Gate) -> String {
+    if let Some(question) = questions::in_words(gate) {
+        return question;
+    }
     (words(gate.locale()).asks_you)(&gate.tool, with(gate), &countdown(gate.expires_at))
 }
 
@@ -225,16 +232,19 @@ fn excerpt(gate: &Gate) -> Option<Part> {
 /// Returns the message that asks for a decision.
 #[must_use]
 pub fn asking(gate: &Gate) -> Vec<Part> {
+    if let Some(parts) = questions::asking(gate) {
+        return parts;
+    }
     let words = words(gate.locale());
     let button = |choice: Choice| {
         let (label, style) = match choice {
             Choice::Once => (words.once, ButtonStyle::Good),
             Choice::Hour => (words.hour, ButtonStyle::Plain),
-            Choice::Deny => (words.deny, ButtonStyle::Bad),
+            Choice::Deny | Choice::Open => (words.deny, ButtonStyle::Bad),
         };
         Button { name: choice.button(&gate.id), label: label.to_owned(), style }
     };
-    let buttons = Choice::ALL.map(button).to_vec();
+    let buttons = [Choice::Once, Choice::Hour, Choice::Deny].map(button).to_vec();
     let question = Some(Part::Text { text: question(gate) });
     let parts = [question, excerpt(gate), arguments(gate), Some(Part::Buttons { buttons })];
     parts.into_iter().flatten().collect()
@@ -245,8 +255,13 @@ pub fn asking(gate: &Gate) -> Vec<Part> {
 pub fn decided(gate: &Gate, decision: &ApprovalDecision) -> Vec<Part> {
     let words = words(gate.locale());
     let by = decision.by().map_or_else(|| words.somebody.to_owned(), |person| format!("<@{}>", person.id));
+    if let Some(outcome) = questions::decided(gate, decision, &by) {
+        return vec![Part::Text { text: format!("`{}`: {outcome}", gate.tool) }];
+    }
     let outcome = match decision {
-        ApprovalDecision::Approved { .. } => (words.approved)(&by),
+        ApprovalDecision::Approved { .. } | ApprovalDecision::Answered { .. } | ApprovalDecision::Finished => {
+            (words.approved)(&by)
+        }
         ApprovalDecision::Denied { .. } => (words.denied)(&by),
         ApprovalDecision::Expired => words.expired.to_owned(),
         ApprovalDecision::NotAsked => words.not_asked.to_owned(),
@@ -262,12 +277,15 @@ pub fn decided(gate: &Gate, decision: &ApprovalDecision) -> Vec<Part> {
 
 /// Returns the answer to the decider.
 #[must_use]
-pub const fn taken(choice: Choice, locale: Locale) -> &'static str {
+pub const fn taken(gate: &Gate, choice: Choice, locale: Locale) -> &'static str {
+    if let Some(taken) = questions::taken(gate, choice, locale) {
+        return taken;
+    }
     let [once, hour, deny] = words(locale).taken;
     match choice {
         Choice::Once => once,
         Choice::Hour => hour,
-        Choice::Deny => deny,
+        Choice::Deny | Choice::Open => deny,
     }
 }
 
@@ -282,6 +300,7 @@ pub fn refused(why: ClickRefusal, gate: Option<&Gate>, locale: Locale) -> String
         (ClickRefusal::Decided, _) => words.decided.to_owned(),
         (ClickRefusal::Expired, _) => words.too_late.to_owned(),
         (ClickRefusal::NotRecorded, _) => words.not_recorded.to_owned(),
+        (ClickRefusal::Misfit(misfit), _) => questions::misfit(gate, misfit, locale),
     }
 }
 

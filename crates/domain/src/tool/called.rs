@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::begun::{Begun, Need};
 use super::limits::Limited;
 use super::turn_tools::ShownResult;
 use super::{CallError, CallErrorKind, Effect, Image, ResultLimits, ToolResult};
@@ -22,6 +23,8 @@ pub enum CallEnd {
     NotRecorded,
     /// The source returned no result.
     Failed(CallError),
+    /// The source has begun the call, and needs an answer of a person or time.
+    Begun(Box<Begun>),
 }
 
 /// The reason why a call lacks its required approval.
@@ -43,6 +46,8 @@ pub enum NotApproved {
     Gone,
     /// The member's current roles could not be determined.
     RolesUnknown,
+    /// A person stopped the task of the server.
+    Stopped,
 }
 
 impl NotApproved {
@@ -58,6 +63,7 @@ impl NotApproved {
             Self::Changed => "changed",
             Self::Gone => "gone",
             Self::RolesUnknown => "roles_unknown",
+            Self::Stopped => "stopped",
         }
     }
 
@@ -93,6 +99,10 @@ impl NotApproved {
                 "This call was approved, but it could not be found out whether this member may still use the tool. It did not \
                  run. Do not call it again; say that it was not done."
             }
+            Self::Stopped => {
+                "A person stopped this call while its tool was working. Parts of it may have happened. Do not call it \
+                 again; say that it was stopped."
+            }
         }
     }
 }
@@ -104,7 +114,9 @@ impl From<&ApprovalDecision> for NotApproved {
             ApprovalDecision::Denied { .. } => Self::Denied,
             ApprovalDecision::Expired => Self::Expired,
             ApprovalDecision::NotAsked | ApprovalDecision::Withdrawn => Self::NotAsked,
-            ApprovalDecision::Approved { .. } => Self::Changed,
+            ApprovalDecision::Approved { .. } | ApprovalDecision::Answered { .. } | ApprovalDecision::Finished => {
+                Self::Changed
+            }
         }
     }
 }
@@ -143,7 +155,7 @@ impl CallEnd {
 
     /// Returns the label of the outcome in logs and metrics.
     #[must_use]
-    pub const fn as_str(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Result(Finding { is_error: false, .. }) => Self::OK,
             Self::Result(Finding { is_error: true, .. }) => "tool_error",
@@ -154,6 +166,10 @@ impl CallEnd {
             Self::Limited(Limited::Disabled(_)) => "disabled",
             Self::NotRecorded => "not_recorded",
             Self::Failed(error) => error.kind.as_str(),
+            Self::Begun(begun) => match begun.need() {
+                Need::Answer(_) | Need::Nothing => "input_required",
+                Need::Time(_) => "task",
+            },
         }
     }
 
@@ -193,6 +209,7 @@ impl CallEnd {
             }
             Self::NotRecorded => "It cannot run now, because nothing can be recorded. It did not run.".to_owned(),
             Self::Failed(error) => failure(&error, effect),
+            Self::Begun(_) => "The tool has not finished.".to_owned(),
         };
         ShownResult::text(text)
     }

@@ -68,6 +68,20 @@ impl CallErrorKind {
         }
     }
 
+    /// True if the same request may succeed later.
+    #[must_use]
+    pub const fn is_transient(self) -> bool {
+        match self {
+            Self::Unavailable | Self::Lost | Self::Timeout | Self::RateLimited | Self::Failed => true,
+            Self::Unauthorized
+            | Self::Forbidden
+            | Self::NotFound
+            | Self::InvalidArguments
+            | Self::Malformed
+            | Self::TooLarge => false,
+        }
+    }
+
     /// True if the call may have run although there is no result.
     #[must_use]
     pub const fn may_have_run(self) -> bool {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use super::begun::Begun;
 use super::catalogue::{Catalogue, CatalogueEntry};
 use crate::arguments_hash::ArgumentsHash;
 use crate::completion::ToolCall;
@@ -48,6 +49,8 @@ pub struct Ready {
     pub arguments: Map<String, Value>,
     /// The hash to which the call is bound.
     pub hash: ArgumentsHash,
+    /// The state of a call that its server has begun.
+    pub begun: Option<Box<Begun>>,
 }
 
 /// The plan for one call of a round.
@@ -182,7 +185,7 @@ impl Ready {
         }
         let Value::Object(arguments) = arguments else { return Err(Problem::Misfit("no object".to_owned())) };
         let hash = hash_of(entry, &arguments);
-        Ok(Self { call: call.clone(), entry: Arc::clone(entry), arguments, hash })
+        Ok(Self { call: call.clone(), entry: Arc::clone(entry), arguments, hash, begun: None })
     }
 }
 

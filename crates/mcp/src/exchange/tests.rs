@@ -43,7 +43,7 @@ impl Rig {
 
 fn text(awaited: &Awaited) -> String {
     match awaited.take() {
-        Some(Ok(Payload::Result(result))) => result.to_text(),
+        Some(Ok(Payload::Reply(CallReply::Result(result)))) => result.to_text(),
         other => panic!("{other:?}"),
     }
 }

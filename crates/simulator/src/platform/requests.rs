@@ -59,6 +59,7 @@ impl Platform {
             | PostRequest::RemoveRole(_)
             | PostRequest::RegisterCommands(_)
             | PostRequest::Defer(_)
+            | PostRequest::OpenForm { .. }
             | PostRequest::Suggest { .. }
             | PostRequest::FetchGuild { .. } => PostResult::Done,
         })

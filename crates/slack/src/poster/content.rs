@@ -84,6 +84,7 @@ fn button(button: &Button) -> Value {
     match button.style {
         ButtonStyle::Good => element["style"] = "primary".into(),
         ButtonStyle::Bad => element["style"] = "danger".into(),
+        ButtonStyle::Link => element["url"] = button.name.as_str().into(),
         ButtonStyle::Plain => {}
     }
     element

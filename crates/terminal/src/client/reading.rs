@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use reqwest::StatusCode;
+use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::markdown::{DIM, PLAIN};
@@ -17,6 +18,7 @@ use crate::wire::{Event, Unanswered, Update};
 use domain::gate::ClickRefusal;
 use domain::locale::Locale;
 use domain::notice;
+use domain::question::Form;
 use domain::turn_event::ToolState;
 use http_client::{Events, LineTooLong};
 
@@ -236,8 +238,13 @@ impl Client {
                 }
                 return Ok(true);
             }
-            Update::Gate { id, question, decision: None, .. } => {
-                self.decide(&id, &question, out).await?;
+            Update::Gate { id, question, decision: None, form: Some(form), .. } => {
+                self.answer(&id, &question, &form, out).await?;
+                Ok(())
+            }
+            Update::Gate { id, question, decision: None, link, .. } => {
+                let link = link.map(|link| format!("\n{}", link.url)).unwrap_or_default();
+                self.decide(&id, &format!("{question}{link}"), out).await?;
                 Ok(())
             }
             Update::Tool { call, name, state, text: Some(text) } => self.tool(turn, &call, &name, (state, &text), out),
@@ -314,26 +321,73 @@ impl Client {
         writeln!(out, "\n{}", escaped(question)).map_err(written)?;
         let verdict = loop {
             write!(out, "{}", notice::gate::keys(Locale::English)).and_then(|()| out.flush()).map_err(written)?;
-            let line = match &self.person {
-                Some(person) => person.screen.line().await.map_err(written)?,
-                None => read_line().await?,
-            };
-            let Some(line) = line else { break Verdict { approve: false, hour: false } };
+            let Some(line) = self.line().await? else { break Verdict::default() };
             match line.trim().to_lowercase().as_str() {
-                "a" => break Verdict { approve: true, hour: false },
-                "h" => break Verdict { approve: true, hour: true },
-                "r" => break Verdict { approve: false, hour: false },
+                "a" => break Verdict { approve: true, ..Verdict::default() },
+                "h" => break Verdict { approve: true, hour: true, ..Verdict::default() },
+                "r" => break Verdict::default(),
                 _ => {}
             }
         };
-        let request = self.authorized(self.http.post(format!("{}/api/v1/gate/{id}", self.base)).json(&verdict));
-        let answer = request.timeout(DECIDED_WITHIN).send().await.map_err(unreachable)?;
-        if !answer.status().is_success() {
+        if !self.submit_verdict(id, &verdict).await?.is_success() {
             // Expired, or decided elsewhere: the answer shows the result.
             writeln!(out, "{}", notice::gate::refused(ClickRefusal::Expired, None, Locale::English))
                 .map_err(written)?;
         }
         Ok(())
+    }
+
+    /// Shows the form of a question, and submits the answers. Answers that do not fit are asked again; the end of the
+    /// input declines.
+    async fn answer(&self, id: &str, question: &str, form: &Form, out: &mut (impl Write + Send)) -> Result<(), String> {
+        writeln!(out, "\n{}", escaped(question)).map_err(written)?;
+        loop {
+            let verdict = self.filled_in(form, out).await?;
+            let status = self.submit_verdict(id, &verdict).await?;
+            if status.is_success() {
+                return Ok(());
+            }
+            if status != StatusCode::UNPROCESSABLE_ENTITY {
+                return writeln!(out, "{}", notice::gate::refused(ClickRefusal::Expired, None, Locale::English))
+                    .map_err(written);
+            }
+        }
+    }
+
+    /// Asks for each field, or for the refusal of the whole question.
+    async fn filled_in(&self, form: &Form, out: &mut (impl Write + Send)) -> Result<Verdict, String> {
+        loop {
+            write!(out, "{}", notice::gate::question_keys(Locale::English)).and_then(|()| out.flush()).map_err(written)?;
+            let Some(line) = self.line().await? else { return Ok(Verdict::default()) };
+            match line.trim().to_lowercase().as_str() {
+                "a" => break,
+                "r" => return Ok(Verdict::default()),
+                _ => {}
+            }
+        }
+        let mut answers = Map::new();
+        for field in &form.fields {
+            let label = escaped(&notice::gate::described(field, Locale::English));
+            write!(out, "{label}: ").and_then(|()| out.flush()).map_err(written)?;
+            let Some(line) = self.line().await? else { return Ok(Verdict::default()) };
+            let line = if line.trim().is_empty() { field.default.clone().unwrap_or_default() } else { line };
+            answers.insert(field.name.clone(), Value::String(line));
+        }
+        Ok(Verdict { approve: true, hour: false, answers })
+    }
+
+    /// Reads a line of the person, or of the standard input.
+    async fn line(&self) -> Result<Option<String>, String> {
+        match &self.person {
+            Some(person) => person.screen.line().await.map_err(written),
+            None => read_line().await,
+        }
+    }
+
+    async fn submit_verdict(&self, id: &str, verdict: &Verdict) -> Result<StatusCode, String> {
+        let request = self.authorized(self.http.post(format!("{}/api/v1/gate/{id}", self.base)).json(verdict));
+        let answer = request.timeout(DECIDED_WITHIN).send().await.map_err(unreachable)?;
+        Ok(answer.status())
     }
 }
 

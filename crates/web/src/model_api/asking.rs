@@ -314,7 +314,9 @@ impl Written {
                 Some(Progress::Failed(Failure::Busy(STOPPED.to_owned())))
             }
             TurnUpdate::Done { .. } => Some(Progress::Failed(Failure::Busy(TOO_MUCH.to_owned()))),
-            TurnUpdate::Queued { .. } | TurnUpdate::Tool { .. } | TurnUpdate::Gate { .. } => None,
+            TurnUpdate::Queued { .. } | TurnUpdate::Tool { .. } | TurnUpdate::Gate { .. } | TurnUpdate::Task { .. } => {
+                None
+            }
         }
     }
 

@@ -7,7 +7,8 @@ use telemetry::events as names;
 
 pub(super) fn asked(gate: &Gate, again: bool) {
     tracing::info!(
-        event = names::GATE_ASKED, gate = %gate.id, turn = %gate.turn, tool = gate.tool, args_sha256 = gate.hash.0, again,
+        event = names::GATE_ASKED, gate = %gate.id, turn = %gate.turn, tool = gate.tool, kind = gate.subject.as_str(),
+        args_sha256 = gate.hash.0, again,
         "a person is asked about a call"
     );
 }
@@ -15,7 +16,7 @@ pub(super) fn asked(gate: &Gate, again: bool) {
 pub(super) fn decided(gate: &Gate, decision: &ApprovalDecision, choice: Option<Choice>) {
     tracing::info!(
         event = names::GATE_DECIDED, gate = %gate.id, turn = %gate.turn, tool = gate.tool, args_sha256 = gate.hash.0,
-        place = %gate.place, decision = decision.as_str(), by = decision.by().map(ToString::to_string),
+        place = %gate.place, kind = gate.subject.as_str(), decision = decision.as_str(), by = decision.by().map(ToString::to_string),
         choice = choice.map(Choice::as_str), "a call is decided about"
     );
 }

@@ -23,6 +23,7 @@ fn gate(turn: &Turn, now: Timestamp) -> Gate {
         tool: "fm__delete".to_owned(),
         hash,
         arguments: "{}".to_owned(),
+        subject: domain::gate::Subject::Approval,
         asked_at: now,
         expires_at: Timestamp(now.0 + HOUR),
     }

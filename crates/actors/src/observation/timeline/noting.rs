@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{Mark, ROWS, STEPS, Timeline};
 use domain::ending::Dropped;
-use domain::gate::ApprovalDecision;
+use domain::gate::GateDecision;
 use domain::happening::{Happening, ModelCalled};
 use domain::ids::TurnId;
 use domain::limits::Reservation;
@@ -23,7 +23,7 @@ impl Observer for Timeline {
             Happening::TurnStarted(turn) => self.started(turn),
             Happening::TurnParked(gate) => self.asked(&gate.turn, "gate", &gate.tool),
             Happening::TurnDecided(gate, decision) => {
-                let refused = (!matches!(decision, ApprovalDecision::Approved { .. })).then(|| decision.as_str());
+                let refused = (decision.told() != GateDecision::Approved).then(|| decision.as_str());
                 self.returned(&gate.turn, &gate.tool, refused);
             }
             Happening::TurnCharged(turn, charge, tokens) => self.charged(turn, charge, tokens),

@@ -4,6 +4,7 @@ use super::TurnEvents;
 use domain::gate::{ApprovalDecision, Gate};
 use domain::happening::Happening;
 use domain::notice::gate::question_in_words;
+use domain::tool::called::CallEnd;
 use domain::turn::{Answer, Turn};
 use domain::turn_event::{PREVIEW_MAX, ToolState, TurnUpdate};
 use ports::Observer;
@@ -19,6 +20,7 @@ impl Observer for TurnEvents {
             Happening::TurnClosed(turn, unanswered) => self.append(turn, || TurnUpdate::Done { unanswered }),
             Happening::TurnDecided(gate, decision) => self.gate(gate, Some(decision)),
             Happening::GateShown(gate) => self.gate(gate, None),
+            Happening::TaskReported { gate, status } => self.task(gate, status),
             Happening::ToolBegan { turn, number, tool, arguments } => self.append(turn, || {
                 // Plain data with string keys always serializes.
                 let arguments = serde_json::to_string(arguments).unwrap_or_default();
@@ -29,6 +31,10 @@ impl Observer for TurnEvents {
             }
             Happening::ToolCalled(ref call) => {
                 let (Some(end), entry) = (call.end, &call.call.entry) else { return };
+                // A begun call continues after its question or its task.
+                if matches!(end, CallEnd::Begun(_)) {
+                    return;
+                }
                 let state = if end.succeeded() { ToolState::Succeeded } else { ToolState::Failed };
                 self.append(call.turn, || {
                     update(&entry.name, call.number, state, &end.clone().told(entry.effect).text)
@@ -45,12 +51,28 @@ impl TurnEvents {
     }
 
     fn gate(&self, gate: &Gate, decision: Option<&ApprovalDecision>) {
+        // Clients ask about a gate; a task asks nothing.
+        if gate.subject.task().is_some() {
+            if decision.is_none() {
+                self.task(gate, "");
+            }
+            return;
+        }
         self.publish_of(Some(&gate.requester), &gate.place, &gate.turn, || TurnUpdate::Gate {
             id: gate.id.to_string(),
             question: question_in_words(gate),
             arguments: gate.arguments.clone(),
+            subject: gate.subject.clone(),
             expires_at: gate.expires_at,
             decision: decision.map(ApprovalDecision::told),
+        });
+    }
+
+    fn task(&self, gate: &Gate, status: &str) {
+        self.publish_of(Some(&gate.requester), &gate.place, &gate.turn, || TurnUpdate::Task {
+            id: gate.id.to_string(),
+            name: gate.tool.clone(),
+            status: status.to_owned(),
         });
     }
 }

@@ -180,7 +180,9 @@ fn told(world: &World) -> Vec<&'static str> {
         TurnUpdate::Final { .. } => "final",
         TurnUpdate::Apology { .. } => "apology",
         TurnUpdate::Done { .. } => "done",
-        TurnUpdate::Draft { .. } | TurnUpdate::Tool { .. } | TurnUpdate::Gate { .. } => "more",
+        TurnUpdate::Draft { .. } | TurnUpdate::Tool { .. } | TurnUpdate::Gate { .. } | TurnUpdate::Task { .. } => {
+            "more"
+        }
     };
     world.events.read(&table(), 0).unwrap().events.iter().map(|event| name(&event.update)).collect()
 }

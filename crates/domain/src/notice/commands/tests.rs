@@ -4,7 +4,7 @@ use crate::command::Caller;
 use crate::daily::{DayUse, ToolUse};
 use crate::fact::Fact;
 use crate::gate::allowance::Allowance;
-use crate::gate::{Clicker, Gate, GateId};
+use crate::gate::{Clicker, Gate, GateId, Subject};
 use crate::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
 use crate::kept::StoredSummary;
 use crate::ledger::{self, Sums};
@@ -179,6 +179,7 @@ fn gate() -> Gate {
         tool: "fm__delete".to_owned(),
         hash,
         arguments: "{}".to_owned(),
+        subject: Subject::Approval,
         asked_at,
         expires_at: Timestamp(2_000),
     }

@@ -1,0 +1,195 @@
+//! Tasks of tool servers, for which turns wait: polls through the actor of the server, the message with the status, and
+//! the cancellation at the server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Map;
+use tokio::time::Instant;
+
+use super::{Approvals, ApprovalsEvent, ApprovalsState, AskState, Open};
+use crate::messages::outbox::OutboxMsg;
+use crate::runtime::supervisor::ActorContext;
+use crate::services::toolbox::Toolbox;
+use domain::gate::{ApprovalDecision, Gate, GateId};
+use domain::happening::Happening;
+use domain::ids;
+use domain::layout::lay_out;
+use domain::notice::gate as words;
+use domain::outgoing::Capabilities;
+use domain::restart::Backoff;
+use domain::tool::begun::{CallReply, POLL, Step};
+use domain::tool::{CallError, CallErrorKind, Effect, ToolRequest};
+use ports::PostRequest;
+
+/// The most concurrent polls of one server: calls of members need its other permits.
+const POLLS_MAX: usize = 4;
+/// The timeout of one poll or cancellation.
+const POLL_WITHIN: Duration = Duration::from_secs(10);
+/// The time after which a task is announced by a message; shorter ones are only answered.
+const SHOWN_AFTER: Duration = Duration::from_secs(3);
+/// The least time between two changes of that message.
+const STATUS_EVERY: Duration = Duration::from_secs(5);
+/// The time for changing that message.
+const STATUS_WITHIN: Duration = Duration::from_secs(30);
+/// The backoff of polls without an answer.
+const AGAIN: Backoff = Backoff { base: Duration::from_secs(1), cap: POLL.1 };
+/// The longest message with a status, in Unicode scalar values.
+const STATUS_CHARS: usize = 1_900;
+
+/// The polls of one task.
+pub(super) struct Watch {
+    /// The time of the next poll.
+    due: Instant,
+    /// True while a poll is under way.
+    polling: bool,
+    /// The number of consecutive polls without an answer.
+    failures: u32,
+    /// The last status that was shown, with the time.
+    shown: Option<(String, Instant)>,
+}
+
+impl Watch {
+    /// Returns the polls of a task that may have news already.
+    pub(super) fn new() -> Self {
+        Self { due: Instant::now(), polling: false, failures: 0, shown: None }
+    }
+}
+
+/// The result of a poll.
+pub enum Polled {
+    /// The server works on it: the status, and the requested pause.
+    Working(Option<String>, Option<Duration>),
+    /// It has a result, a question, or a lasting failure.
+    News,
+    /// There is no answer now.
+    Unanswered,
+}
+
+impl Approvals {
+    /// Polls the due tasks, as far as their servers have room.
+    pub(super) fn poll_due(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState) {
+        let now = Instant::now();
+        let mut under_way: Vec<String> = state.open.values().filter(|open| is_polling(open)).filter_map(server).collect();
+        for open in state.open.values_mut().filter(|open| !open.recording) {
+            let (Some(task), Some(watch)) = (open.case.gate.subject.task(), &mut open.watch) else { continue };
+            let busy = under_way.iter().filter(|server| **server == task.server).count() >= POLLS_MAX;
+            if watch.polling || watch.due > now || busy || self.is_fenced(&open.case.gate.place.door) {
+                continue;
+            }
+            watch.polling = true;
+            under_way.push(task.server.clone());
+            let (gate, id) = (&open.case.gate, task.id.clone());
+            let (there, back) = (gate.id.clone(), gate.id.clone());
+            let (toolbox, tool) = (Arc::clone(&self.toolbox), gate.tool.clone());
+            ctx.task(
+                async move { ApprovalsEvent::Polled(there, poll(&toolbox, &tool, id).await) },
+                move |_| ApprovalsEvent::Polled(back, Polled::Unanswered),
+            );
+        }
+    }
+
+    /// Handles the result of a poll.
+    pub(super) fn polled(
+        &self,
+        ctx: &mut ActorContext<Approvals>,
+        state: &mut ApprovalsState,
+        id: &GateId,
+        polled: Polled,
+    ) {
+        if let Some(open) = state.open.get_mut(id) {
+            self.advance(ctx, open, polled);
+        }
+        self.poll_due(ctx, state);
+    }
+
+    fn advance(&self, ctx: &mut ActorContext<Approvals>, open: &mut Open, polled: Polled) {
+        let (Some(task), Some(watch)) = (open.case.gate.subject.task(), &mut open.watch) else { return };
+        watch.polling = false;
+        let pause = match &polled {
+            Polled::Working(_, pause) => {
+                watch.failures = 0;
+                pause.unwrap_or_else(|| task.pause()).clamp(POLL.0, POLL.1)
+            }
+            Polled::News => Duration::ZERO,
+            Polled::Unanswered => {
+                watch.failures = watch.failures.saturating_add(1);
+                task.pause().max(AGAIN.delay(watch.failures, self.ways.dice.roll()))
+            }
+        };
+        watch.due = Instant::now() + pause;
+        match polled {
+            Polled::News if open.case.decision.is_none() && !open.recording => {
+                let decision = open.case.decision.insert(ApprovalDecision::Finished).clone();
+                self.record(ctx, open, decision, None);
+            }
+            Polled::Working(Some(status), _) => self.show(ctx, open, status),
+            Polled::News | Polled::Working(None, _) | Polled::Unanswered => {}
+        }
+    }
+
+    /// Shows a new status: to readers of events, and in the message of the task.
+    fn show(&self, ctx: &mut ActorContext<Approvals>, open: &mut Open, status: String) {
+        let Some(watch) = &mut open.watch else { return };
+        let known = watch.shown.as_ref();
+        if known.is_some_and(|(shown, at)| *shown == status || at.elapsed() < STATUS_EVERY) {
+            return;
+        }
+        let gate = &open.case.gate;
+        self.ways.account.tell(&Happening::TaskReported { gate, status: &status });
+        if let AskState::Asked(Some(message)) = &open.asking {
+            let shows = Capabilities { buttons: 1, ..Capabilities::text_only(STATUS_CHARS) };
+            let piece = lay_out(&words::at_work(gate, &status), &shows).into_iter().next().unwrap_or_default();
+            let outbox = self.ways.outboxes.of(&gate.place.door).clone();
+            let request = PostRequest::Edit { place: gate.place.clone(), message: message.clone(), piece };
+            ctx.background(async move {
+                // The next status replaces one that cannot be shown.
+                let _ = outbox.call(|reply| OutboxMsg::Read(request, reply), STATUS_WITHIN).await;
+            });
+        }
+        watch.shown = Some((status, Instant::now()));
+    }
+
+    /// True if the question of this gate is posted now; a short task is never announced.
+    pub(super) fn is_shown_now(&self, gate: &Gate) -> bool {
+        let shown_at = gate.asked_at.0.saturating_add(ids::millis(SHOWN_AFTER));
+        gate.subject.task().is_none() || self.clock.now().0 >= shown_at
+    }
+
+    /// Cancels the task of a turn that ended.
+    pub(super) fn cancel_task(&self, ctx: &mut ActorContext<Approvals>, gate: &Gate) {
+        let Some(task) = gate.subject.task() else { return };
+        let (toolbox, tool, step) = (Arc::clone(&self.toolbox), gate.tool.clone(), Step::Cancel(task.id.clone()));
+        ctx.background(async move {
+            // A server that does not receive this keeps the task for a limited time.
+            drop(request(&toolbox, &tool, step).await);
+        });
+    }
+}
+
+fn is_polling(open: &Open) -> bool {
+    open.watch.as_ref().is_some_and(|watch| watch.polling)
+}
+
+fn server(open: &Open) -> Option<String> {
+    open.case.gate.subject.task().map(|task| task.server.clone())
+}
+
+/// Polls a task.
+async fn poll(toolbox: &Toolbox, tool: &str, id: String) -> Polled {
+    match request(toolbox, tool, Step::Poll(id)).await {
+        Ok(CallReply::Task(report)) if report.input.is_none() => Polled::Working(report.status, report.poll_after),
+        Ok(_) => Polled::News,
+        Err(error) if error.kind.is_transient() => Polled::Unanswered,
+        Err(_) => Polled::News,
+    }
+}
+
+/// Makes one request about a task to the server of this tool. A tool that is unknown now may return.
+async fn request(toolbox: &Toolbox, tool: &str, step: Step) -> Result<CallReply, CallError> {
+    let tools = toolbox.now();
+    let away = || CallError::new(CallErrorKind::Unavailable, format!("{tool} is not there now"));
+    let entry = tools.catalogue.get(tool).ok_or_else(away)?;
+    let request = ToolRequest::new(&entry.tool.name, Map::new(), Effect::Reads, POLL_WITHIN);
+    tools.call(entry, &ToolRequest { step, ..request }, None).await
+}

@@ -1,0 +1,171 @@
+//! Calls that their server has begun and not finished. The turn is parked while such a call needs a person or time, and
+//! continues with the next step. Where it cannot be parked, questions are declined and tasks are awaited until the
+//! deadline of the call.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::Thinking;
+use super::asking::Leave;
+use super::parked::{BACK_WITHIN, GoingOn};
+use super::tools::{Outcome, known_name};
+use domain::gate::ApprovalDecision;
+use domain::happening::NotCalled;
+use domain::planted::Defect;
+use domain::question::Ask;
+use domain::tool::begun::{Begun, CallReply, Need, Progress, Step};
+use domain::tool::called::{CallEnd, NotApproved};
+use domain::tool::round::{Planned, Ready};
+use domain::tool::turn_tools::ShownResult;
+use domain::tool::{CallError, CallErrorKind, Effect, ToolRequest};
+use domain::turn::GatePolicy;
+use ports::ProgressSink;
+
+/// The pause before a continued call is retried at a server that has received nothing.
+const AWAY_PAUSE: Duration = Duration::from_millis(500);
+/// The timeout of the cancellation of a task.
+const CANCEL_WITHIN: Duration = Duration::from_secs(5);
+
+impl Thinking<'_> {
+    /// Makes the steps of a call until it is finished, or needs what its turn can wait for.
+    pub(super) async fn steps(
+        &self,
+        ready: &Ready,
+        mut request: ToolRequest,
+        progress: Option<ProgressSink>,
+        leave: Leave<'_>,
+    ) -> Result<Progress, CallError> {
+        let until = Instant::now() + request.deadline;
+        let mut begun = ready.begun.as_deref().cloned();
+        loop {
+            request.step = begun.as_ref().map_or(Step::First, Begun::step);
+            request.deadline = until.saturating_duration_since(Instant::now());
+            let reply = match (self.step(ready, &request, progress.clone(), leave).await, begun.take()) {
+                (Ok(reply), before) => {
+                    let longest = self.running.settings.tools.task_longest;
+                    Begun::after(before, reply, self.parts.basics.clock.now(), longest)?
+                }
+                // The task goes on at its server, and the turn waits for it.
+                (Err(error), Some(before)) if error.kind.is_transient() && self.can_wait(&before) => {
+                    return Ok(Progress::Waits(Box::new(before)));
+                }
+                (Err(error), _) => return Err(error),
+            };
+            let mut next = match reply {
+                Progress::Waits(next) => *next,
+                done @ Progress::Done(_) => return Ok(done),
+            };
+            if self.can_wait(&next) && !next.is_answered() {
+                return Ok(Progress::Waits(Box::new(next)));
+            }
+            next.decline();
+            if let (Need::Time(task), false) = (next.need(), next.is_answered()) {
+                let pause = Duration::from_millis(task.poll_ms);
+                if Instant::now() + pause >= until {
+                    self.cancel(&Ready { begun: Some(Box::new(next)), ..ready.clone() }).await;
+                    return Err(CallError::new(CallErrorKind::Timeout, "the task did not finish in time"));
+                }
+                sleep(pause).await;
+            }
+            begun = Some(next);
+        }
+    }
+
+    /// Makes one step. After a restart the server of a continued call may still be connecting.
+    async fn step(
+        &self,
+        ready: &Ready,
+        request: &ToolRequest,
+        progress: Option<ProgressSink>,
+        leave: Leave<'_>,
+    ) -> Result<CallReply, CallError> {
+        let patient = Instant::now() + request.deadline.min(BACK_WITHIN);
+        loop {
+            if Defect::TwiceApproved.is_planted() && matches!(leave, Leave::Decision(_)) {
+                drop(self.tools.set.call(&ready.entry, request, progress.clone()).await);
+            }
+            let result = self.tools.set.call(&ready.entry, request, progress.clone()).await;
+            let away = matches!(&result, Err(error) if error.kind == CallErrorKind::Unavailable);
+            let continues = matches!(leave, Leave::Decision(_) | Leave::Continues(_));
+            if !(away && continues) || Instant::now() + AWAY_PAUSE >= patient {
+                return result;
+            }
+            sleep(AWAY_PAUSE).await;
+        }
+    }
+
+    /// True if the turn can be parked for the need of this call. A question needs a member who can answer it here.
+    fn can_wait(&self, begun: &Begun) -> bool {
+        let Self { turn, parts, .. } = *self;
+        let parks = turn.policy.gates == GatePolicy::Ask && self.depth == 0;
+        let answers = |ask: &Ask| match ask {
+            Ask::Form(_) => parts.neighbors.outboxes.shows_forms(&turn.place.door),
+            Ask::Link(_) => true,
+        };
+        parks
+            && match begun.need() {
+                Need::Answer(question) => turn.trigger.has_message() && answers(&question.ask),
+                Need::Time(_) => true,
+                Need::Nothing => false,
+            }
+    }
+
+    /// Cancels what a call has begun at its server. A cancellation that fails is not repeated: the server keeps a task
+    /// for a limited time.
+    pub(super) async fn cancel(&self, ready: &Ready) {
+        let Some(step) = ready.begun.as_ref().and_then(|begun| begun.cancel()) else { return };
+        let request = ToolRequest::new(&ready.entry.tool.name, ready.arguments.clone(), Effect::Idempotent, CANCEL_WITHIN);
+        drop(self.tools.set.call(&ready.entry, &ToolRequest { step, ..request }, None).await);
+    }
+
+    /// Continues the call for which the turn was parked. Returns its result; `None` if it needs a person or time again,
+    /// and is again the first of the remaining calls.
+    pub(super) async fn continue_call(&self, left: &mut Vec<Planned>, going_on: &GoingOn) -> Option<ShownResult> {
+        let _waits = self.tally.waits_for_tools();
+        let case = &going_on.parked.case;
+        let planned = left.remove(0);
+        let name = planned.call().name.clone();
+        let (Planned::Run(mut ready), began) = (planned, Instant::now()) else { return Some(self.lost(&name)) };
+        let Some(mut begun) = ready.begun.take() else { return Some(self.lost(&name)) };
+        let end = match &case.decision {
+            _ if case.gate.subject.task().is_none() => None,
+            Some(ApprovalDecision::Finished) => None,
+            Some(ApprovalDecision::Expired) => {
+                Some(CallEnd::Failed(CallError::new(CallErrorKind::Timeout, "the task did not finish in time")))
+            }
+            Some(ApprovalDecision::NotAsked) => {
+                Some(CallEnd::Failed(CallError::new(CallErrorKind::RateLimited, "too many tasks are under way")))
+            }
+            _ => Some(CallEnd::NotApproved(NotApproved::Stopped)),
+        };
+        if case.gate.subject.task().is_none() {
+            begun.decide(case.decision.as_ref());
+        }
+        let waits = matches!(begun.need(), Need::Answer(_)) && self.can_wait(&begun);
+        ready.begun = Some(begun);
+        if let Some(end) = end {
+            self.cancel(&ready).await;
+            ready.begun = None;
+            return self.run_one(Planned::Run(ready), began, Leave::Refused(&end)).await.told();
+        }
+        if waits {
+            left.insert(0, Planned::Run(ready));
+            return None;
+        }
+        match self.run_one(Planned::Run(ready), began, Leave::Continues(going_on)).await {
+            Outcome::Ran(ran) => Some(self.with_pictures(ran)),
+            Outcome::Waits(ready) => {
+                left.insert(0, Planned::Run(ready));
+                None
+            }
+        }
+    }
+
+    /// Returns the result of a begun call whose tool is gone, hidden or takes other arguments.
+    fn lost(&self, tool: &str) -> ShownResult {
+        let end = CallEnd::Failed(CallError::new(CallErrorKind::Lost, "the tool changed while it was working"));
+        self.not_called(known_name(&self.tools.set, tool), NotCalled::Impossible(&end));
+        end.told(Effect::Changes)
+    }
+}

@@ -1,0 +1,115 @@
+//! The subject of a gate.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::arguments_hash::ArgumentsHash;
+use crate::hex::hex;
+use crate::question::{Form, Link};
+
+/// The most tasks of servers for which turns wait.
+pub const TASKS_MAX: usize = 1_024;
+/// The most such tasks of one server.
+pub const SERVER_TASKS_MAX: usize = 256;
+/// The most such tasks of one person.
+pub const OWN_TASKS_MAX: usize = 5;
+
+/// The subject of the decision for which a turn waits.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Subject {
+    /// The approval of a call.
+    #[default]
+    Approval,
+    /// A form of the server that runs the call.
+    Form {
+        /// The name of the server.
+        server: String,
+        /// The reason in the server's words.
+        message: String,
+        /// The form.
+        form: Form,
+    },
+    /// A page that the server asks the member to open.
+    Link {
+        /// The name of the server.
+        server: String,
+        /// The reason in the server's words.
+        message: String,
+        /// The page.
+        link: Link,
+    },
+    /// A task of the server. A person can only stop it.
+    Task(TaskWait),
+}
+
+/// A task at a server, for which a turn waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskWait {
+    /// The name of the server.
+    pub server: String,
+    /// The server's id of the task.
+    pub id: String,
+    /// The pause between two polls, in milliseconds.
+    pub poll_ms: u64,
+}
+
+impl TaskWait {
+    /// Returns the pause between two polls.
+    #[must_use]
+    pub const fn pause(&self) -> Duration {
+        Duration::from_millis(self.poll_ms)
+    }
+}
+
+impl Subject {
+    /// True for the approval of a call.
+    #[must_use]
+    pub const fn is_approval(&self) -> bool {
+        matches!(self, Self::Approval)
+    }
+
+    /// Returns the label in logs and metrics.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Approval => "approval",
+            Self::Form { .. } => "form",
+            Self::Link { .. } => "link",
+            Self::Task(_) => "task",
+        }
+    }
+
+    /// Returns the approximate size of its content in memory, in bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Approval => 0,
+            Self::Form { message, form, .. } => message.len() + form.size(),
+            Self::Link { message, link, .. } => message.len() + link.url.len(),
+            Self::Task(task) => task.id.len(),
+        }
+    }
+
+    /// Returns the task.
+    #[must_use]
+    pub const fn task(&self) -> Option<&TaskWait> {
+        match self {
+            Self::Task(task) => Some(task),
+            Self::Approval | Self::Form { .. } | Self::Link { .. } => None,
+        }
+    }
+
+    /// Returns the identity of a call with this hash in a gate of this subject. A call that its server has begun
+    /// differs from the call itself, so that no version of this program takes the one for the other and runs it again.
+    #[must_use]
+    pub fn identity(&self, hash: &ArgumentsHash) -> ArgumentsHash {
+        if self.is_approval() {
+            return hash.clone();
+        }
+        let digest = Sha256::new().chain_update(b"begun:").chain_update(hash.0.as_bytes());
+        ArgumentsHash(hex(&digest.finalize()))
+    }
+}
