@@ -1,5 +1,6 @@
 //! The whole bot on a real Redis server.
 
+use documents::process::DocumentReader;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,6 +75,7 @@ impl World {
             alone: false,
             clock: Arc::new(SystemClock),
             dice: Arc::new(SystemDice),
+            documents: Arc::new(DocumentReader::at(env!("CARGO_BIN_EXE_staffai"))),
             faults: Arc::new(NoFaults),
             observers: Vec::new(),
             metrics: Arc::new(String::new),
