@@ -214,6 +214,14 @@ enum Command {
         #[command(flatten)]
         options: Options,
     },
+    /// Reads one document of standard input and prints its text as JSON. Started by the bot itself.
+    #[command(hide = true, name = documents::child::COMMAND)]
+    ReadDocument {
+        /// The most characters of text.
+        characters: usize,
+        #[command(flatten)]
+        options: Options,
+    },
     /// Runs a tool server and ends it when the bot has terminated. Started by the bot itself.
     #[command(hide = true)]
     Guard {
@@ -237,6 +245,7 @@ impl Command {
             | Self::Check { options, .. }
             | Self::Audit { options, .. }
             | Self::Guard { options, .. }
+            | Self::ReadDocument { options, .. }
             | Self::Backup { options, .. }
             | Self::Restore { options, .. }
             | Self::Tree { options, .. } => options,
@@ -254,6 +263,10 @@ impl Command {
 pub fn main(cli: &Cli) -> ExitCode {
     if let Command::Guard { program, .. } = &cli.command {
         return ExitCode::from(guard(program));
+    }
+    if let Command::ReadDocument { characters, .. } = &cli.command {
+        let read = documents::child::run(*characters);
+        return ExitCode::from(if read.is_ok() { exit::FINE } else { exit::NEGATIVE });
     }
     #[cfg(feature = "playground")]
     if matches!(cli.command, Command::ExampleServer(_)) {
@@ -294,7 +307,7 @@ async fn others(cli: &Cli) -> u8 {
         Command::Model { action } => commands::model::run(cli, action).await,
         Command::Mcp { action } => commands::mcp::run(cli, action).await,
         // These commands create their own runtimes or need none.
-        Command::Run(_) | Command::Guard { .. } => exit::USAGE,
+        Command::Run(_) | Command::Guard { .. } | Command::ReadDocument { .. } => exit::USAGE,
         #[cfg(feature = "playground")]
         Command::ExampleServer(_) => exit::USAGE,
     }

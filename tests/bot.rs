@@ -80,6 +80,9 @@ mod summaries;
 #[path = "bot/attachments.rs"]
 mod attachments;
 
+#[path = "bot/read_documents.rs"]
+mod read_documents;
+
 #[path = "bot/prompts.rs"]
 mod prompts;
 

@@ -49,7 +49,9 @@ use domain::tool::{Source, schema};
 use mcp::McpServers;
 use mcp::nats::NatsProviders;
 use mcp::oauth::Logins;
-use ports::{Clock, Dice, Facts, Limiter, OwnedStore, PromptSections, Store, StoreFault, ToolProviders, TurnLog};
+use ports::{
+    Clock, Dice, Documents, Facts, Limiter, OwnedStore, PromptSections, Store, StoreFault, ToolProviders, TurnLog,
+};
 use render;
 use settings::Settings;
 use settings::stores::StoreChoice;
@@ -160,7 +162,7 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
         standby::show(true);
     }
     let Checked { configured, live, platforms, own, us } = checked;
-    let Launch { reread, clock, dice, faults, alone, .. } = launch;
+    let Launch { reread, clock, dice, faults, documents, alone, .. } = launch;
     let (settings, mask, events) = (configured.settings.clone(), configured.redaction.clone(), doors::events(&clock));
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
     let Opened { store, owned, limiter } = open_store(&settings, &clock, faults.store()).await?;
@@ -168,7 +170,7 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     let others = (!alone).then(|| doors::chat_service(&settings, &clock)).flatten();
     let basics = Basics { live, store, clock, dice };
     let sessions = sessions(&basics);
-    let doors = opened(door_records(platforms, &sessions, others))?;
+    let doors = opened(door_records(platforms, &sessions, others), documents)?;
     let records = Records::new(&basics, limiter, turns(owned, &doors.all));
     let vitals = Arc::new(vitals(&basics, launch.tally, launch.logged, mask));
     let (handles, sections) = (Handles::new(&doors.all), sections(&basics));
@@ -263,10 +265,10 @@ fn turns(owned: Arc<dyn OwnedStore>, doors: &Doors) -> Arc<StoredTurns> {
 }
 
 /// Returns the doors. The first is the one whose members are counted by day.
-fn opened(records: Vec<DoorRecord>) -> Result<DoorParts, StartError> {
+fn opened(records: Vec<DoorRecord>, documents: Arc<dyn Documents>) -> Result<DoorParts, StartError> {
     let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
     let all = Doors::new(records).map_err(|mistake| StartError::Configuration(vec![mistake.to_string()]))?;
-    Ok(DoorParts { all, home, renderer: render::renderer() })
+    Ok(DoorParts { all, home, renderer: render::renderer(), documents })
 }
 
 /// The routes through which operators read stored data.

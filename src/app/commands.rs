@@ -29,6 +29,7 @@ use crate::app::signals::{Ends, Hangups};
 use crate::app::system::{SystemClock, SystemDice};
 use crate::app::{App, Cli, Ended, exit};
 use actors::tree;
+use documents::process::DocumentReader;
 use ports::NoFaults;
 use settings::{Examined, Loaded, Settings, show};
 use telemetry::events::{DRAIN_FINISHED, METRICS_UNAVAILABLE, SERVICE_STARTED};
@@ -116,6 +117,7 @@ pub(crate) fn launch(loaded: Loaded, reading: Reading, log: &Log) -> Launch {
         clock: Arc::new(SystemClock),
         dice: Arc::new(SystemDice),
         faults: Arc::new(NoFaults),
+        documents: Arc::new(DocumentReader::own()),
         alone: false,
         observers: log.observers.clone(),
         metrics,

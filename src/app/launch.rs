@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::configured::Configured;
 use crate::app::reload::Watched;
-use ports::{Clock, Dice, Faults, Observer, TurnLog};
+use ports::{Clock, Dice, Documents, Faults, Observer, TurnLog};
 use telemetry::tally::Tally;
 
 /// The inputs of a start.
@@ -21,6 +21,8 @@ pub struct Launch {
     pub dice: Arc<dyn Dice>,
     /// Injects faults; does nothing in production.
     pub faults: Arc<dyn Faults>,
+    /// Reads documents that members attach.
+    pub documents: Arc<dyn Documents>,
     /// True if only the terminal's door is open and no platform is contacted.
     pub alone: bool,
     /// Further readers of events.

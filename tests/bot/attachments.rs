@@ -147,7 +147,7 @@ fn hostile_files_are_named_and_cost_nothing() {
 
         [Attached file bomb.zip (application/zip, 4 bytes), not shown: files of this kind cannot be opened here.]
 
-        [Attached file paper.pdf (application/pdf, 8 bytes), not shown: files of this kind cannot be opened here.]
+        [Attached file paper.pdf (application/pdf, 8 bytes), not shown: it is damaged or incomplete.]
 
         [Attached file long.txt (text/plain, 8 MiB), not shown: it is too large.]
 

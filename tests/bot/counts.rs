@@ -1,6 +1,7 @@
 //! The cost of a turn in reproducible counts: the bot as a process of its own with the real embedded store, and the
 //! services on real sockets outside of it. The bounds are slightly above measured values, so that an increase fails.
 
+use documents::process::DocumentReader;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -284,6 +285,7 @@ fn child_that_runs_the_bot() {
             alone: false,
             clock: Arc::new(SystemClock),
             dice: Arc::new(SystemDice),
+            documents: Arc::new(DocumentReader::at(env!("CARGO_BIN_EXE_staffai"))),
             faults: Arc::new(NoFaults),
             observers: Vec::new(),
             metrics: Arc::new(move || metrics.render()),

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use documents::process::DocumentReader;
 use domain::ids::Timestamp;
 use parking_lot::Mutex;
 use playground::guild::files::File;
@@ -248,6 +249,7 @@ impl World {
             alone: false,
             clock: Arc::clone(&self.clock),
             dice: Arc::clone(&self.dice),
+            documents: Arc::new(DocumentReader::at(env!("CARGO_BIN_EXE_staffai"))),
             faults: Arc::clone(&self.faults),
             observers: Vec::new(),
             metrics: metrics(),

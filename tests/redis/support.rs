@@ -47,6 +47,7 @@ pub fn launch(environment: &BTreeMap<String, String>, faults: Arc<dyn Faults>) -
         alone: false,
         clock: Arc::new(SystemClock),
         dice: Arc::new(SystemDice),
+        documents: Arc::new(DocumentReader::at(env!("CARGO_BIN_EXE_staffai"))),
         faults,
         observers: Vec::new(),
         metrics: Arc::new(String::new),

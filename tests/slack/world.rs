@@ -1,5 +1,6 @@
 //! The workspace, the model and the bot of one story.
 
+use documents::process::DocumentReader;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -118,6 +119,7 @@ impl World {
             alone: false,
             clock: Arc::new(SystemClock),
             dice: Arc::new(SystemDice),
+            documents: Arc::new(DocumentReader::at(env!("CARGO_BIN_EXE_staffai"))),
             faults: Arc::new(NoFaults),
             observers: Vec::new(),
             metrics: Arc::new(String::new),

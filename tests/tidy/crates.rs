@@ -7,10 +7,11 @@ use std::path::Path;
 use toml::Table;
 
 /// Libraries for crates without tasks, logs and wire formats.
-const PURE: [&str; 18] = [
+const PURE: [&str; 19] = [
     "base64",
     "compact_str",
     "croner",
+    "encoding_rs",
     "hmac",
     "imagesize",
     "jiff",

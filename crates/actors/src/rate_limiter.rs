@@ -233,7 +233,7 @@ impl RateLimiter {
         let (step, shares) = match job {
             Job::Admit { offered, .. } => {
                 let turn = &offered.turn;
-                let attached = attachment::estimate(turn.files());
+                let attached = attachment::estimate(turn.files(), running.settings.attachments.characters);
                 let given = turn.given.as_ref().map_or(0, |given| given.tokens());
                 let reservation = reservation(state, &running, turn);
                 let reservation = Reservation { tokens: reservation.tokens + attached + given, ..reservation };

@@ -171,7 +171,7 @@ impl Wiring {
                 timeline: Arc::clone(timeline),
             },
             tools: ToolServices::new(Arc::clone(&parts.tools.toolbox), Arc::clone(&parts.records.limiter), clean_calls),
-            files: FileServices::new(parts.doors.all.clone(), ATTACHMENT_KIB_MAX),
+            files: FileServices::new(parts.doors.all.clone(), ATTACHMENT_KIB_MAX, Arc::clone(&parts.doors.documents)),
             facts: Arc::clone(&parts.records.facts),
             shared: SharedState::default(),
         });

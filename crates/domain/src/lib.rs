@@ -3,7 +3,7 @@
 //!
 //! | subject | modules |
 //! |---|---|
-//! | events of a door | [`incoming`], [`ids`], [`attachment`], [`quoted`], [`caller`], [`host`], [`locale`] |
+//! | events of a door | [`incoming`], [`ids`], [`attachment`], [`document`], [`quoted`], [`caller`], [`host`], [`locale`] |
 //! | which events get an answer | [`triage`], [`pairs`], [`manners`], [`restriction`], [`schedule`] |
 //! | commands | [`command`], [`menu`], [`kept`], [`overview`] |
 //! | turns | [`turn`], [`policy`], [`given`], [`lineage`] |
@@ -42,6 +42,8 @@ pub mod server_name;
 pub mod incoming;
 
 pub mod attachment;
+
+pub mod document;
 
 pub mod triage;
 

@@ -1,8 +1,10 @@
-//! Errors of downloads and renderings.
+//! Errors of downloads, documents and renderings.
 
 use async_trait::async_trait;
 
-use super::Attachments;
+use super::{Attachments, Documents};
+use domain::attachment::Unread;
+use domain::document::DocumentText;
 
 /// The error of a download.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +30,38 @@ pub struct NoFiles;
 impl Attachments for NoFiles {
     async fn fetch(&self, _url: &str, _most: usize) -> Result<Vec<u8>, FetchError> {
         Err(FetchError::Foreign)
+    }
+}
+
+/// The error of reading a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotRead {
+    /// The reason, for members.
+    pub why: Unread,
+    /// The cause, for the log.
+    pub reason: Option<String>,
+}
+
+impl NotRead {
+    /// Creates an error with a cause.
+    pub fn new(why: Unread, reason: impl Into<String>) -> Self {
+        Self { why, reason: Some(reason.into()) }
+    }
+}
+
+impl From<Unread> for NotRead {
+    fn from(why: Unread) -> Self {
+        Self { why, reason: None }
+    }
+}
+
+/// Reads no documents.
+pub struct NoDocuments;
+
+#[async_trait]
+impl Documents for NoDocuments {
+    async fn read(&self, _bytes: Vec<u8>, _most: usize) -> Result<DocumentText, NotRead> {
+        Err(Unread::Kind.into())
     }
 }
 

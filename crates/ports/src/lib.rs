@@ -41,7 +41,7 @@ pub use self::connection::{
 };
 pub use self::delta::{Delta, DeltaSink};
 pub use self::fault::{Fault, Input, NoFaults, Origin, Subject};
-pub use self::files::{FetchError, NoFiles, NotDrawn};
+pub use self::files::{FetchError, NoDocuments, NoFiles, NotDrawn, NotRead};
 pub use self::in_force::{Console, Keys, ModelsInForce, RowChange, ToolsOf, UsageOf, Webhooks};
 pub use self::metering::{EmbeddingAsk, NotEmbedded};
 pub use self::model_error::{ModelError, ModelErrorKind};
@@ -56,6 +56,7 @@ pub use self::writes::{Keeping, Replaced, StoreStatus, Stored, StoredRow, Unread
 pub use self::{observer::Observer, turn_detail::TurnLog, vitals::Vitals};
 use domain::audit::AuditFilter;
 use domain::daily::DayUse;
+use domain::document::DocumentText;
 use domain::embedding::Embeddings;
 use domain::fact::{FactId, FactMatches, NotKept, Remembered};
 use domain::gate::{ApprovalDecision, Click, ClickRefusal};
@@ -481,6 +482,17 @@ pub trait Attachments: Send + Sync {
     /// # Errors
     /// See [`FetchError`].
     async fn fetch(&self, url: &str, most: usize) -> Result<Vec<u8>, FetchError>;
+}
+
+/// Reads documents, such as PDF files.
+#[async_trait]
+pub trait Documents: Send + Sync {
+    /// Reads the text of a document, at most `most` Unicode scalar values of it. Bounded in time and memory; dropping the
+    /// future ends the work.
+    ///
+    /// # Errors
+    /// See [`NotRead`].
+    async fn read(&self, bytes: Vec<u8>, most: usize) -> Result<DocumentText, NotRead>;
 }
 
 /// Renders content that platforms cannot show. Works in memory only, without files or network.

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::budgets::BudgetRow;
 use super::{preferences, read};
+use domain::attachment::MAX_CHARACTERS;
 use domain::fact::{Bounds, FACT_BYTES_MAX, FACTS_MAX};
 use domain::limits::budget::Budget;
 use domain::preferences::{Preferences, Setting};
@@ -165,6 +166,15 @@ impl Memory {
     pub const fn bounds(&self) -> Bounds {
         Bounds { facts: self.facts, bytes: self.fact_bytes, total: self.facts_total, ttl: self.facts_ttl }
     }
+}
+
+/// `[attachments]`: files that members attach.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attachments {
+    /// The most characters of texts and documents of one question, at most [`MAX_CHARACTERS`]; 0 reads none.
+    #[serde(deserialize_with = "read::up_to::<_, MAX_CHARACTERS>")]
+    pub characters: usize,
 }
 
 /// `[drain]`: shutdown.

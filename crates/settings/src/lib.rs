@@ -52,6 +52,7 @@ pub struct Settings {
     pub history: community::History,
     pub summaries: community::Summaries,
     pub memory: community::Memory,
+    pub attachments: community::Attachments,
     pub prompts: edges::Prompts,
     pub http: edges::Http,
     pub runtime: edges::Runtime,

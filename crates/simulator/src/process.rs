@@ -32,7 +32,7 @@ use domain::reply::Schema;
 use domain::tool::catalogue::Offer;
 use domain::triage::TriageRules;
 use domain::turn::{GatePolicy, Policy};
-use ports::{Clock, Dice, Fault, Faults, Input, NoFiles, Store as _};
+use ports::{Clock, Dice, Fault, Faults, Input, NoDocuments, NoFiles, Store as _};
 use settings::sources::Sources;
 use tokio::sync::watch;
 
@@ -103,7 +103,7 @@ fn parts(world: &Arc<World>, seed: u64, store: &Arc<Resilient<SimulatedBackend>>
         records: Records::new(&basics, Arc::clone(store) as _, Arc::new(turns)),
         basics,
         handles: Handles::new(&doors),
-        doors: DoorParts { all: doors, home: DOOR, renderer: Arc::new(Undrawn) },
+        doors: DoorParts { all: doors, home: DOOR, renderer: Arc::new(Undrawn), documents: Arc::new(NoDocuments) },
         pages: Pages { listener: Arc::new(Unserved), further: Vec::new(), vitals: Arc::new(Unread) },
         observation: Observation { events: TurnEvents::new(Vec::new(), clock), ..Observation::default() },
         process: parts::Process {

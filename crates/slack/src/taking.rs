@@ -13,7 +13,7 @@ use super::ids::{self, At};
 use super::marks::Mark;
 use super::reading::Span;
 use super::{Account, Slack, dialogue};
-use domain::incoming::Incoming;
+use domain::incoming::{Deletion, Incoming};
 use domain::keys::{CATCH_UP_AGE_MAX, TURN_TTL};
 use ports::Intake;
 use telemetry::events::GATEWAY_DROPPED;

@@ -40,7 +40,7 @@ use domain::turn::Turn;
 use domain::turn::{Answer, Effort, LaneRule, Outcome, Trigger};
 use ports::shares::Shares;
 use ports::testing::{FixedDice, ManualClock, MemoryStore, Say, ScriptedFaults, ScriptedModels};
-use ports::{Clock, Fault, ModelErrorKind, Store};
+use ports::{Clock, Fault, ModelErrorKind, NoDocuments, Store};
 
 mod approvals;
 
@@ -94,7 +94,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         neighbors,
         readers: Readers::default(),
         tools: ToolServices::new(Arc::default(), Arc::clone(&store) as _, Arc::default()),
-        files: FileServices::new(Doors::new(Vec::new()).unwrap(), 1),
+        files: FileServices::new(Doors::new(Vec::new()).unwrap(), 1, Arc::new(NoDocuments)),
         shared: SharedState::default(),
     });
     let TurnParts { tools, files, shared, .. } = &*parts;

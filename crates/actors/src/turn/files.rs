@@ -1,4 +1,5 @@
-//! The files of a question and of the message it replies to: fetched concurrently, within bounds.
+//! The files of a question and of the message it replies to: fetched concurrently, within bounds. Documents are read in
+//! child processes.
 
 use std::time::Duration;
 
@@ -7,21 +8,26 @@ use tokio::time::timeout;
 
 use super::parts::TurnParts;
 use crate::services::running::Running;
-use domain::attachment::{self, AttachmentAllowance, Enclosed, FileView, Plan, Unread};
-use domain::ids::{Door, Person};
+use domain::attachment::{self, AttachmentAllowance, Enclosed, FileText, FileView, Plan, SLICE_BYTES, Unread, rooms};
+use domain::document::Container;
+use domain::ids::Person;
 use domain::incoming::{Attachment, Quoted};
 use domain::turn::Turn;
-use ports::FetchError;
 use ports::shares::Share;
+use ports::{FetchError, NotRead, blocking};
 use telemetry::events::ATTACHMENT_UNREAD;
 
 /// The maximum size in KiB of the files of all turns in flight. A request briefly takes about four times the size of
 /// its files.
 pub const KIB_MAX: usize = 32 << 10;
+/// The maximum number of documents that are read at once. Each reader is a process of up to 256 MiB.
+pub const READERS: usize = 2;
 /// The timeout for the memory permits of a turn's files; after that the files are only named.
 const ROOM_WITHIN: Duration = Duration::from_secs(3);
 /// The timeout for fetching the files of one question, regardless of the port's own timeout.
 const FETCH_WITHIN: Duration = Duration::from_secs(15);
+/// The timeout for a reader of a document that others use.
+const READER_WITHIN: Duration = Duration::from_secs(15);
 
 /// The files as presented to a model.
 pub(super) struct Files {
@@ -29,7 +35,7 @@ pub(super) struct Files {
     pub own: Enclosed,
     /// The files of the message that it replies to.
     pub quoted: Enclosed,
-    /// The memory permits of the files, held as long as the files.
+    /// The memory permits of the pictures, held as long as the pictures.
     pub room: Option<Share>,
 }
 
@@ -40,41 +46,63 @@ pub(super) async fn read(parts: &TurnParts, running: &Running, turn: &Turn, quot
     if turn.attachments.is_empty() && of_quoted.is_empty() {
         return Files { own: Enclosed::default(), quoted: Enclosed::default(), room: None };
     }
-    let mut allowance = AttachmentAllowance::new(running.somebody_sees(turn.policy.model.as_deref()));
+    let most = running.settings.attachments.characters;
+    let sight = running.somebody_sees(turn.policy.model.as_deref());
+    let mut allowance = AttachmentAllowance::new(sight, most);
     let files = turn.attachments.iter().chain(of_quoted);
     let mut plans: Vec<(&Attachment, Plan)> = files.map(|file| (file, allowance.plan(file))).collect();
-    let room = room(parts, &turn.person, &plans).await;
+    let room = room(parts, &turn.person, &mut plans, is_picture).await;
+    // Texts are short once they are read, so that their permits end here.
+    let briefly = self::room(parts, &turn.person, &mut plans, is_read).await;
+    let shown = join_all(plans.into_iter().map(|(file, plan)| one(parts, turn, file, plan, most))).await;
+    drop(briefly);
+    let rooms = rooms(&shown, most);
+    let mut shown = shown.into_iter().zip(rooms);
+    let own = Enclosed::of(shown.by_ref().take(turn.attachments.len()));
+    Files { own, quoted: Enclosed::of(shown), room }
+}
+
+const fn is_picture(plan: Plan) -> bool {
+    matches!(plan, Plan::Picture)
+}
+
+const fn is_read(plan: Plan) -> bool {
+    matches!(plan, Plan::Text | Plan::Document)
+}
+
+/// Acquires permits for all files of a sort; if they are not free for this person before the timeout, the files are only
+/// named.
+async fn room(
+    parts: &TurnParts,
+    person: &Person,
+    plans: &mut [(&Attachment, Plan)],
+    sort: impl Fn(Plan) -> bool,
+) -> Option<Share> {
+    let bytes: u64 = plans.iter().filter(|(_, plan)| sort(*plan)).map(|(file, _)| file.size).sum();
+    let kib = usize::try_from(bytes.div_ceil(1024)).unwrap_or(usize::MAX);
+    let room = timeout(ROOM_WITHIN, parts.files.kib.wait_many(Some(person), kib)).await.ok();
     if room.is_none() {
-        for (_, plan) in plans.iter_mut().filter(|(_, plan)| is_fetched(*plan)) {
+        for (_, plan) in plans.iter_mut().filter(|(_, plan)| sort(*plan)) {
             *plan = Plan::Name(Unread::Busy);
         }
     }
-    let shown = join_all(plans.into_iter().map(|(file, plan)| one(parts, turn, file, plan))).await;
-    let (mut own, mut quoted) = (Enclosed::default(), Enclosed::default());
-    for (number, shown) in shown.into_iter().enumerate() {
-        let whose = if number < turn.attachments.len() { &mut own } else { &mut quoted };
-        whose.add(shown);
-    }
-    Files { own, quoted, room }
+    room
 }
 
-const fn is_fetched(plan: Plan) -> bool {
-    matches!(plan, Plan::Picture | Plan::Text)
-}
-
-/// Acquires permits for all files to fetch; `None` if they are not free for this person before the timeout.
-async fn room(parts: &TurnParts, person: &Person, plans: &[(&Attachment, Plan)]) -> Option<Share> {
-    let bytes: u64 = plans.iter().filter(|(_, plan)| is_fetched(*plan)).map(|(file, _)| file.size).sum();
-    let kib = usize::try_from(bytes.div_ceil(1024)).ok()?;
-    timeout(ROOM_WITHIN, parts.files.kib.wait_many(Some(person), kib)).await.ok()
-}
-
-async fn one(parts: &TurnParts, turn: &Turn, file: &Attachment, plan: Plan) -> FileView {
+async fn one(parts: &TurnParts, turn: &Turn, file: &Attachment, plan: Plan, most: usize) -> FileView {
     let read = match plan {
-        Plan::Name(why) => Err((why, None)),
-        Plan::Picture | Plan::Text => fetch(parts, &turn.id.door, file, plan).await,
+        Plan::Name(why) => Err(why.into()),
+        Plan::Picture => {
+            let fetched = fetch(parts, turn, file).await;
+            fetched.and_then(|bytes| attachment::picture(file, bytes).map_err(NotRead::from))
+        }
+        Plan::Text | Plan::Document => match fetch(parts, turn, file).await {
+            Ok(bytes) if Container::of(&bytes).is_some() => document(parts, turn, file, bytes, most).await,
+            Ok(bytes) => text(file, bytes, most).await,
+            Err(error) => Err(error),
+        },
     };
-    read.unwrap_or_else(|(why, reason)| {
+    read.unwrap_or_else(|NotRead { why, reason }| {
         tracing::info!(
             event = ATTACHMENT_UNREAD, turn = %turn.id, why = why.as_str(), reason, bytes = file.size, "a file is only named"
         );
@@ -82,18 +110,38 @@ async fn one(parts: &TurnParts, turn: &Turn, file: &Attachment, plan: Plan) -> F
     })
 }
 
-async fn fetch(
-    parts: &TurnParts,
-    door: &Door,
-    file: &Attachment,
-    plan: Plan,
-) -> Result<FileView, (Unread, Option<String>)> {
+async fn fetch(parts: &TurnParts, turn: &Turn, file: &Attachment) -> Result<Vec<u8>, NotRead> {
     let most = usize::try_from(file.size).unwrap_or(0);
-    let fetched = timeout(FETCH_WITHIN, parts.files.doors.fetch(door, &file.url, most)).await;
+    let fetched = timeout(FETCH_WITHIN, parts.files.doors.fetch(&turn.id.door, &file.url, most)).await;
     let fetched = fetched.unwrap_or_else(|_| Err(FetchError::Lost("it took too long".to_owned())));
-    let bytes = fetched.map_err(|error| {
+    fetched.map_err(|error| {
         let why = if error == FetchError::TooLong { Unread::TooLarge } else { Unread::Unreachable };
-        (why, Some(error.to_string()))
-    })?;
-    attachment::read(file, plan, bytes).map_err(|why| (why, None))
+        NotRead::new(why, error.to_string())
+    })
+}
+
+/// Reads a text, a long one on a thread for blocking work.
+async fn text(file: &Attachment, bytes: Vec<u8>, most: usize) -> Result<FileView, NotRead> {
+    let read = if bytes.len() <= SLICE_BYTES {
+        attachment::text(file, &bytes, most)
+    } else {
+        let file = file.clone();
+        let panicked = |_| Err(Unread::Mismatch);
+        blocking(move || attachment::text(&file, &bytes, most)).await.unwrap_or_else(panicked)
+    };
+    Ok(read?)
+}
+
+/// Reads a document with one of the readers, of which one person uses at most half.
+async fn document(
+    parts: &TurnParts,
+    turn: &Turn,
+    file: &Attachment,
+    bytes: Vec<u8>,
+    most: usize,
+) -> Result<FileView, NotRead> {
+    let files = &parts.files;
+    let _reader = timeout(READER_WITHIN, files.readers.wait(Some(&turn.person))).await.map_err(|_| Unread::Busy)?;
+    let document = files.documents.read(bytes, most).await?;
+    Ok(FileView::Text(FileText::new(file, document.about(), &document.text, document.cut)))
 }

@@ -23,8 +23,9 @@ use crate::services::in_flight::InFlight;
 use crate::services::interjections::Interjections;
 use crate::services::tool_use::ToolUse;
 use crate::services::toolbox::Toolbox;
-use ports::Limiter;
+use crate::turn::files::READERS;
 use ports::shares::Shares;
+use ports::{Documents, Limiter};
 
 /// The services that a turn uses.
 pub struct TurnParts {
@@ -95,13 +96,18 @@ pub struct FileServices {
     pub doors: Doors,
     /// One permit for each KiB of files in memory.
     pub kib: Shares,
+    /// Reads documents.
+    pub documents: Arc<dyn Documents>,
+    /// One permit for each document that is being read.
+    pub readers: Shares,
 }
 
 impl FileServices {
     /// The files of these doors, in this much memory.
     #[must_use]
-    pub fn new(doors: Doors, kib: usize) -> Self {
-        Self { doors, kib: Shares::new(Arc::new(Semaphore::new(kib))) }
+    pub fn new(doors: Doors, kib: usize, documents: Arc<dyn Documents>) -> Self {
+        let permits = |many| Shares::new(Arc::new(Semaphore::new(many)));
+        Self { doors, kib: permits(kib), documents, readers: permits(READERS) }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::services::running::ExitSender;
 use crate::services::toolbox::Toolbox;
 use crate::tool_cache::BuiltIn;
 use domain::ids::Door;
-use ports::{Faults, Limiter, Listener, Observer, Renderer, ToolProviders, ToolServers, Turns, Vitals};
+use ports::{Documents, Faults, Limiter, Listener, Observer, Renderer, ToolProviders, ToolServers, Turns, Vitals};
 
 /// The parts from which the tree is built.
 pub struct Parts {
@@ -70,6 +70,8 @@ pub struct DoorParts {
     pub home: Door,
     /// Draws formulas.
     pub renderer: Arc<dyn Renderer>,
+    /// Reads documents that members attach.
+    pub documents: Arc<dyn Documents>,
 }
 
 /// The pages for operators.

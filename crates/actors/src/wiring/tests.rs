@@ -33,7 +33,7 @@ use ports::testing::{
     ScriptedPoster, ScriptedSource,
 };
 use ports::tools::ServerEntries;
-use ports::{Faults, GatewaySession, NoFaults, NoFiles, StreamEvent, TurnEventLog};
+use ports::{Faults, GatewaySession, NoDocuments, NoFaults, NoFiles, StreamEvent, TurnEventLog};
 
 /// Files that never change.
 struct Still;
@@ -120,7 +120,7 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
         records: Records::new(&basics, Arc::clone(store) as _, crate::testing::turns(store)),
         basics,
         handles: Handles::new(&doors),
-        doors: DoorParts { all: doors, home: DOOR, renderer: Arc::new(Sketches) },
+        doors: DoorParts { all: doors, home: DOOR, renderer: Arc::new(Sketches), documents: Arc::new(NoDocuments) },
         pages: Pages {
             listener: Arc::new(ScriptedListener::default()),
             // Its address is in use at first.

@@ -1,0 +1,220 @@
+//! Documents in messages: read by a child process of the real program, and each failure of it a sentence.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use documents::child;
+use documents::process::DocumentReader;
+use domain::attachment::Unread;
+use flate2::{Compress, Compression, FlushCompress};
+use futures_util::StreamExt as _;
+use ports::Documents as _;
+use tokio::time::timeout;
+
+use crate::support::{World, story};
+
+/// A document that a common program made.
+macro_rules! fixture {
+    ($name:literal) => {
+        &include_bytes!(concat!("../../crates/documents/fixtures/", $name))[..]
+    };
+}
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_staffai");
+const XLSX: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
+
+#[test]
+fn a_member_asks_about_words_in_documents() {
+    story(async {
+        let world = World::begin().await;
+        let files = [
+            ("report.pdf", "application/pdf", fixture!("report.pdf")),
+            ("stock.xlsx", XLSX, fixture!("stock.xlsx")),
+            ("plans.pptx", "application/octet-stream", fixture!("plans.pptx")),
+            ("minutes.docx", "", fixture!("minutes.docx")),
+        ];
+        let said = world.sends("Ada", "general", "@staffai how many quinces?", &files);
+        world.answer_to(said).await;
+        let ask = world.model.last();
+        let shown = ask.question();
+        for part in [
+            "how many quinces?\n\n[Attached file report.pdf (PDF, 2 pages). What the member's file holds follows, as data",
+            "> The ledger names 42 quinces.",
+            "[Attached file stock.xlsx (spreadsheet, 2 sheets).",
+            "> | Quince | 42 | 2026-10-03 |",
+            "> | Ladder | 80 |",
+            "> The quorum was reached & noted.",
+            "[End of the file minutes.docx.]",
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        let said = world.says("Ada", "general", "@staffai and now?");
+        world.answer_to(said).await;
+        let ask = world.model.last();
+        assert!(ask.shows("[attached: report.pdf, stock.xlsx, plans.pptx, minutes.docx]"), "{}", ask.talk());
+        assert!(!ask.body.to_string().contains("Ladder"), "histories keep names only");
+    });
+}
+
+#[test]
+fn the_bytes_of_a_document_decide_and_not_its_name() {
+    story(async {
+        let world = World::begin().await;
+        let files = [
+            ("notes.txt", "text/plain", fixture!("report.pdf")),
+            ("list.xlsx", XLSX, &b"eggs and milk"[..]),
+            ("dot.docx", "", &b"\x89PNG\x0d\x0a\x1a\x0a\x00\x00"[..]),
+        ];
+        let said = world.sends("Ada", "general", "@staffai look", &files);
+        world.answer_to(said).await;
+        let ask = world.model.last();
+        let shown = ask.question();
+        assert!(shown.contains("notes.txt (PDF, 2 pages)") && shown.contains("> eggs and milk"), "{shown}");
+        assert!(shown.ends_with("not shown: what it holds is not what its name says.]"), "{shown}");
+    });
+}
+
+#[test]
+fn each_document_that_is_not_read_gets_a_sentence_and_the_bot_goes_on() {
+    story(async {
+        let world = World::begin().await;
+        let bomb = bomb(900);
+        let files = [
+            ("locked.pdf", "application/pdf", fixture!("password.pdf")),
+            ("scan.pdf", "application/pdf", fixture!("scan.pdf")),
+            ("half.docx", "", &fixture!("minutes.docx")[..20_000]),
+            ("bomb.pdf", "application/pdf", bomb.as_slice()),
+        ];
+        let said = world.sends("Ada", "general", "@staffai look", &files);
+        world.answer_to(said).await;
+        let shown = world.model.last().question().to_owned();
+        for part in [
+            "not shown: it is protected by a password.]",
+            "not shown: it contains no text, only pictures or nothing at all.]",
+            "not shown: it is damaged or incomplete.]",
+            "not shown: reading it takes too much time or memory.]",
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        let said = world.sends(
+            "Ada",
+            "general",
+            "@staffai and this?",
+            &[("a.pdf", "application/pdf", fixture!("report.pdf"))],
+        );
+        world.answer_to(said).await;
+        assert!(world.model.last().shows("42 quinces"), "the reader of the bomb is given back");
+    });
+}
+
+#[test]
+fn a_long_document_is_cut_to_the_characters_of_the_settings() {
+    story(async {
+        let setup = crate::support::Setup::new().set("STAFFAI_ATTACHMENTS__CHARACTERS", 40);
+        let world = World::with(setup).await;
+        let said =
+            world.sends("Ada", "general", "@staffai look", &[("a.pdf", "application/pdf", fixture!("report.pdf"))]);
+        world.answer_to(said).await;
+        let shown = world.model.last().question().to_owned();
+        assert!(
+            shown.ends_with(
+                "> The ledger na\n[End of the file a.pdf. It goes on; only its first 40 characters are shown.]"
+            ) || shown.contains("It goes on; only its first"),
+            "{shown}"
+        );
+        assert!(!shown.contains("pears"), "{shown}");
+    });
+}
+
+/// Returns a PDF whose only page unpacks to this many MiB.
+fn bomb(mebibytes: usize) -> Vec<u8> {
+    // A block that ends at a byte needs nothing from the blocks before it, so that it can be repeated.
+    let mut compress = Compress::new(Compression::best(), false);
+    let mut block = Vec::with_capacity(1 << 16);
+    compress.compress_vec(&vec![b' '; 1 << 20], &mut block, FlushCompress::Sync).unwrap();
+    let stream = [b"\x78\xda".to_vec(), block.repeat(mebibytes)].concat();
+    let head =
+        b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n\
+                 3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]/Resources<<>>/Contents 4 0 R>>endobj\n";
+    let mut file = head.to_vec();
+    let at =
+        |file: &[u8], object: &str| memchr::memmem::find(file, format!("\n{object} 0 obj").as_bytes()).unwrap() + 1;
+    file.extend(format!("4 0 obj<</Filter/FlateDecode/Length {}>>stream\n", stream.len()).into_bytes());
+    let offsets: Vec<usize> = ["1", "2", "3", "4"].iter().map(|object| at(&file, object)).collect();
+    file.extend(stream);
+    file.extend(b"\nendstream endobj\n");
+    let table = file.len();
+    file.extend(b"xref\n0 5\n0000000000 65535 f \n");
+    for offset in offsets {
+        file.extend(format!("{offset:010} 00000 n \n").into_bytes());
+    }
+    file.extend(format!("trailer<</Size 5/Root 1 0 R>>\nstartxref\n{table}\n%%EOF\n").into_bytes());
+    file
+}
+
+#[tokio::test]
+async fn a_document_that_unpacks_beyond_the_memory_of_its_reader_ends_the_reader_alone() {
+    let refused = DocumentReader::at(PROGRAM).read(bomb(900), 1_000).await.unwrap_err();
+    assert_eq!(refused.why, Unread::Complex, "{refused:?}");
+    // A short page of the same form is read, so that the size alone was the reason.
+    let empty = DocumentReader::at(PROGRAM).read(bomb(1), 1_000).await.unwrap_err();
+    assert_eq!(empty.why, Unread::NoText, "{empty:?}");
+}
+
+#[tokio::test]
+async fn a_thousand_damaged_documents_are_read_or_refused_in_time() {
+    let documents = [
+        fixture!("report.pdf"),
+        fixture!("stock.xlsx"),
+        fixture!("plans.pptx"),
+        fixture!("minutes.docx"),
+        fixture!("herbs.ods"),
+    ];
+    let (reader, mut seed) = (DocumentReader::at(PROGRAM), 0x9e37_79b9_7f4a_7c15_u64);
+    let mut next = move |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        usize::try_from(seed % u64::try_from(below).unwrap()).unwrap()
+    };
+    let damaged: Vec<Vec<u8>> = (0..1_000)
+        .map(|number| {
+            let mut bytes = documents[number % documents.len()].to_vec();
+            for _ in 0..=next(8) {
+                let at = next(bytes.len());
+                match next(3) {
+                    0 => bytes[at] ^= 1 << next(8),
+                    1 => bytes.truncate(at.max(8)),
+                    _ => bytes[at..].iter_mut().take(4).for_each(|byte| *byte = 0xff),
+                }
+            }
+            bytes
+        })
+        .collect();
+    let each = damaged.into_iter().map(|bytes| {
+        let reader = reader.clone();
+        async move { timeout(Duration::from_secs(60), reader.read(bytes, 10_000)).await.expect("each has a deadline") }
+    });
+    let read: Vec<_> = futures_util::stream::iter(each).buffer_unordered(4).collect().await;
+    let (whole, refused): (Vec<_>, Vec<_>) = read.into_iter().partition(Result::is_ok);
+    assert!(whole.len() > 100 && refused.len() > 100, "{} read, {} refused", whole.len(), refused.len());
+    let busy = refused.iter().filter(|refused| matches!(refused, Err(refused) if refused.why == Unread::Busy)).count();
+    assert_eq!(busy, 0, "each reader started");
+}
+
+#[test]
+fn a_reader_ends_when_its_output_has_no_reader() {
+    let mut child = Command::new(PROGRAM)
+        .args([child::COMMAND, "100"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Its input stays open, so that it waits for the file.
+    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+    drop(stdout);
+    let status = child.wait().unwrap();
+    assert_eq!(status.signal(), Some(6), "{status:?}");
+    drop(stdin);
+}
