@@ -1,6 +1,5 @@
 //! The whole bot on a real Redis server.
 
-use documents::process::DocumentReader;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use documents::process::DocumentReader;
 use parking_lot::Mutex;
 use ports::{Faults, Store, StoreStatus, Write};
 use secrecy::SecretString;
