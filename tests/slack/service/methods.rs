@@ -326,7 +326,7 @@ impl Service {
 }
 
 fn within(ts: &str, arguments: &Arguments) -> bool {
-    let inclusive = arguments.get("inclusive").is_some_and(|told| told == "true");
+    let inclusive = arguments.get("inclusive").is_some_and(|told| is_true(told));
     let after = |bound: &String| ts > bound.as_str() || (inclusive && ts == bound);
     let before = |bound: &String| ts < bound.as_str() || (inclusive && ts == bound);
     arguments.get("oldest").is_none_or(after) && arguments.get("latest").is_none_or(before)
@@ -336,7 +336,7 @@ fn within(ts: &str, arguments: &Arguments) -> bool {
 fn page(messages: &[Message], arguments: &Arguments) -> Value {
     let number = |name: &str| arguments.get(name).and_then(|text| text.parse::<usize>().ok());
     let (start, limit) = (number("cursor").unwrap_or_default(), number("limit").unwrap_or(100));
-    let whole = arguments.get("include_all_metadata").is_some_and(|told| told == "true");
+    let whole = arguments.get("include_all_metadata").is_some_and(|told| is_true(told));
     let shown = messages.iter().skip(start).take(limit).map(|message| {
         let mut wire = message.wire();
         if !whole && let Some(metadata) = wire.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -348,4 +348,9 @@ fn page(messages: &[Message], arguments: &Arguments) -> Value {
     let next = start + shown.len();
     let cursor = if next < messages.len() { next.to_string() } else { String::new() };
     json!({"messages": shown, "has_more": !cursor.is_empty(), "response_metadata": {"next_cursor": cursor}})
+}
+
+/// True for the forms in which clients write it.
+fn is_true(value: &str) -> bool {
+    matches!(value, "true" | "True" | "1")
 }

@@ -7,6 +7,7 @@ fn outgoing(parts: Vec<Part>) -> Outgoing {
         parts,
         apology: false,
         spent: None,
+        private: false,
     }
 }
 
