@@ -154,6 +154,7 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         (keys::FORMAT, "the format of the stored data", "no expiry; one record".to_owned()),
         (
             keys::LEASE,
+            keys::ALONE,
             "the active process, and one that stands by",
             format!("{} s after the last renewal", lease::WAITS.as_secs()),
         ),
