@@ -50,6 +50,9 @@ mod clean_calls;
 #[path = "bot/load.rs"]
 mod load;
 
+#[path = "bot/asking_servers.rs"]
+mod asking_servers;
+
 #[path = "bot/terminal.rs"]
 mod terminal;
 

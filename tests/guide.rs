@@ -109,7 +109,7 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         life(keys::conversations::SUMMARY_AGE_MAX)
     );
     let turn = format!(
-        "{} after the last change while open, {} once closed",
+        "{} after the last change while open, and after the end of the wait of one that waits; {} once closed",
         life(keys::TURN_TTL),
         life(keys::CLOSED_TURN_TTL)
     );
@@ -143,8 +143,8 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         (keys::TURN_PREFIX, "the journal: one turn with its message, its answer and its post", turn),
         (
             keys::PARKED_PREFIX,
-            "the dialogue of a turn that waits for an approval",
-            format!("at most {}, and at most as long as its turn", life(keys::TURN_TTL)),
+            "the dialogue of a turn that waits for a decision, an answer or a task",
+            format!("{} after the end of its wait, and at most as long as its turn", life(keys::TURN_TTL)),
         ),
         (
             keys::TERM_PREFIX,

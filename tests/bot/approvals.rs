@@ -75,7 +75,7 @@ impl World {
     }
 
     /// Returns the ephemeral answer to a press.
-    async fn hears_back(&self, press: MessageId) -> String {
+    pub(crate) async fn hears_back(&self, press: MessageId) -> String {
         let message = self
             .until("an answer to a press", || {
                 let interaction = self.service.interaction(press)?;
@@ -89,7 +89,7 @@ impl World {
     }
 
     /// Returns the message in its current state.
-    fn again(&self, message: &Message) -> Message {
+    pub(crate) fn again(&self, message: &Message) -> Message {
         let messages = self.service.messages(message.channel);
         messages.into_iter().find(|known| known.id == message.id).expect("it stands there")
     }

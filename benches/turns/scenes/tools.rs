@@ -9,7 +9,7 @@ use std::time::Duration;
 use domain::tool::catalogue::{Catalogue, Offer};
 use domain::tool::selection::Index;
 use domain::tool::view::View;
-use domain::tool::{Effect, ResultLimits, ServerName, Tool, ToolRequest};
+use domain::tool::{Effect, ServerName, Tool, ToolRequest};
 use futures_util::future::join_all;
 use mcp::McpServers;
 use ports::ToolServers as _;
@@ -62,15 +62,8 @@ async fn connect(rig: &Helper, tools: usize) -> Result<Server, String> {
 }
 
 async fn call(server: &Server, name: &str) -> Result<(), String> {
-    let request = ToolRequest {
-        name: name.into(),
-        arguments: Map::from_iter([("place".to_owned(), json!("Cuxhaven"))]),
-        effect: Effect::Reads,
-        deadline: WITHIN,
-        limits: ResultLimits::default(),
-        trace: None,
-        on_behalf: None,
-    };
+    let arguments = Map::from_iter([("place".to_owned(), json!("Cuxhaven"))]);
+    let request = ToolRequest::new(name, arguments, Effect::Reads, WITHIN);
     server.call(&request, None).await.map(drop).map_err(|error| error.to_string())
 }
 

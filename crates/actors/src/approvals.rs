@@ -219,9 +219,7 @@ impl Actor for Approvals {
             ApprovalsEvent::Claimed(..)
             | ApprovalsEvent::Recorded(..)
             | ApprovalsEvent::Posted(..)
-            | ApprovalsEvent::Polled(..) => {
-                Origin::Outside(None)
-            }
+            | ApprovalsEvent::Polled(..) => Origin::Outside(None),
             ApprovalsEvent::Loaded(..) | ApprovalsEvent::Look => Origin::Own,
         }
     }

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::effort::{Effort, Outcome};
 use super::ending::{Dropped, Ending, OverLimit};
-use super::gate::Subject;
 pub use super::gate::GateDecision;
+use super::gate::Subject;
 use super::ids::{Timestamp, TurnId};
 use super::outgoing::Part;
 

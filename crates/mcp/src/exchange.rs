@@ -68,13 +68,6 @@ pub(super) enum Want {
     Data(ResultLimits),
 }
 
-impl Want {
-    /// True if the answer may say that the server has not finished.
-    pub(super) const fn may_be_unfinished(self) -> bool {
-        matches!(self, Self::Call(_) | Self::Task(_) | Self::Ack)
-    }
-}
-
 #[derive(Debug)]
 pub(super) enum Payload {
     Tools(Page),

@@ -151,7 +151,11 @@ fn input(wire: &Wire<'_>) -> Result<InputRequired, String> {
         match question {
             Ok(question) => input.questions.push(question),
             Err(reason) => {
-                tracing::info!(event = telemetry::events::TOOLS_QUESTION_DECLINED, reason, "a server's question is declined");
+                tracing::info!(
+                    event = telemetry::events::TOOLS_QUESTION_DECLINED,
+                    reason,
+                    "a server's question is declined"
+                );
                 input.answers.insert(key, Answer::Decline.to_value());
             }
         }
@@ -193,7 +197,10 @@ mod tests {
         });
         let asked = json!({"resultType": "input_required", "inputRequests": requests, "requestState": "s"});
         let Ok(CallReply::Asks(input)) = read(&asked) else { panic!("it asks") };
-        assert_eq!((input.questions.len(), input.questions[0].key.as_str(), input.state.as_deref()), (1, "a", Some("s")));
+        assert_eq!(
+            (input.questions.len(), input.questions[0].key.as_str(), input.state.as_deref()),
+            (1, "a", Some("s"))
+        );
         assert_eq!(Value::Object(input.answers), json!({"b": {"action": "decline"}, "c": {"action": "decline"}}));
     }
 
@@ -225,7 +232,8 @@ mod tests {
         };
         assert_eq!((task.id.as_str(), task.status.as_deref()), ("t", Some("half done")));
         assert_eq!((task.poll_after, task.life), (Some(Duration::from_millis(1_500)), None));
-        let Ok(CallReply::Task(task)) = of(json!({"status": "input_required", "inputRequests": {"a": form("x")}})) else {
+        let Ok(CallReply::Task(task)) = of(json!({"status": "input_required", "inputRequests": {"a": form("x")}}))
+        else {
             panic!("a task")
         };
         assert_eq!(task.input.unwrap().questions.len(), 1);

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use rmcp::ClientHandler;
 use rmcp::model::{
-    CancelledNotificationParam, ClientCapabilities, ClientConfig, ElicitationCapability, ExtensionCapabilities,
-    FormElicitationCapability, JsonObject, TASKS_EXTENSION_ID, UrlElicitationCapability, ClientRequest, CustomRequest, ErrorCode,
-    GetExtensions, Implementation, ProtocolVersion, RequestId, RequestMetaObject, SubscriptionFilter,
+    CancelledNotificationParam, ClientCapabilities, ClientConfig, ClientRequest, CustomRequest, ElicitationCapability,
+    ErrorCode, ExtensionCapabilities, FormElicitationCapability, GetExtensions, Implementation, JsonObject,
+    ProtocolVersion, RequestId, RequestMetaObject, SubscriptionFilter, TASKS_EXTENSION_ID, UrlElicitationCapability,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, PeerRequestOptions, RoleClient, ServiceError,
@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::exchange::{Awaited, Exchanges, Payload};
+use super::exchange::{Awaited, Exchanges, Payload, Want};
 use super::failure::{Failure, MESSAGE_MAX, one_line};
 use super::process::Life;
 use domain::tool::TraceParent;
@@ -218,7 +218,7 @@ impl Session {
         }
         // Only calls are answered and awaited. Servers of the older generation would ask on a connection that a
         // restart of this program ends.
-        if self.modern && awaited.want.may_be_unfinished() {
+        if self.modern && matches!(awaited.want, Want::Call(_) | Want::Task(_) | Want::Ack) {
             meta.set_client_capabilities(of_calls());
         }
         options = options.with_meta(meta);

@@ -162,6 +162,9 @@ impl Checks<'_> {
             let most = gate::EXPIRY_MAX.as_secs() / 3_600;
             self.warn(format!("gates.expiry is above {most}h, the maximum, which is used instead"));
         }
+        if settings.tools.task_longest > gate::TASK_LONGEST_MAX {
+            self.warn("tools.task_longest is above 7d, the maximum, which is used instead");
+        }
         if settings.turn.deadline < settings.llm.timeout {
             self.warn(
                 "turn.deadline is shorter than llm.timeout, so a slow model call ends its turn; raise turn.deadline",

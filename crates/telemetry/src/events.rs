@@ -88,7 +88,6 @@ events! {
     PROVIDERS_ODD = "providers.odd": "an announcement of a tool provider is invalid; the reason is given";
     NATS_ODD = "nats.odd": "NATS reported an error, messages arrive faster than they are read, or a question has a reply subject that is no inbox";
     TOOLS_QUESTION_DECLINED = "tools.question_declined": "a question of a tool server was declined without asking a person; `reason` says why";
-    TASK_POLLED = "task.polled": "a task of a tool server was polled and reports a new status, a result or a failure";
     TOOLS_CHANGED = "tools.changed": "the offered tools changed: number of tools, number of rejected ones";
     TOOL_REFUSED = "tool.refused": "a tool is not offered: its name is ambiguous, or there are too many tools";
     TOOL_CHANGED = "tool.changed": "a tool differs from its accepted definition; unless `accepted`, it is held back until an operator runs /refresh_tools";

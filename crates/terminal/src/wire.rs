@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::sessions::TEXT_LIMIT;
 use domain::ending::Dropped;
+use domain::gate::Subject;
 use domain::ids::Timestamp;
 use domain::layout::lay_out;
 use domain::notice::template;
 use domain::outgoing::{Capabilities, Part};
-use domain::gate::Subject;
 use domain::question::{Form, Link};
 use domain::turn_event::{GateDecision, ToolState, TurnEvent, TurnUpdate};
 

@@ -91,7 +91,8 @@ impl Approvals {
     fn open_form(&self, ctx: &mut ActorContext<Approvals>, state: &ApprovalsState, clicked: &Clicked) -> bool {
         let (click, now) = (&clicked.click, self.clock.now());
         let open = state.open.get(&click.gate).filter(|open| !open.recording);
-        let (Some(form), Some(callback)) = (open.and_then(|open| open.case.form_for(click, now)), &click.callback) else {
+        let (Some(form), Some(callback)) = (open.and_then(|open| open.case.form_for(click, now)), &click.callback)
+        else {
             return false;
         };
         let outbox = self.ways.outboxes.of(&callback.id.door).clone();

@@ -70,7 +70,8 @@ impl Approvals {
     /// Polls the due tasks, as far as their servers have room.
     pub(super) fn poll_due(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState) {
         let now = Instant::now();
-        let mut under_way: Vec<String> = state.open.values().filter(|open| is_polling(open)).filter_map(server).collect();
+        let mut under_way: Vec<String> =
+            state.open.values().filter(|open| is_polling(open)).filter_map(server).collect();
         for open in state.open.values_mut().filter(|open| !open.recording) {
             let (Some(task), Some(watch)) = (open.case.gate.subject.task(), &mut open.watch) else { continue };
             let busy = under_way.iter().filter(|server| **server == task.server).count() >= POLLS_MAX;
@@ -82,10 +83,9 @@ impl Approvals {
             let (gate, id) = (&open.case.gate, task.id.clone());
             let (there, back) = (gate.id.clone(), gate.id.clone());
             let (toolbox, tool) = (Arc::clone(&self.toolbox), gate.tool.clone());
-            ctx.task(
-                async move { ApprovalsEvent::Polled(there, poll(&toolbox, &tool, id).await) },
-                move |_| ApprovalsEvent::Polled(back, Polled::Unanswered),
-            );
+            ctx.task(async move { ApprovalsEvent::Polled(there, poll(&toolbox, &tool, id).await) }, move |_| {
+                ApprovalsEvent::Polled(back, Polled::Unanswered)
+            });
         }
     }
 
@@ -131,6 +131,10 @@ impl Approvals {
     /// Shows a new status: to readers of events, and in the message of the task.
     fn show(&self, ctx: &mut ActorContext<Approvals>, open: &mut Open, status: String) {
         let Some(watch) = &mut open.watch else { return };
+        // The message of a task follows after a moment, with the status of the next poll.
+        if !matches!(open.asking, AskState::Asked(_)) {
+            return;
+        }
         let known = watch.shown.as_ref();
         if known.is_some_and(|(shown, at)| *shown == status || at.elapsed() < STATUS_EVERY) {
             return;

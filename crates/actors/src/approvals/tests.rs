@@ -92,7 +92,14 @@ fn gate(id: &str) -> Gate {
 fn click(gate: &Gate, who: &str, choice: Choice) -> Click {
     let person = Person::new(DOOR, who);
     let caller = Caller { person, name: String::new(), roles: Vec::new(), locale: None, operator: false };
-    Click { gate: gate.id.clone(), choice, answers: serde_json::Map::new(), by: Clicker::Member(caller), place: None, callback: None }
+    Click {
+        gate: gate.id.clone(),
+        choice,
+        answers: serde_json::Map::new(),
+        by: Clicker::Member(caller),
+        place: None,
+        callback: None,
+    }
 }
 
 /// A click of member 7 whose response the platform expects.

@@ -23,7 +23,8 @@ use crate::runtime::supervisor::ActorContext;
 use domain::ending::Ending;
 use domain::fair_share;
 use domain::gate::{
-    ApprovalDecision, Case, Gate, GateId, OPEN_MAX, OWN_MAX, OWN_TASKS_MAX, Parked, SERVER_TASKS_MAX, TASKS_MAX, TaskWait,
+    ApprovalDecision, Case, Gate, GateId, OPEN_MAX, OWN_MAX, OWN_TASKS_MAX, Parked, SERVER_TASKS_MAX, TASKS_MAX,
+    TaskWait,
 };
 use domain::happening::{Happening, Resumed};
 use domain::ids::{MessageId, Person, TurnId};

@@ -14,12 +14,12 @@ use crate::messages::server_line::ServerLine;
 use crate::runtime::blocking::{blocking, blocking_if};
 use domain::completion::ToolSpec;
 use domain::tool::access::Access;
+use domain::tool::begun::CallReply;
 use domain::tool::catalogue::{Catalogue, CatalogueEntry};
 use domain::tool::outline::outlined;
 use domain::tool::rights::Hidden;
 use domain::tool::selection::Index;
 use domain::tool::view::View;
-use domain::tool::begun::CallReply;
 use domain::tool::{CallError, CallErrorKind, Source, ToolKind, ToolRequest};
 use ports::{ProgressSink, ToolServer};
 

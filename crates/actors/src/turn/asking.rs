@@ -9,13 +9,13 @@ use crate::services::tool_use::Call;
 use domain::gate::ApprovalDecision;
 use domain::gate::allowance::GatedCall;
 use domain::happening::NotCalled;
-use domain::tool::{CallError, CallErrorKind, Effect};
 use domain::tool::called::{CallEnd, NotApproved};
 use domain::tool::catalogue::CatalogueEntry;
 use domain::tool::limits::Limited;
 use domain::tool::rights::{Decided, Verdict};
 use domain::tool::round::{Planned, Ready};
 use domain::tool::turn_tools::ShownResult;
+use domain::tool::{CallError, CallErrorKind, Effect};
 use domain::turn::GatePolicy;
 
 /// The result of a round.
@@ -90,15 +90,13 @@ impl Thinking<'_> {
         let began = Instant::now();
         let _waits = self.tally.waits_for_tools();
         let told = match left.remove(0) {
-            planned @ Planned::Run(_) => {
-                match self.run_one(planned, began, Leave::Decision(going_on)).await {
-                    Outcome::Ran(ran) => self.with_pictures(ran),
-                    Outcome::Waits(ready) => {
-                        left.insert(0, Planned::Run(ready));
-                        return None;
-                    }
+            planned @ Planned::Run(_) => match self.run_one(planned, began, Leave::Decision(going_on)).await {
+                Outcome::Ran(ran) => self.with_pictures(ran),
+                Outcome::Waits(ready) => {
+                    left.insert(0, Planned::Run(ready));
+                    return None;
                 }
-            }
+            },
             // The call is no longer possible: the tool is gone, hidden, or takes other arguments.
             planned => {
                 let end = match &going_on.parked.case.decision {

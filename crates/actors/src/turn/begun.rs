@@ -10,7 +10,7 @@ use super::Thinking;
 use super::asking::Leave;
 use super::parked::{BACK_WITHIN, GoingOn};
 use super::tools::{Outcome, known_name};
-use domain::gate::ApprovalDecision;
+use domain::gate::{ApprovalDecision, TASK_LONGEST_MAX};
 use domain::happening::NotCalled;
 use domain::planted::Defect;
 use domain::question::Ask;
@@ -43,7 +43,7 @@ impl Thinking<'_> {
             request.deadline = until.saturating_duration_since(Instant::now());
             let reply = match (self.step(ready, &request, progress.clone(), leave).await, begun.take()) {
                 (Ok(reply), before) => {
-                    let longest = self.running.settings.tools.task_longest;
+                    let longest = self.running.settings.tools.task_longest.min(TASK_LONGEST_MAX);
                     Begun::after(before, reply, self.parts.basics.clock.now(), longest)?
                 }
                 // The task goes on at its server, and the turn waits for it.
@@ -115,7 +115,8 @@ impl Thinking<'_> {
     /// for a limited time.
     pub(super) async fn cancel(&self, ready: &Ready) {
         let Some(step) = ready.begun.as_ref().and_then(|begun| begun.cancel()) else { return };
-        let request = ToolRequest::new(&ready.entry.tool.name, ready.arguments.clone(), Effect::Idempotent, CANCEL_WITHIN);
+        let request =
+            ToolRequest::new(&ready.entry.tool.name, ready.arguments.clone(), Effect::Idempotent, CANCEL_WITHIN);
         drop(self.tools.set.call(&ready.entry, &ToolRequest { step, ..request }, None).await);
     }
 

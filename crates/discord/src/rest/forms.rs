@@ -56,10 +56,10 @@ fn input(field: &Field, locale: Locale) -> Value {
         }
         FieldKind::Number { .. } => with(base, json!({"type": TEXT, "style": 1, "max_length": 30, "value": default})),
         FieldKind::Flag => {
-            let options = ["true", "false"].into_iter().zip(yes_and_no(locale)).map(|(value, title)| FieldOption {
-                value: value.to_owned(),
-                title: title.to_owned(),
-            });
+            let options = ["true", "false"]
+                .into_iter()
+                .zip(yes_and_no(locale))
+                .map(|(value, title)| FieldOption { value: value.to_owned(), title: title.to_owned() });
             with(base, select(&options.collect::<Vec<_>>(), default))
         }
         FieldKind::Choice { options } => with(base, select(options, default)),

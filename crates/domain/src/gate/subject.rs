@@ -16,6 +16,9 @@ pub const SERVER_TASKS_MAX: usize = 256;
 /// The most such tasks of one person.
 pub const OWN_TASKS_MAX: usize = 5;
 
+/// The longest time that a task of a server may take.
+pub const TASK_LONGEST_MAX: Duration = Duration::from_secs(7 * 24 * 3_600);
+
 /// The subject of the decision for which a turn waits.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]

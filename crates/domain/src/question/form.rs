@@ -158,9 +158,10 @@ impl Form {
         if properties.is_empty() || properties.len() > FIELDS_MAX {
             return Err(Unfit::Unsupported);
         }
-        let required: Vec<&str> = schema.get("required").and_then(Value::as_array).map_or_else(Vec::new, |names| {
-            names.iter().filter_map(Value::as_str).collect()
-        });
+        let required: Vec<&str> = schema
+            .get("required")
+            .and_then(Value::as_array)
+            .map_or_else(Vec::new, |names| names.iter().filter_map(Value::as_str).collect());
         let field = |(name, schema): (&String, &Value)| Field::read(name, schema, required.contains(&name.as_str()));
         properties.iter().map(field).collect::<Result<_, _>>().map(|fields| Self { fields })
     }
@@ -282,7 +283,8 @@ impl FieldKind {
                 let number = number.filter(Value::is_number).ok_or(Problem::Number)?;
                 let size = number.as_f64().ok_or(Problem::Number)?;
                 let bound = |bound: &Option<Number>| bound.as_ref().and_then(Number::as_f64);
-                let fits = bound(least).is_none_or(|least| size >= least) && bound(most).is_none_or(|most| size <= most);
+                let fits =
+                    bound(least).is_none_or(|least| size >= least) && bound(most).is_none_or(|most| size <= most);
                 fits.then_some(number).ok_or(Problem::Range)
             }
             Self::Flag => match text.to_lowercase().as_str() {
@@ -306,9 +308,10 @@ impl TextFormat {
         let is_date = |text: &str| {
             let parts: Vec<&str> = text.split('-').collect();
             parts.len() == 3
-                && parts.iter().zip([4, 2, 2]).all(|(part, digits)| {
-                    part.len() == digits && part.bytes().all(|c| c.is_ascii_digit())
-                })
+                && parts
+                    .iter()
+                    .zip([4, 2, 2])
+                    .all(|(part, digits)| part.len() == digits && part.bytes().all(|c| c.is_ascii_digit()))
         };
         match self {
             Self::Email => {
@@ -321,7 +324,9 @@ impl TextFormat {
                 !scheme.is_empty() && scheme.bytes().all(|c| c.is_ascii_alphanumeric() || b"+-.".contains(&c))
             }
             Self::Date => is_date(text),
-            Self::DateTime => text.split_once(['T', 't', ' ']).is_some_and(|(date, time)| is_date(date) && time.contains(':')),
+            Self::DateTime => {
+                text.split_once(['T', 't', ' ']).is_some_and(|(date, time)| is_date(date) && time.contains(':'))
+            }
         }
     }
 }

@@ -2,8 +2,25 @@
 
 /// Words that name a secret on their own.
 const WORDS: [&str; 19] = [
-    "password", "passwords", "passwd", "pwd", "passphrase", "passcode", "secret", "secrets", "token", "tokens", "apikey",
-    "credential", "credentials", "pin", "otp", "cvv", "cvc", "mnemonic", "totp",
+    "password",
+    "passwords",
+    "passwd",
+    "pwd",
+    "passphrase",
+    "passcode",
+    "secret",
+    "secrets",
+    "token",
+    "tokens",
+    "apikey",
+    "credential",
+    "credentials",
+    "pin",
+    "otp",
+    "cvv",
+    "cvc",
+    "mnemonic",
+    "totp",
 ];
 /// Pairs of words that name a secret together.
 const PAIRS: [(&str, &str); 12] = [

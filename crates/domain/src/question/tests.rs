@@ -127,7 +127,9 @@ fn a_link_leads_to_a_plain_address_and_its_host_is_known() {
         assert_eq!(link(url), Err(Unfit::Unsupported), "{url}");
     }
     // A link may lead to a page for secrets.
-    assert!(Question::read("k", &json!({"mode": "url", "message": "your API key", "url": "https://a.example"})).is_ok());
+    assert!(
+        Question::read("k", &json!({"mode": "url", "message": "your API key", "url": "https://a.example"})).is_ok()
+    );
 }
 
 #[test]

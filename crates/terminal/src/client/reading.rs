@@ -357,7 +357,9 @@ impl Client {
     /// Asks for each field, or for the refusal of the whole question.
     async fn filled_in(&self, form: &Form, out: &mut (impl Write + Send)) -> Result<Verdict, String> {
         loop {
-            write!(out, "{}", notice::gate::question_keys(Locale::English)).and_then(|()| out.flush()).map_err(written)?;
+            write!(out, "{}", notice::gate::question_keys(Locale::English))
+                .and_then(|()| out.flush())
+                .map_err(written)?;
             let Some(line) = self.line().await? else { return Ok(Verdict::default()) };
             match line.trim().to_lowercase().as_str() {
                 "a" => break,

@@ -44,13 +44,19 @@ struct Words {
 
 const ENGLISH: Words = Words {
     form: |who, tool, server, until| {
-        format!("The tool `{tool}` of the server `{server}` asks {who} for details. The request expires {until}. Never enter passwords or keys here.")
+        format!(
+            "The tool `{tool}` of the server `{server}` asks {who} for details. The request expires {until}. Never enter passwords or keys here."
+        )
     },
     link: |who, tool, server, host, until| {
-        format!("The tool `{tool}` of the server `{server}` asks {who} to open a page at `{host}`. Open it only if you trust this host, then continue. The request expires {until}.")
+        format!(
+            "The tool `{tool}` of the server `{server}` asks {who} to open a page at `{host}`. Open it only if you trust this host, then continue. The request expires {until}."
+        )
     },
     task: |who, tool, server, until| {
-        format!("The server `{server}` is working on `{tool}` for {who}. I answer when it is done. I stop waiting {until}.")
+        format!(
+            "The server `{server}` is working on `{tool}` for {who}. I answer when it is done. I stop waiting {until}."
+        )
     },
     you: "you",
     answer: "Answer",
@@ -86,13 +92,19 @@ const ENGLISH: Words = Words {
 
 const SPANISH: Words = Words {
     form: |who, tool, server, until| {
-        format!("La herramienta `{tool}` del servidor `{server}` pide datos a {who}. La solicitud caduca {until}. No escribas aquí contraseñas ni claves.")
+        format!(
+            "La herramienta `{tool}` del servidor `{server}` pide datos a {who}. La solicitud caduca {until}. No escribas aquí contraseñas ni claves."
+        )
     },
     link: |who, tool, server, host, until| {
-        format!("La herramienta `{tool}` del servidor `{server}` pide a {who} que abra una página en `{host}`. Ábrela solo si confías en ese servidor y luego continúa. La solicitud caduca {until}.")
+        format!(
+            "La herramienta `{tool}` del servidor `{server}` pide a {who} que abra una página en `{host}`. Ábrela solo si confías en ese servidor y luego continúa. La solicitud caduca {until}."
+        )
     },
     task: |who, tool, server, until| {
-        format!("El servidor `{server}` trabaja en `{tool}` para {who}. Responderé cuando termine. Dejo de esperar {until}.")
+        format!(
+            "El servidor `{server}` trabaja en `{tool}` para {who}. Responderé cuando termine. Dejo de esperar {until}."
+        )
     },
     you: "ti",
     answer: "Responder",
@@ -128,13 +140,19 @@ const SPANISH: Words = Words {
 
 const GERMAN: Words = Words {
     form: |who, tool, server, until| {
-        format!("Das Werkzeug `{tool}` des Servers `{server}` bittet {who} um Angaben. Die Anfrage läuft {until} ab. Gib hier keine Passwörter oder Schlüssel ein.")
+        format!(
+            "Das Werkzeug `{tool}` des Servers `{server}` bittet {who} um Angaben. Die Anfrage läuft {until} ab. Gib hier keine Passwörter oder Schlüssel ein."
+        )
     },
     link: |who, tool, server, host, until| {
-        format!("Das Werkzeug `{tool}` des Servers `{server}` bittet {who}, eine Seite bei `{host}` zu öffnen. Öffne sie nur, wenn du diesem Host vertraust, und fahre dann fort. Die Anfrage läuft {until} ab.")
+        format!(
+            "Das Werkzeug `{tool}` des Servers `{server}` bittet {who}, eine Seite bei `{host}` zu öffnen. Öffne sie nur, wenn du diesem Host vertraust, und fahre dann fort. Die Anfrage läuft {until} ab."
+        )
     },
     task: |who, tool, server, until| {
-        format!("Der Server `{server}` arbeitet an `{tool}` für {who}. Ich antworte, wenn er fertig ist. Ich warte nicht länger als {until}.")
+        format!(
+            "Der Server `{server}` arbeitet an `{tool}` für {who}. Ich antworte, wenn er fertig ist. Ich warte nicht länger als {until}."
+        )
     },
     you: "dich",
     answer: "Antworten",
@@ -226,11 +244,8 @@ pub(super) fn in_words(gate: &Gate) -> Option<String> {
 
 fn buttons(gate: &Gate) -> Vec<Button> {
     let words = words(gate.locale());
-    let button = |choice: Choice, label: &str, style| Button {
-        name: choice.button(&gate.id),
-        label: label.to_owned(),
-        style,
-    };
+    let button =
+        |choice: Choice, label: &str, style| Button { name: choice.button(&gate.id), label: label.to_owned(), style };
     match &gate.subject {
         Subject::Approval => Vec::new(),
         Subject::Form { .. } => vec![

@@ -1,0 +1,211 @@
+//! A tool server of the revision 2026-07-28 without sessions, which outlives the bot.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::response::{IntoResponse, Response};
+use axum::{Router, routing};
+use http::StatusCode;
+use parking_lot::{Mutex, MutexGuard};
+use serde_json::{Value, json};
+
+/// The state of the server.
+#[derive(Default)]
+pub struct State {
+    /// The features that the client declared with the last call.
+    pub capabilities: Value,
+    /// The answers to questions outside of tasks.
+    pub answers: Vec<Value>,
+    /// The calls that asked a question, and those that came back with answers and ran.
+    pub first: usize,
+    pub done: usize,
+    /// The tasks by their ids.
+    pub tasks: BTreeMap<String, Task>,
+    pub cancelled: Vec<String>,
+    pub polls: usize,
+    lists: usize,
+}
+
+#[derive(Default)]
+pub struct Task {
+    pub word: String,
+    /// The answers to its question, if it asks one, by each update.
+    pub answers: Vec<Value>,
+    pub asks: bool,
+    pub finished: bool,
+    /// True once its result was read.
+    pub read: bool,
+}
+
+impl State {
+    /// Returns how many tasks were created for this word.
+    pub fn created(&self, word: &str) -> usize {
+        self.tasks.values().filter(|task| task.word == word).count()
+    }
+}
+
+/// The running server.
+#[derive(Clone)]
+pub struct Asker {
+    state: Arc<Mutex<State>>,
+    address: SocketAddr,
+}
+
+impl Asker {
+    pub async fn start() -> Self {
+        let state = Arc::<Mutex<State>>::default();
+        let shared = Arc::clone(&state);
+        let handle = move |body: Bytes| {
+            let shared = Arc::clone(&shared);
+            async move { answer(&mut shared.lock(), &serde_json::from_slice(&body).unwrap_or_default()) }
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move { axum::serve(listener, Router::new().fallback(routing::any(handle))).await });
+        Self { state, address }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Waits until a bot has read the list of tools once more.
+    pub async fn listed(&self) {
+        let before = std::mem::take(&mut self.state().lists);
+        if before == 0 {
+            while self.state().lists == 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            self.state().lists = 0;
+        }
+        // The catalogue is published right after the list.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+
+    /// Finishes the tasks of this word.
+    pub fn finish(&self, word: &str) {
+        self.state().tasks.values_mut().filter(|task| task.word == word).for_each(|task| task.finished = true);
+    }
+}
+
+fn form(name: &str) -> Value {
+    let properties = json!({
+        name: {"type": "string", "minLength": 2},
+        "nights": {"type": "integer", "minimum": 1, "maximum": 14, "description": "how many"},
+    });
+    let schema = json!({"type": "object", "properties": properties, "required": [name, "nights"]});
+    json!({"method": "elicitation/create", "params": {"mode": "form", "message": "Where to?", "requestedSchema": schema}})
+}
+
+fn text(text: &str) -> Value {
+    json!({"resultType": "complete", "content": [{"type": "text", "text": text}]})
+}
+
+fn answer(state: &mut State, message: &Value) -> Response {
+    let (id, params) = (&message["id"], &message["params"]);
+    let result = match message["method"].as_str() {
+        Some("server/discover") => json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0, "cacheScope": "private",
+            "capabilities": {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
+        }),
+        Some("tools/list") => {
+            state.lists += 1;
+            let schema = json!({"type": "object", "properties": {"word": {"type": "string"}}});
+            let tool = |name: &&str| json!({"name": name, "description": "a tool", "inputSchema": schema});
+            let tools: Vec<Value> = ["book", "secret", "pay", "job", "survey"].iter().map(tool).collect();
+            json!({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"})
+        }
+        Some("tools/call") => call(state, params),
+        Some("tasks/get") => {
+            state.polls += 1;
+            match state.tasks.get_mut(params["taskId"].as_str().unwrap_or_default()) {
+                Some(task) => polled(params["taskId"].as_str().unwrap_or_default(), task),
+                None => return error(id, -32602, "there is no such task"),
+            }
+        }
+        Some("tasks/update") => {
+            if let Some(task) = state.tasks.get_mut(params["taskId"].as_str().unwrap_or_default()) {
+                // An answer that is known is ignored, as the protocol demands; the test counts it.
+                task.answers.push(params["inputResponses"]["q"].clone());
+                task.finished = true;
+            }
+            json!({"resultType": "complete"})
+        }
+        Some("tasks/cancel") => {
+            state.cancelled.push(params["taskId"].as_str().unwrap_or_default().to_owned());
+            json!({"resultType": "complete"})
+        }
+        Some(_) if !id.is_null() => return error(id, -32601, "Method not found"),
+        Some(_) => return StatusCode::ACCEPTED.into_response(),
+        None => return StatusCode::METHOD_NOT_ALLOWED.into_response(),
+    };
+    axum::Json(json!({"jsonrpc": "2.0", "id": id, "result": result})).into_response()
+}
+
+fn error(id: &Value, code: i32, message: &str) -> Response {
+    axum::Json(json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})).into_response()
+}
+
+fn call(state: &mut State, params: &Value) -> Value {
+    state.capabilities = params["_meta"]["io.modelcontextprotocol/clientCapabilities"].clone();
+    let (name, word) =
+        (params["name"].as_str().unwrap_or_default(), params["arguments"]["word"].as_str().unwrap_or_default());
+    if matches!(name, "job" | "survey") {
+        let id = format!("task-{word}-{}", state.tasks.len() + 1);
+        let task = Task { word: word.to_owned(), asks: name == "survey", ..Task::default() };
+        state.tasks.insert(id.clone(), task);
+        return json!({
+            "resultType": "task", "taskId": id, "status": "working", "createdAt": "2026-07-28T10:00:00Z",
+            "lastUpdatedAt": "2026-07-28T10:00:00Z", "ttlMs": 600_000, "pollIntervalMs": 500,
+        });
+    }
+    let answers = &params["inputResponses"];
+    if answers.is_null() {
+        state.first += 1;
+        let question = match name {
+            "secret" => form("password"),
+            "pay" => json!({
+                "method": "elicitation/create",
+                "params": {"mode": "url", "message": "Pay here", "url": "https://pay.example/now?x=1"},
+            }),
+            _ => form("city"),
+        };
+        return json!({"resultType": "input_required", "inputRequests": {"q": question}, "requestState": "state of it"});
+    }
+    assert_eq!(params["requestState"], "state of it");
+    match answers["q"]["action"].as_str() {
+        Some("accept") => {
+            state.done += 1;
+            state.answers.push(answers.clone());
+            text(&format!("booked {word}"))
+        }
+        other => text(&format!("not booked: {}", other.unwrap_or_default())),
+    }
+}
+
+fn polled(id: &str, task: &mut Task) -> Value {
+    let mut state = json!({
+        "resultType": "complete", "taskId": id, "status": "working", "statusMessage": "half done",
+        "createdAt": "2026-07-28T10:00:00Z", "lastUpdatedAt": "2026-07-28T10:00:00Z", "ttlMs": 600_000, "pollIntervalMs": 500,
+    });
+    if task.finished {
+        task.read = true;
+        state["status"] = "completed".into();
+        let said = task
+            .answers
+            .first()
+            .map(|answer| format!(" with {}", answer["content"]["city"].as_str().unwrap_or("nothing")));
+        state["result"] = text(&format!("job {} is done{}", task.word, said.unwrap_or_default()));
+    } else if task.asks {
+        state["status"] = "input_required".into();
+        state["inputRequests"] = json!({"q": form("city")});
+    }
+    state
+}

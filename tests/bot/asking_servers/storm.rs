@@ -1,0 +1,101 @@
+//! Many tasks with questions, while the bot is killed at random.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use playground::interactions::Interact;
+use rand::{RngExt, SeedableRng};
+use serde_json::json;
+
+use super::server::Asker;
+use super::{buttons, not_begun};
+use crate::support::{Said, story};
+
+/// The number of tasks; `TASK_STORM` sets another one.
+#[expect(clippy::disallowed_methods, reason = "a person who runs the tests asks for more")]
+fn many() -> usize {
+    std::env::var("TASK_STORM").ok().and_then(|many| many.parse().ok()).unwrap_or(100)
+}
+
+#[test]
+fn tasks_with_questions_survive_kills_and_none_runs_again_or_is_orphaned() {
+    story(async {
+        let (many, asker) = (many(), Asker::start().await);
+        let variables = [("STAFFAI_TURN__DEADLINE", "30s"), ("STAFFAI_LLM__TIMEOUT", "20s")];
+        let world = not_begun(&asker, &variables).await;
+        world.crowd(many as u64);
+        let mut random = rand::rngs::StdRng::seed_from_u64(7);
+        let mut process = world.process("life-0").await;
+        asker.listed().await;
+        let (mut asked, mut lives): (BTreeMap<usize, Said>, usize) = (BTreeMap::new(), 0);
+        let mut next_kill = Instant::now() + Duration::from_secs(2);
+        let begun = Instant::now();
+        loop {
+            assert!(begun.elapsed() < Duration::from_secs(600), "the storm does not end");
+            // A few members ask at a time.
+            let waiting = asked.values().filter(|said| world.answers(**said).is_empty()).count();
+            for _ in waiting..20.min(waiting + 5) {
+                let number = asked.len();
+                if number < many {
+                    let text = format!("@staffai call survey w{number}");
+                    asked.insert(number, world.says(&format!("member-{number}"), "general", &text));
+                }
+            }
+            // Members answer the questions that stand in the channel, after somebody else tried.
+            for message in world.spoken(world.channel("general")) {
+                let open = buttons(&message).into_iter().find(|(label, _)| label == "Answer");
+                let Some((_, name)) = open else { continue };
+                let number = (0..asked.len()).find(|number| {
+                    message.content.contains(&format!("<@{}>", world.member(&format!("member-{number}"))))
+                });
+                let Some(number) = number else { continue };
+                let fill_in = |who: usize, city: String| {
+                    let row = |name: &str, value: &str| json!({"type": 18, "component": {"type": 4, "custom_id": name, "value": value}});
+                    let rows = vec![row("city", &city), row("nights", "2")];
+                    let form = Interact::Form(name.replace(":open", ":once"), rows);
+                    let who = world.member(&format!("member-{who}"));
+                    world.service.interacts(who, message.channel, form).expect("a known member");
+                };
+                fill_in((number + 1) % many, "wrong".to_owned());
+                fill_in(number, format!("city-{number}"));
+            }
+            if asked.len() == many && waiting == 0 {
+                break;
+            }
+            if Instant::now() >= next_kill && lives < 8 {
+                lives += 1;
+                process.kill();
+                world.service.disconnected(0).await;
+                process = world.process(&format!("life-{lives}")).await;
+                next_kill = Instant::now() + Duration::from_millis(random.random_range(300..3_000));
+            }
+            tokio::time::sleep(Duration::from_millis(random.random_range(50..250))).await;
+        }
+        let state = asker.state();
+        let words: Vec<String> = asked.values().map(|said| world.answers(*said)[0].content.clone()).collect();
+        let right = |number: usize, words: &str| words == format!("job w{number} is done with city-{number}");
+        let answered = words.iter().enumerate().filter(|(number, words)| right(*number, words)).count();
+        let explained = words.iter().filter(|words| words.contains("may have happened")).count();
+        let again: usize = (0..many).map(|number| state.created(&format!("w{number}")).saturating_sub(1)).sum();
+        let doubled = asked.values().filter(|said| world.answers(**said).len() > 1).count();
+        let wrong =
+            state.tasks.values().filter(|task| task.answers.iter().any(|answer| answer["content"]["city"] == "wrong"));
+        let wrong = wrong.count();
+        let told = |word: &str| word[1..].parse().is_ok_and(|number: usize| !words[number].is_empty());
+        let orphaned = state.tasks.values().filter(|task| !told(&task.word)).count();
+        // A question that comes before the list of the server is read finds no tool.
+        let unknown = |words: &String| words.contains("there is no tool");
+        let not_begun = words.iter().filter(|words| unknown(words)).count();
+        println!(
+            "{many} tasks with questions, {lives} kills: {answered} answered, {explained} explained, {not_begun} not begun, \
+             run again {again}, orphaned {orphaned}, answered twice {doubled}, answers of others {wrong}"
+        );
+        for (number, words) in words.iter().enumerate() {
+            let begun = state.created(&format!("w{number}")) > 0;
+            let explained = words.contains("may have happened") || (unknown(words) && !begun);
+            assert!(right(number, words) || explained, "{number}: {words}");
+        }
+        assert_eq!((again, orphaned, doubled, wrong), (0, 0, 0, 0));
+        assert!(lives > 0 && answered > many / 2);
+    });
+}
