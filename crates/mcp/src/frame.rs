@@ -10,8 +10,6 @@ use super::room::{FREE_BYTES, Held, Room};
 
 /// The largest message read whole, in bytes.
 pub(super) const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
-/// The memory reserved for a message of medium size, in bytes.
-const MEDIUM_BYTES: usize = 1024 * 1024;
 /// The bytes kept of the head of an oversized message, and of its tail.
 pub(super) const EDGE_BYTES: usize = 64 * 1024;
 
@@ -97,8 +95,8 @@ impl Framer {
         if needed <= has {
             return;
         }
-        // Reserved in two steps: large messages that hold parts of the budget and wait for each other would all fail.
-        let wanted = if needed <= MEDIUM_BYTES { MEDIUM_BYTES } else { MESSAGE_BYTES };
+        // At most twice the bytes that arrived.
+        let wanted = needed.next_power_of_two();
         match room.take(wanted - has).await {
             None => self.crowd(),
             Some(more) => {

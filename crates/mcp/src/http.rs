@@ -238,8 +238,6 @@ impl HttpClient {
         id: &RequestId,
     ) -> Result<Vec<ServerJsonRpcMessage>, Failure> {
         let mut framer = Framer::default();
-        let length = response.content_length().and_then(|length| usize::try_from(length).ok());
-        framer.prepare(length.unwrap_or_default(), &self.0.exchanges.room).await;
         while let Some(piece) =
             framer.next(response.chunk()).await.map_err(|error| Failure::Lost(root_cause(&error)))?
         {

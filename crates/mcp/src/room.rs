@@ -1,17 +1,20 @@
-//! The memory budget of pending replies, in bytes, shared by all servers. A message reserves memory before it is
-//! assembled and releases it when it is read. A message that gets no memory before its timeout is dropped, and its call
-//! fails.
+//! The memory budget of pending replies, in bytes, shared by all servers by the rule of [`domain::fair_share`]: a server
+//! reserves more only while at least as much is free as it then holds. Some servers with large replies therefore leave
+//! room for those of others. A message reserves memory before it is assembled and releases it when it is read. A message
+//! that gets no memory before its timeout is dropped, and its call fails.
 
+use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-/// The bytes of all pending messages.
+use ports::shares::{Share, Shares};
+
+/// The bytes of all pending messages. One server has at most half of them.
 const ALL_BYTES: usize = 32 * 1024 * 1024;
-/// The bytes of the pending messages of one connection.
-const OWN_BYTES: usize = 16 * 1024 * 1024;
 /// The size in bytes from which a message reserves memory.
 pub(super) const FREE_BYTES: usize = 128 * 1024;
 /// The timeout of waiting for memory.
@@ -24,46 +27,41 @@ const READ_AT_ONCE: usize = 2;
 const UNIT: usize = 1024;
 
 /// The budget of one server: of its present session and of earlier ones that calls still use.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Room {
-    all: Arc<Semaphore>,
-    own: Arc<Semaphore>,
+    all: Shares<u64>,
+    server: u64,
+    /// The number of servers so far.
+    servers: Arc<AtomicU64>,
     reading: Arc<Semaphore>,
 }
 
 /// Reserved memory, released on drop.
-#[derive(Debug)]
 pub(super) struct Held {
-    permits: [OwnedSemaphorePermit; 2],
+    shares: Vec<Share<u64>>,
+    bytes: usize,
     /// The time by which it must be released.
     pub until: Instant,
 }
 
 impl Default for Room {
     fn default() -> Self {
-        let of = |bytes: usize| Arc::new(Semaphore::new(bytes / UNIT));
-        Self { all: of(ALL_BYTES), own: of(OWN_BYTES), reading: Arc::new(Semaphore::new(READ_AT_ONCE)) }
+        let all = Shares::new(Arc::new(Semaphore::new(ALL_BYTES / UNIT)));
+        Self { all, server: 0, servers: Arc::default(), reading: Arc::new(Semaphore::new(READ_AT_ONCE)) }
     }
 }
 
 impl Room {
     /// Returns the budget of a further server within the same total.
     pub(super) fn of_server(&self) -> Self {
-        let own = Arc::new(Semaphore::new(OWN_BYTES / UNIT));
-        Self { all: Arc::clone(&self.all), own, reading: Arc::clone(&self.reading) }
+        Self { server: self.servers.fetch_add(1, Ordering::Relaxed) + 1, ..self.clone() }
     }
 
     /// Reserves memory for `bytes` bytes; `None` after the timeout.
     pub(super) async fn take(&self, bytes: usize) -> Option<Held> {
-        let units = u32::try_from(bytes.div_ceil(UNIT)).ok()?;
-        let taken = async {
-            // The connection's own part comes first: a connection that used it up must not occupy the queue of the
-            // total.
-            let own = Arc::clone(&self.own).acquire_many_owned(units).await.ok()?;
-            let all = Arc::clone(&self.all).acquire_many_owned(units).await.ok()?;
-            Some(Held { permits: [own, all], until: Instant::now() + WHOLE_WITHIN })
-        };
-        timeout(ROOM_WITHIN, taken).await.ok().flatten()
+        let units = bytes.div_ceil(UNIT);
+        let share = timeout(ROOM_WITHIN, self.all.wait_many(Some(&self.server), units)).await.ok()?;
+        Some(Held { shares: vec![share], bytes: units * UNIT, until: Instant::now() + WHOLE_WITHIN })
     }
 
     /// Waits until a large message may be parsed.
@@ -75,13 +73,18 @@ impl Room {
 impl Held {
     /// Adds reserved memory; the earlier release time counts.
     pub(super) fn add(&mut self, more: Self) {
-        let [own, all] = more.permits;
-        self.permits[0].merge(own);
-        self.permits[1].merge(all);
+        self.shares.extend(more.shares);
+        self.bytes += more.bytes;
     }
 
-    pub(super) fn bytes(&self) -> usize {
-        self.permits[0].num_permits() * UNIT
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Held").field(&self.bytes).finish()
     }
 }
 
@@ -91,22 +94,34 @@ mod tests {
 
     const MIB: usize = 1024 * 1024;
 
+    /// Reserves for one reply of 8 MiB as it arrives; stops where no memory is free.
+    async fn arriving(room: &Room) -> Held {
+        let mut held = room.take(MIB / 4).await.unwrap();
+        while held.bytes() < 8 * MIB {
+            let Some(more) = room.take(held.bytes()).await else { break };
+            held.add(more);
+        }
+        held
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn all_connections_share_one_budget_and_none_takes_it_alone() {
-        let first = Room::default().of_server();
-        let (second, third) = (first.of_server(), first.of_server());
-        let mut held = vec![first.take(8 * MIB).await.unwrap(), first.take(8 * MIB).await.unwrap()];
+    async fn all_servers_share_one_budget_and_large_replies_of_some_leave_room_for_others() {
+        let rooms = Room::default();
+        let [first, second, third, fourth] = [(); 4].map(|()| rooms.of_server());
+        let mut held = vec![arriving(&first).await, arriving(&first).await];
+        assert_eq!(held.iter().map(Held::bytes).sum::<usize>(), ALL_BYTES / 2);
         let begun = Instant::now();
-        assert!(first.take(MIB).await.is_none(), "a connection has its own limit");
+        assert!(first.take(1).await.is_none(), "one server has at most half");
         assert_eq!(begun.elapsed(), ROOM_WITHIN);
-        held.push(second.take(16 * MIB).await.unwrap());
-        assert!(third.take(1).await.is_none(), "all connections share one budget");
+        held.push(arriving(&second).await);
+        assert!(held[2].bytes() == 8 * MIB && second.take(MIB).await.is_none());
+        held.push(arriving(&third).await);
+        assert_eq!(held[3].bytes(), 4 * MIB);
+        assert!(fourth.take(MIB).await.is_some(), "the next server finds room");
+        // A server whose reply was read gets room at once.
         held.remove(0);
-        let mut last = third.take(6 * MIB).await.unwrap();
-        last.add(third.take(2 * MIB).await.unwrap());
-        assert_eq!(last.bytes(), 8 * MIB);
-        assert!(second.take(1).await.is_none());
-        drop((held, last));
-        assert_eq!(first.all.available_permits() * UNIT, ALL_BYTES);
+        assert!(first.take(MIB).await.is_some());
+        drop(held);
+        assert_eq!(rooms.all.free() * UNIT, ALL_BYTES);
     }
 }

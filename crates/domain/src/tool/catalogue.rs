@@ -324,7 +324,8 @@ impl CatalogueEntry {
         })
     }
 
-    /// Checks the arguments of a call against the schema shown to models.
+    /// Checks the arguments of a call against the schema shown to models, as far as that takes bounded time: see
+    /// [`validators`].
     ///
     /// # Errors
     /// The problem for the model to fix, with its location.
@@ -332,7 +333,10 @@ impl CatalogueEntry {
         if !arguments.is_object() {
             return Err("the arguments must be one JSON object".to_owned());
         }
-        let Some(validator) = self.validators.get(self.schema, &self.spec.parameters) else { return Ok(()) };
+        let compiled = self.validators.get(self.schema, &self.spec.parameters);
+        let Some(validator) = compiled.as_ref().and_then(|compiled| compiled.validator(arguments)) else {
+            return Ok(());
+        };
         validator.validate(arguments).map_err(|error| {
             let place = error.instance_path().to_string();
             let place = if place.is_empty() { "the arguments".to_owned() } else { place };
