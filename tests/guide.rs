@@ -154,9 +154,13 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         (keys::FORMAT, "the format of the stored data", "no expiry; one record".to_owned()),
         (
             keys::LEASE,
-            keys::ALONE,
             "the active process, and one that stands by",
             format!("{} s after the last renewal", lease::WAITS.as_secs()),
+        ),
+        (
+            keys::ALONE,
+            "the data directory whose process may start while Redis does not answer (Redis only)",
+            format!("{} after the last renewal", life(lease::ALONE_TERM)),
         ),
         (keys::ALLOWANCE_PREFIX, "an allowance: a tool call that needs no new approval", life(keys::ALLOWANCE_TTL)),
         (keys::ANSWERED_PREFIX, "the question that a message of the bot answers, for replies to it", answered),

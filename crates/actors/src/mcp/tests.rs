@@ -11,6 +11,7 @@ use crate::testing::log::Log;
 use crate::testing::tools::{Script, ScriptedServers, entry, request};
 use crate::testing::{Inbox, Stage, Tree, at, real, settle};
 use crate::tree::{ActorKind, ROOT, Scope};
+use domain::tool::begun::CallReply;
 use domain::tool::server::Tooling;
 use domain::tool::{OnBehalf, ServerName, ToolRequest};
 use ports::Fault;
@@ -76,12 +77,12 @@ impl World {
     /// The same in a turn of this member.
     async fn text_for(&self, tool: &str, who: &str, turn: usize) -> Result<String, CallErrorKind> {
         let result = self.line.call(&behalf(tool, who, turn), None, None).await;
-        result.map(|result| result.to_text()).map_err(|error| error.kind)
+        result.and_then(CallReply::into_result).map(|result| result.to_text()).map_err(|error| error.kind)
     }
 
     async fn text(&self, tool: &str) -> Result<String, CallErrorKind> {
         let result = self.line.call(&request(tool), None, None).await;
-        result.map(|result| result.to_text()).map_err(|error| error.kind)
+        result.and_then(CallReply::into_result).map(|result| result.to_text()).map_err(|error| error.kind)
     }
 }
 
