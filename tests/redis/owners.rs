@@ -322,6 +322,15 @@ impl Faults for Blocked {
     }
 }
 
+/// Lets the thread go on when it is dropped, also by a failure of the test.
+struct Unblocks(Arc<Blocked>);
+
+impl Drop for Unblocks {
+    fn drop(&mut self) {
+        self.0.0.store(false, Ordering::Relaxed);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_process_whose_tree_makes_no_progress_gives_way_to_one_that_stands_by() {
     let pair = Pair::new(Duration::ZERO).await;
@@ -333,6 +342,7 @@ async fn a_process_whose_tree_makes_no_progress_gives_way_to_one_that_stands_by(
     let mut one = App::start(launch(&variables, Arc::clone(&blocked) as _)).await.unwrap();
     let two = pair.start("second", 22);
     pair.logs("second", "lease.awaited").await;
+    let unblocks = Unblocks(Arc::clone(&blocked));
     blocked.0.store(true, Ordering::Relaxed);
     let question = pair.asks("which way to the harbour");
     let Ended::Superseded(reason) = one.serve(std::future::pending()).await else { panic!("it ends otherwise") };
@@ -341,8 +351,7 @@ async fn a_process_whose_tree_makes_no_progress_gives_way_to_one_that_stands_by(
     pair.logs("second", "lease.taken").await;
     pair.answered(question).await;
     assert_eq!(pair.answers_to(question), 1);
-    blocked.0.store(false, Ordering::Relaxed);
-    drop(two);
+    drop((unblocks, two));
     pair.service.stop().await;
     pair.model.stop().await;
 }

@@ -50,12 +50,18 @@ local waits = told[3] and told[3] ~= ARGV[1] and (tonumber(told[4] or 0) or 0) >
 return {1, waits and '1' or '0'}
 ";
 
-/// Key: the record. Argument: the name of the caller. Ends the caller's term, and forgets that it stands by.
+/// Key: the record. Argument: the name of the caller. Ends the caller's term, and forgets that it stands by. Only a
+/// process that stands by now may take the lease without waiting: one that comes later, after an outage, may find this
+/// holder back and active without a lease.
 const RELEASE: &str = r"
-local told = redis.call('HMGET', KEYS[1], 'holder', 'waiting')
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local told = redis.call('HMGET', KEYS[1], 'holder', 'waiting', 'waits_until')
 if told[1] == ARGV[1] then
     redis.call('HDEL', KEYS[1], 'holder', 'until')
-    redis.call('HSET', KEYS[1], 'released', '1')
+    if told[2] and told[2] ~= ARGV[1] and (tonumber(told[3] or 0) or 0) > now then
+        redis.call('HSET', KEYS[1], 'released', '1')
+    end
 end
 if told[2] == ARGV[1] then redis.call('HDEL', KEYS[1], 'waiting', 'waits_until') end
 return 1

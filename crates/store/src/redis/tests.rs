@@ -326,6 +326,8 @@ async fn one_process_holds_the_lease_and_learns_that_another_one_waits() {
     assert_eq!(server.ask::<u32>("DEL staffai:lease"), 1);
     assert_eq!(server.ask::<String>("SET staffai:lease words"), "OK");
     assert_eq!(take(&two, false).await, held(false), "a record of another type is replaced");
+    two.release().await.unwrap();
+    assert_eq!(take(&three, true).await, elsewhere(""), "it did not stand by then, and the holder may be back");
 }
 
 #[tokio::test]
