@@ -83,7 +83,7 @@ impl World {
 }
 
 #[test]
-fn a_member_fills_in_the_form_of_a_server_and_nobody_else_can() {
+fn a_member_fills_in_the_form_of_a_server_and_no_other_member_can() {
     story(async {
         let asker = Asker::start().await;
         let (world, _bot) = begun(&asker, &[]).await;

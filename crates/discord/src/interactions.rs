@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use serenity::model::id::{ChannelId, GuildId, MessageId as WireMessageId, RoleId, UserId};
 
 use super::events::{self, WireUser};
-use super::rest::forms;
+use super::forms;
 use domain::command::{Callback, CallbackToken, Caller, Command, Typing};
 use domain::gate::{Choice, Click, Clicker};
 use domain::ids::Person;

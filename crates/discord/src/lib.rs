@@ -21,6 +21,8 @@ pub mod close;
 
 mod address;
 
+mod forms;
+
 mod frame;
 
 mod links;

@@ -38,8 +38,6 @@ mod answer;
 
 mod counted;
 
-pub(crate) mod forms;
-
 mod roles;
 
 mod surroundings;
@@ -300,7 +298,7 @@ impl Poster for Rest {
             PostRequest::RegisterCommands(specs) => self.register(specs).await,
             PostRequest::Defer(callback) => self.defer(callback).await,
             PostRequest::OpenForm { to, name, title, form, locale } => {
-                self.open_form(to, &forms::modal(name, title, form, *locale)).await
+                self.open_form(to, &super::forms::modal(name, title, form, *locale)).await
             }
             PostRequest::Respond { to, piece } => self.respond(to, piece).await,
             PostRequest::Suggest { to, choices } => self.suggest(to, choices).await,

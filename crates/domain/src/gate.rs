@@ -434,7 +434,7 @@ impl Case {
         over.then(|| self.decision.insert(ApprovalDecision::Expired).clone())
     }
 
-    /// True if the turn continues a call that its server has begun, whatever the decision.
+    /// True if the turn continues a call that its server has begun, for each decision.
     #[must_use]
     pub const fn continues(&self) -> bool {
         !self.gate.subject.is_approval()

@@ -41,7 +41,7 @@ fn tasks_with_questions_survive_kills_and_none_runs_again_or_is_orphaned() {
                     asked.insert(number, world.says(&format!("member-{number}"), "general", &text));
                 }
             }
-            // Members answer the questions that stand in the channel, after somebody else tried.
+            // Members answer the questions that stand in the channel, after another member tried.
             for message in world.spoken(world.channel("general")) {
                 let open = buttons(&message).into_iter().find(|(label, _)| label == "Answer");
                 let Some((_, name)) = open else { continue };

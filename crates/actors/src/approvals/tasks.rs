@@ -183,9 +183,8 @@ fn server(open: &Open) -> Option<String> {
 async fn poll(toolbox: &Toolbox, tool: &str, id: String) -> Polled {
     match request(toolbox, tool, Step::Poll(id)).await {
         Ok(CallReply::Task(report)) if report.input.is_none() => Polled::Working(report.status, report.poll_after),
-        Ok(_) => Polled::News,
         Err(error) if error.kind.is_transient() => Polled::Unanswered,
-        Err(_) => Polled::News,
+        Ok(_) | Err(_) => Polled::News,
     }
 }
 

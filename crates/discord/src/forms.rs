@@ -26,7 +26,7 @@ fn short(text: &str, most: usize) -> String {
 }
 
 /// Returns the data of a form.
-pub(super) fn modal(name: &str, title: &str, form: &Form, locale: Locale) -> Value {
+pub(crate) fn modal(name: &str, title: &str, form: &Form, locale: Locale) -> Value {
     let fields: Vec<Value> = form.fields.iter().map(|field| label(field, locale)).collect();
     json!({"custom_id": name, "title": short(title, LABEL_MAX), "components": fields})
 }
