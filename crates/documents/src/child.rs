@@ -3,10 +3,9 @@
 
 use std::io::{self, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use domain::attachment::{MAX_READ_BYTES, Unread};
 use domain::document::DocumentText;
@@ -20,8 +19,8 @@ pub(crate) type Outcome = Result<DocumentText, Unread>;
 pub const MEMORY_MAX: u64 = 256 << 20;
 /// The processor time of a child, in seconds.
 const CPU_SECONDS: u64 = 8;
-/// The longest life of a child. Its parent ends it earlier, if there is one.
-const LIFE: Duration = Duration::from_secs(20);
+/// The longest life of a child, in seconds. Its parent ends it earlier, if there is one.
+const LIFE_SECONDS: i64 = 20;
 /// The number of open files: standard input, output and error. Every further one is refused, connections included.
 const FILES_MAX: u64 = 3;
 /// The lowest priority: members who wait for other answers go first.
@@ -56,22 +55,17 @@ fn confine() -> io::Result<()> {
         (Resource::Fsize, 0),
         (Resource::Core, 0),
     ] {
-        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+        // A limit that the system already sets lower cannot be raised.
+        let limit = Some(getrlimit(resource).maximum.map_or(most, |set| set.min(most)));
+        setrlimit(resource, Rlimit { current: limit, maximum: limit })?;
     }
     Ok(())
 }
 
 /// Ends this process when its output has no reader, because the bot has died, or when its life is over.
 fn watch() {
-    let (stdout, until) = (rustix::stdio::stdout(), Instant::now() + LIFE);
-    loop {
-        let Ok(left) = Timespec::try_from(until.saturating_duration_since(Instant::now())) else { break };
-        let mut pipes = [PollFd::new(&stdout, PollFlags::empty())];
-        match poll(&mut pipes, Some(&left)) {
-            Ok(1..) | Ok(0) => break,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(_) => break,
-        }
-    }
+    let (stdout, life) = (rustix::stdio::stdout(), Timespec { tv_sec: LIFE_SECONDS, tv_nsec: 0 });
+    let mut pipes = [PollFd::new(&stdout, PollFlags::empty())];
+    while poll(&mut pipes, Some(&life)) == Err(rustix::io::Errno::INTR) {}
     std::process::abort();
 }

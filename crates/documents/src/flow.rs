@@ -77,11 +77,17 @@ pub(crate) struct Flow<'a> {
     in_text: bool,
     /// The number of open elements since one that is skipped, itself included.
     skipping: usize,
-    /// True while a shape of a slide is skipped.
-    repeated: bool,
-    /// True in the title of a slide.
-    title: bool,
+    shape: Shape,
     tables: Vec<Table>,
+}
+
+/// The role of the shape of a slide that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Body,
+    Title,
+    /// The same on each slide, so that its text is left out.
+    Repeated,
 }
 
 /// A table whose rows are read.
@@ -102,8 +108,7 @@ impl<'a> Flow<'a> {
             is_item: false,
             in_text: false,
             skipping: 0,
-            repeated: false,
-            title: false,
+            shape: Shape::Body,
             tables: Vec::new(),
         }
     }
@@ -142,7 +147,7 @@ impl<'a> Flow<'a> {
     }
 
     fn add(&mut self, text: &str) {
-        if self.in_text && !self.repeated {
+        if self.in_text && self.shape != Shape::Repeated {
             self.text.push_str(text);
             if self.is_too_long() {
                 self.stop();
@@ -183,8 +188,11 @@ impl<'a> Flow<'a> {
             }
             "ph" => {
                 let kind = attribute(element, "type").unwrap_or_default();
-                self.repeated = REPEATED.contains(&kind.as_str());
-                self.title = matches!(kind.as_str(), "title" | "ctrTitle");
+                self.shape = match kind.as_str() {
+                    "title" | "ctrTitle" => Shape::Title,
+                    kind if REPEATED.contains(&kind) => Shape::Repeated,
+                    _ => Shape::Body,
+                };
             }
             _ => {}
         }
@@ -194,7 +202,7 @@ impl<'a> Flow<'a> {
         match name {
             "p" => self.paragraph(),
             "t" => self.in_text = false,
-            "sp" => (self.repeated, self.title) = (false, false),
+            "sp" => self.shape = Shape::Body,
             "tc" => {
                 if let Some(table) = self.tables.last_mut() {
                     let cell = std::mem::take(&mut table.cell);
@@ -252,7 +260,7 @@ impl<'a> Flow<'a> {
             return;
         }
         match level {
-            _ if self.title => self.output.line(&format!("**{}**", text.trim())),
+            _ if self.shape == Shape::Title => self.output.line(&format!("**{}**", text.trim())),
             Some(level @ 1..) => self.output.heading(level, text.trim()),
             level if is_item || level.is_some() => self.output.line(&format!("- {text}")),
             _ => self.output.line(text),
