@@ -1,10 +1,13 @@
 //! Places for the bodies of requests whose sender is not authenticated yet. They are bounded per address and in total,
 //! and separate from the places of other requests.
 //!
-//! A place is held only until the body is complete. If all places are taken, a new request displaces the body that has
-//! been incomplete longest, at least [`GRACE`]: slow bodies do not block signed requests.
+//! A place is held only until the body is complete. If all places are taken, a new request displaces another body, so
+//! unsigned bodies do not block signed requests:
+//!
+//! - the youngest body of the address with the most, if that address keeps at least as many as the new request's,
+//! - else the body that has been incomplete longest, at least [`GRACE`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,10 +65,11 @@ impl Rooms {
         let peer = network(link.peer);
         let mut held = self.0.lock();
         let own = |body: &Body| body.peer == peer;
-        let is_full = if held.bodies.values().filter(|body| own(body)).count() >= OF_ONE_PEER {
-            !held.displace(own)
+        let many = held.bodies.values().filter(|body| own(body)).count();
+        let is_full = if many >= OF_ONE_PEER {
+            !held.displace_late(own)
         } else {
-            held.bodies.len() >= AT_ONCE && !held.displace(|_| true)
+            held.bodies.len() >= AT_ONCE && !held.displace_of_most(many) && !held.displace_late(|_| true)
         };
         if is_full {
             return None;
@@ -78,13 +82,29 @@ impl Rooms {
 }
 
 impl Held {
+    /// Ends the youngest body of the address with the most, for a request of an address with `many` bodies. Returns false
+    /// if that address would then have fewer than the other.
+    fn displace_of_most(&mut self, many: usize) -> bool {
+        let mut peers: HashMap<IpAddr, (usize, u64)> = HashMap::new();
+        for (number, body) in &self.bodies {
+            let (bodies, youngest) = peers.entry(body.peer).or_default();
+            (*bodies, *youngest) = (*bodies + 1, *number);
+        }
+        let most = peers.into_values().max().filter(|(bodies, _)| *bodies > many + 1);
+        most.is_some_and(|(_, youngest)| self.end(youngest))
+    }
+
     /// Ends the body that has been incomplete longest among the matching ones. Returns false if all are younger than
     /// the grace.
-    fn displace(&mut self, matching: impl Fn(&Body) -> bool) -> bool {
+    fn displace_late(&mut self, matching: impl Fn(&Body) -> bool) -> bool {
         let late = |body: &Body| body.begun.elapsed() >= GRACE;
         let longest = self.bodies.iter().find(|(_, body)| matching(body)).filter(|(_, body)| late(body));
-        let body = longest.map(|(number, _)| *number).and_then(|number| self.bodies.remove(&number));
-        body.map(|body| body.displaced.cancel()).is_some()
+        let number = longest.map(|(number, _)| *number);
+        number.is_some_and(|number| self.end(number))
+    }
+
+    fn end(&mut self, number: u64) -> bool {
+        self.bodies.remove(&number).map(|body| body.displaced.cancel()).is_some()
     }
 }
 
@@ -109,16 +129,21 @@ mod tests {
         Link { peer: [10, 0, 0, last].into(), own: [10, 0, 0, 99].into(), share: Share::Whole }
     }
 
+    /// Takes all places: as many for each address as it may have.
+    fn filled(rooms: &Rooms) -> Vec<Room> {
+        let peers = (0..AT_ONCE).map(|n| u8::try_from(n / OF_ONE_PEER).unwrap());
+        peers.map(|last| rooms.take(&of(last)).unwrap()).collect()
+    }
+
     #[tokio::test(start_paused = true)]
     async fn one_address_has_a_share_and_all_together_have_a_bound() {
         let rooms = Rooms::new();
-        let mut held: Vec<_> = (0..OF_ONE_PEER).map_while(|_| rooms.take(&of(1))).collect();
+        let held: Vec<_> = (0..OF_ONE_PEER).map_while(|_| rooms.take(&of(1))).collect();
         assert!(held.len() == OF_ONE_PEER && rooms.take(&of(1)).is_none(), "its share is taken");
-        for last in 2..=4 {
-            held.extend((0..OF_ONE_PEER).map_while(|_| rooms.take(&of(last))));
-        }
-        assert!(held.len() == AT_ONCE && rooms.take(&of(5)).is_none(), "all are taken");
-        held.pop();
+        let each: Vec<_> = (100..=255).map_while(|last| rooms.take(&of(last))).collect();
+        assert!(rooms.0.lock().bodies.len() == AT_ONCE && each.len() > AT_ONCE - OF_ONE_PEER);
+        assert!(rooms.take(&of(5)).is_none(), "all are taken, by one address each");
+        drop(each);
         assert!(rooms.take(&of(5)).is_some());
         assert!(rooms.take(&Link { share: Share::HealthOnly, ..of(5) }).is_none());
         drop(held);
@@ -126,17 +151,31 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_new_body_displaces_one_of_the_address_with_the_most() {
+        let rooms = Rooms::new();
+        let held = filled(&rooms);
+        let new = rooms.take(&of(5)).expect("no body is late, but some addresses have many");
+        held[AT_ONCE - 1].displaced().await;
+        assert_eq!(held.iter().filter(|room| room.displaced.is_cancelled()).count(), 1);
+        let more: Vec<_> = (0..AT_ONCE).map_while(|_| rooms.take(&of(5))).collect();
+        assert_eq!(more.len() + 1, AT_ONCE / 5, "its part, of which no address has more than it by one");
+        assert!(!new.displaced.is_cancelled() && more.iter().all(|room| !room.displaced.is_cancelled()));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_slow_body_gives_way_to_a_new_one() {
         let rooms = Rooms::new();
-        let held: Vec<_> =
-            (0..AT_ONCE).map(|n| rooms.take(&of(u8::try_from(n / OF_ONE_PEER).unwrap())).unwrap()).collect();
-        assert!(rooms.take(&of(5)).is_none(), "all are young");
+        let held: Vec<_> = (0..AT_ONCE).map(|n| rooms.take(&of(u8::try_from(n).unwrap())).unwrap()).collect();
+        assert!(rooms.take(&of(100)).is_none(), "all are young, and no address has more than one");
         tokio::time::advance(GRACE).await;
-        let new = rooms.take(&of(5)).expect("the oldest gives way");
+        let new = rooms.take(&of(100)).expect("the oldest gives way");
         held[0].displaced().await;
         assert!(!held[1].displaced.is_cancelled() && !new.displaced.is_cancelled());
+        drop((held, new));
+        let held = filled(&rooms);
+        tokio::time::advance(GRACE).await;
         let _own = rooms.take(&of(3)).expect("an address replaces one of its own");
         held[AT_ONCE - OF_ONE_PEER].displaced().await;
-        assert!(!held[1].displaced.is_cancelled());
+        assert_eq!(held.iter().filter(|room| room.displaced.is_cancelled()).count(), 1);
     }
 }
