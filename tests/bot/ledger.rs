@@ -27,8 +27,8 @@ pub async fn counted(world: &World) -> BTreeMap<String, u64> {
     let data = world.dir.path().join("data");
     let opener = Opener::new(&data, Arc::new(SystemClock));
     let store = Resilient::start(move || opener.open(), Arc::new(SystemClock)).await.unwrap();
-    let mut rows = store.scan("staffai:ledger:", 1_000).await;
-    rows.extend(store.scan("token_stats:", 1_000).await);
+    let mut rows = store.scan("staffai:ledger:", 1_000).await.part();
+    rows.extend(store.scan("token_stats:", 1_000).await.part());
     store.close(Duration::from_secs(10)).await;
     let short = |key: String| key.strip_prefix("staffai:ledger:").map_or_else(|| key.clone(), str::to_owned);
     let kinds = ["in", "out", "cached", "messages", "micros", "unpriced"];

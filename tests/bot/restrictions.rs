@@ -63,7 +63,7 @@ async fn records(world: &World) -> Vec<String> {
     let data = world.dir.path().join("data");
     let opener = Opener::new(&data, Arc::new(SystemClock));
     let store = Resilient::start(move || opener.open(), Arc::new(SystemClock)).await.unwrap();
-    let rows = store.scan("restricted_until:", 1_000).await;
+    let rows = store.scan("restricted_until:", 1_000).await.part();
     store.close(Duration::from_secs(10)).await;
     rows.into_iter().map(|(key, _)| key).collect()
 }

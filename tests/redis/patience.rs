@@ -3,15 +3,15 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use domain::ids::{Door, TurnId};
+use domain::ids::{Door, Person, TurnId};
 use domain::limits::{Decision, LimitStep, Limits, Member, Request, Reservation};
-use ports::{Limiter, Store, StoredRow, Write};
+use ports::{Limiter, Scanned, Store, StoredRow, Write};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep};
 
 use crate::server::Server;
-use crate::support::{Log, put, reason, recovered, soon, store, until};
+use crate::support::{Log, put, reason, recovered, row, soon, store, until};
 
 /// The goal for requests in progress when a server stops answering.
 const LEFT_WITHIN: Duration = Duration::from_millis(250);
@@ -91,6 +91,26 @@ async fn a_slow_server_that_works_is_never_called_down() {
     let store = store(&format!("redis://{address}/0")).await;
     usual(&store, 60).await;
     assert_eq!((reason(&store), log.count("store.degraded")), (None, 0));
+}
+
+#[tokio::test]
+async fn many_scans_of_a_large_server_wait_for_each_other_and_the_store_stays_ready() {
+    let (log, server) = (Log::listen(), Server::start());
+    server.words::<()>(&["EVAL", "for n = 1, 20000 do redis.call('SET', 'other:' .. n, '1') end", "0"]);
+    server.words::<()>(&["SET", "wanted", "1"]);
+    let address = far_away(server.address(), Duration::from_millis(90)).await;
+    let store = store(&format!("redis://{address}/0")).await;
+    let person = |number: usize| Person::new(Door::new("d"), format!("{number}"));
+    let own = futures_util::future::join_all((0..4).map(|_| store.scan("wanted", 10)));
+    let members = futures_util::future::join_all((0..4).map(|number| {
+        let (store, person) = (&store, person(number));
+        async move { store.scan_many(&["wanted"], 10, Some(&person)).await.only() }
+    }));
+    let (own, members) = tokio::join!(own, members);
+    let wanted = Scanned::new(vec![row("wanted", "1")], true);
+    assert!(own.iter().chain(&members).all(|found| *found == wanted), "{own:?} {members:?}");
+    assert_eq!((reason(&store), log.count("store.degraded")), (None, 0));
+    store.close(Duration::from_secs(5)).await;
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ use domain::ids::{Door, MessageId, Timestamp};
 use domain::keys;
 use domain::ownership::Range;
 use ports::shares::Shares;
-use ports::{Clock, Origin, Store, Write};
+use ports::{Clock, Origin, Scanned, Store, Write};
 
 /// The interval at which expired gates are closed and unposted questions are retried.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -277,7 +277,7 @@ impl Approvals {
             async move {
                 let _ = tokio::time::timeout(RECORDED_WITHIN, audit.load()).await;
                 let scan = store.scan(keys::ALLOWANCE_PREFIX, ALLOWANCES_MAX);
-                let stored = tokio::time::timeout(RECORDED_WITHIN, scan).await.unwrap_or_default();
+                let stored = tokio::time::timeout(RECORDED_WITHIN, scan).await.map(Scanned::part).unwrap_or_default();
                 let allowances = stored.iter().filter_map(|(_, text)| serde_json::from_str(text).ok()).collect();
                 let waiting = journal.call(JournalMsg::Waiting, RECORDED_WITHIN).await.ok();
                 ApprovalsEvent::Loaded(waiting, allowances)

@@ -13,6 +13,7 @@
 mod approvals;
 mod cleaning;
 mod counted;
+mod erasing;
 mod handlers;
 mod kept;
 mod overview;
@@ -57,6 +58,7 @@ use domain::shed::Shed;
 use domain::tool::rights::Verdict;
 use domain::tool::server::Tooling;
 use domain::triage::TriageRules;
+use ports::shares::{Share, Shares};
 use ports::{MemberSettings, Origin, PostError, PostRequest, PostResult, Vitals};
 use telemetry::events::GATEWAY_DROPPED;
 
@@ -70,6 +72,9 @@ const ASIDE_MAX: usize = 64;
 const SEEN_MAX: usize = 4_096;
 /// The timeout of a command.
 const WITHIN: Duration = Duration::from_secs(30);
+/// The timeout of a request to be forgotten that goes on after its answer, and the maximum number of these.
+const LONG_WITHIN: Duration = Duration::from_secs(30 * 60);
+const LONG_MAX: usize = 8;
 /// The timeout of autocomplete choices.
 const SUGGEST_WITHIN: Duration = Duration::from_secs(2);
 /// The delay of the first registration, so that the connection comes first.
@@ -151,7 +156,7 @@ pub enum CommandsEvent {
     Panicked(Box<Command>, String),
     /// The time to register the commands, where the registration is missing or out of date.
     Register,
-    /// A task: the forget requests from before this process started.
+    /// A task: the forget requests from before this process started, or those that a cleanup did not finish.
     Noted(Vec<Wished>),
     /// The time to clean up after forget requests.
     Clean,
@@ -169,6 +174,10 @@ pub struct Commands {
 pub struct CommandsState {
     seen: BoundedSet<MessageId, SEEN_MAX>,
     running: HashMap<Person, usize>,
+    /// The permits of running commands, by community, or by person in direct messages.
+    room: Shares<String>,
+    /// The permits of commands that go on after their answer.
+    long: Arc<Semaphore>,
     aside: Arc<Semaphore>,
     /// The commands of the last registration; `None` if there is none yet.
     offered: Option<Vec<Spec>>,
@@ -196,6 +205,8 @@ impl Actor for Commands {
         Ok(CommandsState {
             seen: BoundedSet::default(),
             running: HashMap::new(),
+            room: Shares::new(Arc::new(Semaphore::new(RUNNING_MAX))),
+            long: Arc::new(Semaphore::new(LONG_MAX)),
             aside: Arc::new(Semaphore::new(ASIDE_MAX)),
             offered: None,
             failures: 0,
@@ -256,13 +267,19 @@ impl Actor for Commands {
             }
             CommandsEvent::Clean => {
                 let (due, parts) = (state.cleanings.due(), Arc::clone(&self.parts));
-                ctx.background(async move {
-                    for wished in due {
-                        cleaning::clean(&parts, &wished).await;
-                    }
-                    parts.facts.settle(Instant::now()).await;
-                    cleaning::records(&parts).withdraw_again(parts.facts.forgotten()).await;
-                });
+                let again = due.clone();
+                ctx.task(
+                    async move {
+                        let mut left = Vec::new();
+                        for wished in due {
+                            left.extend(cleaning::clean(&parts, wished).await);
+                        }
+                        parts.facts.settle(Instant::now()).await;
+                        cleaning::records(&parts).withdraw_again(parts.facts.forgotten()).await;
+                        CommandsEvent::Noted(left)
+                    },
+                    |_| CommandsEvent::Noted(again.into_iter().filter(|wished| wished.unfinished).collect()),
+                );
                 ctx.after(CLEAN_EVERY, CommandsEvent::Clean);
             }
             CommandsEvent::Register => self.register(ctx, state),
@@ -280,21 +297,24 @@ impl Commands {
         }
         let person = command.caller.person.clone();
         let own = state.running.get(&person).is_some_and(|many| *many >= OWN_MAX);
-        if own || state.running.values().sum::<usize>() >= RUNNING_MAX {
+        let holder = command.guild.clone().unwrap_or_else(|| person.to_string());
+        let room = if own { None } else { state.room.take(Some(&holder)) };
+        let Some(room) = room else {
             let shed = WorkShed::beside(Shed::Commands, Bound::Number, Some((&command.place, &person)));
             self.parts.ways.account.tell(&Happening::WorkShed(shed));
             let locale = command.caller.locale();
             let sentence = if own { words::still_running(locale) } else { words::busy(locale) };
             return self.refuse(ctx, state, command, sentence);
-        }
+        };
         *state.running.entry(person.clone()).or_default() += 1;
         self.clean_after(state, &command);
         let parts = Arc::clone(&self.parts);
         let (kind, kept) = (CommandKind::named(&command.name), command.clone());
+        let rooms = (room, Arc::clone(&state.long));
         let begun = Instant::now();
         ctx.task(
             async move {
-                let outcome = serve(&parts, &command).await;
+                let outcome = serve(&parts, &command, rooms).await;
                 CommandsEvent::Ended { person, command: kind, outcome, took: begun.elapsed() }
             },
             move |panic| CommandsEvent::Panicked(kept, panic),
@@ -314,7 +334,8 @@ impl Commands {
         };
         let (person, cut, noted) = (command.caller.person.clone(), command.at, self.parts.basics.clock.now());
         let due = Instant::now() + WITHIN + Wished::holds_for(&self.parts.basics.live.now());
-        state.cleanings.add(Wished { person, place, cut, noted }, due);
+        let unfinished = place.is_none();
+        state.cleanings.add(Wished { person, place, cut, noted, unfinished }, due);
     }
 
     /// Reports the reason for refusing a command, if there is room for a response.
@@ -425,17 +446,37 @@ impl CommandsState {
     }
 }
 
-/// Answers one command, and reports its outcome.
-async fn serve(parts: &CommandParts, command: &Command) -> CommandOutcome {
+/// Answers one command, and reports its outcome. A request to be forgotten that takes long goes on after its answer; if
+/// too many do, a later cleanup finishes it.
+async fn serve(
+    parts: &CommandParts,
+    command: &Command,
+    (room, long): (Share<String>, Arc<Semaphore>),
+) -> CommandOutcome {
     let desk = parts.desk(command);
     if !desk.claim().await {
         return CommandOutcome::Unclaimed;
     }
-    let (piece, outcome) = match tokio::time::timeout(WITHIN, handlers::answer(parts, command)).await {
-        Ok(answer) => answer,
-        Err(_) => (Piece::text(words::too_slow(command.caller.locale())), CommandOutcome::Slow),
+    let mut answering = Box::pin(handlers::answer(parts, command));
+    if let Ok((piece, outcome)) = tokio::time::timeout(WITHIN, answering.as_mut()).await {
+        return if desk.respond(piece).await { outcome } else { CommandOutcome::Unanswered };
+    }
+    let locale = command.caller.locale();
+    let erases = CommandKind::named(&command.name).map(CommandKind::erases) == Some(Erases::Everything);
+    let sentence =
+        if erases && kept::is_sound(parts) { words::forgetting_goes_on(locale) } else { words::too_slow(locale) };
+    let rest = async {
+        // No command waits for this one.
+        drop(room);
+        if let (true, Ok(_permit)) = (erases, long.try_acquire_owned()) {
+            // Of a request that ends nowhere, the record is left, so it is repeated.
+            let _ = tokio::time::timeout(LONG_WITHIN, answering).await;
+        } else {
+            drop(answering);
+        }
     };
-    if desk.respond(piece).await { outcome } else { CommandOutcome::Unanswered }
+    let (answered, ()) = tokio::join!(desk.respond(Piece::text(sentence)), rest);
+    if answered { CommandOutcome::Slow } else { CommandOutcome::Unanswered }
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@
 //! and the journal never blocks on a commit: a task settles the receipt when the commit is done. So a turn costs no
 //! wait, and a burst costs few commits.
 
+mod doubtful;
 mod earlier;
 mod ending;
 mod entry;
@@ -43,6 +44,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::doubtful::Doubtful;
 use self::entry::{HandOver, JournalEntry, Stage, open_turn};
 use self::parking::ParkedNow;
 use crate::account::Account;
@@ -68,21 +70,28 @@ use domain::ids::TurnId;
 use domain::planted::Defect;
 use domain::shed::Shed;
 use domain::turn::OpenTurn;
-use ports::{Adopted, Clock, Pace, Store, StoreStatus, Subject, Turns, WriteOutcome};
+use ports::{Adopted, Clock, Pace, Scanned, Store, StoreStatus, Subject, Turns, WriteOutcome};
 use telemetry::events::GATEWAY_DROPPED;
+use tokio::time::Instant;
 
 /// The most messages queued until the records are loaded. Later messages are dropped and recovered by other means:
 /// receipts return their events, answers are requested again, and posts are found in their channel.
 const EARLY_MAX: usize = 20_000;
 /// The most closed turns remembered in memory; the oldest is evicted first.
 const CLOSED_MAX: usize = 100_000;
-/// The interval of deadline checks.
+/// The interval of deadline checks, and the unit of the pauses between loads of the records.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// The number of times that the pause between loads of the records doubles.
+const DOUBLINGS_MAX: u32 = 8;
 
 /// Events from the journal's own timer and tasks.
 pub enum JournalEvent {
-    /// The stored records were loaded.
-    Loaded(Vec<Adopted>),
+    /// The stored records were loaded, or a part of them.
+    Loaded(Scanned<Vec<Adopted>>),
+    /// The load takes long. The journal serves meanwhile, and looks up each message.
+    Slow,
+    /// The record of a doubtful message was read, if there is one; `None` if the store did not answer.
+    LookedUp(Option<Option<Box<Adopted>>>),
     /// The stored records could not be loaded. Without them, open turns would be lost and answered turns answered
     /// again.
     Unreadable(String),
@@ -134,6 +143,7 @@ pub struct JournalState {
     alone: Alone,
     phase: Phase,
     records: Records,
+    doubtful: Doubtful,
 }
 
 /// The phase of the journal since its start.
@@ -152,10 +162,47 @@ enum Phase {
 /// The completeness of the loaded records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Records {
-    /// All records are loaded, or a load of all records is in progress.
+    /// All records are loaded.
     Whole,
-    /// The store was degraded during the load. The journal loads the remaining records when the store has recovered.
-    Partial,
+    /// Some records may not be loaded. Each message is looked up in the store before it is accepted.
+    Partial {
+        /// The number of loads that did not return all records.
+        loads: u32,
+        /// The earliest time of the next load; `None` during a load.
+        again: Option<Instant>,
+    },
+}
+
+impl Records {
+    const LOADING: Self = Self::Partial { loads: 0, again: None };
+
+    /// Returns the state after a load. Each further load of a store that does not return all records has a longer pause
+    /// before it.
+    fn after(self, complete: bool) -> Self {
+        let Self::Partial { loads, .. } = self else { return self };
+        if complete {
+            return Self::Whole;
+        }
+        let pause = SWEEP_EVERY * ((1 << loads.min(DOUBLINGS_MAX)) - 1);
+        Self::Partial { loads: loads.saturating_add(1), again: Some(Instant::now() + pause) }
+    }
+
+    /// True if it is time for another load; it then counts as begun.
+    fn load_again(&mut self) -> bool {
+        let Self::Partial { again, .. } = self else { return false };
+        let due = again.is_some_and(|again| again <= Instant::now());
+        if due {
+            *again = None;
+        }
+        due
+    }
+}
+
+impl JournalState {
+    /// True if the turn is open or closed in memory.
+    fn knows(&self, id: &TurnId) -> bool {
+        self.open.contains_key(id) || self.closed.contains(id)
+    }
 }
 
 impl Phase {
@@ -203,7 +250,8 @@ impl Actor for Journal {
             closed: BoundedSet::default(),
             alone: Alone::default(),
             phase: Phase::Loading { early: Vec::new() },
-            records: Records::Whole,
+            records: Records::LOADING,
+            doubtful: Doubtful::since(self.clock.now()),
         })
     }
 
@@ -243,24 +291,30 @@ impl Actor for Journal {
     ) -> Result<(), Crash> {
         match event {
             JournalEvent::Loaded(records) => {
-                state.records =
-                    if self.store.status() == StoreStatus::Ready { Records::Whole } else { Records::Partial };
+                let (records, complete) = records.into_parts();
+                state.records = state.records.after(complete);
                 let early = state.phase.loaded();
                 self.load(state, records);
                 for message in early {
                     self.apply(ctx, state, message);
                 }
             }
+            JournalEvent::Slow => {
+                for message in state.phase.loaded() {
+                    self.apply(ctx, state, message);
+                }
+            }
+            JournalEvent::LookedUp(found) => self.looked_up(ctx, state, found),
             JournalEvent::Unreadable(reason) => return Err(format!("the records cannot be read: {reason}").into()),
             JournalEvent::Parked(parked) => self.parked(ctx, state, parked),
             JournalEvent::Fenced => self.fenced(state),
             JournalEvent::Sweep => {
                 self.sweep(state);
                 self.close_overdue(ctx, state);
-                if state.records == Records::Partial && self.store.status() == StoreStatus::Ready {
-                    state.records = Records::Whole;
+                if self.store.status() == StoreStatus::Ready && state.records.load_again() {
                     self.read_records(ctx);
                 }
+                self.try_held(ctx, state);
                 ctx.after(SWEEP_EVERY, JournalEvent::Sweep);
             }
         }
@@ -296,12 +350,16 @@ fn subject(message: &JournalMsg) -> Option<Subject> {
 impl Journal {
     fn apply(&self, ctx: &mut ActorContext<Journal>, state: &mut JournalState, message: JournalMsg) {
         match message {
+            JournalMsg::Accept(accepted) if Self::is_doubtful(state, &accepted) => self.doubt(ctx, state, *accepted),
             JournalMsg::Accept(accepted) => self.accept(ctx, state, *accepted),
             JournalMsg::Answered(id, answer) => self.answered(state, &id, *answer),
             JournalMsg::Delivered(id, delivery) => self.delivered(state, &id, &delivery),
             JournalMsg::Refused(id, many, since) => self.refused(state, &id, many, since),
             JournalMsg::Undeliverable(id, reason) => self.undeliverable(state, &id, &reason),
-            JournalMsg::Cancel(id) => self.withdraw(state, &id, Dropped::TriggerDeleted),
+            JournalMsg::Cancel(id) => {
+                state.doubtful.delete(&id);
+                self.withdraw(state, &id, Dropped::TriggerDeleted);
+            }
             JournalMsg::Dropped(id, why) => drop(self.drop_turn(state, &id, why)),
             JournalMsg::Forget(person, cut, reply) => {
                 let forgotten = memory::forget(state, &person, cut);
@@ -357,8 +415,7 @@ impl Journal {
 
     fn accept(&self, ctx: &mut ActorContext<Journal>, state: &mut JournalState, accepted: Accepted) {
         let Accepted { turn, answer, permit, receipt } = accepted;
-        let known = state.open.contains_key(&turn.id) || state.closed.contains(&turn.id);
-        if known && !Defect::NoDedupe.is_planted() {
+        if state.knows(&turn.id) && !Defect::NoDedupe.is_planted() {
             tracing::debug!(event = GATEWAY_DROPPED, reason = "seen before", turn = %turn.id, "message dropped");
             receipt.settle();
             return;

@@ -38,7 +38,7 @@ use domain::outgoing::{Outgoing, Part};
 use domain::restriction::book::{RestrictionNotice, Restrictions, RoleChange};
 use domain::restriction::{Member, format_until, parse_until};
 use domain::turn::Turn;
-use ports::{Clock, Store, StoreStatus, Write};
+use ports::{Clock, Store, Write};
 use telemetry::events::STORE_CORRUPT;
 
 /// The maximum number of records of each kind in one read.
@@ -428,12 +428,15 @@ fn over(member: &Member) -> Vec<Write> {
 }
 
 async fn read(store: &dyn Store, begun: Timestamp) -> Records {
-    let mut complete = store.status() == StoreStatus::Ready;
-    let restricted = store.scan(keys::restrictions::RESTRICTED_PREFIX, LOAD_MAX).await;
-    let restricting = store.scan(keys::restrictions::RESTRICTING_PREFIX, LOAD_MAX).await;
-    let told = store.scan(keys::restrictions::TOLD_PREFIX, TOLD_MAX).await;
-    let endless = store.scan(keys::restrictions::ENDLESS_PREFIX, LOAD_MAX).await;
-    complete &= store.status() == StoreStatus::Ready && restricted.len() < LOAD_MAX;
+    let prefixes = [
+        keys::restrictions::RESTRICTED_PREFIX,
+        keys::restrictions::RESTRICTING_PREFIX,
+        keys::restrictions::TOLD_PREFIX,
+        keys::restrictions::ENDLESS_PREFIX,
+    ];
+    let (found, mut complete) = store.scan_many(&prefixes, LOAD_MAX, None).await.into_parts();
+    let [restricted, restricting, told, endless] = found.try_into().unwrap_or_default();
+    complete &= restricted.len() < LOAD_MAX;
     let member = |(guild, person)| Member { guild, person };
     let restricted = restricted.into_iter().filter_map(|(key, value)| {
         let read = keys::restrictions::parse_restricted(&key).map(member).zip(parse_until(&value));
@@ -453,7 +456,7 @@ async fn read(store: &dyn Store, begun: Timestamp) -> Records {
             .into_iter()
             .filter_map(|(key, _)| keys::restrictions::parse_member(&key).map(member))
             .collect(),
-        told: told.into_iter().filter_map(timed).collect(),
+        told: told.into_iter().take(TOLD_MAX).filter_map(timed).collect(),
         endless: endless.into_iter().filter_map(timed).collect(),
     }
 }

@@ -16,6 +16,7 @@ mod models;
 mod observer;
 mod requests;
 pub mod samples;
+mod scanned;
 pub mod shares;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -49,6 +50,7 @@ pub use self::models::Models;
 pub use self::requests::{
     Bucket, GuildField, HistoryRange, LimitScope, PlaceKind, PostError, PostReply, PostRequest, PostResult,
 };
+pub use self::scanned::{Row, Scanned};
 use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 pub use self::turns::{Adopted, OwnedStore, Pace, Turns, WriteOutcome};
@@ -126,8 +128,20 @@ pub trait Store: Send + Sync {
     /// the next request. A prefetched value is used within moments, or read again.
     fn read_ahead(&self, _keys: Vec<String>) {}
 
-    /// Returns all live keys with this prefix and their values, ordered by key; at most `limit`.
-    fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>>;
+    /// Returns the live keys with this prefix and their values, ordered by key; at most `limit`. Incomplete if the store
+    /// did not return all of these.
+    fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Scanned> {
+        Box::pin(async move { self.scan_many(&[prefix], limit, None).await.only() })
+    }
+
+    /// Like [`Self::scan`], for several prefixes in one pass, at most `limit` rows of each. A pass may visit every key of a
+    /// server. Few run at once, and one person, on whose behalf it runs, has at most half of those for members.
+    fn scan_many<'a>(
+        &'a self,
+        prefixes: &'a [&'a str],
+        limit: usize,
+        person: Option<&'a Person>,
+    ) -> BoxFuture<'a, Scanned<Vec<Vec<Row>>>>;
 
     /// Applies the writes atomically and in order, visible on return. The future resolves to true when they are
     /// durable, to false if a degraded store holds them in memory. Dropping it has no effect.

@@ -24,8 +24,8 @@ use crate::vitals::{Configuration, Readiness, Status, TreeNode, Turns};
 use crate::{
     Advice, Clock, Delta, DeltaSink, Dice, EventStream, Fault, Faults, GatewaySession, HistoryRange, IdentifyPermit,
     Input, Limiter, Listener, Missing, ModelError, ModelErrorKind, Models, OwnedStore, Pace, PlaceKind, PostError,
-    PostReply, PostRequest, PostResult, Poster, PresenceUpdates, Replaced, Shard, ShardedSource, SourceError, Store,
-    StoreStatus, Stored, StoredRow, StreamEvent, Unreadable, Vitals, Write, WriteOutcome,
+    PostReply, PostRequest, PostResult, Poster, PresenceUpdates, Replaced, Scanned, Shard, ShardedSource, SourceError,
+    Store, StoreStatus, Stored, StoredRow, StreamEvent, Unreadable, Vitals, Write, WriteOutcome,
 };
 use domain::completion::{Completion, Finish, Request, Usage};
 use domain::counter::Counter;
@@ -143,6 +143,10 @@ pub struct MemoryStore {
     durable: watch::Sender<bool>,
     /// The number of next scans that panic.
     pub broken_scans: AtomicUsize,
+    /// The number of next scans that return nothing of what there is.
+    pub short_scans: AtomicUsize,
+    /// The number of passes over the keys.
+    pub scans: AtomicUsize,
     /// True if the store fails and finds no data.
     pub degraded: AtomicBool,
     /// The number of next reads that fail before the store recovers.
@@ -168,6 +172,8 @@ impl MemoryStore {
             entries: Mutex::default(),
             durable: watch::channel(true).0,
             broken_scans: AtomicUsize::new(0),
+            short_scans: AtomicUsize::new(0),
+            scans: AtomicUsize::new(0),
             degraded: AtomicBool::new(false),
             failing_reads: AtomicUsize::new(0),
             unreadable: Mutex::default(),
@@ -212,14 +218,23 @@ impl Store for MemoryStore {
         async move { read }.boxed()
     }
 
-    fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>> {
+    fn scan_many<'a>(
+        &'a self,
+        prefixes: &'a [&'a str],
+        limit: usize,
+        _person: Option<&'a Person>,
+    ) -> BoxFuture<'a, Scanned<Vec<Vec<crate::Row>>>> {
         let broken = self.broken_scans.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        let short = self.short_scans.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        let complete = short.is_err() && !self.degraded.load(Ordering::SeqCst);
         let entries = self.entries.lock();
-        let live = entries
-            .iter()
-            .filter(|(key, _)| key.starts_with(prefix))
-            .take(if self.degraded.load(Ordering::SeqCst) { 0 } else { limit });
-        let found = live.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let rows_of = |prefix: &&str| {
+            let live = entries.iter().filter(|(key, _)| key.starts_with(prefix));
+            live.take(limit).map(|(key, value)| (key.clone(), value.clone())).collect()
+        };
+        let found = prefixes.iter().map(|prefix| if complete { rows_of(prefix) } else { Vec::new() }).collect();
+        let found = Scanned::new(found, complete);
+        self.scans.fetch_add(1, Ordering::SeqCst);
         async move {
             assert!(broken.is_err(), "the scan broke");
             found

@@ -10,9 +10,9 @@ use tokio::sync::mpsc;
 use super::outside::{Answer, Way};
 use super::swarm::Port;
 use super::world::World;
-use ::store::{Backend, BackendError, Batch, OpenError, Steps};
+use ::store::{Backend, BackendError, Batch, Found, OpenError, Steps};
 use domain::ownership::Range;
-use ports::{Clock as _, StoredRow};
+use ports::{Clock as _, Scanned, StoredRow};
 
 /// A backend on the rows.
 pub struct SimulatedBackend(Arc<World>);
@@ -50,13 +50,14 @@ impl Backend for SimulatedBackend {
         self.perform(Port::Load, |world| world.rows.get(world.now(), key)).await
     }
 
-    async fn scan(&self, prefix: &str, limit: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {
-        let living = self.perform(Port::Load, |world| world.rows.living(world.now(), prefix)).await;
+    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<Found, BackendError> {
+        let living = |world: &World| {
+            let rows = |prefix: &&str| world.rows.living(world.now(), prefix).into_iter().take(limit).collect();
+            prefixes.iter().map(rows).collect()
+        };
+        let living = self.perform(Port::Load, living).await;
         steps.done();
-        living.map(|mut rows| {
-            rows.truncate(limit);
-            rows
-        })
+        living.map(|found| Scanned::new(found, true))
     }
 
     async fn apply(&self, batch: Batch) -> Result<Vec<Range>, BackendError> {

@@ -22,13 +22,13 @@ use parking_lot::{Mutex, RwLock};
 use redb::{Database, ReadableDatabase, TableDefinition};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::{Backend, BackendError, Batch, OwnedWrites, Steps, Ticket, counted};
+use crate::{Backend, BackendError, Batch, Found, OwnedWrites, Steps, Ticket, counted};
 use absent::Absent;
 use domain::ids::Timestamp;
 use domain::keys;
 use domain::ownership::{FencingToken, Range, Term};
 use memtable::{Memtable, Row};
-use ports::{Clock, StoredRow, Write};
+use ports::{Clock, Scanned, StoredRow, Write};
 use reads::Reads;
 use tables::{Known, Sweep};
 use wal::Wal;
@@ -134,6 +134,42 @@ impl Embedded {
         .await
     }
 
+    /// Returns the live rows with this prefix, by key; at most `limit`.
+    async fn rows(&self, prefix: &str, limit: usize) -> Result<Vec<(String, String)>, BackendError> {
+        // Memory is read first: rows that leave it afterwards are in the tables before these are read.
+        let now = self.inner.clock.now();
+        let known: BTreeMap<String, Option<String>> = {
+            let memtable = self.inner.memtable.read();
+            let living = |row: &Row| row.living(now).map(|(_, text)| text.to_owned());
+            memtable.with_prefix(prefix).map(|(key, row)| (key.clone(), living(row))).collect()
+        };
+        let hidden = known.len();
+        let prefix = prefix.to_owned();
+        let kept = self.scan_tables(move |database, now| {
+            let values = database.begin_read()?.open_table(VALUES)?;
+            let mut found = Vec::new();
+            for row in values.range(prefix.as_str()..)? {
+                let (key, value) = row?;
+                if found.len() == limit + hidden || !key.value().starts_with(&prefix) {
+                    break;
+                }
+                let (end, text) = value.value();
+                if alive(end, now) {
+                    found.push((key.value().to_owned(), text.to_owned()));
+                }
+            }
+            Ok(found)
+        });
+        let kept = kept.await?;
+        if known.is_empty() {
+            return Ok(kept);
+        }
+        let mut rows: BTreeMap<String, Option<String>> =
+            kept.into_iter().map(|(key, text)| (key, Some(text))).collect();
+        rows.extend(known);
+        Ok(rows.into_iter().filter_map(|(key, text)| Some((key, text?))).take(limit).collect())
+    }
+
     async fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Database, Timestamp) -> Result<T, redb::Error> + Send + 'static,
@@ -208,39 +244,12 @@ impl Backend for Embedded {
         Ok(found.map_err(|missing| self.inner.absent.lock().learn(key.to_owned(), missing, since)).ok())
     }
 
-    async fn scan(&self, prefix: &str, limit: usize, _steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {
-        // Memory is read first: rows that leave it afterwards are in the tables before these are read.
-        let now = self.inner.clock.now();
-        let known: BTreeMap<String, Option<String>> = {
-            let memtable = self.inner.memtable.read();
-            let living = |row: &Row| row.living(now).map(|(_, text)| text.to_owned());
-            memtable.with_prefix(prefix).map(|(key, row)| (key.clone(), living(row))).collect()
-        };
-        let hidden = known.len();
-        let prefix = prefix.to_owned();
-        let kept = self.scan_tables(move |database, now| {
-            let values = database.begin_read()?.open_table(VALUES)?;
-            let mut found = Vec::new();
-            for row in values.range(prefix.as_str()..)? {
-                let (key, value) = row?;
-                if found.len() == limit + hidden || !key.value().starts_with(&prefix) {
-                    break;
-                }
-                let (end, text) = value.value();
-                if alive(end, now) {
-                    found.push((key.value().to_owned(), text.to_owned()));
-                }
-            }
-            Ok(found)
-        });
-        let kept = kept.await?;
-        if known.is_empty() {
-            return Ok(kept);
+    async fn scan_many(&self, prefixes: &[&str], limit: usize, _steps: &Steps) -> Result<Found, BackendError> {
+        let mut found = Vec::with_capacity(prefixes.len());
+        for prefix in prefixes {
+            found.push(self.rows(prefix, limit).await?);
         }
-        let mut rows: BTreeMap<String, Option<String>> =
-            kept.into_iter().map(|(key, text)| (key, Some(text))).collect();
-        rows.extend(known);
-        Ok(rows.into_iter().filter_map(|(key, text)| Some((key, text?))).take(limit).collect())
+        Ok(Scanned::new(found, true))
     }
 
     async fn apply(&self, batch: Batch) -> Result<Vec<Range>, BackendError> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
-use super::{Backend, BackendError, Batch, OpenError, Steps};
+use super::{Backend, BackendError, Batch, Found, OpenError, Steps};
 use domain::ownership::Range;
 use ports::{Keeping, StoreFault, StoredRow};
 
@@ -42,8 +42,8 @@ impl<B: Backend> Backend for Failing<B> {
         self.works()?.get(key).await
     }
 
-    async fn scan(&self, prefix: &str, limit: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {
-        self.works()?.scan(prefix, limit, steps).await
+    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<Found, BackendError> {
+        self.works()?.scan_many(prefixes, limit, steps).await
     }
 
     async fn set_aside(&self, key: &str, aside: &str, ttl: Duration) -> Result<bool, BackendError> {

@@ -18,7 +18,7 @@ use domain::limits::member_windows::Changes;
 use domain::limits::window_log::WindowLog;
 use domain::limits::{Decision, Request};
 use domain::ownership::{FencingToken, Range, Term};
-use ports::{Keeping, StoredRow, Write};
+use ports::{Keeping, Row, Scanned, StoredRow, Write};
 
 pub mod resilient;
 
@@ -47,12 +47,20 @@ pub trait Backend: Send + Sync + 'static {
     /// See [`BackendError`]; [`BackendError::NotText`] if the value cannot be read.
     async fn get(&self, key: &str) -> Result<Option<String>, BackendError>;
 
-    /// Returns the live keys with this prefix and their values, by key; at most `limit`. A backend that must visit many
-    /// other keys does so in steps and counts each.
+    /// Returns for each prefix the live keys with it and their values, by key; at most `limit` of each. A backend that must
+    /// visit many other keys does so once for all prefixes, in steps, and counts each. At most [`SCANS_AT_ONCE`] run.
     ///
     /// # Errors
     /// See [`BackendError`].
-    async fn scan(&self, prefix: &str, limit: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError>;
+    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<Found, BackendError>;
+
+    /// Like [`Self::scan_many`], for one prefix; a part of the rows if there are too many keys to visit.
+    ///
+    /// # Errors
+    /// See [`BackendError`].
+    async fn scan(&self, prefix: &str, limit: usize, steps: &Steps) -> Result<Vec<Row>, BackendError> {
+        self.scan_many(&[prefix], limit, steps).await.map(|found| found.only().part())
+    }
 
     /// Applies the writes atomically and in order; none is a [`Write::Join`]. They are durable when this returns. After an error either all or
     /// none are applied, and applying them again must be harmless. Writes under a term are refused if its range has a
@@ -133,6 +141,12 @@ pub trait Backend: Send + Sync + 'static {
     /// Releases the backend's resources. Later calls fail.
     async fn close(&self);
 }
+
+/// The most scans of one backend at once.
+pub const SCANS_AT_ONCE: usize = 4;
+
+/// The rows of each prefix of a scan.
+pub type Found = Scanned<Vec<Vec<Row>>>;
 
 /// The progress of a scan. A scan that makes steps is slow but not stuck.
 #[derive(Debug, Default)]

@@ -7,7 +7,6 @@
 //! intervention. Acknowledged data counts as durable; its actual durability depends on the server's configuration
 //! (`appendfsync`).
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ::redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, cmd};
@@ -16,13 +15,13 @@ use tokio::sync::mpsc;
 
 use self::limits::LimitScript;
 use self::line::Line;
-use self::pool::{Link, Node, Pool};
+use self::pool::{Link, Pool};
 use crate::resilient::Limits;
-use crate::{AccountsKnown, Backend, BackendError, Batch, LimitOutcome, Steps};
+use crate::{AccountsKnown, Backend, BackendError, Batch, Found, LimitOutcome, Steps};
 use domain::limits::Request;
 use domain::limits::member_windows::Changes;
 use domain::ownership::{FencingToken, Range};
-use ports::{Keeping, StoredRow, Write};
+use ports::{Keeping, Scanned, StoredRow, Write};
 
 mod address;
 
@@ -44,23 +43,13 @@ mod owning;
 
 mod pool;
 
+mod scanning;
+
 #[cfg(test)]
 mod tests;
 
 /// The longest backoff of a failing server. Retries are cheap, and members notice when memory is available again.
 const RETRY_MOST: Duration = Duration::from_millis(500);
-
-/// The keys that the server visits for one page of a scan.
-const PAGE: usize = 1_000;
-
-/// The most pages of one scan, over all servers. With [`PAGE`] this covers ten million keys.
-const PAGES_MOST: usize = 10_000;
-
-/// The most matching keys kept by a scan: the first ones in order.
-const KEYS_MOST: usize = 200_000;
-
-/// The number of values fetched at once.
-const FETCH: usize = 250;
 
 /// The longest TTL sent, about three centuries. The server rejects expiries that overflow its clock.
 const TTL_MOST: u128 = 10_000_000_000_000;
@@ -113,6 +102,8 @@ pub struct Redis {
     line: Line,
     /// The connections of long requests.
     pool: Pool,
+    /// The connections of scans, one for each that may run.
+    scans: Pool,
     /// The address for messages; never contains a secret.
     place: String,
     /// The script of limit decisions.
@@ -122,7 +113,11 @@ pub struct Redis {
 impl Redis {
     /// Takes a separate connection for this request.
     async fn own(&self, request: &str) -> Result<Link, BackendError> {
-        self.pool.get().await.map_err(|error| match error {
+        self.of(&self.pool, request).await
+    }
+
+    async fn of(&self, pool: &Pool, request: &str) -> Result<Link, BackendError> {
+        pool.get().await.map_err(|error| match error {
             deadpool_redis::PoolError::Backend(error) => self.judge(request, error),
             error => BackendError::Failed(format!("redis at {}: {request}: {error}", self.place)),
         })
@@ -137,6 +132,7 @@ impl Redis {
                 // After a failover the name may resolve to another server, while the old connections still answer.
                 link.discard();
                 self.pool.forget_idle();
+                self.scans.forget_idle();
             }
             self.judge(request, error)
         })
@@ -197,13 +193,13 @@ impl Backend for Redis {
         got.map_err(|why| BackendError::NotText(format!("redis at {}: the value of {key} {why}", self.place)))
     }
 
-    async fn scan(&self, prefix: &str, limit: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {
-        if limit == 0 {
-            return Ok(Vec::new());
+    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<Found, BackendError> {
+        if limit == 0 || prefixes.is_empty() {
+            return Ok(Scanned::new(vec![Vec::new(); prefixes.len()], true));
         }
-        let mut link = self.own("SCAN").await?;
-        let rows = rows(&mut link, prefix, limit, steps).await;
-        self.done("SCAN", link, rows)
+        let mut link = self.of(&self.scans, "SCAN").await?;
+        let found = scanning::rows(&mut link, prefixes, limit, steps).await;
+        self.done("SCAN", link, found)
     }
 
     async fn apply(&self, batch: Batch) -> Result<Vec<Range>, BackendError> {
@@ -281,6 +277,7 @@ impl Backend for Redis {
     async fn close(&self) {
         self.line.close().await;
         self.pool.close();
+        self.scans.close();
     }
 }
 
@@ -306,70 +303,6 @@ fn delete(key: &str) -> Cmd {
     let mut delete = cmd("DEL");
     delete.arg(key);
     delete
-}
-
-/// Returns the first rows in order. Keys of other types are skipped.
-async fn rows(link: &mut Link, prefix: &str, limit: usize, steps: &Steps) -> RedisResult<Vec<(String, String)>> {
-    let keys: Vec<String> = keys(link, prefix, steps).await?.into_iter().collect();
-    let mut rows = Vec::new();
-    for keys in keys.chunks(FETCH.min(limit)) {
-        let values: Vec<Option<Vec<u8>>> = cmd("MGET").arg(keys).query_async(link).await?;
-        steps.done();
-        let found = keys.iter().zip(values).filter_map(|(key, value)| Some((key.clone(), text(value?))));
-        rows.extend(found);
-        if rows.len() >= limit {
-            rows.truncate(limit);
-            break;
-        }
-    }
-    Ok(rows)
-}
-
-/// Returns the keys with this prefix, of any type.
-async fn keys(link: &mut Link, prefix: &str, steps: &Steps) -> RedisResult<BTreeSet<String>> {
-    let pattern = pattern(prefix);
-    let mut found = BTreeSet::new();
-    let mut pages = 0;
-    for node in link.nodes().await? {
-        let mut cursor = 0;
-        loop {
-            let (next, names) = page(link, &node, cursor, &pattern).await?;
-            steps.done();
-            // Names of this program are always valid UTF-8.
-            found.extend(names.into_iter().filter_map(|name| String::from_utf8(name).ok()));
-            while found.len() > KEYS_MOST {
-                found.pop_last();
-            }
-            (cursor, pages) = (next, pages + 1);
-            if cursor == 0 {
-                break;
-            }
-            if pages >= PAGES_MOST {
-                tracing::warn!(prefix, pages, "the store has too many keys to scan all of them");
-                return Ok(found);
-            }
-        }
-    }
-    Ok(found)
-}
-
-async fn page(link: &mut Link, node: &Node, cursor: u64, pattern: &str) -> RedisResult<(u64, Vec<Vec<u8>>)> {
-    let mut scan = cmd("SCAN");
-    scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(PAGE);
-    ::redis::from_redis_value(link.ask(node, scan).await?).map_err(Into::into)
-}
-
-/// Returns a pattern that matches exactly this prefix.
-fn pattern(prefix: &str) -> String {
-    let mut pattern = String::with_capacity(prefix.len() + 1);
-    for c in prefix.chars() {
-        if matches!(c, '*' | '?' | '[' | ']' | '\\') {
-            pattern.push('\\');
-        }
-        pattern.push(c);
-    }
-    pattern.push('*');
-    pattern
 }
 
 /// Converts invalid UTF-8 lossily: the caller finds it unreadable and sets it aside.

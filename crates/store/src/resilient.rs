@@ -20,14 +20,15 @@ use tokio::time::{Instant, timeout, timeout_at};
 use self::counts::Counts;
 use self::overlay::{Overlay, Seen};
 use self::recent::Recent;
+use self::scan_permits::ScanPermits;
 use self::shared::Shared;
 use self::writer::Writer;
-use crate::{Backend, OpenError, Steps, counted};
+use crate::{Backend, Found, OpenError, Steps, counted};
 use domain::counter::Counter;
-use domain::ids::Timestamp;
+use domain::ids::{Person, Timestamp};
 use domain::limits;
 use domain::panic;
-use ports::{Clock, Keeping, Limiter, Replaced, Store, StoreStatus, Stored, StoredRow, Unreadable, Write};
+use ports::{Clock, Keeping, Limiter, Replaced, Scanned, Store, StoreStatus, Stored, StoredRow, Unreadable, Write};
 use telemetry::events::STORE_UNSAVED;
 use telemetry::metrics::{STORE_DEGRADED, STORE_WRITES_TOTAL};
 
@@ -42,6 +43,8 @@ mod owning;
 mod reading;
 
 mod recent;
+
+mod scan_permits;
 
 mod decision;
 
@@ -77,8 +80,9 @@ const READ_DEADLINE: Duration = Duration::from_secs(1);
 /// The deadline of one step of a scan, after which the store is degraded.
 const SCAN_DEADLINE: Duration = Duration::from_secs(5);
 
-/// The most steps' time that a scan may take: it may have to visit every key of a server shared with other programs.
-const SCAN_STEPS: u32 = 12;
+/// The most steps' time that a scan may take: it may have to visit every key of a server shared with other programs. A
+/// scan that takes longer ends without its rows, but the store is not degraded.
+const SCAN_STEPS: u32 = 24;
 
 /// The deadline of a read while the store is degraded. The first failure stops reads of the backend until it recovers.
 const DEGRADED_READ_DEADLINE: Duration = Duration::from_millis(50);
@@ -152,6 +156,7 @@ pub struct Resilient<B: Backend> {
     writer: Mutex<Option<JoinHandle<()>>>,
     /// Held while a value is replaced in a backend without other writers.
     replacing: tokio::sync::Mutex<()>,
+    scans: ScanPermits,
 }
 
 impl<B: Backend> Resilient<B> {
@@ -181,7 +186,12 @@ impl<B: Backend> Resilient<B> {
         let mut writer = Writer::new(Arc::clone(&shared), Arc::new(open));
         writer.first_open(OPEN_DEADLINE).await?;
         let task = tokio::spawn(writer.run());
-        Ok(Self { shared, writer: Mutex::new(Some(task)), replacing: tokio::sync::Mutex::default() })
+        Ok(Self {
+            shared,
+            writer: Mutex::new(Some(task)),
+            replacing: tokio::sync::Mutex::default(),
+            scans: ScanPermits::default(),
+        })
     }
 
     /// Replaces a value of a backend with other writers.
@@ -309,27 +319,45 @@ impl<B: Backend> Store for Resilient<B> {
         }
     }
 
-    fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>> {
+    fn scan_many<'a>(
+        &'a self,
+        prefixes: &'a [&'a str],
+        limit: usize,
+        person: Option<&'a Person>,
+    ) -> BoxFuture<'a, Found> {
         Box::pin(async move {
-            let counting = self.counting(|counts| !counts.with_prefix(prefix).is_empty());
+            let is_readable = self.shared.lock().readable().is_some();
+            let permit = if is_readable { self.scans.take(person).await } else { None };
+            let counting = self.counting(|counts| prefixes.iter().any(|prefix| !counts.with_prefix(prefix).is_empty()));
             let counted = !counting || self.counts_landed().await;
             // The overlay is read first: entries that leave it afterwards are durable before the backend is read.
-            let (waiting, counts, backend) = {
+            let (waiting, backend) = {
                 let state = self.shared.lock();
-                let waiting = state.overlay.scan(prefix, limit, self.shared.clock.now());
-                let counts = if counted { Vec::new() } else { state.overlay.counts.with_prefix(prefix) };
-                (waiting, counts, state.readable())
+                let now = self.shared.clock.now();
+                let of = |prefix: &&str| {
+                    let counts = if counted { Vec::new() } else { state.overlay.counts.with_prefix(prefix) };
+                    (state.overlay.scan(prefix, limit, now), counts)
+                };
+                let waiting: Vec<_> = prefixes.iter().map(of).collect();
+                (waiting, state.readable().filter(|_| permit.is_some()))
             };
-            let hidden = waiting.iter().filter(|(_, value)| value.is_none()).count();
+            let hidden = |(waiting, _): &(Vec<(String, Option<String>)>, _)| {
+                waiting.iter().filter(|(_, value)| value.is_none()).count()
+            };
+            let hidden = waiting.iter().map(hidden).max().unwrap_or_default();
             let kept = match backend {
                 Some(backend) => {
                     let steps = Steps::default();
-                    let rows = backend.scan(prefix, limit + hidden, &steps);
+                    let rows = backend.scan_many(prefixes, limit.saturating_add(hidden), &steps);
                     self.shared.read_backend(&backend, self.shared.limits.scan, &steps, rows).await
                 }
                 None => None,
             };
-            merge(add_up(kept.unwrap_or_default(), counts), waiting, limit)
+            let none = || Scanned::new(vec![Vec::new(); prefixes.len()], false);
+            kept.unwrap_or_else(none).map(|kept| {
+                let merged = |(kept, (waiting, counts))| merge(add_up(kept, counts), waiting, limit);
+                kept.into_iter().zip(waiting).map(merged).collect()
+            })
         })
     }
 

@@ -88,13 +88,13 @@ pub async fn reads_see_earlier_writes(bench: Bench) {
     assert_eq!(store.get("a").await, None);
     let durable = store.write(vec![put("a", "1")]);
     assert_eq!(store.get("a").await.as_deref(), Some("1"));
-    assert_eq!(store.scan("", 10).await, [row("a", "1")]);
+    assert_eq!(store.scan("", 10).await.part(), [row("a", "1")]);
     assert!(durable.await);
     assert_eq!(store.get("a").await.as_deref(), Some("1"));
 
     drop(store.write(vec![delete("a")]));
     assert_eq!(store.get("a").await, None);
-    assert_eq!(store.scan("", 10).await, []);
+    assert_eq!(store.scan("", 10).await.part(), []);
     assert!(store.write(vec![put("b", "ü \0 \u{1F600}")]).await);
     assert_eq!(store.get("a").await, None);
     assert_eq!(store.get("b").await.as_deref(), Some("ü \0 \u{1F600}"));
@@ -130,7 +130,7 @@ pub async fn writes_keep_their_order(bench: Bench) {
     store.close(CLOSING).await;
 
     let store = (bench.open)().await;
-    assert_eq!(store.scan("", 10).await, [row("a", "2"), row("c", "49")]);
+    assert_eq!(store.scan("", 10).await.part(), [row("a", "2"), row("c", "49")]);
     store.close(CLOSING).await;
 }
 
@@ -144,7 +144,7 @@ pub async fn keys_vanish_at_the_end_of_their_life(bench: Bench) {
     assert_eq!(store.get("a").await.as_deref(), Some("1"));
     (bench.pass)(Duration::from_millis(1) + bench.edge);
     assert_eq!(store.get("a").await, None);
-    assert_eq!(store.scan("", 10).await, [row("b", "2"), row("c", "2"), row("d", "1")]);
+    assert_eq!(store.scan("", 10).await.part(), [row("b", "2"), row("c", "2"), row("d", "1")]);
 
     drop(store.write(vec![put_for("e", "1", 5)]));
     (bench.pass)(Duration::from_secs(5));
@@ -153,7 +153,7 @@ pub async fn keys_vanish_at_the_end_of_their_life(bench: Bench) {
     store.close(CLOSING).await;
 
     let store = (bench.open)().await;
-    assert_eq!(store.scan("", 10).await, [row("b", "2"), row("d", "1")]);
+    assert_eq!(store.scan("", 10).await.part(), [row("b", "2"), row("d", "1")]);
     store.close(CLOSING).await;
 }
 
@@ -163,18 +163,18 @@ pub async fn scans_are_ordered_and_limited(bench: Bench) {
     let writes = ["p:3", "p:1", "o:9", "p:2", "p", "q:1", "p:ü"].map(|key| put(key, "old")).to_vec();
     assert!(store.write(writes).await);
     let expected = [row("p:1", "old"), row("p:2", "old"), row("p:3", "old"), row("p:ü", "old")];
-    assert_eq!(store.scan("p:", 10).await, expected);
-    assert_eq!(store.scan("p:", 2).await, expected[..2]);
-    assert_eq!(store.scan("p:", 0).await, []);
-    assert_eq!(store.scan("x", 10).await, []);
+    assert_eq!(store.scan("p:", 10).await.part(), expected);
+    assert_eq!(store.scan("p:", 2).await.part(), expected[..2]);
+    assert_eq!(store.scan("p:", 0).await.part(), []);
+    assert_eq!(store.scan("x", 10).await.part(), []);
 
     let durable = store.write(vec![delete("p:1"), put("p:2", "new"), put("p:0", "new"), delete("p:3")]);
     let expected = [row("p:0", "new"), row("p:2", "new"), row("p:ü", "old")];
-    assert_eq!(store.scan("p:", 10).await, expected);
-    assert_eq!(store.scan("p:", 3).await, expected);
-    assert_eq!(store.scan("p:", 1).await, expected[..1]);
+    assert_eq!(store.scan("p:", 10).await.part(), expected);
+    assert_eq!(store.scan("p:", 3).await.part(), expected);
+    assert_eq!(store.scan("p:", 1).await.part(), expected[..1]);
     assert!(durable.await);
-    assert_eq!(store.scan("p:", 3).await, expected);
+    assert_eq!(store.scan("p:", 3).await.part(), expected);
     store.close(CLOSING).await;
 }
 
@@ -188,7 +188,7 @@ pub async fn writes_survive_reopening(bench: Bench) {
     assert!(!store.write(vec![put("c", "3")]).await);
 
     let store = (bench.open)().await;
-    assert_eq!(store.scan("", 10).await, [row("b", "2")]);
+    assert_eq!(store.scan("", 10).await.part(), [row("b", "2")]);
     store.close(CLOSING).await;
 }
 
@@ -208,7 +208,7 @@ pub async fn increments_add_up(bench: Bench) {
         row("n:words", "3"),
     ];
     assert_eq!(store.get("n:number").await.as_deref(), Some("42"));
-    assert_eq!(store.scan("n:", 10).await, expected);
+    assert_eq!(store.scan("n:", 10).await.part(), expected);
     let many: Vec<_> = (0..50).map(|_| store.write(vec![add("n:many", 2)])).collect();
     assert!(futures_util::future::join_all(many).await.into_iter().all(|durable| durable));
     assert_eq!(store.get("n:many").await.as_deref(), Some("100"));
@@ -251,7 +251,7 @@ pub async fn numbers_that_stand_together_add_up(bench: Bench) {
         row("n:seven", "2 0 7 0 1000000000000"),
         row("n:words", "2 0 7 0 1000000000000"),
     ];
-    assert_eq!(store.scan("n:", 10).await, expected);
+    assert_eq!(store.scan("n:", 10).await.part(), expected);
     store.close(CLOSING).await;
 }
 
@@ -298,11 +298,11 @@ pub async fn writes_of_a_former_owner_are_refused_as_one(bench: Bench) {
     let ours = |rows: Vec<(String, String)>| -> Vec<_> {
         rows.into_iter().filter(|(key, _)| !key.starts_with("staffai:")).collect()
     };
-    assert_eq!(ours(store.scan("", 20).await), left);
+    assert_eq!(ours(store.scan("", 20).await.part()), left);
     store.close(CLOSING).await;
 
     let store = (bench.open)().await;
-    assert_eq!(ours(store.scan("", 20).await), left);
+    assert_eq!(ours(store.scan("", 20).await.part()), left);
     assert_eq!(store.get(&keys::term(&mine)).await.as_deref(), Some("4000000000000"));
     store.close(CLOSING).await;
 }

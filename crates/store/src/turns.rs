@@ -9,10 +9,11 @@ use tokio::sync::watch;
 
 use domain::custody::{Record, has_owner};
 use domain::given::Given;
+use domain::ids::TurnId;
 use domain::keys;
 use domain::ownership::{Range, Term};
 use domain::turn::{ClosedTurn, Custody, OpenTurn, Turn};
-use ports::{Adopted, OwnedStore, Pace, Turns, Write, WriteOutcome};
+use ports::{Adopted, OwnedStore, Pace, Scanned, StoreStatus, Stored, Turns, Unreadable, Write, WriteOutcome};
 
 /// The most records read at startup.
 const ADOPT_MAX: usize = 200_000;
@@ -100,11 +101,26 @@ impl Turns for StoredTurns {
         self.write(turn, with, Pace::Gathered)
     }
 
-    fn adopt(&self) -> BoxFuture<'_, Vec<Adopted>> {
+    fn adopt(&self) -> BoxFuture<'_, Scanned<Vec<Adopted>>> {
         Box::pin(async move {
             self.store.owned().await;
-            let rows = self.store.scan(keys::TURN_PREFIX, ADOPT_MAX).await;
-            rows.into_iter().filter_map(|(key, value)| self.adopted(key, &value)).collect()
+            let (rows, complete) = self.store.scan(keys::TURN_PREFIX, ADOPT_MAX).await.into_parts();
+            // A former owner may still write until the tokens are acquired.
+            let complete = complete && rows.len() < ADOPT_MAX && self.store.status() == StoreStatus::Ready;
+            let adopted = rows.into_iter().filter_map(|(key, value)| self.adopted(key, &value));
+            Scanned::new(adopted.collect(), complete)
+        })
+    }
+
+    fn recorded<'a>(&'a self, id: &'a TurnId) -> BoxFuture<'a, Option<Option<Adopted>>> {
+        Box::pin(async move {
+            let key = keys::turn(id);
+            match self.store.read(&key).await {
+                Stored::Absent => Some(None),
+                Stored::Value(value) | Stored::Part(value) => Some(self.adopted(key, &value)),
+                Stored::Unreadable(Unreadable::NotText) => Some(self.adopted(key, "")),
+                Stored::Unreadable(Unreadable::NoAnswer) => None,
+            }
         })
     }
 
@@ -145,7 +161,7 @@ mod tests {
     use crate::embedded::opener::Opener;
     use crate::resilient::Resilient;
     use crate::suite::TestClock;
-    use domain::ids::{Door, MessageId, TurnId};
+    use domain::ids::{Door, MessageId};
     use domain::ownership::{FencingToken, Shards};
     use ports::Store;
 
@@ -165,7 +181,7 @@ mod tests {
 
     /// Returns the ids that an owner of these ranges takes over, and those of unreadable records.
     async fn adopted(store: &Arc<Resilient<crate::embedded::Embedded>>, ranges: Vec<Range>) -> Vec<String> {
-        let adopted = StoredTurns::new(Arc::clone(store) as _, ranges).adopt().await;
+        let adopted = StoredTurns::new(Arc::clone(store) as _, ranges).adopt().await.part();
         let name = |adopted: Adopted| {
             let id = adopted.id.map_or(adopted.key, |id| id.id.to_string());
             if adopted.record.is_ok() { id } else { format!("{id} cannot be read") }
@@ -181,7 +197,7 @@ mod tests {
         for number in 0..2 {
             let turns = StoredTurns::new(Arc::clone(&store) as _, vec![shard(number)]);
             let turn = turn(&number.to_string());
-            turns.adopt().await;
+            assert!(turns.adopt().await.is_complete());
             assert_eq!(turns.accept(&OpenTurn::new(turn, None), Pace::Now).await, WriteOutcome::Durable);
         }
         // The previous version had no owners.
@@ -204,7 +220,7 @@ mod tests {
         let opener = Opener::new(dir.path(), clock.clone());
         let store = Arc::new(Resilient::start(move || opener.open(), clock).await.unwrap());
         let turns = StoredTurns::new(Arc::clone(&store) as _, vec![Range::Door(DOOR)]);
-        assert!(turns.adopt().await.is_empty());
+        assert!(turns.adopt().await.part().is_empty());
         let turn = turn("1");
         let record = async || {
             let text = store.get(&keys::turn(&turn.id)).await.unwrap();
@@ -241,7 +257,7 @@ mod tests {
         let newer = Write::Put { key: keys::term(&Range::Door(DOOR)), value: "9".to_owned(), ttl: None };
         assert!(store.commit(vec![newer]).await);
         assert_eq!(turns.accept(&OpenTurn::new(read, None), Pace::Now).await, WriteOutcome::Durable);
-        let adopted = turns.adopt().await;
+        let adopted = turns.adopt().await.part();
         assert!(adopted[0].record.as_ref().is_ok_and(|record| record.owner.is_none()));
         assert!(store.close(Duration::from_secs(20)).await);
     }

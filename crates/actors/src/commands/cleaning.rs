@@ -1,14 +1,15 @@
 //! The second pass of a forget request: a turn of another process on the same store can save data after the request.
-//! This pass removes that data once no turn from before the request can be left.
+//! This pass removes that data once no turn from before the request can be left. If the first pass did not end, this one
+//! deletes the remaining kinds of data too, and is repeated until nothing is left.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::CommandParts;
+use super::{CommandParts, erasing};
 use crate::services::conversation_records::ConversationRecords;
-use crate::services::forgotten::Wished;
+use crate::services::forgotten::{UNFINISHED_TTL, Wished};
 use domain::forgetting::Forgetting;
 use domain::history::History;
 use domain::ids::{Person, Place, Timestamp};
@@ -29,7 +30,12 @@ pub(super) struct Cleanings(VecDeque<(Instant, Wished)>);
 impl Cleanings {
     /// Schedules the cleanup of this request; it replaces an earlier request of the same kind.
     pub fn add(&mut self, wished: Wished, due: Instant) {
-        self.0.retain(|(_, known)| (&known.person, &known.place) != (&wished.person, &wished.place));
+        let covers = |known: &Wished| known.cut > wished.cut;
+        let same = |known: &Wished| (&known.person, &known.place) == (&wished.person, &wished.place);
+        if self.0.iter().any(|(_, known)| same(known) && covers(known)) {
+            return;
+        }
+        self.0.retain(|(_, known)| !same(known));
         if self.0.len() >= WAITING_MAX {
             self.0.pop_front();
         }
@@ -46,7 +52,8 @@ impl Cleanings {
 
 /// Records a request in the store for other processes. Returns false if the record is not durable.
 pub(super) async fn note(parts: &CommandParts, person: &Person, place: Option<&Place>, cut: Timestamp) -> bool {
-    let wished = Wished { person: person.clone(), place: place.cloned(), cut, noted: parts.basics.clock.now() };
+    let (unfinished, noted) = (place.is_none(), parts.basics.clock.now());
+    let wished = Wished { person: person.clone(), place: place.cloned(), cut, noted, unfinished };
     let record = wished.record(&parts.basics.live.now());
     parts.basics.store.write(vec![record]).await
 }
@@ -60,37 +67,56 @@ pub(super) fn of_conversation(person: &Person, place: &Place) -> [Write; 3] {
 
 /// Returns the requests that this or another process recorded before the start.
 pub(super) async fn noted(parts: &CommandParts) -> Vec<Wished> {
-    let stored = parts.basics.store.scan(keys::FORGOTTEN_PREFIX, LOOK_MAX).await;
+    let stored = parts.basics.store.scan(keys::FORGOTTEN_PREFIX, LOOK_MAX).await.part();
     stored.iter().filter_map(|(_, value)| serde_json::from_str(value).ok()).collect()
 }
 
-/// Deletes the data that was to be forgotten.
-pub(super) async fn clean(parts: &CommandParts, wished: &Wished) {
-    let Wished { person, place, cut, .. } = wished;
-    match place {
-        Some(place) => {
-            let key = keys::history(person, place);
-            records(parts).forget(&key, |kept| kept.forget_until(*cut)).await;
-        }
-        None => {
-            for (key, _) in parts.basics.store.scan(&keys::histories_of(person), LOOK_MAX).await {
-                rewrite(parts, &key, |history| history.forget_until(*cut)).await;
-            }
-            let summaries = keys::conversations::summaries_of(person);
-            for (key, _) in parts.basics.store.scan(&summaries, LOOK_MAX).await {
-                let place = key.strip_prefix(&summaries).unwrap_or_default();
-                let history = format!("{}{place}", keys::histories_of(person));
-                records(parts).rewrite_summary(&history, |summary| summary.forget_until(*cut)).await;
-            }
-            let quotes = keys::quotes_of(person);
-            for (index, _) in parts.basics.store.scan(&quotes, LOOK_MAX).await {
-                let key = index.strip_prefix(&quotes).unwrap_or_default();
-                records(parts).forget(key, |kept| kept.forget_asked_by(person, *cut)).await;
-            }
-            records(parts).forget_answers(person, |exchange| exchange.asked_at <= *cut).await;
-            parts.facts.wipe(person, Some(*cut)).await;
-        }
+/// Records that all data of a request was deleted once, unless a later request replaced it.
+pub(super) async fn ended(parts: &CommandParts, person: &Person, cut: Timestamp) {
+    let store = &parts.basics.store;
+    let Some(wished) = Wished::of(&**store, person).await.filter(|wished| wished.cut == cut) else { return };
+    let record = Wished { unfinished: false, ..wished }.record(&parts.basics.live.now());
+    drop(store.write(vec![record]));
+}
+
+/// Deletes the data that was to be forgotten. Returns the request if it is not finished.
+pub(super) async fn clean(parts: &CommandParts, wished: Wished) -> Option<Wished> {
+    let Wished { person, place, cut, noted, unfinished } = &wished;
+    if let Some(place) = place {
+        let key = keys::history(person, place);
+        records(parts).forget(&key, |kept| kept.forget_until(*cut)).await;
+        return None;
     }
+    let store = &parts.basics.store;
+    let (histories, answers) = (keys::histories_of(person), keys::answers_of(person));
+    let (summaries, quotes) = (keys::conversations::summaries_of(person), keys::quotes_of(person));
+    let prefixes = [&histories, &summaries, &quotes, &answers].map(String::as_str);
+    let (found, mut done) = store.scan_many(&prefixes, LOOK_MAX, Some(person)).await.into_parts();
+    let [conversations, summarised, quoting, answered] = found.try_into().unwrap_or_default();
+    for (key, _) in conversations {
+        done &= rewrite(parts, &key, |history| history.forget_until(*cut)).await;
+    }
+    for (key, _) in summarised {
+        let place = key.strip_prefix(&summaries).unwrap_or_default();
+        let history = format!("{histories}{place}");
+        done &= records(parts).rewrite_summary(&history, |summary| summary.forget_until(*cut)).await;
+    }
+    for (index, _) in quoting {
+        let key = index.strip_prefix(&quotes).unwrap_or_default();
+        done &= records(parts).forget(key, |kept| kept.forget_asked_by(person, *cut)).await;
+    }
+    done &= records(parts).forget_answers(person, answered, |exchange| exchange.asked_at <= *cut).await;
+    done &= parts.facts.wipe(person, Some(*cut)).await;
+    let stored = Wished::of(&**store, person).await.filter(|stored| stored.cut == *cut);
+    if !stored.map_or(*unfinished, |stored| stored.unfinished) {
+        return None;
+    }
+    done &= erasing::erase_rest(parts, person, *cut).await;
+    if done {
+        ended(parts, person, *cut).await;
+    }
+    let given_up = parts.basics.clock.now().since(*noted) > UNFINISHED_TTL;
+    (!done && !given_up).then_some(wished)
 }
 
 /// Changes a stored history if the change makes a difference.

@@ -2,7 +2,6 @@
 //! that did not.
 
 use super::CommandParts;
-use super::kept::is_sound;
 use domain::counter::Counter;
 use domain::ids::Person;
 use domain::keys::ledger as keys;
@@ -21,10 +20,7 @@ pub(super) async fn complete(parts: &CommandParts) {
         return;
     }
     for prefix in keys::of_all_time() {
-        let counters = store.scan(&prefix, COUNTERS_MAX).await;
-        if !is_sound(parts) {
-            return;
-        }
+        let Some(counters) = store.scan(&prefix, COUNTERS_MAX).await.whole() else { return };
         for counters in counters.chunks(ADDED_AT_ONCE) {
             let counted = counters.iter().filter_map(|(key, _)| keys::counted_by(key));
             let ttl = Some(keys::ALL_TTL);

@@ -139,7 +139,8 @@ async fn memories(parts: &CommandParts, command: &Command) -> String {
     let (person, locale) = (&command.caller.person, command.caller.locale());
     let Some(asked) = command.option(FACT).filter(|asked| !asked.is_empty()) else {
         let (facts, summaries) = tokio::join!(parts.facts.all(person), kept::summaries(parts, person));
-        return words::memories(&facts, &summaries, kept::is_sound(parts), locale);
+        let (summaries, complete) = summaries.into_parts();
+        return words::memories(&facts, &summaries, complete && kept::is_sound(parts), locale);
     };
     let forgotten = match asked.parse() {
         Ok(id) => parts.facts.forget_any(person, &id).await,

@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use super::{CommandParts, cleaning};
 use crate::messages::approvals::{ApprovalsMsg, Withdrawal};
 use crate::messages::journal::JournalMsg;
+use crate::services::facts::FactKeeper;
 use domain::command::Command;
 use domain::history::History;
 use domain::ids::Person;
@@ -19,18 +20,18 @@ use domain::outgoing::FILE_BYTES_MAX;
 use domain::planted::Defect;
 use domain::session_index::{self, SessionIndex};
 use domain::summary::Summary;
-use ports::{Replaced, Store, StoreStatus, Stored, Unreadable, Write, replace};
+use ports::{Replaced, Row, Scanned, Store, StoreStatus, Stored, Unreadable, Write, replace};
 
 /// The maximum number of records of one kind that are read.
-const LOOK_MAX: usize = 10_000;
+pub(super) const LOOK_MAX: usize = 10_000;
 /// The maximum bytes of transcripts in an export.
 const LINES_SHOWN_BYTES: usize = 2 * 1024 * 1024;
 /// The number of keys in one delete.
 const DELETED_AT_ONCE: usize = 1_000;
 /// The number of transcript lines without a session record in one search, and the maximum number of searches: as many
 /// as the sessions of one person may keep.
-const STRAY_AT_ONCE: usize = 100;
-const STRAY_LOOKS: usize = 400;
+pub(super) const STRAY_AT_ONCE: usize = 1_000;
+pub(super) const STRAY_LOOKS: usize = 40;
 /// The maximum time for the journal to release open turns.
 const JOURNAL_WITHIN: Duration = Duration::from_secs(5);
 
@@ -51,7 +52,7 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     let allowed = |reply| ApprovalsMsg::Withdraw(Withdrawal::Of(person.clone()), reply);
     // If approvals is down, allowances that remain expire within an hour.
     let _ = parts.approvals.call(allowed, JOURNAL_WITHIN).await;
-    let kept = find(parts, command).await;
+    let (kept, complete) = find(parts, command).await;
     let mut writes: Vec<Write> = kept.keys().into_iter().map(|key| Write::Delete { key }).collect();
     // While the store fails, records that cannot be listed are deleted too if their keys are known.
     writes.extend(cleaning::of_conversation(person, &command.place));
@@ -70,20 +71,24 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     parts.facts.forgotten().wish(person, None, command.at);
     // A turn that started meanwhile may have read the old data.
     parts.vitals.forget(person).await;
-    let lines = forget_lines(parts, person, &kept.sessions).await;
     let facts = parts.facts.wipe(person, None).await;
-    let durable = noted && rewritten && facts && lines && deleted.await;
-    let sound = durable && is_sound(parts) && in_flight.is_ok();
+    let lines = forget_lines(parts, person, &kept.sessions).await;
+    let durable = complete && rewritten && facts && lines && deleted.await;
+    if durable {
+        cleaning::ended(parts, person, command.at).await;
+    }
+    let sound = noted && durable && is_sound(parts) && in_flight.is_ok();
     let wiped = Wiped { in_flight: in_flight.unwrap_or(0), ..kept.counts() };
     words::forgotten(&wiped, sound, command.caller.locale())
 }
 
 /// Returns the stored data of the caller, as a sentence and as a document.
 pub(super) async fn export(parts: &CommandParts, command: &Command) -> (String, Vec<u8>) {
-    let mut kept = find(parts, command).await;
+    let (mut kept, complete) = find(parts, command).await;
     read_lines(parts, &command.caller.person, &mut kept).await;
     let document = kept.to_json(&command.caller.person, parts.basics.clock.now(), FILE_BYTES_MAX);
-    (words::exported(&kept.counts(), is_sound(parts), command.caller.locale()), document.into_bytes())
+    let sound = complete && is_sound(parts);
+    (words::exported(&kept.counts(), sound, command.caller.locale()), document.into_bytes())
 }
 
 /// Deletes the lines of transcripts in batches, and the sessions from their index. Returns false if the deletion of any
@@ -91,31 +96,42 @@ pub(super) async fn export(parts: &CommandParts, command: &Command) -> (String, 
 async fn forget_lines(parts: &CommandParts, person: &Person, sessions: &[(String, String)]) -> bool {
     let mut durable = true;
     for (session, record) in sessions {
-        let lines = line_keys(parts, session, record).await;
-        for lines in lines.chunks(DELETED_AT_ONCE) {
-            durable &= delete(parts, lines.iter().cloned()).await;
-        }
+        durable &= delete(parts, line_keys(parts, session, record).await).await;
     }
     let of_theirs = keys::sessions::lines_of(person);
     let mut all = false;
     for _ in 0..STRAY_LOOKS {
-        let stray = parts.basics.store.scan(&of_theirs, STRAY_AT_ONCE).await;
-        if stray.is_empty() {
+        let scanned = parts.basics.store.scan_many(&[&of_theirs], STRAY_AT_ONCE, Some(person)).await.only();
+        let (stray, complete) = scanned.into_parts();
+        let many = stray.len();
+        durable &= complete && delete(parts, stray.into_iter().map(|(key, _)| key).collect()).await;
+        if many < STRAY_AT_ONCE {
             all = true;
             break;
         }
-        durable &= delete(parts, stray.into_iter().map(|(key, _)| key)).await;
     }
-    let places = || sessions.iter().map(|(session, _)| keys::sessions::place_of(session));
+    let sessions: Vec<&str> = sessions.iter().map(|(session, _)| session.as_str()).collect();
+    durable && all && unlist(parts, &sessions).await
+}
+
+/// Removes sessions from their index.
+pub(super) async fn unlist(parts: &CommandParts, sessions: &[&str]) -> bool {
+    let places = || sessions.iter().map(|session| keys::sessions::place_of(session));
     let unlisted = replace(&*parts.basics.store, keys::sessions::INDEX, |stored| {
         let mut index = SessionIndex::parse(stored?)?;
         index.remove(places()).then(|| index.to_json())
     });
-    durable && all && (sessions.is_empty() || unlisted.await == Replaced::Done)
+    sessions.is_empty() || unlisted.await == Replaced::Done
 }
 
-async fn delete(parts: &CommandParts, keys: impl Iterator<Item = String>) -> bool {
-    parts.basics.store.write(keys.map(|key| Write::Delete { key }).collect()).await
+/// Deletes keys in batches.
+pub(super) async fn delete(parts: &CommandParts, keys: Vec<String>) -> bool {
+    let mut durable = true;
+    for keys in keys.chunks(DELETED_AT_ONCE) {
+        let writes = keys.iter().map(|key| Write::Delete { key: key.clone() }).collect();
+        durable &= parts.basics.store.write(writes).await;
+    }
+    durable
 }
 
 /// The keys of the lines of a session.
@@ -123,7 +139,7 @@ async fn line_keys(parts: &CommandParts, session: &str, record: &str) -> Vec<Str
     let Some(lines) = keys::sessions::lines_behind(session) else { return Vec::new() };
     match session_index::line_numbers(record) {
         Some(numbers) => numbers.into_iter().map(|number| keys::sessions::numbered(&lines, number)).collect(),
-        None => parts.basics.store.scan(&lines, LOOK_MAX).await.into_iter().map(|(key, _)| key).collect(),
+        None => parts.basics.store.scan(&lines, LOOK_MAX).await.part().into_iter().map(|(key, _)| key).collect(),
     }
 }
 
@@ -150,8 +166,9 @@ async fn read_lines(parts: &CommandParts, person: &Person, kept: &mut PersonData
         return;
     }
     // The named lines are bounded by the export limit, so reading them again costs little.
-    let all = parts.basics.store.scan(&keys::sessions::lines_of(person), named.len() + STRAY_AT_ONCE).await;
-    for (_, line) in all.into_iter().filter(|(key, _)| !named.contains(key)) {
+    let (theirs, most) = (keys::sessions::lines_of(person), named.len() + STRAY_AT_ONCE);
+    let all = parts.basics.store.scan_many(&[&theirs], most, Some(person)).await.only();
+    for (_, line) in all.part().into_iter().filter(|(key, _)| !named.contains(key)) {
         if bytes < LINES_SHOWN_BYTES {
             bytes += line.len();
             kept.lines.push(line);
@@ -161,21 +178,17 @@ async fn read_lines(parts: &CommandParts, person: &Person, kept: &mut PersonData
     }
 }
 
-/// Returns the summaries of a person's conversations.
-pub(super) async fn summaries(parts: &CommandParts, person: &Person) -> Vec<StoredSummary> {
+/// Returns the summaries of a person's conversations; incomplete if the store does not return all.
+pub(super) async fn summaries(parts: &CommandParts, person: &Person) -> Scanned<Vec<StoredSummary>> {
     let prefix = keys::conversations::summaries_of(person);
-    let stored = parts.basics.store.scan(&prefix, LOOK_MAX).await;
-    let summary = |(key, stored): (String, String)| {
-        let place = key.strip_prefix(&prefix).unwrap_or_default().to_owned();
-        StoredSummary { key, place, summary: Summary::parse(Some(&stored)) }
-    };
-    stored.into_iter().map(summary).collect()
+    let scanned = parts.basics.store.scan_many(&[&prefix], LOOK_MAX, Some(person)).await.only();
+    scanned.map(|rows| summaries_in(&prefix, rows))
 }
 
-/// Finds the records of the answers to a person, and their index.
-async fn find_answers(store: &dyn Store, person: &Person, kept: &mut PersonData) {
+/// Reads the records of the answers to a person, whose index has these rows.
+async fn find_answers(store: &dyn Store, person: &Person, indexes: Vec<Row>, kept: &mut PersonData) {
     let answers = keys::answers_of(person);
-    for (index, _) in store.scan(&answers, LOOK_MAX).await {
+    for (index, _) in indexes {
         if let Some(message) = index.strip_prefix(&answers).and_then(|message| message.parse().ok()) {
             let key = keys::answered(&message);
             let stored = store.read(&key).await;
@@ -193,38 +206,59 @@ async fn find_answers(store: &dyn Store, person: &Person, kept: &mut PersonData)
     }
 }
 
-async fn find(parts: &CommandParts, command: &Command) -> PersonData {
+fn summaries_in(prefix: &str, rows: Vec<Row>) -> Vec<StoredSummary> {
+    let summary = |(key, stored): Row| {
+        let place = key.strip_prefix(prefix).unwrap_or_default().to_owned();
+        StoredSummary { key, place, summary: Summary::parse(Some(&stored)) }
+    };
+    rows.into_iter().map(summary).collect()
+}
+
+/// Finds the data of a person in one pass over the keys. Returns false if some may be missing.
+async fn find(parts: &CommandParts, command: &Command) -> (PersonData, bool) {
     let person = &command.caller.person;
     let store = &parts.basics.store;
-    let histories = keys::histories_of(person);
+    let (histories, answers) = (keys::histories_of(person), keys::answers_of(person));
+    let (summaries, quotes) = (keys::conversations::summaries_of(person), keys::quotes_of(person));
+    let marks = keys::conversations::asked_by(person);
+    let prefixes = [
+        histories.clone(),
+        keys::quarantine(&histories),
+        keys::facts::facts_of(person),
+        keys::audit_of(person),
+        keys::sessions::sessions_of(person),
+        answers.clone(),
+        summaries.clone(),
+        keys::conversations::evicted_of(person),
+        marks.clone(),
+        quotes.clone(),
+        keys::ledger::counted_of(person),
+    ];
+    let prefixes = prefixes.each_ref().map(String::as_str);
+    let (found, complete) = store.scan_many(&prefixes, LOOK_MAX, Some(person)).await.into_parts();
+    let [conversations, aside, facts, audit, sessions, answered, summarised, evicted, asked, quoting, counted] =
+        found.try_into().unwrap_or_default();
+    let conversation = |(key, stored): Row| {
+        let place = key.strip_prefix(&histories).unwrap_or_default().to_owned();
+        StoredConversation { key, place, history: readable(&stored) }
+    };
     let mut kept = PersonData {
-        conversations: store
-            .scan(&histories, LOOK_MAX)
-            .await
-            .into_iter()
-            .map(|(key, stored)| {
-                let place = key.strip_prefix(&histories).unwrap_or_default().to_owned();
-                StoredConversation { key, place, history: readable(&stored) }
-            })
-            .collect(),
-        aside: store.scan(&keys::quarantine(&histories), LOOK_MAX).await,
-        facts: parts.facts.stored(person).await,
-        audit: store.scan(&keys::audit_of(person), LOOK_MAX).await,
-        sessions: store.scan(&keys::sessions::sessions_of(person), LOOK_MAX).await,
+        conversations: conversations.into_iter().map(conversation).collect(),
+        summaries: summaries_in(&summaries, summarised),
+        aside,
+        facts: FactKeeper::stored(&facts),
+        audit,
+        sessions,
         ..PersonData::default()
     };
-    find_answers(&**store, person, &mut kept).await;
-    kept.summaries = summaries(parts, person).await;
-    let evicted = store.scan(&keys::conversations::evicted_of(person), LOOK_MAX).await;
+    find_answers(&**store, person, answered, &mut kept).await;
     kept.beside.extend(evicted.into_iter().map(|(key, _)| key));
-    let marks = keys::conversations::asked_by(person);
-    for (index, _) in store.scan(&marks, LOOK_MAX).await {
+    for (index, _) in asked {
         let message = index.strip_prefix(&marks).and_then(|message| message.parse().ok());
         kept.beside.extend(message.map(|message| keys::conversations::asked(&message)));
         kept.beside.push(index);
     }
-    let quotes = keys::quotes_of(person);
-    for (index, _) in store.scan(&quotes, LOOK_MAX).await {
+    for (index, _) in quoting {
         let key = index.strip_prefix(&quotes).unwrap_or_default().to_owned();
         kept.quoting.push(key.clone());
         let history = store.get(&key).await.and_then(|stored| readable(&stored));
@@ -235,7 +269,7 @@ async fn find(parts: &CommandParts, command: &Command) -> PersonData {
     let preferences = keys::preferences(person);
     kept.preferences = store.get(&preferences).await.map(|stored| (preferences, stored));
     let mut communities = BTreeSet::from([None, command.guild.clone()]);
-    for (index, _) in store.scan(&keys::ledger::counted_of(person), LOOK_MAX).await {
+    for (index, _) in counted {
         communities.extend(keys::ledger::community_of(&index, person).map(Some));
     }
     for guild in communities {
@@ -251,7 +285,7 @@ async fn find(parts: &CommandParts, command: &Command) -> PersonData {
             kept.restricted_until.push((guild, until));
         }
     }
-    kept
+    (kept, complete)
 }
 
 fn readable(stored: &str) -> Option<History> {

@@ -22,7 +22,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use ports::testing::{FixedDice, ManualClock, MemoryStore, NoVitals, ScriptedModels};
-use ports::{Dice, Replaced, Store, StoreStatus, Stored, Write};
+use ports::{Dice, Replaced, Row, Scanned, Store, StoreStatus, Stored, Write};
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -31,6 +31,8 @@ struct Odd {
     inner: MemoryStore,
     takes: Duration,
     panics: bool,
+    /// The duration of a pass over the keys.
+    scan_takes: Mutex<Duration>,
     /// The maximum bytes that one scan of keys returned.
     looked: AtomicUsize,
 }
@@ -45,11 +47,22 @@ impl Store for Odd {
         .boxed()
     }
 
-    fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>> {
+    fn scan_many<'a>(
+        &'a self,
+        prefixes: &'a [&'a str],
+        limit: usize,
+        person: Option<&'a Person>,
+    ) -> BoxFuture<'a, Scanned<Vec<Vec<Row>>>> {
         async move {
-            let found = self.inner.scan(prefix, limit).await;
-            self.looked.fetch_max(found.iter().map(|(_, value)| value.len()).sum(), Ordering::SeqCst);
-            found
+            let takes = *self.scan_takes.lock();
+            tokio::time::sleep(takes).await;
+            let scanned = self.inner.scan_many(prefixes, limit, person).await;
+            scanned.map(|found| {
+                for rows in &found {
+                    self.looked.fetch_max(rows.iter().map(|(_, value)| value.len()).sum(), Ordering::SeqCst);
+                }
+                found
+            })
         }
         .boxed()
     }
@@ -90,7 +103,7 @@ async fn world_on(inner: MemoryStore, takes: Duration, panics: bool) -> World {
     let presence = at("presence_scheduler");
     let mut stage = Stage::new();
     let (heard, told) = (stage.probe(&outbox), stage.probe(&presence));
-    let store = Arc::new(Odd { inner, takes, panics, looked: AtomicUsize::new(0) });
+    let store = Arc::new(Odd { inner, takes, panics, scan_takes: Mutex::default(), looked: AtomicUsize::new(0) });
     let live: Live = live(&[], Arc::new(ScriptedModels::new(&["main", "deep"])));
     let dice: Arc<dyn Dice> = Arc::new(FixedDice::new(0.5));
     let (clock, dice_of_ways) = (Arc::new(ManualClock::new()), Arc::clone(&dice));
@@ -313,12 +326,30 @@ async fn more_than_a_few_at_once_are_told_to_wait() {
 async fn all_together_are_bounded_too() {
     let mut world = world(LONG, false).await;
     for number in 0..=RUNNING_MAX {
-        world.runs(command(&format!("{}", 100 + number), "new", &format!("{}", 1_000 + number)));
+        let command = command(&format!("{}", 100 + number), "new", &format!("{}", 1_000 + number));
+        world.runs(Box::new(Command { guild: None, ..*command }));
     }
     for _ in 0..=RUNNING_MAX {
         world.defers(Ok(PostResult::Done)).await;
     }
     assert_eq!(world.says().await, words::busy(Locale::English));
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_accounts_of_one_community_leave_room_for_other_communities() {
+    let mut world = world(LONG, false).await;
+    let accounts = RUNNING_MAX / OWN_MAX + 1;
+    for number in 0..accounts * OWN_MAX {
+        world.runs(command(&format!("{}", 100 + number), "new", &format!("{}", 1_000 + number % accounts)));
+        world.defers(Ok(PostResult::Done)).await;
+    }
+    for _ in RUNNING_MAX / 2..accounts * OWN_MAX {
+        assert_eq!(world.says().await, words::busy(Locale::English));
+    }
+    let other = command("99", "help", "7");
+    world.runs(Box::new(Command { guild: Some("6".to_owned()), ..*other }));
+    world.defers(Ok(PostResult::Done)).await;
+    assert!(world.says().await.starts_with("I answer when"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -526,4 +557,78 @@ async fn commands_are_offered_until_they_are_and_again_when_they_change() {
     let tries = tries.into_inner();
     assert!(tries[2] - tries[1] > tries[1] - tries[0], "{tries:?}");
     assert!(world.outbox.within(Duration::from_secs(600)).await.is_none(), "nothing changed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_with_many_keys_is_searched_once_for_all_kinds_of_data() {
+    let mut world = world(Duration::ZERO, false).await;
+    settle().await;
+    let before = world.store.inner.scans.load(Ordering::SeqCst);
+    world.runs(command("10", "export", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    world.says().await;
+    assert_eq!(world.store.inner.scans.load(Ordering::SeqCst) - before, 1);
+}
+
+/// Stores data of each kind about a member, with this time.
+fn keeps(store: &MemoryStore, who: &str, at: Timestamp) {
+    let person = person(who);
+    let place = place(&format!("s{}", at.0));
+    let session = json!({"name": "s", "number": 1, "touched_at": at.0, "lines": 1, "numbers": [1]});
+    store.put(keys::sessions::session(&person, &place), session.to_string());
+    store.put(keys::sessions::line(&person, &place, 1), json!({"id": "1", "text": "t", "at": at.0}).to_string());
+    store.put(keys::sessions::line(&person, &place, 2), json!({"id": "2", "text": "t", "at": at.0}).to_string());
+    store.put(keys::audit(&person, at, "a"), json!({"at": at.0}).to_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_to_be_forgotten_that_takes_long_goes_on_after_its_answer() {
+    let mut world = world(Duration::ZERO, false).await;
+    settle().await;
+    keeps(&world.store.inner, "7", BEGINNING);
+    *world.store.scan_takes.lock() = WITHIN * 2;
+    world.runs(command("10", "forget", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    assert_eq!(world.says().await, words::forgetting_goes_on(Locale::English));
+    let left = || -> Vec<String> {
+        let entries = world.store.inner.entries.lock();
+        entries.keys().filter(|key| key.contains(":7:") || key.ends_with(":7")).cloned().collect()
+    };
+    assert_eq!(left().len(), 5, "four records, and the request: {:?}", left());
+    tokio::time::sleep(WITHIN * 8).await;
+    assert_eq!(left(), [keys::forgotten(&person("7"), None)]);
+    let wished = Wished::of(&world.store.inner, &person("7")).await.unwrap();
+    assert!(!wished.unfinished);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_process_finishes_a_request_to_be_forgotten() {
+    let store = MemoryStore::new();
+    let (cut, later) = (BEGINNING, Timestamp(BEGINNING.0 + 1));
+    for (who, at) in [("7", cut), ("7", later), ("8", cut)] {
+        keeps(&store, who, at);
+    }
+    store.put(keys::preferences(&person("7")), "{}");
+    store.put(keys::quarantine(&keys::history(&person("7"), &place("42"))), "damaged");
+    store.put(keys::ledger::counted(&person("7"), "6"), "0");
+    store.put(counter_of("7", "6"), "1 1 1 1 1 1");
+    let wished = Wished { person: person("7"), place: None, cut, noted: cut, unfinished: true };
+    store.put(keys::forgotten(&person("7"), None), serde_json::to_string(&wished).unwrap());
+    let newer: Vec<String> = {
+        let whole = MemoryStore::new();
+        keeps(&whole, "7", later);
+        keeps(&whole, "8", cut);
+        let entries = whole.entries.lock();
+        entries.keys().cloned().collect()
+    };
+    // The first attempt finds nothing.
+    let world = world_on(store, Duration::ZERO, false).await;
+    settle().await;
+    world.store.inner.short_scans.store(1, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(4 * 60 * 60)).await;
+    let entries = world.store.inner.entries.lock();
+    let own = [keys::forgotten(&person("7"), None), keys::ledger::INDEXED.to_owned()];
+    let left: Vec<String> = entries.keys().filter(|key| !own.contains(key)).cloned().collect();
+    assert_eq!(left, newer);
+    assert!(!entries[&keys::forgotten(&person("7"), None)].contains("unfinished"));
 }

@@ -178,7 +178,8 @@ async fn what_another_process_was_asked_to_forget_meanwhile_does_not_stay_in_mem
     for (number, cut) in [(9, turn.at.0 - 50_000), (10, turn.at.0)] {
         world.store.put(key.clone(), json!(old).to_string());
         let cut = Timestamp(cut);
-        let wished = Wished { person: turn.person.clone(), place: None, cut, noted: world.clock.now() };
+        let wished =
+            Wished { person: turn.person.clone(), place: None, cut, noted: world.clock.now(), unfinished: false };
         world.store.put(keys::forgotten(&turn.person, None), serde_json::to_string(&wished).unwrap());
         world.offer(Turn { id: turn_id(&number.to_string()), ..turn.clone() });
         world.answer().await;
@@ -547,7 +548,7 @@ async fn what_was_streamed_until_a_turn_was_cancelled_is_counted() {
     world.router.cast(ConversationsMsg::Cancel(place("42"), turn_id("10"))).unwrap();
     let RateLimiterMsg::Settle { turn, effort } = world.rate_limiter.next().await else { panic!("it is settled") };
     assert_eq!((turn.id.clone(), effort.usage.completion), (turn_id("10"), 16));
-    let all = world.store.scan("", usize::MAX).await;
+    let all = world.store.scan("", usize::MAX).await.part();
     let numbers = |value: &str| value.split(|c: char| !c.is_ascii_digit()).any(|number| number == "16");
     let counted = all.iter().any(|(_, value)| numbers(value));
     assert!(counted, "the ledger has the tokens");

@@ -19,18 +19,23 @@ use domain::unquoted::unquoted;
 use ports::Adopted;
 use telemetry::events::{STORE_CORRUPT, TURN_NO_DOOR};
 
-/// The longest load of the records; after that the journal fails and its supervisor decides.
-const LOAD_WITHIN: Duration = Duration::from_secs(60);
+/// The time for the records to load before the journal serves without them.
+const LOAD_WITHIN: Duration = Duration::from_secs(20);
 
 impl Journal {
     /// Loads the records in a task that reports back.
     pub(super) fn read_records(&self, ctx: &mut ActorContext<Journal>) {
-        let turns = Arc::clone(&self.turns);
+        let (turns, events) = (Arc::clone(&self.turns), ctx.events());
         ctx.task(
             async move {
-                match tokio::time::timeout(LOAD_WITHIN, turns.adopt()).await {
+                let mut adopting = turns.adopt();
+                match tokio::time::timeout(LOAD_WITHIN, &mut adopting).await {
                     Ok(records) => JournalEvent::Loaded(records),
-                    Err(_) => JournalEvent::Unreadable("the store did not answer in time".to_owned()),
+                    Err(_) => {
+                        // An actor that ended needs no report.
+                        let _ = events.send(JournalEvent::Slow);
+                        JournalEvent::Loaded(adopting.await)
+                    }
                 }
             },
             JournalEvent::Unreadable,
@@ -42,7 +47,7 @@ impl Journal {
         let mut resumed: Vec<TurnId> = Vec::new();
         let records = if Defect::NoAdoption.is_planted() { Vec::new() } else { records };
         for Adopted { key, id, record } in records {
-            if id.as_ref().is_some_and(|id| state.open.contains_key(id) || state.closed.contains(id)) {
+            if id.as_ref().is_some_and(|id| state.knows(id)) {
                 continue;
             }
             match record.map(|record| record.custody) {

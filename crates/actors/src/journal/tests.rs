@@ -22,7 +22,7 @@ use crate::tree::{ActorKind, HeldTurns, TREE};
 use domain::completion::Usage;
 use domain::delivery::Form;
 use domain::ending::{Dropped, Ending, ModelErrorKind, OverLimit, Unposted};
-use domain::ids::Door;
+use domain::ids::{self, Door};
 use domain::keys;
 use domain::locale::Locale;
 use domain::notice::{self, Apology};
@@ -362,6 +362,55 @@ async fn records_that_a_failing_store_hid_are_taken_up_when_it_recovers() {
     tokio::time::sleep(SWEEP_EVERY * 2).await;
     assert_eq!(world.offered().await.as_deref(), Some("10"), "and what was open already is not offered again");
     assert_eq!(world.offered().await, None);
+}
+
+fn closed(id: &str) -> (String, String) {
+    let custody = Custody::Closed(ClosedTurn { posted: Vec::new(), alone: false });
+    (keys::turn(&turn_id(id)), serde_json::to_string(&custody).unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_an_earlier_process_answered_is_known_although_its_record_was_not_loaded() {
+    let store = with(vec![closed("10"), open(&turn("12", "9", "42"), None)]);
+    store.short_scans.store(usize::MAX, Ordering::SeqCst);
+    let mut world = world(store).await;
+    for id in ["10", "11", "12"] {
+        world.accept(&turn(id, "7", "42"));
+    }
+    settle().await;
+    assert_eq!(world.receipts.try_recv(), Ok(Told::Settled));
+    assert_eq!((world.offered().await.as_deref(), world.offered().await.as_deref()), (Some("11"), Some("12")));
+    assert_eq!(world.offered().await, None);
+    let scans = || world.store.scans.load(Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(scans() < 10, "a store that does not return all records is not read all the time: {}", scans());
+    world.store.short_scans.store(0, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let before = scans();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(scans(), before, "all records are loaded");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_message_waits_for_a_store_that_does_not_tell_if_it_was_answered() {
+    let store = with(vec![closed("10")]);
+    store.degraded.store(true, Ordering::SeqCst);
+    let mut world = world(store).await;
+    let old = |id: &str| Turn { at: ids::Timestamp(crate::testing::BEGINNING.0 - 1), ..turn(id, "7", "42") };
+    for turn in [old("10"), old("11"), old("12"), turn("13", "8", "42")] {
+        world.accept(&turn);
+    }
+    assert_eq!(world.offered().await.as_deref(), Some("13"), "the bot answers during an outage");
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    world.journal.cast(JournalMsg::Cancel(turn_id("12"))).unwrap();
+    assert_eq!(world.offered().await, None);
+    assert_eq!((world.receipts.try_recv(), world.receipts.try_recv().is_err()), (Ok(Told::Settled), true));
+    world.store.degraded.store(false, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!((world.offered().await.as_deref(), world.offered().await), (Some("11"), None));
+    for _ in ["10", "11", "12"] {
+        assert_eq!(world.receipts.try_recv(), Ok(Told::Settled));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -108,7 +108,7 @@ impl AuditLog for Audit {
 
 /// Returns the lines that match the filter, oldest first, each as one JSON object.
 pub async fn lines(store: &dyn Store, wanted: &AuditFilter) -> Vec<String> {
-    let (stored, wanted) = (store.scan(keys::AUDIT_PREFIX, READ_MAX).await, wanted.clone());
+    let (stored, wanted) = (store.scan(keys::AUDIT_PREFIX, READ_MAX).await.part(), wanted.clone());
     blocking(move || {
         let mut found: Vec<((Timestamp, u8), String)> = Vec::new();
         for (_, text) in stored {
@@ -127,7 +127,7 @@ pub(crate) async fn read<T: Send + 'static>(
     wanted: &AuditFilter,
     of: impl FnOnce(Vec<AuditLine>) -> T + Send + 'static,
 ) -> T {
-    let (stored, wanted) = (store.scan(keys::AUDIT_PREFIX, READ_MAX).await, wanted.clone());
+    let (stored, wanted) = (store.scan(keys::AUDIT_PREFIX, READ_MAX).await.part(), wanted.clone());
     blocking(move || {
         let lines = stored.iter().filter_map(|(_, text)| serde_json::from_str::<AuditLine>(text).ok());
         of(lines.filter(|line| wanted.fits(line)).collect())

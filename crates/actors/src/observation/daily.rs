@@ -64,8 +64,7 @@ pub(crate) async fn read(store: &dyn Store, many: usize, now: Timestamp, home: &
     let wanted = AuditFilter { since: Some(Timestamp(first_ms)), ..AuditFilter::default() };
     let mut called = audit::read(store, &wanted, tools).await;
     let mut all = Vec::with_capacity(many);
-    for day in days(first, now) {
-        let overview = ledger::overview(store, &[day], home).await;
+    for (day, overview) in ledger::each(store, &days(first, now), home).await {
         all.push(DayUse::new(day, overview, called.remove(&day).unwrap_or_default()));
     }
     all

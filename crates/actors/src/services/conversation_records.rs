@@ -14,7 +14,7 @@ use domain::incoming::Deletion;
 use domain::keys;
 use domain::summary::Summary;
 use domain::turn::Turn;
-use ports::{Store, Stored, Unreadable, Write};
+use ports::{Row, Store, Stored, Unreadable, Write};
 
 /// The maximum number of records of one kind that are read.
 const LOOK_MAX: usize = 10_000;
@@ -112,10 +112,15 @@ impl<'a> ConversationRecords<'a> {
     }
 
     /// Deletes the records of answers to this person's questions, so that replies to the answers do not find them.
-    /// Returns false if a record cannot be read now.
-    pub(crate) async fn forget_answers(&self, person: &Person, which: impl Fn(&Exchange) -> bool) -> bool {
+    /// `indexes` has the rows of the index of these answers. Returns false if a record cannot be read now.
+    pub(crate) async fn forget_answers(
+        &self,
+        person: &Person,
+        indexes: Vec<Row>,
+        which: impl Fn(&Exchange) -> bool,
+    ) -> bool {
         let (answers, mut read) = (keys::answers_of(person), true);
-        for (index, _) in self.store.scan(&answers, LOOK_MAX).await {
+        for (index, _) in indexes {
             let message = index.strip_prefix(&answers).and_then(|message| message.parse().ok());
             let Some(key) = message.map(|message| keys::answered(&message)) else { continue };
             let stored = self.store.read(&key).await;
@@ -156,12 +161,15 @@ impl<'a> ConversationRecords<'a> {
         let withdrawing = forgotten.withdraw(person, place, *at);
         let own = keys::history(person, place);
         let mut done = self.forget(&own, |kept| kept.forget_asked_at(None, *at)).await;
-        let quotes = keys::quotes_of(person);
-        for (index, _) in self.store.scan(&quotes, LOOK_MAX).await {
+        let (quotes, answers) = (keys::quotes_of(person), keys::answers_of(person));
+        let (found, complete) = self.store.scan_many(&[&quotes, &answers], LOOK_MAX, Some(person)).await.into_parts();
+        done &= complete;
+        let [quoting, answered] = found.try_into().unwrap_or_default();
+        for (index, _) in quoting {
             let history = index.strip_prefix(&quotes).unwrap_or_default();
             done &= self.forget(history, |kept| kept.forget_asked_at(Some(person), *at)).await;
         }
-        done &= self.forget_answers(person, |exchange| exchange.asked_at == *at).await;
+        done &= self.forget_answers(person, answered, |exchange| exchange.asked_at == *at).await;
         drop(withdrawing);
         if done {
             let index = Asked::index(person, message);

@@ -30,7 +30,7 @@ use domain::ids::{self, MessageId, Person, Timestamp};
 use domain::incoming::Deletion;
 use domain::keys;
 use domain::tool::OnBehalf;
-use ports::{Clock, Facts, Store, Stored, Unreadable, Write};
+use ports::{Clock, Facts, Row, Store, Stored, Unreadable, Write};
 
 /// The maximum number of retries to add an entry that another process overwrote.
 const TRIES: usize = 3;
@@ -123,11 +123,10 @@ impl FactKeeper {
         self.remove(person, id, |_| true).await
     }
 
-    /// Returns the facts of a person from the store, including those missing from the index; unreadable records are
+    /// Returns the facts in these rows of a person, including those missing from the index; unreadable records are
     /// skipped.
-    pub(crate) async fn stored(&self, person: &Person) -> Vec<Fact> {
-        let stored = self.store.scan(&keys::facts::facts_of(person), LOOK_MAX).await;
-        stored.iter().filter_map(|(_, stored)| serde_json::from_str(stored).ok()).collect()
+    pub(crate) fn stored(rows: &[Row]) -> Vec<Fact> {
+        rows.iter().filter_map(|(_, stored)| serde_json::from_str(stored).ok()).collect()
     }
 
     /// Deletes all facts of a person told up to `cut`, or all facts. Returns true if the deletion is durable.
@@ -136,7 +135,10 @@ impl FactKeeper {
         let over = |told: Timestamp| cut.is_none_or(|cut| told <= cut);
         let mut left = Vec::new();
         let mut writes = Vec::new();
-        for (key, stored) in self.store.scan(&keys::facts::facts_of(person), LOOK_MAX).await {
+        let prefix = keys::facts::facts_of(person);
+        let scanned = self.store.scan_many(&[&prefix], LOOK_MAX, Some(person)).await.only();
+        let complete = scanned.is_complete();
+        for (key, stored) in scanned.part() {
             match serde_json::from_str::<Fact>(&stored) {
                 Ok(fact) if !over(fact.told) => {
                     left.push(fact.id);
@@ -154,8 +156,11 @@ impl FactKeeper {
         }
         let index = self.index(person).await;
         // An index that cannot be read lists facts that are left, and facts that are gone until the next change.
-        let is_whole = index.is_ok();
-        if let Ok(mut index) = index {
+        let is_whole = index.is_ok() && complete;
+        // Without a whole scan, facts that stay are not known.
+        if let Ok(mut index) = index
+            && (complete || cut.is_none())
+        {
             let named = index.all().len();
             index.keep(|id| left.contains(id));
             if !writes.is_empty() || index.all().len() != named {

@@ -51,6 +51,9 @@ const GRACE: Duration = Duration::from_secs(60);
 /// The maximum clock difference between two processes for a request to count as later than the read of a turn.
 const SKEW: Duration = Duration::from_secs(2);
 
+/// The time in which an unfinished request is repeated.
+pub(crate) const UNFINISHED_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
 /// A forget request as stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wished {
@@ -62,15 +65,25 @@ pub struct Wished {
     pub cut: Timestamp,
     /// The time when the request was recorded.
     pub noted: Timestamp,
+    /// True until all data was deleted once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unfinished: bool,
 }
 
 impl Wished {
-    /// The write of the record. Its TTL exceeds the duration of any turn that can hold affected data.
+    /// The write of the record. Its TTL exceeds the duration of any turn that can hold affected data; the record of an
+    /// unfinished request lets later processes finish it.
     pub(crate) fn record(&self, running: &Running) -> Write {
         let key = keys::forgotten(&self.person, self.place.as_ref());
-        let ttl = Some(Self::holds_for(running) * 2);
+        let holds = Self::holds_for(running) * 2;
+        let ttl = Some(if self.unfinished { UNFINISHED_TTL.max(holds) } else { holds });
         // Plain data with string keys always serializes.
         Write::Put { key, value: serde_json::to_string(self).unwrap_or_default(), ttl }
+    }
+
+    /// Returns the stored request about all data of this person; `None` if there is none or it cannot be read.
+    pub(crate) async fn of(store: &dyn Store, person: &Person) -> Option<Self> {
+        store.get(&keys::forgotten(person, None)).await.and_then(|text| serde_json::from_str(&text).ok())
     }
 
     /// The time after the request in which an earlier turn can still save data.
@@ -88,7 +101,7 @@ async fn stored(store: &dyn Store, person: &Person, place: Option<&Place>, now: 
         Stored::Value(text) | Stored::Part(text) => text,
         Stored::Unreadable(Unreadable::NotText) => String::new(),
     };
-    let all = |_| Wished { person: person.clone(), place: place.cloned(), cut: now, noted: now };
+    let all = |_| Wished { person: person.clone(), place: place.cloned(), cut: now, noted: now, unfinished: false };
     Some(serde_json::from_str(&text).unwrap_or_else(all))
 }
 

@@ -8,7 +8,7 @@ use jiff::civil::Date;
 use domain::ids::{Door, Person, Timestamp};
 use domain::keys;
 use domain::ledger::{self, Overview, Sums};
-use ports::Store;
+use ports::{Row, Store};
 
 /// The maximum number of concurrent counter reads.
 const AT_ONCE: usize = 16;
@@ -30,9 +30,21 @@ pub async fn sums(store: &dyn Store, person: &Person, guild: Option<&str>, now: 
 /// Returns the use of all members on these days; `door` is the door whose members the Python bot counted. The store
 /// bounds each read.
 pub async fn overview(store: &dyn Store, days: &[Date], door: &Door) -> Overview {
-    let mut rows = store.scan(keys::ledger::DAILY_PREFIX, ROWS_MOST).await;
-    for day in days {
-        rows.extend(store.scan(&ledger::of_day(*day), ROWS_MOST).await);
-    }
-    ledger::overview(days, &rows, door)
+    ledger::overview(days, &rows(store, days).await.concat(), door)
+}
+
+/// Like [`overview`], for each of these days.
+pub async fn each(store: &dyn Store, days: &[Date], door: &Door) -> Vec<(Date, Overview)> {
+    let mut rows = rows(store, days).await.into_iter();
+    let all = rows.next().unwrap_or_default();
+    let of = |(day, rows): (&Date, Vec<Row>)| (*day, ledger::overview(&[*day], &[&all[..], &rows].concat(), door));
+    days.iter().zip(rows).map(of).collect()
+}
+
+/// Returns the counters of earlier versions, then those of each day.
+async fn rows(store: &dyn Store, days: &[Date]) -> Vec<Vec<Row>> {
+    let of_days: Vec<String> = days.iter().map(|day| ledger::of_day(*day)).collect();
+    let prefixes: Vec<&str> =
+        std::iter::once(keys::ledger::DAILY_PREFIX).chain(of_days.iter().map(String::as_str)).collect();
+    store.scan_many(&prefixes, ROWS_MOST, None).await.part()
 }

@@ -86,7 +86,7 @@ impl ActivePlaces {
     /// Returns the places of one community.
     pub(super) async fn of(&self, parts: &ShardParts, guild: &str) -> Vec<Place> {
         let all = self.0.get_or_init(async || {
-            let rows = parts.basics.store.scan(&keys::active::active_of(&parts.door), LOAD_MAX).await;
+            let rows = parts.basics.store.scan(&keys::active::active_of(&parts.door), LOAD_MAX).await.part();
             by_community(&rows, &parts.door)
         });
         all.await.get(guild).cloned().unwrap_or_default()

@@ -204,7 +204,13 @@ async fn what_another_process_was_asked_to_forget_meanwhile_is_removed() {
     world.has("7", &place("42"), 4);
     soon().await;
     let noted = Timestamp(BEGINNING.0 + 5_000);
-    let wished = crate::services::forgotten::Wished { person: person("7"), place: None, cut: asked_at(50), noted };
+    let wished = crate::services::forgotten::Wished {
+        person: person("7"),
+        place: None,
+        cut: asked_at(50),
+        noted,
+        unfinished: false,
+    };
     world.store.put(keys::forgotten(&person("7"), None), serde_json::to_string(&wished).unwrap());
     tokio::time::sleep(Duration::from_secs(10)).await;
     settle().await;

@@ -116,6 +116,12 @@ pub const fn too_slow(locale: Locale) -> &'static str {
     words(locale).too_slow
 }
 
+/// Says that a request to be forgotten is recorded and goes on by itself.
+#[must_use]
+pub const fn forgetting_goes_on(locale: Locale) -> &'static str {
+    words(locale).forgetting_goes_on
+}
+
 /// Says that too many commands are running.
 #[must_use]
 pub const fn busy(locale: Locale) -> &'static str {

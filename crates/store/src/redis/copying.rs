@@ -7,13 +7,14 @@ use ::redis::{RedisResult, cmd};
 use tokio::sync::mpsc;
 
 use super::pool::Link;
-use super::{FETCH, keys, text};
+use super::scanning::{FETCH, keys};
+use super::text;
 use crate::Steps;
 use ports::StoredRow;
 
 /// Sends each text with its expiry. Stops when the receiver is dropped.
 pub async fn copy(link: &mut Link, to: &mpsc::Sender<StoredRow>) -> RedisResult<()> {
-    let all: Vec<String> = keys(link, "", &Steps::default()).await?.into_iter().collect();
+    let all: Vec<String> = keys(link, &[""], &Steps::default()).await?.of.into_iter().flatten().collect();
     for keys in all.chunks(FETCH) {
         // A cluster requires a separate command for each key.
         for key in keys {

@@ -11,7 +11,7 @@ use super::address::Address;
 use super::limits::LimitScript;
 use super::line::{Connector, Line};
 use super::pool::Pool;
-use crate::OpenError;
+use crate::{OpenError, SCANS_AT_ONCE};
 
 /// The timeout of connecting, including TLS and login.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
@@ -22,10 +22,10 @@ pub const RESPONSE_WITHIN: Duration = Duration::from_secs(5);
 /// The timeout of testing an idle connection before it is replaced.
 const ALIVE_WITHIN: Duration = Duration::from_millis(500);
 
-/// The most connections besides the shared one, for long requests.
+/// The most connections besides the shared one, for long requests other than scans.
 const CONNECTIONS: usize = 4;
 
-/// The timeout of waiting for a free connection.
+/// The timeout of waiting for a free connection. Scans have one connection each, so they do not wait.
 const FREE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Opens connections to one address, repeatedly if necessary.
@@ -58,11 +58,12 @@ impl Opener {
     pub fn open(&self) -> Result<Redis, OpenError> {
         let place = self.address.place();
         let failed = |reason| OpenError::Failed(format!("redis at {place}: {reason}"));
-        let (pool, connector) = self.connections().map_err(failed)?;
-        Ok(Redis { pool, line: Line::new(connector), place, limit_script: LimitScript::new() })
+        let (pool, connector) = self.connections(CONNECTIONS).map_err(failed)?;
+        let (scans, _) = self.connections(SCANS_AT_ONCE).map_err(failed)?;
+        Ok(Redis { pool, scans, line: Line::new(connector), place, limit_script: LimitScript::new() })
     }
 
-    fn connections(&self) -> Result<(Pool, Connector), String> {
+    fn connections(&self, most: usize) -> Result<(Pool, Connector), String> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_WITHIN))
             .set_response_timeout(Some(RESPONSE_WITHIN));
@@ -71,7 +72,7 @@ impl Opener {
                 let client = Client::open((**info).clone()).map_err(text)?;
                 let manager =
                     deadpool_redis::Manager::new_with_config((**info).clone(), config.clone()).map_err(text)?;
-                let builder = deadpool_redis::Pool::builder(manager).config(settings()).runtime(Runtime::Tokio1);
+                let builder = deadpool_redis::Pool::builder(manager).config(settings(most)).runtime(Runtime::Tokio1);
                 Ok((builder.build().map(Pool::One).map_err(text)?, Connector::One(client, config)))
             }
             #[cfg(feature = "redis-cluster")]
@@ -81,7 +82,7 @@ impl Opener {
                     .response_timeout(RESPONSE_WITHIN);
                 let manager = deadpool_redis::cluster::Manager::new(nodes.clone(), false).map_err(text)?;
                 let builder =
-                    deadpool_redis::cluster::Pool::builder(manager).config(settings()).runtime(Runtime::Tokio1);
+                    deadpool_redis::cluster::Pool::builder(manager).config(settings(most)).runtime(Runtime::Tokio1);
                 let connector = Connector::Cluster(client.build().map_err(text)?);
                 Ok((builder.build().map(Pool::Cluster).map_err(text)?, connector))
             }
@@ -102,7 +103,7 @@ impl Opener {
                 };
                 let manager = Manager::new(nodes.clone(), master.clone(), Some(node), SentinelServerType::Master);
                 let builder = deadpool_redis::sentinel::Pool::builder(manager.map_err(text)?);
-                let pool = builder.config(settings()).runtime(Runtime::Tokio1).build().map(Pool::Sentinel);
+                let pool = builder.config(settings(most)).runtime(Runtime::Tokio1).build().map(Pool::Sentinel);
                 Ok((pool.map_err(text)?, Connector::Sentinel(Box::new(client.map_err(text)?), config)))
             }
             #[cfg(not(all(feature = "redis-cluster", feature = "redis-sentinel")))]
@@ -111,9 +112,9 @@ impl Opener {
     }
 }
 
-fn settings() -> PoolConfig {
+fn settings(most: usize) -> PoolConfig {
     let timeouts = Timeouts { wait: Some(FREE_WITHIN), create: Some(CONNECT_WITHIN), recycle: Some(ALIVE_WITHIN) };
-    PoolConfig { timeouts, ..PoolConfig::new(CONNECTIONS) }
+    PoolConfig { timeouts, ..PoolConfig::new(most) }
 }
 
 fn text(error: impl std::fmt::Display) -> String {

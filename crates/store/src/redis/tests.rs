@@ -118,16 +118,38 @@ async fn a_prefix_is_taken_literally() {
 }
 
 #[tokio::test]
+async fn several_prefixes_are_found_in_one_pass() {
+    let server = Server::start();
+    let store = opener(&server).open().unwrap();
+    let kinds = ["one:7:", "two:7:", "none:7:"];
+    let mut writes: Vec<_> = (0..3 * scanning::PAGE).map(|n| put(&format!("other:{n}"), "v")).collect();
+    writes.extend(["one:7:b", "one:7:a", "two:7:a", "two:77:a", "one:8:7:a"].map(|key| put(key, "v")));
+    store.apply(Batch::from(writes)).await.unwrap();
+    let passes = || -> usize {
+        let told: String = server.words(&["INFO", "commandstats"]);
+        let scans = told.lines().find_map(|line| line.strip_prefix("cmdstat_scan:calls="));
+        scans.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+    };
+    let found = store.scan_many(&kinds, 10, &Steps::default()).await.unwrap();
+    let wanted = vec![vec![row("one:7:a", "v"), row("one:7:b", "v")], vec![row("two:7:a", "v")], Vec::new()];
+    assert_eq!(found, Scanned::new(wanted, true));
+    let pages = passes();
+    store.scan("one:7:", 10, &Steps::default()).await.unwrap();
+    assert_eq!(passes(), pages * 2, "as many pages as for one prefix");
+    store.close().await;
+}
+
+#[tokio::test]
 async fn a_scan_finds_the_first_of_more_keys_than_a_page_has() {
     let server = Server::start();
     let store = opener(&server).open().unwrap();
-    let keys: Vec<String> = (0..3 * PAGE).map(|n| format!("k{n:05}")).collect();
+    let keys: Vec<String> = (0..3 * scanning::PAGE).map(|n| format!("k{n:05}")).collect();
     store.apply(Batch::from(keys.iter().map(|key| put(key, "v")).collect::<Vec<_>>())).await.unwrap();
     let _: i64 = server.ask("DEL k00001");
     let _: i64 = server.ask("RPUSH k00001 other");
     let mut wanted: Vec<_> = keys.iter().map(|key| row(key, "v")).collect();
     wanted.remove(1);
-    assert_eq!(store.scan("k", FETCH + 7, &Steps::default()).await.unwrap(), wanted[..FETCH + 7]);
+    assert_eq!(store.scan("k", scanning::FETCH + 7, &Steps::default()).await.unwrap(), wanted[..scanning::FETCH + 7]);
     assert_eq!(store.scan("k", usize::MAX, &Steps::default()).await.unwrap(), wanted);
     store.close().await;
 }

@@ -39,7 +39,14 @@ impl<B: Backend> Shared<B> {
             Ok(Err(caught)) => {
                 (BackendError::Broken(format!("a read panicked: {}", panic::text(caught.as_ref()))), false)
             }
-            Err(_) => (BackendError::Failed(format!("a read had no answer within {deadline:?}")), true),
+            Err(Late::Stuck) => (BackendError::Failed(format!("a read had no answer within {deadline:?}")), true),
+            Err(Late::Long) => {
+                tracing::warn!(
+                    ?deadline,
+                    "a scan takes too long and is given up; the server has too many keys, or is busy"
+                );
+                return None;
+            }
         };
         if self.read_failed(backend, &failure) && late {
             self.short.lock().missed();
@@ -91,17 +98,26 @@ impl<B: Backend> Shared<B> {
     }
 }
 
+/// The reason why a call did not end in time.
+enum Late {
+    /// It made no step within its deadline: the backend fails.
+    Stuck,
+    /// It made steps, but too many.
+    Long,
+}
+
 /// Waits for a call while it makes a step within each deadline, for at most [`SCAN_STEPS`] deadlines.
-async fn patient<T>(deadline: Duration, steps: &Steps, call: impl Future<Output = T>) -> Result<T, Elapsed> {
+async fn patient<T>(deadline: Duration, steps: &Steps, call: impl Future<Output = T>) -> Result<T, Late> {
     let mut call = pin!(call);
     let mut seen = steps.count();
-    for _ in 1..SCAN_STEPS {
+    for _ in 0..SCAN_STEPS {
         match in_time(deadline, call.as_mut()).await {
+            Ok(value) => return Ok(value),
             Err(_) if steps.count() > seen => seen = steps.count(),
-            other => return other,
+            Err(_) => return Err(Late::Stuck),
         }
     }
-    in_time(deadline, call).await
+    Err(Late::Long)
 }
 
 /// The delay of a timer that indicates that this process was suspended.

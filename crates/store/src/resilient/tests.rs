@@ -9,7 +9,8 @@ use super::*;
 use crate::embedded::Embedded;
 use crate::embedded::opener::Opener;
 use crate::suite::{CLOSING, TestClock, add, delete, put, put_for, row};
-use crate::{BackendError, Batch};
+use crate::{BackendError, Batch, Found};
+use domain::ids::{Door, Person};
 use domain::ownership::Range;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,9 +70,9 @@ impl Backend for Faulty {
         self.real.get(key).await
     }
 
-    async fn scan(&self, prefix: &str, limit: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {
+    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<Found, BackendError> {
         self.switches.obey(&self.switches.reads).await?;
-        self.real.scan(prefix, limit, steps).await
+        self.real.scan_many(prefixes, limit, steps).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<Vec<Range>, BackendError> {
@@ -225,11 +226,11 @@ async fn every_kind_of_failing_read_gives_nothing_and_degrades() {
         assert_eq!(world.store.get("a").await, None);
         assert!(world.degraded(), "{mood:?}");
         assert!(!world.store.write(vec![put("b", "1")]).await);
-        assert_eq!(world.store.scan("", 10).await, [row("b", "1")]);
+        assert_eq!(world.store.scan("", 10).await.part(), [row("b", "1")]);
         world.switches.set(Mood::Well, Mood::Well);
         world.switches.released.notify_waiters();
         world.until(false).await;
-        assert_eq!(world.store.scan("", 10).await, [row("a", "1"), row("b", "1")], "{mood:?}");
+        assert_eq!(world.store.scan("", 10).await.part(), [row("a", "1"), row("b", "1")], "{mood:?}");
         world.store.close(CLOSING).await;
     }
 }
@@ -416,7 +417,7 @@ async fn writes_that_still_can_be_read_are_read_while_degraded() {
     assert!(world.store.write(vec![put("a", "1")]).await);
     world.switches.set(Mood::Well, Mood::Fails);
     assert!(!world.store.write(vec![put("b", "1")]).await);
-    assert_eq!(world.store.scan("", 10).await, [row("a", "1"), row("b", "1")]);
+    assert_eq!(world.store.scan("", 10).await.part(), [row("a", "1"), row("b", "1")]);
     world.switches.set(Mood::Well, Mood::Well);
     world.store.close(CLOSING).await;
 }
@@ -553,7 +554,7 @@ async fn a_counter_tells_what_is_known_while_the_backend_is_away() {
     world.switches.set(Mood::Well, Mood::Fails);
     assert!(!world.store.write(vec![add("a", 1)]).await);
     assert_eq!(world.store.get("a").await.as_deref(), Some("6"));
-    assert_eq!(world.store.scan("", 10).await, [row("a", "6")]);
+    assert_eq!(world.store.scan("", 10).await.part(), [row("a", "6")]);
     world.switches.set(Mood::Fails, Mood::Fails);
     assert_eq!(world.store.get("a").await.as_deref(), Some("1"));
     world.switches.set(Mood::Well, Mood::Well);
@@ -602,12 +603,12 @@ impl Backend for Slow {
         Ok(None)
     }
 
-    async fn scan(&self, _: &str, _: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {
+    async fn scan_many(&self, prefixes: &[&str], _: usize, steps: &Steps) -> Result<Found, BackendError> {
         for _ in 0..self.steps {
             tokio::time::sleep(self.each).await;
             steps.done();
         }
-        Ok(vec![row("a", "1")])
+        Ok(Scanned::new(vec![vec![row("a", "1")]; prefixes.len()], true))
     }
 
     async fn apply(&self, _batch: Batch) -> Result<Vec<Range>, BackendError> {
@@ -624,10 +625,31 @@ impl Backend for Slow {
 #[tokio::test(start_paused = true)]
 async fn a_scan_that_makes_steps_may_take_long_and_one_that_makes_none_fails() {
     let scan = QUICK.scan;
-    for (steps, each, rows) in [(8, scan / 4, 1), (1, scan * 2, 0)] {
+    for (steps, each, rows, ready) in [(8, scan / 4, 1, true), (1, scan * 2, 0, false), (1_000, scan / 4, 0, true)] {
         let open = move || Ok(Slow { steps, each });
         let store = Resilient::start_with(open, Arc::new(TestClock::default()), QUICK).await.unwrap();
-        assert_eq!(store.scan("", 10).await.len(), rows, "{steps} steps of {each:?}");
-        assert_eq!(store.status() == StoreStatus::Ready, rows == 1);
+        let scanned = store.scan("", 10).await;
+        assert_eq!(scanned.is_complete(), rows == 1, "{steps} steps of {each:?}");
+        assert_eq!(scanned.part().len(), rows, "{steps} steps of {each:?}");
+        assert_eq!(store.status() == StoreStatus::Ready, ready, "a slow server does not fail");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_member_leaves_room_for_the_scans_of_others_and_a_wait_is_no_failure() {
+    let each = QUICK.scan / 2;
+    let open = move || Ok(Slow { steps: 8, each });
+    let store = Resilient::start_with(open, Arc::new(TestClock::default()), QUICK).await.unwrap();
+    let (one, other) = (Person::new(Door::new("d"), "1"), Person::new(Door::new("d"), "2"));
+    let begun = tokio::time::Instant::now();
+    let took = async |person: Option<&Person>| {
+        assert!(store.scan_many(&["a", "b"], 10, person).await.is_complete());
+        begun.elapsed().as_millis() / (each * 8).as_millis()
+    };
+    let many = futures_util::future::join_all((0..6).map(|_| took(Some(&one))));
+    let own = futures_util::future::join_all((0..6).map(|_| took(None)));
+    let (mut many, other, own) = tokio::join!(many, took(Some(&other)), own);
+    many.sort_unstable();
+    assert_eq!((other, many, own), (1, vec![1, 2, 3, 4, 5, 6], vec![1, 1, 2, 2, 3, 3]));
+    assert_eq!(store.status(), StoreStatus::Ready);
 }

@@ -179,11 +179,7 @@ impl Sessions {
         if self.index.lock().mended {
             return;
         }
-        let ready = self.is_ready();
-        let stored = self.store.scan(keys::SESSIONS_PREFIX, SCANNED_MAX).await;
-        if !(ready && self.is_ready()) {
-            return;
-        }
+        let Some(stored) = self.store.scan(keys::SESSIONS_PREFIX, SCANNED_MAX).await.whole() else { return };
         // If the scan was truncated, missing sessions may still exist.
         let all = stored.len() < SCANNED_MAX;
         let session = |(key, value): &(String, String)| {

@@ -17,7 +17,7 @@ use domain::api_key::{Caller, HOLDERS, Right, is_name};
 use domain::ids::{Person, Place};
 use domain::keys::sessions as keys;
 use domain::session_index::{Indexed, SessionIndex};
-use ports::{Stored, Write};
+use ports::{Scanned, Stored, Write};
 
 /// The number of the first session.
 pub(super) const FIRST_NUMBER: u64 = 101;
@@ -353,9 +353,7 @@ impl Sessions {
     async fn read_lines(&self, place: &Place, record: &Record) -> (Vec<(u64, Line)>, bool) {
         let person = owner_of(place);
         if !record.is_numbered() {
-            let before = self.is_ready();
-            let lines = self.stored_lines(place).await;
-            return (lines, before && self.is_ready());
+            return self.stored_lines(place).await.into_parts();
         }
         let read = async |number: u64| (number, self.store.read(&keys::line(&person, place, number)).await);
         let mut read = stream::iter(record.numbers.iter().copied()).map(read).buffered(READ_AT_ONCE);
@@ -369,13 +367,13 @@ impl Sessions {
     }
 
     /// Returns the stored messages of a session, also those missing in its record.
-    pub(super) async fn stored_lines(&self, place: &Place) -> Vec<(u64, Line)> {
+    pub(super) async fn stored_lines(&self, place: &Place) -> Scanned<Vec<(u64, Line)>> {
         let prefix = keys::lines_in(&owner_of(place), place);
-        let stored = self.store.scan(&prefix, 2 * MESSAGES_MAX).await;
+        let scanned = self.store.scan(&prefix, 2 * MESSAGES_MAX).await;
         let line = |(key, value): &(String, String)| {
             Some((key.strip_prefix(&prefix)?.parse().ok()?, serde_json::from_str(value).ok()?))
         };
-        stored.iter().filter_map(line).collect()
+        scanned.map(|stored| stored.iter().filter_map(line).collect())
     }
 
     /// Returns the records of these sessions; expired and unreadable ones are left out.

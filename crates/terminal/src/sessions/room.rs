@@ -35,7 +35,7 @@ impl Sessions {
             numbers.extend(known.numbers);
         }
         if stored.is_some_and(|record| !record.is_numbered()) {
-            numbers.extend(self.stored_lines(place).await.into_iter().map(|(number, _)| number));
+            numbers.extend(self.stored_lines(place).await.part().into_iter().map(|(number, _)| number));
         }
         let session = Write::Delete { key: keys::session(&owner_of(place), place) };
         without_lines(place, numbers).chain([session]).collect()

@@ -6,7 +6,7 @@ use domain::outgoing::Piece;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use ports::testing::{ManualClock, MemoryStore};
-use ports::{Replaced, StoreStatus, Stored};
+use ports::{Replaced, Row, Scanned, StoreStatus, Stored};
 
 fn sessions_in(store: &Arc<MemoryStore>) -> Sessions {
     Sessions::new(Arc::new(ManualClock::new()), Arc::clone(store) as _, Arc::new(|| Duration::from_secs(60)))
@@ -491,8 +491,13 @@ impl Store for Slow {
         .boxed()
     }
 
-    fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>> {
-        self.0.scan(prefix, limit)
+    fn scan_many<'a>(
+        &'a self,
+        prefixes: &'a [&'a str],
+        limit: usize,
+        person: Option<&'a Person>,
+    ) -> BoxFuture<'a, Scanned<Vec<Vec<Row>>>> {
+        self.0.scan_many(prefixes, limit, person)
     }
 
     fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {

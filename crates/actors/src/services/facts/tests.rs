@@ -5,7 +5,7 @@ use domain::tool::testing::on_behalf;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use ports::testing::{ManualClock, MemoryStore};
-use ports::{Replaced, StoreStatus};
+use ports::{Replaced, Row, Scanned, StoreStatus};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const BOUNDS: Bounds = Bounds { facts: 3, bytes: 100, total: 5, ttl: Duration::from_secs(90 * 24 * 60 * 60) };
@@ -78,7 +78,7 @@ async fn what_was_asked_before_the_wish_to_be_forgotten_is_not_kept() {
     assert!(keeper.remember(&asked("7", 11), "one").await.is_ok());
     assert!(keeper.remember(&asked("8", 10), "one").await.is_ok());
     // The same request, recorded by another process.
-    let wished = forgotten::Wished { person: person("8"), place: None, cut, noted: cut };
+    let wished = forgotten::Wished { person: person("8"), place: None, cut, noted: cut, unfinished: false };
     let value = serde_json::to_string(&wished).unwrap();
     store.write(vec![Write::Put { key: keys::forgotten(&person("8"), None), value, ttl: None }]).await;
     assert_eq!(keeper.remember(&asked("8", 9), "two").await, Err(NotKept::Forgotten));
@@ -218,8 +218,13 @@ impl Store for OneReadFails {
         self.inner.read(key)
     }
 
-    fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>> {
-        self.inner.scan(prefix, limit)
+    fn scan_many<'a>(
+        &'a self,
+        prefixes: &'a [&'a str],
+        limit: usize,
+        person: Option<&'a Person>,
+    ) -> BoxFuture<'a, Scanned<Vec<Vec<Row>>>> {
+        self.inner.scan_many(prefixes, limit, person)
     }
 
     fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {

@@ -35,6 +35,7 @@ pub(super) const WORDS: Words = Words {
     unknown: "I do not know this command. Your list of commands may be outdated; `/help` lists all of them.",
     broken: "Sorry, something went wrong on my side, and I cannot say how far this got. Please run it again.",
     too_slow: "Sorry, this took too long, and I stopped before the end. Please run it again in a minute.",
+    forgetting_goes_on: "I have recorded that all your data is to be deleted. This takes longer than usual, and it goes on by itself; you need not run `/forget` again.",
     busy: "Sorry, too many people are asking me things right now. Nothing was done; please run it again in a minute.",
     still_running: "Your last commands are still running. Nothing was done; please wait for their answers first.",
 

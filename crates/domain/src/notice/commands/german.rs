@@ -41,6 +41,7 @@ pub(super) const WORDS: Words = Words {
     unknown: "Diesen Befehl kenne ich nicht. Vielleicht ist die Liste, die du siehst, veraltet; `/help` nennt alle, die ich kenne.",
     broken: "Entschuldige, bei mir ist etwas schiefgegangen, und ich weiß nicht, wie weit ich kam. Bitte versuch es noch einmal.",
     too_slow: "Entschuldige, das hat zu lange gedauert, und ich habe vor dem Ende aufgehört. Bitte versuch es in einer Minute noch einmal.",
+    forgetting_goes_on: "Ich habe festgehalten, dass alle deine Daten gelöscht werden. Das dauert länger als sonst und geht von selbst weiter; du musst `/forget` nicht noch einmal ausführen.",
     busy: "Entschuldige, gerade fragen mich zu viele Leute. Es wurde nichts getan; bitte versuch es in einer Minute noch einmal.",
     still_running: "Deine letzten Befehle laufen noch. Es wurde nichts getan; bitte warte erst auf ihre Antworten.",
 

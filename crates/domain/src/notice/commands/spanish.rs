@@ -40,6 +40,7 @@ pub(super) const WORDS: Words = Words {
     unknown: "No conozco este comando. Quizá la lista que ves es antigua; `/help` nombra todos los que conozco.",
     broken: "Lo siento, algo ha fallado por mi parte y no sé decir hasta dónde llegué. Ejecútalo de nuevo, por favor.",
     too_slow: "Lo siento, esto tardó demasiado y paré antes del final. Ejecútalo de nuevo en un minuto, por favor.",
+    forgetting_goes_on: "He registrado que hay que borrar todos tus datos. Tarda más de lo normal y continúa por sí solo; no hace falta que ejecutes `/forget` otra vez.",
     busy: "Lo siento, demasiadas personas me preguntan ahora mismo. No se hizo nada; ejecútalo de nuevo en un minuto, por favor.",
     still_running: "Tus últimos comandos aún se están ejecutando. No se hizo nada; espera primero a sus respuestas, por favor.",
 

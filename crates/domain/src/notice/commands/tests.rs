@@ -341,7 +341,7 @@ fn everything(locale: Locale) -> Vec<String> {
         refreshed("abc", locale),
         help(&[], true, locale),
     ];
-    let plain = [usage_of_others, unknown, broken, too_slow, busy, still_running];
+    let plain = [usage_of_others, unknown, broken, too_slow, forgetting_goes_on, busy, still_running];
     said.extend(plain.map(|say| say(locale).to_owned()));
     said.extend(
         [(true, true), (false, true), (true, false)]

@@ -25,6 +25,7 @@ pub(super) struct Words {
     pub(super) unknown: &'static str,
     pub(super) broken: &'static str,
     pub(super) too_slow: &'static str,
+    pub(super) forgetting_goes_on: &'static str,
     pub(super) busy: &'static str,
     pub(super) still_running: &'static str,
 

@@ -22,8 +22,13 @@ impl Store for OneReadFails {
         self.inner.read(key)
     }
 
-    fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>> {
-        self.inner.scan(prefix, limit)
+    fn scan_many<'a>(
+        &'a self,
+        prefixes: &'a [&'a str],
+        limit: usize,
+        person: Option<&'a Person>,
+    ) -> BoxFuture<'a, Scanned<Vec<Vec<Row>>>> {
+        self.inner.scan_many(prefixes, limit, person)
     }
 
     fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {

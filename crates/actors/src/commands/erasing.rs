@@ -1,0 +1,86 @@
+//! The rest of a forget request whose first pass did not end, because it took too long, the store failed or the process
+//! ended: the kinds of data that the second pass of every request leaves alone. Newer data stays where it has a time.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+use super::CommandParts;
+use super::kept::{LOOK_MAX, STRAY_AT_ONCE, STRAY_LOOKS, delete, unlist};
+use domain::ids::{Person, Timestamp};
+use domain::keys;
+use domain::ledger;
+use ports::Row;
+
+/// The time of a stored record.
+#[derive(Deserialize)]
+struct Dated {
+    #[serde(alias = "touched_at")]
+    at: Timestamp,
+}
+
+/// True if the record is not later than `cut`, or unreadable.
+fn is_old(record: &str, cut: Timestamp) -> bool {
+    serde_json::from_str::<Dated>(record).map_or(true, |dated| dated.at <= cut)
+}
+
+/// Deletes audit lines, sessions, transcripts, unreadable conversations, marks of questions, preferences and counts.
+/// Returns false if some may be left.
+pub(super) async fn erase_rest(parts: &CommandParts, person: &Person, cut: Timestamp) -> bool {
+    let store = &parts.basics.store;
+    let marks = keys::conversations::asked_by(person);
+    let prefixes = [
+        keys::quarantine(&keys::histories_of(person)),
+        keys::audit_of(person),
+        keys::sessions::sessions_of(person),
+        keys::conversations::evicted_of(person),
+        keys::ledger::counted_of(person),
+        marks.clone(),
+    ];
+    let prefixes = prefixes.each_ref().map(String::as_str);
+    let (found, complete) = store.scan_many(&prefixes, LOOK_MAX, Some(person)).await.into_parts();
+    let [aside, audit, sessions, evicted, counted, asked] = found.try_into().unwrap_or_default();
+    let old = |rows: Vec<Row>| rows.into_iter().filter(|(_, record)| is_old(record, cut)).map(|(key, _)| key);
+    let sessions: Vec<String> = old(sessions).collect();
+    let mut gone: Vec<String> = aside.into_iter().chain(evicted).map(|(key, _)| key).chain(old(audit)).collect();
+    gone.extend(sessions.iter().cloned());
+    for (index, _) in asked {
+        let mark = index.strip_prefix(&marks).and_then(|message| message.parse().ok());
+        let Some(mark) = mark.map(|message| keys::conversations::asked(&message)) else { continue };
+        if store.get(&mark).await.is_none_or(|record| is_old(&record, cut)) {
+            gone.extend([mark, index]);
+        }
+    }
+    let mut communities = BTreeSet::from([None]);
+    communities.extend(counted.iter().filter_map(|(key, _)| keys::ledger::community_of(key, person)).map(Some));
+    let now = parts.basics.clock.now();
+    gone.extend(communities.iter().flat_map(|guild| ledger::every_key(person, guild.as_deref(), now)));
+    gone.extend(counted.into_iter().map(|(key, _)| key));
+    gone.push(keys::preferences(person));
+    let durable =
+        delete(parts, gone).await && unlist(parts, &sessions.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    old_lines(parts, person, cut).await && durable && complete
+}
+
+/// Deletes the lines of transcripts in pages.
+async fn old_lines(parts: &CommandParts, person: &Person, cut: Timestamp) -> bool {
+    let prefix = keys::sessions::lines_of(person);
+    for _ in 0..STRAY_LOOKS {
+        let scanned = parts.basics.store.scan_many(&[&prefix], STRAY_AT_ONCE, Some(person)).await.only();
+        let (lines, complete) = scanned.into_parts();
+        let many = lines.len();
+        let old: Vec<String> = lines.into_iter().filter(|(_, line)| is_old(line, cut)).map(|(key, _)| key).collect();
+        let none = old.is_empty();
+        if !delete(parts, old).await || !complete {
+            return false;
+        }
+        if many < STRAY_AT_ONCE {
+            return true;
+        }
+        // A page of newer lines hides the older ones behind it.
+        if none {
+            return false;
+        }
+    }
+    false
+}
