@@ -303,6 +303,8 @@ async fn only_the_process_that_acted_alone_starts_while_the_server_is_away() {
     pair.server.thaw();
     // It learns of the other process, which may then take over at any time.
     until("it may not start alone", || !pair.may_start_alone("first")).await;
+    let right = || pair.server.ask::<Option<String>>("HGET staffai:alone holder");
+    until("another one may get the right", || right().is_none()).await;
     assert_eq!((pair.count("second", "lease.taken"), pair.answers_to(question)), (0, 1));
     one.signal(Signal::KILL);
     pair.logs("second", "lease.taken").await;
