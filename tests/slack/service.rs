@@ -217,19 +217,17 @@ impl Service {
     /// Writes a message in a channel that is this old, and delivers its events now.
     pub fn said_before(&self, user: &str, channel: &str, text: &str, age: Duration) -> Said {
         let seconds = SystemClock.now().0 / 1_000 - age.as_secs();
-        self.writes_at(Some(format!("{seconds}.000100")), user, channel, None, text, Value::Null)
+        self.writes_at(Some(format!("{seconds}.000100")), (user, channel, None), text, Value::Null)
     }
 
     fn writes(&self, user: &str, channel: &str, thread: Option<&str>, text: &str, file: Value) -> Said {
-        self.writes_at(None, user, channel, thread, text, file)
+        self.writes_at(None, (user, channel, thread), text, file)
     }
 
     fn writes_at(
         &self,
         ts: Option<String>,
-        user: &str,
-        channel: &str,
-        thread: Option<&str>,
+        (user, channel, thread): (&str, &str, Option<&str>),
         text: &str,
         file: Value,
     ) -> Said {

@@ -135,7 +135,7 @@ impl Actor for Slack {
                     Reading::Everywhere(since, until, opened) => {
                         self.caught_up(progress, (since, until, opened), result, now);
                     }
-                    Reading::Again(places) => self.read_again(progress, places, result, now),
+                    Reading::Again(places) => self.read_again(progress, &places, result, now),
                 }
             }
         }
@@ -250,7 +250,7 @@ impl Slack {
     fn read_again(
         &self,
         progress: &mut Progress,
-        places: Vec<(Place, Timestamp)>,
+        places: &[(Place, Timestamp)],
         result: Result<CaughtUp, String>,
         now: Timestamp,
     ) {

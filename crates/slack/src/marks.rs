@@ -113,7 +113,7 @@ impl Marks {
 
     /// Begins a request with this mark. Until its fate is told, it is unknown: also if the request is cancelled.
     pub(super) fn begin<'a>(&'a self, mark: &'a Mark) -> Attempt<'a> {
-        Attempt { marks: self, mark, fate: None }
+        Attempt { marks: self, mark, ended: Ended::Unknown }
     }
 
     /// True if this command or press is new. Slack delivers one again if its acknowledgement is lost.
@@ -155,28 +155,37 @@ impl Marks {
 pub(super) struct Attempt<'a> {
     marks: &'a Marks,
     mark: &'a Mark,
-    /// The message that it posted, or nothing if it certainly had no effect; unknown without it.
-    fate: Option<Option<MessageId>>,
+    ended: Ended,
+}
+
+/// The end of a request to post.
+enum Ended {
+    /// It has no conclusive answer, or was cancelled.
+    Unknown,
+    /// It posted this message.
+    Stands(MessageId),
+    /// It certainly had no effect.
+    Failed,
 }
 
 impl Attempt<'_> {
     /// The request posted this message.
     pub(super) fn stands(mut self, message: MessageId) {
-        self.fate = Some(Some(message));
+        self.ended = Ended::Stands(message);
     }
 
     /// The request had no effect.
     pub(super) fn failed(mut self) {
-        self.fate = Some(None);
+        self.ended = Ended::Failed;
     }
 }
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        match self.fate.take() {
-            Some(Some(message)) => self.marks.note(self.mark, Fate::Stands(message)),
-            Some(None) => {}
-            None => self.marks.note(self.mark, Fate::Unknown(Instant::now())),
+        match std::mem::replace(&mut self.ended, Ended::Unknown) {
+            Ended::Stands(message) => self.marks.note(self.mark, Fate::Stands(message)),
+            Ended::Failed => {}
+            Ended::Unknown => self.marks.note(self.mark, Fate::Unknown(Instant::now())),
         }
     }
 }

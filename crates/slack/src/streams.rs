@@ -167,7 +167,7 @@ pub(crate) fn neutral(text: &str) -> String {
         let rest = &text[index + c.len_utf8()..];
         let calls = |name: &&str| rest.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
         if (c == '<' && rest.starts_with(['@', '!', '#']))
-            || (c == '@' && ["channel", "here", "everyone"].iter().any(|name| calls(&name)))
+            || (c == '@' && ["channel", "here", "everyone"].iter().any(calls))
         {
             neutral.push(JOINER);
         }

@@ -12,6 +12,8 @@ use super::events::{Content, Wire};
 use super::ids::{self, At};
 use super::marks::Mark;
 use super::reading::Span;
+use super::shortcuts::Shortcut;
+use super::web_api::CallError;
 use super::{Account, Slack, dialogue};
 use domain::incoming::{Deletion, Incoming};
 use domain::keys::{CATCH_UP_AGE_MAX, TURN_TTL};
@@ -90,35 +92,19 @@ impl Work {
                 };
                 Some(ran.map(Taken::of).boxed())
             }
-            Content::Shortcut(shortcut) => {
-                let opened = async move {
-                    if let Err(error) = slack.open_dialogue(&shortcut).await {
-                        tracing::warn!(event = GATEWAY_DROPPED, %error, "the dialogue of a shortcut could not be opened");
-                    }
-                    Taken::Settled
-                };
-                Some(opened.boxed())
-            }
+            Content::Shortcut(shortcut) => Some(open_dialogue(slack, *shortcut).boxed()),
             Content::Asked(asked) => {
                 let asked = async move {
                     match slack.ask(*asked, &us).await {
                         Ok(posted) => Taken::of(accept(Incoming::Posted(posted)).await),
-                        Err(error) => {
-                            tracing::info!(event = GATEWAY_DROPPED, %error, "a question about a message could not be posted");
-                            Taken::Answered(dialogue::refusal(
-                                "The bot cannot post here. Invite it to this conversation, then ask again.",
-                            ))
-                        }
+                        Err(error) => not_asked(&error),
                     }
                 };
                 Some(asked.boxed())
             }
             Content::Opened(opened) => {
-                let suggested = async move {
-                    slack.suggest(&opened.channel, &opened.thread).await;
-                    Taken::Settled
-                };
-                Some(suggested.boxed())
+                let suggested = async move { slack.suggest(&opened.channel, &opened.thread).await };
+                Some(suggested.map(|()| Taken::Settled).boxed())
             }
             Content::RateLimited => {
                 tracing::warn!(event = GATEWAY_DROPPED, reason = "rate limited", "slack holds events back: too many");
@@ -127,6 +113,19 @@ impl Work {
             Content::Other => None,
         }
     }
+}
+
+async fn open_dialogue(slack: Arc<Slack>, shortcut: Shortcut) -> Taken {
+    if let Err(error) = slack.open_dialogue(&shortcut).await {
+        tracing::warn!(event = GATEWAY_DROPPED, %error, "the dialogue of a shortcut could not be opened");
+    }
+    Taken::Settled
+}
+
+fn not_asked(error: &CallError) -> Taken {
+    tracing::info!(event = GATEWAY_DROPPED, %error, "a question about a message could not be posted");
+    let reason = "The bot cannot post here. Invite it to this conversation, then ask again.";
+    Taken::Answered(dialogue::refusal(reason))
 }
 
 impl Slack {

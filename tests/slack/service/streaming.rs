@@ -26,7 +26,7 @@ impl Service {
         if !channel.starts_with('D') && !named {
             return error("missing_recipient_user_id");
         }
-        let text = of("markdown_text").unwrap_or_default();
+        let text = text_of(arguments);
         if text.chars().count() > TEXT_MAX {
             return error("msg_too_long");
         }
@@ -51,7 +51,7 @@ impl Service {
         match state.streaming(arguments) {
             Err(name) => error(name),
             Ok(message) => {
-                let text = arguments.get("markdown_text").cloned().unwrap_or_default();
+                let text = text_of(arguments);
                 if text.is_empty() || text.chars().count() > TEXT_MAX {
                     return error("no_text");
                 }
@@ -66,7 +66,7 @@ impl Service {
         match state.streaming(arguments) {
             Err(name) => error(name),
             Ok(message) => {
-                message.text.push_str(arguments.get("markdown_text").map_or("", String::as_str));
+                message.text.push_str(&text_of(arguments));
                 if let Some(metadata) = arguments.get("metadata") {
                     message.metadata = serde_json::from_str(metadata).expect("JSON");
                 }
@@ -75,6 +75,13 @@ impl Service {
             }
         }
     }
+}
+
+/// Returns the text of a call: its own, and that of its chunks.
+fn text_of(arguments: &Arguments) -> String {
+    let chunks = arguments.get("chunks").and_then(|chunks| serde_json::from_str::<Vec<Value>>(chunks).ok());
+    let chunks: String = chunks.iter().flatten().filter_map(|chunk| chunk["text"].as_str()).collect();
+    arguments.get("markdown_text").cloned().unwrap_or_default() + &chunks
 }
 
 impl State {

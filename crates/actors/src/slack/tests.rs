@@ -1,3 +1,5 @@
+use std::sync::atomic::Ordering;
+
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -204,12 +206,12 @@ async fn a_channel_that_is_never_read_is_given_up_once_its_messages_are_too_old_
 #[tokio::test(start_paused = true)]
 async fn a_store_that_does_not_answer_delays_the_catch_up() {
     let (store, begun) = known().await;
-    store.answering(false);
+    store.degraded.store(true, Ordering::SeqCst);
     let world = World::begin(Arc::clone(&store)).await;
     world.board.up(PartKind::Socket, &name());
     world.passes(Duration::from_secs(60)).await;
     assert_eq!(world.platform.asked.lock().len(), 0);
-    store.answering(true);
+    store.degraded.store(false, Ordering::SeqCst);
     world.passes(Duration::from_secs(10)).await;
     assert_eq!(world.starts(), [begun]);
 }
