@@ -1,5 +1,5 @@
 use super::*;
-use crate::completion::Role;
+use crate::completion::{Item, Role};
 
 fn file(name: &str, mime: &str, size: u64) -> Attachment {
     let mime = (!mime.is_empty()).then(|| mime.to_owned());
