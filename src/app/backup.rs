@@ -262,7 +262,8 @@ pub(crate) async fn put_into(
     if store.status() != ports::StoreStatus::Ready {
         return Err(away.to_owned());
     }
-    if !store.scan("", 1).await.is_empty() {
+    let Some(rows) = store.scan("", 1).await.whole() else { return Err(away.to_owned()) };
+    if !rows.is_empty() {
         return Err("the store is not empty: a copy is put into an empty one only; stop the bot, and set STAFFAI_DATA_DIR to a new \
                     directory, or REDIS_URL to an empty database"
             .to_owned());

@@ -218,8 +218,9 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
+    use domain::ids::Person;
     use ports::testing::MemoryStore;
-    use ports::{StoreStatus, Stored, Write};
+    use ports::{Row, Scanned, StoreStatus, Stored, Write};
     use settings::sources::Sources;
 
     #[test]
@@ -260,8 +261,13 @@ mod tests {
             })
         }
 
-        fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>> {
-            self.inner.scan(prefix, limit)
+        fn scan_many<'a>(
+            &'a self,
+            prefixes: &'a [&'a str],
+            limit: usize,
+            person: Option<&'a Person>,
+        ) -> BoxFuture<'a, Scanned<Vec<Vec<Row>>>> {
+            self.inner.scan_many(prefixes, limit, person)
         }
 
         fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {

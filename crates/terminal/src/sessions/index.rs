@@ -11,7 +11,7 @@ use super::{DOOR, NotTaken, Sessions};
 use domain::ids::Place;
 use domain::keys::sessions as keys;
 use domain::session_index::{Indexed, SessionIndex};
-use ports::{Replaced, StoreStatus, Stored, replace};
+use ports::{Replaced, Stored, replace};
 
 /// Age from which an indexed session without a record counts as gone, in milliseconds.
 const BEGUN_WITHIN: u64 = 60_000;
@@ -71,11 +71,6 @@ impl Sessions {
             }
         }
         self.index().await
-    }
-
-    /// True if the store is readable.
-    pub(super) fn is_ready(&self) -> bool {
-        self.store.status() == StoreStatus::Ready
     }
 
     /// Changes the index in the store, or only in memory while the store is offline. `change` returns true if it
