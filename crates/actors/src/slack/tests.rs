@@ -51,7 +51,6 @@ impl EventSource for Platform {
 struct World {
     platform: Arc<Platform>,
     board: Arc<Board>,
-    clock: Arc<ManualClock>,
     store: Arc<MemoryStore>,
     _tree: Tree,
 }
@@ -74,7 +73,7 @@ impl World {
         };
         let mut stage = Stage::new();
         stage.actor(row(LEAF), &at("slack"), actor);
-        Self { platform, board, clock, store, _tree: stage.go().await }
+        Self { platform, board, store, _tree: stage.go().await }
     }
 
     async fn passes(&self, time: Duration) {
