@@ -20,8 +20,6 @@ mod extras;
 
 mod faults;
 
-mod independent;
-
 mod service;
 
 mod setup;
