@@ -1,5 +1,7 @@
 //! Allowed statements.
 
+use std::time::Duration;
+
 use domain::tool::{Effect, ToolKind};
 use ports::ToolServer;
 use tools::BuiltIns;
@@ -289,4 +291,38 @@ async fn a_database_that_does_not_answer_holds_turns_up_for_a_moment_once() {
     }
     assert!(begun.elapsed() < std::time::Duration::from_millis(200), "{:?}", begun.elapsed());
     assert_eq!(&*tools.outline("db_query").await.unwrap().tables[1].columns, ["id", "text"], "the other one is told");
+}
+
+/// `MariaDB` notices no closed connection while a statement runs.
+#[tokio::test]
+async fn a_statement_of_mariadb_whose_caller_is_gone_is_ended_at_the_server() {
+    let shop = Shop::mariadb().await.patient();
+    let orders: Vec<String> = (0..24).map(|n| format!("orders AS o{n}")).collect();
+    let endless = format!("(SELECT count(*) FROM {})", orders.join(", "));
+    let running = async |shop: &Shop| {
+        let list = "SELECT count(*) FROM information_schema.processlist WHERE info LIKE '%o23%' AND info NOT LIKE '%processlist%'";
+        !shop.raw_run(list).await.contains("Int(0)") && !shop.raw_run(list).await.contains("\"0\"")
+    };
+    let change = format!("UPDATE log SET note = {endless}");
+    let read = format!("SELECT {endless} AS n FROM orders");
+    for (tool, tables, sql) in
+        [("db_change", &["shop.orders", "shop.log"][..], &change), ("db_query", &["shop.orders"][..], &read)]
+    {
+        let call = shop.call_for(None, Duration::from_hours(1), tool, tables, sql);
+        let begun = async {
+            while !running(&shop).await {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::select! {
+            ended = call => panic!("{ended:?}"),
+            () = begun => {}
+        }
+        let ended = async {
+            while running(&shop).await {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        assert!(tokio::time::timeout(Duration::from_secs(60), ended).await.is_ok(), "{tool}: the server goes on");
+    }
 }

@@ -23,12 +23,12 @@ async fn slow_statements_of_one_member_leave_permits_for_others_on_sqlite() {
 
 #[tokio::test]
 async fn slow_statements_of_one_member_leave_permits_for_others_on_postgres() {
-    leave_permits(&Shop::postgres().await).await;
+    leave_permits(&Shop::postgres().await.patient()).await;
 }
 
 #[tokio::test]
 async fn slow_statements_of_one_member_leave_permits_for_others_on_mariadb() {
-    leave_permits(&Shop::mariadb().await).await;
+    leave_permits(&Shop::mariadb().await.patient()).await;
 }
 
 async fn leave_permits(shop: &Shop) {

@@ -67,19 +67,18 @@ impl Shop {
         Self::open("mariadb", own, Raw::Mysql(url), Some(server), TempDir::new().unwrap()).await
     }
 
+    /// Gives statements more time than a test takes.
+    pub fn patient(self) -> Self {
+        let (Raw::Mysql(url) | Raw::Postgres(url)) = &self.raw else { panic!("it is no server") };
+        Self { tools: tools(url, Duration::from_hours(1)), ..self }
+    }
+
     async fn open(kind: &'static str, url: String, raw: Raw, server: Option<Server>, dir: TempDir) -> Self {
         for sql in SETUP {
             let sql = if kind == "mariadb" { sql.replace('"', "`") } else { sql.to_owned() };
             raw.run(&sql).await;
         }
-        let rights = Rights {
-            name: "shop".to_owned(),
-            reads: vec!["orders".to_owned(), "cheap".to_owned(), "order lines".to_owned()],
-            changes: vec!["log".to_owned()],
-            rows: 2,
-            timeout: Duration::from_secs(2),
-        };
-        let tools = BuiltIns::new(db_query::tools(vec![Database::new(rights, &url).unwrap()]));
+        let tools = tools(&url, Duration::from_secs(2));
         Self { kind, tools, raw, _server: server, _dir: dir }
     }
 
@@ -95,7 +94,7 @@ impl Shop {
         self.call_for(Some(whose), deadline, "db_query", &["shop.orders"], sql).await
     }
 
-    async fn call_for(
+    pub async fn call_for(
         &self,
         on_behalf: Option<OnBehalf>,
         deadline: Duration,
@@ -163,6 +162,18 @@ impl Shop {
             Raw::Mysql(_) => 2,
         }
     }
+}
+
+/// Returns the tools for a shop, with the timeout of its statements.
+fn tools(url: &str, timeout: Duration) -> BuiltIns {
+    let rights = Rights {
+        name: "shop".to_owned(),
+        reads: vec!["orders".to_owned(), "cheap".to_owned(), "order lines".to_owned()],
+        changes: vec!["log".to_owned()],
+        rows: 2,
+        timeout,
+    };
+    BuiltIns::new(db_query::tools(vec![Database::new(rights, url).unwrap()]))
 }
 
 /// Lists all objects of the database.

@@ -53,6 +53,9 @@ const FLAT: f64 = 1.2;
 /// The fewest instructions of a real read; below it the largest input was not read at all.
 const LEAST: u64 = 10_000;
 
+/// The stack of the test that is counted, in bytes: recursive parsers have threads with as much.
+const STACK_BYTES: &str = "67108864";
+
 /// The instructions that a task may take in one go. Tests are unoptimised, which takes 3 to 10 times the instructions
 /// of a release build; that one runs about 4 in a nanosecond, so this is at most 10 ms of a core.
 const SLICE: u64 = 100_000_000;
@@ -165,6 +168,7 @@ fn costs_of(test: &str) -> Option<Vec<u64>> {
         .arg(std::env::current_exe().expect("a test has the path of its program"))
         .args(["--exact", test, "--test-threads=1"])
         .env(COUNTED, "1")
+        .env("RUST_MIN_STACK", STACK_BYTES)
         .output();
     let output = match output {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_set(REQUIRED) => {

@@ -14,6 +14,7 @@ mod postgres;
 mod rows;
 mod sqlite;
 mod statement;
+mod steps;
 #[cfg(test)]
 mod tests;
 
@@ -222,13 +223,21 @@ fn permits_of(engine: Engine) -> Shares {
     Shares::new(Arc::new(Semaphore::new(many)))
 }
 
-/// Runs the parser on a thread whose stack fits its recursion, which is as deep as a statement is long.
-async fn with_room<T: Send + 'static>(read: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
+/// Runs the parser on a thread whose stack fits its recursion, which is as deep as a statement is long. The thread keeps
+/// the permit until it ends, even if the caller stops waiting, and returns it with the result.
+async fn with_room<T: Send + 'static>(
+    share: Share,
+    read: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<(T, Share), String> {
     let (sender, receiver) = oneshot::channel();
     let thread = std::thread::Builder::new().name("sql".to_owned()).stack_size(STACK_BYTES);
     let unread = || "the statement cannot be parsed".to_owned();
-    // The receiver is gone if the caller was cancelled.
-    thread.spawn(move || drop(sender.send(read()))).map_err(|_| unread())?;
+    let reading = move || {
+        let result = read().map(|read| (read, share));
+        // The receiver is gone if the caller was cancelled.
+        drop(sender.send(result));
+    };
+    thread.spawn(reading).map_err(|_| unread())?;
     receiver.await.unwrap_or_else(|_| Err(unread()))
 }
 
@@ -292,16 +301,19 @@ impl DbTool {
             format!("there is no database {database:?}; there are {}", names.join(", "))
         })?;
         let (databases, mode) = (Arc::clone(&self.databases), self.mode);
-        let understood = with_room(move || {
+        let database = &self.databases[at];
+        let (share, within) = database.permit(database.timeout.min(deadline), whose).await?;
+        let end = Instant::now() + within;
+        let understood = with_room(share, move || {
             let database = &databases[at];
             let statement = understand(database.driver.engine(), &sql, database.rows.saturating_add(1))?;
             database.allow(&statement, &tables, mode)?;
             Ok(statement)
         });
-        let understood = timeout(deadline, understood).await;
-        let statement = understood.unwrap_or_else(|_| Err("parsing the statement takes too long".to_owned()))?;
-        let database = &self.databases[at];
-        let (share, within) = database.permit(database.timeout.min(deadline), whose).await?;
+        let understood = timeout(within, understood).await;
+        let (statement, share) =
+            understood.unwrap_or_else(|_| Err("parsing the statement takes too long".to_owned()))?;
+        let within = end.saturating_duration_since(Instant::now()).max(TIME_MIN);
         let asked = Asked { rows: database.rows, within };
         let reads = statement.reads.clone();
         let Ok(ran) = timeout(within + GRACE, database.driver.run(statement, asked, share)).await else {

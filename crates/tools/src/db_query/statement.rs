@@ -16,6 +16,7 @@ use sqlparser::tokenizer::{Token, Tokenizer};
 
 use super::engine::Engine;
 use super::names::{self, Tables};
+use super::steps::Bounded;
 use super::{harmless, names::table};
 
 /// Maximum length of a statement, in bytes.
@@ -93,11 +94,17 @@ fn parse(engine: Engine, sql: &str) -> Result<Statement, String> {
     };
     let dialect = engine.dialect();
     let tokens = Tokenizer::new(dialect, sql).tokenize_with_location().map_err(|error| unread(&error))?;
-    if tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).count() > TOKENS_MAX {
+    let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).count();
+    if words > TOKENS_MAX {
         return Err(format!("the statement has more than {TOKENS_MAX} words: simplify it"));
     }
-    let parser = Parser::new(dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens);
-    let mut statements = { parser }.parse_statements().map_err(|error| unread(&error))?;
+    let bounded = Bounded::new(dialect, words);
+    let parser = Parser::new(&bounded).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens);
+    let parsed = { parser }.parse_statements();
+    if bounded.is_spent() {
+        return Err("the statement has too many possible readings: nest it less".to_owned());
+    }
+    let mut statements = parsed.map_err(|error| unread(&error))?;
     match (statements.pop(), statements.len()) {
         (Some(statement), 0) => Ok(statement),
         (None, _) => Err("the statement is empty".to_owned()),

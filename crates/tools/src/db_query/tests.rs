@@ -1,4 +1,11 @@
-use super::{Engine, understand};
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::ids::{Door, Person};
+use ports::shares::Shares;
+use tokio::sync::Semaphore;
+
+use super::{Arguments, Database, DbTool, Engine, Mode, Rights, understand, with_room};
 
 fn sent(engine: Engine, sql: &str) -> String {
     understand(engine, sql, 10).unwrap().sql
@@ -146,4 +153,40 @@ fn what_is_looked_for_or_cut_off_is_short_and_written_out() {
         }
     }
     assert!(understand(Engine::Sqlite, "SELECT trim(note), ltrim(note) FROM t", 1).is_ok());
+}
+
+#[tokio::test]
+async fn a_statement_is_parsed_under_a_permit_of_its_member_which_parsing_keeps_until_it_ends() {
+    let member = Person::new(Door::new("d"), "1");
+    let shares = Shares::new(Arc::new(Semaphore::new(2)));
+    let (go_on, waiting) = std::sync::mpsc::channel::<()>();
+    let share = shares.take(Some(&member)).unwrap();
+    let read = with_room(share, move || waiting.recv().map_err(|error| error.to_string()));
+    let mut read = Box::pin(read);
+    assert!(futures_util::poll!(&mut read).is_pending());
+    drop(read);
+    assert!(shares.take(Some(&member)).is_none(), "the caller is gone, and the thread goes on");
+    go_on.send(()).unwrap();
+    drop(shares.wait(Some(&member)).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_without_a_permit_has_nothing_parsed() {
+    let member = Person::new(Door::new("d"), "1");
+    let timeout = Duration::from_secs(2);
+    let rights = Rights { name: "shop".to_owned(), reads: Vec::new(), changes: Vec::new(), rows: 1, timeout };
+    let database = Database::new(rights, "postgres://staff@localhost/shop").unwrap();
+    let permits = database.permits.clone();
+    let held: Vec<_> = std::iter::from_fn(|| permits.take(Some(&member))).collect();
+    let tool = DbTool { databases: Arc::new([database]), mode: Mode::Reads };
+    let refusal = async |whose: &Person| {
+        let asked = Arguments { database: "shop".to_owned(), tables: Vec::new(), sql: "no statement".to_owned() };
+        tool.run(asked, timeout, Some(whose)).await.map(|_| ()).unwrap_err()
+    };
+    assert!(refusal(&member).await.contains("too many statements"));
+    // The parser has a thread, for which paused time does not wait.
+    tokio::time::resume();
+    let other = refusal(&Person::new(Door::new("d"), "2")).await;
+    assert!(other.contains("cannot be parsed"), "{other}");
+    drop(held);
 }
