@@ -149,7 +149,7 @@ fn help_names_what_one_may_run() {
         - `/memories`: List the facts that I remember for you, or delete one
         - `/tools`: The tools that I can use
 
-        **What I keep**: our last messages in each channel, for a while; what you told me to remember; your choice of a model; how many tokens you used. It stays in this bot's own storage; your questions are sent to the model that answers. `/export` shows you all of it, `/forget` deletes it.
+        **What I keep**: our last messages in each channel, for a while; what you told me to remember; your settings; how many tokens you used. It stays in this bot's own storage; your questions are sent to the model that answers. `/export` shows you all of it, `/forget` deletes it.
         ");
         // She is configured as an operator.
         assert!(world.tells("Chloe", "help", &[]).await.contains("`/status`"));
@@ -426,7 +426,7 @@ fn nothing_of_what_a_member_said_is_left_after_forget() {
         - 2 conversations with 4 messages
         - 2 questions with their answers (kept for replies)
         - your words in 1 conversation of other members, who replied to my answers to you
-        - your choice of a model
+        - your settings
         - how many tokens you used
 
         **Kept, and why**

@@ -145,7 +145,7 @@ fn a_workspace_without_streams_is_asked_once() {
 }
 
 #[test]
-fn a_streamed_answer_notifies_nobody_and_shows_its_code_exactly() {
+fn a_streamed_answer_notifies_no_member_and_shows_its_code_exactly() {
     story(async {
         let world = streaming(FIVE_MINUTES).await;
         world.start().await;

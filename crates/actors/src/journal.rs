@@ -70,7 +70,7 @@ use domain::ids::TurnId;
 use domain::planted::Defect;
 use domain::shed::Shed;
 use domain::turn::OpenTurn;
-use ports::{Adopted, Clock, Pace, Scanned, Store, StoreStatus, Subject, Turns, WriteOutcome};
+use ports::{Adopted, Clock, Pace, Scanned, Store, StoreStatus, Subject, Turns, Unreadable, WriteOutcome};
 use telemetry::events::GATEWAY_DROPPED;
 use tokio::time::Instant;
 
@@ -90,8 +90,8 @@ pub enum JournalEvent {
     Loaded(Scanned<Vec<Adopted>>),
     /// The load takes long. The journal serves meanwhile, and looks up each message.
     Slow,
-    /// The record of a doubtful message was read, if there is one; `None` if the store did not answer.
-    LookedUp(Option<Option<Box<Adopted>>>),
+    /// The record of a doubtful message was read, if there is one.
+    LookedUp(Result<Option<Box<Adopted>>, Unreadable>),
     /// The stored records could not be loaded. Without them, open turns would be lost and answered turns answered
     /// again.
     Unreadable(String),

@@ -9,7 +9,6 @@ use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
 use crate::hosted::{HostedTool, HostedUse};
-use crate::preferences::ReasoningEffort;
 
 /// One completion request.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -66,6 +65,41 @@ pub struct Sampling {
     /// Stop sequences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
+}
+
+/// The effort that a reasoning model spends, in the providers' words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReasoningEffort {
+    /// The least.
+    Minimal,
+    /// Little.
+    Low,
+    /// The providers' usual effort.
+    Medium,
+    /// The most.
+    High,
+}
+
+impl ReasoningEffort {
+    const ALL: [Self; 4] = [Self::Minimal, Self::Low, Self::Medium, Self::High];
+
+    /// Returns the word.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Minimal => "minimal",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+
+    /// Returns the effort of a word.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|effort| effort.as_str() == word)
+    }
 }
 
 impl Request {

@@ -16,7 +16,7 @@ pub use self::change::{Change, Invalid, VALUE_CHARS};
 pub use self::offer::{Abilities, Holder, Level, Refused, Shown, allowed, is_served};
 pub use self::record::Record;
 use crate::clean::clean;
-use crate::completion::Sampling;
+use crate::completion::{ReasoningEffort, Sampling};
 
 /// The word that resets a setting.
 pub const DEFAULT: &str = "default";
@@ -47,13 +47,13 @@ pub enum Setting {
     Temperature,
     /// The language of answers and notices.
     Language,
-    /// Whether the web may be searched.
+    /// Permits searches of the web.
     WebSearch,
     /// The tools that may be used: all, none, or all but those of some servers.
     Tools,
-    /// Whether an answer is shown while it grows.
+    /// Shows an answer while it grows.
     Streaming,
-    /// Whether the conversation and facts are remembered and used.
+    /// Permits to store and use the conversation and facts.
     Memory,
 }
 
@@ -112,59 +112,34 @@ impl Setting {
     }
 }
 
-/// Declares an enum of words.
-macro_rules! words {
-    ($(#[$about:meta])* $name:ident: $($(#[$doc:meta])* $variant:ident = $word:literal,)*) => {
-        $(#[$about])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum $name {
-            $($(#[$doc])* $variant,)*
-        }
-
-        impl $name {
-            /// Returns the word.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $word,)*
-                }
-            }
-
-            /// Returns the variant of a word.
-            #[must_use]
-            pub fn of(word: &str) -> Option<Self> {
-                match word {
-                    $($word => Some(Self::$variant),)*
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-words! {
-    /// The length of answers.
-    Verbosity:
+/// The length of answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verbosity {
     /// As short as the question allows.
-    Short = "short",
+    Short,
     /// As the operator's prompts ask.
-    Normal = "normal",
+    Normal,
     /// With background and details.
-    Detailed = "detailed",
+    Detailed,
 }
 
-words! {
-    /// The effort that a reasoning model spends, in the providers' words.
-    ReasoningEffort:
-    /// The least.
-    Minimal = "minimal",
-    /// Little.
-    Low = "low",
-    /// The providers' usual effort.
-    Medium = "medium",
-    /// The most.
-    High = "high",
+impl Verbosity {
+    const ALL: [Self; 3] = [Self::Short, Self::Normal, Self::Detailed];
+
+    /// Returns the word.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Short => "short",
+            Self::Normal => "normal",
+            Self::Detailed => "detailed",
+        }
+    }
+
+    fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|verbosity| verbosity.as_str() == word)
+    }
 }
 
 /// The tools that may be used.

@@ -368,7 +368,7 @@ impl ModelClient {
             } else {
                 Temperature::Usual(self.row.temperature)
             },
-            takes_effort: self.row.reasoning_effort,
+            effort: request.sampling.reasoning_effort.filter(|_| self.row.reasoning_effort),
             takes_form: has(OptionalFeature::Format),
             sees: self.row.vision,
             keeps_reasoning: has(OptionalFeature::Reasoning),

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::account::Account;
 use crate::hosting::Hosting;
 use crate::provider_error::ProviderError;
-use domain::completion::{Completion, Request};
+use domain::completion::{Completion, ReasoningEffort, Request};
 use ports::ModelError;
 
 /// The library's client for one call.
@@ -25,8 +25,8 @@ pub struct Model<'a> {
     /// The provider's name of the model.
     pub name: &'a str,
     pub temperature: Temperature,
-    /// True if a reasoning effort may be sent.
-    pub takes_effort: bool,
+    /// The reasoning effort; `None` leaves it to the provider.
+    pub effort: Option<ReasoningEffort>,
     /// True if it accepts a schema of the answer.
     pub takes_form: bool,
     /// True if it accepts pictures.

@@ -1,7 +1,7 @@
 //! The traits between actors and edges, without wire types. Each marked section below is one subject: time and chance,
-//! faults, store, models, tools, facts, prompts, events, requests, posts, files, audit, pages. The modules contain the
-//! data types of these traits, and the traits of custody (`turns.rs`), configuration (`in_force.rs`), event streams
-//! (`turn_events.rs`) and operators (`vitals.rs`).
+//! faults, store, models, tools, events, requests, posts, files, audit, pages. The modules contain the data types of
+//! these traits, and the traits of custody (`turns.rs`), the data that people change (`members.rs`), configuration
+//! (`in_force.rs`), event streams (`turn_events.rs`) and operators (`vitals.rs`).
 
 mod blocking;
 mod clean_calls;
@@ -10,6 +10,7 @@ mod delta;
 mod fault;
 mod files;
 mod in_force;
+mod members;
 mod metering;
 mod model_error;
 mod models;
@@ -44,6 +45,7 @@ pub use self::delta::{Delta, DeltaSink};
 pub use self::fault::{Fault, Input, NoFaults, Origin, Subject};
 pub use self::files::{FetchError, NoDocuments, NoFiles, NotDrawn, NotRead};
 pub use self::in_force::{Console, Keys, ModelsInForce, RowChange, ToolsOf, UsageOf, Webhooks};
+pub use self::members::{Facts, MemberSettings, PromptSections};
 pub use self::metering::{EmbeddingAsk, NotEmbedded};
 pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::models::Models;
@@ -60,19 +62,16 @@ use domain::audit::AuditFilter;
 use domain::daily::DayUse;
 use domain::document::DocumentText;
 use domain::embedding::Embeddings;
-use domain::fact::{FactId, FactMatches, NotKept, Remembered};
 use domain::gate::{ApprovalDecision, Click, ClickRefusal};
 use domain::ids::{MessageId, Person, Place, Timestamp};
 use domain::incoming::{Incoming, Posted};
 use domain::limits;
 use domain::outgoing::Capabilities;
-use domain::preferences::{Change, Holder, Refused, Shown};
 use domain::presence::Presence;
-use domain::prompt::sections::{Section, SectionChange};
 use domain::restart::Backoff;
 use domain::tool::begun::{CallReply, Step};
 use domain::tool::outline::Outline;
-use domain::tool::{CallError, CallErrorKind, OnBehalf, ToolRequest, ToolResult};
+use domain::tool::{CallError, CallErrorKind, ToolRequest, ToolResult};
 
 // === Time and chance ===
 
@@ -292,71 +291,6 @@ pub trait ToolServer: Send + Sync {
 
 /// The receiver of a call's progress. Called between two reads, so it must be fast.
 pub type ProgressSink = Arc<dyn Fn(Progress) + Send + Sync>;
-
-// === Facts ===
-
-/// Members' facts. The caller and the place of each request decide what is found. Bounded by the store's deadlines.
-#[async_trait]
-pub trait Facts: Send + Sync {
-    /// Stores a fact of the caller, with their place. Idempotent for the same text and place.
-    ///
-    /// # Errors
-    /// See [`NotKept`].
-    async fn remember(&self, asked: &OnBehalf, text: &str) -> Result<Remembered, NotKept>;
-
-    /// Returns the caller's best matching facts that may be found in their place; for an empty query, the newest.
-    ///
-    /// # Errors
-    /// See [`NotKept`].
-    async fn search(&self, asked: &OnBehalf, query: &str) -> Result<FactMatches, NotKept>;
-
-    /// Deletes a fact of the caller, if it may be found in their place. False if there is none.
-    ///
-    /// # Errors
-    /// See [`NotKept`].
-    async fn forget(&self, asked: &OnBehalf, fact: &FactId) -> Result<bool, NotKept>;
-}
-
-// === Prompts ===
-
-/// Prompt sections. Bounded by the store's deadlines.
-#[async_trait]
-pub trait PromptSections: Send + Sync {
-    /// Returns all current sections, by name, for this caller.
-    ///
-    /// # Errors
-    /// The reason why they are not shown, as text for the caller.
-    async fn sections(&self, asked: &OnBehalf) -> Result<Vec<Section>, String>;
-
-    /// Returns the complete instructions of a model for a question of this caller in this place: the persona with its
-    /// sections, the rules for every persona, and the form of the answer. `name` is the caller's display name.
-    ///
-    /// # Errors
-    /// The reason why they are not shown, as text for the caller.
-    async fn assembled(&self, asked: &OnBehalf, name: &str) -> Result<String, String>;
-
-    /// Changes a section for this caller, and returns its version number.
-    ///
-    /// # Errors
-    /// The reason why nothing changed, as text for the caller.
-    async fn change(&self, asked: &OnBehalf, name: &str, change: &SectionChange) -> Result<u32, String>;
-}
-
-/// The settings of members. Bounded by the store's deadlines.
-#[async_trait]
-pub trait MemberSettings: Send + Sync {
-    /// Returns the settings that the row in force can serve, with their values for this person in this place.
-    ///
-    /// # Errors
-    /// The stored values cannot be read.
-    async fn show(&self, holder: &Holder) -> Result<Vec<Shown>, Refused>;
-
-    /// Applies all changes, or none. Returns false if they may be lost with this process.
-    ///
-    /// # Errors
-    /// The first change that is not permitted, not served or malformed.
-    async fn change(&self, holder: &Holder, changes: &[Change]) -> Result<bool, Refused>;
-}
 
 // === Events in ===
 

@@ -3,7 +3,7 @@
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
-use super::{Scanned, Store, Write};
+use super::{Scanned, Store, Unreadable, Write};
 use domain::custody::Record;
 use domain::ids::TurnId;
 use domain::ownership::{FencingToken, Range};
@@ -83,8 +83,11 @@ pub trait Turns: Send + Sync {
     /// after that. Incomplete if the store did not return all records.
     fn adopt(&self) -> BoxFuture<'_, Scanned<Vec<Adopted>>>;
 
-    /// Reads the record of one turn, if there is one. `None` if the store does not answer.
-    fn recorded<'a>(&'a self, id: &'a TurnId) -> BoxFuture<'a, Option<Option<Adopted>>>;
+    /// Reads the record of one turn, if there is one.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    fn recorded<'a>(&'a self, id: &'a TurnId) -> BoxFuture<'a, Result<Option<Adopted>, Unreadable>>;
 
     /// Returns the range whose owner writes about this turn; `None` for a turn without an owner.
     fn range_of(&self, turn: &Turn) -> Option<Range>;

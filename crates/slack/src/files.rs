@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use super::events::Wire;
 use super::ids::At;
 use super::marks::Files;
 use super::poster::SETTLES;
@@ -75,7 +76,7 @@ impl Slack {
                 let us = self.account().await?;
                 let wires = self.read(at, Span { oldest: Some(ts), ..Span::default() }).await?;
                 let ours = wires.iter().filter(|wire| wire.user.as_deref() == Some(us.user.as_str()));
-                ours.flat_map(|wire| wire.attachments()).map(|file| file.name).collect()
+                ours.flat_map(Wire::attachments).map(|file| file.name).collect()
             }
         };
         let is_there = |file: &&File| {

@@ -80,13 +80,6 @@ const READ_DEADLINE: Duration = Duration::from_secs(1);
 /// The deadline of one step of a scan, after which the store is degraded.
 const SCAN_DEADLINE: Duration = Duration::from_secs(5);
 
-/// The most steps' time that a scan may take: it may have to visit every key of a server shared with other programs. A
-/// scan that takes longer ends without its rows, but the store is not degraded.
-const SCAN_STEPS: u32 = 24;
-
-/// The deadline of a read while the store is degraded. The first failure stops reads of the backend until it recovers.
-const DEGRADED_READ_DEADLINE: Duration = Duration::from_millis(50);
-
 /// The first backoff of a failing backend; each further one is twice as long.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 

@@ -112,14 +112,14 @@ impl Turns for StoredTurns {
         })
     }
 
-    fn recorded<'a>(&'a self, id: &'a TurnId) -> BoxFuture<'a, Option<Option<Adopted>>> {
+    fn recorded<'a>(&'a self, id: &'a TurnId) -> BoxFuture<'a, Result<Option<Adopted>, Unreadable>> {
         Box::pin(async move {
             let key = keys::turn(id);
             match self.store.read(&key).await {
-                Stored::Absent => Some(None),
-                Stored::Value(value) | Stored::Part(value) => Some(self.adopted(key, &value)),
-                Stored::Unreadable(Unreadable::NotText) => Some(self.adopted(key, "")),
-                Stored::Unreadable(Unreadable::NoAnswer) => None,
+                Stored::Absent => Ok(None),
+                Stored::Value(value) | Stored::Part(value) => Ok(self.adopted(key, &value)),
+                Stored::Unreadable(Unreadable::NotText) => Ok(self.adopted(key, "")),
+                Stored::Unreadable(Unreadable::NoAnswer) => Err(Unreadable::NoAnswer),
             }
         })
     }

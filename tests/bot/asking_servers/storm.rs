@@ -1,15 +1,16 @@
 //! Many tasks with questions, while the bot is killed at random.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use playground::interactions::Interact;
 use rand::{RngExt, SeedableRng};
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::server::Asker;
 use super::{buttons, not_begun};
-use crate::support::{Said, story};
+use crate::support::{Said, World, story};
 
 /// The number of tasks; `TASK_STORM` sets another one.
 #[expect(clippy::disallowed_methods, reason = "a person who runs the tests asks for more")]
@@ -71,31 +72,36 @@ fn tasks_with_questions_survive_kills_and_none_runs_again_or_is_orphaned() {
             }
             tokio::time::sleep(Duration::from_millis(random.random_range(50..250))).await;
         }
-        let state = asker.state();
-        let words: Vec<String> = asked.values().map(|said| world.answers(*said)[0].content.clone()).collect();
-        let right = |number: usize, words: &str| words == format!("job w{number} is done with city-{number}");
-        let answered = words.iter().enumerate().filter(|(number, words)| right(*number, words)).count();
-        let explained = words.iter().filter(|words| words.contains("may have happened")).count();
-        let again: usize = (0..many).map(|number| state.created(&format!("w{number}")).saturating_sub(1)).sum();
-        let doubled = asked.values().filter(|said| world.answers(**said).len() > 1).count();
-        let wrong =
-            state.tasks.values().filter(|task| task.answers.iter().any(|answer| answer["content"]["city"] == "wrong"));
-        let wrong = wrong.count();
-        let told = |word: &str| word[1..].parse().is_ok_and(|number: usize| !words[number].is_empty());
-        let orphaned = state.tasks.values().filter(|task| !told(&task.word)).count();
-        // A question that comes before the list of the server is read finds no tool.
-        let unknown = |words: &String| words.contains("there is no tool");
-        let not_begun = words.iter().filter(|words| unknown(words)).count();
-        println!(
-            "{many} tasks with questions, {lives} kills: {answered} answered, {explained} explained, {not_begun} not begun, \
-             run again {again}, orphaned {orphaned}, answered twice {doubled}, answers of others {wrong}"
-        );
-        for (number, words) in words.iter().enumerate() {
-            let begun = state.created(&format!("w{number}")) > 0;
-            let explained = words.contains("may have happened") || (unknown(words) && !begun);
-            assert!(right(number, words) || explained, "{number}: {words}");
-        }
-        assert_eq!((again, orphaned, doubled, wrong), (0, 0, 0, 0));
-        assert!(lives > 0 && answered > many / 2);
+        judge(&world, &asker, &asked, lives);
     });
+}
+
+/// Checks that each task ended once, with the answers of its own member.
+fn judge(world: &World, asker: &Asker, asked: &BTreeMap<usize, Said>, lives: usize) {
+    let (state, many) = (asker.state(), asked.len());
+    let words: Vec<String> = asked.values().map(|said| world.answers(*said)[0].content.clone()).collect();
+    let right = |number: usize, words: &str| words == format!("job w{number} is done with city-{number}");
+    let answered = words.iter().enumerate().filter(|(number, words)| right(*number, words)).count();
+    let explained = words.iter().filter(|words| words.contains("may have happened")).count();
+    let again: usize = (0..many).map(|number| state.created(&format!("w{number}")).saturating_sub(1)).sum();
+    let doubled = asked.values().filter(|said| world.answers(**said).len() > 1).count();
+    let wrong =
+        state.tasks.values().filter(|task| task.answers.iter().any(|answer| answer["content"]["city"] == "wrong"));
+    let wrong = wrong.count();
+    let told = |word: &str| word[1..].parse().is_ok_and(|number: usize| !words[number].is_empty());
+    let orphaned = state.tasks.values().filter(|task| !told(&task.word)).count();
+    // A question that comes before the list of the server is read finds no tool.
+    let unknown = |words: &String| words.contains("there is no tool");
+    let not_begun = words.iter().filter(|words| unknown(words)).count();
+    println!(
+        "{many} tasks with questions, {lives} kills: {answered} answered, {explained} explained, {not_begun} not begun, \
+             run again {again}, orphaned {orphaned}, answered twice {doubled}, answers of others {wrong}"
+    );
+    for (number, words) in words.iter().enumerate() {
+        let begun = state.created(&format!("w{number}")) > 0;
+        let explained = words.contains("may have happened") || (unknown(words) && !begun);
+        assert!(right(number, words) || explained, "{number}: {words}");
+    }
+    assert_eq!((again, orphaned, doubled, wrong), (0, 0, 0, 0));
+    assert!(lives > 0 && answered > many / 2);
 }

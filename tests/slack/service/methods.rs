@@ -180,11 +180,12 @@ impl Service {
                 let group = |(id, users): (&String, &Vec<String>)| json!({"id": id, "users": users});
                 fine(json!({"usergroups": state.groups.iter().map(group).collect::<Vec<_>>()}))
             }
-            "assistant.threads.setStatus" | "assistant.threads.setSuggestedPrompts" => fine(json!({})),
+            "assistant.threads.setStatus" | "assistant.threads.setSuggestedPrompts" | "reactions.add" => {
+                fine(json!({}))
+            }
             "chat.startStream" => self.start_stream(arguments),
             "chat.appendStream" => self.append_stream(arguments),
             "chat.stopStream" => self.stop_stream(arguments),
-            "reactions.add" => fine(json!({})),
             _ => error("unknown_method"),
         };
         self.change();

@@ -206,6 +206,11 @@ async fn find_answers(store: &dyn Store, person: &Person, indexes: Vec<Row>, kep
     }
 }
 
+fn conversation_in(prefix: &str, (key, stored): Row) -> StoredConversation {
+    let place = key.strip_prefix(prefix).unwrap_or_default().to_owned();
+    StoredConversation { key, place, history: readable(&stored) }
+}
+
 fn summaries_in(prefix: &str, rows: Vec<Row>) -> Vec<StoredSummary> {
     let summary = |(key, stored): Row| {
         let place = key.strip_prefix(prefix).unwrap_or_default().to_owned();
@@ -238,12 +243,8 @@ async fn find(parts: &CommandParts, command: &Command) -> (PersonData, bool) {
     let (found, complete) = store.scan_many(&prefixes, LOOK_MAX, Some(person)).await.into_parts();
     let [conversations, aside, facts, audit, sessions, answered, summarised, evicted, asked, quoting, counted] =
         found.try_into().unwrap_or_default();
-    let conversation = |(key, stored): Row| {
-        let place = key.strip_prefix(&histories).unwrap_or_default().to_owned();
-        StoredConversation { key, place, history: readable(&stored) }
-    };
     let mut kept = PersonData {
-        conversations: conversations.into_iter().map(conversation).collect(),
+        conversations: conversations.into_iter().map(|row| conversation_in(&histories, row)).collect(),
         summaries: summaries_in(&summaries, summarised),
         aside,
         facts: FactKeeper::stored(&facts),

@@ -342,9 +342,9 @@ async fn many_accounts_of_one_community_leave_room_for_other_communities() {
     for number in 0..accounts * OWN_MAX {
         world.runs(command(&format!("{}", 100 + number), "new", &format!("{}", 1_000 + number % accounts)));
         world.defers(Ok(PostResult::Done)).await;
-    }
-    for _ in RUNNING_MAX / 2..accounts * OWN_MAX {
-        assert_eq!(world.says().await, words::busy(Locale::English));
+        if number >= RUNNING_MAX / 2 {
+            assert_eq!(world.says().await, words::busy(Locale::English));
+        }
     }
     let other = command("99", "help", "7");
     world.runs(Box::new(Command { guild: Some("6".to_owned()), ..*other }));
@@ -550,7 +550,7 @@ async fn commands_are_offered_until_they_are_and_again_when_they_change() {
         let OutboxMsg::Read(PostRequest::RegisterCommands(specs), reply) = world.outbox.next().await else {
             panic!("something else")
         };
-        assert_eq!(specs.len(), 10, "all but those about tools");
+        assert_eq!(specs.len(), 11, "all but those about tools");
         tries.lock().push(Instant::now());
         reply.send(result).unwrap();
     }

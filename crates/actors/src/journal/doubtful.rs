@@ -8,7 +8,7 @@ use super::{Journal, JournalEvent, JournalState, Records};
 use crate::messages::journal::Accepted;
 use crate::runtime::supervisor::ActorContext;
 use domain::ids::{Timestamp, TurnId};
-use ports::Adopted;
+use ports::{Adopted, Unreadable};
 
 /// These messages. The permits of `turn.open` bound their number.
 pub(super) struct Doubtful {
@@ -68,7 +68,7 @@ impl Journal {
         let Some(first) = state.doubtful.queue.front() else { return };
         let (turns, id) = (Arc::clone(&self.turns), first.accepted.turn.id.clone());
         let read = async move { JournalEvent::LookedUp(turns.recorded(&id).await.map(|found| found.map(Box::new))) };
-        ctx.task(read, |_| JournalEvent::LookedUp(None));
+        ctx.task(read, |_| JournalEvent::LookedUp(Err(Unreadable::NoAnswer)));
     }
 
     /// Accepts the first message, unless it is known. If the store did not return its record, the message is held, or
@@ -78,21 +78,21 @@ impl Journal {
         &self,
         ctx: &mut ActorContext<Journal>,
         state: &mut JournalState,
-        found: Option<Option<Box<Adopted>>>,
+        found: Result<Option<Box<Adopted>>, Unreadable>,
     ) {
         if let Some(Doubted { accepted, deleted }) = state.doubtful.queue.pop_front() {
             match found {
                 _ if deleted => accepted.receipt.settle(),
-                None if accepted.turn.at < state.doubtful.since => {
+                Err(_) if accepted.turn.at < state.doubtful.since => {
                     if !accepted.receipt.is_awaited() {
                         state.doubtful.held.push_back(Doubted { accepted, deleted });
                     }
                 }
-                Some(Some(adopted)) => {
+                Ok(Some(adopted)) => {
                     self.load(state, vec![*adopted]);
                     self.accept(ctx, state, accepted);
                 }
-                None | Some(None) => self.accept(ctx, state, accepted),
+                Err(_) | Ok(None) => self.accept(ctx, state, accepted),
             }
         }
         self.look_up(ctx, state);

@@ -54,9 +54,9 @@ fn commands_of_operators_are_hidden_only_where_nobody_else_could_run_them() {
 fn what_nothing_serves_is_not_offered() {
     let names = |offer| specs(offer).iter().map(|spec| spec.name).collect::<Vec<_>>();
     let bare = Offer { operators: false, super_roles: false, served: Served::default(), direct: false };
-    assert_eq!(names(bare), ["help", "new", "model", "usage", "forget", "export", "remember", "memories"]);
+    assert_eq!(names(bare), ["help", "new", "model", "settings", "usage", "forget", "export", "remember", "memories"]);
     let operated = Offer { operators: true, ..bare };
-    assert_eq!(names(operated)[8..], ["status", "refresh_status"]);
+    assert_eq!(names(operated)[9..], ["status", "refresh_status"]);
     assert_eq!(names(Offer { served: SERVED, ..operated }).len(), CommandKind::ALL.len());
 }
 

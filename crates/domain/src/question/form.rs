@@ -74,7 +74,7 @@ pub enum FieldKind {
     },
     /// Yes or no.
     Flag,
-    /// One of these options.
+    /// A choice among these options.
     Choice {
         /// The options, in the server's order.
         options: Vec<FieldOption>,

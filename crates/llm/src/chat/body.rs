@@ -10,8 +10,9 @@ use serde_json::{Number, Value};
 use crate::pictures::DataUrl;
 use crate::texts::{BETWEEN, EMPTY};
 use crate::wire::{Model, Temperature, TokenLimit};
-use domain::completion::{AnswerForm, Item, Request, Role, ToolCall, ToolChoice, ToolSpec, WrittenJson};
-use domain::preferences::ReasoningEffort;
+use domain::completion::{
+    AnswerForm, Item, ReasoningEffort, Request, Role, ToolCall, ToolChoice, ToolSpec, WrittenJson,
+};
 
 #[derive(Serialize)]
 pub(super) struct Body<'a> {
@@ -58,7 +59,7 @@ impl<'a> Body<'a> {
             messages: messages(&request.messages, model),
             temperature,
             top_p: sampling.top_p.as_ref(),
-            reasoning_effort: sampling.reasoning_effort.filter(|_| model.takes_effort),
+            reasoning_effort: model.effort,
             stop: &sampling.stop,
             response_format: request.form.as_deref().filter(|_| model.takes_form).map(ResponseFormat::of),
             max_tokens,

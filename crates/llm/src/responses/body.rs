@@ -15,8 +15,9 @@ use crate::hosting::{Hosted, Hosting};
 use crate::pictures::DataUrl;
 use crate::texts::{BETWEEN, EMPTY};
 use crate::wire::{Model, Temperature, TokenLimit};
-use domain::completion::{AnswerForm, Item, Request, Role, ToolCall, ToolChoice, ToolSpec, WrittenJson};
-use domain::preferences::ReasoningEffort;
+use domain::completion::{
+    AnswerForm, Item, ReasoningEffort, Request, Role, ToolCall, ToolChoice, ToolSpec, WrittenJson,
+};
 
 #[cfg(test)]
 mod tests;
@@ -80,7 +81,7 @@ impl<'a> Body<'a> {
             include,
             temperature,
             top_p: sampling.top_p.as_ref(),
-            reasoning: sampling.reasoning_effort.filter(|_| model.takes_effort).map(|effort| Reasoning { effort }),
+            reasoning: model.effort.map(|effort| Reasoning { effort }),
             text: request.form.as_deref().filter(|_| model.takes_form).map(|form| Text { format: Format::of(form) }),
             max_output_tokens,
             tools,

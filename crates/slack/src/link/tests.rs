@@ -35,6 +35,7 @@ fn account() -> Account {
 
 /// Returns a connection with this intake, and its other end.
 async fn link(intake: Door) -> (Link, Work, WebSocketStream<tokio::io::DuplexStream>) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let (ours, theirs) = tokio::io::duplex(1024 * 1024);
     let access = Access {
         api_url: "http://127.0.0.1:9".to_owned(),

@@ -172,7 +172,7 @@ impl Slack {
             wire.user.as_deref() == Some(us)
                 && wire.subtype.is_none()
                 && wire.files.is_empty()
-                && !wire.metadata.as_ref().is_some_and(|metadata| Mark::read(metadata).is_some())
+                && wire.metadata.as_ref().is_none_or(|metadata| Mark::read(metadata).is_none())
                 && self.marks.of(&message).is_none()
         });
         for wire in orphans {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 #[tokio::test]
 async fn a_post_that_is_cancelled_has_an_unknown_fate() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
     // It takes connections, and answers none.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let access = Access {

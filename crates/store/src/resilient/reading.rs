@@ -13,10 +13,16 @@ use tokio::time::{Instant, sleep, timeout};
 use super::ahead::FRESH;
 use super::overlay::Seen;
 use super::shared::Shared;
-use super::{DEGRADED_READ_DEADLINE, SCAN_STEPS};
 use crate::{Backend, BackendError, Steps};
 use domain::panic;
 use ports::{StoreStatus, Stored, Unreadable};
+
+/// The most steps' time that a scan may take: it may have to visit every key of a server shared with other programs. A
+/// scan that takes longer ends without its rows, but the store is not degraded.
+const SCAN_STEPS: u32 = 24;
+
+/// The deadline of a read while the store is degraded. The first failure stops reads of the backend until it recovers.
+const DEGRADED_READ_DEADLINE: Duration = Duration::from_millis(50);
 
 impl<B: Backend> Shared<B> {
     /// Returns the backend's answer, if it can be read and answers in time.

@@ -228,5 +228,5 @@ pub(super) const WORDS: Words = Words {
     help: "I answer when you mention me or reply to one of my messages. I know what you and I said in this channel lately, and nothing from other members or channels, except a message that you reply to.",
     help_direct: "You can also write to me directly.",
     help_commands: "**What you can run** (only you see the answers)",
-    help_kept: "**What I keep**: our last messages in each channel, for a while; what you told me to remember; your choice of a model; how many tokens you used. It stays in this bot's own storage; your questions are sent to the model that answers. `/export` shows you all of it, `/forget` deletes it.",
+    help_kept: "**What I keep**: our last messages in each channel, for a while; what you told me to remember; your settings; how many tokens you used. It stays in this bot's own storage; your questions are sent to the model that answers. `/export` shows you all of it, `/forget` deletes it.",
 };

@@ -238,5 +238,5 @@ pub(super) const WORDS: Words = Words {
     help: "Ich antworte, wenn du mich erwähnst oder auf eine meiner Nachrichten antwortest. Ich weiß, was du und ich zuletzt in diesem Kanal gesagt haben, und nichts von anderen Mitgliedern oder aus anderen Kanälen, außer einer Nachricht, auf die du antwortest.",
     help_direct: "Du kannst mir auch direkt schreiben.",
     help_commands: "**Was du ausführen kannst** (die Antworten siehst nur du)",
-    help_kept: "**Was ich aufbewahre**: unsere letzten Nachrichten in jedem Kanal, für eine Weile; was ich mir für dich merken soll; deine Wahl eines Modells; wie viele Token du verbraucht hast. Es bleibt im eigenen Speicher dieses Bots; deine Fragen gehen an das Modell, das antwortet. `/export` zeigt dir alles davon, `/forget` löscht es.",
+    help_kept: "**Was ich aufbewahre**: unsere letzten Nachrichten in jedem Kanal, für eine Weile; was ich mir für dich merken soll; deine Einstellungen; wie viele Token du verbraucht hast. Es bleibt im eigenen Speicher dieses Bots; deine Fragen gehen an das Modell, das antwortet. `/export` zeigt dir alles davon, `/forget` löscht es.",
 };

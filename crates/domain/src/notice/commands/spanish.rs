@@ -235,5 +235,5 @@ pub(super) const WORDS: Words = Words {
     help: "Respondo cuando me mencionas o respondes a uno de mis mensajes. Sé lo que tú y yo hemos dicho últimamente en este canal, y nada de otros miembros ni de otros canales, salvo un mensaje al que respondas.",
     help_direct: "También puedes escribirme directamente.",
     help_commands: "**Lo que puedes ejecutar** (solo tú ves las respuestas)",
-    help_kept: "**Lo que guardo**: nuestros últimos mensajes en cada canal, durante un tiempo; lo que me pediste recordar; tu elección de modelo; cuántos tokens has usado. Se queda en el almacén de este bot; tus preguntas se envían al modelo que responde. `/export` te lo muestra todo, `/forget` lo borra.",
+    help_kept: "**Lo que guardo**: nuestros últimos mensajes en cada canal, durante un tiempo; lo que me pediste recordar; tus ajustes; cuántos tokens has usado. Se queda en el almacén de este bot; tus preguntas se envían al modelo que responde. `/export` te lo muestra todo, `/forget` lo borra.",
 };

@@ -48,7 +48,7 @@ fn forgetting_names_what_went_and_what_stays() {
     **Forgotten**
     - 2 conversations with 8 messages
     - 1 question with its answer (kept for replies)
-    - your choice of a model
+    - your settings
 
     1 question from before this will still be answered, but not remembered.
 

@@ -22,7 +22,7 @@ fn marked_body(request: &Request) -> Value {
 const MODEL: Model<'static> = Model {
     name: "m",
     temperature: Temperature::Usual(None),
-    takes_effort: false,
+    effort: None,
     takes_form: true,
     sees: false,
     keeps_reasoning: true,

@@ -8,7 +8,7 @@ use domain::completion::Picture;
 const MODEL: Model<'static> = Model {
     name: "m",
     temperature: Temperature::Usual(Some(0.5)),
-    takes_effort: false,
+    effort: None,
     takes_form: true,
     sees: false,
     keeps_reasoning: true,
