@@ -142,6 +142,7 @@ fn help_names_what_one_may_run() {
         - `/help`: What I do, how to talk to me, and what you may run
         - `/new`: Start our conversation in this channel over
         - `/model`: See or choose the model that answers you
+        - `/settings`: See or change how I answer you: length, language, tools, memory and more
         - `/usage`: What you have used, and what is left
         - `/forget`: Forget everything that I keep about you
         - `/export`: Get everything that I keep about you as a file

@@ -109,7 +109,7 @@ fn a_model_and_other_settings_are_chosen_side_by_side() {
 }
 
 #[test]
-fn a_key_has_settings_for_all_sessions_and_for_one() {
+fn a_session_has_settings_of_its_own_and_changes_are_all_or_none() {
     story(async {
         let world = World::begin().await;
         world.model.always(Act::says("Aye."));
@@ -124,20 +124,22 @@ fn a_key_has_settings_for_all_sessions_and_for_one() {
             let answer = request.json(&body).send().await.unwrap();
             (answer.status().as_u16(), answer.json::<Value>().await.unwrap())
         };
-        assert_eq!(patch(json!({"settings": {"verbosity": "short", "memory": "perhaps"}})).await.0, 400);
-        asks("one", "nothing changed").await;
+        let short = json!({"verbosity": "short"});
+        assert_eq!(patch(json!({"settings": short})).await.0, 400, "without keys, a session is the holder");
+        let wrong = json!({"session": "two", "settings": {"verbosity": "short", "memory": "perhaps"}});
+        assert_eq!(patch(wrong).await.0, 400);
+        asks("two", "nothing changed").await;
         assert!(!world.last_ask().talk().contains("briefly"));
-        assert_eq!(patch(json!({"settings": {"verbosity": "short"}})).await.0, 200);
-        let (status, listed) = patch(json!({"session": "two", "settings": {"verbosity": "detailed"}})).await;
+        let (status, listed) = patch(json!({"session": "two", "settings": short})).await;
         assert_eq!(status, 200);
         let all = listed["settings"].as_array().unwrap();
         let length = all.iter().find(|setting| setting["name"] == "verbosity").unwrap();
-        assert_eq!((&length["value"], &length["level"]), (&json!("detailed"), &json!("here")));
-        asks("one", "all sessions").await;
-        assert!(world.last_ask().talk().contains("briefly"));
+        assert_eq!((&length["value"], &length["level"]), (&json!("short"), &json!("here")));
         asks("two", "this one").await;
-        assert!(world.last_ask().talk().contains("in detail"));
-        asks("two", "!set here verbosity default\nand now?").await;
         assert!(world.last_ask().talk().contains("briefly"));
+        asks("one", "not this one").await;
+        assert!(!world.last_ask().talk().contains("briefly"));
+        asks("two", "!set here verbosity detailed\nand now?").await;
+        assert!(world.last_ask().talk().contains("in detail"));
     });
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 
 use crate::support::Shop;
 
@@ -36,6 +37,7 @@ async fn leave_permits(shop: &Shop) {
     let many = std::thread::available_parallelism().map_or(1, usize::from).max(8);
     let endless = format!("SELECT count(*) AS n FROM {}", orders(24));
     let slow = join_all((0..many).map(|_| shop.asked_by("1", AMPLE, &endless)));
+    let last = Mutex::new(String::new());
     let others = async {
         let short = Duration::from_millis(150);
         loop {
@@ -43,6 +45,9 @@ async fn leave_permits(shop: &Shop) {
             if is_error && text.contains("too many statements") {
                 break;
             }
+            *last.lock() = text;
+            // Permits have no order: a slow statement takes this one now.
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
         for member in ["2", "3"] {
             // The slow statements run longer.
@@ -52,6 +57,6 @@ async fn leave_permits(shop: &Shop) {
     };
     tokio::select! {
         () = others => {}
-        slow = slow => panic!("{}: {slow:?}", shop.kind),
+        slow = slow => panic!("{}: {slow:?}, while others got {:?}", shop.kind, last.lock()),
     }
 }

@@ -33,6 +33,10 @@ pub(super) struct Changes {
 /// Returns the holder of the key, in a session if one is named.
 async fn holder(parts: &Parts, caller: &Caller, session: Option<&str>) -> Result<Holder, Box<Response>> {
     let (person, place) = match session {
+        None if caller.person().is_none() => {
+            let why = "without keys, each session has settings of its own; name one with session";
+            return Err(Box::new(problem::refused(StatusCode::BAD_REQUEST, why)));
+        }
         None => about::asker(caller),
         Some(session) => match parts.sessions.find(caller, session).await {
             Some(found) => (owner_of(&found.place), found.place),

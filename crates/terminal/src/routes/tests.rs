@@ -68,6 +68,10 @@ impl MemberSettings for OneRecord {
 
 #[tokio::test]
 async fn settings_are_listed_and_changed_with_a_reason_for_each_refusal() {
+    let ring = KeyRing::of_secrets(["first"]);
+    let key = ring.find("first", domain::ids::Timestamp(0)).unwrap();
+    let holder = Caller::Key(Arc::new((*key).clone()));
+    let ask = async |method: &str, path: &str, body: &str| asked(&holder, method, path, body).await;
     let answered = ask("PATCH", "/api/v1/settings", r#"{"settings": {"verbosity": "short", "memory": false}}"#).await;
     assert_eq!(answered.status(), 200);
     let body = json_of(answered).await;
@@ -88,6 +92,7 @@ async fn settings_are_listed_and_changed_with_a_reason_for_each_refusal() {
     }
     assert_eq!(ask("GET", "/api/v1/settings?session=unknown", "").await.status(), 404);
     assert_eq!(ask("GET", "/api/v1/settings", "").await.status(), 200);
+    assert_eq!(asked(&Caller::Local, "GET", "/api/v1/settings", "").await.status(), 400, "each session has its own");
 }
 
 /// One tool, for every caller.
