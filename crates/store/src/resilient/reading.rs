@@ -145,6 +145,20 @@ mod tests {
 
     use super::*;
 
+    #[tokio::test(start_paused = true)]
+    async fn a_call_of_too_many_steps_is_long_and_one_without_steps_is_stuck() {
+        let (each, steps) = (Duration::from_millis(75), Steps::default());
+        let endless = async {
+            loop {
+                sleep(each).await;
+                steps.done();
+            }
+        };
+        assert!(matches!(patient::<()>(each * 4, &steps, endless).await, Err(Late::Long)));
+        let still = std::future::pending::<()>();
+        assert!(matches!(patient(each, &Steps::default(), still).await, Err(Late::Stuck)));
+    }
+
     #[tokio::test]
     async fn a_process_that_did_not_run_reads_the_answer_before_it_calls_the_server_late() {
         let (answer, asked) = tokio::sync::oneshot::channel();

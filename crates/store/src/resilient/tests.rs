@@ -636,16 +636,6 @@ async fn a_scan_that_makes_steps_may_take_long_and_one_that_makes_none_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scan_of_too_many_steps_ends_without_its_rows_and_the_store_stays_ready() {
-    let each = QUICK.scan / 4;
-    let open = move || Ok(Slow { steps: 1_000, each });
-    let store = Resilient::start_with(open, Arc::new(TestClock::default()), QUICK).await.unwrap();
-    let scanned = store.scan("", 10).await;
-    assert!(!scanned.is_complete() && scanned.part().is_empty());
-    assert_eq!(store.status(), StoreStatus::Ready);
-}
-
-#[tokio::test(start_paused = true)]
 async fn one_member_leaves_room_for_the_scans_of_others_and_a_wait_is_no_failure() {
     let each = QUICK.scan / 2;
     let open = move || Ok(Slow { steps: 8, each });
