@@ -147,7 +147,7 @@ impl Open {
     /// Creates an undecided gate, with the message of the question if it is known.
     fn new(gate: Gate, posted: Option<MessageId>) -> Self {
         let asking = posted.map_or(AskState::Due, |message| AskState::Asked(Some(message)));
-        let watch = gate.subject.task().map(|_| Watch::new());
+        let watch = gate.subject.task().map(|task| Watch::new(task.pause()));
         Self { case: Case::open(gate), asking, recording: false, watch }
     }
 }
@@ -335,7 +335,7 @@ impl Approvals {
                     self.rewrite(ctx, &case.gate, &message, &decision);
                 }
             }
-            AskState::Sent if state.closed.len() < OPEN_MAX => {
+            AskState::Sent if state.closed.len() < OPEN_MAX + TASKS_MAX => {
                 state.closed.insert(case.gate.id.clone(), (case.gate, decision));
             }
             AskState::Sent | AskState::Due => {}

@@ -274,12 +274,15 @@ impl Actor for Commands {
                         for wished in due {
                             left.extend(cleaning::clean(&parts, wished).await);
                         }
-                        parts.facts.settle(Instant::now()).await;
-                        cleaning::records(&parts).withdraw_again(parts.facts.forgotten()).await;
                         CommandsEvent::Noted(left)
                     },
                     |_| CommandsEvent::Noted(again.into_iter().filter(|wished| wished.unfinished).collect()),
                 );
+                let parts = Arc::clone(&self.parts);
+                ctx.background(async move {
+                    parts.facts.settle(Instant::now()).await;
+                    cleaning::records(&parts).withdraw_again(parts.facts.forgotten()).await;
+                });
                 ctx.after(CLEAN_EVERY, CommandsEvent::Clean);
             }
             CommandsEvent::Register => self.register(ctx, state),

@@ -391,7 +391,7 @@ fn read_next(running: &Running, turn: &Turn) -> Vec<String> {
     // A row that cannot search for facts receives them in the prompt.
     let facts = history.then(|| keys::facts::fact_index(&turn.person));
     let history = history.then(|| keys::history(&turn.person, &turn.place));
-    let chosen = running.has_preferences(turn).then(|| keys::preferences(&turn.person));
+    let chosen = running.reads_preferences(turn).then(|| keys::preferences(&turn.person));
     let edits = (!running.prompts.sections.is_empty()).then(|| keys::PROMPT_EDITS.to_owned());
     history.into_iter().chain(facts).chain(chosen).chain(edits).collect()
 }

@@ -16,7 +16,7 @@ pub mod in_force;
 pub mod interjections;
 pub(crate) mod later;
 pub mod ledger;
-pub(crate) mod person_locks;
+pub(crate) mod locks;
 pub mod preferences;
 pub mod prompt_sections;
 pub(crate) mod restricted;

@@ -152,6 +152,13 @@ impl Slack {
         {
             progress.phase = Phase::Gap;
         }
+        // Also while a channel is read again: its gap is stored by itself.
+        if let Phase::Whole(since, marked) = progress.phase
+            && now.since(marked) >= MARK_EVERY
+        {
+            progress.phase = Phase::Whole(since, now);
+            self.mark(progress, now);
+        }
         let Some(opened) = opened.filter(|_| !progress.busy) else { return };
         match progress.phase {
             Phase::Unknown => self.load(ctx, progress),
@@ -172,12 +179,6 @@ impl Slack {
                     self.read(ctx, progress, Reading::Again(due.clone()), Missed::In(due));
                 }
             }
-        }
-        if let Phase::Whole(since, marked) = progress.phase
-            && now.since(marked) >= MARK_EVERY
-        {
-            progress.phase = Phase::Whole(since, now);
-            self.mark(progress, now);
         }
     }
 
@@ -200,12 +201,12 @@ impl Slack {
         let (watermark, unread) = (self.key(WATERMARK), self.key(UNREAD));
         let load = async move {
             let read = [store.read(&watermark).await, store.read(&unread).await];
-            if read.iter().any(|stored| matches!(stored, Stored::Unreadable(Unreadable::NoAnswer))) {
+            if read.contains(&Stored::Unreadable(Unreadable::NoAnswer)) {
                 return SlackEvent::Loaded(None);
             }
-            let text = |stored: &Stored| if let Stored::Value(text) = stored { Some(text.clone()) } else { None };
-            let watermark = text(&read[0]).and_then(|text| text.parse().ok()).map(Timestamp);
-            let unread = text(&read[1]).map(|text| Unread::parse(&door, &text)).unwrap_or_default();
+            let [watermark, unread] = read.map(Stored::value);
+            let watermark = watermark.and_then(|text| text.parse().ok()).map(Timestamp);
+            let unread = unread.map(|text| Unread::parse(&door, &text)).unwrap_or_default();
             SlackEvent::Loaded(Some((watermark, unread)))
         };
         ctx.task(load, |_| SlackEvent::Loaded(None));

@@ -47,14 +47,21 @@ fn input(field: &Field, locale: Locale) -> Value {
         }
         base
     };
+    let filled = |base: Value, default: Option<String>| match default {
+        Some(default) => with(base, json!({"value": default})),
+        None => base,
+    };
     let default = field.default.as_deref();
     match &field.kind {
         FieldKind::Text { least, most, .. } => {
             let style = if *most > DESCRIPTION_MAX { 2 } else { 1 };
-            let value: Option<String> = default.map(|default| short(default, *most));
-            with(base, json!({"type": TEXT, "style": style, "min_length": least, "max_length": most, "value": value}))
+            let base = with(base, json!({"type": TEXT, "style": style, "min_length": least, "max_length": most}));
+            filled(base, default.map(|default| short(default, *most)))
         }
-        FieldKind::Number { .. } => with(base, json!({"type": TEXT, "style": 1, "max_length": 30, "value": default})),
+        FieldKind::Number { .. } => {
+            let base = with(base, json!({"type": TEXT, "style": 1, "max_length": 30}));
+            filled(base, default.map(str::to_owned))
+        }
         FieldKind::Flag => {
             let options = ["true", "false"]
                 .into_iter()

@@ -30,10 +30,13 @@ pub(crate) fn read(bytes: &[u8], output: &mut Output) -> Result<usize, Unread> {
         if output.is_full() {
             break;
         }
-        let text = page(&document, number, output.room());
+        let (text, is_cut) = page(&document, number, output.room());
         has_text |= !text.is_empty();
         output.heading(2, &format!("Page {number}"));
         output.line(if text.is_empty() { "(no text)" } else { &text });
+        if is_cut {
+            output.cut();
+        }
     }
     if pages > PAGES_MAX {
         output.cut();
@@ -48,18 +51,20 @@ fn refusal(error: &Error) -> Unread {
     }
 }
 
-/// Returns the text of a page, at most a little more than fits.
-fn page(document: &Document, number: u32, most: usize) -> String {
+/// Returns the text of a page, and true if it is only the part that fits.
+fn page(document: &Document, number: u32, most: usize) -> (String, bool) {
     let laid_out = catch_unwind(AssertUnwindSafe(|| {
         let mut text = Limited::new(most.saturating_add(1).saturating_mul(4));
         match output_doc_page(document, &mut PlainTextOutput::new(&mut text), number) {
+            Ok(()) => Some((text.text, false)),
             // The text so far fills the room.
-            Ok(()) | Err(OutputError::FormatError(_)) => Some(text.text),
+            Err(OutputError::FormatError(_)) => Some((text.text, true)),
             Err(_) => None,
         }
     }));
     let plain = || catch_unwind(AssertUnwindSafe(|| document.extract_text(&[number]).ok())).ok().flatten();
-    tidy(&laid_out.ok().flatten().or_else(plain).unwrap_or_default())
+    let (text, is_cut) = laid_out.ok().flatten().or_else(|| Some((plain()?, false))).unwrap_or_default();
+    (tidy(&text), is_cut)
 }
 
 /// Removes blank lines, and blanks at the ends of lines.

@@ -17,8 +17,8 @@ use ports::{Documents, NotRead};
 
 /// The timeout of one document, from the start of the child to its exit.
 const READ_WITHIN: Duration = Duration::from_secs(10);
-/// The bytes of JSON for one Unicode scalar value: an escaped one outside of the basic plane takes the most.
-const BYTES_A_CHARACTER: usize = 12;
+/// The most bytes of JSON for one Unicode scalar value: an escaped control character, such as `\u0000`.
+const BYTES_A_CHARACTER: usize = 6;
 /// The bytes of JSON around the text.
 const FRAME_BYTES: usize = 1_024;
 

@@ -65,7 +65,16 @@ pub enum Container {
 /// The bytes at the beginning of a file in which the mark of a PDF may be; readers accept as many before it.
 const PDF_MARK_WITHIN: usize = 1_024;
 
+/// The bytes at which the mark of a PDF begins in a file that claims to be text: a text may mention the mark further on.
+const BEGIN: usize = 8;
+
 impl Container {
+    /// Returns the format of a file that claims to be text, decided by its very first bytes.
+    #[must_use]
+    pub fn of_text(bytes: &[u8]) -> Option<Self> {
+        Self::of(&bytes[..bytes.len().min(BEGIN)])
+    }
+
     /// Returns the format of a file, decided by its first bytes; `None` if it can be no document.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Option<Self> {

@@ -96,6 +96,18 @@ impl Setting {
         Self::ALL.into_iter().find(|setting| setting.name() == name)
     }
 
+    /// Returns values to offer while a person types.
+    #[must_use]
+    pub const fn suggested(self) -> &'static [&'static str] {
+        match self {
+            Self::Model | Self::Instructions | Self::Temperature => &[],
+            Self::Verbosity => &["short", "normal", "detailed"],
+            Self::ReasoningEffort => &["minimal", "low", "medium", "high"],
+            Self::Language => &["de", "en", "es"],
+            Self::Tools | Self::WebSearch | Self::Streaming | Self::Memory => &["on", "off"],
+        }
+    }
+
     /// Describes the accepted values, apart from [`DEFAULT`].
     #[must_use]
     pub const fn values(self) -> &'static str {

@@ -83,8 +83,10 @@ impl Slack {
             vec![("channel_id", at.channel.into()), ("thread_ts", thread.into()), ("status", WORKS.into())];
         // A repeated status has the same effect.
         match self.api.call::<Nothing>(Call::reads("assistant.threads.setStatus"), arguments).await {
-            Err(CallError::Refused(_) | CallError::Unexplained(_)) => {
-                self.statuses.refuse(now);
+            Err(error @ (CallError::Refused(_) | CallError::Unexplained(_))) => {
+                if !error.concerns_place() {
+                    self.statuses.refuse(now);
+                }
                 Ok(())
             }
             done => done.map(|Nothing {}| ()),

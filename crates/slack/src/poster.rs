@@ -160,7 +160,8 @@ impl Slack {
             marks::asked_at(&mark.nonce).unwrap_or_else(|| Timestamp(self.clock.now().0.saturating_sub(LOOK_BACK)));
         let oldest = format!("{}.000000", since.0 / 1_000);
         let span = Span { oldest: Some(&oldest), ..Span::default() };
-        let wires = match self.read(ids::at(place)?, span).await {
+        let at = ids::at(place)?;
+        let wires = match self.read(at, span).await {
             Ok(wires) => wires,
             Err(error) if error.name() == Some("thread_not_found") => Vec::new(),
             Err(error) => return Err(looking(error)),
@@ -170,7 +171,11 @@ impl Slack {
             // Converting a message also stores its mark.
             let _ = self.posted(wire, None, us);
         }
-        if marks::asked_at(&mark.nonce).is_some() && !matches!(self.marks.fate(&mark.nonce), Some(Fate::Stands(_))) {
+        // A stream is in a thread.
+        if at.thread.is_some()
+            && marks::asked_at(&mark.nonce).is_some()
+            && !matches!(self.marks.fate(&mark.nonce), Some(Fate::Stands(_)))
+        {
             self.remove_orphans(&wires, &us.user).await?;
         }
         Ok(match self.marks.fate(&mark.nonce) {

@@ -17,7 +17,8 @@ use super::web_api::CallError;
 use super::{Account, Slack, dialogue};
 use domain::incoming::{Deletion, Incoming};
 use domain::keys::{CATCH_UP_AGE_MAX, TURN_TTL};
-use ports::Intake;
+use domain::rejection::Rejection;
+use ports::{Intake, PostError};
 use telemetry::events::GATEWAY_DROPPED;
 use telemetry::metrics::GATEWAY_EVENTS_TOTAL;
 
@@ -124,7 +125,12 @@ async fn open_dialogue(slack: Arc<Slack>, shortcut: Shortcut) -> Taken {
 
 fn not_asked(error: &CallError) -> Taken {
     tracing::info!(event = GATEWAY_DROPPED, %error, "a question about a message could not be posted");
-    let reason = "The bot cannot post here. Invite it to this conversation, then ask again.";
+    let reason = match PostError::from(error.clone()) {
+        PostError::Rejected { reason: Rejection::PlaceGone | Rejection::Forbidden, .. } => {
+            "The bot cannot post here. Invite it to this conversation, then ask again."
+        }
+        _ => "Slack did not take the question. Please try again in a minute.",
+    };
     Taken::Answered(dialogue::refusal(reason))
 }
 

@@ -244,10 +244,11 @@ impl Backend for Embedded {
         Ok(found.map_err(|missing| self.inner.absent.lock().learn(key.to_owned(), missing, since)).ok())
     }
 
-    async fn scan_many(&self, prefixes: &[&str], limit: usize, _steps: &Steps) -> Result<Found, BackendError> {
+    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<Found, BackendError> {
         let mut found = Vec::with_capacity(prefixes.len());
         for prefix in prefixes {
             found.push(self.rows(prefix, limit).await?);
+            steps.done();
         }
         Ok(Scanned::new(found, true))
     }

@@ -11,6 +11,7 @@
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -42,6 +43,10 @@ pub(in crate::app) struct Alone {
     file: PathBuf,
     clock: Arc<dyn Clock>,
     known: Mutex<Known>,
+    /// The name of a directory without a file: the same one after a file that could not be written.
+    name: String,
+    /// True once a file that cannot be removed was reported.
+    stuck: AtomicBool,
 }
 
 /// The state of the file, as far as this process knows it.
@@ -69,7 +74,8 @@ struct Kept {
 impl Alone {
     /// Creates the right of this data directory.
     pub(in crate::app) fn of(dir: &Path, clock: Arc<dyn Clock>) -> Self {
-        Self { file: dir.join(FILE), clock, known: Mutex::new(Known::Unread) }
+        let name = format!("{:032x}", u128::from_ne_bytes(random_bits()));
+        Self { file: dir.join(FILE), clock, known: Mutex::new(Known::Unread), name, stuck: AtomicBool::new(false) }
     }
 
     /// True if this directory has the right at the store of this lease.
@@ -118,7 +124,7 @@ impl Alone {
             return;
         }
         let kept = self.kept().await.filter(|kept| kept.store == lease.place());
-        let name = kept.map_or_else(|| format!("{:032x}", u128::from_ne_bytes(random_bits())), |kept| kept.name);
+        let name = kept.map_or_else(|| self.name.clone(), |kept| kept.name);
         let until = self.clock.now().0.saturating_add(ids::millis(ALONE_TERM.saturating_sub(MARGIN)));
         *self.known.lock() = Known::Renewed(Instant::now());
         match lease.alone(name.clone()).take(false).await {
@@ -169,7 +175,7 @@ impl Alone {
         };
         if gone {
             *self.known.lock() = Known::Absent;
-        } else {
+        } else if !self.stuck.swap(true, Ordering::Relaxed) {
             let file = self.file.display();
             tracing::warn!(event = LEASE_UNKNOWN, %file, "the right to start alone cannot be given up; remove the file");
         }

@@ -73,10 +73,10 @@ impl Approvals {
             let shed = WorkShed::beside(Shed::Commands, Bound::Clicks, None);
             return self.ways.account.tell(&Happening::WorkShed(shed));
         };
-        if self.open_form(ctx, state, &clicked) {
+        clicked.share = Some(share);
+        if self.open_form(ctx, state, &mut clicked) {
             return;
         }
-        clicked.share = Some(share);
         let (ways, events) = (self.ways.clone(), ctx.events());
         ctx.background(async move {
             if Desk::new(&ways, &callback, &place).claim().await {
@@ -88,7 +88,7 @@ impl Approvals {
 
     /// Shows the form of a question to the member who may answer it; the form is the response. Returns false if there
     /// is none to show.
-    fn open_form(&self, ctx: &mut ActorContext<Approvals>, state: &ApprovalsState, clicked: &Clicked) -> bool {
+    fn open_form(&self, ctx: &mut ActorContext<Approvals>, state: &ApprovalsState, clicked: &mut Clicked) -> bool {
         let (click, now) = (&clicked.click, self.clock.now());
         let open = state.open.get(&click.gate).filter(|open| !open.recording);
         let (Some(form), Some(callback)) = (open.and_then(|open| open.case.form_for(click, now)), &click.callback)
@@ -99,9 +99,11 @@ impl Approvals {
         let title = open.map_or("", |open| open.case.gate.tool.as_str()).to_owned();
         let (to, name) = (callback.clone(), Choice::Once.button(&click.gate));
         let request = PostRequest::OpenForm { to, name, title, form: form.clone(), locale: clicked.locale() };
+        let share = clicked.share.take();
         ctx.background(async move {
             // The member presses the button again.
             let _ = outbox.call(|reply| OutboxMsg::Interact(request, reply), FORM_WITHIN).await;
+            drop(share);
         });
         true
     }

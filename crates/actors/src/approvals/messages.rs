@@ -83,7 +83,8 @@ impl Approvals {
             Err(Unasked::Again) => open.asking = AskState::Due,
             Err(Unasked::Never) => {
                 open.asking = AskState::Asked(None);
-                if open.case.decision.is_none() {
+                // A task goes on without its message.
+                if open.case.decision.is_none() && open.case.gate.subject.task().is_none() {
                     let decision = open.case.decision.insert(ApprovalDecision::NotAsked).clone();
                     self.record(ctx, open, decision, None);
                 }

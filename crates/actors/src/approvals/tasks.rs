@@ -1,6 +1,7 @@
 //! Tasks of tool servers, for which turns wait: polls through the actor of the server, the message with the status, and
 //! the cancellation at the server.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,14 +12,14 @@ use super::{Approvals, ApprovalsEvent, ApprovalsState, AskState, Open};
 use crate::messages::outbox::OutboxMsg;
 use crate::runtime::supervisor::ActorContext;
 use crate::services::toolbox::Toolbox;
-use domain::gate::{ApprovalDecision, Gate, GateId};
+use domain::gate::{ApprovalDecision, Gate, GateId, TaskWait};
 use domain::happening::Happening;
 use domain::ids;
 use domain::layout::lay_out;
 use domain::notice::gate as words;
 use domain::outgoing::Capabilities;
 use domain::restart::Backoff;
-use domain::tool::begun::{CallReply, POLL, Step};
+use domain::tool::begun::{CallReply, InputRequired, POLL, Step};
 use domain::tool::{CallError, CallErrorKind, Effect, ToolRequest};
 use ports::PostRequest;
 
@@ -50,9 +51,9 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Returns the polls of a task that may have news already.
-    pub(super) fn new() -> Self {
-        Self { due: Instant::now(), polling: false, failures: 0, shown: None }
+    /// Returns the polls of a task, of which the first is due after this pause.
+    pub(super) fn new(pause: Duration) -> Self {
+        Self { due: Instant::now() + pause, polling: false, failures: 0, shown: None }
     }
 }
 
@@ -70,20 +71,28 @@ impl Approvals {
     /// Polls the due tasks, as far as their servers have room.
     pub(super) fn poll_due(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState) {
         let now = Instant::now();
-        let mut under_way: Vec<String> =
-            state.open.values().filter(|open| is_polling(open)).filter_map(server).collect();
-        for open in state.open.values_mut().filter(|open| !open.recording) {
+        let (mut under_way, mut due): (HashMap<String, usize>, Vec<_>) = (HashMap::new(), Vec::new());
+        for open in state.open.values_mut() {
             let (Some(task), Some(watch)) = (open.case.gate.subject.task(), &mut open.watch) else { continue };
-            let busy = under_way.iter().filter(|server| **server == task.server).count() >= POLLS_MAX;
-            if watch.polling || watch.due > now || busy || self.is_fenced(&open.case.gate.place.door) {
+            if watch.polling {
+                *under_way.entry(task.server.clone()).or_default() += 1;
+            } else if watch.due <= now && !open.recording {
+                due.push((&open.case.gate, task, watch));
+            }
+        }
+        // The one that waits longest is first: tasks of a slow server are polled in turn.
+        due.sort_unstable_by_key(|(_, _, watch)| watch.due);
+        for (gate, task, watch) in due {
+            let busy = under_way.entry(task.server.clone()).or_default();
+            if *busy >= POLLS_MAX || self.is_fenced(&gate.place.door) {
                 continue;
             }
             watch.polling = true;
-            under_way.push(task.server.clone());
-            let (gate, id) = (&open.case.gate, task.id.clone());
+            *busy += 1;
+            let task = task.clone();
             let (there, back) = (gate.id.clone(), gate.id.clone());
             let (toolbox, tool) = (Arc::clone(&self.toolbox), gate.tool.clone());
-            ctx.task(async move { ApprovalsEvent::Polled(there, poll(&toolbox, &tool, id).await) }, move |_| {
+            ctx.task(async move { ApprovalsEvent::Polled(there, poll(&toolbox, &tool, task).await) }, move |_| {
                 ApprovalsEvent::Polled(back, Polled::Unanswered)
             });
         }
@@ -162,7 +171,7 @@ impl Approvals {
 
     /// Cancels the task of a turn that ended.
     pub(super) fn cancel_task(&self, ctx: &mut ActorContext<Approvals>, gate: &Gate) {
-        let Some(task) = gate.subject.task() else { return };
+        let Some(task) = gate.subject.task().filter(|_| !self.is_fenced(&gate.place.door)) else { return };
         let (toolbox, tool, step) = (Arc::clone(&self.toolbox), gate.tool.clone(), Step::Cancel(task.id.clone()));
         ctx.background(async move {
             // A server that does not receive this keeps the task for a limited time.
@@ -171,18 +180,14 @@ impl Approvals {
     }
 }
 
-fn is_polling(open: &Open) -> bool {
-    open.watch.as_ref().is_some_and(|watch| watch.polling)
-}
-
-fn server(open: &Open) -> Option<String> {
-    open.case.gate.subject.task().map(|task| task.server.clone())
-}
-
-/// Polls a task.
-async fn poll(toolbox: &Toolbox, tool: &str, id: String) -> Polled {
+/// Polls a task. It lists its questions until it has processed the answers, so only an unknown question is news.
+async fn poll(toolbox: &Toolbox, tool: &str, task: TaskWait) -> Polled {
+    let TaskWait { id, answered, .. } = task;
+    let is_new = |input: &InputRequired| input.keys().any(|key| !answered.contains(key));
     match request(toolbox, tool, Step::Poll(id)).await {
-        Ok(CallReply::Task(report)) if report.input.is_none() => Polled::Working(report.status, report.poll_after),
+        Ok(CallReply::Task(report)) if !report.input.as_ref().is_some_and(is_new) => {
+            Polled::Working(report.status, report.poll_after)
+        }
         Err(error) if error.kind.is_transient() => Polled::Unanswered,
         Ok(_) | Err(_) => Polled::News,
     }

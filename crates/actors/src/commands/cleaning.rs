@@ -93,8 +93,12 @@ pub(super) async fn clean(parts: &CommandParts, wished: Wished) -> Option<Wished
     let prefixes = [&histories, &summaries, &quotes, &answers].map(String::as_str);
     let (found, mut done) = store.scan_many(&prefixes, LOOK_MAX, Some(person)).await.into_parts();
     let [conversations, summarised, quoting, answered] = found.try_into().unwrap_or_default();
-    for (key, _) in conversations {
-        done &= rewrite(parts, &key, |history| history.forget_until(*cut)).await;
+    for (key, stored) in conversations {
+        done &= match History::parse(&stored) {
+            Ok(_) => records(parts).rewrite(&key, |history| history.forget_until(*cut)).await,
+            // Its words cannot be told apart.
+            Err(_) => store.write(vec![Write::Delete { key }]).await,
+        };
     }
     for (key, _) in summarised {
         let place = key.strip_prefix(&summaries).unwrap_or_default();
@@ -117,11 +121,6 @@ pub(super) async fn clean(parts: &CommandParts, wished: Wished) -> Option<Wished
     }
     let given_up = parts.basics.clock.now().since(*noted) > UNFINISHED_TTL;
     (!done && !given_up).then_some(wished)
-}
-
-/// Changes a stored history if the change makes a difference.
-pub(super) async fn rewrite(parts: &CommandParts, key: &str, change: impl FnOnce(&mut History)) -> bool {
-    records(parts).rewrite(key, change).await
 }
 
 /// The stored conversations.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 
 use super::CommandParts;
-use super::kept::{LOOK_MAX, STRAY_AT_ONCE, STRAY_LOOKS, delete, unlist};
+use super::kept::{LOOK_MAX, delete, delete_lines, unlist, whole};
 use domain::ids::{Person, Timestamp};
 use domain::keys;
 use domain::ledger;
@@ -38,7 +38,7 @@ pub(super) async fn erase_rest(parts: &CommandParts, person: &Person, cut: Times
         marks.clone(),
     ];
     let prefixes = prefixes.each_ref().map(String::as_str);
-    let (found, complete) = store.scan_many(&prefixes, LOOK_MAX, Some(person)).await.into_parts();
+    let (found, complete) = whole(store.scan_many(&prefixes, LOOK_MAX, Some(person)).await);
     let [aside, audit, sessions, evicted, counted, asked] = found.try_into().unwrap_or_default();
     let old = |rows: Vec<Row>| rows.into_iter().filter(|(_, record)| is_old(record, cut)).map(|(key, _)| key);
     let sessions: Vec<String> = old(sessions).collect();
@@ -56,31 +56,12 @@ pub(super) async fn erase_rest(parts: &CommandParts, person: &Person, cut: Times
     let now = parts.basics.clock.now();
     gone.extend(communities.iter().flat_map(|guild| ledger::every_key(person, guild.as_deref(), now)));
     gone.extend(counted.into_iter().map(|(key, _)| key));
-    gone.push(keys::preferences(person));
+    let preferences = keys::preferences(person);
+    if store.get(&preferences).await.is_some_and(|record| is_old(&record, cut)) {
+        gone.push(preferences);
+    }
+    gone.extend(communities.iter().flatten().map(|guild| keys::restrictions::told(guild, person)));
     let durable =
         delete(parts, gone).await && unlist(parts, &sessions.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    old_lines(parts, person, cut).await && durable && complete
-}
-
-/// Deletes the lines of transcripts in pages.
-async fn old_lines(parts: &CommandParts, person: &Person, cut: Timestamp) -> bool {
-    let prefix = keys::sessions::lines_of(person);
-    for _ in 0..STRAY_LOOKS {
-        let scanned = parts.basics.store.scan_many(&[&prefix], STRAY_AT_ONCE, Some(person)).await.only();
-        let (lines, complete) = scanned.into_parts();
-        let many = lines.len();
-        let old: Vec<String> = lines.into_iter().filter(|(_, line)| is_old(line, cut)).map(|(key, _)| key).collect();
-        let none = old.is_empty();
-        if !delete(parts, old).await || !complete {
-            return false;
-        }
-        if many < STRAY_AT_ONCE {
-            return true;
-        }
-        // A page of newer lines hides the older ones behind it.
-        if none {
-            return false;
-        }
-    }
-    false
+    delete_lines(parts, person, |line| is_old(line, cut)).await && durable && complete
 }

@@ -30,8 +30,10 @@ const LINES_SHOWN_BYTES: usize = 2 * 1024 * 1024;
 const DELETED_AT_ONCE: usize = 1_000;
 /// The number of transcript lines without a session record in one search, and the maximum number of searches: as many
 /// as the sessions of one person may keep.
-pub(super) const STRAY_AT_ONCE: usize = 1_000;
-pub(super) const STRAY_LOOKS: usize = 40;
+const STRAY_AT_ONCE: usize = 1_000;
+const STRAY_LOOKS: usize = 40;
+/// The number of conversations of others that are cleaned at once.
+const CLEANED_AT_ONCE: usize = 16;
 /// The maximum time for the journal to release open turns.
 const JOURNAL_WITHIN: Duration = Duration::from_secs(5);
 
@@ -62,7 +64,10 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     writes.push(Write::Delete { key: keys::preferences(person) });
     let records = &cleaning::records(parts);
     let clean = |key| async move { records.forget(key, |kept| kept.forget_asked_by(person, command.at)).await };
-    let cleaned = join_all(kept.quoting.iter().map(String::as_str).map(clean)).await;
+    let mut cleaned = Vec::with_capacity(kept.quoting.len());
+    for some in kept.quoting.chunks(CLEANED_AT_ONCE) {
+        cleaned.extend(join_all(some.iter().map(String::as_str).map(clean)).await);
+    }
     // The index of a record that still has their words is needed to remove them later.
     let done = kept.quoting.iter().zip(&cleaned).filter(|(_, done)| **done);
     writes.extend(done.map(|(key, _)| Write::Delete { key: keys::quote_of(person, key) }));
@@ -98,20 +103,39 @@ async fn forget_lines(parts: &CommandParts, person: &Person, sessions: &[(String
     for (session, record) in sessions {
         durable &= delete(parts, line_keys(parts, session, record).await).await;
     }
-    let of_theirs = keys::sessions::lines_of(person);
-    let mut all = false;
-    for _ in 0..STRAY_LOOKS {
-        let scanned = parts.basics.store.scan_many(&[&of_theirs], STRAY_AT_ONCE, Some(person)).await.only();
-        let (stray, complete) = scanned.into_parts();
-        let many = stray.len();
-        durable &= complete && delete(parts, stray.into_iter().map(|(key, _)| key).collect()).await;
-        if many < STRAY_AT_ONCE {
-            all = true;
-            break;
-        }
-    }
+    let all = delete_lines(parts, person, |_| true).await;
     let sessions: Vec<&str> = sessions.iter().map(|(session, _)| session.as_str()).collect();
     durable && all && unlist(parts, &sessions).await
+}
+
+/// Deletes the lines of a person's transcripts that `goes` selects, in pages. Returns false if some may be left.
+pub(super) async fn delete_lines(parts: &CommandParts, person: &Person, goes: impl Fn(&str) -> bool) -> bool {
+    let prefix = keys::sessions::lines_of(person);
+    for _ in 0..STRAY_LOOKS {
+        let scanned = parts.basics.store.scan_many(&[&prefix], STRAY_AT_ONCE, Some(person)).await.only();
+        let (lines, complete) = scanned.into_parts();
+        let many = lines.len();
+        let gone: Vec<String> = lines.into_iter().filter(|(_, line)| goes(line)).map(|(key, _)| key).collect();
+        let none = gone.is_empty();
+        if !delete(parts, gone).await || !complete {
+            return false;
+        }
+        if many < STRAY_AT_ONCE {
+            return true;
+        }
+        // A page of other lines hides those behind it.
+        if none {
+            return false;
+        }
+    }
+    false
+}
+
+/// Returns what was found, and true if nothing is missing: not by the store, and not by the bound of one kind.
+pub(super) fn whole(scanned: Scanned<Vec<Vec<Row>>>) -> (Vec<Vec<Row>>, bool) {
+    let (found, complete) = scanned.into_parts();
+    let all = complete && found.iter().all(|rows| rows.len() < LOOK_MAX);
+    (found, all)
 }
 
 /// Removes sessions from their index.
@@ -240,7 +264,7 @@ async fn find(parts: &CommandParts, command: &Command) -> (PersonData, bool) {
         keys::ledger::counted_of(person),
     ];
     let prefixes = prefixes.each_ref().map(String::as_str);
-    let (found, complete) = store.scan_many(&prefixes, LOOK_MAX, Some(person)).await.into_parts();
+    let (found, complete) = whole(store.scan_many(&prefixes, LOOK_MAX, Some(person)).await);
     let [conversations, aside, facts, audit, sessions, answered, summarised, evicted, asked, quoting, counted] =
         found.try_into().unwrap_or_default();
     let mut kept = PersonData {

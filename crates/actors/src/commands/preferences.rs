@@ -6,7 +6,7 @@ use domain::keys;
 use domain::menu::{CHOICES_MAX, Choice};
 use domain::model::Row;
 use domain::notice::commands as words;
-use domain::preferences::{self, Change, DEFAULT, Holder, Invalid, Record, Refused, Setting};
+use domain::preferences::{self, Change, DEFAULT, Holder, Record, Refused, Setting};
 
 /// Shows or sets the caller's model.
 pub(super) async fn model(parts: &CommandParts, command: &Command) -> String {
@@ -15,25 +15,19 @@ pub(super) async fn model(parts: &CommandParts, command: &Command) -> String {
     let allowed = preferences::allowed(rows, &running.settings.members.models);
     let names: Vec<&str> = allowed.iter().map(|row| row.key.as_str()).collect();
     let default = rows.first().map_or("", |row: &Row| row.key.as_str());
-    let (key, holder) = (keys::preferences(&command.caller.person), holder(command));
+    let key = keys::preferences(&command.caller.person);
     let locale = command.caller.locale();
     let Some(asked) = command.option(ROW).filter(|asked| !asked.is_empty()) else {
-        let chosen = parts.basics.store.get(&key).await.map(|stored| Record::parse(&stored).own).unwrap_or_default();
+        let chosen = parts.basics.store.get(&key).await.and_then(|stored| Record::parse(&stored)).unwrap_or_default();
         let rows: Vec<_> = allowed.iter().map(|row| (row.key.as_str(), row.description.as_deref())).collect();
-        return words::models(&rows, default, chosen.model.as_deref(), locale);
+        return words::models(&rows, default, chosen.own.model.as_deref(), locale);
     };
-    if asked == DEFAULT && !names.contains(&DEFAULT) {
-        return match parts.settings.change(&holder, &[chosen(None)]).await {
-            Ok(_) => words::model_default(default, locale),
-            Err(refused) => words::setting_refused(&refused, locale),
-        };
-    }
-    if !names.contains(&asked) {
-        return words::no_such_model(asked, &names, locale);
-    }
-    match parts.settings.change(&holder, &[chosen(Some(asked.to_owned()))]).await {
-        Ok(durable) => words::model_chosen(asked, durable, locale),
-        Err(refused) => words::setting_refused(&refused, locale),
+    let value = (asked != DEFAULT || names.contains(&DEFAULT)).then(|| asked.to_owned());
+    let change = Change { here: false, setting: Setting::Model, value };
+    match (parts.settings.change(&holder(command), std::slice::from_ref(&change)).await, change.value) {
+        (Ok(durable), Some(row)) => words::model_chosen(&row, durable, locale),
+        (Ok(_), None) => words::model_default(default, locale),
+        (Err(refused), _) => words::setting_refused(&refused, locale),
     }
 }
 
@@ -41,11 +35,6 @@ pub(super) async fn model(parts: &CommandParts, command: &Command) -> String {
 fn holder(command: &Command) -> Holder {
     let (person, place) = (command.caller.person.clone(), command.place.clone());
     Holder { person, place, parent: command.parent.clone(), guild: command.guild.clone() }
-}
-
-/// Returns the choice of this model, for all places.
-const fn chosen(value: Option<String>) -> Change {
-    Change { here: false, setting: Setting::Model, value }
 }
 
 /// Shows or changes the caller's settings.
@@ -57,30 +46,29 @@ pub(super) async fn settings(parts: &CommandParts, command: &Command) -> String 
             Err(refused) => words::setting_refused(&refused, locale),
         };
     };
-    let change = match Change::parse(asked) {
-        Ok(change) => change,
-        Err(Invalid::Name) => return words::setting_refused(&Refused::Name, locale),
-        Err(Invalid::Value(setting)) => return words::setting_refused(&Refused::Value(setting), locale),
+    let changed = async {
+        let change = Change::parse(asked)?;
+        let durable = parts.settings.change(&holder, std::slice::from_ref(&change)).await?;
+        Ok::<_, Refused>((change, durable))
     };
-    match parts.settings.change(&holder, std::slice::from_ref(&change)).await {
-        Ok(durable) => words::setting_changed(&change, durable, locale),
+    match changed.await {
+        Ok((change, durable)) => words::setting_changed(&change, durable, locale),
         Err(refused) => words::setting_refused(&refused, locale),
     }
 }
 
-/// Returns the changes that begin like the typed text.
+/// Returns the changes that contain the typed text.
 pub(super) fn changes(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
     let running = parts.basics.live.now();
     let open = Setting::ALL.into_iter().filter(|setting| running.settings.members.settings.contains(setting));
     let values = |setting: Setting| match setting {
         Setting::Model => running.choices().iter().map(|row| row.key.clone()).collect(),
-        Setting::Instructions | Setting::Temperature => vec!["...".to_owned()],
-        _ => setting.values().split('|').map(|value| value.trim().to_owned()).collect::<Vec<_>>(),
+        _ => setting.suggested().iter().map(|value| (*value).to_owned()).collect::<Vec<_>>(),
     };
     let all =
         open.flat_map(|setting| values(setting).into_iter().map(move |value| format!("{} {value}", setting.name())));
     let typed = typing.typed.trim().to_lowercase();
-    let fitting = all.filter(|change| !change.contains("...") && change.to_lowercase().contains(&typed));
+    let fitting = all.filter(|change| change.to_lowercase().contains(&typed));
     fitting.take(CHOICES_MAX).map(|change| Choice { name: change.clone(), value: change }).collect()
 }
 

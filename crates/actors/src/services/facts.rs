@@ -21,7 +21,7 @@ use crate::runtime::bounded_set::BoundedSet;
 use crate::services::basics::Basics;
 use crate::services::forgotten::{self, Forgotten};
 use crate::services::later::Later;
-use crate::services::person_locks::PersonLocks;
+use crate::services::locks::Locks;
 use domain::counter::Counter;
 use domain::fact::index::{FactIndex, Named, ToldBy};
 use domain::fact::search::Search;
@@ -41,8 +41,6 @@ const UNSETTLED_MAX: usize = 10_000;
 
 /// The maximum number of deleted messages in the record; the oldest is evicted first.
 const DELETIONS_MAX: usize = 10_000;
-/// The maximum number of deleted messages whose facts are yet to be deleted; the oldest is dropped first.
-const UNDELETED_MAX: usize = 10_000;
 /// The maximum number of records read for one member.
 const LOOK_MAX: usize = 10_000;
 
@@ -55,7 +53,7 @@ pub struct FactKeeper {
     clock: Arc<dyn Clock>,
     bounds: BoundsNow,
     forgotten: Arc<Forgotten>,
-    changing: PersonLocks,
+    changing: Locks,
     unsettled: Mutex<VecDeque<(Instant, Person, Named)>>,
     /// The recently deleted messages: a message can be deleted before its request is complete.
     deletions: Mutex<BoundedSet<MessageId, DELETIONS_MAX>>,
@@ -78,9 +76,9 @@ impl FactKeeper {
         clock: Arc<dyn Clock>,
         bounds: impl Fn() -> Bounds + Send + Sync + 'static,
     ) -> Self {
-        let changing = PersonLocks::default();
+        let changing = Locks::default();
         let (forgotten, unsettled) = (Arc::default(), Mutex::default());
-        let (deletions, undeleted) = (Mutex::default(), Mutex::new(Later::new(UNDELETED_MAX)));
+        let (deletions, undeleted) = (Mutex::default(), Mutex::default());
         Self { store, clock, bounds: Box::new(bounds), forgotten, changing, unsettled, deletions, undeleted }
     }
 

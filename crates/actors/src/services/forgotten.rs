@@ -156,6 +156,7 @@ impl StoredWishes {
     }
 }
 
+#[derive(Default)]
 struct Wishes {
     known: HashMap<(Person, Option<Place>), Wish>,
     order: VecDeque<(Person, Option<Place>)>,
@@ -168,20 +169,6 @@ struct Wishes {
     withdrawn: VecDeque<Withdrawn>,
     /// The deleted messages whose questions could not be removed yet.
     later: Later,
-}
-
-impl Default for Wishes {
-    fn default() -> Self {
-        Self {
-            known: HashMap::new(),
-            order: VecDeque::new(),
-            count: 0,
-            deleted: BoundedSet::default(),
-            withdrawing: Vec::new(),
-            withdrawn: VecDeque::new(),
-            later: Later::new(DELETIONS_MAX),
-        }
-    }
 }
 
 /// A deleted question, with the number of the end of its removal in the order of requests.

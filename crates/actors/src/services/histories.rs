@@ -1,26 +1,20 @@
 //! Changes of stored histories.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::MutexGuard;
 
+use super::locks::Locks;
 use domain::history::History;
 use ports::{Store, Stored, Write};
 
-/// The number of locks for changes of records; records share them by their keys.
-const LOCKS: usize = 64;
-
 /// Of two concurrent changes of one record in this process, neither may put back what the other removed.
-static CHANGING: LazyLock<(RandomState, [Mutex<()>; LOCKS])> =
-    LazyLock::new(|| (RandomState::new(), [const { Mutex::const_new(()) }; LOCKS]));
+static CHANGING: LazyLock<Locks> = LazyLock::new(Locks::default);
 
 /// Waits until no other change of this record is in progress. Changes do not nest.
 pub(crate) async fn changing(key: &str) -> MutexGuard<'static, ()> {
-    let (hasher, locks) = &*CHANGING;
-    let number = usize::try_from(hasher.hash_one(key) % LOCKS as u64).unwrap_or(0);
-    locks[number].lock().await
+    CHANGING.lock(key).await
 }
 
 /// Changes a stored history if the change makes a difference. Returns false if the history cannot be read now, or if

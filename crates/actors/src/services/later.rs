@@ -6,16 +6,20 @@ use domain::ids::MessageId;
 use domain::incoming::Deletion;
 use domain::shared_map::SharedMap;
 
+/// The maximum number of deletions; the community with most loses its oldest one first.
+const LATER_MAX: usize = 10_000;
+
 /// The deletions, each once.
 #[derive(Debug)]
 pub(crate) struct Later(SharedMap<MessageId, Deletion>);
 
-impl Later {
-    /// Creates an empty record for at most this many deletions.
-    pub(crate) fn new(most: usize) -> Self {
-        Self(SharedMap::new(most))
+impl Default for Later {
+    fn default() -> Self {
+        Self(SharedMap::new(LATER_MAX))
     }
+}
 
+impl Later {
     /// Adds a deletion. Beyond its share, a community loses its oldest one.
     pub(crate) fn add(&mut self, deletion: Deletion) {
         let (holder, message) = (deletion.holder().to_owned(), deletion.message.clone());
@@ -45,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_mass_deletion_neither_evicts_nor_delays_those_of_other_communities() {
-        let mut later = Later::new(100);
+        let mut later = Later(SharedMap::new(100));
         later.add(deletion("quiet", 1));
         for id in 0..1_000 {
             later.add(deletion("loud", 10 + id));

@@ -6,78 +6,84 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::basics::Basics;
-use super::person_locks::PersonLocks;
+use super::locks::Locks;
 use super::running::Running;
-use super::toolbox::Toolbox;
+use super::toolbox::{Toolbox, Toolset};
 use domain::hosted::WEB_SEARCH;
 use domain::keys;
-use domain::preferences::{Abilities, Change, Holder, Invalid, Level, Record, Refused, Setting, Shown, is_served};
+use domain::preferences::{
+    Abilities, Change, Holder, Level, Preferences, Record, Refused, Setting, Shown, allowed, is_served,
+};
 use ports::{MemberSettings, Stored, Write};
 
 /// Reads and changes the settings of members.
 pub struct PreferenceKeeper {
     basics: Basics,
     toolbox: Arc<Toolbox>,
-    changing: PersonLocks,
+    changing: Locks,
 }
 
 impl PreferenceKeeper {
     /// Uses these services.
     #[must_use]
     pub fn new(basics: Basics, toolbox: Arc<Toolbox>) -> Self {
-        Self { basics, toolbox, changing: PersonLocks::default() }
+        Self { basics, toolbox, changing: Locks::default() }
     }
 
     /// Returns the stored settings of a person.
     async fn record(&self, holder: &Holder) -> Result<Record, Refused> {
         match self.basics.store.read(&keys::preferences(&holder.person)).await {
             Stored::Absent => Ok(Record::default()),
-            Stored::Value(text) | Stored::Part(text) => Ok(Record::parse(&text)),
+            // A record that cannot be read is not overwritten.
+            Stored::Value(text) | Stored::Part(text) => Record::parse(&text).ok_or(Refused::Away),
             Stored::Unreadable(_) => Err(Refused::Away),
         }
-    }
-
-    /// True if a setting has an effect on the row that answers with this record.
-    fn served(&self, running: &Running, record: &Record, holder: &Holder, setting: Setting) -> bool {
-        let chosen = running.preferences(record, &holder.place, holder.parent.as_ref(), holder.guild.as_deref());
-        let tools = self.toolbox.now();
-        let with = Abilities {
-            row: running.row_with(&chosen),
-            choices: !running.choices().is_empty(),
-            tools: !tools.catalogue.entries().is_empty(),
-            web_search: tools.catalogue.get(WEB_SEARCH).is_some(),
-        };
-        is_served(setting, &with)
     }
 
     /// Checks a change against the rules of the operator and the abilities of the row.
     fn check(&self, running: &Running, record: &Record, holder: &Holder, change: &Change) -> Result<(), Refused> {
         let setting = change.setting;
-        if !running.settings.members.settings.contains(&setting) {
+        let members = &running.settings.members;
+        if !members.settings.contains(&setting) {
             return Err(Refused::Closed(setting));
         }
         let Some(value) = &change.value else { return Ok(()) };
         if setting == Setting::Model {
-            let rows: Vec<String> = running.choices().iter().map(|row| row.key.clone()).collect();
-            if !rows.contains(value) {
-                return Err(Refused::NoSuchModel(rows));
-            }
+            let rows = allowed(running.models.rows(), &members.models).into_iter().map(|row| row.key.clone());
+            let rows: Vec<String> = rows.collect();
+            return if rows.contains(value) { Ok(()) } else { Err(Refused::NoSuchModel(value.clone(), rows)) };
         }
-        if !self.served(running, record, holder, setting) {
-            let chosen = running.preferences(record, &holder.place, holder.parent.as_ref(), holder.guild.as_deref());
-            let row = running.row_with(&chosen).map(|row| row.key.clone()).unwrap_or_default();
-            return Err(Refused::NotServed(setting, row));
+        let tools = self.toolbox.now();
+        let with = abilities(running, &tools, &in_force(running, record, holder));
+        if is_served(setting, &with) {
+            return Ok(());
         }
-        Ok(())
+        Err(Refused::NotServed(setting, with.row.map(|row| row.key.clone()).unwrap_or_default()))
+    }
+}
+
+/// Returns the settings in force for a person with this record.
+fn in_force(running: &Running, record: &Record, holder: &Holder) -> Preferences {
+    running.preferences(record, &holder.place, holder.parent.as_ref(), holder.guild.as_deref())
+}
+
+/// Returns the abilities of the row that answers with these settings.
+fn abilities<'a>(running: &'a Running, tools: &Toolset, chosen: &Preferences) -> Abilities<'a> {
+    Abilities {
+        row: running.row_with(chosen),
+        choices: !running.choices().is_empty(),
+        tools: !tools.catalogue.entries().is_empty(),
+        web_search: tools.catalogue.get(WEB_SEARCH).is_some(),
     }
 }
 
 #[async_trait]
 impl MemberSettings for PreferenceKeeper {
     async fn show(&self, holder: &Holder) -> Result<Vec<Shown>, Refused> {
-        let running = self.basics.live.now();
+        let (running, tools) = (self.basics.live.now(), self.toolbox.now());
         let record = self.record(holder).await?;
-        let in_force = running.preferences(&record, &holder.place, holder.parent.as_ref(), holder.guild.as_deref());
+        let chosen = in_force(&running, &record, holder);
+        let with = abilities(&running, &tools, &chosen);
         let here = record.in_force(&holder.place, holder.parent.as_ref(), record.own.clone());
         let shown = |setting: Setting| {
             let open = running.settings.members.settings.contains(&setting);
@@ -87,11 +93,10 @@ impl MemberSettings for PreferenceKeeper {
                 (Some(_), _) => Level::Own,
                 (None, _) => Level::Default,
             };
-            let value = in_force.value(setting);
-            let served = self.served(&running, &record, holder, setting);
-            (served && (open || value.is_some())).then_some(Shown { setting, value, level, open })
+            let value = chosen.value(setting);
+            (open || value.is_some()).then_some(Shown { setting, value, level, open })
         };
-        Ok(Setting::ALL.into_iter().filter_map(shown).collect())
+        Ok(Setting::ALL.into_iter().filter(|setting| is_served(*setting, &with)).filter_map(shown).collect())
     }
 
     async fn change(&self, holder: &Holder, changes: &[Change]) -> Result<bool, Refused> {
@@ -100,11 +105,9 @@ impl MemberSettings for PreferenceKeeper {
         let mut record = self.record(holder).await?;
         for change in changes {
             self.check(&running, &record, holder, change)?;
-            record.apply(change, &holder.place).map_err(|invalid| match invalid {
-                Invalid::Name => Refused::Name,
-                Invalid::Value(setting) => Refused::Value(setting),
-            })?;
+            record.apply(change, &holder.place)?;
         }
+        record.at = self.basics.clock.now();
         let key = keys::preferences(&holder.person);
         let write = match record.to_json() {
             Some(value) => Write::Put { key, value, ttl: Some(keys::PREFERENCES_TTL) },

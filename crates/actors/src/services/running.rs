@@ -201,6 +201,12 @@ impl Running {
         turn.trigger.has_message() && turn.given.is_none()
     }
 
+    /// True if the stored settings of its person apply to a turn.
+    #[must_use]
+    pub fn reads_preferences(&self, turn: &Turn) -> bool {
+        !self.settings.members.settings.is_empty() && self.has_preferences(turn)
+    }
+
     /// Returns the settings in force for a person in a place, without those that are not open or whose values do not
     /// exist any more. Narrower values win.
     #[must_use]

@@ -144,6 +144,10 @@ impl Thinking<'_> {
             begun.decide(case.decision.as_ref());
         }
         let waits = matches!(begun.need(), Need::Answer(_)) && self.can_wait(&begun);
+        if !waits {
+            // The next question cannot be asked here.
+            begun.decline();
+        }
         ready.begun = Some(begun);
         if let Some(end) = end {
             self.cancel(&ready).await;

@@ -97,7 +97,7 @@ async fn one(parts: &TurnParts, turn: &Turn, file: &Attachment, plan: Plan, most
             fetched.and_then(|bytes| attachment::picture(file, bytes).map_err(NotRead::from))
         }
         Plan::Text | Plan::Document => match fetch(parts, turn, file).await {
-            Ok(bytes) if Container::of(&bytes).is_some() => document(parts, turn, file, bytes, most).await,
+            Ok(bytes) if container(plan, &bytes).is_some() => document(parts, turn, file, bytes, most).await,
             Ok(bytes) => text(file, bytes, most).await,
             Err(error) => Err(error),
         },
@@ -108,6 +108,10 @@ async fn one(parts: &TurnParts, turn: &Turn, file: &Attachment, plan: Plan, most
         );
         attachment::named(file, why)
     })
+}
+
+fn container(plan: Plan, bytes: &[u8]) -> Option<Container> {
+    if plan == Plan::Text { Container::of_text(bytes) } else { Container::of(bytes) }
 }
 
 async fn fetch(parts: &TurnParts, turn: &Turn, file: &Attachment) -> Result<Vec<u8>, NotRead> {

@@ -47,8 +47,9 @@ pub(super) struct Recalled {
 pub(super) async fn prefer(parts: &TurnParts, running: &Running, turn: &mut Arc<Turn>) {
     if running.has_preferences(turn) && turn.policy.preferences.is_empty() {
         let key = keys::preferences(&turn.person);
-        let stored = tokio::time::timeout(FETCH_WITHIN, parts.basics.store.get(&key)).await.ok().flatten();
-        let record = stored.map(|stored| Record::parse(&stored)).unwrap_or_default();
+        let read = async { if running.reads_preferences(turn) { parts.basics.store.get(&key).await } else { None } };
+        let stored = tokio::time::timeout(FETCH_WITHIN, read).await.ok().flatten();
+        let record = stored.and_then(|stored| Record::parse(&stored)).unwrap_or_default();
         let chosen = running.preferences(&record, &turn.place, turn.parent.as_ref(), turn.guild.as_deref());
         if !chosen.is_empty() {
             apply(chosen, Arc::make_mut(turn));

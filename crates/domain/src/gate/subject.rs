@@ -57,6 +57,9 @@ pub struct TaskWait {
     pub id: String,
     /// The pause between two polls, in milliseconds.
     pub poll_ms: u64,
+    /// The keys of its questions that are answered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answered: Vec<String>,
 }
 
 impl TaskWait {
@@ -90,9 +93,11 @@ impl Subject {
     pub fn size(&self) -> usize {
         match self {
             Self::Approval => 0,
-            Self::Form { message, form, .. } => message.len() + form.size(),
-            Self::Link { message, link, .. } => message.len() + link.url.len(),
-            Self::Task(task) => task.id.len(),
+            Self::Form { server, message, form } => server.len() + message.len() + form.size(),
+            Self::Link { server, message, link } => server.len() + message.len() + link.url.len(),
+            Self::Task(task) => {
+                task.server.len() + task.id.len() + task.answered.iter().map(String::len).sum::<usize>()
+            }
         }
     }
 

@@ -20,7 +20,9 @@ use std::time::Duration;
 
 pub use self::approvals::{approvals, withdrawn};
 pub use self::memories::{fact_forgotten, memories, remembered};
-pub use self::settings::{change, setting_changed, setting_refused, settings};
+pub use self::settings::{
+    change, model_chosen, model_default, models, no_such_model, setting_changed, setting_refused, settings,
+};
 use self::words::Words;
 use super::report;
 use super::template::countdown;
@@ -207,51 +209,6 @@ pub fn exported(counts: &Wiped, sound: bool, locale: Locale) -> String {
 #[must_use]
 pub const fn export_name() -> &'static str {
     "what-staffai-keeps-about-you.json"
-}
-
-/// Shows the current model and the alternatives. `chosen` is `None` for the default.
-#[must_use]
-pub fn models(rows: &[(&str, Option<&str>)], default: &str, chosen: Option<&str>, locale: Locale) -> String {
-    let words = words(locale);
-    let mut text = match chosen {
-        None => (words.default_answers)(default),
-        Some(chosen) if rows.iter().any(|(row, _)| *row == chosen) => (words.chose)(chosen),
-        Some(chosen) => format!("{} {}", (words.choice_gone)(chosen), (words.default_answers)(default)),
-    };
-    text.push(' ');
-    if rows.iter().all(|(row, _)| *row == default) {
-        text.push_str(words.no_other);
-        return text;
-    }
-    let mark = |(row, about): &(&str, Option<&str>)| {
-        let mark = if *row == default { format!(" ({})", words.default_mark) } else { String::new() };
-        let about = about.map(|about| format!(": {about}")).unwrap_or_default();
-        format!("`{row}`{mark}{about}")
-    };
-    let rows: Vec<String> = rows.iter().map(mark).collect();
-    text + &list(words.can_choose, &rows)
-}
-
-/// Says that a choice was stored.
-#[must_use]
-pub fn model_chosen(row: &str, sound: bool, locale: Locale) -> String {
-    let words = words(locale);
-    let text = (words.model_chosen)(row);
-    if sound { text } else { format!("{text} {}", words.may_be_lost) }
-}
-
-/// Says that a choice was reset.
-#[must_use]
-pub fn model_default(row: &str, locale: Locale) -> String {
-    (words(locale).model_default)(row)
-}
-
-/// Says that the model does not exist, and lists the alternatives.
-#[must_use]
-pub fn no_such_model(asked: &str, rows: &[&str], locale: Locale) -> String {
-    let asked: String = asked.chars().filter(|c| *c != '`').take(40).collect();
-    let rows: Vec<String> = rows.iter().map(|row| format!("`{row}`")).collect();
-    (words(locale).no_such_model)(&asked, &rows.join(", "))
 }
 
 /// Shows a member's usage; `whose` is `None` for the caller's own.

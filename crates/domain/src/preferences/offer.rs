@@ -1,6 +1,6 @@
 //! The settings that a model row can serve, the models that members may choose, and how settings are shown.
 
-use super::Setting;
+use super::{Invalid, Setting};
 use crate::ids::{Person, Place};
 use crate::model::{Row, ToolMode};
 
@@ -64,10 +64,19 @@ pub enum Refused {
     Closed(Setting),
     /// The row that answers cannot serve it.
     NotServed(Setting, String),
-    /// There is no such model among these.
-    NoSuchModel(Vec<String>),
+    /// There is no such model, but these.
+    NoSuchModel(String, Vec<String>),
     /// The store does not answer.
     Away,
+}
+
+impl From<Invalid> for Refused {
+    fn from(invalid: Invalid) -> Self {
+        match invalid {
+            Invalid::Name => Self::Name,
+            Invalid::Value(setting) => Self::Value(setting),
+        }
+    }
 }
 
 /// The abilities that settings depend on.

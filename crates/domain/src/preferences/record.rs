@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Change, Invalid, Preferences};
-use crate::ids::Place;
+use crate::ids::{Place, Timestamp};
 
 /// Maximum number of places with own values; the oldest is evicted first.
 const PLACES_MAX: usize = 20;
@@ -11,6 +11,9 @@ const PLACES_MAX: usize = 20;
 /// One person's settings, as stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
+    /// The time of the last change; zero in records of earlier versions.
+    #[serde(default)]
+    pub at: Timestamp,
     /// The values for all places.
     #[serde(flatten)]
     pub own: Preferences,
@@ -20,19 +23,17 @@ pub struct Record {
 }
 
 impl Record {
-    /// Parses the stored form. Unreadable text counts as no values.
+    /// Parses the stored form; `None` if it is unreadable, such as a record of a later version.
     #[must_use]
-    pub fn parse(stored: &str) -> Self {
-        serde_json::from_str(stored).unwrap_or_default()
+    pub fn parse(stored: &str) -> Option<Self> {
+        serde_json::from_str(stored).ok()
     }
 
     /// Returns the stored form; `None` if there is nothing to store.
     #[must_use]
     pub fn to_json(&self) -> Option<String> {
-        if *self == Self::default() {
-            return None;
-        }
-        serde_json::to_string(self).ok()
+        let is_empty = self.own.is_empty() && self.here.is_empty();
+        if is_empty { None } else { serde_json::to_string(self).ok() }
     }
 
     /// Returns the values for this place alone.

@@ -79,16 +79,19 @@ fn the_narrowest_value_wins_and_a_thread_inherits_from_its_channel() {
 
 #[test]
 fn a_record_has_a_bound_and_reads_the_form_of_the_version_before() {
-    let mut record = Record::parse(r#"{"model":"deep"}"#);
+    let mut record = Record::parse(r#"{"model":"deep"}"#).unwrap();
     assert_eq!(record.own.model.as_deref(), Some("deep"));
     for number in 0..100 {
         record.apply(&change("here verbosity short"), &place(&number.to_string())).unwrap();
     }
     assert!(record.here(&place("79")).is_empty());
     assert_eq!(record.here(&place("80")).verbosity, Some(Verbosity::Short));
-    assert_eq!(Record::parse(&record.to_json().unwrap()), record);
-    for stored in ["", "{}", "[1]", r#"{"model":null,"later":1}"#] {
-        assert_eq!(Record::parse(stored), Record::default(), "{stored}");
+    assert_eq!(Record::parse(&record.to_json().unwrap()), Some(record));
+    for stored in ["{}", r#"{"model":null,"later":1}"#] {
+        assert_eq!(Record::parse(stored), Some(Record::default()), "{stored}");
+    }
+    for stored in ["", "[1]", r#"{"verbosity":"of a later version"}"#] {
+        assert_eq!(Record::parse(stored), None, "{stored}: it is not overwritten");
     }
 }
 

@@ -1,5 +1,7 @@
 //! A flat form with few fields, and the check of its answers.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 
@@ -175,7 +177,10 @@ impl Form {
                 FieldKind::Choice { options } => options.iter().map(option).sum(),
                 FieldKind::Text { .. } | FieldKind::Number { .. } | FieldKind::Flag => 0,
             };
-            field.name.len() + field.label.len() + field.hint.as_ref().map_or(0, String::len) + options
+            field.name.len()
+                + field.label.len()
+                + [&field.hint, &field.default].into_iter().flatten().map(String::len).sum::<usize>()
+                + options
         };
         self.fields.iter().map(field).sum()
     }
@@ -220,13 +225,19 @@ impl Field {
             Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
             _ => None,
         });
+        let kind = FieldKind::read(schema)?;
+        let label = if label.is_empty() { one_line(name, LABEL_MAX) } else { label };
+        if label.is_empty() {
+            return Err(Unfit::Unsupported);
+        }
         Ok(Self {
             name: name.to_owned(),
-            label: if label.is_empty() { one_line(name, LABEL_MAX) } else { label },
+            label,
             hint: text("description").map(|hint| one_line(hint, HINT_MAX)).filter(|hint| !hint.is_empty()),
             required,
-            default,
-            kind: FieldKind::read(schema)?,
+            // A form with a default that does not fit could not be shown.
+            default: default.filter(|default| kind.accept(&Value::from(default.as_str())).is_ok()),
+            kind,
         })
     }
 }
@@ -360,6 +371,10 @@ fn options(schema: &Value) -> Result<Option<Vec<FieldOption>>, Unfit> {
     let options = listed.or_else(titled).transpose()?;
     match &options {
         Some(options) if options.is_empty() || options.len() > OPTIONS_MAX => Err(Unfit::Unsupported),
+        // Platforms show a list of distinct values only.
+        Some(options) if options.iter().map(|option| &option.value).collect::<HashSet<_>>().len() < options.len() => {
+            Err(Unfit::Unsupported)
+        }
         _ => Ok(options),
     }
 }

@@ -61,6 +61,13 @@ pub struct InputRequired {
     pub state: Option<String>,
 }
 
+impl InputRequired {
+    /// Returns the keys of all questions, also of those that are declined without asking a person.
+    pub fn keys(&self) -> impl Iterator<Item = &String> {
+        self.questions.iter().map(|question| &question.key).chain(self.answers.keys())
+    }
+}
+
 /// The state of a task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskReport {
@@ -196,7 +203,10 @@ impl Begun {
             }
             CallReply::Task(report) => {
                 let sent = std::mem::take(&mut begun.answers);
-                begun.answered.extend(sent.into_iter().map(|(key, _)| key));
+                // A task may ask under the keys of the call that created it.
+                if begun.task.is_some() {
+                    begun.answered.extend(sent.into_iter().map(|(key, _)| key));
+                }
                 let life = report.life.unwrap_or(longest).min(longest);
                 let until = begun.task.map_or_else(|| Timestamp(now.0.saturating_add(millis(life))), |task| task.until);
                 let pause = report.poll_after.unwrap_or(POLL_USUAL).clamp(POLL.0, POLL.1);
@@ -295,9 +305,12 @@ impl Begun {
             Need::Answer(Question { message, ask: Ask::Link(link), .. }) => {
                 Some(Subject::Link { server, message: message.clone(), link: link.clone() })
             }
-            Need::Time(Task { id, poll_ms, .. }) => {
-                Some(Subject::Task(TaskWait { server, id: id.clone(), poll_ms: *poll_ms }))
-            }
+            Need::Time(Task { id, poll_ms, .. }) => Some(Subject::Task(TaskWait {
+                server,
+                id: id.clone(),
+                poll_ms: *poll_ms,
+                answered: self.answered.clone(),
+            })),
             Need::Nothing => None,
         }
     }

@@ -58,6 +58,7 @@ impl Slack {
                 match &error {
                     CallError::Limited(wait) => self.streams.pause(now + *wait),
                     // A place that takes no message says so to the plain post.
+                    CallError::Refused(_) if error.concerns_place() => {}
                     CallError::Refused(_) | CallError::Unexplained(_) => {
                         tracing::info!(event = SLACK_STREAM, %error, "slack begins no stream; messages are edited for an hour");
                         self.streams.refuse(now);

@@ -81,6 +81,8 @@ const FORBIDDEN: [&str; 14] = [
     "cannot_reply_to_message",
     "messages_tab_disabled",
 ];
+/// Those of them that concern the app in every place.
+const OF_THE_APP: [&str; 4] = ["missing_scope", "access_denied", "team_access_not_granted", "ekm_access_denied"];
 const MESSAGE_GONE: [&str; 2] = ["message_not_found", "thread_not_found"];
 const CONTENT: [&str; 17] = [
     "msg_too_long",
@@ -134,6 +136,15 @@ impl CallError {
             Self::Refused(refusal) => Some(&refusal.name),
             Self::Limited(_) | Self::Unexplained(_) | Self::Lost { .. } => None,
         }
+    }
+
+    /// True if the refusal is about one place, message or text; other refusals hold for the whole workspace.
+    pub(crate) fn concerns_place(&self) -> bool {
+        self.name().is_some_and(|name| match rejection(name) {
+            Rejection::PlaceGone | Rejection::MessageGone | Rejection::Content => true,
+            Rejection::Forbidden => !OF_THE_APP.contains(&name),
+            _ => false,
+        })
     }
 
     /// True if the tokens are of no use any more.

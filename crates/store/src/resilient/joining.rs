@@ -1,3 +1,5 @@
+//! Joins parts of histories, written while the stored ones could not be read, with the stored ones.
+
 use std::pin::pin;
 
 use futures_util::{StreamExt, TryStreamExt, stream};

@@ -123,7 +123,7 @@ fn read(name: &str, value: Value, here: bool) -> Result<Change, Refused> {
 
 fn refusal(refused: &Refused) -> Response {
     let status = match refused {
-        Refused::Name | Refused::Value(_) | Refused::NoSuchModel(_) => StatusCode::BAD_REQUEST,
+        Refused::Name | Refused::Value(_) | Refused::NoSuchModel(..) => StatusCode::BAD_REQUEST,
         Refused::Closed(_) => StatusCode::FORBIDDEN,
         Refused::NotServed(..) => StatusCode::CONFLICT,
         Refused::Away => StatusCode::SERVICE_UNAVAILABLE,

@@ -98,7 +98,7 @@ fn parse(engine: Engine, sql: &str) -> Result<Statement, String> {
     if words > TOKENS_MAX {
         return Err(format!("the statement has more than {TOKENS_MAX} words: simplify it"));
     }
-    let bounded = Bounded::new(dialect, words);
+    let bounded = Bounded::new(dialect, words.max(1));
     let parser = Parser::new(&bounded).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens);
     let parsed = { parser }.parse_statements();
     if bounded.is_spent() {

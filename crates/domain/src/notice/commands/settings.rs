@@ -1,4 +1,4 @@
-//! The settings of a member, and the answers to changes.
+//! The settings of a member and their model, and the answers to changes.
 
 use super::{Words, list, words};
 use crate::locale::Locale;
@@ -54,12 +54,56 @@ pub fn setting_refused(refused: &Refused, locale: Locale) -> String {
         Refused::Value(setting) => (words.setting_wrong)(setting.name(), setting.values()),
         Refused::Closed(setting) => (words.setting_closed)(setting.name()),
         Refused::NotServed(setting, row) => (words.setting_not_served)(setting.name(), row),
-        Refused::NoSuchModel(rows) => {
-            let rows: Vec<String> = rows.iter().map(|row| format!("`{row}`")).collect();
-            (words.setting_wrong)(Setting::Model.name(), &rows.join(", "))
+        Refused::NoSuchModel(asked, rows) => {
+            no_such_model(asked, &rows.iter().map(String::as_str).collect::<Vec<_>>(), locale)
         }
         Refused::Away => words.memory_away.to_owned(),
     }
+}
+
+/// Shows the current model and the alternatives. `chosen` is `None` for the default.
+#[must_use]
+pub fn models(rows: &[(&str, Option<&str>)], default: &str, chosen: Option<&str>, locale: Locale) -> String {
+    let words = words(locale);
+    let mut text = match chosen {
+        None => (words.default_answers)(default),
+        Some(chosen) if rows.iter().any(|(row, _)| *row == chosen) => (words.chose)(chosen),
+        Some(chosen) => format!("{} {}", (words.choice_gone)(chosen), (words.default_answers)(default)),
+    };
+    text.push(' ');
+    if rows.iter().all(|(row, _)| *row == default) {
+        text.push_str(words.no_other);
+        return text;
+    }
+    let mark = |(row, about): &(&str, Option<&str>)| {
+        let mark = if *row == default { format!(" ({})", words.default_mark) } else { String::new() };
+        let about = about.map(|about| format!(": {about}")).unwrap_or_default();
+        format!("`{row}`{mark}{about}")
+    };
+    let rows: Vec<String> = rows.iter().map(mark).collect();
+    text + &list(words.can_choose, &rows)
+}
+
+/// Says that a choice was stored.
+#[must_use]
+pub fn model_chosen(row: &str, sound: bool, locale: Locale) -> String {
+    let words = words(locale);
+    let text = (words.model_chosen)(row);
+    if sound { text } else { format!("{text} {}", words.may_be_lost) }
+}
+
+/// Says that a choice was reset.
+#[must_use]
+pub fn model_default(row: &str, locale: Locale) -> String {
+    (words(locale).model_default)(row)
+}
+
+/// Says that the model does not exist, and lists the alternatives.
+#[must_use]
+pub fn no_such_model(asked: &str, rows: &[&str], locale: Locale) -> String {
+    let asked: String = asked.chars().filter(|c| *c != '`').take(40).collect();
+    let rows: Vec<String> = rows.iter().map(|row| format!("`{row}`")).collect();
+    (words(locale).no_such_model)(&asked, &rows.join(", "))
 }
 
 /// Returns a text without the mark that ends its quotation.

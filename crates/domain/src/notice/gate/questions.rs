@@ -38,6 +38,9 @@ struct Words {
     taken: [&'static str; 3],
     required: &'static str,
     flag: &'static str,
+    yes_and_no: [&'static str; 2],
+    /// The key bindings in the terminal.
+    keys: &'static str,
     /// The field, and the reason why its value does not fit.
     misfit: fn(&str, Problem) -> String,
 }
@@ -76,6 +79,8 @@ const ENGLISH: Words = Words {
     taken: ["Sent to the server.", "Declined.", "The task is being stopped."],
     required: "required",
     flag: "yes or no",
+    yes_and_no: ["Yes", "No"],
+    keys: "[a]nswer, [r]efuse: ",
     misfit: |field, problem| {
         let why = match problem {
             Problem::Missing => "a value is required",
@@ -124,6 +129,8 @@ const SPANISH: Words = Words {
     taken: ["Enviado al servidor.", "Rechazado.", "La tarea se está deteniendo."],
     required: "obligatorio",
     flag: "sí o no",
+    yes_and_no: ["Sí", "No"],
+    keys: "[a] responder, [r] rechazar: ",
     misfit: |field, problem| {
         let why = match problem {
             Problem::Missing => "hace falta un valor",
@@ -172,6 +179,8 @@ const GERMAN: Words = Words {
     taken: ["An den Server gesendet.", "Abgelehnt.", "Die Aufgabe wird abgebrochen."],
     required: "nötig",
     flag: "ja oder nein",
+    yes_and_no: ["Ja", "Nein"],
+    keys: "[a] antworten, [r] ablehnen: ",
     misfit: |field, problem| {
         let why = match problem {
             Problem::Missing => "ein Wert ist nötig",
@@ -330,19 +339,11 @@ pub(super) fn misfit(gate: Option<&Gate>, misfit: Misfit, locale: Locale) -> Str
 /// Returns the words for a flag.
 #[must_use]
 pub const fn yes_and_no(locale: Locale) -> [&'static str; 2] {
-    match locale {
-        Locale::English => ["Yes", "No"],
-        Locale::Spanish => ["Sí", "No"],
-        Locale::German => ["Ja", "Nein"],
-    }
+    words(locale).yes_and_no
 }
 
 /// Returns the key bindings for a question in the terminal.
 #[must_use]
 pub const fn question_keys(locale: Locale) -> &'static str {
-    match locale {
-        Locale::English => "[a]nswer, [r]efuse: ",
-        Locale::Spanish => "[a] responder, [r] rechazar: ",
-        Locale::German => "[a] antworten, [r] ablehnen: ",
-    }
+    words(locale).keys
 }

@@ -69,6 +69,19 @@ fn a_task_is_polled_answered_once_and_polled_again() {
 }
 
 #[test]
+fn a_task_may_ask_under_the_key_of_a_question_of_its_call() {
+    let mut begun = after(None, CallReply::Asks(input(&["a"])));
+    begun.decide(Some(&answered("one")));
+    let begun = after(Some(begun), report(None));
+    let mut begun = after(Some(begun), report(Some(input(&["a"]))));
+    assert!(matches!(begun.need(), Need::Answer(question) if question.key == "a"));
+    begun.decide(Some(&answered("two")));
+    let begun = after(Some(begun), report(Some(input(&["a"]))));
+    let Some(Subject::Task(task)) = begun.subject("s") else { panic!("it waits for the task") };
+    assert_eq!(task.answered, ["a"], "a poll that lists it again is no news");
+}
+
+#[test]
 fn no_decision_but_an_acceptance_gives_the_server_content() {
     for (decision, action) in [
         (Some(ApprovalDecision::Denied { by: None }), "decline"),
