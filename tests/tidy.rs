@@ -31,11 +31,15 @@ mod words;
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use source::{File, Finding};
 
 /// Every Rust file of the repository.
-fn files() -> Vec<File> {
+/// All Rust files of the repository, read once for all rules.
+static FILES: LazyLock<Vec<File>> = LazyLock::new(read);
+
+fn read() -> Vec<File> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Vec::new();
     for folder in ["src", "tests", "benches", "crates"] {
@@ -72,13 +76,13 @@ fn first_word(text: &str) -> &str {
 }
 
 fn enforce(rule: fn(&File) -> Vec<Finding>) {
-    let found: Vec<String> = files().iter().flat_map(rule).map(|finding| finding.to_string()).collect();
+    let found: Vec<String> = FILES.iter().flat_map(rule).map(|finding| finding.to_string()).collect();
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
 }
 
 #[test]
 fn the_walk_finds_the_source() {
-    let names: Vec<String> = files().into_iter().map(|file| file.path).collect();
+    let names: Vec<String> = FILES.iter().map(|file| file.path.clone()).collect();
     for name in ["src/lib.rs", "crates/telemetry/src/line.rs", "tests/tidy.rs", "tests/tidy/source.rs"] {
         assert!(names.iter().any(|found| found == name), "{name} is not among {names:?}");
     }
@@ -86,7 +90,7 @@ fn the_walk_finds_the_source() {
 
 #[test]
 fn modules_import_each_other_in_no_circle() {
-    let found: Vec<String> = circles::circles(&files()).iter().map(ToString::to_string).collect();
+    let found: Vec<String> = circles::circles(&FILES).iter().map(ToString::to_string).collect();
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
 }
 
@@ -130,7 +134,7 @@ fn comments_and_documents_are_plain() {
 
     let mut rest = words::Found::default();
     let mut rewritten: Vec<words::Found> = REWRITTEN.iter().map(|_| words::Found::default()).collect();
-    for file in files() {
+    for file in FILES.iter() {
         let folder = REWRITTEN.iter().position(|(folder, ..)| file.path.starts_with(folder));
         folder.map_or(&mut rest, |index| &mut rewritten[index]).extend(words::in_code(&file));
     }
@@ -182,7 +186,7 @@ fn every_message_in_actors_md_exists() {
     let page = include_str!("../actors.md");
     let (_, rest) = page.split_once("## The actors, one by one").expect("actors.md tells the actors one by one");
     let table = rest.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
-    let files = files();
+    let files = &FILES;
     let actors = files.iter().filter(|file| file.path.starts_with("crates/actors/src"));
     let sent: BTreeSet<&str> = actors.flat_map(|file| file.shipped.split("Msg::").skip(1)).map(first_word).collect();
     for row in table {
@@ -271,7 +275,7 @@ fn every_file_that_the_pages_name_is_there() {
 fn every_route_of_the_api_is_described() {
     let document = include_str!("../crates/terminal/src/openapi.json");
     let mut routes = 0;
-    for file in files() {
+    for file in FILES.iter() {
         for (at, call) in file.shipped.match_indices(".route(") {
             let path = file.text[at + call.len()..].split('"').nth(1).unwrap_or_default();
             if path.starts_with("/api/v1/") {
