@@ -56,36 +56,63 @@ pub(super) struct Keys {
 
 /// Returns the keys with each of these prefixes, of any type.
 pub(super) async fn keys(link: &mut Link, prefixes: &[&str], steps: &Steps) -> RedisResult<Keys> {
-    let pattern = pattern(prefixes);
+    let mut names = Names::new(link, pattern(prefixes)).await?;
     let mut found = Keys { of: vec![BTreeSet::new(); prefixes.len()], visited: true };
     let mut pages = 0;
-    for node in link.nodes().await? {
-        let mut cursor = 0;
-        loop {
-            let (next, names) = page(link, &node, cursor, &pattern).await?;
-            steps.done();
-            // Names of this program are always valid UTF-8.
-            for name in names.into_iter().filter_map(|name| String::from_utf8(name).ok()) {
-                for (prefix, keys) in prefixes.iter().zip(&mut found.of) {
-                    if name.starts_with(prefix) {
-                        keys.insert(name.clone());
-                    }
-                    if keys.len() > KEYS_MOST {
-                        keys.pop_last();
-                    }
+    while let Some(page) = names.next(link).await? {
+        steps.done();
+        for name in page {
+            for (prefix, keys) in prefixes.iter().zip(&mut found.of) {
+                if name.starts_with(prefix) {
+                    keys.insert(name.clone());
+                }
+                if keys.len() > KEYS_MOST {
+                    keys.pop_last();
                 }
             }
-            (cursor, pages) = (next, pages + 1);
-            if cursor == 0 {
-                break;
-            }
-            if pages >= PAGES_MOST {
-                tracing::warn!(pattern, pages, "the store has too many keys to scan all of them");
-                return Ok(Keys { visited: false, ..found });
-            }
+        }
+        pages += 1;
+        if pages >= PAGES_MOST && !names.ended() {
+            tracing::warn!(pattern = names.pattern, pages, "the store has too many keys to scan all of them");
+            return Ok(Keys { visited: false, ..found });
         }
     }
     Ok(found)
+}
+
+/// One pass over the names of the keys of all servers, a page at a time. A key that exists during the whole pass is
+/// returned at least once, possibly more often (documentation of Redis, `SCAN`).
+pub(super) struct Names {
+    pattern: String,
+    /// The server that is read, and those to come in reverse order.
+    nodes: Vec<Node>,
+    /// The place in the server that is read.
+    cursor: u64,
+}
+
+impl Names {
+    /// Begins a pass over the keys that match a pattern.
+    pub(super) async fn new(link: &mut Link, pattern: String) -> RedisResult<Self> {
+        let mut nodes = link.nodes().await?;
+        nodes.reverse();
+        Ok(Self { pattern, nodes, cursor: 0 })
+    }
+
+    /// Returns the next page, which may be empty; `None` after the last. Names that are not UTF-8 are left out: those of
+    /// this program always are.
+    pub(super) async fn next(&mut self, link: &mut Link) -> RedisResult<Option<Vec<String>>> {
+        let Some(node) = self.nodes.last() else { return Ok(None) };
+        let (cursor, names) = page(link, node, self.cursor, &self.pattern).await?;
+        self.cursor = cursor;
+        if cursor == 0 {
+            self.nodes.pop();
+        }
+        Ok(Some(names.into_iter().filter_map(|name| String::from_utf8(name).ok()).collect()))
+    }
+
+    fn ended(&self) -> bool {
+        self.nodes.is_empty()
+    }
 }
 
 async fn page(link: &mut Link, node: &Node, cursor: u64, pattern: &str) -> RedisResult<(u64, Vec<Vec<u8>>)> {
