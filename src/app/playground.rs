@@ -6,16 +6,16 @@
 //! a user can kill the bot and see the effect on the page.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use tokio_util::sync::CancellationToken;
 
 use self::keeper::{Asks, Keeper};
-use self::link::Birth;
+use self::link::{Birth, WorkspaceAccount};
 use self::setup::FirstSetup;
 use crate::app::assemble::refuse;
 use crate::app::commands::log;
@@ -32,6 +32,7 @@ use playground::neighbours::{self, Configured, Neighbours};
 use playground::page;
 use playground::page::Breaking;
 use playground::service::{Options, Service};
+use playground::workspace::{self, Workspace};
 use ports::{Clock, Keys, Listener};
 use settings::sources::Sources;
 use settings::{Examined, Loaded, Settings};
@@ -99,16 +100,11 @@ pub async fn run(cli: &Cli, verbose: bool) -> u8 {
             return exit::USAGE;
         }
     };
-    let token = system::random_token();
-    reading.redaction.add(std::slice::from_ref(&token));
     let chat = chat::file(&loaded.settings.store.dir);
-    let mut options = Options::new(Arc::new(|| SystemClock.now().0));
-    token.expose_secret().clone_into(&mut options.token);
-    options.kept = chat::read(&chat);
-    let service = match Service::start(options).await {
-        Ok(service) => service,
-        Err(error) => {
-            eprintln!("the local Discord service cannot start: {error}");
+    let local = match Local::start(&reading, &chat).await {
+        Ok(local) => local,
+        Err(why) => {
+            eprintln!("the local chat services cannot start: {why}");
             return exit::GAVE_UP;
         }
     };
@@ -122,18 +118,18 @@ pub async fn run(cli: &Cli, verbose: bool) -> u8 {
         }
     };
     let ((keeper, asks), end) = (Keeper::new(), CancellationToken::new());
-    let keeping = tokio::spawn(chat::keep(service.clone(), keeper.address(), chat, end.clone()));
+    let keeping = tokio::spawn(chat::keep(local.service.clone(), keeper.address(), chat, end.clone()));
     let at = loaded.settings.http.addr.to_string();
     let places = places(&loaded.settings, demo.is_some());
     let model = if demo.is_some() { None } else { configured(&loaded) };
     let start = Start { verbose, demo: demo.is_some(), log: loaded.settings.store.dir.join(LOG), model };
-    let birth = birth(&service, demo.as_ref(), spare.as_ref());
+    let birth = local.birth(demo.as_ref(), spare.as_ref());
     let code =
-        serve((&args(cli, verbose), at, places, &start), of_keys, (&service, &spells, &birth), (keeper, asks)).await;
+        serve((&args(cli, verbose), at, places, &start), of_keys, (&local, &spells, &birth), (keeper, asks)).await;
     end.cancel();
     // The task ends with the write in progress and a last one.
     let _ = keeping.await;
-    service.stop().await;
+    local.service.stop().await;
     for demo in demo.into_iter().chain(spare) {
         demo.stop().await;
     }
@@ -145,14 +141,19 @@ pub async fn run(cli: &Cli, verbose: bool) -> u8 {
 async fn serve(
     (args, at, places, start): (&[String], String, Vec<(&'static str, u16)>, &Start),
     of_keys: Arc<OfKeys>,
-    (service, spells, birth): (&Service, &Arc<Spells>, &Birth),
+    (local, spells, birth): (&Local, &Arc<Spells>, &Birth),
     (keeper, asks): (Arc<Keeper>, Asks),
 ) -> u8 {
+    let Local { service, workspace, .. } = local;
     let bot = Arc::clone(&keeper) as _;
     let chaos = Chaos::new(service.faults().clone(), Arc::clone(spells), birth.demo_url.is_some(), bot);
     let models = Neighbours::at(places, start.model.clone(), Arc::clone(&keeper) as _);
     let setup = Arc::new(FirstSetup::new(&of_keys.reading));
-    let page = page::router(service.clone(), Breaking { chaos, models, setup, token: system::random_token() });
+    let page = page::router(
+        service.clone(),
+        workspace.clone(),
+        Breaking { chaos, models, setup, token: system::random_token() },
+    );
     let (Ok(mut ends), Ok(hangups), Ok(behind)) = (Ends::listen(), Hangups::listen(), Behind::new(keeper.address()))
     else {
         eprintln!("signals cannot be handled");
@@ -251,14 +252,44 @@ fn configured(loaded: &Loaded) -> Option<Configured> {
     Some(Configured { model: llm.model.clone()?, url: llm.url.clone(), shown })
 }
 
-fn birth(service: &Service, demo: Option<&Demo>, spare: Option<&Demo>) -> Birth {
-    Birth {
-        api_url: service.api_url(),
-        token: service.token().to_owned(),
-        owners: service.guilds().iter().map(|guild| guild.owner.to_string()).collect(),
-        demo_url: demo.map(Demo::url),
-        spare_url: spare.map(Demo::url),
-        model: None,
+/// The chat services of the playground.
+struct Local {
+    service: Service,
+    workspace: Workspace,
+    /// The tokens at the workspace: of the bot user and of the app.
+    account: [SecretString; 2],
+}
+
+impl Local {
+    /// Starts both with new tokens, the server with what was said in it before.
+    async fn start(reading: &Reading, chat: &Path) -> std::io::Result<Self> {
+        let [token, bot, app] = [(); 3].map(|()| system::random_token());
+        reading.redaction.add(&[token.clone(), bot.clone(), app.clone()]);
+        let clock = Arc::new(|| SystemClock.now().0);
+        let mut options = Options::new(Arc::clone(&clock) as _);
+        token.expose_secret().clone_into(&mut options.token);
+        options.kept = chat::read(chat);
+        let service = Service::start(options).await?;
+        let tokens = (bot.expose_secret().to_owned(), app.expose_secret().to_owned());
+        let workspace = Workspace::start(workspace::Options::of_playground(tokens.0, tokens.1, clock)).await?;
+        Ok(Self { service, workspace, account: [bot, app] })
+    }
+
+    fn birth(&self, demo: Option<&Demo>, spare: Option<&Demo>) -> Birth {
+        let Self { service, workspace, account: [bot, app] } = self;
+        Birth {
+            api_url: service.api_url(),
+            token: service.token().to_owned(),
+            workspace: WorkspaceAccount {
+                api_url: workspace.url().to_owned(),
+                bot_token: bot.expose_secret().to_owned(),
+                app_token: app.expose_secret().to_owned(),
+            },
+            owners: service.guilds().iter().map(|guild| guild.owner.to_string()).collect(),
+            demo_url: demo.map(Demo::url),
+            spare_url: spare.map(Demo::url),
+            model: None,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod past;
 mod setup;
 mod starts;
 mod tour;
+mod workspace;
 
 use std::path::Path;
 use std::process::Command;

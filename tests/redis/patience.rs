@@ -1,7 +1,7 @@
 //! A server that hangs is given up soon, a slow one is awaited, and settings that risk data loss are reported.
 
-use std::net::SocketAddr;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use domain::ids::{Door, Person, TurnId};

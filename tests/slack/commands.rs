@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use crate::model::Act;
-use crate::service::Message;
 use crate::world::{World, story};
+use playground::workspace::Message;
 
 /// A bot that requires approval for each roll.
 async fn asking() -> World {
@@ -34,8 +34,8 @@ fn an_approved_call_runs_once_and_its_question_shows_the_exact_arguments() {
         let asked = question(&world).await;
         assert_eq!(asked.thread.as_deref(), Some(said.ts.as_str()));
         assert!(asked.blocks.to_string().contains("2d6"), "{}", asked.blocks);
-        world.service.presses("U1", &asked, "Approve");
-        world.service.presses("U1", &asked, "Approve");
+        assert!(world.service.presses("U1", &asked, "Approve"));
+        assert!(world.service.presses("U1", &asked, "Approve"));
         world
             .until("the result", || {
                 world.service.answers(&said).iter().any(|answer| answer.text.contains("Rolled 2d6")).then_some(())
@@ -57,9 +57,9 @@ fn another_member_cannot_approve() {
         let world = asking().await;
         let said = world.service.says("U1", "C1", "@bot roll");
         let asked = question(&world).await;
-        world.service.presses("U2", &asked, "Approve");
+        assert!(world.service.presses("U2", &asked, "Approve"));
         world.until("a private refusal", || (!world.service.whispers().is_empty()).then_some(())).await;
-        world.service.presses("U1", &asked, "Deny");
+        assert!(world.service.presses("U1", &asked, "Deny"));
         world.until("the end", || (world.service.answers(&said).len() > 1).then_some(())).await;
         assert!(!world.model.last().results().iter().any(|(_, text)| text.contains("Rolled")));
     });

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::model::Act;
-use crate::service::{Fault, Message};
 use crate::world::{World, story};
+use playground::workspace::{Fault, Message};
 
 /// A reply of the model of this kind.
 fn reply(kind: &str, response: &str, data: &str) -> Act {
@@ -23,8 +23,8 @@ fn a_member_over_the_limit_is_told_so_privately() {
         world.only_answer_to(&first).await;
         let second = world.service.says("U1", "C1", "@bot again");
         let notice = world.until("a notice", || world.service.notices().into_iter().next()).await;
-        assert_eq!((notice["user"].as_str(), notice["channel"].as_str()), ("U1", "C1"));
-        assert!(!notice.contains_key("thread_ts"), "it stands beside the question, which began no thread");
+        assert_eq!((&notice["user"], &notice["channel"]), (&"U1".into(), &"C1".into()));
+        assert!(notice.get("thread_ts").is_none(), "it stands beside the question, which began no thread");
         assert!(world.service.answers(&second).is_empty(), "no other member sees it");
         assert_eq!(world.model.calls(), 1);
         // In a direct conversation it is a message like any other.
@@ -125,7 +125,7 @@ fn a_member_asks_about_a_message_by_its_shortcut() {
         let about = first(&world, "C1", "The tide is at noon.");
         world.service.uses_shortcut("U1", &about);
         world.until("the dialogue", || (world.service.dialogues() == 1).then_some(())).await;
-        world.service.submits("is that certain?");
+        assert!(world.service.submits("is that certain?"));
         let posts = || {
             let spoken = world.service.spoken();
             (spoken.len() == 2).then_some(spoken)
@@ -136,7 +136,7 @@ fn a_member_asks_about_a_message_by_its_shortcut() {
         assert!(spoken[1].text.ends_with("is that certain?"), "{}", spoken[1].text);
         assert!(world.model.last().shows("The tide is at noon."), "{:?}", world.model.last().messages);
         // The same question, because its acknowledgement was lost.
-        world.service.submits("is that certain?");
+        assert!(world.service.submits("is that certain?"));
         world.until("all acknowledgements", || (world.service.unacknowledged() == 0).then_some(())).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(world.service.spoken().len(), 2);
@@ -151,7 +151,7 @@ fn a_member_is_told_in_the_dialogue_that_the_bot_may_not_post() {
         world.service.breaks("chat.postMessage", Fault::Named("not_in_channel"));
         world.service.uses_shortcut("U1", &about);
         world.until("the dialogue", || (world.service.dialogues() == 1).then_some(())).await;
-        world.service.submits("is that certain?");
+        assert!(world.service.submits("is that certain?"));
         let answer = world.until("the reason", || world.service.payloads().into_iter().next()).await;
         assert_eq!(answer["response_action"], "errors");
         assert!(answer["errors"]["ask"].as_str().is_some_and(|reason| reason.contains("Invite")), "{answer}");

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::model::{Act, End};
-use crate::service::Fault;
 use crate::world::{World, story};
+use playground::workspace::Fault;
 
 #[test]
 fn a_post_whose_answer_is_lost_is_not_repeated() {

@@ -20,8 +20,6 @@ mod extras;
 
 mod faults;
 
-mod service;
-
 mod setup;
 
 mod sockets;

@@ -57,8 +57,8 @@ fn what_cannot_be_read_is_acknowledged() {
         world.service.deliver(json!([1, 2]));
         world.service.deliver(json!({"type": "channel_rename"}));
         world.until("all acknowledgements", || (world.service.unacknowledged() == 0).then_some(())).await;
-        world.service.sends_frame("{not json");
-        world.service.sends_frame(r#"{"type": "something_new"}"#);
+        assert!(world.service.sends_frame("{not json"));
+        assert!(world.service.sends_frame(r#"{"type": "something_new"}"#));
         let said = world.service.says("U1", "D1", "hello");
         world.only_answer_to(&said).await;
         assert_eq!(world.service.connections().1, 2, "no connection was lost");

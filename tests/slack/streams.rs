@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::model::{Act, End};
-use crate::service::{Fault, Said};
 use crate::world::World;
 use crate::world::story;
+use playground::workspace::{Fault, Said};
 
 /// The time for which Slack keeps a stream open.
 const FIVE_MINUTES: Duration = Duration::from_secs(300);

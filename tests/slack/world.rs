@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use ports::NoFaults;
+use ports::{Clock, NoFaults};
 use serde_json::Value;
 use settings::sources::Sources;
 use staffai::app::assemble::Launch;
@@ -24,8 +24,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::model::Model;
 use crate::process::Process;
-use crate::service::{APP_TOKEN, BOT_TOKEN, Message, Said, Service};
+use playground::workspace::{Message, Options, Said, Workspace};
 
+/// The token of the bot user.
+pub const BOT_TOKEN: &str = "xoxb-of-the-bot";
+/// The token of the app.
+pub const APP_TOKEN: &str = "xapp-of-the-app";
 /// Timeout of a story.
 const STORY: Duration = Duration::from_secs(120);
 /// Timeout of one expectation.
@@ -56,7 +60,7 @@ fn show_log() {
 }
 
 pub struct World {
-    pub service: Service,
+    pub service: Workspace,
     pub model: Model,
     pub env: BTreeMap<String, String>,
     dir: TempDir,
@@ -79,7 +83,7 @@ impl World {
     }
 
     pub async fn without_bot() -> Self {
-        let (service, model) = (Service::start().await, Model::start().await);
+        let (service, model) = (Workspace::start(options()).await.unwrap(), Model::start().await);
         let dir = tempfile::tempdir().unwrap();
         let http = own_address();
         let models = dir.path().join("models.json");
@@ -209,6 +213,19 @@ impl World {
         let url = format!("http://{}{path}", self.http);
         let text = reqwest::get(&url).await.unwrap().text().await.unwrap();
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}: {text}"))
+    }
+}
+
+/// Returns a workspace without streams, which records what the bot does.
+fn options() -> Options {
+    Options {
+        bot_token: BOT_TOKEN.to_owned(),
+        app_token: APP_TOKEN.to_owned(),
+        people: Vec::new(),
+        places: Vec::new(),
+        streams: None,
+        recorded: 100_000,
+        clock: Arc::new(|| SystemClock.now().0),
     }
 }
 

@@ -1,9 +1,10 @@
-//! The playground: a small local Discord.
+//! The playground: a small local Discord, and a small local Slack.
 //!
 //! - [`service`] starts it and acts for its members. A bot with `DISCORD_API_URL` set to it communicates over real
 //!   sockets as with Discord: `rest` implements version 10 of the REST interface, `gateway` the WebSocket one.
 //! - Both use one state ([`guild`]), serialize it with `wire`, enforce Discord's rate limits with `limits`, and
 //!   misbehave as [`faults`] says. [`chaos`] lets the page inject these faults, and break the bot's own actors.
+//! - [`workspace`] is a small local Slack.
 //! - [`neighbours`] finds model servers on this machine, on loopback only.
 //! - [`setup`] tests and writes the settings of a first run, for the page.
 //! - [`example_server`] is a small tool server that the bot starts like any other.
@@ -35,4 +36,5 @@ pub mod service;
 pub mod setup;
 pub mod stats;
 mod wire;
+pub mod workspace;
 mod world;

@@ -10,7 +10,7 @@ use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, patch, post};
+use axum::routing::{delete, get, patch, post};
 use secrecy::SecretString;
 use tokio::sync::Semaphore;
 
@@ -19,6 +19,7 @@ use super::neighbours::Neighbours;
 use super::programs;
 use super::service::Service;
 use super::setup::Setup;
+use super::workspace::Workspace;
 
 mod actions;
 mod api;
@@ -26,6 +27,7 @@ mod chaos;
 mod events;
 mod models;
 mod setup;
+mod workspace;
 
 #[cfg(test)]
 mod tests;
@@ -43,7 +45,7 @@ const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 /// Every file of the page: path, media type, text.
-const FILES: [(&str, &str, &str); 27] = [
+const FILES: [(&str, &str, &str); 31] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/playground/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/playground/chaos.css", "text/css; charset=utf-8", include_str!("page/chaos.css")),
@@ -71,6 +73,10 @@ const FILES: [(&str, &str, &str); 27] = [
     ("/playground/search.js", SCRIPT, include_str!("page/search.js")),
     ("/playground/setup.js", SCRIPT, include_str!("page/setup.js")),
     ("/playground/tour.js", SCRIPT, include_str!("page/tour.js")),
+    ("/workspace", "text/html; charset=utf-8", include_str!("page/workspace.html")),
+    ("/playground/workspace.css", "text/css; charset=utf-8", include_str!("page/workspace.css")),
+    ("/playground/workspace.js", SCRIPT, include_str!("page/workspace.js")),
+    ("/playground/mrkdwn.js", SCRIPT, include_str!("page/mrkdwn.js")),
 ];
 /// The prefix of all paths but that of the page itself.
 const FOLDER: &str = "/playground/";
@@ -80,6 +86,7 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 #[derive(Clone)]
 struct Desk {
     service: Service,
+    workspace: Workspace,
     streams: Arc<Semaphore>,
     breaking: Breaking,
     /// The permit of the one setup that may run.
@@ -99,12 +106,18 @@ pub struct Breaking {
     pub token: SecretString,
 }
 
-/// Returns the routes: the page at `/`, its parts and its API under `/playground/`. The dashboard on the page is served
+/// Returns the routes: the page of the server at `/`, that of the workspace at `/workspace`, their parts and their API under
+/// `/playground/`. The dashboard on the page is served
 /// by other routes. An event stream stays open until its client disconnects or the listener stops, which it signals by
 /// a [`tokio_util::sync::CancellationToken`] in the request's extensions.
-pub fn router(service: Service, breaking: Breaking) -> Router {
-    let desk =
-        Desk { service, streams: Arc::new(Semaphore::new(STREAMS)), breaking, setting_up: Arc::new(Semaphore::new(1)) };
+pub fn router(service: Service, workspace: Workspace, breaking: Breaking) -> Router {
+    let desk = Desk {
+        service,
+        workspace,
+        streams: Arc::new(Semaphore::new(STREAMS)),
+        breaking,
+        setting_up: Arc::new(Semaphore::new(1)),
+    };
     let mut router = Router::new();
     for (path, kind, text) in FILES {
         router = router.route(path, get(async move || ([(header::CONTENT_TYPE, kind)], text)));
@@ -127,6 +140,12 @@ pub fn router(service: Service, breaking: Breaking) -> Router {
         .route("/playground/files/{id}/{name}", get(actions::file))
         .route("/playground/models", get(models::offered).post(models::choose))
         .route("/playground/setup", get(setup::known).post(setup::set_up))
+        .route("/playground/workspace/state", get(workspace::state))
+        .route("/playground/workspace/events", get(workspace::events))
+        .route("/playground/workspace/messages", post(workspace::say))
+        .route("/playground/workspace/messages/{ts}", delete(workspace::delete))
+        .route("/playground/workspace/presses", post(workspace::press))
+        .route("/playground/workspace/files/{name}", get(workspace::file))
         .route("/playground/chaos", get(chaos::caused).post(chaos::order))
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .layer(middleware::from_fn(guard))

@@ -3,6 +3,8 @@
 //!
 //! Source: `docs.slack.dev/interactivity/implementing-slash-commands`.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 
 use super::ids;
@@ -17,6 +19,8 @@ use domain::menu::{OptionKind, option};
 const TEXT_BYTES: usize = 16 * 1024;
 /// The longest id of a run, in bytes.
 const TRIGGER_BYTES: usize = 200;
+/// The slash command of this app.
+pub(super) const COMMAND: &str = "/staffai";
 /// The command without a name.
 const DEFAULT: &str = "help";
 
@@ -28,6 +32,18 @@ pub(super) struct Run {
     team: String,
     text: String,
     callback: Callback,
+}
+
+/// Returns a code as it is typed here: `/help` becomes `/staffai help`, and the name of an option becomes its place.
+pub(super) fn shown(code: &str) -> Cow<'_, str> {
+    let words = code.strip_prefix('/').map(|words| words.split_once(' ').unwrap_or((words, "")));
+    let Some((name, argument)) = words.filter(|(name, _)| CommandKind::named(name).is_some()) else {
+        return code.into();
+    };
+    let named =
+        CommandKind::named(name).and_then(option).and_then(|spec| argument.strip_prefix(spec.name)?.strip_prefix(':'));
+    let argument = named.map_or(Cow::Borrowed(argument), |value| format!("…{value}").into());
+    format!("{COMMAND} {name} {argument}").trim_end().to_owned().into()
 }
 
 /// Reads the payload of a slash command.

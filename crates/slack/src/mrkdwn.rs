@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use crate::commands;
 use domain::split::split;
 
 /// The longest text of one message before it is converted, in Unicode scalar values. An escape takes at most five
@@ -135,7 +136,7 @@ fn code(rest: &str, out: &mut String) -> Option<usize> {
     let end = body.find(&rest[..ticks]).filter(|end| *end > 0)?;
     let marks = if ticks >= FENCE.len() { FENCE } else { "`" };
     out.push_str(marks);
-    escape(body[..end].trim_matches(if ticks > 1 { ' ' } else { '\0' }), out);
+    escape(&commands::shown(body[..end].trim_matches(if ticks > 1 { ' ' } else { '\0' })), out);
     out.push_str(marks);
     Some(ticks + end + ticks)
 }
@@ -240,6 +241,7 @@ mod tests {
             ("```rust\nlet a = b && c;\n```", "```\nlet a = b &amp;&amp; c;\n```"),
             ("> quoted", "&gt; quoted"),
             ("***both***", "*_both_*"),
+            ("`/help`, `/remember fact:` and `/helpful`", "`/staffai help`, `/staffai remember …` and `/helpful`"),
         ] {
             assert_eq!(convert(text), expected, "{text}");
         }

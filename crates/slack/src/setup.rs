@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Account, Slack, agent_view, shortcuts};
+use super::{Account, Slack, agent_view, commands, shortcuts};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// The page of an operator's apps, which has the tokens of each.
@@ -65,7 +65,7 @@ pub fn manifest() -> Value {
                 "description": "Asks the bot a question about a message, in its thread"
             }],
             "slash_commands": [{
-                "command": "/staffai",
+                "command": commands::COMMAND,
                 "description": "Commands of the bot; only you see the answer",
                 "usage_hint": "help",
                 "should_escape": true

@@ -11,7 +11,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-use super::link::{Birth, BotReport, Heard, Link, Order, Says};
+use super::link::{Birth, BotReport, Heard, Link, Order, Says, WorkspaceAccount};
 use super::log_to;
 use crate::app::assemble::Launch;
 use crate::app::commands;
@@ -29,6 +29,7 @@ use ports::Clock;
 use ports::samples::Counters;
 use ports::tools::{Command, ServerEntry, Transport};
 use settings::Settings;
+use settings::edges::Slack;
 use settings::sources::Sources;
 use settings::triggers::Triggers;
 use telemetry::events::{CONFIG_REJECTED, PLAYGROUND_BOT_ENDED};
@@ -49,7 +50,8 @@ pub async fn run(cli: &Cli, verbose: bool) -> u8 {
         return exit::USAGE;
     };
     let mut reading = Reading::new(cli, Sources::for_playground);
-    reading.redaction.add(&[birth.token.clone().into()]);
+    let WorkspaceAccount { bot_token, app_token, .. } = birth.workspace.clone();
+    reading.redaction.add(&[birth.token.clone().into(), bot_token.into(), app_token.into()]);
     let model = Arc::new(Mutex::new(birth.model.clone()));
     let asked = Arc::clone(&model);
     reading.adapt = Arc::new(move |settings| {
@@ -96,6 +98,8 @@ fn adapt(settings: &mut Settings, birth: &Birth) {
     settings.tools.brought = vec![example()];
     settings.discord.api_url.clone_from(&birth.api_url);
     settings.discord.token = Some(birth.token.clone().into());
+    let WorkspaceAccount { api_url, bot_token, app_token } = birth.workspace.clone();
+    settings.slack = Slack { api_url, bot_token: Some(bot_token.into()), app_token: Some(app_token.into()) };
     if settings.discord.operators.is_empty() {
         settings.discord.operators.clone_from(&birth.owners);
     }

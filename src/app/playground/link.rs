@@ -18,6 +18,8 @@ pub(super) struct Birth {
     pub api_url: String,
     /// The bot's token at the local chat service.
     pub token: String,
+    /// The account at the local workspace.
+    pub workspace: WorkspaceAccount,
     /// The owners of its guilds.
     pub owners: Vec<String>,
     /// The URL of the demo model, unless another model is configured.
@@ -28,6 +30,17 @@ pub(super) struct Birth {
     /// The model that a user selected instead.
     #[serde(default)]
     pub model: Option<Choice>,
+}
+
+/// The bot's account at the local workspace.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct WorkspaceAccount {
+    /// The URL.
+    pub api_url: String,
+    /// The token of the bot user.
+    pub bot_token: String,
+    /// The token of the app.
+    pub app_token: String,
 }
 
 /// An order, with a number that its answer repeats.

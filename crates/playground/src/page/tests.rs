@@ -68,6 +68,9 @@ impl Place {
     async fn open() -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let service = Service::start(Options::new(Arc::new(|| 1_760_000_000_000))).await.expect("a loopback port");
+        let clock = Arc::new(|| 1_760_000_000_000);
+        let options = crate::workspace::Options::of_playground("bot".to_owned(), "app".to_owned(), clock);
+        let workspace = Workspace::start(options).await.expect("a loopback port");
         let closing = CancellationToken::new();
         let spells = Spells::new(Arc::new(|| 1_760_000_000_000));
         let strikes = Strikes::new(Arc::new(|| 1_760_000_000_000));
@@ -77,7 +80,7 @@ impl Place {
         let setup = Arc::new(NoSetup::default());
         let given = Arc::clone(&setup) as _;
         let breaking = Breaking { chaos: Arc::clone(&chaos), models, setup: given, token: "token-of-the-page".into() };
-        let app = router(service.clone(), breaking).layer(axum::Extension(closing.clone()));
+        let app = router(service.clone(), workspace, breaking).layer(axum::Extension(closing.clone()));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
         let addr = listener.local_addr().expect("an address");
         let closed = closing.clone();
@@ -382,3 +385,4 @@ async fn streams_are_bounded() {
 
 mod actions;
 mod chaos;
+mod workspace;

@@ -8,17 +8,18 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::methods::{Arguments, error, fine};
-use super::{BOT, Message, Service, State};
+use super::methods::{error, fine};
+use super::state::State;
+use super::{Arguments, Message, Workspace};
 
 /// The most characters of a call.
 const TEXT_MAX: usize = 12_000;
 
-impl Service {
+impl Workspace {
     pub(super) fn start_stream(&self, arguments: &Arguments) -> Response {
         let of = |name: &str| arguments.get(name).cloned();
         let mut state = self.state.lock();
-        if state.streams.is_none() {
+        if state.options.streams.is_none() {
             return error("unknown_method");
         }
         let (Some(channel), Some(thread)) = (of("channel"), of("thread_ts")) else { return error("invalid_arguments") };
@@ -31,18 +32,11 @@ impl Service {
             return error("msg_too_long");
         }
         let message = Message {
-            ts: state.next_ts(),
-            channel,
-            thread: Some(thread),
-            user: BOT.to_owned(),
-            text,
-            blocks: Value::Null,
-            metadata: Value::Null,
-            edits: 0,
-            file: Value::Null,
+            streamed: true,
             streams: Some(Instant::now()),
+            ..Message::of_bot(channel, state.next_ts(), Some(thread), text)
         };
-        state.messages.push(message.clone());
+        state.add(message.clone());
         fine(json!({"channel": message.channel, "ts": message.ts}))
     }
 
@@ -68,7 +62,7 @@ impl Service {
             Ok(message) => {
                 message.text.push_str(&text_of(arguments));
                 if let Some(metadata) = arguments.get("metadata") {
-                    message.metadata = serde_json::from_str(metadata).expect("JSON");
+                    message.metadata = serde_json::from_str(metadata).unwrap_or_default();
                 }
                 message.streams = None;
                 fine(json!({"channel": message.channel, "ts": message.ts}))
@@ -87,7 +81,7 @@ fn text_of(arguments: &Arguments) -> String {
 impl State {
     /// Returns the open stream of a call, or the name of the error.
     fn streaming(&mut self, arguments: &Arguments) -> Result<&mut Message, &'static str> {
-        let lasts = self.streams.unwrap_or(Duration::ZERO);
+        let lasts = self.options.streams.unwrap_or(Duration::ZERO);
         let found = self.messages.iter_mut().find(|message| Some(&message.ts) == arguments.get("ts"));
         let message = found.ok_or("message_not_found")?;
         if message.streams.is_some_and(|begun| begun.elapsed() > lasts) {

@@ -1,0 +1,328 @@
+//! The state of a workspace. Each collection has a bound; the oldest entries leave first.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use super::{Arguments, BOT, Fault, Message, Options, Person};
+
+/// The maximum number of messages.
+const MESSAGES: usize = 2_000;
+/// The maximum number of events without an acknowledgement.
+const PENDING: usize = 4_096;
+/// The maximum number of stored files, and their total size in bytes.
+const FILES: (usize, usize) = (256, 32 << 20);
+/// The maximum number of unused triggers, tickets, and open dialogues, of each.
+const UNUSED: usize = 256;
+/// The announced life of a connection, in seconds.
+const LIFE: u64 = 18_060;
+/// The time after which an event is delivered again.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+
+/// An event that waits for its acknowledgement.
+#[derive(Debug, Clone)]
+pub struct Pending {
+    pub kind: &'static str,
+    pub payload: Value,
+    pub attempts: usize,
+    pub next: Instant,
+    /// The connection that has it.
+    pub socket: Option<u64>,
+}
+
+/// An open connection.
+pub struct Open {
+    pub frames: mpsc::Sender<Frame>,
+    /// True if it neither reads nor writes any more, without being closed.
+    pub half_open: watch::Sender<bool>,
+}
+
+/// An order for a connection.
+pub enum Frame {
+    Text(String),
+    Close,
+}
+
+/// The calls and answers of the bot, for tests.
+#[derive(Default)]
+pub struct Recorded {
+    /// The most entries of each list.
+    most: usize,
+    pub calls: VecDeque<(String, Arguments)>,
+    /// Each acknowledgement: true if it came on the connection that delivered its envelope last.
+    pub acks: VecDeque<bool>,
+    /// The answers to interactions.
+    pub payloads: VecDeque<Value>,
+    /// The largest number of connections at once.
+    pub most_open: usize,
+}
+
+impl Recorded {
+    pub fn call(&mut self, method: &str, arguments: &Arguments) {
+        let entry = (method.to_owned(), arguments.clone());
+        keep(&mut self.calls, entry, self.most);
+    }
+
+    pub fn ack(&mut self, on_its_socket: bool, payload: Option<Value>) {
+        keep(&mut self.acks, on_its_socket, self.most);
+        if let Some(payload) = payload {
+            keep(&mut self.payloads, payload, self.most);
+        }
+    }
+}
+
+/// A message that one member alone sees.
+#[derive(Debug, Clone)]
+pub struct Whisper {
+    /// The member.
+    pub user: String,
+    /// The channel.
+    pub channel: String,
+    /// Its timestamp.
+    pub ts: String,
+    /// The fields of the call, or the body of the response.
+    pub body: Value,
+    /// True if it is the response to an interaction or a command.
+    pub response: bool,
+}
+
+pub struct State {
+    pub options: Options,
+    pub messages: VecDeque<Message>,
+    pub whispers: VecDeque<Whisper>,
+    last_ts: u64,
+    pub sockets: HashMap<u64, Open>,
+    /// The number of connections ever opened.
+    pub opened: u64,
+    tickets: HashSet<u64>,
+    issued: u64,
+    /// Events by the id of their envelope.
+    pub pending: BTreeMap<u64, Pending>,
+    pub recorded: Recorded,
+    /// The faults of the next calls of a method.
+    pub faults: HashMap<String, VecDeque<Fault>>,
+    /// The most calls of a method in a time, as a tier has it.
+    pub tiers: HashMap<String, (usize, Duration)>,
+    times: HashMap<String, VecDeque<Instant>>,
+    /// The announced life of a connection, in seconds.
+    pub life: u64,
+    /// The scopes of the bot's token; all if empty.
+    pub scopes: String,
+    files: VecDeque<(String, Vec<u8>)>,
+    /// The user groups and their members.
+    pub groups: BTreeMap<String, Vec<String>>,
+    /// The triggers of dialogues that are not open yet, with their time and member.
+    triggers: VecDeque<(String, Instant, String)>,
+    /// The open dialogues with their members.
+    pub views: VecDeque<(String, Value)>,
+    /// The status of the bot in a thread: channel, thread and words.
+    pub status: Option<(String, String, String)>,
+}
+
+impl State {
+    pub fn new(options: Options) -> Self {
+        Self {
+            recorded: Recorded { most: options.recorded, ..Recorded::default() },
+            options,
+            messages: VecDeque::new(),
+            whispers: VecDeque::new(),
+            last_ts: 0,
+            sockets: HashMap::new(),
+            opened: 0,
+            tickets: HashSet::new(),
+            issued: 0,
+            pending: BTreeMap::new(),
+            faults: HashMap::new(),
+            tiers: HashMap::new(),
+            times: HashMap::new(),
+            life: LIFE,
+            scopes: String::new(),
+            files: VecDeque::new(),
+            groups: BTreeMap::new(),
+            triggers: VecDeque::new(),
+            views: VecDeque::new(),
+            status: None,
+        }
+    }
+
+    /// Returns a timestamp that no message has, by the clock.
+    pub fn next_ts(&mut self) -> String {
+        let now = (self.options.clock)() * 1_000;
+        self.last_ts = (self.last_ts + 1).max(now);
+        format!("{}.{:06}", self.last_ts / 1_000_000, self.last_ts % 1_000_000)
+    }
+
+    /// Adds a message. One of the bot ends its status in the thread.
+    pub fn add(&mut self, message: Message) {
+        let ends = |(channel, thread, _): &(String, String, String)| {
+            message.user == BOT && message.channel == *channel && message.thread.as_deref() == Some(thread)
+        };
+        if self.status.as_ref().is_some_and(ends) {
+            self.status = None;
+        }
+        keep(&mut self.messages, message, MESSAGES);
+    }
+
+    /// Adds a message for one member.
+    pub fn whisper(&mut self, whisper: Whisper) {
+        keep(&mut self.whispers, whisper, MESSAGES);
+    }
+
+    /// Returns a member.
+    pub fn person(&self, id: &str) -> Person {
+        let known = self.options.people.iter().find(|person| person.id == id);
+        known.cloned().unwrap_or_else(|| Person {
+            id: id.to_owned(),
+            name: format!("name of {id}"),
+            admin: id == "UADMIN",
+        })
+    }
+
+    /// Issues a ticket for one connection. Earlier ones are dropped if too many are unused.
+    pub fn ticket(&mut self) -> u64 {
+        if self.tickets.len() >= UNUSED {
+            self.tickets.clear();
+        }
+        self.issued += 1;
+        self.tickets.insert(self.issued);
+        self.issued
+    }
+
+    /// True if the ticket was not used before.
+    pub fn uses_ticket(&mut self, ticket: u64) -> bool {
+        self.tickets.remove(&ticket)
+    }
+
+    /// Issues a trigger for one dialogue.
+    pub fn trigger(&mut self, user: &str) -> String {
+        let trigger = format!("{}.trigger", self.next_ts());
+        keep(&mut self.triggers, (trigger.clone(), Instant::now(), user.to_owned()), UNUSED);
+        trigger
+    }
+
+    /// Uses a trigger up: returns its time and its member.
+    pub fn uses_trigger(&mut self, trigger: &str) -> Option<(Instant, String)> {
+        let at = self.triggers.iter().position(|(known, ..)| known == trigger)?;
+        self.triggers.remove(at).map(|(_, at, user)| (at, user))
+    }
+
+    /// Opens a dialogue.
+    pub fn shows(&mut self, user: String, view: Value) {
+        keep(&mut self.views, (user, view), UNUSED);
+    }
+
+    /// Stores a file.
+    pub fn store(&mut self, path: String, content: Vec<u8>) {
+        self.files.retain(|(known, _)| *known != path);
+        keep(&mut self.files, (path, content), FILES.0);
+        while self.files.iter().map(|(_, content)| content.len()).sum::<usize>() > FILES.1 {
+            self.files.pop_front();
+        }
+    }
+
+    /// Returns a file.
+    pub fn file(&self, path: &str) -> Option<Vec<u8>> {
+        self.files.iter().find(|(known, _)| known == path).map(|(_, content)| content.clone())
+    }
+
+    /// Counts a call against the tier of its method. Returns the delay in seconds if it exceeds the tier.
+    pub fn over(&mut self, method: &str) -> Option<u64> {
+        let (many, within) = self.tiers.get(method).copied()?;
+        let (now, times) = (Instant::now(), self.times.entry(method.to_owned()).or_default());
+        times.retain(|at| now.duration_since(*at) < within);
+        if times.len() >= many {
+            return Some(1);
+        }
+        times.push_back(now);
+        None
+    }
+
+    /// Adds an event that waits for its acknowledgement.
+    pub fn await_ack(&mut self, envelope: u64, kind: &'static str, payload: Value) {
+        if self.pending.len() >= PENDING {
+            self.pending.pop_first();
+        }
+        self.pending.insert(envelope, Pending { kind, payload, attempts: 0, next: Instant::now(), socket: None });
+    }
+
+    /// Gives each due event to one of the connections.
+    pub fn give(&mut self) {
+        let mut numbers: Vec<u64> = self.sockets.keys().copied().collect();
+        if numbers.is_empty() {
+            return;
+        }
+        numbers.sort_unstable();
+        let now = Instant::now();
+        for (id, pending) in &mut self.pending {
+            if pending.next > now {
+                continue;
+            }
+            let turn = pending.attempts + usize::try_from(*id).unwrap_or_default();
+            let number = numbers[turn % numbers.len()];
+            let mut frame = json!({
+                "envelope_id": format!("envelope-{id}"), "type": pending.kind, "payload": pending.payload,
+                "accepts_response_payload": false,
+            });
+            if pending.kind == "events_api" {
+                frame["retry_attempt"] = pending.attempts.into();
+                frame["retry_reason"] = if pending.attempts > 0 { "timeout" } else { "" }.into();
+            }
+            pending.attempts += 1;
+            pending.next = now + RETRY_AFTER;
+            pending.socket = Some(number);
+            if let Some(open) = self.sockets.get(&number) {
+                // A connection that does not read gets it at the next attempt.
+                let _ = open.frames.try_send(Frame::Text(frame.to_string()));
+            }
+        }
+    }
+}
+
+impl Message {
+    /// Returns a message of the bot.
+    pub fn of_bot(channel: String, ts: String, thread: Option<String>, text: String) -> Self {
+        Self {
+            channel,
+            ts,
+            thread,
+            user: BOT.to_owned(),
+            text,
+            blocks: Value::Null,
+            metadata: Value::Null,
+            edits: 0,
+            file: Value::Null,
+            streamed: false,
+            streams: None,
+        }
+    }
+
+    /// Returns it as Slack shows it.
+    pub fn wire(&self) -> Value {
+        let mut wire = json!({"type": "message", "user": self.user, "text": self.text, "ts": self.ts});
+        if let Some(thread) = &self.thread {
+            wire["thread_ts"] = thread.clone().into();
+        }
+        if !self.file.is_null() {
+            wire["subtype"] = "file_share".into();
+            wire["files"] = json!([self.file]);
+        }
+        if self.user == BOT {
+            wire["bot_id"] = "BBOT".into();
+            wire["metadata"] = self.metadata.clone();
+        }
+        wire
+    }
+}
+
+fn keep<T>(list: &mut VecDeque<T>, entry: T, most: usize) {
+    if most == 0 {
+        return;
+    }
+    while list.len() >= most {
+        list.pop_front();
+    }
+    list.push_back(entry);
+}
