@@ -16,6 +16,8 @@ mod answers;
 
 mod commands;
 
+mod endurance;
+
 mod extras;
 
 mod faults;

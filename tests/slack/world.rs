@@ -39,15 +39,20 @@ const CALM: Duration = Duration::from_millis(300);
 
 /// Runs one story on its own runtime, with a timeout.
 pub fn story(told: impl Future<Output = ()>) {
+    story_within(STORY, told);
+}
+
+/// Like [`story`], with another timeout.
+pub fn story_within(timeout: Duration, told: impl Future<Output = ()>) {
     static PROVIDER: OnceLock<()> = OnceLock::new();
     PROVIDER.get_or_init(|| {
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
     show_log();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let ended = runtime.block_on(async { tokio::time::timeout(STORY, told).await });
+    let ended = runtime.block_on(async { tokio::time::timeout(timeout, told).await });
     runtime.shutdown_timeout(Duration::from_secs(1));
-    assert!(ended.is_ok(), "the story took longer than {STORY:?}");
+    assert!(ended.is_ok(), "the story took longer than {timeout:?}");
 }
 
 /// Shows the log of the bots in this process if `BOT_LOG` is set, for example to `debug`.

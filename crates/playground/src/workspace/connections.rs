@@ -81,7 +81,11 @@ async fn serve(workspace: Workspace, mut socket: WebSocket) {
             },
         }
     }
-    workspace.state.lock().sockets.remove(&number);
+    {
+        let mut state = workspace.state.lock();
+        let open = state.sockets.remove(&number).is_some();
+        state.recorded.deserted += usize::from(open && state.sockets.is_empty());
+    }
     workspace.change();
 }
 

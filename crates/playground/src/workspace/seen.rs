@@ -130,4 +130,10 @@ impl Workspace {
         let state = self.state.lock();
         (state.sockets.len(), state.opened, state.recorded.most_open)
     }
+
+    /// Returns how often the last connection ended, so that none was open.
+    #[must_use]
+    pub fn deserted(&self) -> usize {
+        self.state.lock().recorded.deserted
+    }
 }

@@ -58,6 +58,8 @@ pub struct Recorded {
     pub payloads: VecDeque<Value>,
     /// The largest number of connections at once.
     pub most_open: usize,
+    /// How often the last connection ended.
+    pub deserted: usize,
 }
 
 impl Recorded {
