@@ -38,6 +38,9 @@ mod sessions;
 #[path = "bot/settings.rs"]
 mod settings;
 
+#[path = "bot/linking.rs"]
+mod linking;
+
 #[path = "bot/api_keys.rs"]
 mod api_keys;
 

@@ -201,6 +201,12 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             "1day after the last write; at most 81 keys".to_owned(),
         ),
         (keys::REVOKED_KEYS, "hashes of revoked API keys (Redis only)", "no expiry; at most 1,000".to_owned()),
+        (keys::LINKS, "the accounts that are linked to one person", "no expiry; at most 10,000 accounts".to_owned()),
+        (
+            keys::LINK_CODES,
+            "hashes of codes to link accounts, with the account that got each, and the accounts that entered wrong codes",
+            "no expiry; at most 1,000 codes and 100 wrong ones, each for 5min".to_owned(),
+        ),
         (
             "staffai:response:*`, `staffai:responses:",
             "requests and answers of `/v1/responses`, unless the request has `\"store\": false`; at most 500 and 4 MiB per key",

@@ -32,6 +32,7 @@ use actors::services::clean_calls::OpenCalls;
 use actors::services::embeddings::Meter;
 use actors::services::facts::FactKeeper;
 use actors::services::in_force::InForce;
+use actors::services::links::{self, Linker};
 use actors::services::preferences::PreferenceKeeper;
 use actors::services::prompt_sections::SectionKeeper;
 use actors::services::running::{Exit, Live};
@@ -169,6 +170,8 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     format::check(&*store).await?;
     let others = (!alone).then(|| doors::chat_service(&settings, &clock)).flatten();
     let basics = Basics { live, store, clock, dice };
+    // No turn starts before the links are known, if the store answers.
+    links::refresh(&basics.live, &*basics.store).await;
     let sessions = sessions(&basics);
     let doors = opened(door_records(platforms, &sessions, others), documents)?;
     let records = Records::new(&basics, limiter, turns(owned, &doors.all));
@@ -279,6 +282,7 @@ fn kept_routes(settings: &Settings, basics: &Basics, audit: &Arc<Audit>, home: &
     api::audit::router(Arc::clone(audit) as _)
         .merge(api::usage::router(used))
         .merge(api::backup::router(Arc::new(copies)))
+        .merge(api::links::router(Arc::new(Linker { basics: basics.clone() })))
 }
 
 /// Returns the records of the doors, those of platforms first.
@@ -331,7 +335,7 @@ fn programs(
         bounds: bounds(&live.now().settings),
     });
     let (store, rate_limiter) = (Arc::clone(store), handles.rate_limiter());
-    let usage = Standings { store: Arc::clone(&store), clock: Arc::clone(clock), rate_limiter };
+    let usage = Standings { live: live.clone(), store: Arc::clone(&store), clock: Arc::clone(clock), rate_limiter };
     let sessions = terminal::routes::router(terminal::routes::Parts {
         us: Arc::new(us),
         sessions: Arc::clone(sessions),

@@ -64,7 +64,7 @@ pub(crate) fn rules(settings: &Settings) -> BTreeMap<Door, DoorRules> {
         (slack::DOOR, DoorRules { triage: of_workspace(triage(settings)), limits: LimitScope::Community }),
         (chat_service::DOOR, DoorRules { triage: requests(settings), limits: LimitScope::Base }),
         (model_api::DOOR, DoorRules { triage: programs(settings), limits: LimitScope::Keys }),
-        (terminal::DOOR, DoorRules { triage: without_roles(triage(settings)), limits: LimitScope::Keys }),
+        (terminal::DOOR, DoorRules { triage: sessions(settings), limits: LimitScope::Keys }),
     ])
 }
 
@@ -109,6 +109,13 @@ fn of_workspace(rules: TriageRules) -> TriageRules {
 /// Returns the rules for a door where approvals cannot be requested.
 fn unasked(rules: TriageRules) -> TriageRules {
     let policy = Policy { gates: GatePolicy::Deny, ..rules.policy };
+    TriageRules { policy, ..rules }
+}
+
+/// Returns the rules for sessions, which only their owner reads.
+fn sessions(settings: &Settings) -> TriageRules {
+    let rules = without_roles(triage(settings));
+    let policy = Policy { alone: true, ..rules.policy };
     TriageRules { policy, ..rules }
 }
 

@@ -78,3 +78,46 @@ async fn both_lists_of_a_limit_are_on_one_server() {
     // The two lists and their sums, per member.
     assert!(each[0] + each[1] == 120 && each[0] > 0 && each[1] > 0, "{each:?}");
 }
+
+/// The accounts of a member, of a budget and of a person with linked accounts are on different servers.
+#[tokio::test]
+async fn a_step_on_accounts_of_several_servers_counts_everywhere_or_nowhere() {
+    use domain::ids::{Door, TurnId};
+    use domain::limits::account::{Account, Scope, Share};
+    use domain::limits::{Cost, Decision, LimitStep, Limits, Member, Request, Reservation};
+    let nodes = cluster().await;
+    let store = store(&format!("redis-cluster://{},{}", nodes[0].address(), nodes[1].address())).await;
+    let window = Duration::from_secs(60);
+    let share = |community: &str, id: &str, limit: u64| {
+        let (scope, cost) = (Scope::Member, Cost::Messages);
+        let account = Account { scope, cost, window, community: community.into(), id: id.into() };
+        Share { account, limit, amount: Some(1) }
+    };
+    for number in 0..20 {
+        let person = format!("discord:{number}");
+        let mut turns = 0;
+        let mut asks = async |shares: Vec<Share>, member: bool| {
+            turns += 1;
+            let turn = TurnId::new(Door::new("d"), turns.to_string());
+            let limits = Limits { messages: 9, tokens: 1_000 };
+            let ask = Reservation { turn, tokens: 5, lease: window, limits, exempt: false };
+            let member = member.then(|| Member::new(format!("5:{number}")));
+            let request = Request { member, window, step: LimitStep::Reserve(ask), shares };
+            match soon(store.step(request)).await {
+                Decision::Refused(refusal) => Some(refusal.account.map(|account| account.place)),
+                Decision::Admitted => None,
+                other => panic!("{other:?}"),
+            }
+        };
+        let all =
+            || vec![share("5", &person, 3), share(&format!("c{number}"), &person, 4), share("%people", &person, 2)];
+        assert_eq!([asks(all(), true).await, asks(all(), true).await], [None, None]);
+        assert_eq!(asks(all(), true).await, Some(Some(2)), "the third account is full");
+        // What the refused step reserved in the first two accounts was reverted.
+        let first = || vec![share("5", &person, 3)];
+        assert_eq!([asks(first(), false).await, asks(first(), true).await], [None, Some(Some(0))]);
+        let two = || vec![share(&format!("c{number}"), &person, 4), share("%people", &person, 9)];
+        assert_eq!([asks(two(), false).await, asks(two(), false).await], [None, None]);
+        assert_eq!(asks(two(), false).await, Some(Some(0)));
+    }
+}

@@ -13,6 +13,8 @@ mod keys;
 
 mod limits;
 
+mod links;
+
 mod logins;
 
 mod migration;

@@ -2,6 +2,7 @@
 
 use actors::services::ledger;
 use domain::ids::{Door, Person};
+use domain::people::Linked;
 use playground::service::Service;
 use ports::{Clock, Store};
 use serde_json::Value;
@@ -193,7 +194,7 @@ async fn usage_goes_on(server: &Server, names: &Names) {
     }
     let reader = store(&server.url()).await;
     let (ada, guild) = (Person::new(Door::new("discord"), names.filled("${ADA}")), names.filled("${GUILD}"));
-    let sums = ledger::sums(&reader, &ada, Some(&guild), SystemClock.now()).await;
+    let sums = ledger::sums(&reader, (&ada, &Linked::default()), Some(&guild), SystemClock.now()).await;
     let ours = sums.today.tokens_in + sums.today.tokens_out;
     assert!(ours > 0 && sums.today.messages == 3, "{sums:?}");
     // If the day changes meanwhile, earlier usage belongs to yesterday.

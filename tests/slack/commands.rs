@@ -6,6 +6,9 @@ use crate::model::Act;
 use crate::world::{World, story};
 use playground::workspace::Message;
 
+/// The key of a program.
+const KEY: &str = "sk-of-the-house";
+
 /// A bot that requires approval for each roll.
 async fn asking() -> World {
     let mut world = World::without_bot().await;
@@ -102,4 +105,45 @@ fn an_export_is_sent_to_its_member_alone() {
         let sent = world.service.sent_files("DU1");
         assert!(sent.len() == 1 && sent[0].contains("my colour is blue"), "{sent:?}");
     });
+}
+
+#[test]
+fn an_account_at_slack_is_linked_with_a_key_by_a_code() {
+    story(async {
+        let mut world = World::without_bot().await;
+        world.env.insert("STAFFAI_MEMBERS__LINKING".to_owned(), "members".to_owned());
+        world.env.insert("STAFFAI_API_KEYS".to_owned(), KEY.to_owned());
+        world.model.always(Act::says("Aye."));
+        world.start().await;
+        let whispers = async |count: usize| {
+            let look = || world.service.whispers().get(count - 1).cloned();
+            world.until("a private answer", look).await["text"].as_str().unwrap().to_owned()
+        };
+        world.service.runs("U1", "C1", "link");
+        let told = whispers(1).await;
+        assert!(world.service.spoken().is_empty(), "no one else sees the code");
+        let code = told.split('`').nth(1).unwrap_or_else(|| panic!("{told}"));
+        let (_, linked) = world.in_session(&format!("/link {code}")).await;
+        assert!(linked.contains("`slack:U1`, `api:operator`"), "{linked}");
+        world.service.runs("U1", "C1", "settings verbosity short");
+        whispers(2).await;
+        assert_eq!(world.in_session("hello").await, (200, "Aye.".to_owned()));
+        assert!(world.model.last().talk().contains("briefly"));
+        world.service.runs("U1", "C1", "unlink");
+        assert!(whispers(3).await.contains("no longer linked"));
+        world.in_session("hello").await;
+        assert!(!world.model.last().talk().contains("briefly"));
+    });
+}
+
+impl World {
+    /// Says this in a session of the key, and returns the status and the answer.
+    async fn in_session(&self, text: &str) -> (u16, String) {
+        let body = json!({"session": "main", "text": text, "wait": true});
+        let request = reqwest::Client::new().post(self.url("/api/v1/submit")).bearer_auth(KEY).json(&body);
+        let answer = request.send().await.unwrap();
+        let status = answer.status().as_u16();
+        let told: serde_json::Value = answer.json().await.unwrap();
+        (status, told["text"].as_str().unwrap_or_default().to_owned())
+    }
 }

@@ -207,6 +207,11 @@ impl World {
         }
     }
 
+    /// Returns the address of a path of the bot.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.http)
+    }
+
     /// Returns a page of the bot; `None` while it has no pages.
     pub async fn page(&self, path: &str) -> Option<Value> {
         let text = reqwest::get(&format!("http://{}{path}", self.http)).await.ok()?.text().await.ok()?;

@@ -16,6 +16,7 @@ mod counted;
 mod erasing;
 mod handlers;
 mod kept;
+mod linking;
 mod overview;
 mod preferences;
 
@@ -45,6 +46,7 @@ use crate::services::basics::Basics;
 use crate::services::facts::FactKeeper;
 use crate::services::forgotten::Wished;
 use crate::services::in_flight::InFlight;
+use crate::services::restricted::Restricted;
 use crate::services::toolbox::Toolbox;
 use domain::command::{Command, CommandKind, Erases, Served, Typing};
 use domain::happening::{Bound, CommandChange, CommandOutcome, Happening, WorkShed};
@@ -53,6 +55,7 @@ use domain::menu;
 use domain::menu::{Offer, Spec};
 use domain::notice::commands as words;
 use domain::outgoing::Piece;
+use domain::people::Linking;
 use domain::restart::Backoff;
 use domain::shed::Shed;
 use domain::tool::rights::Verdict;
@@ -110,6 +113,8 @@ pub struct CommandParts {
     pub facts: Arc<FactKeeper>,
     /// The settings of members.
     pub settings: Arc<dyn MemberSettings>,
+    /// The restricted members.
+    pub restricted: Arc<Restricted>,
     /// The turns in flight.
     pub in_flight: Arc<InFlight>,
     /// The tool servers and their states.
@@ -125,12 +130,14 @@ pub struct CommandParts {
 }
 
 impl CommandParts {
-    /// The available features: built-in tools, tool servers in any state, and calls that a rule asks about.
+    /// The available features: built-in tools, tool servers in any state, calls that a rule asks about, and links.
     fn served(&self) -> Served {
         let servers = !self.tooling.read().servers.is_empty();
-        let asks = self.basics.live.now().tool_rules.iter().any(|rule| rule.verdict == Verdict::Ask);
+        let (live, running) = (&self.basics.live, self.basics.live.now());
+        let asks = running.tool_rules.iter().any(|rule| rule.verdict == Verdict::Ask);
         let tools = servers || !self.toolbox.now().catalogue.entries().is_empty();
-        Served { tools, questions: servers || asks }
+        let links = running.settings.members.linking == Linking::Members || !live.links().is_empty();
+        Served { tools, questions: servers || asks, links }
     }
 
     /// The desk that answers a command.

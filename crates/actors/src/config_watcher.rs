@@ -19,12 +19,14 @@ use crate::messages::tools::ToolsMsg;
 use crate::runtime::blocking::blocking_caught;
 use crate::runtime::handle::Handle;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
+use crate::services::links;
 use crate::services::running::{Live, Running};
 use domain::keys::{MODEL_ROWS, REVOKED_KEYS};
 use ports::Store;
 use telemetry::events::{CONFIG_REJECTED, CONFIG_RELOADED, CONFIG_WARNING};
 
-/// The interval of the checks of the files. A revoked key must be invalid within 2 s, and its streams ended.
+/// The interval of the checks of the files. A revoked key must be invalid within 2 s, and its streams ended; a link of
+/// another process must be in force within 2 s.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The keys that processes on a shared store exchange.
 const SHARED: [&str; 2] = [MODEL_ROWS, REVOKED_KEYS];
@@ -154,8 +156,9 @@ impl Actor for ConfigWatcher {
 
 impl ConfigWatcher {
     fn look(&self, ctx: &mut ActorContext<ConfigWatcher>) {
-        let (files, store) = (Arc::clone(&self.files), Arc::clone(&self.store));
+        let (files, store, live) = (Arc::clone(&self.files), Arc::clone(&self.store), self.live.clone());
         let look = async move {
+            links::refresh(&live, &*store).await;
             let mut told = Vec::new();
             for key in SHARED {
                 told.extend(store.get(key).await.map(|shared| (key, shared)));
@@ -240,7 +243,10 @@ mod tests {
 
     use super::*;
     use crate::testing::{LEAF, Stage, at, row, usual};
+    use domain::ids::Person;
+    use domain::keys::LINKS;
     use parking_lot::Mutex;
+    use ports::Write;
     use ports::testing::MemoryStore;
 
     /// Files whose reads last until they are released.
@@ -293,6 +299,28 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert_eq!((files.reads.load(Ordering::SeqCst), live.rejected().as_deref()), (2, Some("wrong")));
         drop(release);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_link_of_another_process_is_in_force_within_two_seconds() {
+        let (_release, released): (Sender<()>, _) = channel();
+        let files = Arc::new(SlowFiles { reads: AtomicUsize::new(0), released: Mutex::new(released) });
+        let (watcher, mut stage) = (at::<ConfigWatcherMsg>("config_watcher"), Stage::new());
+        let tools = at("tools");
+        let _inbox = stage.probe(&tools);
+        let (store, live) = (Arc::new(MemoryStore::new()), usual());
+        let actor = ConfigWatcher { files, live: live.clone(), store: Arc::clone(&store) as _, tools };
+        stage.actor(row(LEAF), &watcher, actor);
+        let _tree = stage.go().await;
+        let account = |text: &str| text.parse::<Person>().unwrap();
+        let (ada, key) = (account("discord:7"), account("api:laptop"));
+        let linked = r#"{"version":1,"people":[["discord:7","api:laptop"]]}"#;
+        // The last value is damaged: what was read before stays in force.
+        for (value, lead) in [(linked, &ada), (r#"{"version":1,"people":[]}"#, &key), (linked, &ada), ("{", &ada)] {
+            store.write(vec![Write::Put { key: LINKS.to_owned(), value: value.to_owned(), ttl: None }]).await;
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            assert_eq!(live.linked(&key).lead(&key), lead, "{value}");
+        }
     }
 
     fn looks(files: &[(&str, u64)]) -> FileFingerprints {

@@ -221,7 +221,8 @@ impl Gateway {
             tracing::error!(event = GATEWAY_DROPPED, reason = Reason::UnknownDoor.as_str(), door = %posted.place.door, "no rules for this door");
             return;
         };
-        match self.by_record(posted, rules, triage::triage(posted, rules, us)) {
+        let decision = triage::triage(posted, rules, us).with_links(|account| self.live.linked(account));
+        match self.by_link(rules, self.by_record(posted, rules, decision)) {
             TriageDecision::Ignore(reason) => {
                 match reason {
                     Reason::NoPermission => state.warn_of(&posted.place),
@@ -246,6 +247,16 @@ impl Gateway {
                 if self.sweeper.cast(SweeperMsg::Spoke(Arc::new(turn))).is_ok() {
                     receipt.settle();
                 }
+            }
+            // A program expects an answer to each request.
+            TriageDecision::RestrictedElsewhere(turn)
+                if !(turn.policy.answers_each || turn.given.is_some() || self.may_hint(state, &turn)) =>
+            {
+                ignore(Reason::Restricted, receipt);
+            }
+            TriageDecision::RestrictedElsewhere(turn) => {
+                let text = notice::restriction::of_other_account(turn.locale());
+                self.admit_with(state, turn, text, receipt);
             }
             TriageDecision::Interjection(turn, draw) => self.join_in(turn, draw, receipt),
             TriageDecision::Turn(turn) => {
@@ -305,6 +316,26 @@ impl Gateway {
         // If the sweeper refuses this, the member's next message reports it again.
         self.sweeper.tell(SweeperMsg::CameBack(member));
         Self::confined(restriction, decision)
+    }
+
+    /// Applies the restrictions of linked accounts: a restriction of one account holds for the others, in their
+    /// communities and in direct conversations.
+    fn by_link(&self, rules: &TriageRules, decision: TriageDecision) -> TriageDecision {
+        let confines = |turn: &Turn| {
+            let exempt = turn.roles.iter().any(|role| rules.super_roles.contains(role));
+            !exempt && turn.linked.others(&turn.person).any(|account| self.restricted.holds_anywhere(account))
+        };
+        let answers = |turn: &Turn| {
+            let rules = rules.restriction.as_ref();
+            rules.is_some_and(|rules| rules.answers_in(&turn.place, turn.parent.as_ref()))
+        };
+        match decision {
+            TriageDecision::Interjection(turn, _) if confines(&turn) => TriageDecision::Ignore(Reason::Restricted),
+            TriageDecision::Turn(turn) | TriageDecision::Hint(turn) if confines(&turn) && !answers(&turn) => {
+                TriageDecision::RestrictedElsewhere(turn)
+            }
+            decision => decision,
+        }
     }
 
     /// Returns the decision about a message of a restricted member.

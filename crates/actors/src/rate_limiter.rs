@@ -327,9 +327,10 @@ impl RateLimiter {
         reply: Reply<Standing>,
     ) {
         let running = self.live.now();
-        let Asker { person, guild, roles, place, parent } = asker;
+        let Asker { person, linked, guild, roles, place, parent } = asker;
         let applied = running.limits_in(person, place, parent.as_ref(), roles);
-        let shares = running.shares(running.payer(person, roles, guild.as_deref(), place, parent.as_ref()));
+        let payer = running.payer(person, roles, guild.as_deref(), place, parent.as_ref());
+        let shares = running.shares(payer, linked, applied.limits);
         let member = Member::of(person, guild.as_deref());
         let asked = |lane: &MemberQueue| lane.waiting.iter().filter(|job| matches!(job, Job::Usage(..))).count();
         if state.lanes.get(&member).is_none_or(|lane| asked(lane) < QUESTIONS_MAX) {
@@ -391,7 +392,7 @@ fn read_next(running: &Running, turn: &Turn) -> Vec<String> {
     // A row that cannot search for facts receives them in the prompt.
     let facts = history.then(|| keys::facts::fact_index(&turn.person));
     let history = history.then(|| keys::history(&turn.person, &turn.place));
-    let chosen = running.reads_preferences(turn).then(|| keys::preferences(&turn.person));
+    let chosen = running.reads_preferences(turn).then(|| keys::preferences(turn.linked.lead(&turn.person)));
     let edits = (!running.prompts.sections.is_empty()).then(|| keys::PROMPT_EDITS.to_owned());
     history.into_iter().chain(facts).chain(chosen).chain(edits).collect()
 }
@@ -423,7 +424,8 @@ impl Amounts {
 /// Returns the accounts that a turn counts against, with its amounts.
 fn shares(running: &Running, turn: &Turn, amounts: &Amounts) -> Vec<Share> {
     let payer = running.payer(&turn.person, &turn.roles, turn.guild.as_deref(), &turn.place, turn.parent.as_ref());
-    let mut shares = running.shares(payer);
+    let applied = running.limits_in(&turn.person, &turn.place, turn.parent.as_ref(), &turn.roles);
+    let mut shares = running.shares(payer, &turn.linked, applied.limits);
     for share in &mut shares {
         share.amount = match share.account.cost {
             Cost::Messages | Cost::Calls => Some(1),

@@ -16,6 +16,7 @@ pub mod in_force;
 pub mod interjections;
 pub(crate) mod later;
 pub mod ledger;
+pub mod links;
 pub(crate) mod locks;
 pub mod preferences;
 pub mod prompt_sections;

@@ -25,6 +25,7 @@ use domain::incoming::{Author, AuthorKind, Posted, WantedModels};
 use domain::limits::Limits;
 use domain::limits::rules::LimitRules;
 use domain::ownership::Range;
+use domain::people::Linked;
 use domain::prompt::Prompts;
 use domain::reply::Schema;
 use domain::restart::{Backoff, Intensity, Restart};
@@ -308,6 +309,7 @@ pub fn turn(id: &str, from: &str, to: &str) -> Turn {
         parent: None,
         guild: Some("5".to_owned()),
         person: person(from),
+        linked: Linked::default(),
         name: format!("member {from}"),
         roles: Vec::new(),
         trigger: Trigger::Mention,

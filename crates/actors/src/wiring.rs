@@ -363,6 +363,7 @@ impl Wiring {
             presence_scheduler: self.handles.presence_scheduler.clone(),
             facts: Arc::clone(&parts.records.facts),
             settings: Arc::clone(&parts.tools.settings) as _,
+            restricted: Arc::clone(&self.restricted),
             in_flight: Arc::clone(&self.turn_parts.shared.in_flight),
             tooling: Arc::clone(&self.parts.observation.instruments.tooling),
             toolbox: Arc::clone(&self.parts.tools.toolbox),

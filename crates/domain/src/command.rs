@@ -72,6 +72,10 @@ pub enum CommandKind {
     Remember,
     /// Lists the stored facts about the member.
     Memories,
+    /// Shows a code that links another account, or takes such a code.
+    Link,
+    /// Removes the links of the account.
+    Unlink,
     /// Lists the tools that the member may use.
     Tools,
     /// Shows the health of the bot.
@@ -113,6 +117,8 @@ enum Needs {
     Tools,
     /// Tool calls that may require approval.
     Questions,
+    /// Links of accounts.
+    Links,
 }
 
 /// The available features.
@@ -122,11 +128,13 @@ pub struct Served {
     pub tools: bool,
     /// True if tool calls may require approval.
     pub questions: bool,
+    /// True if members may link their accounts, or have links.
+    pub links: bool,
 }
 
 impl CommandKind {
     /// All commands, in the order of the help text.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Help,
         Self::New,
         Self::Model,
@@ -136,6 +144,8 @@ impl CommandKind {
         Self::Export,
         Self::Remember,
         Self::Memories,
+        Self::Link,
+        Self::Unlink,
         Self::Tools,
         Self::Status,
         Self::Approvals,
@@ -162,6 +172,8 @@ impl CommandKind {
             Self::Export => "export",
             Self::Remember => "remember",
             Self::Memories => "memories",
+            Self::Link => "link",
+            Self::Unlink => "unlink",
             Self::Tools => "tools",
             Self::Status => "status",
             Self::Approvals => "approvals",
@@ -189,6 +201,8 @@ impl CommandKind {
             | Self::Export
             | Self::Remember
             | Self::Memories
+            | Self::Link
+            | Self::Unlink
             | Self::Tools
             | Self::Approvals => Access::Everybody,
             Self::Status | Self::RefreshTools | Self::RefreshStatus => Access::Operators,
@@ -217,6 +231,8 @@ impl CommandKind {
             | Self::Export
             | Self::Remember
             | Self::Memories
+            | Self::Link
+            | Self::Unlink
             | Self::Tools
             | Self::Status
             | Self::Approvals
@@ -230,6 +246,7 @@ impl CommandKind {
         match self {
             Self::Tools | Self::RefreshTools => Needs::Tools,
             Self::Approvals => Needs::Questions,
+            Self::Link | Self::Unlink => Needs::Links,
             Self::Help
             | Self::New
             | Self::Model
@@ -251,6 +268,7 @@ impl CommandKind {
             Needs::Nothing => true,
             Needs::Tools => served.tools,
             Needs::Questions => served.questions,
+            Needs::Links => served.links,
         }
     }
 }
@@ -265,6 +283,8 @@ pub const USER: &str = "user";
 pub const WITHDRAW: &str = "withdraw";
 /// The option of `/remember`.
 pub const REMEMBERED: &str = "fact";
+/// The option of `/link`.
+pub const CODE: &str = "code";
 /// The option of `/tools`.
 pub const CATEGORY: &str = "category";
 /// The option of `/memories`.

@@ -9,12 +9,16 @@
 //! | a channel | a thread below it | a door reports a parent only if all readers of the thread may read the parent |
 //! | a thread | not in the channel above it | a private thread has fewer readers, and messages do not say which threads are private |
 //! | a channel | not in another channel | messages do not say who may read a channel, and known rights may be outdated |
-//! | a direct conversation | nowhere else | only its members could read it |
+//! | a direct conversation, a session | nowhere else, but see below | only its members could read it |
 //! | anywhere else | not in a direct conversation | it may be a group: messages do not say that it has only two members |
 //!
 //! The rule compares place ids and looks up no rights, so outdated or wrong data about rights cannot open it. A fact
 //! that is found in a thread and told again there belongs to the thread, so a chain of facts extends no further than
 //! a single one.
+//!
+//! A person with [linked](crate::people) accounts has one memory for what only they read: a fact that one account told
+//! in a direct conversation with the bot, or in a session, is found by the other accounts in such places. All readers
+//! of both are the same person. The mark of such a place is stored with the fact, and set by the door alone.
 //!
 //! The text of a fact is a member's words, perhaps rephrased by a model. It is data and decides nothing.
 
@@ -29,7 +33,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clean::clean;
 pub use super::fact_id::{FactId, NoFactId};
-use super::ids::{MessageId, Place, Timestamp};
+use super::ids::{MessageId, Person, Place, Timestamp};
 use super::tool::OnBehalf;
 
 /// The largest configurable number of facts of one member. One search examines all of them.
@@ -71,6 +75,9 @@ pub struct Fact {
     pub told: Timestamp,
     /// The id of that message.
     pub message: MessageId,
+    /// True if only the member read the place.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
 }
 
 /// The reason why a fact is not stored.
@@ -123,7 +130,7 @@ impl Fact {
             return Err(NotKept::TooLong(bounds.bytes.min(FACT_BYTES_MAX)));
         }
         let id = FactId::of(&told.place, &text);
-        Ok(Self { id, text, place: told.place.clone(), told: told.at, message: told.turn.trigger() })
+        Ok(Self { id, text, place: told.place.clone(), told: told.at, message: told.turn.trigger(), alone: told.alone })
     }
 }
 
@@ -155,19 +162,22 @@ pub struct Here<'a> {
     pub place: &'a Place,
     /// The parent of that place.
     pub parent: Option<&'a Place>,
+    /// True if the facts belong to another account of the person who asks, and only this person reads the place.
+    pub alone: bool,
 }
 
 impl<'a> Here<'a> {
-    /// Returns the place where this call's result is read.
+    /// Returns the place where this call's result is read, for the facts of this account of the person.
     #[must_use]
-    pub fn of(asked: &'a OnBehalf) -> Self {
-        Self { place: &asked.place, parent: asked.parent.as_ref() }
+    pub fn of(asked: &'a OnBehalf, account: &Person) -> Self {
+        let alone = asked.alone && *account != asked.person;
+        Self { place: &asked.place, parent: asked.parent.as_ref(), alone }
     }
 
-    /// True if a fact told in that place may be found here; see the table above.
+    /// True if a fact told in that place, perhaps with the person alone, may be found here; see the table above.
     #[must_use]
-    pub fn finds(self, told_in: &Place) -> bool {
-        told_in == self.place || Some(told_in) == self.parent
+    pub fn finds(self, told_in: &Place, alone: bool) -> bool {
+        told_in == self.place || Some(told_in) == self.parent || (self.alone && alone)
     }
 }
 

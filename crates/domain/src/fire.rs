@@ -10,6 +10,7 @@ use super::clean::own_words;
 use super::ids::{MessageId, Person, Place, Timestamp, TurnId};
 use super::keys;
 use super::limits::{self, LimitStep, Limits, Member, Reservation, TOKENS_MAX};
+use super::people::Linked;
 use super::policy::{HistoryScope, LaneRule, Policy, Trigger};
 use super::turn::Turn;
 
@@ -115,6 +116,7 @@ impl Fire {
         Turn {
             id: TurnId::of(&id),
             person: Person::new(target.door.clone(), format!("{}-{name}", cause.word())),
+            linked: Linked::default(),
             place: target,
             parent: None,
             guild: None,

@@ -97,6 +97,40 @@ pub struct Wiped {
     pub in_flight: usize,
 }
 
+impl std::ops::Add for Wiped {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            conversations: self.conversations + other.conversations,
+            messages: self.messages + other.messages,
+            summaries: self.summaries + other.summaries,
+            answers: self.answers + other.answers,
+            quotes: self.quotes + other.quotes,
+            facts: self.facts + other.facts,
+            audit: self.audit + other.audit,
+            preferences: self.preferences || other.preferences,
+            usage: self.usage || other.usage,
+            in_flight: self.in_flight + other.in_flight,
+        }
+    }
+}
+
+/// Returns the first of these documents, with the others as `linked`.
+#[must_use]
+pub fn with_linked(documents: Vec<String>) -> String {
+    let mut documents = documents.into_iter();
+    let first = documents.next().unwrap_or_default();
+    let others: Vec<Value> = documents.map(|document| value_of(&document)).collect();
+    if others.is_empty() {
+        return first;
+    }
+    let mut whole = value_of(&first);
+    whole["linked"] = others.into();
+    // Plain data with string keys always serializes.
+    serde_json::to_string_pretty(&whole).unwrap_or_default()
+}
+
 impl PersonData {
     /// Returns the keys to delete.
     #[must_use]

@@ -135,6 +135,12 @@ pub const MODEL_ROWS: &str = "staffai:model_rows";
 /// Revoked keys of programs, if processes share a store. One key, without expiry; its writer bounds its size.
 pub const REVOKED_KEYS: &str = "staffai:revoked_keys";
 
+/// The accounts that are linked. One key, without expiry; its writer bounds its size.
+pub const LINKS: &str = "staffai:links";
+
+/// The codes to link accounts, as hashes. One key, without expiry; its writer bounds its size.
+pub const LINK_CODES: &str = "staffai:link_codes";
+
 /// The key of the probe that checks if a backend responds again. It is never written.
 pub const PROBE: &str = "staffai:probe";
 

@@ -49,6 +49,8 @@ pub mod triage;
 
 pub mod pairs;
 
+pub mod people;
+
 pub mod manners;
 pub mod restriction;
 

@@ -114,7 +114,8 @@ pub struct Request {
     pub window: Duration,
     /// The operation.
     pub step: LimitStep,
-    /// The further accounts of the step; at most [`account::SHARES_MAX`].
+    /// The further accounts of the step: at most [`account::SHARES_MAX`] of the operator's rows, those of the quotas of a
+    /// tool call, and the copies that count a person at all doors.
     pub shares: Vec<Share>,
 }
 

@@ -1,6 +1,6 @@
 //! The menu of commands that doors offer to members, in each language.
 
-use crate::command::{Access, CATEGORY, CHANGE, CommandKind, FACT, REMEMBERED, ROW, Served, USER, WITHDRAW};
+use crate::command::{Access, CATEGORY, CHANGE, CODE, CommandKind, FACT, REMEMBERED, ROW, Served, USER, WITHDRAW};
 use crate::locale::{InEach, in_each};
 use crate::notice::commands as words;
 
@@ -104,6 +104,9 @@ pub fn option(kind: CommandKind) -> Option<OptionSpec> {
         CommandKind::Memories => {
             Some(OptionSpec { name: FACT, descriptions: in_each(words::fact), kind: OptionKind::Suggested })
         }
+        CommandKind::Link => {
+            Some(OptionSpec { name: CODE, descriptions: in_each(words::link), kind: OptionKind::Text })
+        }
         CommandKind::Tools => {
             Some(OptionSpec { name: CATEGORY, descriptions: in_each(words::category), kind: OptionKind::Text })
         }
@@ -111,6 +114,7 @@ pub fn option(kind: CommandKind) -> Option<OptionSpec> {
         | CommandKind::New
         | CommandKind::Forget
         | CommandKind::Export
+        | CommandKind::Unlink
         | CommandKind::Status
         | CommandKind::RefreshTools
         | CommandKind::RefreshStatus => None,

@@ -41,6 +41,7 @@ struct Words {
     limit_wait: &'static str,
     restricted: &'static str,
     restricted_without_channel: &'static str,
+    restricted_elsewhere: &'static str,
     /// Replaces `{until}` if the time is unknown.
     until_lifted: &'static str,
     /// Replaces `{retry_at}` if the time is unknown.

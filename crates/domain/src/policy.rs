@@ -105,6 +105,9 @@ pub struct Policy {
     /// True if each question gets an answer, at least a refusal.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub answers_each: bool,
+    /// True if only the person who asks reads the place: a direct conversation with the bot, or a session of their own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
 }
 
 /// The policy of a door for members, unless its configuration differs.
@@ -123,6 +126,7 @@ impl Default for Policy {
             lasts: Lasts::default(),
             lineage: None,
             answers_each: false,
+            alone: false,
         }
     }
 }

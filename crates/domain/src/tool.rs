@@ -54,6 +54,7 @@ pub use self::error::{CallError, CallErrorKind};
 pub use self::result::{Cut, Image, Link, Part, RESULT_BYTES, ResultLimits, ToolResult};
 use super::ids::{Person, Place, Timestamp, TurnId};
 use super::lineage::Lineage;
+use super::people::Linked;
 use super::policy::{HistoryScope, Policy};
 use super::turn::Turn;
 use crate::caller::Operators;
@@ -289,6 +290,10 @@ impl ToolRequest {
 pub struct OnBehalf {
     /// The person who made the request.
     pub person: Person,
+    /// All accounts of the person.
+    pub linked: Linked,
+    /// True if only the person reads the place.
+    pub alone: bool,
     /// The place of the request and of its answer.
     pub place: Place,
     /// The parent place.
@@ -317,10 +322,12 @@ impl OnBehalf {
     #[must_use]
     pub fn of(turn: &Turn, operators: Option<Operators<'_>>) -> Self {
         let operator = turn.is_of_operator(operators);
-        let Turn { person, place, parent, guild, id, at, policy, .. } = turn.clone();
-        let Policy { history, lineage, .. } = policy;
+        let Turn { person, linked, place, parent, guild, id, at, policy, .. } = turn.clone();
+        let Policy { history, lineage, alone, .. } = policy;
         Self {
             person,
+            linked,
+            alone,
             place,
             parent,
             guild,
@@ -343,7 +350,8 @@ pub struct TraceParent(pub String);
 #[cfg(any(test, feature = "testing"))]
 pub mod testing {
     use super::{
-        Annotations, OnBehalf, Person, Place, ServerName, Source, Timestamp, Tool, ToolKind, TurnId, WrittenJson,
+        Annotations, Linked, OnBehalf, Person, Place, ServerName, Source, Timestamp, Tool, ToolKind, TurnId,
+        WrittenJson,
     };
 
     /// Builds the request of a member for whom data is kept, outside of communities.
@@ -352,6 +360,8 @@ pub mod testing {
         let turn = TurnId::new(place.door.clone(), "1");
         OnBehalf {
             person,
+            linked: Linked::default(),
+            alone: false,
             place,
             parent: None,
             guild: None,

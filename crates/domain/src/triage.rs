@@ -7,6 +7,7 @@ use super::command::Operators;
 use super::ids::{Person, TurnId};
 use super::incoming::{AuthorKind, Posted};
 use super::manners::{Draw, SuppressionReason};
+use super::people::Linked;
 use super::restriction;
 use super::turn::{HistoryScope, LaneRule, Policy, Trigger, Turn};
 
@@ -67,10 +68,29 @@ pub enum TriageDecision {
     Interjection(Turn, Draw),
     /// A restricted member addresses the bot in a place where restricted members are not answered.
     Restricted(Turn),
+    /// A member addresses the bot, and another account of the same person is restricted.
+    RestrictedElsewhere(Turn),
     /// A member of a community that is not served addresses the bot.
     NotServed(Turn),
     /// It is ignored.
     Ignore(Reason),
+}
+
+impl TriageDecision {
+    /// Sets the accounts of the person who asked.
+    #[must_use]
+    pub fn with_links(mut self, linked: impl FnOnce(&Person) -> Linked) -> Self {
+        match &mut self {
+            Self::Turn(turn)
+            | Self::Hint(turn)
+            | Self::Interjection(turn, _)
+            | Self::Restricted(turn)
+            | Self::RestrictedElsewhere(turn)
+            | Self::NotServed(turn) => turn.linked = linked(&turn.person),
+            Self::Ignore(_) => {}
+        }
+        self
+    }
 }
 
 /// The reason to ignore a message. The name is a log and metric label.
@@ -158,6 +178,7 @@ pub fn triage(posted: &Posted, rules: &TriageRules, us: &Person) -> TriageDecisi
         parent: posted.parent.clone(),
         guild: posted.guild.clone(),
         person: posted.author.person.clone(),
+        linked: Linked::default(),
         name: posted.author.name.clone(),
         roles: posted.author.roles.clone(),
         trigger,
@@ -197,7 +218,8 @@ fn policy(posted: &Posted, door: &Policy) -> Policy {
     let among = given.map_or_else(|| wanted.among.clone(), |given| given.rows.clone());
     let model = model.or_else(|| door.model.clone());
     let (lineage, profile) = (posted.lineage.clone(), wanted.profile.clone().or_else(|| door.profile.clone()));
-    Policy { tools: door.tools && posted.tools, model, among, profile, lineage, ..door.clone() }
+    let alone = door.alone || posted.guild.is_none();
+    Policy { tools: door.tools && posted.tools, model, among, profile, lineage, alone, ..door.clone() }
 }
 
 /// True if the author is restricted and this is not a place where restricted members are answered.

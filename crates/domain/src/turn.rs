@@ -15,6 +15,7 @@ pub use super::history::Exchange;
 use super::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
 use super::locale::Locale;
 use super::outgoing::{Outgoing, Part};
+use super::people::Linked;
 pub use super::policy::{GatePolicy, HistoryScope, LaneRule, Lasts, Policy, ReplyContract, Trigger};
 use super::quoted::Quoted;
 
@@ -29,8 +30,11 @@ pub struct Turn {
     pub parent: Option<Place>,
     /// The community; `None` in direct conversations.
     pub guild: Option<String>,
-    /// The person who asked.
+    /// The account that asked.
     pub person: Person,
+    /// All accounts of the person who asked, as they were linked when the message arrived.
+    #[serde(default, skip_serializing_if = "Linked::is_empty")]
+    pub linked: Linked,
     /// The display name of the person.
     pub name: String,
     /// Ids of the person's roles.

@@ -45,7 +45,7 @@ pub use self::delta::{Delta, DeltaSink};
 pub use self::fault::{Fault, Input, NoFaults, Origin, Subject};
 pub use self::files::{FetchError, NoDocuments, NoFiles, NotDrawn, NotRead};
 pub use self::in_force::{Console, Keys, ModelsInForce, RowChange, ToolsOf, UsageOf, Webhooks};
-pub use self::members::{Facts, MemberSettings, PromptSections};
+pub use self::members::{AccountLinks, Facts, MemberSettings, PromptSections};
 pub use self::metering::{EmbeddingAsk, NotEmbedded};
 pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::models::Models;

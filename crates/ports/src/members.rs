@@ -3,6 +3,8 @@
 use async_trait::async_trait;
 
 use domain::fact::{FactId, FactMatches, NotKept, Remembered};
+use domain::ids::Person;
+use domain::people::{LinkRefusal, Linked};
 use domain::preferences::{Change, Holder, Refused, Shown};
 use domain::prompt::sections::{Section, SectionChange};
 use domain::tool::OnBehalf;
@@ -66,4 +68,23 @@ pub trait MemberSettings: Send + Sync {
     /// # Errors
     /// The first change that is not permitted, not served or malformed.
     async fn change(&self, holder: &Holder, changes: &[Change]) -> Result<bool, Refused>;
+}
+
+/// The links of accounts, for operators. Bounded by the store's deadlines.
+#[async_trait]
+pub trait AccountLinks: Send + Sync {
+    /// Returns all persons with linked accounts.
+    async fn list(&self) -> Vec<Linked>;
+
+    /// Links two accounts, with all accounts that are linked with each; the first one's leading account leads.
+    ///
+    /// # Errors
+    /// See [`LinkRefusal`].
+    async fn link(&self, first: &Person, second: &Person) -> Result<Linked, LinkRefusal>;
+
+    /// Removes the links of an account.
+    ///
+    /// # Errors
+    /// See [`LinkRefusal`].
+    async fn unlink(&self, account: &Person) -> Result<(), LinkRefusal>;
 }

@@ -13,6 +13,7 @@ use super::{preferences, read};
 use domain::attachment::MAX_CHARACTERS;
 use domain::fact::{Bounds, FACT_BYTES_MAX, FACTS_MAX};
 use domain::limits::budget::Budget;
+use domain::people::Linking;
 use domain::preferences::{Preferences, Setting};
 
 /// `[bots]`: other bots that may be answered.
@@ -55,6 +56,9 @@ pub struct Members {
     /// The same for single communities, by their ids; they win over `defaults`.
     #[serde(deserialize_with = "preferences::by_community")]
     pub community_defaults: BTreeMap<String, Preferences>,
+    /// The callers who may link accounts of one person.
+    #[serde(deserialize_with = "read::word")]
+    pub linking: Linking,
 }
 
 /// `[turn]`: bounds of one turn and of all turns.

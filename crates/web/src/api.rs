@@ -21,6 +21,7 @@ mod bodies;
 pub mod form;
 
 mod grants;
+pub mod links;
 
 mod guard;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CommandParts, approvals, cleaning, kept, overview, preferences};
+use super::{CommandParts, approvals, cleaning, kept, linking, overview, preferences};
 use crate::messages::config_watcher::ConfigWatcherMsg;
 use crate::messages::presence_scheduler::PresenceMsg;
 use crate::messages::rate_limiter::{Asker, RateLimiterMsg};
@@ -74,6 +74,8 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, C
         CommandKind::Export => export(parts, command).await,
         CommandKind::Remember => Piece::text(remember(parts, command).await),
         CommandKind::Memories => Piece::text(memories(parts, command).await),
+        CommandKind::Link => Piece::text(linking::link(parts, command).await),
+        CommandKind::Unlink => Piece::text(linking::unlink(parts, command).await),
         CommandKind::Tools => Piece::text(visible_tools(parts, command).await),
         CommandKind::Status => status(parts, locale),
         CommandKind::Approvals => return approvals::answer(parts, command, operators.include(&command.caller)).await,
@@ -107,7 +109,7 @@ pub(super) async fn choices(parts: &CommandParts, typing: &Typing) -> Vec<Choice
 
 /// Returns the typing member's facts that contain the words.
 async fn facts(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
-    let facts = parts.facts.all(&typing.caller.person).await;
+    let facts = kept::facts(parts, &typing.caller.person).await;
     let shown = |fact: &Fact| {
         let name = fact.text.chars().take(CHOICE_CHARS).collect();
         Choice { name, value: fact.id.to_string() }
@@ -118,8 +120,12 @@ async fn facts(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
 /// Stores a fact from the caller, in the place of the command.
 async fn remember(parts: &CommandParts, command: &Command) -> String {
     let (callback, text) = (&command.callback, command.option(REMEMBERED).unwrap_or_default());
+    let (live, person) = (&parts.basics.live, &command.caller.person);
+    let door_alone = live.now().rules(&command.place.door).is_some_and(|rules| rules.policy.alone);
     let asked = OnBehalf {
-        person: command.caller.person.clone(),
+        person: person.clone(),
+        linked: live.linked(person),
+        alone: door_alone || command.guild.is_none(),
         place: command.place.clone(),
         parent: command.parent.clone(),
         guild: command.guild.clone(),
@@ -138,12 +144,11 @@ async fn remember(parts: &CommandParts, command: &Command) -> String {
 async fn memories(parts: &CommandParts, command: &Command) -> String {
     let (person, locale) = (&command.caller.person, command.caller.locale());
     let Some(asked) = command.option(FACT).filter(|asked| !asked.is_empty()) else {
-        let (facts, summaries) = tokio::join!(parts.facts.all(person), kept::summaries(parts, person));
-        let (summaries, complete) = summaries.into_parts();
+        let (facts, (summaries, complete)) = tokio::join!(kept::facts(parts, person), kept::summaries(parts, person));
         return words::memories(&facts, &summaries, complete && kept::is_sound(parts), locale);
     };
     let forgotten = match asked.parse() {
-        Ok(id) => parts.facts.forget_any(person, &id).await,
+        Ok(id) => kept::forget_fact(parts, person, &id).await,
         Err(_) => Ok(None),
     };
     let is_sound = forgotten.is_ok() && kept::is_sound(parts);
@@ -175,10 +180,14 @@ async fn usage(parts: &CommandParts, command: &Command) -> (Piece, CommandOutcom
     if others && !is_operator {
         return (Piece::text(words::usage_of_others(command.caller.locale())), CommandOutcome::Refused);
     }
-    let sums = ledger::sums(&*parts.basics.store, &person, command.guild.as_deref(), parts.basics.clock.now()).await;
+    let linked = parts.basics.live.linked(&person);
+    let sums =
+        ledger::sums(&*parts.basics.store, (&person, &linked), command.guild.as_deref(), parts.basics.clock.now())
+            .await;
     let named = command.named.iter().find(|(named, _)| *named == person).map(|(_, roles)| roles.clone());
     let asker = Asker {
         person: person.clone(),
+        linked,
         guild: command.guild.clone(),
         roles: if others { named.unwrap_or_default() } else { command.caller.roles.clone() },
         place: command.place.clone(),

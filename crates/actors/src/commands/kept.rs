@@ -1,5 +1,6 @@
 //! The stored data of one person: search, export, deletion.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -10,9 +11,10 @@ use crate::messages::approvals::{ApprovalsMsg, Withdrawal};
 use crate::messages::journal::JournalMsg;
 use crate::services::facts::FactKeeper;
 use domain::command::Command;
+use domain::fact::{Fact, FactId, NotKept};
 use domain::history::History;
 use domain::ids::Person;
-use domain::kept::{PersonData, StoredConversation, StoredSummary, Wiped};
+use domain::kept::{self, PersonData, StoredConversation, StoredSummary, Wiped};
 use domain::keys;
 use domain::ledger;
 use domain::notice::commands as words;
@@ -42,9 +44,48 @@ pub(super) fn is_sound(parts: &CommandParts) -> bool {
     parts.basics.store.status() == StoreStatus::Ready
 }
 
-/// Deletes all stored data of the caller, and reports the deleted data. No turn in progress restores it.
+/// Returns the accounts of the caller of a command, the one that runs it first.
+fn accounts(parts: &CommandParts, person: &Person) -> Vec<Person> {
+    parts.basics.live.linked(person).from(person).cloned().collect()
+}
+
+/// Returns the facts of all accounts of a person, newest first.
+pub(super) async fn facts(parts: &CommandParts, person: &Person) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    for account in accounts(parts, person) {
+        facts.extend(parts.facts.all(&account).await);
+    }
+    facts.sort_by_key(|fact| Reverse(fact.told));
+    facts
+}
+
+/// Deletes a fact of one of the accounts of a person. `None` if there is no such fact, else true if the deletion is
+/// durable.
+///
+/// # Errors
+/// The store does not answer.
+pub(super) async fn forget_fact(parts: &CommandParts, person: &Person, id: &FactId) -> Result<Option<bool>, NotKept> {
+    for account in accounts(parts, person) {
+        if let Some(durable) = parts.facts.forget_any(&account, id).await? {
+            return Ok(Some(durable));
+        }
+    }
+    Ok(None)
+}
+
+/// Deletes all stored data of the accounts of the caller, and reports the deleted data. No turn in progress restores it.
 pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
-    let person = &command.caller.person;
+    let (mut wiped, mut sound) = (Wiped::default(), true);
+    for account in accounts(parts, &command.caller.person) {
+        let (of_account, done) = forget_account(parts, command, &account).await;
+        wiped = wiped + of_account;
+        sound &= done;
+    }
+    words::forgotten(&wiped, sound, command.caller.locale())
+}
+
+/// Deletes all stored data of one account. Returns what was deleted, and true if nothing is left.
+async fn forget_account(parts: &CommandParts, command: &Command, person: &Person) -> (Wiped, bool) {
     parts.facts.forgotten().wish(person, None, command.at);
     // Hides the turns at once; their records are deleted below.
     drop(parts.vitals.forget(person));
@@ -54,7 +95,7 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     let allowed = |reply| ApprovalsMsg::Withdraw(Withdrawal::Of(person.clone()), reply);
     // If approvals is down, allowances that remain expire within an hour.
     let _ = parts.approvals.call(allowed, JOURNAL_WITHIN).await;
-    let (kept, complete) = find(parts, command).await;
+    let (kept, complete) = find(parts, command, person).await;
     let mut writes: Vec<Write> = kept.keys().into_iter().map(|key| Write::Delete { key }).collect();
     // While the store fails, records that cannot be listed are deleted too if their keys are known.
     writes.extend(cleaning::of_conversation(person, &command.place));
@@ -83,17 +124,24 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
         cleaning::ended(parts, person, command.at).await;
     }
     let sound = noted && durable && is_sound(parts) && in_flight.is_ok();
-    let wiped = Wiped { in_flight: in_flight.unwrap_or(0), ..kept.counts() };
-    words::forgotten(&wiped, sound, command.caller.locale())
+    (Wiped { in_flight: in_flight.unwrap_or(0), ..kept.counts() }, sound)
 }
 
-/// Returns the stored data of the caller, as a sentence and as a document.
+/// Returns the stored data of the accounts of the caller, as a sentence and as a document: that of the account, with
+/// those of the others as `linked`.
 pub(super) async fn export(parts: &CommandParts, command: &Command) -> (String, Vec<u8>) {
-    let (mut kept, complete) = find(parts, command).await;
-    read_lines(parts, &command.caller.person, &mut kept).await;
-    let document = kept.to_json(&command.caller.person, parts.basics.clock.now(), FILE_BYTES_MAX);
-    let sound = complete && is_sound(parts);
-    (words::exported(&kept.counts(), sound, command.caller.locale()), document.into_bytes())
+    let accounts = accounts(parts, &command.caller.person);
+    let most = FILE_BYTES_MAX / accounts.len().max(1);
+    let (mut counts, mut sound, mut documents) = (Wiped::default(), is_sound(parts), Vec::new());
+    for account in &accounts {
+        let (mut kept, complete) = find(parts, command, account).await;
+        read_lines(parts, account, &mut kept).await;
+        documents.push(kept.to_json(account, parts.basics.clock.now(), most));
+        counts = counts + kept.counts();
+        sound &= complete;
+    }
+    let document = kept::with_linked(documents);
+    (words::exported(&counts, sound, command.caller.locale()), document.into_bytes())
 }
 
 /// Deletes the lines of transcripts in batches, and the sessions from their index. Returns false if the deletion of any
@@ -202,11 +250,17 @@ async fn read_lines(parts: &CommandParts, person: &Person, kept: &mut PersonData
     }
 }
 
-/// Returns the summaries of a person's conversations; incomplete if the store does not return all.
-pub(super) async fn summaries(parts: &CommandParts, person: &Person) -> Scanned<Vec<StoredSummary>> {
-    let prefix = keys::conversations::summaries_of(person);
-    let scanned = parts.basics.store.scan_many(&[&prefix], LOOK_MAX, Some(person)).await.only();
-    scanned.map(|rows| summaries_in(&prefix, rows))
+/// Returns the summaries of the conversations of a person's accounts, and true if they are all.
+pub(super) async fn summaries(parts: &CommandParts, person: &Person) -> (Vec<StoredSummary>, bool) {
+    let (mut all, mut complete) = (Vec::new(), true);
+    for account in accounts(parts, person) {
+        let prefix = keys::conversations::summaries_of(&account);
+        let scanned = parts.basics.store.scan_many(&[&prefix], LOOK_MAX, Some(&account)).await.only();
+        let (rows, whole) = scanned.into_parts();
+        all.extend(summaries_in(&prefix, rows));
+        complete &= whole;
+    }
+    (all, complete)
 }
 
 /// Reads the records of the answers to a person, whose index has these rows.
@@ -243,9 +297,8 @@ fn summaries_in(prefix: &str, rows: Vec<Row>) -> Vec<StoredSummary> {
     rows.into_iter().map(summary).collect()
 }
 
-/// Finds the data of a person in one pass over the keys. Returns false if some may be missing.
-async fn find(parts: &CommandParts, command: &Command) -> (PersonData, bool) {
-    let person = &command.caller.person;
+/// Finds the data of an account in one pass over the keys. Returns false if some may be missing.
+async fn find(parts: &CommandParts, command: &Command, person: &Person) -> (PersonData, bool) {
     let store = &parts.basics.store;
     let (histories, answers) = (keys::histories_of(person), keys::answers_of(person));
     let (summaries, quotes) = (keys::conversations::summaries_of(person), keys::quotes_of(person));

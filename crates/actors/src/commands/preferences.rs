@@ -15,7 +15,8 @@ pub(super) async fn model(parts: &CommandParts, command: &Command) -> String {
     let allowed = preferences::allowed(rows, &running.settings.members.models);
     let names: Vec<&str> = allowed.iter().map(|row| row.key.as_str()).collect();
     let default = rows.first().map_or("", |row: &Row| row.key.as_str());
-    let key = keys::preferences(&command.caller.person);
+    let linked = parts.basics.live.linked(&command.caller.person);
+    let key = keys::preferences(linked.lead(&command.caller.person));
     let locale = command.caller.locale();
     let Some(asked) = command.option(ROW).filter(|asked| !asked.is_empty()) else {
         let chosen = parts.basics.store.get(&key).await.and_then(|stored| Record::parse(&stored)).unwrap_or_default();

@@ -111,6 +111,7 @@ async fn world_on(inner: MemoryStore, takes: Duration, panics: bool) -> World {
     let parts = CommandParts {
         facts: Arc::new(FactKeeper::of(&basics)),
         settings: Arc::new(PreferenceKeeper::new(basics.clone(), Arc::default())),
+        restricted: Arc::default(),
         basics,
         home: DOOR,
         vitals: Arc::new(NoVitals),

@@ -7,6 +7,7 @@ use crate::runtime::handle::Reply;
 use crate::runtime::named::named;
 use domain::ids::{Person, Place};
 use domain::limits::Standing;
+use domain::people::Linked;
 use domain::turn::{Effort, Turn};
 
 /// The messages that the limiter handles.
@@ -45,6 +46,8 @@ named!(RateLimiterMsg: Admit, GoesOn, Settle, Cancel, Withdraw, Usage);
 pub struct Asker {
     /// The member.
     pub person: Person,
+    /// All accounts of the member.
+    pub linked: Linked,
     /// The id of the community; `None` in a direct message.
     pub guild: Option<String>,
     /// The ids of the member's roles.

@@ -6,6 +6,7 @@ use crate::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, message, person, 
 use domain::attachment::Attachment;
 use domain::completion::Usage;
 use domain::outgoing::Medium;
+use domain::people::Linked;
 use domain::quoted::{Quoted, Seen};
 use domain::turn::Effort;
 use domain::turn::Outcome;
@@ -95,6 +96,7 @@ impl World {
     async fn standing(&self, who: &str) -> Standing {
         let asker = Asker {
             person: person(who),
+            linked: Linked::default(),
             guild: Some("5".to_owned()),
             roles: Vec::new(),
             place: place("42"),
@@ -305,7 +307,14 @@ async fn questions_about_one_member_are_bounded() {
     let mut answers = Vec::new();
     for _ in 0..2 * QUESTIONS_MAX {
         let (reply, answer) = tokio::sync::oneshot::channel();
-        let asker = Asker { person: person("7"), guild: None, roles: Vec::new(), place: place("42"), parent: None };
+        let asker = Asker {
+            person: person("7"),
+            linked: Linked::default(),
+            guild: None,
+            roles: Vec::new(),
+            place: place("42"),
+            parent: None,
+        };
         world.limiter.cast(RateLimiterMsg::Usage { asker: Box::new(asker), reply }).unwrap();
         answers.push(answer);
     }

@@ -16,7 +16,7 @@ use domain::ending::ModelErrorKind;
 use domain::ids::{Person, Place, TurnId};
 use domain::ledger::{self, Tally};
 use domain::limits::rules::Applied;
-use domain::limits::{Decision, LimitStep, Member, Request, Reservation};
+use domain::limits::{Cost, Decision, LimitStep, Member, Request, Reservation};
 use domain::turn::Effort;
 use ports::{Clock, EmbeddingAsk, Limiter, Metering, ModelError, NotEmbedded, Store};
 use telemetry::events::EMBEDDINGS_MADE;
@@ -132,8 +132,16 @@ impl Meter {
     }
 
     async fn step(&self, person: &Person, step: LimitStep) -> Decision {
-        let member = Member::of(person, Some(person.door.as_str()));
-        self.limiter.step(Request::of_member(member, self.live.now().limits.window, step)).await
+        let (member, running) = (Member::of(person, Some(person.door.as_str())), self.live.now());
+        let mut shares = self.live.linked(person).shares(person, self.limits(person).limits, &running.limits, &[]);
+        for share in &mut shares {
+            share.amount = match (share.account.cost, &step) {
+                (Cost::Tokens, LimitStep::Reserve(reservation)) => Some(reservation.tokens),
+                (Cost::Tokens, LimitStep::Settle(_, tokens)) => *tokens,
+                _ => Some(1),
+            };
+        }
+        self.limiter.step(Request { shares, ..Request::of_member(member, running.limits.window, step) }).await
     }
 
     async fn write_down(&self, person: &Person, row: &str, made: &Embeddings) {

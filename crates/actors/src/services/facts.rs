@@ -102,10 +102,13 @@ impl FactKeeper {
         if !asked.keeps || (self.bounds)().facts == 0 {
             return Vec::new();
         }
-        let here = Here::of(asked);
-        let index = self.index(&asked.person).await.unwrap_or_default();
-        let mut facts = readable(self.read(&asked.person, index.found(here)).await);
-        facts.retain(|fact| here.finds(&fact.place));
+        let mut facts = Vec::new();
+        for account in asked.linked.from(&asked.person) {
+            let here = Here::of(asked, account);
+            let index = self.index(account).await.unwrap_or_default();
+            let told = readable(self.read(account, index.found(here)).await);
+            facts.extend(told.into_iter().filter(|fact| here.finds(&fact.place, fact.alone)));
+        }
         let mut first = best(&facts, question, FOUND_MAX).await;
         facts.retain(|fact| !first.contains(fact));
         first.extend(facts.into_iter().rev());
@@ -417,22 +420,28 @@ impl Facts for FactKeeper {
     }
 
     async fn search(&self, asked: &OnBehalf, query: &str) -> Result<FactMatches, NotKept> {
-        let (person, here) = (&asked.person, Here::of(asked));
-        let index = self.index(person).await?;
-        let facts = self.read(person, index.found(here)).await;
-        let mut facts: Vec<Fact> = facts.into_iter().collect::<Result<_, NotKept>>()?;
-        // The record of the fact decides in which place it was told.
-        facts.retain(|fact| here.finds(&fact.place));
+        let mut facts = Vec::new();
+        for account in asked.linked.from(&asked.person) {
+            let here = Here::of(asked, account);
+            let index = self.index(account).await?;
+            let told = self.read(account, index.found(here)).await;
+            let told: Vec<Fact> = told.into_iter().collect::<Result<_, NotKept>>()?;
+            // The record of the fact decides in which place it was told.
+            facts.extend(told.into_iter().filter(|fact| here.finds(&fact.place, fact.alone)));
+        }
         Ok(FactMatches { facts: best(&facts, query, FOUND_MAX).await, all: facts.len() })
     }
 
     async fn forget(&self, asked: &OnBehalf, fact: &FactId) -> Result<bool, NotKept> {
-        let here = Here::of(asked);
-        match self.remove(&asked.person, fact, |fact| here.finds(&fact.place)).await? {
-            Some(true) => Ok(true),
-            None => Ok(false),
-            Some(false) => Err(NotKept::Away),
+        for account in asked.linked.from(&asked.person) {
+            let here = Here::of(asked, account);
+            match self.remove(account, fact, |fact| here.finds(&fact.place, fact.alone)).await? {
+                Some(true) => return Ok(true),
+                Some(false) => return Err(NotKept::Away),
+                None => {}
+            }
         }
+        Ok(false)
     }
 }
 

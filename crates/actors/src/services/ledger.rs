@@ -8,16 +8,42 @@ use jiff::civil::Date;
 use domain::ids::{Door, Person, Timestamp};
 use domain::keys;
 use domain::ledger::{self, Overview, Sums};
+use domain::people::Linked;
 use ports::{Row, Store};
 
 /// The maximum number of concurrent counter reads.
 const AT_ONCE: usize = 16;
 
+/// The maximum number of communities of one linked account whose counters are read.
+const COMMUNITIES_MAX: usize = 100;
+
 /// The maximum number of counters that one overview reads.
 const ROWS_MOST: usize = 200_000;
 
-/// Returns the use of a member in a community. The store bounds each read.
-pub async fn sums(store: &dyn Store, person: &Person, guild: Option<&str>, now: Timestamp) -> Sums {
+/// Returns the use of a member in a community, and of their other accounts everywhere. The store bounds each read.
+pub async fn sums(
+    store: &dyn Store,
+    (person, linked): (&Person, &Linked),
+    guild: Option<&str>,
+    now: Timestamp,
+) -> Sums {
+    let mut sums = sums_in(store, person, guild, now).await;
+    for other in linked.others(person) {
+        let prefix = keys::ledger::counted_of(other);
+        let counted = store.scan(&prefix, COMMUNITIES_MAX).await.part();
+        let communities = counted.iter().filter_map(|(key, _)| keys::ledger::community_of(key, other)).map(Some);
+        for guild in communities.chain([None]) {
+            let Sums { today, week, total } = sums_in(store, other, guild.as_deref(), now).await;
+            sums.today.add(today);
+            sums.week.add(week);
+            sums.total.add(total);
+        }
+    }
+    sums
+}
+
+/// Returns the use of an account in a community.
+async fn sums_in(store: &dyn Store, person: &Person, guild: Option<&str>, now: Timestamp) -> Sums {
     let keys = ledger::keys_of_sums(person, guild, now);
     let reads = keys.into_iter().map(|key| async move {
         let text = store.get(&key).await;

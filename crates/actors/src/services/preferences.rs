@@ -30,9 +30,14 @@ impl PreferenceKeeper {
         Self { basics, toolbox, changing: Locks::default() }
     }
 
+    /// Returns the key of the settings of a person: those of the leading account.
+    fn key(&self, holder: &Holder) -> String {
+        keys::preferences(self.basics.live.linked(&holder.person).lead(&holder.person))
+    }
+
     /// Returns the stored settings of a person.
-    async fn record(&self, holder: &Holder) -> Result<Record, Refused> {
-        match self.basics.store.read(&keys::preferences(&holder.person)).await {
+    async fn record(&self, key: &str) -> Result<Record, Refused> {
+        match self.basics.store.read(key).await {
             Stored::Absent => Ok(Record::default()),
             // A record that cannot be read is not overwritten.
             Stored::Value(text) | Stored::Part(text) => Record::parse(&text).ok_or(Refused::Away),
@@ -81,7 +86,7 @@ fn abilities<'a>(running: &'a Running, tools: &Toolset, chosen: &Preferences) ->
 impl MemberSettings for PreferenceKeeper {
     async fn show(&self, holder: &Holder) -> Result<Vec<Shown>, Refused> {
         let (running, tools) = (self.basics.live.now(), self.toolbox.now());
-        let record = self.record(holder).await?;
+        let record = self.record(&self.key(holder)).await?;
         let chosen = in_force(&running, &record, holder);
         let with = abilities(&running, &tools, &chosen);
         let here = record.in_force(&holder.place, holder.parent.as_ref(), record.own.clone());
@@ -101,14 +106,14 @@ impl MemberSettings for PreferenceKeeper {
 
     async fn change(&self, holder: &Holder, changes: &[Change]) -> Result<bool, Refused> {
         let running = self.basics.live.now();
-        let _changing = self.changing.lock(&holder.person).await;
-        let mut record = self.record(holder).await?;
+        let key = self.key(holder);
+        let _changing = self.changing.lock(&key).await;
+        let mut record = self.record(&key).await?;
         for change in changes {
             self.check(&running, &record, holder, change)?;
             record.apply(change, &holder.place)?;
         }
         record.at = self.basics.clock.now();
-        let key = keys::preferences(&holder.person);
         let write = match record.to_json() {
             Some(value) => Write::Put { key, value, ttl: Some(keys::PREFERENCES_TTL) },
             None => Write::Delete { key },

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 
-use domain::ids::Timestamp;
+use domain::ids::{Person, Timestamp};
 use domain::incoming::Posted;
 use domain::restriction::Member;
 
@@ -15,46 +15,66 @@ const SEEN_WITHIN: Duration = Duration::from_secs(60);
 
 /// The members with a record, each with the start of the restriction.
 #[derive(Default)]
-pub struct Restricted(RwLock<HashMap<Member, Timestamp>>);
+pub struct Restricted(RwLock<HashMap<Person, HashMap<String, Timestamp>>>);
 
 impl Restricted {
     /// Replaces all records.
     pub fn replace(&self, since: HashMap<Member, Timestamp>) {
-        *self.0.write() = since;
+        let mut all: HashMap<Person, HashMap<String, Timestamp>> = HashMap::new();
+        for (Member { guild, person }, since) in since {
+            all.entry(person).or_default().insert(guild, since);
+        }
+        *self.0.write() = all;
     }
 
     /// Records the start of a restriction.
     pub fn begin(&self, member: Member, since: Timestamp) {
-        self.0.write().insert(member, since);
+        self.0.write().entry(member.person).or_default().insert(member.guild, since);
     }
 
     /// Records the end of a restriction.
     pub fn end(&self, member: &Member) {
-        self.0.write().remove(member);
+        let mut known = self.0.write();
+        let Some(guilds) = known.get_mut(&member.person) else { return };
+        guilds.remove(&member.guild);
+        if guilds.is_empty() {
+            known.remove(&member.person);
+        }
     }
 
     /// Returns the author if they have a record, have not left since its start, and the role is old enough to be
     /// visible on the message.
     pub fn stayed(&self, posted: &Posted) -> Option<Member> {
-        let known = self.0.read();
-        let joined = posted.author.joined.filter(|_| !known.is_empty())?;
-        let member = Member { guild: posted.guild.clone()?, person: posted.author.person.clone() };
-        let stayed = |since: &Timestamp| joined <= *since && posted.at.since(*since) > SEEN_WITHIN;
-        known.get(&member).is_some_and(stayed).then_some(member)
+        let (member, since, joined) = self.with_join(posted)?;
+        (joined <= since && posted.at.since(since) > SEEN_WITHIN).then_some(member)
     }
 
     /// True if the author has a record.
     pub fn holds(&self, posted: &Posted) -> bool {
-        let known = self.0.read();
-        let of = |guild: &String| Member { guild: guild.clone(), person: posted.author.person.clone() };
-        !known.is_empty() && posted.guild.as_ref().is_some_and(|guild| known.contains_key(&of(guild)))
+        self.of_author(posted).is_some()
+    }
+
+    /// True if the account has a record in any community.
+    pub fn holds_anywhere(&self, account: &Person) -> bool {
+        self.0.read().contains_key(account)
     }
 
     /// Returns the author if they are restricted and rejoined since then.
     pub fn came_back(&self, posted: &Posted) -> Option<Member> {
-        let known = self.0.read();
-        let joined = posted.author.joined.filter(|_| !known.is_empty())?;
-        let member = Member { guild: posted.guild.clone()?, person: posted.author.person.clone() };
-        known.get(&member).is_some_and(|since| *since < joined).then_some(member)
+        let (member, since, joined) = self.with_join(posted)?;
+        (since < joined).then_some(member)
+    }
+
+    /// Returns the author with the start of their restriction, and the time when they joined.
+    fn with_join(&self, posted: &Posted) -> Option<(Member, Timestamp, Timestamp)> {
+        let (member, since) = self.of_author(posted)?;
+        Some((member, since, posted.author.joined?))
+    }
+
+    /// Returns the author with the start of their restriction.
+    fn of_author(&self, posted: &Posted) -> Option<(Member, Timestamp)> {
+        let (guild, person) = (posted.guild.as_ref()?, &posted.author.person);
+        let since = *self.0.read().get(person)?.get(guild)?;
+        Some((Member { guild: guild.clone(), person: person.clone() }, since))
     }
 }

@@ -17,6 +17,7 @@ use domain::limits::budget::{self, Budget, Payer};
 use domain::limits::rules::Applied;
 use domain::limits::{self, Limits};
 use domain::model::{Price, Row};
+use domain::people::{Linked, Links};
 use domain::preferences::{self, Preferences, Record};
 use domain::prompt::Prompts;
 use domain::reply::Schema;
@@ -139,10 +140,14 @@ impl Running {
         }
     }
 
-    /// Returns the accounts that a message of a person counts in, without amounts.
+    /// Returns the accounts that a message of a person counts in, without amounts: those of the budgets, and those that
+    /// count the person at all doors.
     #[must_use]
-    pub fn shares(&self, payer: Payer<'_>) -> Vec<Share> {
-        if self.budgets.is_empty() { Vec::new() } else { budget::of_turn(&self.budgets, payer) }
+    pub fn shares(&self, payer: Payer<'_>, linked: &Linked, limits: Limits) -> Vec<Share> {
+        let mut shares = if self.budgets.is_empty() { Vec::new() } else { budget::of_turn(&self.budgets, payer) };
+        let everywhere = linked.shares(payer.person, limits, &self.limits, &shares);
+        shares.extend(everywhere);
+        shares
     }
 
     /// Returns the accounts of `rate_limiter.limits` that a tool call counts in; empty for a person exempt from limits.
@@ -152,11 +157,14 @@ impl Running {
         if self.budgets.is_empty() || exempt() {
             return Vec::new();
         }
-        budget::of_call(
+        let mut shares = budget::of_call(
             &self.budgets,
             self.payer(&turn.person, &turn.roles, turn.guild.as_deref(), &turn.place, turn.parent.as_ref()),
             tool,
-        )
+        );
+        let copies: Vec<Share> = turn.linked.copies(&turn.person, &shares).collect();
+        shares.extend(copies);
+        shares
     }
 
     /// Returns the payer, with the settings of their door.
@@ -394,6 +402,8 @@ struct LiveInner {
     rejected: Mutex<Option<String>>,
     /// The stored changes of prompts that were read last.
     edits: Mutex<LastEdits>,
+    /// The links of accounts that were read last.
+    links: RwLock<Arc<Links>>,
 }
 
 impl Live {
@@ -404,6 +414,7 @@ impl Live {
             now: RwLock::new(Arc::new(running)),
             rejected: Mutex::new(None),
             edits: Mutex::default(),
+            links: RwLock::default(),
         }))
     }
 
@@ -422,6 +433,23 @@ impl Live {
     /// Returns the stored changes of prompts that were read last.
     pub(crate) fn last_edits(&self) -> &Mutex<LastEdits> {
         &self.0.edits
+    }
+
+    /// Returns the accounts of the person who holds this account, as they were read last.
+    #[must_use]
+    pub fn linked(&self, account: &Person) -> Linked {
+        self.links().linked(account)
+    }
+
+    /// Returns the links of accounts that were read last.
+    #[must_use]
+    pub fn links(&self) -> Arc<Links> {
+        Arc::clone(&self.0.links.read())
+    }
+
+    /// Replaces the links that were read last.
+    pub(crate) fn replace_links(&self, links: Links) {
+        *self.0.links.write() = Arc::new(links);
     }
 
     /// Replaces the configuration. Turns in flight keep the configuration with which they started.

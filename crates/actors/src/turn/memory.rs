@@ -46,7 +46,7 @@ pub(super) struct Recalled {
 /// reply in time, the operator's defaults apply.
 pub(super) async fn prefer(parts: &TurnParts, running: &Running, turn: &mut Arc<Turn>) {
     if running.has_preferences(turn) && turn.policy.preferences.is_empty() {
-        let key = keys::preferences(&turn.person);
+        let key = keys::preferences(turn.linked.lead(&turn.person));
         let read = async { if running.reads_preferences(turn) { parts.basics.store.get(&key).await } else { None } };
         let stored = tokio::time::timeout(FETCH_WITHIN, read).await.ok().flatten();
         let record = stored.and_then(|stored| Record::parse(&stored)).unwrap_or_default();

@@ -23,6 +23,9 @@ pub struct Named {
     pub place: Place,
     /// The time when it was last told.
     pub told: Timestamp,
+    /// See [`Fact::alone`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
 }
 
 /// The facts told by one message, with their owner.
@@ -36,7 +39,7 @@ pub struct ToldBy {
 
 impl From<&Fact> for Named {
     fn from(fact: &Fact) -> Self {
-        Self { id: fact.id.clone(), place: fact.place.clone(), told: fact.told }
+        Self { id: fact.id.clone(), place: fact.place.clone(), told: fact.told, alone: fact.alone }
     }
 }
 
@@ -65,7 +68,7 @@ impl FactIndex {
 
     /// Returns the facts that may be found here.
     pub fn found(&self, here: Here<'_>) -> impl Iterator<Item = &Named> {
-        self.0.iter().filter(move |named| here.finds(&named.place))
+        self.0.iter().filter(move |named| here.finds(&named.place, named.alone))
     }
 
     /// Returns the fact with this id.

@@ -50,11 +50,11 @@ proptest! {
         for (told_in, (_, could)) in places.iter().enumerate() {
             for (asked_in, (parent, readers)) in places.iter().enumerate() {
                 let (here, parent) = (place(asked_in), parent.map(place));
-                if (Here { place: &here, parent: parent.as_ref() }).finds(&place(told_in)) {
+                if (Here { place: &here, parent: parent.as_ref(), alone: false }).finds(&place(told_in), true) {
                     prop_assert_eq!(readers & !could, 0, "told in {}, found in {}", told_in, asked_in);
                 }
                 let own = told_in == asked_in || parent == Some(place(told_in));
-                prop_assert_eq!((Here { place: &here, parent: parent.as_ref() }).finds(&place(told_in)), own);
+                prop_assert_eq!((Here { place: &here, parent: parent.as_ref(), alone: false }).finds(&place(told_in), true), own);
             }
         }
     }
@@ -150,9 +150,9 @@ fn an_index_names_each_fact_once_and_lets_go_of_what_is_over() {
     assert_eq!(index.all().iter().map(|named| named.told.0).collect::<Vec<_>>(), [2, 3]);
     assert_eq!(FactIndex::parse(Some(&index.to_json())), index);
     let (here, thread) = (place(1), place(2));
-    assert_eq!(index.found(Here { place: &here, parent: None }).count(), 2);
-    assert_eq!(index.found(Here { place: &thread, parent: Some(&here) }).count(), 2);
-    assert_eq!(index.found(Here { place: &thread, parent: None }).count(), 0);
+    assert_eq!(index.found(Here { place: &here, parent: None, alone: false }).count(), 2);
+    assert_eq!(index.found(Here { place: &thread, parent: Some(&here), alone: false }).count(), 2);
+    assert_eq!(index.found(Here { place: &thread, parent: None, alone: false }).count(), 0);
     index.expire(&BOUNDS, Timestamp(3_600_003));
     assert_eq!(index.all().len(), 1);
     for odd in [None, Some(""), Some("{}"), Some("[1]")] {
@@ -203,4 +203,19 @@ fn facts_in_a_prompt_are_bounded_and_none_of_them_is_cut() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!((lines.len(), lines[8].ends_with("boat Heron")), (10, true), "a short one still fits");
     assert!(lines[1..8].iter().all(|line| line.len() > BOUNDS.bytes));
+}
+
+#[test]
+fn what_an_account_told_alone_is_found_by_another_account_of_the_person_alone() {
+    let (own, other) = (Person::new(DOOR, "7"), Person::new(Door::new("slack"), "U7"));
+    let alone = OnBehalf { alone: true, ..told(&place(2), 1) };
+    let among_others = told(&place(2), 1);
+    for (asked, account, told_alone, found) in [
+        (&alone, &other, true, true),
+        (&alone, &other, false, false),
+        (&alone, &own, true, false),
+        (&among_others, &other, true, false),
+    ] {
+        assert_eq!(Here::of(asked, account).finds(&place(1), told_alone), found, "{asked:?} {account} {told_alone}");
+    }
 }

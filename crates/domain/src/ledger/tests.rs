@@ -1,5 +1,6 @@
 use super::*;
 use crate::ids::{MessageId, Place, TurnId};
+use crate::people::Linked;
 use crate::turn::Policy;
 
 const DISCORD: Door = Door::new("discord");
@@ -16,6 +17,7 @@ fn turn(guild: Option<&str>) -> Turn {
         parent: None,
         guild: guild.map(str::to_owned),
         person: ada(),
+        linked: Linked::default(),
         name: "Ada".to_owned(),
         roles: Vec::new(),
         trigger: Trigger::Mention,

@@ -23,7 +23,7 @@ const PARTS: u64 = 64;
 /// The retry delay of a turn whose account is at its maximum of open turns.
 const FULL: Duration = Duration::from_secs(1);
 
-/// The maximum number of accounts of one step.
+/// The maximum number of accounts that the operator's rows add to one step.
 pub const SHARES_MAX: usize = 32;
 
 /// The scope whose use an account sums up. Its name appears in configuration, logs and keys.
@@ -79,7 +79,7 @@ pub struct Account {
     pub cost: Cost,
     /// The length of the sliding window.
     pub window: Duration,
-    /// The community, as written in keys. All accounts of one step belong to one community.
+    /// The community, as written in keys. In a cluster, the accounts of a community are on one node.
     pub community: Arc<str>,
     /// The id of the member, role, channel, key, tool or community, as written in keys, followed by any further
     /// discriminator of accounts of one scope.

@@ -7,6 +7,8 @@ mod english;
 
 mod german;
 
+mod linking;
+
 mod memories;
 
 mod settings;
@@ -19,6 +21,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 pub use self::approvals::{approvals, withdrawn};
+pub use self::linking::{link, link_code, link_refused, linked, unlinked};
 pub use self::memories::{fact_forgotten, memories, remembered};
 pub use self::settings::{
     change, model_chosen, model_default, models, no_such_model, setting_changed, setting_refused, settings,

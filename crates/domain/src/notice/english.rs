@@ -27,6 +27,7 @@ pub(super) const WORDS: Words = Words {
     limit_wait: "One moment please: your earlier messages may use up your limit. Ask me again when I have answered them.",
     restricted: "For now I can only answer you in <#{channel_id}>, until {until}.",
     restricted_without_channel: "I cannot answer you for now, until {until}.",
+    restricted_elsewhere: "Another account of yours is restricted, so I cannot answer you here until that ends.",
     until_lifted: "a moderator lifts it",
     later: "later",
 };

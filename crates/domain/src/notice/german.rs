@@ -27,6 +27,7 @@ pub(super) const WORDS: Words = Words {
     limit_wait: "Einen Moment bitte: Deine früheren Nachrichten könnten dein Limit ausschöpfen. Frag wieder, wenn sie beantwortet sind.",
     restricted: "Vorerst kann ich dir nur in <#{channel_id}> antworten, bis {until}.",
     restricted_without_channel: "Ich kann dir nicht antworten, bis {until}.",
+    restricted_elsewhere: "Ein anderes Konto von dir ist eingeschränkt, darum kann ich dir hier nicht antworten, bis das endet.",
     until_lifted: "ein Moderator das aufhebt",
     later: "später",
 };

@@ -16,6 +16,12 @@ pub fn elsewhere(template: &str, filling: &Filling<'_>) -> String {
     fill(if names_none { words.restricted_without_channel } else { template }, filling)
 }
 
+/// Says that another account of the same person is restricted.
+#[must_use]
+pub const fn of_other_account(locale: Locale) -> &'static str {
+    words(locale).restricted_elsewhere
+}
+
 /// Reports a restriction to moderators.
 #[must_use]
 pub fn added(member: &Member, name: Option<&str>, until: Option<Timestamp>) -> String {

@@ -27,6 +27,7 @@ pub(super) const WORDS: Words = Words {
     limit_wait: "Un momento, por favor: tus mensajes anteriores pueden agotar tu límite. Pregunta de nuevo cuando los haya respondido.",
     restricted: "Por ahora solo puedo responderte en <#{channel_id}>, hasta {until}.",
     restricted_without_channel: "No puedo responderte hasta {until}.",
+    restricted_elsewhere: "Otra cuenta tuya está restringida, así que no puedo responderte aquí hasta que eso termine.",
     until_lifted: "que un moderador lo levante",
     later: "más tarde",
 };

@@ -1,6 +1,7 @@
 use super::*;
 use crate::ids::{Door, MessageId, Place, Timestamp};
 use crate::incoming::{Author, Quoted, Seen, WantedModels};
+use crate::people::Linked;
 use crate::turn::{GatePolicy, HistoryScope};
 
 const DOOR: Door = Door::new("discord");
@@ -76,6 +77,7 @@ fn ignored(posted: &Posted) -> Option<&'static str> {
         | TriageDecision::Hint(_)
         | TriageDecision::Restricted(_)
         | TriageDecision::NotServed(_)
+        | TriageDecision::RestrictedElsewhere(_)
         | TriageDecision::Interjection(..) => None,
     }
 }
@@ -98,6 +100,7 @@ fn a_mention_becomes_a_whole_turn() {
             parent: Some(Place::new(DOOR, "4")),
             guild: Some("3".into()),
             person: Person::new(DOOR, "42"),
+            linked: Linked::default(),
             name: "Ada".into(),
             roles: message.author.roles.clone(),
             trigger: Trigger::Mention,
@@ -258,7 +261,7 @@ fn a_restricted_member_is_answered_in_one_channel_and_its_threads_only() {
     let verdict = |message: &Posted| match triage(message, &rules(), &us()) {
         TriageDecision::Turn(_) => "answered",
         TriageDecision::Hint(_) => "hinted",
-        TriageDecision::Restricted(_) => "restricted",
+        TriageDecision::Restricted(_) | TriageDecision::RestrictedElsewhere(_) => "restricted",
         TriageDecision::NotServed(_) => "not served",
         TriageDecision::Interjection(..) => "interjection",
         TriageDecision::Ignore(reason) => reason.as_str(),

@@ -47,47 +47,73 @@ impl LimitScript {
         Self(Script::new(SCRIPT))
     }
 
-    /// Makes one step in one round trip. In a cluster, the accounts of a community and the window of a member may be on
-    /// two servers. The accounts then decide first, and their reservation is reverted if the member is refused.
+    /// Makes one step in one round trip. In a cluster, the accounts of each community and the window of a member may be
+    /// on different servers. They then decide one after another, the member last, and what was reserved is reverted if a
+    /// later one refuses.
     pub async fn decide_limit(
         &self,
         link: &mut Link,
         request: &Request,
         known: &AccountsKnown,
     ) -> RedisResult<LimitOutcome> {
-        if !link.is_spread() || request.shares.is_empty() || request.member.is_none() {
+        let communities: Vec<&[Share]> =
+            request.shares.chunk_by(|one, next| one.account.community == next.account.community).collect();
+        if !link.is_spread() || communities.len() + usize::from(request.member.is_some()) < 2 {
             return self.decide(link, request, known).await;
         }
-        let of_shares = Request { member: None, ..request.clone() };
-        let shared = self.decide(link, &of_shares, known).await?;
-        let LimitOutcome::Decided(first) = &shared else { return Ok(shared) };
-        if matches!(first.decision, Decision::Refused(_)) {
-            return Ok(shared);
+        let (mut micros, mut logs, mut reserved) = (0, Vec::new(), Vec::new());
+        let mut last = None;
+        for shares in communities {
+            let (begin, end) = (logs.len(), logs.len() + shares.len());
+            let of_shares = Request { member: None, shares: shares.to_vec(), ..request.clone() };
+            let changes = known.shares.get(begin..end).map(<[_]>::to_vec).unwrap_or_default();
+            let outcome = self.decide(link, &of_shares, &AccountsKnown { shares: changes, ..known.clone() }).await?;
+            let LimitOutcome::Decided(mut decided) = outcome else {
+                self.revert(link, reserved).await?;
+                return Ok(outcome);
+            };
+            micros = decided.micros;
+            logs.append(&mut decided.shares);
+            if let Decision::Refused(refusal) = &mut decided.decision {
+                if let Some(account) = &mut refusal.account {
+                    account.place += begin;
+                }
+                self.revert(link, reserved).await?;
+                return Ok(LimitOutcome::Decided(LimitDecision { shares: logs, ..decided }));
+            }
+            reserved.push(of_shares);
+            last = Some(decided);
         }
         let of_member = Request { shares: Vec::new(), ..request.clone() };
-        let outcome = self.decide(link, &of_member, known).await?;
-        let admitted = |decision: &LimitDecision| !matches!(decision.decision, Decision::Refused(_));
+        let outcome = match last.filter(|_| request.member.is_none()) {
+            Some(decided) => LimitOutcome::Decided(decided),
+            None => self.decide(link, &of_member, known).await?,
+        };
         match outcome {
-            LimitOutcome::Decided(decided) if admitted(&decided) => {
-                let mut whole = LimitDecision { micros: first.micros, shares: first.shares.clone(), ..decided };
+            LimitOutcome::Decided(decided) if !matches!(decided.decision, Decision::Refused(_)) => {
+                let mut whole = LimitDecision { micros, shares: logs, ..decided };
                 if let Decision::Used(used) = &mut whole.decision {
-                    used.accounts = first
-                        .shares
-                        .iter()
-                        .zip(&request.shares)
-                        .map(|(log, share)| log.clone().used_of_share(whole.now, share))
-                        .collect();
+                    let of_account = |(log, share): (&WindowLog, &Share)| log.clone().used_of_share(whole.now, share);
+                    used.accounts = whole.shares.iter().zip(&request.shares).map(of_account).collect();
                 }
                 Ok(LimitOutcome::Decided(whole))
             }
             other => {
-                if let LimitStep::Reserve(ask) = &request.step {
-                    let back = Request { step: LimitStep::Cancel(ask.turn.clone()), ..of_shares };
-                    self.decide(link, &back, &AccountsKnown::default()).await?;
-                }
+                self.revert(link, reserved).await?;
                 Ok(other)
             }
         }
+    }
+
+    /// Reverts what these steps reserved.
+    async fn revert(&self, link: &mut Link, reserved: Vec<Request>) -> RedisResult<()> {
+        for request in reserved {
+            if let LimitStep::Reserve(ask) = &request.step {
+                let back = Request { step: LimitStep::Cancel(ask.turn.clone()), ..request };
+                self.decide(link, &back, &AccountsKnown::default()).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn decide(&self, link: &mut Link, request: &Request, known: &AccountsKnown) -> RedisResult<LimitOutcome> {

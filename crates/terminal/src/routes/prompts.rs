@@ -11,6 +11,7 @@ use super::{Parts, problem};
 use crate::DOOR;
 use domain::api_key::{Caller, Right};
 use domain::ids::{MessageId, Person, Place, TurnId};
+use domain::people::Linked;
 use domain::prompt::editing::{self, Edit, USAGE};
 use domain::prompt::sections::{Section, Version};
 use domain::tool::OnBehalf;
@@ -22,6 +23,8 @@ const LIST: &str = "sections";
 fn asked(parts: &Parts, caller: &Caller, place: &Place) -> OnBehalf {
     OnBehalf {
         person: caller.person().unwrap_or_else(|| Person::new(DOOR, caller.name())),
+        linked: Linked::default(),
+        alone: false,
         place: place.clone(),
         parent: None,
         guild: None,

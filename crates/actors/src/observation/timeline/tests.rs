@@ -7,6 +7,7 @@ use domain::happening::{CallPurpose, Completed, ModelCalled, ModelFailed};
 use domain::ids::{Door, Person, Place};
 use domain::limits::charge::Charge;
 use domain::limits::{Limits, Reservation};
+use domain::people::Linked;
 use domain::turn::{Effort, Outcome, Policy, Times, Trigger};
 use ports::turn_detail::TextAccess;
 
@@ -19,6 +20,7 @@ fn turn(number: usize) -> Turn {
         parent: None,
         guild: Some("535353".to_owned()),
         person: Person::new(DOOR, "646464"),
+        linked: Linked::default(),
         name: "Adalbert".to_owned(),
         roles: Vec::new(),
         trigger: Trigger::Mention,

@@ -28,6 +28,7 @@ use crate::runtime::handle::{Handle, LifeState, Refused, Stats};
 use crate::runtime::supervisor::Actor;
 use crate::testing::{person, turn_id, us};
 use crate::tree::{Mailbox, WhenFull};
+use domain::people::Linked;
 use domain::restriction::Member;
 use domain::tool::ServerName;
 use ports::{Fault, Shard};
@@ -213,7 +214,14 @@ async fn flooded(kind: ActorKind) -> Option<String> {
 }
 
 fn usage() -> RateLimiterMsg {
-    let asker = Asker { person: person("9"), guild: None, roles: Vec::new(), place: place("9"), parent: None };
+    let asker = Asker {
+        person: person("9"),
+        linked: Linked::default(),
+        guild: None,
+        roles: Vec::new(),
+        place: place("9"),
+        parent: None,
+    };
     RateLimiterMsg::Usage { asker: Box::new(asker), reply: unread() }
 }
 

@@ -4,6 +4,7 @@ use super::many;
 use super::words::Words;
 use crate::command::CommandKind;
 use crate::limits::account::Scope;
+use crate::people::LinkRefusal;
 
 pub(super) const WORDS: Words = Words {
     describe: |kind| match kind {
@@ -16,6 +17,8 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Export => "Get everything that I keep about you as a file",
         CommandKind::Remember => "Tell me a fact to remember in this channel",
         CommandKind::Memories => "List the facts that I remember for you, or delete one",
+        CommandKind::Link => "Use one account here and at another door: shared limits, settings and memory",
+        CommandKind::Unlink => "End the link of this account with your other accounts",
         CommandKind::Tools => "The tools that I can use",
         CommandKind::Status => "Show my state: parts, models, queues, limits",
         CommandKind::Approvals => "Tool calls that wait for approval, and tool calls that are allowed for a while",
@@ -28,6 +31,7 @@ pub(super) const WORDS: Words = Words {
     fact: "The fact to forget",
     category: "The category whose tools are shown, such as search",
     remember: "The fact to remember, in one short sentence",
+    link: "The code that I showed you at the other door; without it, you get one",
     digit: |c| c,
 
     operators_only: |name| format!("`/{name}` is only for operators of this bot."),
@@ -126,6 +130,33 @@ pub(super) const WORDS: Words = Words {
         format!(
             "`{name}` has no effect at the moment, because the model `{row}` does not offer it. Nothing was changed."
         )
+    },
+
+    link_code: |code| {
+        format!(
+            "Your code is `{code}`. Run `/link` with it at the other door, within five minutes. It works once. Your accounts then share limits, usage and settings, `/memories`, `/export` and `/forget` cover all of them, and a restriction of one holds for all. **Show the code to no other person**: an account that enters it can read and delete your data."
+        )
+    },
+    linked: |accounts| {
+        format!(
+            "These accounts are linked now: {accounts}. The settings of the first one apply to all. If another person gave you this code, run `/unlink` at once."
+        )
+    },
+    unlinked: "This account is no longer linked. It has its own settings and counts again; what it used still counts.",
+    link_refused: |refusal| match refusal {
+        LinkRefusal::Closed => "The operators of this bot do not let members link accounts.",
+        LinkRefusal::Code => {
+            "I do not know this code: it is mistyped, used or older than five minutes. Run `/link` at the other door to get a new one."
+        }
+        LinkRefusal::TooMany => "There were too many wrong codes. Please try again in five minutes.",
+        LinkRefusal::SameDoor => {
+            "This code was shown at this door, and is used up. Run `/link` at one door, and enter the code at another one."
+        }
+        LinkRefusal::Already => "These accounts are linked already.",
+        LinkRefusal::Full => "There is no room for a further account. `/unlink` removes one.",
+        LinkRefusal::Restricted => "One of your accounts is restricted. You can unlink when that has ended.",
+        LinkRefusal::NoLink => "This account has no links.",
+        LinkRefusal::Away => "I cannot reach my storage at the moment. Please run this again in a minute.",
     },
 
     default_answers: |row| format!("You are answered by the default model, `{row}`."),

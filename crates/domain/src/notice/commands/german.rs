@@ -4,6 +4,7 @@ use super::many;
 use super::words::Words;
 use crate::command::CommandKind;
 use crate::limits::account::Scope;
+use crate::people::LinkRefusal;
 
 pub(super) const WORDS: Words = Words {
     describe: |kind| match kind {
@@ -18,6 +19,10 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Export => "Alles, was ich über dich aufbewahre, als Datei",
         CommandKind::Remember => "Mir etwas sagen, das ich mir in diesem Kanal merken soll",
         CommandKind::Memories => "Zeigen, was ich mir für dich merke, oder etwas davon löschen",
+        CommandKind::Link => {
+            "Verbinde dein Konto hier mit einem an anderer Tür: gleiche Limits, Einstellungen, Erinnerungen"
+        }
+        CommandKind::Unlink => "Löse dieses Konto von deinen anderen Konten",
         CommandKind::Tools => "Die Werkzeuge, die ich benutzen kann",
         CommandKind::Status => "Mein Zustand: Teile, Modelle, Warteschlangen, Limits",
         CommandKind::Approvals => "Werkzeugaufrufe, die auf Zustimmung warten oder eine Zeit lang erlaubt sind",
@@ -30,6 +35,7 @@ pub(super) const WORDS: Words = Words {
     fact: "Was ich vergessen soll",
     category: "Die Kategorie, deren Werkzeuge gezeigt werden, etwa search",
     remember: "Was ich mir merken soll, in einem kurzen Satz",
+    link: "Der Code, den ich dir an der anderen Tür gezeigt habe; ohne ihn bekommst du einen",
     digit: |c| match c {
         ',' => '.',
         '.' => ',',
@@ -131,6 +137,33 @@ pub(super) const WORDS: Words = Words {
         format!(
             "`{name}` hat gerade keine Wirkung, weil das Modell `{row}` es nicht anbietet. Es wurde nichts geändert."
         )
+    },
+
+    link_code: |code| {
+        format!(
+            "Dein Code ist `{code}`. Führe damit an der anderen Tür `/link` aus, innerhalb von fünf Minuten. Er gilt einmal. Deine Konten teilen dann Limits, Verbrauch und Einstellungen; `/memories`, `/export` und `/forget` gelten für alle, und eine Einschränkung des einen gilt für alle. **Zeige den Code keiner anderen Person**: Ein Konto, das ihn eingibt, kann deine Daten lesen und löschen."
+        )
+    },
+    linked: |accounts| {
+        format!(
+            "Diese Konten sind jetzt verbunden: {accounts}. Die Einstellungen des ersten gelten für alle. Wenn dir eine andere Person diesen Code gegeben hat, führe sofort `/unlink` aus."
+        )
+    },
+    unlinked: "Dieses Konto ist nicht mehr verbunden. Es hat wieder eigene Einstellungen und Zähler; was es verbraucht hat, zählt weiter.",
+    link_refused: |refusal| match refusal {
+        LinkRefusal::Closed => "Die Betreiber dieses Bots lassen Mitglieder keine Konten verbinden.",
+        LinkRefusal::Code => {
+            "Ich kenne diesen Code nicht: Er ist vertippt, verbraucht oder älter als fünf Minuten. Mit `/link` an der anderen Tür bekommst du einen neuen."
+        }
+        LinkRefusal::TooMany => "Es gab zu viele falsche Codes. Bitte versuche es in fünf Minuten noch einmal.",
+        LinkRefusal::SameDoor => {
+            "Dieser Code wurde an dieser Tür gezeigt und ist verbraucht. Führe `/link` an einer Tür aus und gib den Code an einer anderen ein."
+        }
+        LinkRefusal::Already => "Diese Konten sind schon verbunden.",
+        LinkRefusal::Full => "Für ein weiteres Konto ist kein Platz. `/unlink` löst eines.",
+        LinkRefusal::Restricted => "Eines deiner Konten ist eingeschränkt. Du kannst es lösen, wenn das endet.",
+        LinkRefusal::NoLink => "Dieses Konto ist nicht verbunden.",
+        LinkRefusal::Away => "Ich erreiche gerade meinen Speicher nicht. Bitte versuch es in einer Minute noch einmal.",
     },
 
     default_answers: |row| format!("Dir antwortet das Standardmodell, `{row}`."),

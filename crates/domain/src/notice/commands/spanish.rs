@@ -4,6 +4,7 @@ use super::many;
 use super::words::Words;
 use crate::command::CommandKind;
 use crate::limits::account::Scope;
+use crate::people::LinkRefusal;
 
 pub(super) const WORDS: Words = Words {
     describe: |kind| match kind {
@@ -16,6 +17,8 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Export => "Recibir como archivo todo lo que guardo sobre ti",
         CommandKind::Remember => "Decirme algo que deba recordar en este canal",
         CommandKind::Memories => "Ver lo que recuerdo para ti o borrar algo",
+        CommandKind::Link => "Une tu cuenta de aquí con una de otra puerta: mismos límites, ajustes y memoria",
+        CommandKind::Unlink => "Separa esta cuenta de tus otras cuentas",
         CommandKind::Tools => "Las herramientas que puedo usar",
         CommandKind::Status => "Mi estado: partes, modelos, colas, límites",
         CommandKind::Approvals => "Llamadas a herramientas que esperan aprobación o están permitidas por un tiempo",
@@ -28,6 +31,7 @@ pub(super) const WORDS: Words = Words {
     fact: "Lo que debo olvidar",
     category: "La categoría cuyas herramientas se muestran, como search",
     remember: "Lo que debo recordar, en una frase corta",
+    link: "El código que te mostré en la otra puerta; sin él, recibes uno",
     digit: |c| match c {
         // The narrow no-break space that groups digits in Spanish.
         ',' => '\u{202f}',
@@ -128,6 +132,33 @@ pub(super) const WORDS: Words = Words {
     setting_closed: |name| format!("Los operadores de este bot no dejan que los miembros cambien `{name}`."),
     setting_not_served: |name, row| {
         format!("`{name}` no tiene efecto ahora, porque el modelo `{row}` no lo ofrece. No se cambió nada.")
+    },
+
+    link_code: |code| {
+        format!(
+            "Tu código es `{code}`. Ejecuta `/link` con él en la otra puerta, dentro de cinco minutos. Vale una vez. Tus cuentas comparten entonces límites, uso y ajustes; `/memories`, `/export` y `/forget` valen para todas, y una restricción de una vale para todas. **No muestres el código a ninguna otra persona**: una cuenta que lo introduzca puede leer y borrar tus datos."
+        )
+    },
+    linked: |accounts| {
+        format!(
+            "Estas cuentas están unidas ahora: {accounts}. Los ajustes de la primera valen para todas. Si otra persona te dio este código, ejecuta `/unlink` enseguida."
+        )
+    },
+    unlinked: "Esta cuenta ya no está unida. Vuelve a tener sus propios ajustes y contadores; lo que usó sigue contando.",
+    link_refused: |refusal| match refusal {
+        LinkRefusal::Closed => "Los operadores de este bot no permiten que los miembros unan cuentas.",
+        LinkRefusal::Code => {
+            "No conozco este código: está mal escrito, usado o tiene más de cinco minutos. Ejecuta `/link` en la otra puerta para recibir uno nuevo."
+        }
+        LinkRefusal::TooMany => "Hubo demasiados códigos incorrectos. Inténtalo de nuevo en cinco minutos.",
+        LinkRefusal::SameDoor => {
+            "Este código se mostró en esta puerta y ya no vale. Ejecuta `/link` en una puerta e introduce el código en otra."
+        }
+        LinkRefusal::Already => "Estas cuentas ya están unidas.",
+        LinkRefusal::Full => "No hay sitio para otra cuenta. `/unlink` separa una.",
+        LinkRefusal::Restricted => "Una de tus cuentas está restringida. Podrás separarla cuando eso termine.",
+        LinkRefusal::NoLink => "Esta cuenta no está unida a ninguna otra.",
+        LinkRefusal::Away => "En este momento no puedo acceder a mi almacén. Inténtalo de nuevo en un minuto.",
     },
 
     default_answers: |row| format!("Te responde el modelo predeterminado, `{row}`."),

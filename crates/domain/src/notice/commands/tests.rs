@@ -375,6 +375,7 @@ fn memories_list_facts_and_summaries_within_one_message() {
         place: Place::new(Door::new("discord"), "42"),
         told: Timestamp(0),
         message: MessageId::new(Door::new("discord"), "1"),
+        alone: false,
     };
     let facts = vec![fact; 5];
     for locale in Locale::ALL {

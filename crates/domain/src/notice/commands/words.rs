@@ -2,6 +2,7 @@
 
 use crate::command::CommandKind;
 use crate::limits::account::Scope;
+use crate::people::LinkRefusal;
 
 /// All sentences in one language. A sentence with values is a function of them.
 pub(super) struct Words {
@@ -17,6 +18,8 @@ pub(super) struct Words {
     pub(super) category: &'static str,
     /// The description of the option of `/remember`.
     pub(super) remember: &'static str,
+    /// The description of the option of `/link`.
+    pub(super) link: &'static str,
     /// Converts the characters of an English number: its commas and points become these.
     pub(super) digit: fn(char) -> char,
 
@@ -67,6 +70,11 @@ pub(super) struct Words {
     pub(super) fact_forgotten: &'static str,
     pub(super) no_such_fact: &'static str,
     pub(super) memory_away: &'static str,
+
+    pub(super) link_code: fn(&str) -> String,
+    pub(super) linked: fn(&str) -> String,
+    pub(super) unlinked: &'static str,
+    pub(super) link_refused: fn(LinkRefusal) -> &'static str,
 
     pub(super) default_answers: fn(&str) -> String,
     pub(super) chose: fn(&str) -> String,
