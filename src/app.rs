@@ -46,6 +46,8 @@ mod playground;
 
 mod program;
 
+mod programs;
+
 pub mod reload;
 
 mod rows;
@@ -57,6 +59,8 @@ mod signals;
 mod standby;
 
 mod traces;
+
+mod voices;
 
 mod triggers;
 

@@ -104,6 +104,9 @@ mod posting;
 #[path = "bot/typed.rs"]
 mod typed;
 
+#[path = "bot/voice.rs"]
+mod voice;
+
 #[path = "bot/approvals.rs"]
 mod approvals;
 

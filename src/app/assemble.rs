@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -13,11 +12,11 @@ use tokio::sync::watch;
 
 use crate::app::backup::Copies;
 use crate::app::configured::Configured;
-use crate::app::console::LiveConsole;
 pub use crate::app::launch::{Launch, StartError};
+use crate::app::programs::programs;
 use crate::app::reload::{self, Watched};
 use crate::app::standby::{self, Active, Alone, StandbyParts};
-use crate::app::{built_ins, doors, format};
+use crate::app::{built_ins, doors, format, voices};
 use actors::door::{DoorRecord, Doors};
 use actors::observation::audit::Audit;
 use actors::observation::board::{Board, PartKind, STORE};
@@ -25,20 +24,16 @@ use actors::observation::daily::DailyUse;
 use actors::observation::instruments::Instruments;
 use actors::observation::past::Past;
 use actors::observation::timeline::Timeline;
-use actors::observation::turn_events::TurnEvents;
 use actors::observation::vitals::TreeVitals;
 use actors::services::basics::Basics;
 use actors::services::clean_calls::OpenCalls;
-use actors::services::embeddings::Meter;
 use actors::services::facts::FactKeeper;
 use actors::services::in_force::InForce;
 use actors::services::links::{self, Linker};
 use actors::services::preferences::PreferenceKeeper;
 use actors::services::prompt_sections::SectionKeeper;
 use actors::services::running::{Exit, Live};
-use actors::services::standings::Standings;
 use actors::services::toolbox::{Caller, Toolbox, Toolset};
-use actors::services::usable_tools::UsableTools;
 use actors::tool_cache::BuiltIn;
 use actors::wiring::Handles;
 use actors::wiring::parts::{DoorParts, Observation, Pages, Parts, Process, Records, ToolParts};
@@ -56,6 +51,7 @@ use ports::{
 use render;
 use settings::Settings;
 use settings::stores::StoreChoice;
+use speech::synthesis::Synthesis;
 use store::redis::lease::Lease;
 use store::resilient::Resilient;
 use store::turns::StoredTurns;
@@ -68,11 +64,8 @@ use terminal::sessions::Sessions;
 use tools::{BuiltInTool, BuiltIns};
 use web::api::{self, Api, ApiOptions, Exposure, Limits};
 use web::hooks::{self, Hooks};
-use web::model_api::{self, ModelApi};
+use web::model_api;
 use web::problem::problem;
-
-/// The time by which the timeout of a request for an answer exceeds the longest turn.
-const AFTER_TURN: Duration = Duration::from_secs(60);
 
 /// All parts of a run.
 pub struct Assembled {
@@ -93,6 +86,7 @@ struct Checked {
     /// The doors to platforms, the home of the bot first.
     platforms: Vec<DoorRecord>,
     own: Vec<Box<dyn BuiltInTool>>,
+    synthesis: Arc<Synthesis>,
     us: Identity,
 }
 
@@ -139,9 +133,13 @@ fn check(configured: Configured, launch: &Launch) -> Result<Checked, Vec<String>
     }
     let own = built_ins::configured(settings, &configured.lookup, &us, clock, Arc::clone(dice));
     // The list of mistakes in the running configuration already includes some of these.
-    let own = own.map_err(|more| mistakes.extend(more.into_iter().filter(|mistake| !listed.contains(mistake)))).ok();
-    match (live, own) {
-        (Some(live), Some(own)) if mistakes.is_empty() => Ok(Checked { configured, live, platforms, own, us }),
+    let mut unlisted = |more: Vec<String>| mistakes.extend(more.into_iter().filter(|one| !listed.contains(one)));
+    let own = own.map_err(&mut unlisted).ok();
+    let synthesis = voices::synthesis(settings, &configured.lookup).map_err(&mut unlisted).ok();
+    match (live, own, synthesis) {
+        (Some(live), Some(own), Some(synthesis)) if mistakes.is_empty() => {
+            Ok(Checked { configured, live, platforms, own, synthesis, us })
+        }
         _ => Err(mistakes),
     }
 }
@@ -162,7 +160,7 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     if active.is_none() {
         standby::show(true);
     }
-    let Checked { configured, live, platforms, own, us } = checked;
+    let Checked { configured, live, platforms, own, synthesis, us } = checked;
     let Launch { reread, clock, dice, faults, documents, alone, .. } = launch;
     let (settings, mask, events) = (configured.settings.clone(), configured.redaction.clone(), doors::events(&clock));
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
@@ -185,7 +183,7 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
         exposure: exposure(&settings),
         keys: Arc::clone(&in_force) as _,
         refuse,
-        programs: programs(&basics, &in_force, &handles, (&events, &sections, &kept), beside),
+        programs: programs(&basics, &in_force, &handles, (&events, &sections, &kept), synthesis, beside),
         vitals: Arc::clone(&vitals) as _,
         metrics: launch.metrics,
         page: None,
@@ -300,60 +298,6 @@ fn exposure(settings: &Settings) -> Exposure {
         trusted_proxies: http.trusted_proxies.clone(),
         behind: http.behind,
     }
-}
-
-/// The limits on the requests of programs.
-fn bounds(settings: &Settings) -> model_api::Bounds {
-    model_api::Bounds { answer: settings.turn.lease() + AFTER_TURN, at_once: settings.http.key_concurrent }
-}
-
-/// The further parts that programs reach over HTTP.
-type OfPrograms<'a> = (&'a Arc<Sessions>, &'a Arc<TreeVitals>, &'a Arc<Toolbox>, &'a Arc<dyn Limiter>, Identity);
-
-/// The doors of programs over HTTP: one with the API of a model, one with sessions.
-fn programs(
-    Basics { live, store, clock, dice }: &Basics,
-    in_force: &Arc<InForce>,
-    handles: &Handles,
-    (events, prompts, settings): (&TurnEvents, &Arc<dyn PromptSections>, &Arc<PreferenceKeeper>),
-    (sessions, vitals, toolbox, limiter, us): OfPrograms<'_>,
-) -> Router {
-    let api = ModelApi::new(model_api::Parts {
-        intake: Arc::new(handles.intake()),
-        events: Arc::new(events.clone()),
-        models: Arc::clone(in_force) as _,
-        meter: Arc::new(Meter {
-            live: live.clone(),
-            limiter: Arc::clone(limiter),
-            store: Arc::clone(store),
-            clock: Arc::clone(clock),
-            dispatcher: handles.dispatcher(),
-        }),
-        store: Arc::clone(store),
-        clock: Arc::clone(clock),
-        dice: Arc::clone(dice),
-        bounds: bounds(&live.now().settings),
-    });
-    let (store, rate_limiter) = (Arc::clone(store), handles.rate_limiter());
-    let usage = Standings { live: live.clone(), store: Arc::clone(&store), clock: Arc::clone(clock), rate_limiter };
-    let sessions = terminal::routes::router(terminal::routes::Parts {
-        us: Arc::new(us),
-        sessions: Arc::clone(sessions),
-        intake: Arc::new(handles.intake()),
-        events: Arc::new(events.clone()),
-        open_turns: Arc::new({
-            let events = events.clone();
-            move |place| events.open_turns(place)
-        }),
-        models: Arc::clone(in_force) as _,
-        tools: Arc::new(UsableTools { live: live.clone(), toolbox: Arc::clone(toolbox) }),
-        vitals: Arc::clone(vitals) as _,
-        usage: Arc::new(usage),
-        console: Arc::new(LiveConsole { live: live.clone(), store }),
-        prompts: Arc::clone(prompts),
-        settings: Arc::clone(settings) as _,
-    });
-    model_api::router(Arc::new(api)).merge(sessions)
 }
 
 /// Returns the reply to a refused request, in the form that clients of its path expect.

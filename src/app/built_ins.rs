@@ -10,6 +10,7 @@ use secrecy::SecretString;
 
 use crate::app::configured::Lookup;
 use crate::app::system::{SystemClock, SystemDice};
+use crate::app::voices;
 use actors::services::clean_calls::OpenCalls;
 use domain::fact::{FactId, FactMatches, NotKept, Remembered};
 use domain::host::is_loopback;
@@ -96,8 +97,9 @@ impl Facts for NobodysFacts {
 }
 
 /// Returns every mistake in these settings, by the part that `check` names.
-pub(crate) fn mistakes(settings: &Settings, lookup: &Lookup) -> [(&'static str, Vec<String>); 5] {
+pub(crate) fn mistakes(settings: &Settings, lookup: &Lookup) -> [(&'static str, Vec<String>); 6] {
     [
+        ("speech", voices::voices(settings, lookup).err().unwrap_or_default()),
         ("url_extract", pages(&settings.url_extract).err().unwrap_or_default()),
         ("web_search", searches(settings, lookup).err().unwrap_or_default()),
         ("google_drive", drive(&settings.google_drive).err().into_iter().collect()),
@@ -125,7 +127,8 @@ pub(crate) fn models(settings: &Settings, calls: &Arc<dyn CleanCalls>) -> Vec<Bo
 pub(crate) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
     let keys = settings.tools.web_search.iter().filter_map(|row| key(row, lookup));
     let drive = settings.google_drive.credentials.clone();
-    keys.chain(drive).chain(databases::secrets(settings, lookup)).chain(agents::secrets(settings, lookup)).collect()
+    let rows = agents::secrets(settings, lookup).into_iter().chain(voices::secrets(settings, lookup));
+    keys.chain(drive).chain(databases::secrets(settings, lookup)).chain(rows).collect()
 }
 
 /// Returns the options of `url_extract`.

@@ -39,7 +39,7 @@ use domain::ending::Dropped;
 use domain::fire::Fire;
 use domain::happening::{Happening, WorkShed};
 use domain::ids::{Person, Place, Timestamp, TurnId};
-use domain::incoming::{AuthorKind, Deletion, Incoming, Posted};
+use domain::incoming::{AuthorKind, Deletion, Incoming, Interruption, Posted};
 use domain::manners::Draw;
 use domain::notice;
 use domain::outgoing::Medium;
@@ -162,6 +162,7 @@ impl Actor for Gateway {
                         receipt.settle();
                     }
                 }
+                Incoming::Interrupted(interruption) => self.interrupted(ctx, *interruption, receipt),
                 Incoming::Reacted(place) => {
                     self.interjections.record_engagement(&place);
                     receipt.settle();
@@ -211,6 +212,23 @@ impl Gateway {
             facts.deleted(&deletion).await;
             ConversationRecords::new(&*store, &running).withdraw(facts.forgotten(), &deletion).await;
             drop(room);
+        });
+    }
+
+    /// Cancels the turn of an interrupted answer, and remembers what was heard of it. The receipt is settled afterwards,
+    /// so that the next question finds it.
+    fn interrupted(&self, ctx: &mut ActorContext<Self>, interruption: Interruption, receipt: Receipt) {
+        // The dropped receipt tells the door that the event was not accepted.
+        if self.journal.cast(JournalMsg::Cancel(TurnId::of(&interruption.message))).is_err() {
+            return;
+        }
+        let (facts, store, running) = (Arc::clone(&self.facts), Arc::clone(&self.store), self.live.now());
+        ctx.background(async move {
+            let most = running.settings.history.max_messages;
+            let records = ConversationRecords::new(&*store, &running);
+            if records.interrupt(facts.forgotten(), &interruption, most).await {
+                receipt.settle();
+            }
         });
     }
 

@@ -34,6 +34,12 @@ pub struct Exchange {
     pub answered_at: Timestamp,
 }
 
+/// Returns the stored form of an answer that was interrupted after these words: the mark tells the model.
+#[must_use]
+pub fn interrupted(heard: &str) -> String {
+    format!("{} [interrupted here: the rest was not heard]", heard.trim_end()).trim_start().to_owned()
+}
+
 /// The messages of one conversation, in the order of their exchanges. A question that was queued is directly before
 /// its own answer, so timestamps need not increase.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -5,6 +5,7 @@ use super::command::{Command, Typing};
 use super::fire::Fire;
 use super::gate::Click;
 use super::given::Given;
+use super::history::Exchange;
 use super::ids::{MessageId, Person, Place, Timestamp};
 use super::lineage::Lineage;
 use super::manners::Draw;
@@ -18,6 +19,8 @@ pub enum Incoming {
     Posted(Posted),
     /// A message was deleted. A turn that it triggered is cancelled.
     Deleted(Deletion),
+    /// A speaker interrupted an answer. Its turn is cancelled if it is open.
+    Interrupted(Box<Interruption>),
     /// A reaction was added to one of the bot's messages in this place.
     Reacted(Place),
     /// A member ran a command.
@@ -38,6 +41,7 @@ impl Incoming {
             Self::Posted(posted) => Some(&posted.id),
             Self::Fired(fire) => Some(&fire.id),
             Self::Deleted(deletion) => Some(&deletion.message),
+            Self::Interrupted(interruption) => Some(&interruption.message),
             Self::Reacted(_) | Self::Command(_) | Self::Typing(_) | Self::Decision(_) => None,
         }
     }
@@ -64,6 +68,17 @@ impl Deletion {
     pub fn holder(&self) -> &str {
         self.guild.as_deref().unwrap_or_default()
     }
+}
+
+/// The interruption of a spoken answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interruption {
+    /// The message that the answer is for.
+    pub message: MessageId,
+    /// The place of the conversation.
+    pub place: Place,
+    /// The exchange to remember: the question, and what was heard of the answer.
+    pub heard: Exchange,
 }
 
 /// A posted message.

@@ -124,6 +124,11 @@ pub const VARIABLES: &[Variable] = &[
         "agents.peers",
         "Format: [{name = 'archive', url = 'https://archive.example', env_key = 'ARCHIVE_KEY'}].",
     ),
+    secret(
+        "STAFFAI_VOICES",
+        "speech.voices",
+        "Format: [{kind = 'command', command = ['espeak-ng', '--stdin', '--stdout']}].",
+    ),
 ];
 
 /// True if the value of a key must never be displayed.

@@ -21,6 +21,7 @@ mod read;
 mod row;
 pub mod show;
 pub mod sources;
+pub mod speech;
 pub mod stores;
 pub mod tools;
 pub mod triggers;
@@ -73,6 +74,7 @@ pub struct Settings {
     pub gates: community::Gates,
     pub triggers: triggers::Triggers,
     pub agents: agents::Agents,
+    pub speech: speech::Speech,
     /// The indices of unreadable rows by list. Empty in settings that are in effect.
     #[serde(skip)]
     pub left_out: BTreeMap<String, Vec<usize>>,

@@ -9,6 +9,7 @@ mod reading;
 mod settings;
 mod submit;
 mod typed;
+mod voice;
 mod waiting;
 
 use std::sync::Arc;
@@ -25,13 +26,15 @@ use serde_json::{Map, Value, json};
 
 use self::problem::refused;
 pub use self::submit::{Submit, Submitted, no_profile};
+use self::typed::InputRefusal;
 use super::DOOR;
 use super::sessions::Sessions;
 use domain::api_key::{Caller, Right};
-use domain::gate::{Choice, Click, ClickRefusal, Clicker, GateId};
+use domain::gate::{ApprovalDecision, Choice, Click, ClickRefusal, Clicker, GateId};
 use domain::ids::Place;
 use domain::lineage::Identity;
 use ports::{Console, Intake, MemberSettings, ModelsInForce, PromptSections, ToolsOf, TurnEventLog, UsageOf, Vitals};
+use speech::synthesis::Synthesis;
 
 /// A submitted decision.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -76,6 +79,8 @@ pub struct Parts {
     pub prompts: Arc<dyn PromptSections>,
     /// The settings of members.
     pub settings: Arc<dyn MemberSettings>,
+    /// The voices.
+    pub synthesis: Arc<Synthesis>,
 }
 
 /// Paths outside of all endpoints.
@@ -99,8 +104,10 @@ pub fn router(parts: Parts) -> Router {
         .route("/api/v1/health", get(about::health))
         .route("/api/v1/prompts", get(prompts::list))
         .route("/api/v1/prompts/{section}", get(prompts::show).post(prompts::change))
+        .route("/api/v1/voice", get(voice::open))
         .route("/api/v1/openapi.json", get(manage::openapi))
         .layer(Extension(reading::Answers::default()))
+        .layer(Extension(voice::Sockets::default()))
         .layer(from_fn(through_this_door))
         .with_state(parts)
 }
@@ -121,12 +128,26 @@ async fn decide(
     Path(id): Path<String>,
     body: Result<Json<Verdict>, JsonRejection>,
 ) -> Response {
-    let Json(Verdict { approve, hour, answers }) = match body {
+    let Json(verdict) = match body {
         Ok(body) => body,
         Err(rejection) => return refused(rejection.status(), &rejection.body_text()),
     };
+    match decided(&parts, &caller, &id, verdict).await {
+        Ok(decision) => Json(json!({"status": "ok", "decision": decision.told()})).into_response(),
+        Err((status, why)) => refused(status, &why),
+    }
+}
+
+/// Passes on the decision of a caller.
+async fn decided(
+    parts: &Parts,
+    caller: &Caller,
+    id: &str,
+    Verdict { approve, hour, answers }: Verdict,
+) -> Result<ApprovalDecision, InputRefusal> {
+    let refused = |status, why: &str| Err((status, why.to_owned()));
     let unknown = || refused(StatusCode::NOT_FOUND, "there is no pending call of this id");
-    let Some(gate) = GateId::parse(&id) else { return unknown() };
+    let Some(gate) = GateId::parse(id) else { return unknown() };
     let choice = match (approve, hour) {
         (true, false) => Choice::Once,
         (true, true) => Choice::Hour,
@@ -135,7 +156,7 @@ async fn decide(
     let person = caller.person().filter(|_| !caller.may(Right::Operate));
     let click = Click { gate, choice, answers, by: Clicker::Client(DOOR, person), place: None, callback: None };
     match parts.intake.decide(click).await {
-        Ok(decision) => Json(json!({"status": "ok", "decision": decision.told()})).into_response(),
+        Ok(decision) => Ok(decision),
         // The existence of another member's call is not revealed.
         Err(ClickRefusal::Unknown | ClickRefusal::WrongPlace | ClickRefusal::NotTheirs) => unknown(),
         Err(ClickRefusal::Decided) => refused(StatusCode::CONFLICT, "it was decided already"),

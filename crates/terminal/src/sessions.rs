@@ -182,6 +182,13 @@ impl Sessions {
         self.inner.lock().known(place).is_some_and(|session| session.find(message).is_some())
     }
 
+    /// Returns a message of a session.
+    pub(super) async fn message(&self, place: &Place, message: &str) -> Option<Posted> {
+        // A session that cannot be read has the messages that are cached here.
+        let _ = self.load(place).await;
+        self.inner.lock().known(place)?.find(message).cloned()
+    }
+
     /// Removes a message that was not accepted after all.
     pub(super) async fn was_not_said(&self, place: &Place, message: &str) {
         // It may be gone already.

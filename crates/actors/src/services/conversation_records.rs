@@ -10,7 +10,7 @@ use crate::services::running::Running;
 use domain::forgetting::Forgetting;
 use domain::history::{Exchange, History};
 use domain::ids::{MessageId, Person, Place, Timestamp};
-use domain::incoming::Deletion;
+use domain::incoming::{Deletion, Interruption};
 use domain::keys;
 use domain::summary::Summary;
 use domain::turn::Turn;
@@ -74,6 +74,29 @@ impl<'a> ConversationRecords<'a> {
     /// if the change is not durable.
     pub(crate) async fn rewrite(&self, key: &str, change: impl FnOnce(&mut History)) -> bool {
         histories::change(self.store, key, self.ttl, change).await
+    }
+
+    /// Replaces the answer of a question with what was heard of it; one that is not remembered is added. Returns false
+    /// if the history cannot be read now.
+    pub(crate) async fn interrupt(&self, forgotten: &Forgotten, interruption: &Interruption, most: usize) -> bool {
+        let Interruption { message, place, heard } = interruption;
+        let key = keys::history(&heard.person, place);
+        let _changing = histories::changing(&key).await;
+        let mut history = match self.store.read(&key).await {
+            Stored::Absent => History::default(),
+            Stored::Value(stored) => match History::parse(&stored) {
+                Ok(parsed) => parsed.history,
+                Err(_) => return false,
+            },
+            Stored::Part(_) | Stored::Unreadable(_) => return false,
+        };
+        history.add(heard, most);
+        let saving = forgotten.saving();
+        if !saving.covers_question(message, (&heard.person, place), heard.asked_at) {
+            // Visible at once.
+            drop(self.store.write(vec![histories::write(key, &history, self.ttl)]));
+        }
+        true
     }
 
     /// Changes the summary beside the history of this key if the change makes a difference. Returns false if the

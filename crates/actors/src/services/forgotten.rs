@@ -269,8 +269,13 @@ impl Saving<'_> {
     /// True if nothing of this turn may be kept: its person asked to be forgotten after the question, or deleted it.
     #[must_use]
     pub fn covers(&self, turn: &Turn) -> bool {
-        self.0.deleted.contains(&turn.id.trigger())
-            || self.wishes(&turn.person, &turn.place).any(|wish| turn.at <= wish.cut)
+        self.covers_question(&turn.id.trigger(), (&turn.person, &turn.place), turn.at)
+    }
+
+    /// True if nothing of this person's question in this place may be kept, like [`Self::covers`].
+    #[must_use]
+    pub fn covers_question(&self, message: &MessageId, (person, place): (&Person, &Place), at: Timestamp) -> bool {
+        self.0.deleted.contains(message) || self.wishes(person, place).any(|wish| at <= wish.cut)
     }
 
     /// True if nothing from this person's question at that time may be kept: they asked to be forgotten later.

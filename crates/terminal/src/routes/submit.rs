@@ -218,6 +218,37 @@ pub(super) async fn submit(
     Json(told).into_response()
 }
 
+/// Submits what a caller says in an open session, without waiting for the answer. Idempotent by `key`.
+pub(super) async fn say(
+    parts: &Parts,
+    caller: &Caller,
+    place: &Place,
+    text: String,
+    key: Option<&str>,
+) -> Result<Submitted, InputRefusal> {
+    if text.len() > TEXT_MAX {
+        return Err((StatusCode::PAYLOAD_TOO_LARGE, "the text is too long".to_owned()));
+    }
+    if key.is_some_and(|key| key.is_empty() || key.len() > KEY_MAX) {
+        return Err((StatusCode::BAD_REQUEST, "id must have 1 to 128 characters".to_owned()));
+    }
+    if text.trim().is_empty() {
+        return Err((status_of(NotTaken::Empty), NotTaken::Empty.to_string()));
+    }
+    let body = Submit { text, ..Submit::default() };
+    let (heard, said) = heard(parts, caller, place, &body, key, None).await?;
+    let Some(Heard { incoming, message, command, .. }) = heard else {
+        return Ok(Submitted { message: String::new(), command: true, said });
+    };
+    if let Err(NotAccepted) = parts.intake.accept(incoming, Sessions::us()).await {
+        if key.is_none() && !command {
+            parts.sessions.was_not_said(place, &message).await;
+        }
+        return Err((StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable; try again in a moment".to_owned()));
+    }
+    Ok(Submitted { message, command, said })
+}
+
 /// Awaits the end of an accepted turn; `known` if its message was submitted before.
 async fn answer(
     parts: &Parts,

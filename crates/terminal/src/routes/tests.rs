@@ -238,6 +238,7 @@ fn parts(store: &Arc<MemoryStore>) -> Parts {
         console: Arc::new(Fixed),
         prompts: Arc::new(Fixed),
         settings: Arc::new(OneRecord::default()),
+        synthesis: Arc::new(Synthesis::new(Vec::new()).unwrap()),
     }
 }
 

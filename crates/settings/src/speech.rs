@@ -1,0 +1,54 @@
+//! `[speech]`: the voices that speak answers.
+
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde::Deserialize;
+
+use super::read;
+
+/// `[speech]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Speech {
+    /// The voices, in order.
+    #[serde(deserialize_with = "read::rows")]
+    pub voices: Vec<Voice>,
+}
+
+/// One `[[speech.voices]]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Voice {
+    /// The kind of source: `openai` or `command`.
+    #[serde(deserialize_with = "read::some_text")]
+    pub kind: String,
+    /// The address of the API, up to `/v1`.
+    #[serde(default, deserialize_with = "read::optional_web_address")]
+    pub url: Option<String>,
+    /// The key.
+    #[serde(default, deserialize_with = "read::secret")]
+    pub key: Option<SecretString>,
+    /// The variable that holds the key.
+    #[serde(default, deserialize_with = "read::text")]
+    pub env_key: Option<String>,
+    /// The model.
+    #[serde(default, deserialize_with = "read::text")]
+    pub model: Option<String>,
+    /// The provider's name of the voice.
+    #[serde(default, deserialize_with = "read::text")]
+    pub voice: Option<String>,
+    /// The program and its arguments.
+    #[serde(default, deserialize_with = "read::texts")]
+    pub command: Vec<String>,
+    /// The format of the audio.
+    #[serde(default, deserialize_with = "read::text")]
+    pub format: Option<String>,
+    /// The timeout of one sentence.
+    #[serde(default = "usual_timeout", deserialize_with = "read::some_duration")]
+    pub timeout: Duration,
+}
+
+const fn usual_timeout() -> Duration {
+    Duration::from_secs(15)
+}

@@ -1,0 +1,12 @@
+//! Speech: a growing answer becomes sentences ([`Sentences`]), which are synthesized ([`synthesis`]).
+
+mod abbreviations;
+
+mod sentences;
+
+mod spoken;
+
+pub mod synthesis;
+
+pub use sentences::Sentences;
+pub use spoken::Part;

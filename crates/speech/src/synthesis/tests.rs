@@ -1,0 +1,157 @@
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+use super::*;
+use domain::ids::Door;
+
+/// The beginning of audio, of which the lengths lie.
+const WAV: &[u8] = b"RIFF\xff\xff\xff\xffWAVEfmt and so on";
+
+fn person(id: &str) -> Person {
+    Person::new(Door::new("terminal"), id)
+}
+
+fn command(words: &[&str]) -> Voice {
+    let source = Source::Command(words.iter().map(|word| (*word).to_owned()).collect());
+    Voice { source, format: Format::Wav, timeout: Duration::from_secs(20) }
+}
+
+fn synthesis(voices: Vec<Voice>) -> Arc<Synthesis> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Arc::new(Synthesis::new(voices).unwrap())
+}
+
+/// Reads a clip to its end.
+async fn heard(mut clip: Clip) -> (Vec<u8>, Option<Failure>) {
+    let mut bytes = Vec::new();
+    loop {
+        match clip.next().await {
+            Sound::Piece(_, piece) => bytes.extend_from_slice(&piece),
+            Sound::End => return (bytes, None),
+            Sound::Failed(failure) => return (bytes, Some(failure)),
+        }
+    }
+}
+
+/// A speech service over a real socket. Each request is answered as its text says; `requests` has the texts.
+async fn service(requests: mpsc::UnboundedSender<String>) -> Voice {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let requests = requests.clone();
+            tokio::spawn(async move {
+                let mut asked = Vec::new();
+                while !asked.ends_with(b"}") {
+                    asked.push(socket.read_u8().await.unwrap());
+                }
+                let asked = String::from_utf8(asked).unwrap();
+                assert!(asked.contains("Bearer k-1") && asked.contains("\"response_format\":\"wav\""), "{asked}");
+                let (_, text) = asked.split_once("\"input\":\"").unwrap();
+                let text = text.split('"').next().unwrap().to_owned();
+                requests.send(text.clone()).unwrap();
+                let wav = |length: usize| {
+                    let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+                    [head.as_bytes(), WAV].concat()
+                };
+                let answer = match text.as_str() {
+                    "refused" => b"HTTP/1.1 500 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_vec(),
+                    "json" => b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{\"error\": \"out of voices\"}".to_vec(),
+                    "short" => wav(WAV.len() * 2),
+                    "silent" => std::future::pending().await,
+                    "endless" => {
+                        socket.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").await.unwrap();
+                        while socket.write_all(&[WAV, &[7; 8_192]].concat()).await.is_ok() {}
+                        return;
+                    }
+                    _ => wav(WAV.len()),
+                };
+                socket.write_all(&answer).await.unwrap();
+            });
+        }
+    });
+    Voice {
+        source: Source::OpenAi {
+            url: format!("http://{address}/v1/audio/speech").parse().unwrap(),
+            here: true,
+            key: Some("k-1".into()),
+            model: "tts-1".to_owned(),
+            voice: "alloy".to_owned(),
+        },
+        format: Format::Wav,
+        timeout: Duration::from_secs(5),
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_fails_lies_or_never_ends_leaves_a_sentence_as_text() {
+    let (tell, mut requests) = mpsc::unbounded_channel();
+    let voice = Voice { timeout: Duration::from_millis(700), ..service(tell).await };
+    let synthesis = synthesis(vec![voice]);
+    for (text, expected) in [
+        ("refused", Failure::Refused("status 500".to_owned())),
+        ("json", Failure::NotAudio),
+        ("silent", Failure::Late),
+        ("endless", Failure::TooLong),
+    ] {
+        assert_eq!(heard(synthesis.start(text, &person("1"))).await.1, Some(expected), "{text}");
+        assert_eq!(requests.recv().await.as_deref(), Some(text));
+    }
+    let (bytes, failure) = heard(synthesis.start("short", &person("1"))).await;
+    assert!(bytes == WAV && matches!(failure, Some(Failure::Refused(_))), "{failure:?}");
+    assert_eq!(heard(synthesis.start("good", &person("1"))).await, (WAV.to_vec(), None));
+}
+
+#[tokio::test]
+async fn audio_is_cached_and_a_dropped_clip_frees_its_permit() {
+    let (tell, mut requests) = mpsc::unbounded_channel();
+    let synthesis = synthesis(vec![service(tell).await]);
+    for _ in 0..2 {
+        assert_eq!(heard(synthesis.start("good", &person("1"))).await, (WAV.to_vec(), None));
+    }
+    assert_eq!(requests.recv().await.as_deref(), Some("good"));
+    let waiting: Vec<Clip> = (0..PERMITS).map(|_| synthesis.start("silent", &person("1"))).collect();
+    for _ in 0..PERMITS / 2 {
+        assert_eq!(requests.recv().await.as_deref(), Some("silent"), "the second \"good\" was not requested");
+    }
+    assert_eq!(synthesis.permits.free(), PERMITS / 2, "one person has half of the permits");
+    assert_eq!(heard(synthesis.start("other", &person("2"))).await.1, None);
+    drop(waiting);
+    while synthesis.permits.free() < PERMITS {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_command_reads_the_text_and_writes_audio_without_a_shell() {
+    let synthesis = synthesis(vec![
+        command(&["no-such-program"]),
+        command(&["false"]),
+        command(&["sh", "-c", "printf 'RIFF....WAVE'; cat", "$HOME; echo"]),
+    ]);
+    let (bytes, failure) = heard(synthesis.start("it's $HOME", &person("1"))).await;
+    assert_eq!((bytes.as_slice(), failure), (b"RIFF....WAVEit's $HOME".as_slice(), None), "earlier voices failed");
+}
+
+#[tokio::test]
+async fn an_endless_command_is_killed() {
+    let endless = command(&["sh", "-c", "printf 'RIFF....WAVE'; exec cat /dev/zero"]);
+    assert_eq!(heard(synthesis(vec![endless]).start("x", &person("1"))).await.1, Some(Failure::TooLong));
+    let stuck = Voice { timeout: Duration::from_millis(200), ..command(&["sleep", "1000"]) };
+    assert_eq!(heard(synthesis(vec![stuck]).start("x", &person("1"))).await.1, Some(Failure::Late));
+}
+
+#[tokio::test]
+async fn espeak_speaks_without_an_account() {
+    let synthesis = synthesis(vec![command(&["espeak-ng", "--stdin", "--stdout"])]);
+    let begins = heard(synthesis.start("Hello there.", &person("1")));
+    let (bytes, failure) = begins.await;
+    assert_eq!(failure, None, "is espeak-ng installed? ./test installs it");
+    assert!(bytes.len() > 10_000, "{} bytes of audio", bytes.len());
+    let louder = bytes[44..].chunks_exact(2).any(|sample| i16::from_le_bytes([sample[0], sample[1]]).abs() > 1_000);
+    assert!(louder, "the audio is not silent");
+}

@@ -1,0 +1,90 @@
+//! Speech over a WebSocket: the events of a session's turns as sentences with their audio, and what the speaker says.
+//!
+//! Speech is one more reader of the events of turns, beside streams and drafts.
+
+mod answer;
+mod queue;
+mod talk;
+mod wire;
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+use tokio::sync::Semaphore;
+
+use self::talk::{MESSAGE_MAX, Talk};
+use super::Parts;
+use super::problem::{refused, status_of};
+use super::submit::Stop;
+use domain::api_key::Caller;
+use ports::shares::Shares;
+
+/// Maximum number of sockets. One key has at most half of them.
+const SOCKETS_MAX: usize = 128;
+
+/// The places for sockets.
+#[derive(Clone)]
+pub(super) struct Sockets(Shares<String>);
+
+impl Default for Sockets {
+    fn default() -> Self {
+        Self(Shares::new(Arc::new(Semaphore::new(SOCKETS_MAX))))
+    }
+}
+
+/// The session, and the reader's position.
+#[derive(Debug, Deserialize)]
+pub(super) struct Wanted {
+    /// The session's name or number. It is created if there is none.
+    session: String,
+    /// The number of the last event that the client has; without it, it gets new ones only.
+    #[serde(default)]
+    after: Option<u64>,
+    /// The last sentence of that turn whose audio the client has; later ones are sent again.
+    #[serde(default)]
+    sentence: Option<usize>,
+}
+
+/// Opens a socket.
+pub(super) async fn open(
+    State(parts): State<Parts>,
+    (Extension(caller), Extension(sockets)): (Extension<Caller>, Extension<Sockets>),
+    stop: Stop,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Response {
+    let Ok(Query(wanted)) = wanted else {
+        return refused(StatusCode::BAD_REQUEST, "session is required; after and sentence must be numbers");
+    };
+    let Ok(upgrade) = upgrade else {
+        return refused(StatusCode::UPGRADE_REQUIRED, "this endpoint is a WebSocket");
+    };
+    let Some(socket_place) = sockets.0.take(Some(&caller.name().to_owned())) else {
+        return refused(StatusCode::TOO_MANY_REQUESTS, "too many sockets are open; close one");
+    };
+    let place = match parts.sessions.open(&caller, &wanted.session).await {
+        Ok(found) => found.place,
+        Err(why) => return refused(status_of(why), &why.to_string()),
+    };
+    for evicted in parts.sessions.take_evicted() {
+        parts.events.close(&evicted);
+    }
+    parts.events.open(&place);
+    // Cancelled at shutdown.
+    let ended = stop.map(|Extension(stop)| stop).unwrap_or_default();
+    let upgrade = upgrade.max_message_size(MESSAGE_MAX).max_frame_size(MESSAGE_MAX);
+    upgrade.on_upgrade(move |socket| async move {
+        let position = wanted.after.map(|after| (after, wanted.sentence));
+        if let Some(talk) = Talk::new(socket, parts, (caller, place), position) {
+            talk.serve(ended).await;
+        }
+        drop(socket_place);
+    })
+}

@@ -1,0 +1,165 @@
+//! An answer as sentences.
+
+use std::collections::VecDeque;
+
+use super::wire::Sentence;
+use speech::{Part, Sentences};
+
+/// Maximum bytes of an answer that become sentences. The rest is in the session only.
+const TEXT_MAX: usize = 256 * 1024;
+
+/// The answer of one turn.
+pub(super) struct Answer {
+    /// The message of the turn.
+    pub turn: String,
+    /// True once it was interrupted: it has no further sentences.
+    pub is_cut: bool,
+    sentences: Sentences,
+    /// The text since the answer last began anew.
+    text: String,
+    /// The displayed text, and the end of each sentence in it.
+    displayed: String,
+    ends: Vec<usize>,
+    begins_anew: bool,
+    /// The speech since the answer last began anew.
+    said: VecDeque<String>,
+    /// The speech before that, which is not repeated.
+    said_before: VecDeque<String>,
+}
+
+impl Answer {
+    pub fn new(turn: String) -> Self {
+        Self {
+            turn,
+            is_cut: false,
+            sentences: Sentences::new(),
+            text: String::new(),
+            displayed: String::new(),
+            ends: Vec::new(),
+            begins_anew: false,
+            said: VecDeque::new(),
+            said_before: VecDeque::new(),
+        }
+    }
+
+    /// Appends to the draft, or begins it anew.
+    pub fn draft(&mut self, more: &str, anew: bool) -> Vec<Sentence> {
+        if anew && !self.text.is_empty() {
+            self.begin();
+        }
+        self.grow(more)
+    }
+
+    /// Returns the rest of the draft before a tool call, which is not followed by more of the same text.
+    pub fn pause(&mut self) -> Vec<Sentence> {
+        let rest = self.sentences.flush();
+        self.numbered(rest)
+    }
+
+    /// Completes the answer with its whole text.
+    pub fn finish(&mut self, whole: &str) -> Vec<Sentence> {
+        let whole = &whole[..whole.floor_char_boundary(TEXT_MAX)];
+        let sent = self.text.len() - self.sentences.pending().len();
+        let mut sentences = if let Some(rest) = whole.strip_prefix(self.text.as_str()) {
+            self.grow(rest)
+        } else if whole.starts_with(&self.text[..sent]) {
+            self.sentences.take_back();
+            self.text.truncate(sent);
+            self.grow(&whole[sent..])
+        } else {
+            self.begin();
+            self.grow(whole)
+        };
+        sentences.extend(self.pause());
+        sentences
+    }
+
+    /// Returns what was displayed up to this sentence.
+    pub fn heard(&self, spoken_to: Option<usize>) -> &str {
+        let end = spoken_to.and_then(|sentence| self.ends.get(sentence).or(self.ends.last()));
+        &self.displayed[..end.copied().unwrap_or_default()]
+    }
+
+    fn begin(&mut self) {
+        self.sentences = Sentences::new();
+        self.text.clear();
+        self.begins_anew = !self.ends.is_empty();
+        self.said_before = std::mem::take(&mut self.said);
+    }
+
+    fn grow(&mut self, more: &str) -> Vec<Sentence> {
+        let more = &more[..more.floor_char_boundary(TEXT_MAX.saturating_sub(self.text.len()))];
+        self.text.push_str(more);
+        let parts = self.sentences.push(more);
+        self.numbered(parts)
+    }
+
+    fn numbered(&mut self, parts: Vec<Part>) -> Vec<Sentence> {
+        parts.into_iter().map(|part| self.number(part)).collect()
+    }
+
+    fn number(&mut self, part: Part) -> Sentence {
+        let Part { display, mut speech, emotions, speaks } = part;
+        if !speech.is_empty() {
+            self.said.push_back(speech.clone());
+            // A repeated beginning is displayed and not spoken again.
+            if self.said_before.pop_front().is_some_and(|before| before == speech) {
+                speech.clear();
+            } else {
+                self.said_before.clear();
+            }
+        }
+        let number = self.ends.len();
+        self.displayed.push_str(&display);
+        self.ends.push(self.displayed.len());
+        Sentence { number, text: display, speech, emotions, speaks, anew: std::mem::take(&mut self.begins_anew) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(sentences: &[Sentence]) -> Vec<(&str, &str, bool)> {
+        sentences.iter().map(|one| (one.text.as_str(), one.speech.as_str(), one.anew)).collect()
+    }
+
+    #[test]
+    fn the_whole_answer_continues_its_draft() {
+        let mut answer = Answer::new("1".to_owned());
+        let mut all = answer.draft("Well, it is so. And th", true);
+        all.extend(answer.finish("Well, it is so. And that is it."));
+        assert_eq!(
+            shown(&all),
+            [
+                ("Well,", "Well,", false),
+                (" it is so.", "it is so.", false),
+                (" And that is it.", "And that is it.", false)
+            ]
+        );
+        assert_eq!((answer.heard(None), answer.heard(Some(1))), ("", "Well, it is so."));
+        // Only the rest that was not sent differs.
+        let mut answer = Answer::new("1".to_owned());
+        answer.draft("One. Tw", true);
+        assert_eq!(shown(&answer.finish("One. Three.")), [(" Three.", "Three.", false)]);
+    }
+
+    #[test]
+    fn a_beginning_that_is_repeated_is_not_spoken_again() {
+        let mut answer = Answer::new("1".to_owned());
+        answer.draft("One. Two. Three. F", true);
+        assert_eq!(
+            shown(&answer.finish("One. Two! Three.")),
+            [("One.", "", true), (" Two!", "Two!", false), (" Three.", "Three.", false)]
+        );
+    }
+
+    #[test]
+    fn text_before_a_tool_call_is_spoken_at_once() {
+        let mut answer = Answer::new("1".to_owned());
+        assert_eq!(answer.draft("Let me look", true), []);
+        assert_eq!(shown(&answer.pause()), [("Let me look", "Let me look", false)]);
+        assert_eq!(shown(&answer.draft("It is 4. A", true)), [("It is 4.", "It is 4.", true)]);
+        assert_eq!(answer.heard(Some(9)), "Let me lookIt is 4.");
+    }
+}

@@ -1,0 +1,125 @@
+//! The JSON of the socket.
+
+use serde::{Deserialize, Serialize};
+
+use crate::routes::{Submitted, Verdict};
+use crate::wire::Unanswered;
+use domain::question::{Form, Link};
+use domain::turn_event::{GateDecision, ToolState};
+
+/// An event for the client.
+#[derive(Debug, Serialize)]
+pub(super) struct Event {
+    /// The number of the session's event that it comes from, or the last one. A client resumes with it.
+    pub number: u64,
+    /// The message that began the turn; empty if it concerns none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub turn: String,
+    /// The content.
+    #[serde(flatten)]
+    pub told: Told,
+}
+
+/// The content of an event.
+#[derive(Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(super) enum Told {
+    /// A turn began.
+    Accepted,
+    /// A part of the answer.
+    Sentence(Sentence),
+    /// Audio of a sentence, to be appended to the earlier audio of it.
+    Audio {
+        sentence: usize,
+        /// The media type.
+        format: &'static str,
+        /// The bytes in base64; empty at the end.
+        data: String,
+        /// True if the sentence has no more audio.
+        end: bool,
+    },
+    /// A tool call changed its state.
+    ToolStatus { call: String, name: String, state: ToolState },
+    /// A call requires approval, or was decided.
+    Approval {
+        id: String,
+        question: String,
+        expires_at: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        form: Option<Form>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        link: Option<Link>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        decision: Option<GateDecision>,
+    },
+    /// The answer was interrupted.
+    Interrupted { spoken_to: Option<usize> },
+    /// The turn ended, and its audio was sent.
+    Done {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        unanswered: Option<Unanswered>,
+    },
+    /// A sentence has no more audio, or a request failed.
+    Error {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        sentence: Option<usize>,
+        why: String,
+    },
+    /// Events up to this number are lost.
+    Missed,
+    /// A text was accepted.
+    Submitted(Submitted),
+    /// The reply to `ping`.
+    Pong,
+}
+
+/// A part of an answer.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Sentence {
+    /// Its number in the turn, from 0.
+    #[serde(rename = "sentence")]
+    pub number: usize,
+    /// The text to display. The texts of all sentences since the last `anew`, joined, are the answer.
+    pub text: String,
+    /// The text to speak; empty for a silent one.
+    pub speech: String,
+    /// The emotions that it names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub emotions: Vec<&'static str>,
+    /// True if it is inside `<speak>`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub speaks: bool,
+    /// True if the answer begins here: earlier sentences of the turn are not part of it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub anew: bool,
+}
+
+/// A message of the client.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(super) enum Said {
+    /// A text for the session. It is idempotent by `id`.
+    Text {
+        text: String,
+        #[serde(default)]
+        id: Option<String>,
+    },
+    /// The speaker interrupts: the answer was heard up to this sentence, or nothing of it.
+    Interrupt {
+        #[serde(default)]
+        spoken_to: Option<usize>,
+        /// The turn; the one that is being spoken if absent.
+        #[serde(default)]
+        turn: Option<String>,
+    },
+    /// Disables audio, or enables it again.
+    Mute { on: bool },
+    /// A decision about a pending call.
+    Answer {
+        id: String,
+        #[serde(flatten)]
+        verdict: Verdict,
+    },
+    /// A sign of life.
+    Ping,
+}

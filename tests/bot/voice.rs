@@ -1,0 +1,265 @@
+//! Speech over a WebSocket: sentences and audio, interruptions, and connections that are lost.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
+
+use crate::model::{Act, End};
+use crate::support::{Setup, World, story};
+
+/// A voice that repeats the text behind the head of its audio. It takes longer for a slow text, and fails for a bad one.
+const ECHO: &str = r#"[{kind = "command", command = ["sh", "-c", '''
+t=$(cat)
+case "$t" in *bad*) exit 1;; *slow*) sleep 0.3;; esac
+printf 'RIFF....WAVE%s' "$t"''']}]"#;
+
+/// A client's end of a socket.
+struct Speaker(WebSocketStream<MaybeTlsStream<TcpStream>>);
+
+impl Speaker {
+    async fn opens(world: &World, query: &str, headers: &[(&'static str, &str)]) -> Result<Self, u16> {
+        let url = format!("{}/api/v1/voice?{query}", world.http().replace("http://", "ws://"));
+        let mut request = url.into_client_request().unwrap();
+        for (name, value) in headers {
+            request.headers_mut().insert(*name, value.parse().unwrap());
+        }
+        match tokio_tungstenite::connect_async(request).await {
+            Ok((socket, _)) => Ok(Self(socket)),
+            Err(Error::Http(response)) => Err(response.status().as_u16()),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    async fn open(world: &World, query: &str) -> Self {
+        Self::opens(world, query, &[]).await.unwrap_or_else(|status| panic!("status {status}"))
+    }
+
+    async fn sends(&mut self, event: Value) {
+        self.0.send(Message::text(event.to_string())).await.unwrap();
+    }
+
+    /// Returns the next event; `None` if the socket is closed.
+    async fn hears(&mut self) -> Option<Value> {
+        loop {
+            match tokio::time::timeout(Duration::from_secs(30), self.0.next()).await.expect("in time")? {
+                Ok(Message::Text(text)) => return serde_json::from_str(&text).ok(),
+                Ok(Message::Close(_)) | Err(_) => return None,
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// Returns the events up to the first one that matches.
+    async fn until(&mut self, matches: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let mut events = Vec::new();
+        loop {
+            let event = self.hears().await.unwrap_or_else(|| panic!("the socket is closed: {events:?}"));
+            events.push(event);
+            if matches(&events[events.len() - 1]) {
+                return events;
+            }
+        }
+    }
+
+    /// Returns the events of an answer.
+    async fn answer(&mut self) -> Vec<Value> {
+        self.until(|event| event["event"] == "done").await
+    }
+}
+
+fn of<'a>(events: &'a [Value], name: &'a str) -> impl Iterator<Item = &'a Value> {
+    events.iter().filter(move |event| event["event"] == name)
+}
+
+fn texts(events: &[Value]) -> String {
+    of(events, "sentence").map(|event| event["text"].as_str().unwrap()).collect()
+}
+
+/// Returns the audio of each sentence as text, in order of its end, and "-" for a sentence that failed.
+fn heard(events: &[Value]) -> Vec<(u64, String)> {
+    let (mut all, mut audio) = (Vec::new(), String::new());
+    for event in events {
+        let Some(sentence) = event["sentence"].as_u64() else { continue };
+        match event["event"].as_str().unwrap() {
+            "audio" => {
+                let bytes = STANDARD.decode(event["data"].as_str().unwrap()).unwrap();
+                audio.push_str(&String::from_utf8(bytes).unwrap());
+                if event["end"] == true {
+                    all.push((sentence, std::mem::take(&mut audio)));
+                }
+            }
+            "error" => all.push((sentence, "-".to_owned())),
+            _ => {}
+        }
+    }
+    all
+}
+
+fn asks(text: &str) -> Value {
+    json!({"event": "text", "text": text})
+}
+
+#[test]
+fn an_answer_is_spoken_in_order_although_voices_are_slow_or_fail() {
+    story(async {
+        let world = World::with(Setup::new().set("STAFFAI_VOICES", ECHO)).await;
+        let words = "Slow start, it is slow. A `b` bad one. <think>Hm. No.</think> The slow last one. Fast!";
+        world.model.always(Act::streams(words, 5, Duration::from_millis(5), End::Well));
+        let mut speaker = Speaker::open(&world, "session=one").await;
+        speaker.sends(json!({"event": "text", "text": "speak", "id": "first"})).await;
+        let events = speaker.answer().await;
+        assert_eq!(texts(&events), words);
+        let wav = |text: &str| format!("RIFF....WAVE{text}");
+        let expected = ["Slow start,", "it is slow.", "-", "The slow last one.", "Fast!"];
+        let spoken: Vec<String> = heard(&events).into_iter().map(|(_, text)| text).collect();
+        assert_eq!(spoken, expected.map(|text| if text == "-" { text.to_owned() } else { wav(text) }));
+        let order: Vec<u64> = heard(&events).iter().map(|(sentence, _)| *sentence).collect();
+        assert!(order.is_sorted(), "{order:?}");
+        assert_eq!(of(&events, "audio").next().unwrap()["format"], "audio/wav");
+        let submitted = of(&events, "submitted").next().unwrap();
+        assert_eq!(submitted["message"], events[events.len() - 1]["turn"]);
+        // The same text is answered once.
+        speaker.sends(json!({"event": "text", "text": "speak", "id": "first"})).await;
+        let again = speaker.until(|event| event["event"] == "submitted").await;
+        assert_eq!((&again[0]["message"], world.model.calls()), (&submitted["message"], 1));
+        speaker.sends(json!({"event": "mute", "on": true})).await;
+        speaker.sends(asks("in silence")).await;
+        let muted = speaker.answer().await;
+        assert!(of(&muted, "audio").next().is_none() && texts(&muted) == words, "{muted:?}");
+    });
+}
+
+#[test]
+fn an_interrupted_answer_is_remembered_as_it_was_heard_and_the_model_is_told() {
+    story(async {
+        let world = World::with(Setup::new().set("STAFFAI_VOICES", ECHO)).await;
+        let words = "One is first. Two is second. Three is slow. Four is fourth.";
+        world.model.always(Act::streams(words, 4, Duration::from_millis(100), End::Well));
+        let mut speaker = Speaker::open(&world, "session=one").await;
+        // The model is still writing.
+        speaker.sends(asks("count")).await;
+        speaker.until(|event| event["event"] == "audio" && event["sentence"] == 1 && event["end"] == true).await;
+        speaker.sends(json!({"event": "interrupt", "spoken_to": 1})).await;
+        let events = speaker.answer().await;
+        assert_eq!(of(&events, "interrupted").next().unwrap()["spoken_to"], 1);
+        assert_eq!(events[events.len() - 1]["unanswered"], "stopped", "{events:?}");
+        // The answer is complete, and its audio is not.
+        world.model.always(Act::says("One is slow. Two is second."));
+        speaker.sends(asks("again")).await;
+        let told = speaker.until(|event| event["event"] == "sentence" && event["sentence"] == 1).await;
+        let turn = told[told.len() - 1]["turn"].clone();
+        world
+            .until_told("/api/v1/sessions/one", |session| {
+                session["messages"].as_array()?.iter().any(|line| line["answers"] == turn).then_some(())
+            })
+            .await;
+        speaker.sends(json!({"event": "interrupt", "turn": turn})).await;
+        let events = speaker.answer().await;
+        assert!(of(&events, "interrupted").next().is_some(), "{events:?}");
+        world.model.always(Act::says("Sure."));
+        speaker.sends(asks("what did you say?")).await;
+        speaker.answer().await;
+        assert_eq!(
+            world.model.last().talk(),
+            "user: count\nassistant: One is first. Two is second. [interrupted here: the rest was not heard]\n\
+             user: again\nassistant: [interrupted here: the rest was not heard]\nuser: what did you say?"
+        );
+        speaker.sends(json!({"event": "ping"})).await;
+        assert_eq!(speaker.hears().await.unwrap()["event"], "pong");
+    });
+}
+
+#[test]
+fn a_client_that_lost_its_connection_gets_the_rest_of_the_answer() {
+    story(async {
+        let world = World::with(Setup::new().set("STAFFAI_VOICES", ECHO)).await;
+        let words = "One is first. Two is second. Three is third. Four is fourth. Five.";
+        world.model.always(Act::streams(words, 4, Duration::from_millis(40), End::Well));
+        let mut speaker = Speaker::open(&world, "session=one").await;
+        speaker.sends(asks("count")).await;
+        let before = speaker.until(|event| event["event"] == "sentence" && event["sentence"] == 2).await;
+        drop(speaker);
+        let last = before[before.len() - 1]["number"].as_u64().unwrap();
+        let mut speaker = Speaker::open(&world, &format!("session=one&after={last}&sentence=1")).await;
+        let after = speaker.answer().await;
+        assert_eq!(texts(&after), " Three is third. Four is fourth. Five.");
+        let spoken: Vec<u64> = heard(&after).into_iter().map(|(sentence, _)| sentence).collect();
+        assert_eq!(spoken, [2, 3, 4]);
+        assert!(after.iter().all(|event| event["number"].as_u64() >= Some(last)), "{after:?}");
+        // Without a number, a client hears what is new.
+        let mut other = Speaker::open(&world, "session=one").await;
+        other.sends(json!({"event": "ping"})).await;
+        assert_eq!(other.hears().await.unwrap()["event"], "pong");
+        // Numbers of another process are unknown.
+        let mut late = Speaker::open(&world, "session=one&after=1").await;
+        let events = late.answer().await;
+        assert_eq!((events[0]["event"].as_str(), texts(&events).as_str()), (Some("missed"), words));
+    });
+}
+
+#[test]
+fn tools_and_approvals_are_told_in_the_order_of_the_stream() {
+    story(async {
+        let setup = Setup::new().set("STAFFAI_VOICES", ECHO).set("STAFFAI_TOOLS__REQUIRES_CONFIRMATION", "roll_dice");
+        let world = World::with(setup).await;
+        let arguments = json!({"notation": "2d6"});
+        world.model.does(move |ask| {
+            if ask.results().is_empty() {
+                Act::calls(&[("c1", "roll_dice", arguments.clone())])
+            } else {
+                Act::says("You rolled it.")
+            }
+        });
+        let mut speaker = Speaker::open(&world, "session=one").await;
+        speaker.sends(asks("roll")).await;
+        let events = speaker.until(|event| event["event"] == "approval").await;
+        let gate = events[events.len() - 1]["id"].clone();
+        speaker.sends(json!({"event": "answer", "id": gate, "approve": true})).await;
+        let events = speaker.answer().await;
+        let names: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
+        let at = |name: &str| names.iter().position(|known| *known == name).unwrap_or_else(|| panic!("{events:?}"));
+        assert!(at("approval") < at("tool_status") && at("tool_status") < at("sentence"), "{names:?}");
+        assert_eq!(of(&events, "approval").next().unwrap()["decision"], "approved", "{events:?}");
+        let status = of(&events, "tool_status").next().unwrap();
+        assert!(status["name"] == "roll_dice" && status.get("text").is_none(), "{status}");
+        speaker.sends(json!({"event": "answer", "id": gate, "approve": true})).await;
+        assert_eq!(speaker.hears().await.unwrap()["event"], "error");
+    });
+}
+
+#[test]
+fn keys_origins_and_names_are_checked_before_a_socket_opens() {
+    story(async {
+        let world = World::with(Setup::new()).await;
+        let refused =
+            async |query: &str, headers: &[(&'static str, &str)]| Speaker::opens(&world, query, headers).await.err();
+        assert_eq!(refused("", &[]).await, Some(400));
+        assert_eq!(refused("session=no%20name", &[]).await, Some(400));
+        assert_eq!(refused("session=one", &[("origin", "https://evil.example")]).await, Some(403));
+        assert_eq!(world.get("/api/v1/voice?session=one").await.0, 426);
+        let mut speaker = Speaker::open(&world, "session=one").await;
+        for (event, why) in [
+            (json!({"event": "sing"}), "not understood"),
+            (asks(" "), "empty"),
+            (json!({"event": "interrupt"}), "no answer to interrupt"),
+            (json!({"event": "answer", "id": "x", "approve": true}), "no pending call"),
+        ] {
+            speaker.sends(event).await;
+            let event = speaker.hears().await.unwrap();
+            assert!(event["event"] == "error" && event["why"].as_str().unwrap().contains(why), "{event}");
+        }
+    });
+    story(async {
+        let world = World::with(Setup::new().set("STAFFAI_API_KEYS", "sk-one")).await;
+        assert_eq!(Speaker::opens(&world, "session=one", &[]).await.err(), Some(401));
+        let key = [("authorization", "Bearer sk-one")];
+        assert!(Speaker::opens(&world, "session=one", &key).await.is_ok());
+    });
+}
