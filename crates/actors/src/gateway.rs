@@ -34,7 +34,7 @@ use crate::services::conversation_records::ConversationRecords;
 use crate::services::facts::FactKeeper;
 use crate::services::interjections::Interjections;
 use crate::services::restricted::Restricted;
-use crate::services::running::Live;
+use crate::services::running::{Live, Running};
 use domain::ending::Dropped;
 use domain::fire::Fire;
 use domain::happening::{Happening, WorkShed};
@@ -240,7 +240,7 @@ impl Gateway {
             return;
         };
         let decision = triage::triage(posted, rules, us).with_links(|account| self.live.linked(account));
-        match self.by_link(rules, self.by_record(posted, rules, decision)) {
+        match self.by_link(&running, rules, self.by_record(posted, rules, decision)) {
             TriageDecision::Ignore(reason) => {
                 match reason {
                     Reason::NoPermission => state.warn_of(&posted.place),
@@ -324,6 +324,7 @@ impl Gateway {
         };
         let exempt = turn.roles.iter().any(|role| *role == restriction.role || rules.super_roles.contains(role));
         if let Some(member) = self.restricted.stayed(posted).filter(|_| !exempt) {
+            self.restricted.lift(&member);
             // If the sweeper refuses this, the member's next message reports it again.
             self.sweeper.tell(SweeperMsg::Lifted(member));
         }
@@ -338,10 +339,10 @@ impl Gateway {
 
     /// Applies the restrictions of linked accounts: a restriction of one account holds for the others, in their
     /// communities and in direct conversations.
-    fn by_link(&self, rules: &TriageRules, decision: TriageDecision) -> TriageDecision {
+    fn by_link(&self, running: &Running, rules: &TriageRules, decision: TriageDecision) -> TriageDecision {
         let confines = |turn: &Turn| {
             let exempt = turn.roles.iter().any(|role| rules.super_roles.contains(role));
-            !exempt && turn.linked.others(&turn.person).any(|account| self.restricted.holds_anywhere(account))
+            !exempt && turn.linked.others(&turn.person).any(|account| self.restricted.holds_anywhere(running, account))
         };
         let answers = |turn: &Turn| {
             let rules = rules.restriction.as_ref();

@@ -115,6 +115,8 @@ events! {
     REPORT_FAILED = "report.failed": "a usage report could not be posted; the bot retries";
     PROMPT_CHANGED = "prompt.changed": "a section of the system prompt was changed at run time: `section`, version `number`, `change`, `by`";
     PROMPT_STALE = "prompt.stale": "the stored changes of the system prompt cannot be read; the last known ones stay in force";
+    ACCOUNTS_LINKED = "accounts.linked": "accounts were linked to one person: `accounts`, the leading one first";
+    ACCOUNTS_UNLINKED = "accounts.unlinked": "the links of an account were removed: `account`";
     CONFIG_RELOADED = "config.reloaded": "new settings took effect; `files` names the changed files";
     CONFIG_WARNING = "config.warning": "a setting is suspicious but does not stop the program";
     METRICS_UNAVAILABLE = "metrics.unavailable": "metrics cannot be collected; everything else works";

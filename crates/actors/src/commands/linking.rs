@@ -26,7 +26,8 @@ pub(super) async fn link(parts: &CommandParts, command: &Command) -> String {
 pub(super) async fn unlink(parts: &CommandParts, command: &Command) -> String {
     let (account, locale) = (&command.caller.person, command.caller.locale());
     let linked = parts.basics.live.linked(account);
-    let outcome = if linked.accounts().iter().any(|account| parts.restricted.holds_anywhere(account)) {
+    let running = parts.basics.live.now();
+    let outcome = if linked.accounts().iter().any(|account| parts.restricted.holds_anywhere(&running, account)) {
         Err(LinkRefusal::Restricted)
     } else {
         Linker { basics: parts.basics.clone() }.remove(account).await

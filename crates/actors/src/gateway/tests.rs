@@ -11,6 +11,7 @@ use crate::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, mention, message,
 use domain::ending::Dropped;
 use domain::locale::Locale;
 use domain::outgoing::Medium;
+use domain::people::Links;
 use domain::restriction::Member;
 use ports::TurnEventLog;
 use ports::testing::{ManualClock, MemoryStore, ScriptedModels};
@@ -373,4 +374,48 @@ async fn who_comes_back_without_the_role_is_still_restricted() {
     says("12", "43", 999);
     assert!(matches!(sweeper.now().await, Some(SweeperMsg::Lifted(stayed)) if stayed == member));
     assert!(sweeper.now().await.is_none() && accepted.now().await.is_some(), "a moderator took the role");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restriction_holds_for_a_linked_account_until_a_moderator_lifts_it() {
+    let (gateway, journal) = (at("gateway"), at("journal"));
+    let mut stage = Stage::new();
+    let mut accepted = stage.probe(&journal);
+    let mut actor = gateway_with(Shares::new(Arc::new(Semaphore::new(8))), journal, outboxes(at("outbox")));
+    actor.sweeper = at("restriction_sweeper");
+    let _sweeper = stage.probe(&actor.sweeper);
+    actor.live = live(
+        &[("RESTRICTED_USER_ROLE_ID", "12"), ("RESTRICTED_CHANNEL_ID", "42")],
+        Arc::new(ScriptedModels::new(&["main"])),
+    );
+    let [ada, other] = ["7", "8"].map(|id| mention("1", id, "42").author.person);
+    let mut links = Links::default();
+    links.link(&ada, &other).unwrap();
+    actor.live.replace_links(links);
+    let restricted = Arc::clone(&actor.restricted);
+    restricted.begin(Member { guild: "5".to_owned(), person: ada.clone() }, Timestamp(1_000));
+    stage.actor(row(LEAF), &gateway, actor);
+    let _tree = stage.go().await;
+    let mut says = async |id: &str, from: &str, to: &str| {
+        let mut posted = mention(id, from, to);
+        posted.author.joined = Some(Timestamp(999));
+        let receipt = Receipt::new(|_| {});
+        gateway.cast(GatewayMsg::Received(Box::new(Incoming::Posted(posted)), us(), receipt)).unwrap();
+        match accepted.now().await {
+            Some(JournalMsg::Accept(accepted)) => Some((accepted.turn.linked.accounts().len(), accepted.answer)),
+            _ => None,
+        }
+    };
+    let (accounts, answer) = says("10", "8", "43").await.unwrap();
+    let told = notice::restriction::of_other_account(Locale::English);
+    assert_eq!((accounts, answer.map(|answer| answer.outgoing.text())), (2, Some(told.to_owned())));
+    assert!(says("11", "8", "42").await.unwrap().1.is_none(), "restricted members are answered there");
+    assert!(says("12", "9", "43").await.unwrap().1.is_none(), "another person is not concerned");
+    // Ada, who never left, has no role any more: a moderator took it.
+    assert!(says("13", "7", "43").await.unwrap().1.is_none());
+    assert!(says("14", "8", "43").await.unwrap().1.is_none());
+    restricted.replace([(Member { guild: "5".to_owned(), person: ada.clone() }, Timestamp(1_000))].into());
+    assert!(says("15", "8", "43").await.unwrap().1.is_none(), "a later read of the records does not restrict again");
+    restricted.begin(Member { guild: "5".to_owned(), person: ada }, Timestamp(2_000));
+    assert!(says("16", "8", "43").await.unwrap().1.is_some());
 }

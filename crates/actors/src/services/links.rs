@@ -10,7 +10,7 @@ use domain::keys;
 use domain::people::codes::{self, LinkCodes};
 use domain::people::{LinkRefusal, Linked, Linking, Links};
 use ports::{AccountLinks, Replaced, Store, Stored, replace};
-use telemetry::events::STORE_CORRUPT;
+use telemetry::events::{ACCOUNTS_LINKED, ACCOUNTS_UNLINKED, STORE_CORRUPT};
 
 /// Reads the links. While they cannot be read, those that were read last stay in force.
 pub async fn refresh(live: &Live, store: &dyn Store) {
@@ -51,7 +51,7 @@ impl Linker {
     pub async fn redeem(&self, account: &Person, code: &str) -> Result<Linked, LinkRefusal> {
         let (sha256, now) = (codes::hash(code), self.basics.clock.now());
         let shown_to = self.with_codes(|codes| codes.take(account, sha256, now)).await?;
-        self.with_links(|links| links.link(&shown_to, account)).await
+        self.join(&shown_to, account).await
     }
 
     /// Removes the links of an account.
@@ -59,7 +59,16 @@ impl Linker {
     /// # Errors
     /// The account has none, or the store does not answer.
     pub async fn remove(&self, account: &Person) -> Result<(), LinkRefusal> {
-        self.with_links(|links| links.unlink(account)).await
+        self.with_links(|links| links.unlink(account)).await?;
+        tracing::info!(event = ACCOUNTS_UNLINKED, %account, "an account is no longer linked");
+        Ok(())
+    }
+
+    async fn join(&self, first: &Person, second: &Person) -> Result<Linked, LinkRefusal> {
+        let linked = self.with_links(|links| links.link(first, second)).await?;
+        let accounts: Vec<String> = linked.accounts().iter().map(Person::to_string).collect();
+        tracing::info!(event = ACCOUNTS_LINKED, accounts = accounts.join(", "), "accounts are linked");
+        Ok(linked)
     }
 
     /// Changes the codes. They are written also if the change is refused: a wrong code counts.
@@ -112,7 +121,7 @@ impl AccountLinks for Linker {
         if self.basics.live.now().settings.members.linking == Linking::Off {
             return Err(LinkRefusal::Closed);
         }
-        self.with_links(|links| links.link(first, second)).await
+        self.join(first, second).await
     }
 
     async fn unlink(&self, account: &Person) -> Result<(), LinkRefusal> {

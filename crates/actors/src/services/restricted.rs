@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 
+use crate::services::running::Running;
 use domain::ids::{Person, Timestamp};
 use domain::incoming::Posted;
 use domain::restriction::Member;
@@ -13,23 +14,36 @@ use domain::restriction::Member;
 /// The time after the role was assigned in which messages from before the assignment can still arrive.
 const SEEN_WITHIN: Duration = Duration::from_secs(60);
 
-/// The members with a record, each with the start of the restriction.
+/// The members with a record, by account and community.
 #[derive(Default)]
-pub struct Restricted(RwLock<HashMap<Person, HashMap<String, Timestamp>>>);
+pub struct Restricted(RwLock<Records>);
+
+type Records = HashMap<Person, HashMap<String, Record>>;
+
+/// One restriction.
+#[derive(Clone, Copy)]
+struct Record {
+    since: Timestamp,
+    /// True if a moderator removed the role from a member who is present: the record then confines no other account.
+    lifted: bool,
+}
 
 impl Restricted {
     /// Replaces all records.
     pub fn replace(&self, since: HashMap<Member, Timestamp>) {
-        let mut all: HashMap<Person, HashMap<String, Timestamp>> = HashMap::new();
+        let mut known = self.0.write();
+        let mut all = Records::new();
         for (Member { guild, person }, since) in since {
-            all.entry(person).or_default().insert(guild, since);
+            let before = known.get(&person).and_then(|guilds| guilds.get(&guild));
+            let lifted = before.is_some_and(|before| before.lifted && before.since == since);
+            all.entry(person).or_default().insert(guild, Record { since, lifted });
         }
-        *self.0.write() = all;
+        *known = all;
     }
 
     /// Records the start of a restriction.
     pub fn begin(&self, member: Member, since: Timestamp) {
-        self.0.write().entry(member.person).or_default().insert(member.guild, since);
+        self.0.write().entry(member.person).or_default().insert(member.guild, Record { since, lifted: false });
     }
 
     /// Records the end of a restriction.
@@ -39,6 +53,14 @@ impl Restricted {
         guilds.remove(&member.guild);
         if guilds.is_empty() {
             known.remove(&member.person);
+        }
+    }
+
+    /// Records that a moderator removed the role.
+    pub fn lift(&self, member: &Member) {
+        let mut known = self.0.write();
+        if let Some(record) = known.get_mut(&member.person).and_then(|guilds| guilds.get_mut(&member.guild)) {
+            record.lifted = true;
         }
     }
 
@@ -54,9 +76,10 @@ impl Restricted {
         self.of_author(posted).is_some()
     }
 
-    /// True if the account has a record in any community.
-    pub fn holds_anywhere(&self, account: &Person) -> bool {
-        self.0.read().contains_key(account)
+    /// True if the account is restricted in any community, and its door has restrictions.
+    pub fn holds_anywhere(&self, running: &Running, account: &Person) -> bool {
+        let applies = running.rules(&account.door).is_some_and(|rules| rules.restriction.is_some());
+        applies && self.0.read().get(account).is_some_and(|guilds| guilds.values().any(|record| !record.lifted))
     }
 
     /// Returns the author if they are restricted and rejoined since then.
@@ -74,7 +97,7 @@ impl Restricted {
     /// Returns the author with the start of their restriction.
     fn of_author(&self, posted: &Posted) -> Option<(Member, Timestamp)> {
         let (guild, person) = (posted.guild.as_ref()?, &posted.author.person);
-        let since = *self.0.read().get(person)?.get(guild)?;
+        let Record { since, .. } = *self.0.read().get(person)?.get(guild)?;
         Some((Member { guild: guild.clone(), person: person.clone() }, since))
     }
 }
