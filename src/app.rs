@@ -37,6 +37,8 @@ mod demo;
 
 mod drain;
 
+mod experiments;
+
 mod launch;
 
 mod mistakes;

@@ -179,6 +179,9 @@ mod counts;
 #[path = "bot/prompt_caches.rs"]
 mod prompt_caches;
 
+#[path = "bot/experiments.rs"]
+mod experiments;
+
 #[path = "bot/hostile_tools.rs"]
 mod hostile_tools;
 

@@ -7,6 +7,7 @@ pub mod busy;
 pub mod clean_calls;
 pub(crate) mod conversation_records;
 pub mod embeddings;
+pub(crate) mod experiments;
 pub mod facts;
 pub mod forgotten;
 pub mod histories;

@@ -118,7 +118,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         // Typing is best effort: if the outbox refuses it, no indicator is shown.
         outbox.tell(typing);
     }
-    memory::prefer(parts, &running, &mut turn).await;
+    memory::prefer(parts, &running, &mut turn, &tally).await;
     let parked = resumed.clone();
     let thinking = async {
         surroundings::complete(parts, &running, &mut turn).await;
@@ -415,6 +415,7 @@ impl Thinking<'_> {
                 }
                 Step::Finish(Finished { reply, calls, repairs }) => {
                     if repairs > 0 {
+                        self.tally.repaired(repairs);
                         self.parts.readers.account.tell(&Happening::ReplyRepaired(&turn.id, repairs));
                     }
                     return Thought::Answer(self.finish(&reply, calls, history));

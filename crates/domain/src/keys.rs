@@ -5,6 +5,7 @@
 
 pub mod active;
 pub mod conversations;
+pub mod experiments;
 pub mod facts;
 pub mod ledger;
 pub mod limits;

@@ -262,10 +262,11 @@ async fn find(parts: &CommandParts, command: &Command) -> (PersonData, bool) {
         marks.clone(),
         quotes.clone(),
         keys::ledger::counted_of(person),
+        keys::experiments::votes_of(person),
     ];
     let prefixes = prefixes.each_ref().map(String::as_str);
     let (found, complete) = whole(store.scan_many(&prefixes, LOOK_MAX, Some(person)).await);
-    let [conversations, aside, facts, audit, sessions, answered, summarised, evicted, asked, quoting, counted] =
+    let [conversations, aside, facts, audit, sessions, answered, summarised, evicted, asked, quoting, counted, votes] =
         found.try_into().unwrap_or_default();
     let mut kept = PersonData {
         conversations: conversations.into_iter().map(|row| conversation_in(&histories, row)).collect(),
@@ -277,7 +278,7 @@ async fn find(parts: &CommandParts, command: &Command) -> (PersonData, bool) {
         ..PersonData::default()
     };
     find_answers(&**store, person, answered, &mut kept).await;
-    kept.beside.extend(evicted.into_iter().map(|(key, _)| key));
+    kept.beside.extend(evicted.into_iter().chain(votes).map(|(key, _)| key));
     for (index, _) in asked {
         let message = index.strip_prefix(&marks).and_then(|message| message.parse().ok());
         kept.beside.extend(message.map(|message| keys::conversations::asked(&message)));

@@ -6,9 +6,11 @@ use std::time::Duration;
 use serde_json::Map;
 
 use super::parts::TurnParts;
+use super::tally::Tally;
 use super::{Thinking, earlier};
 use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::OutboxMsg;
+use crate::services::experiments;
 use crate::services::forgotten::{Forgotten, Moment, StoredWishes};
 use crate::services::histories;
 use crate::services::running::Running;
@@ -44,13 +46,19 @@ pub(super) struct Recalled {
 
 /// Puts the member's settings into force, and sets the row of a turn if it is not the first one. If the store does not
 /// reply in time, the operator's defaults apply.
-pub(super) async fn prefer(parts: &TurnParts, running: &Running, turn: &mut Arc<Turn>) {
+pub(super) async fn prefer(parts: &TurnParts, running: &Running, turn: &mut Arc<Turn>, tally: &Tally) {
     if running.has_preferences(turn) && turn.policy.preferences.is_empty() {
         let key = keys::preferences(&turn.person);
         let read = async { if running.reads_preferences(turn) { parts.basics.store.get(&key).await } else { None } };
         let stored = tokio::time::timeout(FETCH_WITHIN, read).await.ok().flatten();
         let record = stored.and_then(|stored| Record::parse(&stored)).unwrap_or_default();
-        let chosen = running.preferences(&record, &turn.place, turn.parent.as_ref(), turn.guild.as_deref());
+        if !running.settings.llm.experiments.is_empty() {
+            let at = (&turn.place, turn.parent.as_ref(), turn.guild.as_deref());
+            let is_chosen = running.has_chosen_model(&record, at);
+            tally.joins(experiments::choose(running, Arc::make_mut(turn), is_chosen));
+        }
+        let (place, parent, guild) = (&turn.place, turn.parent.as_ref(), turn.guild.as_deref());
+        let chosen = running.preferences(&record, place, parent, guild);
         if !chosen.is_empty() {
             apply(chosen, Arc::make_mut(turn));
         }

@@ -173,6 +173,11 @@ pub(super) const WORDS: Words = Words {
         let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
         format!("{}{failed}", many(calls, "call", "calls"))
     },
+    experiments: "Experiments",
+    answers: |count| many(count, "answer", "answers"),
+    apologies: |count| many(count, "apology", "apologies"),
+    repaired: |count| format!("{count} repaired"),
+    took: |half, most| format!("half within {half} s, 95 % within {most} s"),
 
     down: |part, why| format!("**{part} is down**: {why}"),
     rejected: |why| format!("**The changed files are not in effect**: {why}"),

@@ -178,6 +178,11 @@ pub(super) const WORDS: Words = Words {
         let failed = if failed > 0 { format!(", {failed} fehlgeschlagen") } else { String::new() };
         format!("{}{failed}", many(calls, "Aufruf", "Aufrufe"))
     },
+    experiments: "Experimente",
+    answers: |count| many(count, "Antwort", "Antworten"),
+    apologies: |count| many(count, "Entschuldigung", "Entschuldigungen"),
+    repaired: |count| format!("{count} repariert"),
+    took: |half, most| format!("die Hälfte in {half} s, 95 % in {most} s"),
 
     down: |part, why| format!("**{part} ist ausgefallen**: {why}"),
     rejected: |why| format!("**Die geänderten Dateien gelten nicht**: {why}"),

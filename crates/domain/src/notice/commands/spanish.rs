@@ -177,6 +177,11 @@ pub(super) const WORDS: Words = Words {
         let failed = if failed > 0 { format!(", {failed} con error") } else { String::new() };
         format!("{}{failed}", many(calls, "llamada", "llamadas"))
     },
+    experiments: "Experimentos",
+    answers: |count| many(count, "respuesta", "respuestas"),
+    apologies: |count| many(count, "disculpa", "disculpas"),
+    repaired: |count| format!("{count} con reparación"),
+    took: |half, most| format!("la mitad en {half} s, el 95 % en {most} s"),
 
     down: |part, why| format!("**{part} no funciona**: {why}"),
     rejected: |why| format!("**Los archivos cambiados no están en vigor**: {why}"),
