@@ -182,6 +182,9 @@ mod prompt_caches;
 #[path = "bot/experiments.rs"]
 mod experiments;
 
+#[path = "bot/replay.rs"]
+mod replay;
+
 #[path = "bot/hostile_tools.rs"]
 mod hostile_tools;
 

@@ -265,6 +265,11 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             "a member reacted to such an answer with a thumb",
             life(keys::experiments::TRIAL_TTL),
         ),
+        (
+            keys::RECORDED_PREFIX,
+            "a question recorded for `staffai replay`, without names, with the ids of its member and its message for deletion",
+            format!("{}; at most `replay.questions`", life(keys::RECORDED_TTL)),
+        ),
         (keys::REPORT_LAST, "end of the last reported interval", "no expiry; one number".to_owned()),
         (keys::PROMPT_EDITS, "prompt sections changed at run time", "no expiry; one text per section".to_owned()),
         (

@@ -20,6 +20,7 @@ pub mod ledger;
 pub(crate) mod locks;
 pub mod preferences;
 pub mod prompt_sections;
+pub mod recorded;
 pub(crate) mod restricted;
 pub mod running;
 pub mod standings;

@@ -464,6 +464,13 @@ pub trait AuditLog: Send + Sync {
     async fn lines(&self, wanted: &AuditFilter) -> Vec<String>;
 }
 
+/// The questions recorded for a replay.
+#[async_trait]
+pub trait RecordedQuestions: Send + Sync {
+    /// Returns their texts, at most [`domain::recorded::RECORDED_MAX`]. Bounded by the store's deadlines.
+    async fn questions(&self) -> Vec<String>;
+}
+
 /// The usage per day.
 #[async_trait]
 pub trait UseByDay: Send + Sync {

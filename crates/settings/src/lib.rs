@@ -72,6 +72,7 @@ pub struct Settings {
     pub url_extract: data_tools::UrlExtract,
     pub google_drive: data_tools::GoogleDrive,
     pub gates: community::Gates,
+    pub replay: community::Replay,
     pub triggers: triggers::Triggers,
     pub agents: agents::Agents,
     /// The indices of unreadable rows by list. Empty in settings that are in effect.

@@ -9,6 +9,7 @@ use super::{CommandParts, cleaning};
 use crate::messages::approvals::{ApprovalsMsg, Withdrawal};
 use crate::messages::journal::JournalMsg;
 use crate::services::facts::FactKeeper;
+use crate::services::recorded;
 use domain::command::Command;
 use domain::history::History;
 use domain::ids::Person;
@@ -263,17 +264,32 @@ async fn find(parts: &CommandParts, command: &Command) -> (PersonData, bool) {
         quotes.clone(),
         keys::ledger::counted_of(person),
         keys::experiments::votes_of(person),
+        keys::RECORDED_PREFIX.to_owned(),
     ];
     let prefixes = prefixes.each_ref().map(String::as_str);
     let (found, complete) = whole(store.scan_many(&prefixes, LOOK_MAX, Some(person)).await);
-    let [conversations, aside, facts, audit, sessions, answered, summarised, evicted, asked, quoting, counted, votes] =
-        found.try_into().unwrap_or_default();
+    let [
+        conversations,
+        aside,
+        facts,
+        audit,
+        sessions,
+        answered,
+        summarised,
+        evicted,
+        asked,
+        quoting,
+        counted,
+        votes,
+        questions,
+    ] = found.try_into().unwrap_or_default();
     let mut kept = PersonData {
         conversations: conversations.into_iter().map(|row| conversation_in(&histories, row)).collect(),
         summaries: summaries_in(&summaries, summarised),
         aside,
         facts: FactKeeper::stored(&facts),
         audit,
+        recorded: recorded::of_person(person, questions),
         sessions,
         ..PersonData::default()
     };

@@ -13,6 +13,7 @@ use crate::messages::outbox::OutboxMsg;
 use crate::services::experiments;
 use crate::services::forgotten::{Forgotten, Moment, StoredWishes};
 use crate::services::histories;
+use crate::services::recorded;
 use crate::services::running::Running;
 use domain::fact::prompt::{RECALL_TOOL, block};
 use domain::forgetting::Forgetting;
@@ -164,6 +165,7 @@ pub(super) fn remember(
         let mut writes: Vec<Write> = quotes.collect();
         writes.push(histories::write(key.clone(), &history, ttl));
         writes.extend(earlier::writes(running, turn, &history, &key));
+        writes.extend(recorded::write(running, turn));
         parts.basics.store.send(writes)
     };
     earlier::saved(parts, running, turn, &history);
@@ -175,6 +177,7 @@ pub(super) fn remember(
         place: turn.place.clone(),
         asked: (exchange.asked.clone(), turn.at),
         others: others(turn, &history).collect(),
+        recorded: recorded::slots(running).map(|slots| (slots, turn.id.trigger())),
         read,
         key,
         ttl,
@@ -202,6 +205,8 @@ struct Check {
     /// The saved question, and the time at which it was asked.
     asked: (String, Timestamp),
     others: Vec<Person>,
+    /// The slots of recorded questions, and the message, if questions are recorded.
+    recorded: Option<(usize, MessageId)>,
     read: Moment,
     key: String,
     ttl: Option<Duration>,
@@ -214,6 +219,9 @@ impl Check {
         let wished = StoredWishes::of(&**store, self.now, asked, (&self.others, self.read)).await;
         if !wished.covers && wished.later().next().is_none() {
             return;
+        }
+        if let Some((slots, message)) = self.recorded.as_ref().filter(|_| wished.covers) {
+            recorded::withdraw(&**store, Some(*slots), message).await;
         }
         // Turns in flight leave the content out as well.
         wished.later().for_each(|wish| forgotten.wish(&wish.person, wish.place.as_ref(), wish.cut));

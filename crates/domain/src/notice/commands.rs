@@ -162,12 +162,13 @@ pub fn forgotten(wiped: &Wiped, sound: bool, locale: Locale) -> String {
     if wiped.conversations > 0 {
         lines.push((words.conversations)(wiped.conversations, wiped.messages));
     }
-    let counted: [Counted; 5] = [
+    let counted: [Counted; 6] = [
         (wiped.summaries, words.summaries),
         (wiped.answers, words.kept_for_replies),
         (wiped.quotes, words.quoted_in),
         (wiped.facts, words.facts),
         (wiped.audit, words.audit),
+        (wiped.recorded, words.recorded),
     ];
     lines.extend(counted.into_iter().filter(|(count, _)| *count > 0).map(|(count, line)| line(count)));
     if wiped.preferences {
@@ -194,8 +195,12 @@ pub fn exported(counts: &Wiped, sound: bool, locale: Locale) -> String {
     let words = words(locale);
     let mut items =
         vec![(words.conversations)(counts.conversations, counts.messages), (words.kept_for_replies)(counts.answers)];
-    let counted: [Counted; 3] =
-        [(counts.summaries, words.summaries), (counts.facts, words.facts), (counts.audit, words.audit)];
+    let counted: [Counted; 4] = [
+        (counts.summaries, words.summaries),
+        (counts.facts, words.facts),
+        (counts.audit, words.audit),
+        (counts.recorded, words.recorded),
+    ];
     items.extend(counted.into_iter().filter(|(count, _)| *count > 0).map(|(count, item)| item(count)));
     if counts.usage {
         items.push(words.tokens_used.to_owned());

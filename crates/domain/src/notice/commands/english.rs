@@ -48,6 +48,7 @@ pub(super) const WORDS: Words = Words {
     },
     summaries: |count| format!("{} of older parts of conversations", many(count, "summary", "summaries")),
     facts: |count| format!("{} that you told me to remember", many(count, "fact", "facts")),
+    recorded: |count| format!("{} recorded to compare models", many(count, "question", "questions")),
     audit: |count| format!("{} of your tool calls and approvals", many(count, "record", "records")),
     choice: "your settings",
     tokens_used: "how many tokens you used",

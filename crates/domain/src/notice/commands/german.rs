@@ -52,6 +52,9 @@ pub(super) const WORDS: Words = Words {
     conversations: |count, messages| {
         format!("{} mit {}", many(count, "Gespräch", "Gespräche"), many(messages, "Nachricht", "Nachrichten"))
     },
+    recorded: |count| {
+        format!("{} zum Vergleich von Modellen", many(count, "aufgezeichnete Frage", "aufgezeichnete Fragen"))
+    },
     audit: |count| format!("{} über deine Werkzeugaufrufe und Zustimmungen", many(count, "Eintrag", "Einträge")),
     summaries: |count| format!("{} älterer Gesprächsteile", many(count, "Zusammenfassung", "Zusammenfassungen")),
     facts: |count| format!("{} für dich", many(count, "gemerkte Notiz", "gemerkte Notizen")),

@@ -51,6 +51,7 @@ pub(super) const WORDS: Words = Words {
     conversations: |count, messages| {
         format!("{} con {}", many(count, "conversación", "conversaciones"), many(messages, "mensaje", "mensajes"))
     },
+    recorded: |count| format!("{} para comparar modelos", many(count, "pregunta registrada", "preguntas registradas")),
     audit: |count| format!("{} de tus llamadas a herramientas y aprobaciones", many(count, "registro", "registros")),
     summaries: |count| format!("{} de partes anteriores de conversaciones", many(count, "resumen", "resúmenes")),
     facts: |count| format!("{} que me pediste recordar", many(count, "nota", "notas")),

@@ -25,6 +25,7 @@ const ONE_OF_EACH: Wiped = Wiped {
     quotes: 1,
     facts: 1,
     audit: 1,
+    recorded: 1,
     preferences: true,
     usage: true,
     in_flight: 1,

@@ -37,6 +37,8 @@ pub(super) struct Words {
     pub(super) summaries: fn(usize) -> String,
     pub(super) facts: fn(usize) -> String,
     pub(super) audit: fn(usize) -> String,
+    /// Questions recorded to compare models.
+    pub(super) recorded: fn(usize) -> String,
     pub(super) choice: &'static str,
     pub(super) tokens_used: &'static str,
     pub(super) forgotten: &'static str,
