@@ -37,6 +37,8 @@ mod demo;
 
 mod drain;
 
+mod experiments;
+
 mod launch;
 
 mod mistakes;
@@ -160,6 +162,13 @@ enum Command {
         #[command(flatten)]
         options: Options,
     },
+    /// Asks recorded questions of two model rows or prompts, and prints both answers of each.
+    Replay {
+        #[command(flatten)]
+        of: commands::replay::Of,
+        #[command(flatten)]
+        options: Options,
+    },
     /// Copies all stored data to a file, whether the service runs or not.
     Backup {
         /// The file. An existing file is replaced.
@@ -248,6 +257,7 @@ impl Command {
             | Self::Chat { options, .. }
             | Self::Check { options, .. }
             | Self::Audit { options, .. }
+            | Self::Replay { options, .. }
             | Self::Guard { options, .. }
             | Self::ReadDocument { options, .. }
             | Self::Backup { options, .. }
@@ -302,6 +312,7 @@ async fn others(cli: &Cli) -> u8 {
         }
         Command::Health(_) => commands::health(cli).await,
         Command::Audit { of, .. } => commands::audit::run(cli, of).await,
+        Command::Replay { of, .. } => commands::replay::run(cli, of).await,
         Command::Backup { file, .. } => commands::backup::make(cli, file).await,
         Command::Restore { file, .. } => commands::backup::restore(cli, file).await,
         Command::Tree { markdown, .. } => commands::tree(*markdown),

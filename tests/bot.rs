@@ -185,6 +185,12 @@ mod counts;
 #[path = "bot/prompt_caches.rs"]
 mod prompt_caches;
 
+#[path = "bot/experiments.rs"]
+mod experiments;
+
+#[path = "bot/replay.rs"]
+mod replay;
+
 #[path = "bot/hostile_tools.rs"]
 mod hostile_tools;
 

@@ -256,6 +256,26 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             "no expiry; one number each".to_owned(),
         ),
         (ledger::DAILY_PREFIX, "the same for one day", life(ledger::DAILY_TTL)),
+        (
+            keys::experiments::PREFIX,
+            "counters of one arm of an experiment; none names a member",
+            format!("{} days after the last change; at most 58 per arm", days(keys::experiments::COUNTER_TTL)),
+        ),
+        (
+            keys::experiments::TRIAL_PREFIX,
+            "the experiment and the arm of the answer in one message, for reactions to it",
+            life(keys::experiments::TRIAL_TTL),
+        ),
+        (
+            keys::experiments::VOTE_PREFIX,
+            "a member reacted to such an answer with a thumb",
+            life(keys::experiments::TRIAL_TTL),
+        ),
+        (
+            keys::RECORDED_PREFIX,
+            "a question recorded for `staffai replay`, without names, with the ids of its member and its message for deletion",
+            format!("{}; at most `replay.questions`", life(keys::RECORDED_TTL)),
+        ),
         (keys::REPORT_LAST, "end of the last reported interval", "no expiry; one number".to_owned()),
         (keys::PROMPT_EDITS, "prompt sections changed at run time", "no expiry; one text per section".to_owned()),
         (

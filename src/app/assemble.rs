@@ -32,6 +32,7 @@ use actors::services::in_force::InForce;
 use actors::services::links::{self, Linker};
 use actors::services::preferences::PreferenceKeeper;
 use actors::services::prompt_sections::SectionKeeper;
+use actors::services::recorded::Recorded;
 use actors::services::running::{Exit, Live};
 use actors::services::toolbox::{Caller, Toolbox, Toolset};
 use actors::tool_cache::BuiltIn;
@@ -276,9 +277,11 @@ fn opened(records: Vec<DoorRecord>, documents: Arc<dyn Documents>) -> Result<Doo
 fn kept_routes(settings: &Settings, basics: &Basics, audit: &Arc<Audit>, home: &Door) -> Router {
     let Basics { store, clock, .. } = basics.clone();
     let used = Arc::new(DailyUse::new(Arc::clone(&store), Arc::clone(&clock), home.clone()));
+    let recorded = Arc::new(Recorded(Arc::clone(&store)));
     let copies = Copies { store, clock, dir: settings.store.dir.clone() };
     api::audit::router(Arc::clone(audit) as _)
         .merge(api::usage::router(used))
+        .merge(api::recorded::router(recorded))
         .merge(api::backup::router(Arc::new(copies)))
         .merge(api::links::router(Arc::new(Linker { basics: basics.clone() })))
 }

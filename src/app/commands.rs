@@ -13,6 +13,7 @@ pub(crate) mod mcp;
 pub(crate) mod model;
 mod operating;
 pub(crate) mod reading;
+pub(crate) mod replay;
 pub(crate) mod tools;
 
 use std::convert::Infallible;

@@ -181,7 +181,7 @@ pub(crate) fn discord(settings: &Settings, live: Option<&Live>, dice: &Arc<dyn D
     let interests = Interests {
         names: settings.members.aliases.clone(),
         direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
-        reactions: settings.interjection.backoff_after > 0,
+        reactions: settings.wants_reactions(),
         lottery: live.map(|live| lottery(live.clone(), Arc::clone(dice))),
     };
     let attachments = ContentServers::new(&access, &rest).map_err(|error| error.to_string())?;

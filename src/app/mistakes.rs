@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::app::configured::Lookup;
-use crate::app::{built_ins, doors, files, keys, rows, triggers};
+use crate::app::{built_ins, doors, experiments, files, keys, rows, triggers};
 use actors::services::running::Triggers;
 use domain::api_key::KeyRing;
 use domain::prompt::Prompts;
@@ -50,6 +50,8 @@ pub(crate) fn examine(settings: &Settings, lookup: &Lookup) -> Parts {
         // A valid trigger may still name a missing row, even if other triggers are wrong.
         list.add("triggers", triggers::unknown_rows(settings, registry.rows(), registry.off()));
     }
+    let known = (prompts.as_ref(), rows.as_ref().map(|(registry, _)| registry));
+    list.add("experiments", experiments::unknown_arms(settings, known));
     for (part, mistakes) in built_ins::mistakes(settings, lookup) {
         list.add(part, mistakes);
     }

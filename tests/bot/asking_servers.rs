@@ -232,6 +232,47 @@ fn a_stopped_a_forgotten_and_a_late_task_are_cancelled_at_the_server() {
 }
 
 #[test]
+fn a_task_is_cancelled_when_its_turn_ends_at_its_question_or_its_poll_fails() {
+    story(async {
+        let asker = Asker::start().await;
+        let (world, _bot) = begun(&asker, &[]).await;
+        let (said, asked) = world.asks_for("survey").await;
+        assert!(asked.content.contains("Where to?"), "{}", asked.content);
+        world.tells("Ada", "forget", &[]).await;
+        assert!(world.words_to(said).await.contains("withdrawn"));
+        world.until("the cancellation", || (asker.state().cancelled == ["task-x-1"]).then_some(())).await;
+        let said = world.says("Ben", "general", "@staffai call job y");
+        world.until("a task", || (asker.state().created("y") == 1).then_some(())).await;
+        asker.state().tasks.clear();
+        world.answer_to(said).await;
+        world.until("the cancellation", || (asker.state().cancelled.len() == 2).then_some(())).await;
+    });
+}
+
+#[test]
+fn the_steps_of_a_task_are_one_call() {
+    story(async {
+        let asker = Asker::start().await;
+        let (world, _bot) = begun(&asker, &[("STAFFAI_TOOLS__MAX_CALLS", "2")]).await;
+        world.model.does(|ask| {
+            let results = ask.results();
+            let job = |id, word| Act::calls(&[(id, "ask__job", json!({ "word": word }))]);
+            match results.len() {
+                0 => job("call-1", "x"),
+                1 => job("call-2", "y"),
+                _ => Act::says(results.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" / ")),
+            }
+        });
+        let said = world.says("Ada", "general", "@staffai both");
+        for word in ["x", "y"] {
+            world.until("a task", || (asker.state().created(word) == 1).then_some(())).await;
+            asker.finish(word);
+        }
+        assert_eq!(world.words_to(said).await, "job x is done / job y is done");
+    });
+}
+
+#[test]
 fn a_bot_that_is_killed_while_a_server_asks_or_works_goes_on_once() {
     story(async {
         let asker = Asker::start().await;

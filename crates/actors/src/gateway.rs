@@ -31,6 +31,7 @@ use crate::runtime::handle::{Handle, Refused};
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::busy::Busy;
 use crate::services::conversation_records::ConversationRecords;
+use crate::services::experiments;
 use crate::services::facts::FactKeeper;
 use crate::services::interjections::Interjections;
 use crate::services::restricted::Restricted;
@@ -39,7 +40,7 @@ use domain::ending::Dropped;
 use domain::fire::Fire;
 use domain::happening::{Happening, WorkShed};
 use domain::ids::{Person, Place, Timestamp, TurnId};
-use domain::incoming::{AuthorKind, Deletion, Incoming, Interruption, Posted};
+use domain::incoming::{AuthorKind, Deletion, Incoming, Interruption, Posted, Reaction};
 use domain::manners::Draw;
 use domain::notice;
 use domain::outgoing::Medium;
@@ -56,6 +57,8 @@ use telemetry::events::{GATEWAY_DIRECT_IGNORED, GATEWAY_DROPPED, GATEWAY_FORBIDD
 
 /// The maximum number of deleted messages under lookup at a time; those of further ones are looked up later.
 const DELETIONS_MAX: usize = 1_000;
+/// The maximum number of votes that are counted at a time; further ones are not counted.
+const VOTES_MAX: usize = 64;
 /// The shortest interval between two log lines about one place without the permission to answer.
 const WARN_EVERY: Duration = Duration::from_secs(3_600);
 /// The maximum number of such places remembered. Further places are not logged.
@@ -110,6 +113,8 @@ pub struct Gateway {
 pub struct GatewayState {
     /// The lookups in flight of facts from deleted messages.
     deletions: Deletions,
+    /// The votes that are being counted.
+    votes: Votes,
     /// The recent answers to other bots.
     pairs: Pairs,
     /// The recent hints to persons.
@@ -124,6 +129,15 @@ pub struct GatewayState {
     accepted: BoundedSet<TurnId, LATELY_MAX>,
     /// The last turns shed because too many were open.
     shed: BoundedSet<TurnId, LATELY_MAX>,
+}
+
+/// One permit for each vote that is being counted.
+struct Votes(Arc<Semaphore>);
+
+impl Default for Votes {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(VOTES_MAX)))
+    }
 }
 
 /// One permit for each lookup of facts from a deleted message, shared by the communities.
@@ -163,8 +177,9 @@ impl Actor for Gateway {
                     }
                 }
                 Incoming::Interrupted(interruption) => self.interrupted(ctx, *interruption, receipt),
-                Incoming::Reacted(place) => {
-                    self.interjections.record_engagement(&place);
+                Incoming::Reacted(reaction) => {
+                    self.interjections.record_engagement(&reaction.place);
+                    self.voted(ctx, state, reaction);
                     receipt.settle();
                 }
                 // The member sees that a command got no answer, so a command is passed on but never recorded.
@@ -229,6 +244,19 @@ impl Gateway {
             if records.interrupt(facts.forgotten(), &interruption, most).await {
                 receipt.settle();
             }
+        });
+    }
+
+    /// Counts a vote for the arm of an experiment.
+    fn voted(&self, ctx: &mut ActorContext<Self>, state: &GatewayState, reaction: Reaction) {
+        if reaction.vote.is_none() || self.live.now().settings.llm.experiments.is_empty() {
+            return;
+        }
+        let Ok(room) = Arc::clone(&state.votes.0).try_acquire_owned() else { return };
+        let store = Arc::clone(&self.store);
+        ctx.background(async move {
+            experiments::count_vote(&*store, &reaction).await;
+            drop(room);
         });
     }
 

@@ -31,6 +31,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::asking::Round;
+use self::begun::TasksUnderWay;
 use self::parked::GoingOn;
 use self::parts::TurnParts;
 pub use self::tally::Tally;
@@ -118,13 +119,14 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         // Typing is best effort: if the outbox refuses it, no indicator is shown.
         outbox.tell(typing);
     }
-    memory::prefer(parts, &running, &mut turn).await;
+    memory::prefer(parts, &running, &mut turn, &tally).await;
     let parked = resumed.clone();
+    let tasks = TasksUnderWay::default();
     let thinking = async {
         surroundings::complete(parts, &running, &mut turn).await;
         let going_on = GoingOn::ready(parts, &running, &mut turn, resumed).await;
         let (running, turn, slot, tally, deadline) = (&*running, &turn, &slot, &tally, &deadline);
-        let (tools, facts) = (Tools::of(parts, running, turn).await, OnceCell::new());
+        let (tools, facts) = (Tools::of(parts, running, turn, tasks.clone()).await, OnceCell::new());
         let thinking =
             Thinking { parts, running, turn, again, slot, tally, deadline, tools, depth: 0, watcher: None, facts };
         thinking.think(going_on.as_ref()).await
@@ -136,6 +138,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         () = deadline.passed() => Some(None),
     };
     // All running work is dropped at this point and has reported its use.
+    tasks.cancel(None, &parts.tools.toolbox.now());
     let effort = tally.effort();
     let answer = match thought {
         Some(Some(Thought::Answer(answer))) => answer,
@@ -415,6 +418,7 @@ impl Thinking<'_> {
                 }
                 Step::Finish(Finished { reply, calls, repairs }) => {
                     if repairs > 0 {
+                        self.tally.repaired(repairs);
                         self.parts.readers.account.tell(&Happening::ReplyRepaired(&turn.id, repairs));
                     }
                     return Thought::Answer(self.finish(&reply, calls, history));

@@ -11,8 +11,9 @@ use serenity::model::id::{ChannelId, GuildId, MessageId as WireMessageId, RoleId
 
 pub use self::deleted::{Deleted, deleted, deleted_bulk};
 use super::DOOR;
+use domain::experiment::Vote;
 use domain::ids::{MessageId, Person, Place, Timestamp};
-use domain::incoming::{Attachment, Author, AuthorKind, MAX_ATTACHMENTS, Posted, Quoted, Seen, WantedModels};
+use domain::incoming::{Attachment, Author, AuthorKind, MAX_ATTACHMENTS, Posted, Quoted, Reaction, Seen, WantedModels};
 
 /// The epoch of Discord's ids, in milliseconds since the Unix epoch.
 const DISCORD_EPOCH: u64 = 1_420_070_400_000;
@@ -36,24 +37,40 @@ pub fn posted(json: &str, me: UserId, guild: Option<&str>) -> Result<Posted, ser
     Ok(wire.into_posted(me, guild))
 }
 
-/// Returns the place of a reaction to one of the bot's messages, read from `MESSAGE_REACTION_ADD`. Returns `None` for
-/// messages of other accounts and for the bot's own reactions.
+/// Returns a reaction to one of the bot's messages, read from `MESSAGE_REACTION_ADD`. Returns `None` for messages of
+/// other accounts and for the bot's own reactions.
 ///
 /// # Errors
-/// It names no place.
-pub fn reacted(json: &str, me: UserId) -> Result<Option<Place>, serde_json::Error> {
+/// It names no place, message or user.
+pub fn reacted(json: &str, me: UserId) -> Result<Option<Reaction>, serde_json::Error> {
     #[derive(Deserialize)]
-    struct Reaction {
+    struct WireReaction<'a> {
         #[serde(rename = "channel_id")]
         channel: ChannelId,
+        #[serde(rename = "message_id")]
+        message: WireMessageId,
         #[serde(rename = "user_id")]
         by: UserId,
         #[serde(default, rename = "message_author_id")]
         author: Option<UserId>,
+        #[serde(default, borrow)]
+        emoji: Option<&'a RawValue>,
     }
-    let wire: Reaction = serde_json::from_str(json)?;
-    let ours = wire.author == Some(me) && wire.by != me;
-    Ok(ours.then(|| place(wire.channel)))
+    #[derive(Deserialize)]
+    struct Emoji {
+        #[serde(default)]
+        name: Option<String>,
+    }
+    let WireReaction { channel, message, by, author, emoji } = serde_json::from_str(json)?;
+    let name = emoji.and_then(|emoji| serde_json::from_str::<Emoji>(emoji.get()).ok()?.name);
+    let reaction = || Reaction {
+        place: place(channel),
+        message: message_id(message),
+        by: person(by),
+        vote: name.as_deref().and_then(Vote::of),
+    };
+    let ours = author == Some(me) && by != me;
+    Ok(ours.then(reaction))
 }
 
 /// Returns a guild and its text places, each with the time of its newest message. Returns `None` for an unavailable

@@ -13,7 +13,7 @@ use super::prefilter::{self, Filter};
 use super::rights::{self, Change};
 use super::surrogates;
 use domain::ids::Place;
-use domain::incoming::Posted;
+use domain::incoming::{Posted, Reaction};
 use domain::manners::Draw;
 
 /// The largest parsed frame, in bytes. Only a guild's first frame comes near this size.
@@ -59,8 +59,8 @@ pub(super) enum Event {
     ThreadGone(Place),
     /// The guild's data, language, owner or roles changed.
     GuildChanged(GuildPlaces, Box<Change>),
-    /// A reaction to one of the bot's messages in this place.
-    Reacted(Place),
+    /// A reaction to one of the bot's messages.
+    Reacted(Reaction),
     /// A member ran or is typing a command.
     Interaction(Interaction),
     Other,
@@ -175,7 +175,7 @@ fn dispatch(envelope: &Envelope<'_>, text: &str, filter: &Filter, draw: Option<D
         _ if !is_for_us(kind, text, filter, draw) => Ok(Event::Other),
         "MESSAGE_CREATE" => posted(data, filter.me(), draw),
         "MESSAGE_REACTION_ADD" => {
-            events::reacted(data, filter.me()).map(|place| place.map_or(Event::Other, Event::Reacted))
+            events::reacted(data, filter.me()).map(|reaction| reaction.map_or(Event::Other, Event::Reacted))
         }
         "MESSAGE_DELETE" => events::deleted(data).map(Event::Deleted),
         "MESSAGE_DELETE_BULK" => events::deleted_bulk(data).map(Event::Deleted),

@@ -406,8 +406,8 @@ impl Stream {
                 self.shared.rest.rights.learn(*change);
                 self.pass(sequence);
             }
-            Event::Reacted(place) => {
-                self.tell_now(StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Reacted(place)) });
+            Event::Reacted(reaction) => {
+                self.tell_now(StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Reacted(reaction)) });
             }
             Event::Rights(change) => {
                 if let Some(access) = change.may_open() {

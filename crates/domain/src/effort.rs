@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::answer_end::AnswerEnd;
 use crate::completion::Usage;
 use crate::ending::{Ending, OverLimit};
+use crate::experiment::Trial;
 
 /// The cost of finding an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -36,6 +37,12 @@ pub struct Effort {
     /// The end of the last call.
     #[serde(default, skip_serializing_if = "AnswerEnd::is_whole")]
     pub end: AnswerEnd,
+    /// The arm of the experiment that the turn is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Trial>,
+    /// The number of repairs that the reply needed.
+    #[serde(default, skip_serializing_if = "is_none_of")]
+    pub repairs: u32,
     /// Milliseconds until a model may be asked again, if none could answer. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again_ms: Option<u64>,
@@ -43,6 +50,11 @@ pub struct Effort {
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
 const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_none_of(number: &u32) -> bool {
     *number == 0
 }
 
@@ -101,6 +113,8 @@ impl Effort {
             times: self.times,
             drafted: self.drafted && !earlier.drafted,
             end: self.end,
+            trial: self.trial.clone(),
+            repairs: self.repairs.saturating_sub(earlier.repairs),
             again_ms: self.again_ms,
         }
     }

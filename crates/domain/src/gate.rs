@@ -18,7 +18,9 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 pub use self::shown::shown;
-pub use self::subject::{OWN_TASKS_MAX, SERVER_TASKS_MAX, Subject, TASK_LONGEST_MAX, TASKS_MAX, TaskWait};
+pub use self::subject::{
+    OWN_TASKS_MAX, QUESTION_BYTES_MAX, SERVER_TASKS_MAX, Subject, TASK_LONGEST_MAX, TASKS_MAX, TaskWait,
+};
 use super::arguments_hash::ArgumentsHash;
 use super::caller::{Callback, Caller};
 use super::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};

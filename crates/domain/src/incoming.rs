@@ -2,6 +2,7 @@
 
 pub use super::attachment::{Attachment, MAX_ATTACHMENTS};
 use super::command::{Command, Typing};
+use super::experiment::Vote;
 use super::fire::Fire;
 use super::gate::Click;
 use super::given::Given;
@@ -21,8 +22,8 @@ pub enum Incoming {
     Deleted(Deletion),
     /// A speaker interrupted an answer. Its turn is cancelled if it is open.
     Interrupted(Box<Interruption>),
-    /// A reaction was added to one of the bot's messages in this place.
-    Reacted(Place),
+    /// A reaction was added to one of the bot's messages.
+    Reacted(Reaction),
     /// A member ran a command.
     Command(Box<Command>),
     /// A member is typing a command and needs completions.
@@ -45,6 +46,19 @@ impl Incoming {
             Self::Reacted(_) | Self::Command(_) | Self::Typing(_) | Self::Decision(_) => None,
         }
     }
+}
+
+/// A reaction to one of the bot's messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reaction {
+    /// The place of the message; for a message in a thread, possibly the place of the thread.
+    pub place: Place,
+    /// The message.
+    pub message: MessageId,
+    /// The person who reacted.
+    pub by: Person,
+    /// The vote, if the reaction is one.
+    pub vote: Option<Vote>,
 }
 
 /// A deleted message.

@@ -32,6 +32,8 @@ pub struct PersonData {
     pub facts: Vec<Fact>,
     /// Tool audit lines about them, by key.
     pub audit: Vec<(String, String)>,
+    /// Their recorded questions, by key, as stored.
+    pub recorded: Vec<(String, String)>,
     /// Their sessions, by key, as stored.
     pub sessions: Vec<(String, String)>,
     /// Lines of their transcripts, as stored. Read only for an export, at most as many as an export contains.
@@ -89,6 +91,8 @@ pub struct Wiped {
     pub facts: usize,
     /// Tool audit lines.
     pub audit: usize,
+    /// Recorded questions.
+    pub recorded: usize,
     /// True if there were choices.
     pub preferences: bool,
     /// True if tokens were counted.
@@ -109,6 +113,7 @@ impl std::ops::Add for Wiped {
             quotes: self.quotes + other.quotes,
             facts: self.facts + other.facts,
             audit: self.audit + other.audit,
+            recorded: self.recorded + other.recorded,
             preferences: self.preferences || other.preferences,
             usage: self.usage || other.usage,
             in_flight: self.in_flight + other.in_flight,
@@ -140,7 +145,8 @@ impl PersonData {
         let aside = self.aside.iter().map(|(key, _)| key);
         let answers = self.answers.iter().map(|(key, _)| key);
         let preferences = self.preferences.iter().map(|(key, _)| key);
-        let usage = self.usage.iter().chain(&self.audit).chain(&self.sessions).map(|(key, _)| key);
+        let usage =
+            self.usage.iter().chain(&self.audit).chain(&self.sessions).chain(&self.recorded).map(|(key, _)| key);
         let all = conversations
             .chain(summaries)
             .chain(aside)
@@ -164,6 +170,7 @@ impl PersonData {
             quotes: self.quotes.len(),
             facts: self.facts.len(),
             audit: self.audit.len(),
+            recorded: self.recorded.len(),
             preferences: self.preferences.is_some(),
             usage: !self.usage.is_empty(),
             in_flight: 0,
@@ -212,6 +219,7 @@ impl PersonData {
             "sessions": self.sessions.iter().map(|(_, session)| value_of(session)).collect::<Vec<_>>(),
             "session_lines": self.lines.iter().map(|line| value_of(line)).collect::<Vec<_>>(),
             "session_lines_left_out": self.lines_left_out,
+            "recorded_questions": self.recorded.iter().map(|(_, question)| value_of(question)).collect::<Vec<_>>(),
             "tool_audit": self.audit.iter().map(|(_, line)| value_of(line)).collect::<Vec<_>>(),
             "preferences": self.preferences.as_ref().map(|(_, value)| value_of(value)),
             "usage": pairs(&self.usage),

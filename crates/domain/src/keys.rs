@@ -5,6 +5,7 @@
 
 pub mod active;
 pub mod conversations;
+pub mod experiments;
 pub mod facts;
 pub mod ledger;
 pub mod limits;
@@ -122,6 +123,18 @@ pub const ANSWERED_TTL: Duration = TURN_TTL;
 
 /// The end of the last reported interval, in milliseconds since 1970. One key, without expiry.
 pub const REPORT_LAST: &str = "staffai:report:last";
+
+/// The prefix of questions recorded for a replay.
+pub const RECORDED_PREFIX: &str = "staffai:recorded:";
+
+/// The TTL of a recorded question.
+pub const RECORDED_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Returns the key of the recorded question in this slot.
+#[must_use]
+pub fn recorded(slot: usize) -> String {
+    format!("{RECORDED_PREFIX}{slot}")
+}
 
 /// The prefix of the marks of applied increments.
 pub const APPLIED_PREFIX: &str = "staffai:applied:";

@@ -20,15 +20,26 @@ impl Default for Latencies {
 impl Latencies {
     /// Records one duration.
     pub fn record(&mut self, took: Duration) {
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
-        let count = &mut self.counts[bucket(micros)];
-        *count = count.saturating_add(1);
+        self.add_to(Self::bucket(took), 1);
     }
 
     /// Adds the counts of another histogram.
     pub fn add(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(other.counts) {
             *count = count.saturating_add(more);
+        }
+    }
+
+    /// Returns the bucket that counts this duration.
+    #[must_use]
+    pub fn bucket(took: Duration) -> usize {
+        bucket(u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1))
+    }
+
+    /// Adds a number of durations to a bucket. A bucket that does not exist is ignored.
+    pub fn add_to(&mut self, bucket: usize, many: u64) {
+        if let Some(count) = self.counts.get_mut(bucket) {
+            *count = count.saturating_add(u32::try_from(many).unwrap_or(u32::MAX));
         }
     }
 

@@ -16,16 +16,18 @@
 //! | posts | [`outgoing`], [`layout`], [`split`], [`code`], [`draft`], [`delivery`], [`rejection`] |
 //! | sentences and status of the bot | [`notice`], [`presence`] |
 //! | limits | [`limits`], [`budget`], [`fair_queue`], [`shed`] |
-//! | use and cost | [`effort`], [`ledger`], [`counter`], [`daily`] |
+//! | use and cost | [`effort`], [`ledger`], [`counter`], [`daily`], [`experiment`], [`arm_figures`], [`recorded`] |
 //! | failures | [`ending`], [`restart`], [`breaker`], [`patience`], [`refusals`], [`mod@panic`] |
 //! | reports to observers and clients | [`happening`], [`turn_event`], [`latencies`] |
 //! | access over HTTP | [`api_key`], [`proxies`], [`network`] |
 //! | text | [`clean`], [`unquoted`], [`near`], [`wildcard`], [`hex`] |
 
 pub mod arguments_hash;
+pub mod arm_figures;
 pub mod caller;
 pub mod clean;
 pub mod effort;
+pub mod experiment;
 pub mod fact_id;
 pub mod fair_share;
 pub mod hex;
@@ -37,6 +39,7 @@ pub mod overview;
 pub mod planted;
 pub mod policy;
 pub mod quoted;
+pub mod recorded;
 pub mod server_name;
 
 pub mod incoming;

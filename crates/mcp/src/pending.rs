@@ -24,28 +24,36 @@ const KEYS_MAX: usize = 20;
 /// The longest status of a task, in bytes.
 const STATUS_BYTES: usize = 200;
 
-/// The fields of a reply that is not a result.
+/// The fields of a reply, which are parsed when they are needed: a result can have fields of the same names.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire<'a> {
     #[serde(borrow, default)]
+    result_type: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     input_requests: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    request_state: Option<Cow<'a, str>>,
+    request_state: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    task_id: Option<Cow<'a, str>>,
+    task_id: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    status: Option<Cow<'a, str>>,
+    status: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    status_message: Option<Cow<'a, str>>,
-    #[serde(default)]
-    ttl_ms: Option<f64>,
-    #[serde(default)]
-    poll_interval_ms: Option<f64>,
+    status_message: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    ttl_ms: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    poll_interval_ms: Option<&'a RawValue>,
     #[serde(borrow, default)]
     result: Option<&'a RawValue>,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
+}
+
+/// Parses a field; `None` if it is absent or null.
+fn field<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Result<Option<T>, String> {
+    let parsed = raw.map_or(Ok(None), |raw| serde_json::from_str(raw.get()));
+    parsed.map_err(|error| format!("the reply cannot be read: {error}"))
 }
 
 /// Reads the reply to a call.
@@ -53,19 +61,11 @@ struct Wire<'a> {
 /// # Errors
 /// A sentence with the reason: it is unreadable, or exceeds a bound.
 pub(super) fn reply(raw: &RawValue, limits: ResultLimits) -> Result<CallReply, String> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Kind<'a> {
-        #[serde(borrow, default)]
-        result_type: Option<Cow<'a, str>>,
-    }
-    let kind = serde_json::from_str::<Kind<'_>>(raw.get()).ok().and_then(|kind| kind.result_type);
-    match kind.as_deref() {
-        Some("input_required") => {
-            let wire = wire(raw)?;
-            input(&wire).map(CallReply::Asks)
-        }
-        Some("task") => state(&wire(raw)?, limits),
+    let Ok(wire) = wire(raw) else { return content::result(raw, limits).map(CallReply::Result) };
+    let kind = wire.result_type.map(RawValue::get);
+    match kind {
+        Some(r#""input_required""#) => input(&wire).map(CallReply::Asks),
+        Some(r#""task""#) => state(&wire, limits),
         Some(_) | None => content::result(raw, limits).map(CallReply::Result),
     }
 }
@@ -84,7 +84,8 @@ fn wire(raw: &RawValue) -> Result<Wire<'_>, String> {
 
 fn state(wire: &Wire<'_>, limits: ResultLimits) -> Result<CallReply, String> {
     let ends = |text: String| Ok(CallReply::Result(ToolResult::failure(text)));
-    match wire.status.as_deref() {
+    let status: Option<Cow<'_, str>> = field(wire.status)?;
+    match status.as_deref() {
         Some("completed") => {
             let result = wire.result.ok_or("the task has no result")?;
             return content::result(result, limits).map(CallReply::Result);
@@ -102,15 +103,17 @@ fn state(wire: &Wire<'_>, limits: ResultLimits) -> Result<CallReply, String> {
         Some("cancelled") => return ends("the task was cancelled".to_owned()),
         _ => {}
     }
-    let id = wire.task_id.as_deref().filter(|id| !id.is_empty() && id.len() <= TASK_ID_BYTES);
+    let id: Option<Cow<'_, str>> = field(wire.task_id)?;
+    let id = id.filter(|id| !id.is_empty() && id.len() <= TASK_ID_BYTES);
     let id = id.ok_or_else(|| format!("the id of the task is missing or longer than {TASK_ID_BYTES} bytes"))?;
-    let asks = wire.status.as_deref() == Some("input_required");
-    let status = wire.status_message.as_deref().map(|status| one_line(status, STATUS_BYTES));
+    let asks = status.as_deref() == Some("input_required");
+    let message: Option<Cow<'_, str>> = field(wire.status_message)?;
+    let status = message.map(|status| one_line(&status, STATUS_BYTES));
     Ok(CallReply::Task(TaskReport {
-        id: id.to_owned(),
+        id: id.into_owned(),
         status: status.filter(|status| !status.is_empty()),
-        poll_after: wire.poll_interval_ms.and_then(duration),
-        life: wire.ttl_ms.and_then(duration),
+        poll_after: field(wire.poll_interval_ms)?.and_then(duration),
+        life: field(wire.ttl_ms)?.and_then(duration),
         input: if asks { Some(input(wire)?) } else { None },
     }))
 }
@@ -129,8 +132,8 @@ fn input(wire: &Wire<'_>) -> Result<InputRequired, String> {
         params: Value,
     }
     let requests = wire.input_requests.map_or("{}", RawValue::get);
-    let state = wire.request_state.as_deref();
-    if requests.len() > INPUT_BYTES || state.is_some_and(|state| state.len() > STATE_BYTES) {
+    let state: Option<Cow<'_, str>> = field(wire.request_state)?;
+    if requests.len() > INPUT_BYTES || state.as_ref().is_some_and(|state| state.len() > STATE_BYTES) {
         return Err(format!("its questions are longer than {INPUT_BYTES} bytes, or its state than {STATE_BYTES}"));
     }
     let requests: BTreeMap<String, Request> =
@@ -138,7 +141,7 @@ fn input(wire: &Wire<'_>) -> Result<InputRequired, String> {
     if requests.len() > KEYS_MAX || requests.keys().any(|key| key.len() > KEY_BYTES) {
         return Err(format!("it asks more than {KEYS_MAX} questions, or with a key of more than {KEY_BYTES} bytes"));
     }
-    let mut input = InputRequired { state: state.map(str::to_owned), ..InputRequired::default() };
+    let mut input = InputRequired { state: state.map(Cow::into_owned), ..InputRequired::default() };
     for (key, Request { method, params }) in requests {
         let question = match method.as_str() {
             "elicitation/create" if input.questions.len() < QUESTIONS_MAX => {

@@ -58,10 +58,12 @@ pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 pub use self::turns::{Adopted, OwnedStore, Pace, Turns, WriteOutcome};
 pub use self::writes::{Keeping, Replaced, StoreStatus, Stored, StoredRow, Unreadable, Write, replace};
 pub use self::{observer::Observer, turn_detail::TurnLog, vitals::Vitals};
+use domain::arm_figures::ArmFigures;
 use domain::audit::AuditFilter;
 use domain::daily::DayUse;
 use domain::document::DocumentText;
 use domain::embedding::Embeddings;
+use domain::experiment::Trial;
 use domain::gate::{ApprovalDecision, Click, ClickRefusal};
 use domain::ids::{MessageId, Person, Place, Timestamp};
 use domain::incoming::{Incoming, Posted};
@@ -462,11 +464,21 @@ pub trait AuditLog: Send + Sync {
     async fn lines(&self, wanted: &AuditFilter) -> Vec<String>;
 }
 
+/// The questions recorded for a replay.
+#[async_trait]
+pub trait RecordedQuestions: Send + Sync {
+    /// Returns their texts, at most [`domain::recorded::RECORDED_MAX`]. Bounded by the store's deadlines.
+    async fn questions(&self) -> Vec<String>;
+}
+
 /// The usage per day.
 #[async_trait]
 pub trait UseByDay: Send + Sync {
     /// Returns the last days, today first, at most [`domain::daily::DAYS_MAX`]. Bounded by the store's deadlines.
     async fn days(&self, many: usize) -> Vec<DayUse>;
+
+    /// Returns the figures of all arms of experiments, by name. Bounded by the store's deadlines.
+    async fn experiments(&self) -> Vec<(Trial, ArmFigures)>;
 }
 
 // === Pages ===

@@ -15,6 +15,7 @@ use domain::fact::{Bounds, FACT_BYTES_MAX, FACTS_MAX};
 use domain::limits::budget::Budget;
 use domain::people::Linking;
 use domain::preferences::{Preferences, Setting};
+use domain::recorded::RECORDED_MAX;
 
 /// `[bots]`: other bots that may be answered.
 #[derive(Debug, Clone, Deserialize)]
@@ -344,6 +345,26 @@ pub struct Report {
     /// The most members named in one report.
     #[serde(deserialize_with = "read::number")]
     pub top_users: usize,
+}
+
+/// `[replay]`: questions recorded to compare models.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replay {
+    /// Ids of the channels whose questions are recorded; empty disables recording.
+    #[serde(deserialize_with = "read::texts")]
+    pub channels: Vec<String>,
+    /// The most recorded questions, at most [`RECORDED_MAX`]; 0 disables recording.
+    #[serde(deserialize_with = "read::up_to::<_, RECORDED_MAX>")]
+    pub questions: usize,
+}
+
+impl Replay {
+    /// True if questions are recorded.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        !self.channels.is_empty() && self.questions > 0
+    }
 }
 
 /// `[gates]`: human approvals.

@@ -11,7 +11,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use super::{defaults, read};
+use super::{defaults, experiments, read};
+use domain::experiment::Experiment;
 use domain::proxies::Network;
 
 /// `[discord]`: the account, the service and its options.
@@ -188,6 +189,9 @@ pub struct Llm {
     /// The timeout of one call.
     #[serde(deserialize_with = "read::some_duration")]
     pub timeout: Duration,
+    /// The experiments between model rows or profiles of prompts.
+    #[serde(deserialize_with = "experiments::rows")]
+    pub experiments: Vec<Experiment>,
     /// The time for which a model with an open circuit breaker is not called.
     #[serde(deserialize_with = "read::some_duration")]
     pub rest: Duration,

@@ -14,6 +14,7 @@ pub mod defaults;
 pub mod dotenv;
 pub mod edges;
 pub mod env;
+mod experiments;
 mod layers;
 mod preferences;
 pub mod problem;
@@ -72,6 +73,7 @@ pub struct Settings {
     pub url_extract: data_tools::UrlExtract,
     pub google_drive: data_tools::GoogleDrive,
     pub gates: community::Gates,
+    pub replay: community::Replay,
     pub triggers: triggers::Triggers,
     pub agents: agents::Agents,
     pub speech: speech::Speech,
@@ -85,6 +87,12 @@ impl Settings {
     pub fn numbered<'a, T>(&'a self, key: &str, rows: &'a [T]) -> impl Iterator<Item = (usize, &'a T)> {
         let left_out = self.left_out.get(key).map_or(&[][..], Vec::as_slice);
         (1..).filter(|number| !left_out.contains(number)).zip(rows)
+    }
+
+    /// True if the program uses reactions of members to answers.
+    #[must_use]
+    pub fn wants_reactions(&self) -> bool {
+        self.interjection.backoff_after > 0 || !self.llm.experiments.is_empty()
     }
 
     /// Returns the problems that prevent `staffai run`.

@@ -4,6 +4,7 @@ mod bad;
 mod complete;
 mod example;
 mod layering;
+mod rows;
 mod tools;
 
 use std::collections::BTreeMap;

@@ -8,8 +8,9 @@ use serde_json::value::RawValue;
 use super::incoming_text::plain;
 use super::unreadable::Unreadable;
 use super::{Account, agent_view, commands, ids, interactions, shortcuts};
-use domain::ids::{MessageId, Place};
-use domain::incoming::{Attachment, MAX_ATTACHMENTS};
+use domain::experiment::Vote;
+use domain::ids::MessageId;
+use domain::incoming::{Attachment, MAX_ATTACHMENTS, Reaction};
 
 /// The longest text of a message that is read, in bytes. Slack accepts messages of 40,000 characters.
 const TEXT_BYTES: usize = 256 * 1024;
@@ -40,7 +41,7 @@ pub(super) enum Content {
     /// A message was deleted.
     Deleted(MessageId),
     /// A reaction was added to one of the bot's messages.
-    Reacted(Place),
+    Reacted(Reaction),
     /// A command was run.
     Ran(Box<commands::Run>),
     /// A conversation of the view of agents was begun.
@@ -251,9 +252,13 @@ fn gone(channel: &str, ts: &str) -> Result<Content, Unreadable> {
 
 fn reacted(event: &str, us: &Account) -> Result<Content, Unreadable> {
     #[derive(Deserialize)]
-    struct Reacted {
+    struct WireReaction {
         #[serde(default)]
         item_user: Option<String>,
+        #[serde(default)]
+        user: String,
+        #[serde(default)]
+        reaction: String,
         #[serde(default)]
         item: Item,
     }
@@ -261,10 +266,20 @@ fn reacted(event: &str, us: &Account) -> Result<Content, Unreadable> {
     #[serde(default)]
     struct Item {
         channel: String,
+        ts: String,
     }
-    let Reacted { item_user, item } = serde_json::from_str(event)?;
-    let ours = item_user.as_deref() == Some(us.user.as_str()) && ids::is_id(&item.channel);
-    Ok(if ours { Content::Reacted(ids::channel(&item.channel)) } else { Content::Other })
+    let WireReaction { item_user, user, reaction, item } = serde_json::from_str(event)?;
+    let known = ids::is_id(&item.channel) && ids::is_id(&user) && ids::moment(&item.ts).is_some();
+    let ours = item_user.as_deref() == Some(us.user.as_str()) && user != us.user;
+    if !ours || !known {
+        return Ok(Content::Other);
+    }
+    Ok(Content::Reacted(Reaction {
+        place: ids::channel(&item.channel),
+        message: ids::message(&item.channel, &item.ts),
+        by: ids::person(&user),
+        vote: Vote::of(&reaction),
+    }))
 }
 
 impl Wire {

@@ -78,7 +78,7 @@ impl Work {
                 let deletion = Deletion { message, guild: Some(us.team.clone()) };
                 Some(accept(Incoming::Deleted(deletion)).map(Taken::of).boxed())
             }
-            Content::Reacted(place) => Some(accept(Incoming::Reacted(place)).map(Taken::of).boxed()),
+            Content::Reacted(reaction) => Some(accept(Incoming::Reacted(reaction)).map(Taken::of).boxed()),
             Content::Pressed(press) => {
                 let pressed = async move {
                     let member = slack.member(&press.user).await;

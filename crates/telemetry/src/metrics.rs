@@ -72,6 +72,7 @@ metrics! {
     ACTIVE = "staffai_active", MetricKind::Gauge, "1 while this process is active, 0 while it stands by";
     TERM = "staffai_term", MetricKind::Gauge, "fencing token of this process for the turns of a door, by door: higher with each owner, 0 once another process owns them";
     TURNS_DOUBLED_TOTAL = "staffai_turns_doubled_total", MetricKind::ZeroCounter, "messages that were answered twice";
+    EXPERIMENT_TURNS_TOTAL = "staffai_experiment_turns_total", MetricKind::Counter, "turns of experiments that ended, by experiment, arm and outcome (`replied` or `apologised`)";
     SHED_TOTAL = "staffai_shed_total", MetricKind::ZeroCounters("where", &Shed::LABELS), "work rejected because of overload, by where";
     COMMANDS_TOTAL = "staffai_commands_total", MetricKind::Counter, "commands that ended, by command and outcome";
     ACTOR_RESTARTS_TOTAL = "staffai_actor_restarts_total", MetricKind::Counter, "restarts, by actor";

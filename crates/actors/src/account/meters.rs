@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use self::models::RowMeter;
 use domain::command::CommandKind;
+use domain::experiment::Trial;
 use domain::happening::{ActorChange, CommandChange, Happening, ModelCalled, ServerChange, ToolCalled, TurnPosted};
 use domain::tool::ServerName;
 use domain::tool::server::ServerStatus;
@@ -98,6 +99,10 @@ fn turn_posted(posted: &TurnPosted<'_>) {
         Outcome::Apologised(_) => "apologised",
     };
     turn_ended(turn, outcome);
+    if let Some(Trial { experiment, arm }) = answer.effort.trial.clone() {
+        let labels = [("experiment", experiment), ("arm", arm), ("outcome", outcome.to_owned())];
+        counter!(names::EXPERIMENT_TURNS_TOTAL, &labels).increment(1);
+    }
     let waited = Duration::from_millis(answer.effort.waited_ms);
     histogram!(names::TURN_SECONDS).record(took);
     histogram!(names::TURN_OVERHEAD_SECONDS).record(took.saturating_sub(waited));

@@ -171,8 +171,9 @@ impl Approvals {
 
     /// Cancels the task of a turn that ended.
     pub(super) fn cancel_task(&self, ctx: &mut ActorContext<Approvals>, gate: &Gate) {
-        let Some(task) = gate.subject.task().filter(|_| !self.is_fenced(&gate.place.door)) else { return };
-        let (toolbox, tool, step) = (Arc::clone(&self.toolbox), gate.tool.clone(), Step::Cancel(task.id.clone()));
+        let task = gate.subject.task_under_way().filter(|_| !self.is_fenced(&gate.place.door));
+        let Some(step) = task.map(|task| Step::Cancel(task.to_owned())) else { return };
+        let (toolbox, tool) = (Arc::clone(&self.toolbox), gate.tool.clone());
         ctx.background(async move {
             // A server that does not receive this keeps the task for a limited time.
             drop(request(&toolbox, &tool, step).await);

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::CommandParts;
 use super::kept::{LOOK_MAX, delete, delete_lines, unlist, whole};
+use crate::services::recorded;
 use domain::ids::{Person, Timestamp};
 use domain::keys;
 use domain::ledger;
@@ -36,14 +37,18 @@ pub(super) async fn erase_rest(parts: &CommandParts, person: &Person, cut: Times
         keys::conversations::evicted_of(person),
         keys::ledger::counted_of(person),
         marks.clone(),
+        keys::experiments::votes_of(person),
+        keys::RECORDED_PREFIX.to_owned(),
     ];
     let prefixes = prefixes.each_ref().map(String::as_str);
     let (found, complete) = whole(store.scan_many(&prefixes, LOOK_MAX, Some(person)).await);
-    let [aside, audit, sessions, evicted, counted, asked] = found.try_into().unwrap_or_default();
+    let [aside, audit, sessions, evicted, counted, asked, votes, questions] = found.try_into().unwrap_or_default();
     let old = |rows: Vec<Row>| rows.into_iter().filter(|(_, record)| is_old(record, cut)).map(|(key, _)| key);
     let sessions: Vec<String> = old(sessions).collect();
-    let mut gone: Vec<String> = aside.into_iter().chain(evicted).map(|(key, _)| key).chain(old(audit)).collect();
+    let mut gone: Vec<String> =
+        aside.into_iter().chain(evicted).chain(votes).map(|(key, _)| key).chain(old(audit)).collect();
     gone.extend(sessions.iter().cloned());
+    gone.extend(old(recorded::of_person(person, questions)));
     for (index, _) in asked {
         let mark = index.strip_prefix(&marks).and_then(|message| message.parse().ok());
         let Some(mark) = mark.map(|message| keys::conversations::asked(&message)) else { continue };

@@ -10,6 +10,7 @@ use crate::messages::rate_limiter::{Asker, RateLimiterMsg};
 use crate::messages::tools::ToolsMsg;
 use crate::observation::daily;
 use crate::runtime::blocking::blocking;
+use crate::services::experiments;
 use crate::services::facts::best;
 use crate::services::ledger;
 use domain::command::{CATEGORY, CHANGE, Command, CommandKind, FACT, REMEMBERED, ROW, Typing, USER, WITHDRAW};
@@ -203,6 +204,11 @@ async fn usage(parts: &CommandParts, command: &Command) -> (Piece, CommandOutcom
         for day in today.iter().filter(|day| !day.ledger.total.is_empty() || !day.tools.is_empty()) {
             text.push('\n');
             text.push_str(&words::usage_of_all(day, command.caller.locale()));
+        }
+        let arms = experiments::table(&*parts.basics.store).await;
+        if let Some(table) = words::experiments(&arms, command.caller.locale()) {
+            text.push('\n');
+            text.push_str(&table);
         }
     }
     (Piece::text(text), CommandOutcome::Done)

@@ -10,6 +10,7 @@ use super::{CommandParts, cleaning};
 use crate::messages::approvals::{ApprovalsMsg, Withdrawal};
 use crate::messages::journal::JournalMsg;
 use crate::services::facts::FactKeeper;
+use crate::services::recorded;
 use domain::command::Command;
 use domain::fact::{Fact, FactId, NotKept};
 use domain::history::History;
@@ -315,22 +316,38 @@ async fn find(parts: &CommandParts, command: &Command, person: &Person) -> (Pers
         marks.clone(),
         quotes.clone(),
         keys::ledger::counted_of(person),
+        keys::experiments::votes_of(person),
+        keys::RECORDED_PREFIX.to_owned(),
     ];
     let prefixes = prefixes.each_ref().map(String::as_str);
     let (found, complete) = whole(store.scan_many(&prefixes, LOOK_MAX, Some(person)).await);
-    let [conversations, aside, facts, audit, sessions, answered, summarised, evicted, asked, quoting, counted] =
-        found.try_into().unwrap_or_default();
+    let [
+        conversations,
+        aside,
+        facts,
+        audit,
+        sessions,
+        answered,
+        summarised,
+        evicted,
+        asked,
+        quoting,
+        counted,
+        votes,
+        questions,
+    ] = found.try_into().unwrap_or_default();
     let mut kept = PersonData {
         conversations: conversations.into_iter().map(|row| conversation_in(&histories, row)).collect(),
         summaries: summaries_in(&summaries, summarised),
         aside,
         facts: FactKeeper::stored(&facts),
         audit,
+        recorded: recorded::of_person(person, questions),
         sessions,
         ..PersonData::default()
     };
     find_answers(&**store, person, answered, &mut kept).await;
-    kept.beside.extend(evicted.into_iter().map(|(key, _)| key));
+    kept.beside.extend(evicted.into_iter().chain(votes).map(|(key, _)| key));
     for (index, _) in asked {
         let message = index.strip_prefix(&marks).and_then(|message| message.parse().ok());
         kept.beside.extend(message.map(|message| keys::conversations::asked(&message)));

@@ -13,6 +13,8 @@ use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::{Delivery, OutboxMsg};
 use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::rate_limiter;
+use crate::services::experiments;
+use domain::arm_figures;
 use domain::delivery::{Form, RefusalRecord};
 use domain::ending::{Dropped, Ending, Unposted};
 use domain::happening::{Happening, TurnPosted};
@@ -200,6 +202,11 @@ impl Journal {
         if let Some(effort) = entry.answer().map(|answer| &answer.effort).or(waited) {
             let used = ledger::writes(&entry.turn, effort, self.clock.now());
             writes.extend(used.into_iter().map(Write::from));
+        }
+        if let Some(answer) = entry.answer() {
+            let counted = arm_figures::counted(&answer.effort, &answer.outcome);
+            writes.extend(counted.into_iter().map(Write::from));
+            writes.extend(experiments::index(&answer.effort, &posted));
         }
         let alone = !posted.is_empty() && entry.answer().is_some_and(|answer| answer.outgoing.reply_to.is_none());
         if alone {

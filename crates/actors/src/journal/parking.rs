@@ -23,8 +23,8 @@ use crate::runtime::supervisor::ActorContext;
 use domain::ending::Ending;
 use domain::fair_share;
 use domain::gate::{
-    ApprovalDecision, Case, Gate, GateId, OPEN_MAX, OWN_MAX, OWN_TASKS_MAX, Parked, SERVER_TASKS_MAX, TASKS_MAX,
-    TaskWait,
+    ApprovalDecision, Case, Gate, GateId, OPEN_MAX, OWN_MAX, OWN_TASKS_MAX, Parked, QUESTION_BYTES_MAX,
+    SERVER_TASKS_MAX, Subject, TASKS_MAX,
 };
 use domain::happening::{Happening, Resumed};
 use domain::ids::{MessageId, Person, TurnId};
@@ -58,7 +58,7 @@ impl Journal {
         let Some(turn) = state.open.get(id).filter(|entry| is_open(entry)).map(|entry| Arc::clone(&entry.turn)) else {
             return;
         };
-        let has_room = state.has_room(&turn, gate.subject.task());
+        let has_room = state.has_room(&turn, &gate.subject);
         let Some(entry) = state.open.get_mut(id) else { return };
         self.account.tell(&Happening::TurnParked(&gate));
         // The cost so far is final. If the limiter refuses this, its estimate remains and expires.
@@ -201,19 +201,28 @@ impl JournalState {
         ids.iter().filter_map(|id| self.open[id].waits_for()).collect()
     }
 
-    /// True if there is room for a pending decision of this turn: its member has at most [`OWN_MAX`], and its
-    /// community has its share of [`OPEN_MAX`] by the rule of [`fair_share`]. Tasks have bounds of their own.
-    fn has_room(&self, turn: &Turn, task: Option<&TaskWait>) -> bool {
-        let open = || self.open.values().filter(|entry| entry.is_parked());
-        let task_of = |entry: &JournalEntry| Some(entry.parked.as_ref()?.case.gate.subject.task()?.server.clone());
-        let parked = || open().filter(|entry| task_of(entry).is_some() == task.is_some()).map(|entry| &entry.turn);
-        let own = parked().filter(|other| other.person == turn.person).count();
-        let shared = parked().filter(|other| other.sharer() == turn.sharer()).count();
-        let Some(task) = task else {
-            return own < OWN_MAX && fair_share::admits(shared, OPEN_MAX.saturating_sub(parked().count()));
-        };
-        let at_server = open().filter(|entry| task_of(entry).as_ref() == Some(&task.server)).count();
-        let left = TASKS_MAX.saturating_sub(parked().count());
+    /// True if there is room for a pending decision of this turn: its member has at most [`OWN_MAX`], its community has
+    /// its share of [`OPEN_MAX`] by the rule of [`fair_share`], and all questions together have at most
+    /// [`QUESTION_BYTES_MAX`]. Tasks have bounds of their own.
+    fn has_room(&self, turn: &Turn, subject: &Subject) -> bool {
+        let (mut all, mut own, mut shared, mut at_server, mut bytes) = (0_usize, 0, 0, 0, subject.size());
+        let server = subject.task().map(|task| &task.server);
+        for entry in self.open.values().filter(|entry| entry.is_parked()) {
+            let Some(other) = entry.parked.as_ref().map(|parked| &parked.case.gate.subject) else { continue };
+            if other.task().is_some() != server.is_some() {
+                continue;
+            }
+            all += 1;
+            own += usize::from(entry.turn.person == turn.person);
+            shared += usize::from(entry.turn.sharer() == turn.sharer());
+            at_server += usize::from(other.task().map(|task| &task.server) == server);
+            bytes += other.size();
+        }
+        if server.is_none() {
+            let left = OPEN_MAX.saturating_sub(all);
+            return own < OWN_MAX && bytes <= QUESTION_BYTES_MAX && fair_share::admits(shared, left);
+        }
+        let left = TASKS_MAX.saturating_sub(all);
         own < OWN_TASKS_MAX && at_server < SERVER_TASKS_MAX && fair_share::admits(shared, left)
     }
 }

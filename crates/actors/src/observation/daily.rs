@@ -1,4 +1,4 @@
-//! Use by day, read from the usage ledger and the tool audit. One read runs at a time, and its result is cached
+//! Use by day and by arm of experiments, read from the usage ledger and the tool audit. One read runs at a time, and its result is cached
 //! briefly, so that pages that poll share one read.
 
 use std::sync::Arc;
@@ -9,9 +9,11 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::observation::audit;
-use crate::services::ledger;
+use crate::services::{experiments, ledger};
+use domain::arm_figures::ArmFigures;
 use domain::audit::AuditFilter;
 use domain::daily::{DAYS_MAX, DayUse, tools};
+use domain::experiment::Trial;
 use domain::ids::{Door, Timestamp};
 use domain::ledger::days;
 use ports::{Clock, Store, UseByDay};
@@ -24,19 +26,23 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 /// A cached report: its number of days, the time of the read, and the use by day.
 type Reading = Option<(usize, Instant, Vec<DayUse>)>;
 
+/// Cached figures of experiments, with the time of the read.
+type ReadArms = Option<(Instant, Vec<(Trial, ArmFigures)>)>;
+
 /// Reads the use by day.
 pub struct DailyUse {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     home: Door,
     last: Mutex<Reading>,
+    arms: Mutex<ReadArms>,
 }
 
 impl DailyUse {
     /// The use in this store; `home` is the door whose members the Python bot counted.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, home: Door) -> Self {
-        Self { store, clock, home, last: Mutex::default() }
+        Self { store, clock, home, last: Mutex::default(), arms: Mutex::default() }
     }
 }
 
@@ -53,6 +59,18 @@ impl UseByDay for DailyUse {
         }
         let read = read(&*self.store, many, self.clock.now(), &self.home).await;
         *last = Some((many, Instant::now(), read.clone()));
+        read
+    }
+
+    async fn experiments(&self) -> Vec<(Trial, ArmFigures)> {
+        let mut last = self.arms.lock().await;
+        if let Some((at, known)) = &*last
+            && at.elapsed() < SERVES
+        {
+            return known.clone();
+        }
+        let read = experiments::table(&*self.store).await;
+        *last = Some((Instant::now(), read.clone()));
         read
     }
 }

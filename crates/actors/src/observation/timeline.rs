@@ -18,6 +18,7 @@ use tokio::time::Instant;
 pub(crate) use self::transcripts::KEPT;
 use self::transcripts::Transcripts;
 pub use self::transcripts::{Excerpt, Texts};
+use domain::experiment::Trial;
 use domain::ids;
 use domain::ids::{Person, Place, Timestamp, TurnId};
 use domain::turn::{Times, Turn};
@@ -73,12 +74,19 @@ struct Line {
     outcome: &'static str,
     reason: Option<String>,
     counted: Option<Counted>,
-    effort: Option<(Times, Option<String>)>,
+    effort: Option<Spent>,
     steps: Vec<Mark>,
     /// True if the ended turn was handed to [`super::past`].
     kept: bool,
     /// True if only the moments are shown, because the member asked to be forgotten.
     forgotten: bool,
+}
+
+/// The known effort of an answered turn.
+struct Spent {
+    times: Times,
+    model: Option<String>,
+    trial: Option<Trial>,
 }
 
 struct Mark {
@@ -269,12 +277,13 @@ impl Line {
             answered_ms: self.answered.map(since),
             visible_ms: self.visible.map(since),
             ended_ms: self.ended.map(since),
-            lane_ms: self.effort.as_ref().map(|(times, _)| times.lane_ms),
-            permit_ms: self.effort.as_ref().map(|(times, _)| times.permit_ms),
-            model_ms: self.effort.as_ref().map(|(times, _)| times.model_ms),
-            tools_ms: self.effort.as_ref().map(|(times, _)| times.tools_ms),
+            lane_ms: self.effort.as_ref().map(|spent| spent.times.lane_ms),
+            permit_ms: self.effort.as_ref().map(|spent| spent.times.permit_ms),
+            model_ms: self.effort.as_ref().map(|spent| spent.times.model_ms),
+            tools_ms: self.effort.as_ref().map(|spent| spent.times.tools_ms),
             post_ms: self.answered.zip(self.ended).map(|(from, to)| ids::millis(to.saturating_duration_since(from))),
-            model: self.effort.as_ref().and_then(|(_, model)| model.clone()),
+            model: self.effort.as_ref().and_then(|spent| spent.model.clone()),
+            trial: self.effort.as_ref().and_then(|spent| spent.trial.clone()),
             steps: self.steps.iter().map(step).collect(),
             us: Moments {
                 decided: self.decided.map(micros),

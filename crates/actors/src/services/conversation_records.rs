@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::services::forgotten::Forgotten;
 use crate::services::histories;
+use crate::services::recorded;
 use crate::services::running::Running;
 use domain::forgetting::Forgetting;
 use domain::history::{Exchange, History};
@@ -60,6 +61,8 @@ impl Asked {
 /// The stored conversations.
 pub(crate) struct ConversationRecords<'a> {
     store: &'a dyn Store,
+    /// The number of slots of recorded questions; `None` if none are recorded.
+    slots: Option<usize>,
     ttl: Option<Duration>,
 }
 
@@ -67,7 +70,7 @@ impl<'a> ConversationRecords<'a> {
     /// The conversations in this store, with the TTL of these settings.
     pub(crate) fn new(store: &'a dyn Store, running: &Running) -> Self {
         let ttl = running.settings.history.ttl;
-        Self { store, ttl: (!ttl.is_zero()).then_some(ttl) }
+        Self { store, slots: recorded::slots(running), ttl: (!ttl.is_zero()).then_some(ttl) }
     }
 
     /// Changes a stored history if the change makes a difference. Returns false if the history cannot be read now, or
@@ -160,6 +163,7 @@ impl<'a> ConversationRecords<'a> {
     /// members, and the parts of summaries that were made from it. Does nothing if the message was not remembered. A
     /// removal that the store does not allow now is [repeated](Self::withdraw_again).
     pub(crate) async fn withdraw(&self, forgotten: &Forgotten, deletion: &Deletion) {
+        recorded::withdraw(self.store, self.slots, &deletion.message).await;
         if !self.is_withdrawn(forgotten, &deletion.message).await {
             forgotten.withdraw_later(deletion.clone());
         }

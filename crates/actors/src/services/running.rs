@@ -18,7 +18,7 @@ use domain::limits::rules::Applied;
 use domain::limits::{self, Limits};
 use domain::model::{Price, Row};
 use domain::people::{Linked, Links};
-use domain::preferences::{self, Preferences, Record};
+use domain::preferences::{self, Preferences, Record, Setting};
 use domain::prompt::Prompts;
 use domain::reply::Schema;
 use domain::summary::HistoryBounds;
@@ -234,6 +234,21 @@ impl Running {
         chosen
     }
 
+    /// True if a person has chosen a model for this place, or their community has one.
+    #[must_use]
+    pub fn has_chosen_model(
+        &self,
+        record: &Record,
+        (place, parent, guild): (&Place, Option<&Place>, Option<&str>),
+    ) -> bool {
+        let Members { settings: open, community_defaults, .. } = &self.settings.members;
+        let theirs = record.in_force(place, parent, Preferences::default()).model;
+        let theirs = theirs.filter(|_| open.contains(&Setting::Model));
+        let of_community = guild.and_then(|guild| community_defaults.get(guild)?.model.as_ref());
+        let offered = |key: &String| self.choices().iter().any(|row| row.key == *key);
+        theirs.as_ref().or(of_community).is_some_and(offered)
+    }
+
     /// Returns the row that answers with these settings.
     #[must_use]
     pub fn row_with(&self, chosen: &Preferences) -> Option<&Row> {
@@ -313,6 +328,7 @@ impl Running {
                 "interjection.backoff_after",
                 (new.interjection.backoff_after > 0) != (old.interjection.backoff_after > 0),
             ),
+            ("llm.experiments", new.wants_reactions() != old.wants_reactions()),
             ("turn.open", new.turn.open != old.turn.open),
             ("llm.concurrent", new.llm.concurrent != old.llm.concurrent),
             ("http.addr", new.http.addr != old.http.addr),

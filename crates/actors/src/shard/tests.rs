@@ -106,7 +106,7 @@ impl World {
             GatewayMsg::Received(incoming, _, receipt) => match *incoming {
                 Incoming::Posted(posted) => Some((posted.id.id.into(), receipt)),
                 Incoming::Deleted(deletion) => Some((deletion.message.id.into(), receipt)),
-                Incoming::Reacted(place) => Some((place.id.into(), receipt)),
+                Incoming::Reacted(reaction) => Some((reaction.place.id.into(), receipt)),
                 Incoming::Command(command) => Some((command.callback.id.id.into(), receipt)),
                 Incoming::Typing(_) | Incoming::Decision(_) | Incoming::Fired(_) | Incoming::Interrupted(_) => None,
             },

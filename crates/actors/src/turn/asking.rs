@@ -44,7 +44,7 @@ impl Thinking<'_> {
     pub(super) async fn admit(&self, planned: Option<&Planned>) -> Result<(), Limited> {
         match planned {
             Some(Planned::Run(ready)) => self.admit_call(&ready.entry).await,
-            Some(Planned::Answer(..) | Planned::Told(..)) | None => Ok(()),
+            Some(Planned::Answer(..) | Planned::Told(..) | Planned::Ran(..)) | None => Ok(()),
         }
     }
 

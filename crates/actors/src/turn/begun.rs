@@ -2,20 +2,26 @@
 //! continues with the next step. Where it cannot be parked, questions are declined and tasks are awaited until the
 //! deadline of the call.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+use serde_json::Map;
 use tokio::time::{Instant, sleep};
 
 use super::Thinking;
 use super::asking::Leave;
 use super::parked::{BACK_WITHIN, GoingOn};
 use super::tools::{Outcome, known_name};
+use crate::services::toolbox::Toolset;
 use domain::gate::{ApprovalDecision, TASK_LONGEST_MAX};
 use domain::happening::NotCalled;
 use domain::planted::Defect;
 use domain::question::Ask;
 use domain::tool::begun::{Begun, CallReply, Need, Progress, Step};
 use domain::tool::called::{CallEnd, NotApproved};
+use domain::tool::catalogue::CatalogueEntry;
 use domain::tool::round::{Planned, Ready};
 use domain::tool::turn_tools::ShownResult;
 use domain::tool::{CallError, CallErrorKind, Effect, ToolRequest};
@@ -27,17 +33,54 @@ const AWAY_PAUSE: Duration = Duration::from_millis(500);
 /// The timeout of the cancellation of a task.
 const CANCEL_WITHIN: Duration = Duration::from_secs(5);
 
+/// The unfinished tasks of servers that calls of one turn have begun, by the number of the call. They are cancelled if the
+/// call or the turn ends without their result. Clones share the record.
+#[derive(Clone, Default)]
+pub(super) struct TasksUnderWay(Arc<Mutex<BTreeMap<usize, (Arc<CatalogueEntry>, Step)>>>);
+
+impl TasksUnderWay {
+    /// Records the task of a call, with the step that cancels it.
+    fn works(&self, number: usize, entry: &Arc<CatalogueEntry>, step: Step) {
+        self.0.lock().insert(number, (Arc::clone(entry), step));
+    }
+
+    /// Removes the task of a call that has a result, or that waits with its turn.
+    pub(super) fn ended(&self, number: usize) {
+        self.0.lock().remove(&number);
+    }
+
+    /// Cancels the task of this call, or all, in the background. A cancellation that fails is not repeated: the server
+    /// keeps a task for a limited time.
+    pub(super) fn cancel(&self, number: Option<usize>, set: &Arc<Toolset>) {
+        let tasks: Vec<_> = match number {
+            Some(number) => self.0.lock().remove(&number).into_iter().collect(),
+            None => std::mem::take(&mut *self.0.lock()).into_values().collect(),
+        };
+        for (entry, step) in tasks {
+            let set = Arc::clone(set);
+            tokio::spawn(async move {
+                let request = ToolRequest::new(&entry.tool.name, Map::new(), Effect::Idempotent, CANCEL_WITHIN);
+                drop(set.call(&entry, &ToolRequest { step, ..request }, None).await);
+            });
+        }
+    }
+}
+
 impl Thinking<'_> {
     /// Makes the steps of a call until it is finished, or needs what its turn can wait for.
     pub(super) async fn steps(
         &self,
         ready: &Ready,
+        number: usize,
         mut request: ToolRequest,
         progress: Option<ProgressSink>,
         leave: Leave<'_>,
     ) -> Result<Progress, CallError> {
         let until = Instant::now() + request.deadline;
         let mut begun = ready.begun.as_deref().cloned();
+        if let Some(step) = begun.as_ref().and_then(Begun::cancel) {
+            self.tools.tasks.works(number, &ready.entry, step);
+        }
         loop {
             request.step = begun.as_ref().map_or(Step::First, Begun::step);
             request.deadline = until.saturating_duration_since(Instant::now());
@@ -56,6 +99,9 @@ impl Thinking<'_> {
                 Progress::Waits(next) => *next,
                 done @ Progress::Done(_) => return Ok(done),
             };
+            if let Some(step) = next.cancel() {
+                self.tools.tasks.works(number, &ready.entry, step);
+            }
             if self.can_wait(&next) && !next.is_answered() {
                 return Ok(Progress::Waits(Box::new(next)));
             }
@@ -63,7 +109,6 @@ impl Thinking<'_> {
             if let (Need::Time(task), false) = (next.need(), next.is_answered()) {
                 let pause = Duration::from_millis(task.poll_ms);
                 if Instant::now() + pause >= until {
-                    self.cancel(&Ready { begun: Some(Box::new(next)), ..ready.clone() }).await;
                     return Err(CallError::new(CallErrorKind::Timeout, "the task did not finish in time"));
                 }
                 sleep(pause).await;

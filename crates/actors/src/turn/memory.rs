@@ -6,11 +6,14 @@ use std::time::Duration;
 use serde_json::Map;
 
 use super::parts::TurnParts;
+use super::tally::Tally;
 use super::{Thinking, earlier};
 use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::OutboxMsg;
+use crate::services::experiments;
 use crate::services::forgotten::{Forgotten, Moment, StoredWishes};
 use crate::services::histories;
+use crate::services::recorded;
 use crate::services::running::Running;
 use domain::fact::prompt::{RECALL_TOOL, block};
 use domain::forgetting::Forgetting;
@@ -44,13 +47,19 @@ pub(super) struct Recalled {
 
 /// Puts the member's settings into force, and sets the row of a turn if it is not the first one. If the store does not
 /// reply in time, the operator's defaults apply.
-pub(super) async fn prefer(parts: &TurnParts, running: &Running, turn: &mut Arc<Turn>) {
+pub(super) async fn prefer(parts: &TurnParts, running: &Running, turn: &mut Arc<Turn>, tally: &Tally) {
     if running.has_preferences(turn) && turn.policy.preferences.is_empty() {
         let key = keys::preferences(turn.linked.lead(&turn.person));
         let read = async { if running.reads_preferences(turn) { parts.basics.store.get(&key).await } else { None } };
         let stored = tokio::time::timeout(FETCH_WITHIN, read).await.ok().flatten();
         let record = stored.and_then(|stored| Record::parse(&stored)).unwrap_or_default();
-        let chosen = running.preferences(&record, &turn.place, turn.parent.as_ref(), turn.guild.as_deref());
+        if !running.settings.llm.experiments.is_empty() {
+            let at = (&turn.place, turn.parent.as_ref(), turn.guild.as_deref());
+            let is_chosen = running.has_chosen_model(&record, at);
+            tally.joins(experiments::choose(running, Arc::make_mut(turn), is_chosen));
+        }
+        let (place, parent, guild) = (&turn.place, turn.parent.as_ref(), turn.guild.as_deref());
+        let chosen = running.preferences(&record, place, parent, guild);
         if !chosen.is_empty() {
             apply(chosen, Arc::make_mut(turn));
         }
@@ -156,6 +165,7 @@ pub(super) fn remember(
         let mut writes: Vec<Write> = quotes.collect();
         writes.push(histories::write(key.clone(), &history, ttl));
         writes.extend(earlier::writes(running, turn, &history, &key));
+        writes.extend(recorded::write(running, turn));
         parts.basics.store.send(writes)
     };
     earlier::saved(parts, running, turn, &history);
@@ -167,6 +177,7 @@ pub(super) fn remember(
         place: turn.place.clone(),
         asked: (exchange.asked.clone(), turn.at),
         others: others(turn, &history).collect(),
+        recorded: recorded::slots(running).map(|slots| (slots, turn.id.trigger())),
         read,
         key,
         ttl,
@@ -194,6 +205,8 @@ struct Check {
     /// The saved question, and the time at which it was asked.
     asked: (String, Timestamp),
     others: Vec<Person>,
+    /// The slots of recorded questions, and the message, if questions are recorded.
+    recorded: Option<(usize, MessageId)>,
     read: Moment,
     key: String,
     ttl: Option<Duration>,
@@ -206,6 +219,9 @@ impl Check {
         let wished = StoredWishes::of(&**store, self.now, asked, (&self.others, self.read)).await;
         if !wished.covers && wished.later().next().is_none() {
             return;
+        }
+        if let Some((slots, message)) = self.recorded.as_ref().filter(|_| wished.covers) {
+            recorded::withdraw(&**store, Some(*slots), message).await;
         }
         // Turns in flight leave the content out as well.
         wished.later().for_each(|wish| forgotten.wish(&wish.person, wish.place.as_ref(), wish.cut));

@@ -12,6 +12,7 @@ use crate::messages::deadline::Deadline;
 use domain::answer_end::AnswerEnd;
 use domain::completion::{Completion, Usage, estimated_tokens};
 use domain::ending::Ending;
+use domain::experiment::Trial;
 use domain::ids;
 use domain::ledger;
 use domain::model::Row;
@@ -133,6 +134,19 @@ impl Tally {
     pub(super) fn ask_again(&self, after: Option<Duration>) {
         if !self.beside {
             self.spent.effort.lock().again_ms = after.map(ids::millis);
+        }
+    }
+
+    /// Sets the arm of the turn, unless it has one from before it was parked.
+    pub(super) fn joins(&self, trial: Option<Trial>) {
+        let effort = &mut *self.spent.effort.lock();
+        effort.trial = effort.trial.take().or(trial);
+    }
+
+    /// Sets the number of repairs of the reply.
+    pub(super) fn repaired(&self, repairs: u32) {
+        if !self.beside {
+            self.spent.effort.lock().repairs = repairs;
         }
     }
 

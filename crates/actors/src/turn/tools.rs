@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Thinking;
 use super::asking::{Leave, Round};
+use super::begun::TasksUnderWay;
 use super::parked::Asking;
 use super::parts::TurnParts;
 use crate::messages::journal::JournalMsg;
@@ -48,6 +49,7 @@ pub(super) struct Tools {
     pub(super) access: Arc<Access>,
     pub(super) calls: Arc<AtomicUsize>,
     pictures: Arc<Mutex<Shown>>,
+    pub(super) tasks: TasksUnderWay,
 }
 
 /// Pictures to post with the answer, with their memory permits.
@@ -58,7 +60,7 @@ struct Shown {
 }
 
 impl Tools {
-    pub async fn of(parts: &TurnParts, running: &Running, turn: &Turn) -> Self {
+    pub async fn of(parts: &TurnParts, running: &Running, turn: &Turn, tasks: TasksUnderWay) -> Self {
         let set = if turn.wants_tools() { parts.tools.toolbox.listed().await } else { parts.tools.toolbox.now() };
         Self {
             set,
@@ -68,6 +70,7 @@ impl Tools {
             ),
             calls: Arc::default(),
             pictures: Arc::default(),
+            tasks,
         }
     }
 
@@ -231,7 +234,7 @@ impl Thinking<'_> {
                     Outcome::Ran(ran) if kept.is_empty() => done.push(self.with_pictures(ran)),
                     Outcome::Ran(ran) => {
                         let call = ran.call.clone();
-                        kept.push_back(Planned::Told(call, self.with_pictures(ran).text));
+                        kept.push_back(Planned::Ran(call, self.with_pictures(ran)));
                     }
                     Outcome::Waits(ready) => kept.push_back(Planned::Run(ready)),
                 }
@@ -262,7 +265,7 @@ impl Thinking<'_> {
                 PictureOutcome::LeftOut => {}
             }
         }
-        ShownResult { pictures: kept, ..told }
+        ShownResult { pictures: told.pictures + kept, ..told }
     }
 
     pub(super) async fn run_one(&self, planned: Planned, since: Instant, leave: Leave<'_>) -> Outcome {
@@ -276,12 +279,15 @@ impl Thinking<'_> {
                 self.not_called(Some(&call.name), NotCalled::Answered);
                 return Ran::told(call, ShownResult::text(text));
             }
+            Planned::Ran(call, told) => return Ran::told(call, told),
         };
         if ready.begun.is_none() && self.tools.called() >= self.running.settings.tools.max_calls {
             self.not_called(Some(&ready.entry.name), NotCalled::Spent);
             return Ran::told(ready.call.clone(), ShownResult::text(Problem::Spent.to_string()));
         }
-        let number = self.tools.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        // The steps of a begun call are one call.
+        let begun = ready.begun.as_ref().and_then(|begun| begun.number());
+        let number = begun.unwrap_or_else(|| self.tools.calls.fetch_add(1, Ordering::Relaxed) + 1);
         let Self { parts, turn, .. } = *self;
         let name = &ready.entry.name;
         parts.readers.account.tell(&Happening::ToolBegan { turn, number, tool: name, arguments: &ready.arguments });
@@ -290,6 +296,7 @@ impl Thinking<'_> {
         let (end, rule) = self.call(&ready, number, &mut underway.times, leave).await;
         underway.ended(rule, &end);
         if let CallEnd::Begun(begun) = end {
+            let begun = Box::new(begun.numbered(number));
             return Outcome::Waits(Box::new(Ready { begun: Some(begun), ..*ready }));
         }
         let (images, told) = (end.images().to_vec(), end.told(ready.entry.effect));
@@ -382,19 +389,24 @@ impl Thinking<'_> {
         };
         let progress = self.progress(ready, number);
         let limits = request.limits;
-        let calling = self.steps(ready, request, progress.clone(), leave);
+        let calling = self.steps(ready, number, request, progress.clone(), leave);
         // A built-in tool is served even without any model, so that it receives that answer.
         let asks = ready.entry.tool.source == Source::BuiltIn;
         let calling =
             async { if asks { self.serving(number, within, progress.clone(), calling).await } else { calling.await } };
         let calling = AssertUnwindSafe(calling).catch_unwind();
-        match timeout(within + GRACE, calling).await {
+        let end = match timeout(within + GRACE, calling).await {
             Ok(Ok(Ok(Progress::Done(result)))) => CallEnd::Result(Finding::of(result, limits)),
             Ok(Ok(Ok(Progress::Waits(begun)))) => CallEnd::Begun(begun),
             Ok(Ok(Err(error))) => CallEnd::Failed(error),
             Ok(Err(_)) => CallEnd::Failed(CallError::new(CallErrorKind::Failed, "it broke")),
             Err(_) => late(),
+        };
+        match end {
+            CallEnd::Result(_) | CallEnd::Begun(_) => self.tools.tasks.ended(number),
+            _ => self.tools.tasks.cancel(Some(number), &self.tools.set),
         }
+        end
     }
 
     /// Records that a requested call is not made.
@@ -423,7 +435,7 @@ fn is_begun(planned: &Planned) -> bool {
 fn effect(planned: &Planned) -> Effect {
     match planned {
         Planned::Run(ready) => ready.entry.effect,
-        Planned::Answer(..) | Planned::Told(..) => Effect::Reads,
+        Planned::Answer(..) | Planned::Told(..) | Planned::Ran(..) => Effect::Reads,
     }
 }
 

@@ -15,7 +15,9 @@ use super::{
     Advice, AfterClose, Arc, Closed, Duration, EventStream, Gateway, GatewaySession, IdentifyPermit, Incoming,
     Interests, Missing, Mutex, PresenceUpdates, Rest, Shard, ShardedSource, SourceError, StreamEvent, close,
 };
-use domain::ids::{Place, Timestamp};
+use domain::experiment::Vote;
+use domain::ids::{MessageId, Person, Place, Timestamp};
+use domain::incoming::Reaction;
 use domain::presence::{ActivityKind, Line, Mood, Presence};
 use ports::AccessScope;
 
@@ -165,11 +167,12 @@ async fn incoming(told: &mut mpsc::UnboundedReceiver<StreamEvent>) -> (u64, Stri
             StreamEvent::Incoming { sequence, incoming } => match *incoming {
                 Incoming::Posted(posted) => return (sequence, posted.id.id.into()),
                 Incoming::Deleted(deletion) => return (sequence, format!("deleted {}", deletion.message.id)),
-                Incoming::Reacted(place) => return (sequence, format!("reacted {}", place.id)),
+                Incoming::Reacted(reaction) => return (sequence, format!("reacted {}", reaction.place.id)),
                 Incoming::Command(command) => return (sequence, format!("command {}", command.name)),
                 Incoming::Typing(typing) => return (sequence, format!("typing {}", typing.name)),
                 Incoming::Decision(click) => return (sequence, format!("decision {}", click.gate)),
                 Incoming::Fired(fire) => return (sequence, format!("fired {}", fire.id)),
+                Incoming::Interrupted(heard) => return (sequence, format!("interrupted {}", heard.message)),
             },
             StreamEvent::Passed { .. } => {}
             other => panic!("{other:?} instead of a message"),
@@ -698,13 +701,16 @@ async fn reactions_are_asked_for_only_when_wanted_and_told_only_of_our_messages(
     assert_eq!(asked["d"]["intents"], 1 | (1 << 9) | (1 << 10) | (1 << 15));
     for (sequence, user, author) in [(2, "7", "8"), (3, "1", "1"), (4, "7", "1")] {
         let reaction = json!({"user_id": user, "channel_id": "5", "message_id": "6", "guild_id": "4",
-            "message_author_id": author, "emoji": {"id": null, "name": "x"}});
+            "message_author_id": author, "emoji": {"id": null, "name": "👍🏽"}});
         wire.dispatch("MESSAGE_REACTION_ADD", sequence, &reaction).await;
     }
     loop {
         match told.recv().await.unwrap() {
             StreamEvent::Incoming { sequence, incoming } => {
-                assert_eq!((sequence, *incoming), (4, Incoming::Reacted(Place::new(DOOR, "5"))));
+                let place = Place::new(DOOR, "5");
+                let (message, by) = (MessageId::new(DOOR, "6"), Person::new(DOOR, "7"));
+                let reaction = Reaction { place, message, by, vote: Some(Vote::Up) };
+                assert_eq!((sequence, *incoming), (4, Incoming::Reacted(reaction)));
                 break;
             }
             StreamEvent::Passed { .. } => {}

@@ -65,6 +65,9 @@ struct SavedCall {
     call: ToolCall,
     /// The result, if the call needs no tool.
     told: Option<String>,
+    /// The result, if the call ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ran: Option<SavedTold>,
     /// The state of a call that its server has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     begun: Option<Box<Begun>>,
@@ -89,20 +92,22 @@ impl Dialogue {
     pub fn save(&self, done: &[ShownResult], left: &[Planned], called: usize) -> Option<Saved> {
         let Stage::Running(round) = &self.stage else { return None };
         let tools = self.tools.as_ref()?;
-        let told = |told: &ShownResult| SavedTold {
-            text: told.text.clone(),
-            whole: told.whole.as_ref().map(ToString::to_string),
-        };
         let call = |planned: &Planned| SavedCall {
             call: planned.call().clone(),
             told: match planned {
                 Planned::Run(_) => None,
                 Planned::Answer(_, problem) => Some(problem.to_string()),
                 Planned::Told(_, text) => Some(text.clone()),
+                // Versions before the field `ran` read the text from here.
+                Planned::Ran(_, told) => Some(told.text.clone()),
+            },
+            ran: match planned {
+                Planned::Ran(_, told) => Some(SavedTold::of(told)),
+                Planned::Run(_) | Planned::Answer(..) | Planned::Told(..) => None,
             },
             begun: match planned {
                 Planned::Run(ready) => ready.begun.clone(),
-                Planned::Answer(..) | Planned::Told(..) => None,
+                Planned::Answer(..) | Planned::Told(..) | Planned::Ran(..) => None,
             },
         };
         Some(Saved {
@@ -111,7 +116,7 @@ impl Dialogue {
             tools: tools.save(),
             rounds: self.rounds.iter().map(SavedRound::of).collect(),
             running: SavedRound::of(round),
-            done: done.iter().map(told).collect(),
+            done: done.iter().map(SavedTold::of).collect(),
             left: left.iter().map(call).collect(),
             fallback: self.fallback.clone(),
             called,
@@ -123,16 +128,16 @@ impl Dialogue {
     #[must_use]
     pub fn resume(saved: Saved, contract: ReplyContract, schema: Arc<Schema>, available: Available) -> Resumed {
         let tools = TurnTools::resume(available, saved.tools);
-        let plan = |saved: SavedCall| match saved.told {
-            Some(text) => Planned::Told(saved.call, text),
-            None => match tools.plan_again(saved.call) {
+        let plan = |saved: SavedCall| match (saved.ran, saved.told) {
+            (Some(ran), _) => Planned::Ran(saved.call, ran.told()),
+            (None, Some(text)) => Planned::Told(saved.call, text),
+            (None, None) => match tools.plan_again(saved.call) {
                 Planned::Run(ready) => Planned::Run(Box::new(Ready { begun: saved.begun, ..*ready })),
                 planned => planned,
             },
         };
         let left = saved.left.into_iter().map(plan).collect();
-        let told = |told: SavedTold| ShownResult { text: told.text, whole: told.whole.map(Arc::from), pictures: 0 };
-        let done: Vec<ShownResult> = saved.done.into_iter().map(told).collect();
+        let done: Vec<ShownResult> = saved.done.into_iter().map(SavedTold::told).collect();
         // Records of earlier versions lack this number.
         let called = saved.called.max(done.len());
         let items = saved.transcript.into_iter().map(SavedItem::item).collect();
@@ -142,6 +147,16 @@ impl Dialogue {
         dialogue.fallback = saved.fallback;
         dialogue.stage = Stage::Running(saved.running.round());
         Resumed { dialogue, done, left, called }
+    }
+}
+
+impl SavedTold {
+    fn of(told: &ShownResult) -> Self {
+        Self { text: told.text.clone(), whole: told.whole.as_ref().map(ToString::to_string) }
+    }
+
+    fn told(self) -> ShownResult {
+        ShownResult { text: self.text, whole: self.whole.map(Arc::from), pictures: 0 }
     }
 }
 

@@ -9,6 +9,9 @@ use crate::arguments_hash::ArgumentsHash;
 use crate::hex::hex;
 use crate::question::{Form, Link};
 
+/// The most bytes of the questions of servers for which turns wait, in all.
+pub const QUESTION_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 /// The most tasks of servers for which turns wait.
 pub const TASKS_MAX: usize = 1_024;
 /// The most such tasks of one server.
@@ -34,6 +37,9 @@ pub enum Subject {
         message: String,
         /// The form.
         form: Form,
+        /// The id of the task that asks; `None` if no task is under way.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        task: Option<String>,
     },
     /// A page that the server asks the member to open.
     Link {
@@ -43,6 +49,9 @@ pub enum Subject {
         message: String,
         /// The page.
         link: Link,
+        /// As in [`Self::Form`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        task: Option<String>,
     },
     /// A task of the server. A person can only stop it.
     Task(TaskWait),
@@ -93,8 +102,8 @@ impl Subject {
     pub fn size(&self) -> usize {
         match self {
             Self::Approval => 0,
-            Self::Form { server, message, form } => server.len() + message.len() + form.size(),
-            Self::Link { server, message, link } => server.len() + message.len() + link.url.len(),
+            Self::Form { server, message, form, .. } => server.len() + message.len() + form.size(),
+            Self::Link { server, message, link, .. } => server.len() + message.len() + link.url.len(),
             Self::Task(task) => {
                 task.server.len() + task.id.len() + task.answered.iter().map(String::len).sum::<usize>()
             }
@@ -107,6 +116,16 @@ impl Subject {
         match self {
             Self::Task(task) => Some(task),
             Self::Approval | Self::Form { .. } | Self::Link { .. } => None,
+        }
+    }
+
+    /// Returns the id of the task that is under way at the server: one that works, or one that asks.
+    #[must_use]
+    pub fn task_under_way(&self) -> Option<&str> {
+        match self {
+            Self::Approval => None,
+            Self::Form { task, .. } | Self::Link { task, .. } => task.as_deref(),
+            Self::Task(task) => Some(&task.id),
         }
     }
 

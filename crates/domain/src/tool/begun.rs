@@ -149,6 +149,14 @@ pub struct Begun {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     answered: Vec<String>,
     rounds: u32,
+    /// The number of the call in its turn; 0 in records of earlier versions.
+    #[serde(default, skip_serializing_if = "is_unnumbered")]
+    number: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_unnumbered(number: &usize) -> bool {
+    *number == 0
 }
 
 /// A task at a server.
@@ -231,6 +239,18 @@ impl Begun {
         Ok(Progress::Waits(Box::new(begun)))
     }
 
+    /// Returns the same state for the call of this number in its turn.
+    #[must_use]
+    pub fn numbered(self, number: usize) -> Self {
+        Self { number, ..self }
+    }
+
+    /// Returns the number of the call in its turn; `None` if it is not known.
+    #[must_use]
+    pub fn number(&self) -> Option<usize> {
+        (self.number > 0).then_some(self.number)
+    }
+
     /// Returns the present need.
     #[must_use]
     pub fn need(&self) -> Need<'_> {
@@ -298,12 +318,13 @@ impl Begun {
     #[must_use]
     pub fn subject(&self, server: &str) -> Option<Subject> {
         let server = server.to_owned();
+        let task = self.task.as_ref().map(|task| task.id.clone());
         match self.need() {
             Need::Answer(Question { message, ask: Ask::Form(form), .. }) => {
-                Some(Subject::Form { server, message: message.clone(), form: form.clone() })
+                Some(Subject::Form { server, message: message.clone(), form: form.clone(), task })
             }
             Need::Answer(Question { message, ask: Ask::Link(link), .. }) => {
-                Some(Subject::Link { server, message: message.clone(), link: link.clone() })
+                Some(Subject::Link { server, message: message.clone(), link: link.clone(), task })
             }
             Need::Time(Task { id, poll_ms, .. }) => Some(Subject::Task(TaskWait {
                 server,

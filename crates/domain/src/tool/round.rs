@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::begun::Begun;
 use super::catalogue::{Catalogue, CatalogueEntry};
+use super::turn_tools::ShownResult;
 use crate::arguments_hash::ArgumentsHash;
 use crate::completion::ToolCall;
 use crate::hex::hex;
@@ -62,6 +63,8 @@ pub enum Planned {
     Answer(ToolCall, Problem),
     /// The turn answers the call itself with this result.
     Told(ToolCall, String),
+    /// The call ran, and its result waits for that of an earlier call.
+    Ran(ToolCall, ShownResult),
 }
 
 impl Planned {
@@ -70,7 +73,7 @@ impl Planned {
     pub fn call(&self) -> &ToolCall {
         match self {
             Self::Run(ready) => &ready.call,
-            Self::Answer(call, _) | Self::Told(call, _) => call,
+            Self::Answer(call, _) | Self::Told(call, _) | Self::Ran(call, _) => call,
         }
     }
 }
@@ -240,6 +243,7 @@ mod tests {
             Planned::Run(ready) => Value::Object(ready.arguments.clone()).to_string(),
             Planned::Answer(_, problem) => problem.to_string(),
             Planned::Told(_, text) => text.clone(),
+            Planned::Ran(_, told) => told.text.clone(),
         };
         planned.iter().map(word).collect()
     }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{as_rfc3339, of_rfc3339};
+use domain::experiment::Trial;
 use domain::ids::Timestamp;
 
 /// The timelines of recent turns, spending, and the use of each bound.
@@ -89,6 +90,9 @@ pub struct TurnTimes {
     pub post_ms: Option<u64>,
     /// The model row that answered.
     pub model: Option<String>,
+    /// The experiment and the arm that the turn is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Trial>,
     /// Model and tool calls, in order.
     pub steps: Vec<Step>,
     /// The same moments with a finer unit, and those between them. Empty in records of earlier versions.

@@ -19,7 +19,8 @@ impl Checks<'_> {
     pub(super) fn ids(&mut self, settings: &mut Settings) {
         let slack = settings.slack.tokens().is_some();
         let shared = |id: &mut String| normalise(id) || (slack && is_slack(id));
-        let Settings { discord, members, bots, rate_limiter, restriction, interjection, report, tools, .. } = settings;
+        let Settings { discord, members, bots, rate_limiter, restriction, interjection, report, replay, tools, .. } =
+            settings;
         for (key, roles) in
             [("members.super_roles", &mut members.super_roles), ("members.ignored_roles", &mut members.ignored_roles)]
         {
@@ -35,6 +36,7 @@ impl Checks<'_> {
             ("discord.guilds", &mut discord.guilds),
             ("interjection.channels", &mut interjection.channels),
             ("interjection.muted_channels", &mut interjection.muted_channels),
+            ("replay.channels", &mut replay.channels),
         ] {
             if !all(ids) {
                 self.problem(key, LIST);

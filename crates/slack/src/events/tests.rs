@@ -86,3 +86,22 @@ proptest::proptest! {
         let _ = read(&text, &us());
     }
 }
+
+#[test]
+fn reactions_to_our_messages_are_read_with_their_vote() {
+    let of = |author: &str, user: &str, reaction: &str| {
+        let item = json!({"type": "message", "channel": "C1", "ts": "1.5"});
+        let event =
+            json!({"type": "reaction_added", "user": user, "reaction": reaction, "item_user": author, "item": item});
+        match read(&envelope(&event), &us()) {
+            Frame::Envelope { content: Ok(Content::Reacted(reaction)), .. } => Some(reaction),
+            Frame::Envelope { content: Ok(Content::Other), .. } => None,
+            other => panic!("{other:?}"),
+        }
+    };
+    let reaction = of("UBOT", "U1", "+1::skin-tone-2").unwrap();
+    assert_eq!((reaction.message, reaction.by), (ids::message("C1", "1.5"), ids::person("U1")));
+    assert_eq!((reaction.place, reaction.vote), (ids::channel("C1"), Some(Vote::Up)));
+    assert_eq!(of("UBOT", "U1", "heart").unwrap().vote, None);
+    assert_eq!((of("U2", "U1", "+1"), of("UBOT", "UBOT", "+1"), of("UBOT", "not an id!", "+1")), (None, None, None));
+}

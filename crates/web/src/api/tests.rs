@@ -125,6 +125,7 @@ impl Vitals for Known {
             tools_ms: None,
             post_ms: None,
             model: None,
+            trial: None,
             steps: Vec::new(),
             us: Moments::default(),
             earlier: false,

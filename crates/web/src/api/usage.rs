@@ -1,4 +1,5 @@
-//! `GET /api/v1/usage/days`: the usage of each of the last days, by member and by tool.
+//! `GET /api/v1/usage/days`: the usage of each of the last days, by member and by tool; `GET /api/v1/experiments`: the
+//! figures of experiments, by arm.
 
 use std::sync::Arc;
 
@@ -11,7 +12,9 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use domain::arm_figures::ArmFigures;
 use domain::daily::{DAYS_MAX, DayUse, ToolUse};
+use domain::experiment::Trial;
 use domain::ledger::Tally;
 use ports::UseByDay;
 
@@ -26,7 +29,7 @@ struct UsageQuery {
 
 /// Returns the route. The caller that mounts it authorizes requests.
 pub fn router(used: Arc<dyn UseByDay>) -> Router {
-    Router::new().route("/api/v1/usage/days", get(days)).with_state(used)
+    Router::new().route("/api/v1/usage/days", get(days)).route("/api/v1/experiments", get(experiments)).with_state(used)
 }
 
 async fn days(State(used): State<Arc<dyn UseByDay>>, asked: Result<Query<UsageQuery>, QueryRejection>) -> Response {
@@ -37,6 +40,30 @@ async fn days(State(used): State<Arc<dyn UseByDay>>, asked: Result<Query<UsageQu
     };
     let told: Vec<Value> = used.days(days).await.iter().map(day).collect();
     Json(json!({"days": told})).into_response()
+}
+
+async fn experiments(State(used): State<Arc<dyn UseByDay>>) -> Response {
+    let arms: Vec<Value> = used.experiments().await.iter().map(arm).collect();
+    Json(json!({"arms": arms})).into_response()
+}
+
+fn arm((trial, figures): &(Trial, ArmFigures)) -> Value {
+    json!({
+        "experiment": trial.experiment,
+        "arm": trial.arm,
+        "answers": figures.answers,
+        "apologies": figures.apologies,
+        "repaired": figures.repaired,
+        "p50_ms": figures.took.percentile(50).map(|micros| micros / 1_000),
+        "p95_ms": figures.took.percentile(95).map(|micros| micros / 1_000),
+        "tokens_in": figures.tokens_in,
+        "cached": figures.cached,
+        "tokens_out": figures.tokens_out,
+        "micros": figures.micros,
+        "unpriced_tokens": figures.unpriced,
+        "up": figures.up,
+        "down": figures.down,
+    })
 }
 
 fn day(day: &DayUse) -> Value {

@@ -60,11 +60,12 @@ pub(super) fn posted(posted: &TurnPosted<'_>) {
 
 fn apologised(turn: &Turn, answer: &Answer, why: Ending) {
     let Times { lane_ms, permit_ms, model_ms, tools_ms } = answer.effort.times;
+    let (experiment, arm) = trial(answer);
     let reason = why.as_str();
     tracing::warn!(
         event = names::TURN_FAILED, turn = %turn.id, door = %turn.id.door, place = %turn.place, member = %turn.person,
         trigger = turn.trigger.as_str(), reason, lane_ms, permit_ms, model_ms, tools_ms,
-        model = answer.effort.model.as_deref(), "the member got an apology"
+        model = answer.effort.model.as_deref(), experiment, arm, "the member got an apology"
     );
 }
 
@@ -72,6 +73,7 @@ fn replied(posted: &TurnPosted<'_>, answer: &Answer, outcome: &str, reason: Opti
     let TurnPosted { turn, took, visible_for, posting, parts, .. } = *posted;
     let Times { lane_ms, permit_ms, model_ms, tools_ms } = answer.effort.times;
     let exchange = answer.exchange.as_ref();
+    let (experiment, arm) = trial(answer);
     let words = exchange.map(|exchange| exchange.answered.split_whitespace().count());
     // Content reaches the log only if the operator enables it.
     let (prompt, content) = (exchange.map(|said| said.asked.as_str()), exchange.map(|said| said.answered.as_str()));
@@ -79,10 +81,15 @@ fn replied(posted: &TurnPosted<'_>, answer: &Answer, outcome: &str, reason: Opti
         event = names::TURN_REPLIED, turn = %turn.id, door = %turn.id.door, place = %turn.place, member = %turn.person,
         trigger = turn.trigger.as_str(), outcome, reason, ms = millis(took),
         first_visible_ms = millis(took.saturating_sub(visible_for)), lane_ms, permit_ms, model_ms, tools_ms,
-        post_ms = millis(posting), model = answer.effort.model.as_deref(),
+        post_ms = millis(posting), model = answer.effort.model.as_deref(), experiment, arm,
         prompt_tokens = answer.effort.usage.prompt, completion_tokens = answer.effort.usage.completion, parts, words,
         prompt, content, "turn replied"
     );
+}
+
+/// Returns the experiment of an answer, and its arm.
+fn trial(answer: &Answer) -> (Option<&str>, Option<&str>) {
+    answer.effort.trial.as_ref().map(|trial| (trial.experiment.as_str(), trial.arm.as_str())).unzip()
 }
 
 /// A turn without an answer. `ended`: the label of its outcome and its duration, if the turn ends with this event.

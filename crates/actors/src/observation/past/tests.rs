@@ -25,6 +25,7 @@ fn turn(number: u64) -> TurnTimes {
         tools_ms: Some(0),
         post_ms: Some(2),
         model: Some("fast".to_owned()),
+        trial: None,
         steps: Vec::new(),
         us: Moments::default(),
         earlier: false,

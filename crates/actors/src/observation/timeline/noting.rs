@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Mark, ROWS, STEPS, Timeline};
+use super::{Mark, ROWS, STEPS, Spent, Timeline};
 use domain::ending::Dropped;
 use domain::gate::GateDecision;
 use domain::happening::{Happening, ModelCalled};
@@ -153,7 +153,8 @@ impl Timeline {
     pub(super) fn answered(&self, turn: &TurnId, effort: &Effort) {
         self.with(turn, |line, now| {
             line.answered.get_or_insert(now);
-            line.effort = Some((effort.times, effort.model.clone()));
+            let Effort { times, model, trial, .. } = effort.clone();
+            line.effort = Some(Spent { times, model, trial });
         });
     }
 

@@ -28,6 +28,8 @@ use crate::runtime::handle::{Handle, LifeState, Refused, Stats};
 use crate::runtime::supervisor::Actor;
 use crate::testing::{person, turn_id, us};
 use crate::tree::{Mailbox, WhenFull};
+use domain::experiment::Vote;
+use domain::incoming::Reaction;
 use domain::people::Linked;
 use domain::restriction::Member;
 use domain::tool::ServerName;
@@ -239,7 +241,9 @@ pub(super) fn saved() -> SummariesMsg {
 }
 
 fn reacted() -> GatewayMsg {
-    GatewayMsg::Received(Box::new(Incoming::Reacted(place("9"))), us(), Receipt::new(|_| {}))
+    let (message, by) = (turn_id("9").trigger(), person("9"));
+    let reaction = Reaction { place: place("9"), message, by, vote: Some(Vote::Up) };
+    GatewayMsg::Received(Box::new(Incoming::Reacted(reaction)), us(), Receipt::new(|_| {}))
 }
 
 fn kinds(row: &'static TreeRow) -> Vec<ActorKind> {

@@ -43,6 +43,10 @@ fn tools(rounds: u32, calls: u32) -> Option<TurnTools> {
 
 /// Returns built-in tools, which justify a further model call or not.
 fn tools_that(built_in_always: bool, rounds: u32, calls: u32) -> Option<TurnTools> {
+    TurnTools::new(available(built_in_always), CallAllowance::new(rounds, calls), "hi")
+}
+
+fn available(built_in_always: bool) -> Available {
     let made = |name: &str| Tool {
         source: Source::BuiltIn,
         input_schema: WrittenJson::new(&json!({"type": "object", "properties": {"n": {"type": "integer"}}})),
@@ -53,7 +57,7 @@ fn tools_that(built_in_always: bool, rounds: u32, calls: u32) -> Option<TurnTool
     let index = Arc::new(Index::new(&catalogue));
     let access = Arc::new(Access::of_a_member(Vec::new()));
     let view = Arc::new(View::of(&catalogue, access.hides()));
-    let available = Available {
+    Available {
         catalogue,
         index,
         access,
@@ -62,8 +66,7 @@ fn tools_that(built_in_always: bool, rounds: u32, calls: u32) -> Option<TurnTool
         used: Arc::from([]),
         built_in_always,
         prompt_bytes: 64 * 1024,
-    };
-    TurnTools::new(available, CallAllowance::new(rounds, calls), "hi")
+    }
 }
 
 /// Returns a transcript: instructions, two stored messages, context of the question, and the question.
@@ -135,6 +138,7 @@ fn tell(transcript: Transcript, tools: Option<TurnTools>, takes: Takes, what: Ve
                     Planned::Run(_) => "8".to_owned(),
                     Planned::Answer(_, problem) => problem.to_string(),
                     Planned::Told(_, text) => text.clone(),
+                    Planned::Ran(_, told) => told.text.clone(),
                 };
                 Event::Ran(planned.iter().map(|planned| ShownResult::text(told(planned))).collect())
             }
@@ -144,6 +148,22 @@ fn tell(transcript: Transcript, tools: Option<TurnTools>, takes: Takes, what: Ve
     }
     assert!(what.next().is_none(), "the dialogue asks less often than it was answered");
     (step, requests)
+}
+
+#[test]
+fn a_result_behind_a_waiting_call_keeps_its_full_text() {
+    let mut dialogue = Dialogue::new(short(), ReplyContract::Typed, schema(), tools(3, 6));
+    dialogue.next(Event::Begin);
+    let (_, asked) = dialogue.request(&row_that(Takes::Together), true, None);
+    let calls = Event::Completed(wants(&[("roll_dice", "{}"), ("get_time", "{}")]), asked);
+    let Step::RunTools(planned) = dialogue.next(calls) else { panic!("calls") };
+    let ran = ShownResult { whole: Some(Arc::from("all of it")), ..ShownResult::text("cut") };
+    let left = [planned[0].clone(), Planned::Ran(planned[1].call().clone(), ran.clone())];
+    let saved = serde_json::to_string(&dialogue.save(&[], &left, 2).unwrap()).unwrap();
+    let saved = serde_json::from_str(&saved).unwrap();
+    let resumed = Dialogue::resume(saved, ReplyContract::Typed, schema(), available(true));
+    let [Planned::Run(_), Planned::Ran(call, told)] = &resumed.left[..] else { panic!("{:?}", resumed.left) };
+    assert_eq!((call.name.as_str(), told), ("get_time", &ran));
 }
 
 fn reply(step: &Step) -> &str {

@@ -52,6 +52,7 @@ pub(super) const WORDS: Words = Words {
     },
     summaries: |count| format!("{} of older parts of conversations", many(count, "summary", "summaries")),
     facts: |count| format!("{} that you told me to remember", many(count, "fact", "facts")),
+    recorded: |count| format!("{} recorded to compare models", many(count, "question", "questions")),
     audit: |count| format!("{} of your tool calls and approvals", many(count, "record", "records")),
     choice: "your settings",
     tokens_used: "how many tokens you used",
@@ -204,6 +205,11 @@ pub(super) const WORDS: Words = Words {
         let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
         format!("{}{failed}", many(calls, "call", "calls"))
     },
+    experiments: "Experiments",
+    answers: |count| many(count, "answer", "answers"),
+    apologies: |count| many(count, "apology", "apologies"),
+    repaired: |count| format!("{count} repaired"),
+    took: |half, most| format!("half within {half} s, 95 % within {most} s"),
 
     down: |part, why| format!("**{part} is down**: {why}"),
     rejected: |why| format!("**The changed files are not in effect**: {why}"),

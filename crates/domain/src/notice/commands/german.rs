@@ -58,6 +58,9 @@ pub(super) const WORDS: Words = Words {
     conversations: |count, messages| {
         format!("{} mit {}", many(count, "Gespräch", "Gespräche"), many(messages, "Nachricht", "Nachrichten"))
     },
+    recorded: |count| {
+        format!("{} zum Vergleich von Modellen", many(count, "aufgezeichnete Frage", "aufgezeichnete Fragen"))
+    },
     audit: |count| format!("{} über deine Werkzeugaufrufe und Zustimmungen", many(count, "Eintrag", "Einträge")),
     summaries: |count| format!("{} älterer Gesprächsteile", many(count, "Zusammenfassung", "Zusammenfassungen")),
     facts: |count| format!("{} für dich", many(count, "gemerkte Notiz", "gemerkte Notizen")),
@@ -211,6 +214,11 @@ pub(super) const WORDS: Words = Words {
         let failed = if failed > 0 { format!(", {failed} fehlgeschlagen") } else { String::new() };
         format!("{}{failed}", many(calls, "Aufruf", "Aufrufe"))
     },
+    experiments: "Experimente",
+    answers: |count| many(count, "Antwort", "Antworten"),
+    apologies: |count| many(count, "Entschuldigung", "Entschuldigungen"),
+    repaired: |count| format!("{count} repariert"),
+    took: |half, most| format!("die Hälfte in {half} s, 95 % in {most} s"),
 
     down: |part, why| format!("**{part} ist ausgefallen**: {why}"),
     rejected: |why| format!("**Die geänderten Dateien gelten nicht**: {why}"),

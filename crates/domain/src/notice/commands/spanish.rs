@@ -55,6 +55,7 @@ pub(super) const WORDS: Words = Words {
     conversations: |count, messages| {
         format!("{} con {}", many(count, "conversación", "conversaciones"), many(messages, "mensaje", "mensajes"))
     },
+    recorded: |count| format!("{} para comparar modelos", many(count, "pregunta registrada", "preguntas registradas")),
     audit: |count| format!("{} de tus llamadas a herramientas y aprobaciones", many(count, "registro", "registros")),
     summaries: |count| format!("{} de partes anteriores de conversaciones", many(count, "resumen", "resúmenes")),
     facts: |count| format!("{} que me pediste recordar", many(count, "nota", "notas")),
@@ -208,6 +209,11 @@ pub(super) const WORDS: Words = Words {
         let failed = if failed > 0 { format!(", {failed} con error") } else { String::new() };
         format!("{}{failed}", many(calls, "llamada", "llamadas"))
     },
+    experiments: "Experimentos",
+    answers: |count| many(count, "respuesta", "respuestas"),
+    apologies: |count| many(count, "disculpa", "disculpas"),
+    repaired: |count| format!("{count} con reparación"),
+    took: |half, most| format!("la mitad en {half} s, el 95 % en {most} s"),
 
     down: |part, why| format!("**{part} no funciona**: {why}"),
     rejected: |why| format!("**Los archivos cambiados no están en vigor**: {why}"),

@@ -2,6 +2,7 @@ use super::*;
 use crate::arguments_hash::ArgumentsHash;
 use crate::command::Caller;
 use crate::daily::{DayUse, ToolUse};
+use crate::experiment::Trial;
 use crate::fact::Fact;
 use crate::gate::allowance::Allowance;
 use crate::gate::{Clicker, Gate, GateId, Subject};
@@ -24,6 +25,7 @@ const ONE_OF_EACH: Wiped = Wiped {
     quotes: 1,
     facts: 1,
     audit: 1,
+    recorded: 1,
     preferences: true,
     usage: true,
     in_flight: 1,
@@ -73,6 +75,30 @@ fn operators_read_what_all_members_and_tools_took_today() {
     let ends = "\nTools today\n- `roll_dice`: 12 calls\n- `get_time`: 1 call, 1 failed";
     assert!(text.starts_with("All members today: 1,200 tokens for 3 messages\n- <@7>: 1,200 tokens"), "{text}");
     assert!(text.ends_with(ends) && text.matches("<@7>").count() == 5, "{text}");
+}
+
+#[test]
+fn operators_read_the_figures_of_each_arm() {
+    let trial = |arm: &str| Trial { experiment: "cheaper".to_owned(), arm: arm.to_owned() };
+    let mut arm = ArmFigures {
+        answers: 1_200,
+        apologies: 1,
+        repaired: 3,
+        tokens_in: 5_000,
+        micros: 1_500,
+        up: 2,
+        ..ArmFigures::default()
+    };
+    for millis in 1..=100 {
+        arm.took.record(Duration::from_millis(millis * 20));
+    }
+    let text = experiments(&[(trial("main"), arm), (trial("mini"), ArmFigures::default())], EN);
+    insta::assert_snapshot!(text.unwrap(), @r"
+    Experiments
+    - `cheaper` main: 1200 answers, 1 apology, 3 repaired, half within 0.9 s, 95 % within 1.8 s, 5,000 tokens, $0.0015, 👍 2
+    - `cheaper` mini: 0 answers, 0 tokens
+    ");
+    assert_eq!(experiments(&[], EN), None);
 }
 
 #[test]

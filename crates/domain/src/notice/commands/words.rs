@@ -40,6 +40,8 @@ pub(super) struct Words {
     pub(super) summaries: fn(usize) -> String,
     pub(super) facts: fn(usize) -> String,
     pub(super) audit: fn(usize) -> String,
+    /// Questions recorded to compare models.
+    pub(super) recorded: fn(usize) -> String,
     pub(super) choice: &'static str,
     pub(super) tokens_used: &'static str,
     pub(super) forgotten: &'static str,
@@ -123,6 +125,13 @@ pub(super) struct Words {
     pub(super) tools_today: &'static str,
     /// The number of calls of a tool, and of failed ones.
     pub(super) calls: fn(usize, usize) -> String,
+    /// The headline of experiments. Answers of an arm; of these, apologies and repaired replies, if any; the median and
+    /// the 95th percentile of seconds.
+    pub(super) experiments: &'static str,
+    pub(super) answers: fn(usize) -> String,
+    pub(super) apologies: fn(usize) -> String,
+    pub(super) repaired: fn(usize) -> String,
+    pub(super) took: fn(&str, &str) -> String,
 
     pub(super) down: fn(&str, &str) -> String,
     pub(super) rejected: fn(&str) -> String,

@@ -56,7 +56,7 @@ fn told(tools: &mut TurnTools, name: &str, arguments: &Value) -> String {
     match tools.plan(vec![call(name, arguments)]).remove(0) {
         Planned::Told(_, text) => text,
         Planned::Answer(_, problem) => problem.to_string(),
-        Planned::Run(ready) => panic!("{ready:?}"),
+        planned @ (Planned::Run(_) | Planned::Ran(..)) => panic!("{planned:?}"),
     }
 }
 

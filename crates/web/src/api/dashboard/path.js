@@ -43,7 +43,7 @@ export function stops(ofTurn) {
   else out.push({ actor: "rate_limiter", label: "within the limits, then its lane", from: reserved, to: turn.started_ms, note });
   let at = turn.started_ms ?? 0;
   if (turn.started_ms !== null) {
-    out.push({ actor: "conversation", label: "history and prompt", from: at, to: turn.steps[0]?.from_ms ?? known });
+    out.push({ actor: "conversation", label: "history and prompt", from: at, to: turn.steps[0]?.from_ms ?? known, note: turn.trial ? `experiment ${turn.trial.experiment}: ${turn.trial.arm}` : undefined });
     turn.steps.forEach((step, n) => {
       const before = turn.steps.slice(0, n);
       const failed = before.at(-1)?.failed && before.at(-1).to_ms;

@@ -1,0 +1,119 @@
+//! Questions recorded for `staffai replay`, without the names and ids in them.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::clean::clean;
+use crate::ids::{MessageId, Person, Timestamp};
+use crate::turn::Turn;
+
+/// Maximum number of recorded questions.
+pub const RECORDED_MAX: usize = 1_000;
+/// Maximum number of Unicode scalar values of a recorded question; the rest is cut.
+pub const QUESTION_CHARS: usize = 2_000;
+/// The number of digits in a word that can be an id or a telephone number.
+const DIGITS: usize = 6;
+
+/// A recorded question as stored. Its person and message are kept for deletion only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedQuestion {
+    /// The text, as [`cleaned`] returns it.
+    pub question: String,
+    /// The person who asked.
+    pub person: Person,
+    /// The message.
+    pub message: MessageId,
+    /// The time of the question.
+    pub at: Timestamp,
+}
+
+impl RecordedQuestion {
+    /// Returns the record of a turn's question; `None` if no text is left, or if no message triggered it.
+    #[must_use]
+    pub fn of(turn: &Turn) -> Option<Self> {
+        let question = cleaned(&turn.text, &turn.name);
+        let fits = turn.trigger.has_message() && turn.given.is_none() && !question.is_empty();
+        let Turn { person, at, .. } = turn;
+        fits.then(|| Self { question, person: person.clone(), message: turn.id.trigger(), at: *at })
+    }
+}
+
+/// Returns the slot of a message among this many. A later message with the same slot replaces the question there, so
+/// the number of stored questions is bounded.
+#[must_use]
+pub fn slot(message: &MessageId, slots: usize) -> usize {
+    let digest = Sha256::digest(message.to_string().as_bytes());
+    let number = digest.iter().take(4).fold(0_usize, |number, byte| number << 8 | usize::from(*byte));
+    number % slots.clamp(1, RECORDED_MAX)
+}
+
+/// Returns a text without mentions, addresses, links, long numbers and the name of its author. Other names of people
+/// cannot be told from words and stay.
+#[must_use]
+pub fn cleaned(text: &str, author: &str) -> String {
+    let names: Vec<String> = author.split_whitespace().map(plain).filter(|name| !name.is_empty()).collect();
+    let text = clean(text, QUESTION_CHARS);
+    let lines = text.lines().map(|line| {
+        let words: Vec<&str> = line.split_whitespace().map(|word| shown(word, &names)).collect();
+        words.join(" ")
+    });
+    lines.collect::<Vec<_>>().join("\n").trim().to_owned()
+}
+
+fn shown<'a>(word: &'a str, names: &[String]) -> &'a str {
+    if word.contains("://") {
+        "[link]"
+    } else if word.contains('@') {
+        "[name]"
+    } else if word.chars().filter(|c| c.is_numeric()).count() >= DIGITS {
+        "[number]"
+    } else if names.contains(&plain(word)) {
+        "[name]"
+    } else {
+        word
+    }
+}
+
+/// Returns the letters and digits of a word in lower case.
+fn plain(word: &str) -> String {
+    word.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ids::Door;
+
+    #[test]
+    fn names_addresses_links_and_ids_are_removed() {
+        let text = "I am Ada (ada!), ask @Ben or <@123456> at ben@example.org,\nsee https://x.example/a and order 1234567 of 2026";
+        assert_eq!(
+            cleaned(text, "Ada Lovelace"),
+            "I am [name] [name] ask [name] or [name] at [name]\nsee [link] and order [number] of 2026"
+        );
+        assert_eq!(cleaned("  \u{200b} ", "x"), "");
+        assert!(cleaned(&"word ".repeat(5_000), "").chars().count() <= QUESTION_CHARS + 4);
+    }
+
+    #[test]
+    fn a_message_has_one_slot_and_there_are_no_more_slots_than_questions() {
+        let door = Door::new("discord");
+        let slots: Vec<usize> = (0..2_000).map(|id| slot(&MessageId::new(door.clone(), id.to_string()), 50)).collect();
+        let used: std::collections::BTreeSet<usize> = slots.iter().copied().collect();
+        assert_eq!((used.len(), used.last()), (50, Some(&49)));
+        assert_eq!(slots[7], slot(&MessageId::new(door.clone(), "7"), 50));
+        assert_eq!(slot(&MessageId::new(door, "7"), 0), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn no_mention_and_no_long_number_is_left(text in "\\PC{0,200}", author in "\\PC{0,20}") {
+            let cleaned = cleaned(&text, &author);
+            prop_assert!(!cleaned.contains('@') && !cleaned.contains("://"));
+            let digits = |word: &str| word.chars().filter(|c| c.is_numeric()).count();
+            prop_assert!(cleaned.split_whitespace().all(|word| digits(word) < DIGITS));
+        }
+    }
+}
