@@ -239,9 +239,8 @@ impl Gateway {
         }
         let (facts, store, running) = (Arc::clone(&self.facts), Arc::clone(&self.store), self.live.now());
         ctx.background(async move {
-            let most = running.settings.history.max_messages;
             let records = ConversationRecords::new(&*store, &running);
-            if records.interrupt(facts.forgotten(), &interruption, most).await {
+            if records.interrupt(facts.forgotten(), &interruption, &running).await {
                 receipt.settle();
             }
         });

@@ -40,16 +40,19 @@ impl Asked {
         }
         let Turn { person, place, at, .. } = turn;
         let asked = Self { person: person.clone(), place: place.clone(), at: *at };
+        asked.marks(&turn.id.trigger(), running)
+    }
+
+    fn marks(&self, message: &MessageId, running: &Running) -> Vec<Write> {
         // Plain data always serializes.
-        let value = serde_json::to_string(&asked).unwrap_or_default();
+        let value = serde_json::to_string(self).unwrap_or_default();
         let history = &running.settings.history;
         // Replies to the answer find the question as long as the record of the answer.
         let answered = if history.ttl.is_zero() { keys::ANSWERED_TTL } else { history.ttl };
         let ttl = Some(answered.max(keys::conversations::summary_life(history.message_max_age)));
-        let message = turn.id.trigger();
         vec![
-            Write::Put { key: keys::conversations::asked(&message), value, ttl },
-            Write::Put { key: Self::index(person, &message), value: String::new(), ttl },
+            Write::Put { key: keys::conversations::asked(message), value, ttl },
+            Write::Put { key: Self::index(&self.person, message), value: String::new(), ttl },
         ]
     }
 
@@ -81,7 +84,12 @@ impl<'a> ConversationRecords<'a> {
 
     /// Replaces the answer of a question with what was heard of it; one that is not remembered is added. Returns false
     /// if the history cannot be read now.
-    pub(crate) async fn interrupt(&self, forgotten: &Forgotten, interruption: &Interruption, most: usize) -> bool {
+    pub(crate) async fn interrupt(
+        &self,
+        forgotten: &Forgotten,
+        interruption: &Interruption,
+        running: &Running,
+    ) -> bool {
         let Interruption { message, place, heard } = interruption;
         let key = keys::history(&heard.person, place);
         let _changing = histories::changing(&key).await;
@@ -93,11 +101,14 @@ impl<'a> ConversationRecords<'a> {
             },
             Stored::Part(_) | Stored::Unreadable(_) => return false,
         };
-        history.add(heard, most);
+        history.add(heard, running.settings.history.max_messages);
+        let asked = Asked { person: heard.person.clone(), place: place.clone(), at: heard.asked_at };
+        let mut writes = asked.marks(message, running);
+        writes.push(histories::write(key, &history, self.ttl));
         let saving = forgotten.saving();
         if !saving.covers_question(message, (&heard.person, place), heard.asked_at) {
             // Visible at once.
-            drop(self.store.write(vec![histories::write(key, &history, self.ttl)]));
+            drop(self.store.write(writes));
         }
         true
     }
