@@ -363,6 +363,13 @@ async fn find(parts: &CommandParts, command: &Command, person: &Person) -> (Pers
     }
     let preferences = keys::preferences(person);
     kept.preferences = store.get(&preferences).await.map(|stored| (preferences, stored));
+    find_usage(parts, command, counted, &mut kept).await;
+    (kept, complete)
+}
+
+/// Reads the counts about a person in each community; `counted` has the rows of the index of these.
+async fn find_usage(parts: &CommandParts, command: &Command, counted: Vec<Row>, kept: &mut PersonData) {
+    let (person, store) = (&command.caller.person, &parts.basics.store);
     let mut communities = BTreeSet::from([None, command.guild.clone()]);
     for (index, _) in counted {
         communities.extend(keys::ledger::community_of(&index, person).map(Some));
@@ -380,7 +387,6 @@ async fn find(parts: &CommandParts, command: &Command, person: &Person) -> (Pers
             kept.restricted_until.push((guild, until));
         }
     }
-    (kept, complete)
 }
 
 fn readable(stored: &str) -> Option<History> {

@@ -36,7 +36,10 @@ const CANCEL_WITHIN: Duration = Duration::from_secs(5);
 /// The unfinished tasks of servers that calls of one turn have begun, by the number of the call. They are cancelled if the
 /// call or the turn ends without their result. Clones share the record.
 #[derive(Clone, Default)]
-pub(super) struct TasksUnderWay(Arc<Mutex<BTreeMap<usize, (Arc<CatalogueEntry>, Step)>>>);
+pub(super) struct TasksUnderWay(Arc<Mutex<BTreeMap<usize, Cancellation>>>);
+
+/// The tool of a task, and the step that cancels the task.
+type Cancellation = (Arc<CatalogueEntry>, Step);
 
 impl TasksUnderWay {
     /// Records the task of a call, with the step that cancels it.
