@@ -10,11 +10,12 @@ use super::locks::Locks;
 use super::running::Running;
 use super::toolbox::{Toolbox, Toolset};
 use domain::hosted::WEB_SEARCH;
+use domain::ids::Person;
 use domain::keys;
 use domain::preferences::{
     Abilities, Change, Holder, Level, Preferences, Record, Refused, Setting, Shown, allowed, is_served,
 };
-use ports::{MemberSettings, Stored, Write};
+use ports::{MemberSettings, Store, Stored, Write};
 
 /// Reads and changes the settings of members.
 pub struct PreferenceKeeper {
@@ -32,12 +33,8 @@ impl PreferenceKeeper {
 
     /// Returns the stored settings of a person.
     async fn record(&self, holder: &Holder) -> Result<Record, Refused> {
-        match self.basics.store.read(&keys::preferences(&holder.person)).await {
-            Stored::Absent => Ok(Record::default()),
-            // A record that cannot be read is not overwritten.
-            Stored::Value(text) | Stored::Part(text) => Record::parse(&text).ok_or(Refused::Away),
-            Stored::Unreadable(_) => Err(Refused::Away),
-        }
+        // A record that cannot be read is not overwritten.
+        stored(&*self.basics.store, &holder.person).await.ok_or(Refused::Away)
     }
 
     /// Checks a change against the rules of the operator and the abilities of the row.
@@ -59,6 +56,15 @@ impl PreferenceKeeper {
             return Ok(());
         }
         Err(Refused::NotServed(setting, with.row.map(|row| row.key.clone()).unwrap_or_default()))
+    }
+}
+
+/// Returns the stored settings of a person; `None` if they cannot be read now.
+pub(crate) async fn stored(store: &dyn Store, person: &Person) -> Option<Record> {
+    match store.read(&keys::preferences(person)).await {
+        Stored::Absent => Some(Record::default()),
+        Stored::Value(text) | Stored::Part(text) => Record::parse(&text),
+        Stored::Unreadable(_) => None,
     }
 }
 
