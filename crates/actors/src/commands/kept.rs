@@ -12,7 +12,7 @@ use crate::services::facts::FactKeeper;
 use domain::command::Command;
 use domain::history::History;
 use domain::ids::Person;
-use domain::kept::{PersonData, StoredConversation, StoredSummary, Wiped};
+use domain::kept::{Erasure, PersonData, StoredConversation, StoredSummary, Wiped};
 use domain::keys;
 use domain::ledger;
 use domain::notice::commands as words;
@@ -63,11 +63,9 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     }
     writes.push(Write::Delete { key: keys::preferences(person) });
     let records = &cleaning::records(parts);
-    let clean = |key| async move { records.forget(key, |kept| kept.forget_asked_by(person, command.at)).await };
-    let mut cleaned = Vec::with_capacity(kept.quoting.len());
-    for some in kept.quoting.chunks(CLEANED_AT_ONCE) {
-        cleaned.extend(join_all(some.iter().map(String::as_str).map(clean)).await);
-    }
+    let clean =
+        |key: String| async move { records.forget(&key, |kept| kept.forget_asked_by(person, command.at)).await };
+    let cleaned = few_at_once(kept.quoting.iter().cloned().map(clean)).await;
     // The index of a record that still has their words is needed to remove them later.
     let done = kept.quoting.iter().zip(&cleaned).filter(|(_, done)| **done);
     writes.extend(done.map(|(key, _)| Write::Delete { key: keys::quote_of(person, key) }));
@@ -82,9 +80,13 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     if durable {
         cleaning::ended(parts, person, command.at).await;
     }
-    let sound = noted && durable && is_sound(parts) && in_flight.is_ok();
+    let erasure = match (noted && is_sound(parts) && in_flight.is_ok(), durable) {
+        (true, true) => Erasure::Done,
+        (true, false) => Erasure::GoesOn,
+        (false, _) => Erasure::Unsure,
+    };
     let wiped = Wiped { in_flight: in_flight.unwrap_or(0), ..kept.counts() };
-    words::forgotten(&wiped, sound, command.caller.locale())
+    words::forgotten(&wiped, erasure, command.caller.locale())
 }
 
 /// Returns the stored data of the caller, as a sentence and as a document.
@@ -136,6 +138,16 @@ pub(super) fn whole(scanned: Scanned<Vec<Vec<Row>>>) -> (Vec<Vec<Row>>, bool) {
     let (found, complete) = scanned.into_parts();
     let all = complete && found.iter().all(|rows| rows.len() < LOOK_MAX);
     (found, all)
+}
+
+/// Awaits these calls, a few at once: their writes are stored together. Returns their results in order.
+pub(super) async fn few_at_once<F: Future<Output = bool>>(calls: impl Iterator<Item = F>) -> Vec<bool> {
+    let mut calls = calls.peekable();
+    let mut done = Vec::new();
+    while calls.peek().is_some() {
+        done.extend(join_all(calls.by_ref().take(CLEANED_AT_ONCE)).await);
+    }
+    done
 }
 
 /// Removes sessions from their index.
