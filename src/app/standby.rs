@@ -4,15 +4,15 @@
 //!            lease free                 request to end: drain, save, release
 //!   start ───────────────▶ active ──────────────────────────────────────────▶ exit
 //!     │ held elsewhere       ▲  │ held elsewhere, or not renewed for a term
-//!     ▼                      │  ▼ while another process stands by
+//!     ▼                      │  ▼ while another process may act
 //!   standing by ─────────────┘  stopped at once; exit when the store answers
 //! ```
 //!
 //! - A process that stands by opens no door. It serves health, readiness and metrics alone.
-//! - If the store does not answer at the start, the process stands by until it does, unless its data directory has the
-//!   right to [start alone](alone): of all processes that start during an outage, at most one acts.
-//! - While another process stands by, an outage of the store for longer than a term stops the bot until the outage ends:
-//!   neither process can know whether the other one is active.
+//! - While the store does not answer, only the process whose data directory has the right to [act alone](alone) acts. If
+//!   the store does not answer at the start, any other process stands by until it does.
+//! - While another process stands by or has that right, an outage of the store for longer than a term stops the active
+//!   one until the outage ends: neither process can know whether the other one is active.
 //! - While another process stands by, a process whose tree makes no progress stops renewing: the other one takes over.
 
 mod alone;
@@ -57,7 +57,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// The pause before the pages are bound again.
 const BIND_AGAIN: Duration = Duration::from_secs(1);
 
-/// The lease of a process and its right to start alone.
+/// The lease of a process and its right to act alone.
 struct Claim {
     lease: Lease,
     alone: Alone,
@@ -244,6 +244,9 @@ fn holds(holder: &str) -> String {
 fn keep(claim: &Arc<Claim>, renewed: (Instant, Option<bool>), parts: StandbyParts, took_over: bool) -> Active {
     let (tell, lost) = watch::channel(None);
     let renewing = Arc::clone(claim);
+    if renewed.1.is_none() {
+        claim.alone.acts();
+    }
     show(true);
     let keeper = tokio::spawn(async move {
         let (heard, awaited) = watch::channel(renewed.1);
@@ -269,6 +272,7 @@ async fn renew(claim: &Claim, mut renewed: Instant, awaited: &watch::Sender<Opti
                 return format!("{reason}, and another process stands by");
             }
         }
+        let other = if is_awaited { "another process stands by" } else { "another process may start alone" };
         let ends = renewed + TERM.saturating_sub(MARGIN);
         let next = async {
             sleep(RENEW_EVERY).await;
@@ -276,9 +280,9 @@ async fn renew(claim: &Claim, mut renewed: Instant, awaited: &watch::Sender<Opti
         };
         let (asked, answer) = tokio::select! {
             biased;
-            () = sleep_until(ends), if is_awaited => {
+            () = sleep_until(ends), if is_awaited || !claim.alone.is_held() => {
                 let ms = renewed.elapsed().as_millis();
-                return format!("the lease was last renewed {ms} ms ago, and another process stands by");
+                return format!("the lease was last renewed {ms} ms ago, and {other}");
             }
             next = next => next,
         };

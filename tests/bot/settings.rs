@@ -65,6 +65,26 @@ fn settings_reach_the_next_answer_and_end_with_forget() {
 }
 
 #[test]
+fn without_memory_no_exchange_is_stored_and_none_is_used() {
+    story(async {
+        let world = World::begin().await;
+        world.model.always(Act::says("Aye."));
+        let before = world.talks("Ada", "general", "my first canary-word").await;
+        world.sets("Ada", "memory off").await;
+        let said = world.talks("Ada", "general", "my second canary-word").await;
+        for said in [before, said] {
+            let answer = world.answer_to(said).await;
+            world.answer_to(world.replies("Ada", &answer, "what was that?")).await;
+            let talk = world.last_ask().talk();
+            assert!(talk.contains("Aye.") && !talk.contains("canary-word"), "the answer is quoted alone: {talk}");
+        }
+        world.drain().await;
+        let left: Vec<_> = world.stored().await.into_iter().filter(|(_, value)| value.contains("second")).collect();
+        assert!(left.is_empty(), "{left:?}");
+    });
+}
+
+#[test]
 fn the_operator_decides_what_is_open_and_the_model_what_is_served() {
     story(async {
         let setup = Setup::new()

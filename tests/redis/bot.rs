@@ -193,12 +193,35 @@ async fn it_starts_without_the_server_and_takes_it_when_it_comes() {
     let right = world.dir.path().join("data").join("alone.json");
     until("the bot may start alone", || right.exists()).await;
     let world = world.again(|| server.kill()).await;
-    assert!(!world.asked("hello there").await.is_empty());
+    assert!(!world.asked("hello there").await.is_empty(), "its member may have forbidden to remember it");
     assert_eq!((log.count("store.degraded"), log.count("store.recovered")), (1, 0));
     server.restart();
-    until("the history is there", || says(&history(&server, &world.key()), "hello there")).await;
     until("the store recovers", || log.count("store.recovered") == 1).await;
+    assert!(!world.asked("hello again").await.is_empty());
+    until("the history is there", || says(&history(&server, &world.key()), "hello again")).await;
     log.is_of_one_illness();
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn settings_hold_while_the_server_is_dead_and_unknown_ones_count_as_forbidding() {
+    let mut server = Server::start();
+    let world = World::start(&server.url()).await;
+    let ben = world.member("Ben");
+    let () = server.words(&["SET", &format!("staffai:preferences:discord:{ben}"), r#"{"memory":false}"#]);
+    world.asked("my name is Ada of the harbour").await;
+    until("the history is there", || history(&server, &world.key()).len() == 2).await;
+    server.kill();
+    world.asked_by("Ben", "general", "my secret is canary-word").await;
+    world.asked("the tide is high").await;
+    server.restart();
+    until("the new words are there", || says(&history(&server, &world.key()), "the tide is high")).await;
+    let keys: Vec<String> = server.ask("KEYS *");
+    let theirs = |key: &&String| key.contains(":answered:") || key.contains(&format!(":{ben}:"));
+    for key in keys.iter().filter(theirs) {
+        let stored = server.ask::<Option<String>>(&format!("GET {key}")).unwrap_or_default();
+        assert!(!stored.contains("canary-word"), "{key}: {stored}");
+    }
     world.stop().await;
 }
 

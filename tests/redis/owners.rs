@@ -312,6 +312,30 @@ async fn only_the_process_that_acted_alone_starts_while_the_server_is_away() {
     pair.end([one, two]).await;
 }
 
+#[tokio::test]
+async fn a_process_stops_in_an_outage_in_which_a_former_one_may_start() {
+    let pair = Pair::new(Duration::ZERO).await;
+    let one = pair.start("first", 24);
+    until("it may start alone", || pair.may_start_alone("first")).await;
+    one.signal(Signal::KILL);
+    let mut two = pair.start("second", 25);
+    pair.logs("second", "lease.taken").await;
+    let connected = |name: &str| pair.count(name, "gateway.ready") + pair.count(name, "gateway.resumed") > 0;
+    until("it is connected", || connected("second")).await;
+    assert!(pair.may_start_alone("first") && !pair.may_start_alone("second"));
+    pair.server.freeze();
+    pair.logs("second", "lease.lost").await;
+    let one_again = pair.start("first", 24);
+    until("it is connected", || connected("first")).await;
+    let question = pair.asks("which way to the harbour");
+    pair.answered(question).await;
+    assert_eq!((pair.answers_to(question), pair.count("second", "turn.accepted")), (1, 0));
+    pair.server.thaw();
+    assert_eq!(two.ended().await, Some(i32::from(exit::IN_USE)));
+    drop(one);
+    pair.end([one_again, two]).await;
+}
+
 /// Blocks the thread of the journal while it is set.
 struct Blocked(AtomicBool);
 

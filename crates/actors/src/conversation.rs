@@ -127,7 +127,8 @@ impl Actor for Conversation {
                 self.parts.readers.account.tell(&Happening::TurnPanicked(&turn.id, &panic));
                 let apology = Answer { effort: tally.effort(), ..tally.apology(&turn, Ending::Panicked) };
                 let answer = turn::with_draft(&turn, &slot, apology, self.parts.basics.clock.now());
-                self.answer(turn.id.clone(), answer);
+                // The settings of the member ended with the task, and may forbid to store the exchange.
+                self.answer(turn.id.clone(), Answer { exchange: None, ..answer });
                 self.next(ctx, state, &lane);
             }
             ConversationEvent::CheckIdle => {

@@ -367,7 +367,9 @@ impl Journal {
                 for entry in forgotten.iter().filter_map(|id| state.open.get(id)) {
                     drop(self.turns.update(&open_turn(entry), Pace::Gathered));
                 }
-                self.drop_waiting(state, &person, &forgotten);
+                for id in &forgotten {
+                    self.drop_waiting(state, id);
+                }
                 let _ = reply.send(many);
             }
             JournalMsg::Undelivered(id) => {

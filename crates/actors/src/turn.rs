@@ -157,7 +157,10 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     };
     // The answer also ends the typing indicator.
     outbox.tell(OutboxMsg::Quiet(turn.place.clone(), turn.id.clone()));
-    let answer = with_draft(&turn, &slot, Answer { effort, ..answer }, parts.basics.clock.now());
+    let mut answer = with_draft(&turn, &slot, Answer { effort, ..answer }, parts.basics.clock.now());
+    if !turn.policy.preferences.remembers() {
+        answer.exchange = None;
+    }
     remember_apologised(parts, &running, &turn, &answer).await;
     if !turn.trigger.is_asked() {
         interjected(parts, &turn, &answer);

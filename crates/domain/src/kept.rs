@@ -74,6 +74,17 @@ pub struct StoredSummary {
     pub summary: Summary,
 }
 
+/// The state of a forget request after its first pass; of several accounts, the largest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Erasure {
+    /// All data is deleted.
+    Done,
+    /// The request is recorded, and later passes delete what is left.
+    GoesOn,
+    /// The store or the journal did not answer.
+    Unsure,
+}
+
 /// The number of items per kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wiped {

@@ -335,6 +335,12 @@ pub fn is_history(key: &str) -> bool {
     key.starts_with(HISTORY_PREFIX)
 }
 
+/// True if the key is that of a member's preferences.
+#[must_use]
+pub fn is_preferences(key: &str) -> bool {
+    key.starts_with(PREFERENCES_PREFIX)
+}
+
 /// The prefixes of text that may be evicted when memory runs short: histories and the records beside them, transcripts, and responses that programs
 /// may continue from. Their number depends on members and programs alone, so nothing else may be evicted for them.
 const EXPENDABLE: [&str; 6] = [

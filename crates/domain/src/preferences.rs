@@ -303,6 +303,12 @@ impl Preferences {
         }
     }
 
+    /// True if the conversation and facts may be used and stored.
+    #[must_use]
+    pub fn remembers(&self) -> bool {
+        self.memory != Some(false)
+    }
+
     /// Returns the sampling parameters of these settings.
     #[must_use]
     pub fn sampling(&self) -> Sampling {

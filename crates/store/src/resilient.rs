@@ -297,7 +297,8 @@ impl<B: Backend> Store for Resilient<B> {
             match &read {
                 Stored::Unreadable(Unreadable::NoAnswer) => return cached(&state.recent, key, now),
                 Stored::Value(value) if !changed => state.recent.read(key, Some(value), now),
-                Stored::Absent | Stored::Unreadable(Unreadable::NotText) if !changed => state.recent.forget(key),
+                Stored::Absent if !changed => state.recent.read(key, None, now),
+                Stored::Unreadable(Unreadable::NotText) if !changed => state.recent.forget(key),
                 _ => {}
             }
             read
@@ -473,7 +474,7 @@ fn known(overlay: &Overlay, key: &str, now: Timestamp) -> Option<Stored> {
 
 /// Returns the cached value of a key that the backend does not answer for.
 fn cached(recent: &Recent, key: &str, now: Timestamp) -> Stored {
-    recent.get(key, now).map_or(Stored::Unreadable(Unreadable::NoAnswer), Stored::Value)
+    recent.get(key, now).unwrap_or(Stored::Unreadable(Unreadable::NoAnswer))
 }
 
 /// Adds pending increments to the counters of the backend.

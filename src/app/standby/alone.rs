@@ -1,11 +1,13 @@
-//! The right to start alone: which data directory's process may become active while the shared store does not answer.
+//! The right to act alone: which data directory's process may start, or stay active, while the shared store does not
+//! answer.
 //!
 //! A process that cannot reach the store cannot know whether another one is active. At most one data directory has this
-//! right at a time, so of all processes that start during an outage at most one acts:
+//! right at a time, so during an outage at most one process acts:
 //!
 //! - The right is a second lease with a long term, in the name of the data directory. Only the active process renews it,
 //!   and only while no process stands by. A file in the directory says until when the right is certain.
 //! - A process that learns of another one removes its file first, and then ends its term.
+//! - An active process whose directory does not have the right, because a former one has it, stops in an outage.
 //! - The file is valid for less than the term, because clocks differ.
 
 use std::convert::Infallible;
@@ -43,6 +45,8 @@ pub(in crate::app) struct Alone {
     file: PathBuf,
     clock: Arc<dyn Clock>,
     known: Mutex<Known>,
+    /// True while this process has the right. It is false until the store has said so.
+    held: AtomicBool,
     /// The name of a directory without a file: the same one after a file that could not be written.
     name: String,
     /// True once a file that cannot be removed was reported.
@@ -75,7 +79,8 @@ impl Alone {
     /// Creates the right of this data directory.
     pub(in crate::app) fn of(dir: &Path, clock: Arc<dyn Clock>) -> Self {
         let name = format!("{:032x}", u128::from_ne_bytes(random_bits()));
-        Self { file: dir.join(FILE), clock, known: Mutex::new(Known::Unread), name, stuck: AtomicBool::new(false) }
+        let (known, [held, stuck]) = (Mutex::new(Known::Unread), [false, false].map(AtomicBool::new));
+        Self { file: dir.join(FILE), clock, known, held, name, stuck }
     }
 
     /// True if this directory has the right at the store of this lease.
@@ -84,6 +89,16 @@ impl Alone {
         // A file from the future was written under another clock.
         let most = now.saturating_add(ids::millis(ALONE_TERM));
         self.kept().await.is_some_and(|kept| kept.store == lease.place() && (now..most).contains(&kept.until))
+    }
+
+    /// True if this process may stay active while the store does not answer.
+    pub(super) fn is_held(&self) -> bool {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Records that this process becomes active without a lease: it has the right, or no process can have one.
+    pub(super) fn acts(&self) {
+        self.held.store(true, Ordering::Relaxed);
     }
 
     /// Renews the right while no other process stands by, and gives it up otherwise.
@@ -104,6 +119,7 @@ impl Alone {
 
     /// Removes the file, and lets another directory have the right.
     pub(super) async fn give_up(&self, lease: &Lease) {
+        self.held.store(false, Ordering::Relaxed);
         if *self.known.lock() == Known::Absent {
             return;
         }
@@ -115,7 +131,7 @@ impl Alone {
             && let Err(fault) = lease.alone(kept.name).release().await
         {
             let error = fault.to_string();
-            tracing::debug!(event = LEASE_UNKNOWN, error, "the right to start alone is not released; its term ends");
+            tracing::debug!(event = LEASE_UNKNOWN, error, "the right to act alone is not released; its term ends");
         }
     }
 
@@ -129,14 +145,16 @@ impl Alone {
         *self.known.lock() = Known::Renewed(Instant::now());
         match lease.alone(name.clone()).take(false).await {
             Ok(LeaseAnswer::Held { .. }) => {
+                self.held.store(true, Ordering::Relaxed);
                 self.write(&Kept { version: VERSION, store: lease.place().to_owned(), name, until }).await;
             }
             Ok(LeaseAnswer::Elsewhere(_)) => {
+                self.held.store(false, Ordering::Relaxed);
                 self.remove().await;
             }
             Err(fault) => {
                 let error = fault.to_string();
-                tracing::debug!(event = LEASE_UNKNOWN, error, "the right to start alone is not renewed");
+                tracing::debug!(event = LEASE_UNKNOWN, error, "the right to act alone is not renewed");
             }
         }
     }
@@ -177,7 +195,7 @@ impl Alone {
             *self.known.lock() = Known::Absent;
         } else if !self.stuck.swap(true, Ordering::Relaxed) {
             let file = self.file.display();
-            tracing::warn!(event = LEASE_UNKNOWN, %file, "the right to start alone cannot be given up; remove the file");
+            tracing::warn!(event = LEASE_UNKNOWN, %file, "the right to act alone cannot be given up; remove the file");
         }
         gone
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::kept::{LOOK_MAX, few_at_once, whole};
 use super::{CommandParts, erasing};
 use crate::services::conversation_records::ConversationRecords;
 use crate::services::forgotten::{UNFINISHED_TTL, Wished};
@@ -20,8 +21,6 @@ use ports::Write;
 pub(super) const CLEAN_EVERY: Duration = Duration::from_secs(30);
 /// The maximum number of pending requests; the oldest is dropped first.
 const WAITING_MAX: usize = 10_000;
-/// The maximum number of records of one kind that are checked.
-const LOOK_MAX: usize = 10_000;
 
 /// The pending requests, the next due first.
 #[derive(Default)]
@@ -91,25 +90,31 @@ pub(super) async fn clean(parts: &CommandParts, wished: Wished) -> Option<Wished
     let (histories, answers) = (keys::histories_of(person), keys::answers_of(person));
     let (summaries, quotes) = (keys::conversations::summaries_of(person), keys::quotes_of(person));
     let prefixes = [&histories, &summaries, &quotes, &answers].map(String::as_str);
-    let (found, mut done) = store.scan_many(&prefixes, LOOK_MAX, Some(person)).await.into_parts();
+    let (found, mut done) = whole(store.scan_many(&prefixes, LOOK_MAX, Some(person)).await);
     let [conversations, summarised, quoting, answered] = found.try_into().unwrap_or_default();
-    for (key, stored) in conversations {
-        done &= match History::parse(&stored) {
-            Ok(_) => records(parts).rewrite(&key, |history| history.forget_until(*cut)).await,
+    let records = &records(parts);
+    let cleaned = conversations.into_iter().map(|(key, stored)| async move {
+        match History::parse(&stored) {
+            Ok(_) => records.rewrite(&key, |history| history.forget_until(*cut)).await,
             // Its words cannot be told apart.
             Err(_) => store.write(vec![Write::Delete { key }]).await,
-        };
-    }
-    for (key, _) in summarised {
-        let place = key.strip_prefix(&summaries).unwrap_or_default();
+        }
+    });
+    let cleaned = few_at_once(cleaned).await;
+    let [histories, summaries, quotes] = [&histories, &summaries, &quotes].map(String::as_str);
+    let summarised = summarised.into_iter().map(|(key, _)| async move {
+        let place = key.strip_prefix(summaries).unwrap_or_default();
         let history = format!("{histories}{place}");
-        done &= records(parts).rewrite_summary(&history, |summary| summary.forget_until(*cut)).await;
-    }
-    for (index, _) in quoting {
-        let key = index.strip_prefix(&quotes).unwrap_or_default();
-        done &= records(parts).forget(key, |kept| kept.forget_asked_by(person, *cut)).await;
-    }
-    done &= records(parts).forget_answers(person, answered, |exchange| exchange.asked_at <= *cut).await;
+        records.rewrite_summary(&history, |summary| summary.forget_until(*cut)).await
+    });
+    let summarised = few_at_once(summarised).await;
+    let quoting = quoting.into_iter().map(|(index, _)| async move {
+        let key = index.strip_prefix(quotes).unwrap_or_default();
+        records.forget(key, |kept| kept.forget_asked_by(person, *cut)).await
+    });
+    let quoting = few_at_once(quoting).await;
+    done &= [cleaned, summarised, quoting].concat().into_iter().all(|done| done);
+    done &= records.forget_answers(person, answered, |exchange| exchange.asked_at <= *cut).await;
     done &= parts.facts.wipe(person, Some(*cut)).await;
     let stored = Wished::of(&**store, person).await.filter(|stored| stored.cut == *cut);
     if !stored.map_or(*unfinished, |stored| stored.unfinished) {

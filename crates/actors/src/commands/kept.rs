@@ -15,7 +15,7 @@ use domain::command::Command;
 use domain::fact::{Fact, FactId, NotKept};
 use domain::history::History;
 use domain::ids::Person;
-use domain::kept::{self, PersonData, StoredConversation, StoredSummary, Wiped};
+use domain::kept::{self, Erasure, PersonData, StoredConversation, StoredSummary, Wiped};
 use domain::keys;
 use domain::ledger;
 use domain::notice::commands as words;
@@ -76,17 +76,17 @@ pub(super) async fn forget_fact(parts: &CommandParts, person: &Person, id: &Fact
 
 /// Deletes all stored data of the accounts of the caller, and reports the deleted data. No turn in progress restores it.
 pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
-    let (mut wiped, mut sound) = (Wiped::default(), true);
+    let (mut wiped, mut erasure) = (Wiped::default(), Erasure::Done);
     for account in accounts(parts, &command.caller.person) {
-        let (of_account, done) = forget_account(parts, command, &account).await;
+        let (of_account, state) = forget_account(parts, command, &account).await;
         wiped = wiped + of_account;
-        sound &= done;
+        erasure = erasure.max(state);
     }
-    words::forgotten(&wiped, sound, command.caller.locale())
+    words::forgotten(&wiped, erasure, command.caller.locale())
 }
 
-/// Deletes all stored data of one account. Returns what was deleted, and true if nothing is left.
-async fn forget_account(parts: &CommandParts, command: &Command, person: &Person) -> (Wiped, bool) {
+/// Deletes all stored data of one account. Returns what was deleted, and the state of the request.
+async fn forget_account(parts: &CommandParts, command: &Command, person: &Person) -> (Wiped, Erasure) {
     parts.facts.forgotten().wish(person, None, command.at);
     // Hides the turns at once; their records are deleted below.
     drop(parts.vitals.forget(person));
@@ -105,11 +105,9 @@ async fn forget_account(parts: &CommandParts, command: &Command, person: &Person
     }
     writes.push(Write::Delete { key: keys::preferences(person) });
     let records = &cleaning::records(parts);
-    let clean = |key| async move { records.forget(key, |kept| kept.forget_asked_by(person, command.at)).await };
-    let mut cleaned = Vec::with_capacity(kept.quoting.len());
-    for some in kept.quoting.chunks(CLEANED_AT_ONCE) {
-        cleaned.extend(join_all(some.iter().map(String::as_str).map(clean)).await);
-    }
+    let clean =
+        |key: String| async move { records.forget(&key, |kept| kept.forget_asked_by(person, command.at)).await };
+    let cleaned = few_at_once(kept.quoting.iter().cloned().map(clean)).await;
     // The index of a record that still has their words is needed to remove them later.
     let done = kept.quoting.iter().zip(&cleaned).filter(|(_, done)| **done);
     writes.extend(done.map(|(key, _)| Write::Delete { key: keys::quote_of(person, key) }));
@@ -124,8 +122,13 @@ async fn forget_account(parts: &CommandParts, command: &Command, person: &Person
     if durable {
         cleaning::ended(parts, person, command.at).await;
     }
-    let sound = noted && durable && is_sound(parts) && in_flight.is_ok();
-    (Wiped { in_flight: in_flight.unwrap_or(0), ..kept.counts() }, sound)
+    let erasure = match (noted && is_sound(parts) && in_flight.is_ok(), durable) {
+        (true, true) => Erasure::Done,
+        (true, false) => Erasure::GoesOn,
+        (false, _) => Erasure::Unsure,
+    };
+    let wiped = Wiped { in_flight: in_flight.unwrap_or(0), ..kept.counts() };
+    (wiped, erasure)
 }
 
 /// Returns the stored data of the accounts of the caller, as a sentence and as a document: that of the account, with
@@ -185,6 +188,16 @@ pub(super) fn whole(scanned: Scanned<Vec<Vec<Row>>>) -> (Vec<Vec<Row>>, bool) {
     let (found, complete) = scanned.into_parts();
     let all = complete && found.iter().all(|rows| rows.len() < LOOK_MAX);
     (found, all)
+}
+
+/// Awaits these calls, a few at once: their writes are stored together. Returns their results in order.
+pub(super) async fn few_at_once<F: Future<Output = bool>>(calls: impl Iterator<Item = F>) -> Vec<bool> {
+    let mut calls = calls.peekable();
+    let mut done = Vec::new();
+    while calls.peek().is_some() {
+        done.extend(join_all(calls.by_ref().take(CLEANED_AT_ONCE)).await);
+    }
+    done
 }
 
 /// Removes sessions from their index.

@@ -633,3 +633,21 @@ async fn the_next_process_finishes_a_request_to_be_forgotten() {
     assert_eq!(left, newer);
     assert!(!entries[&keys::forgotten(&person("7"), None)].contains("unfinished"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_request_to_be_forgotten_is_not_finished_before_all_records_of_a_kind_are_gone() {
+    let mut world = world(Duration::ZERO, false).await;
+    settle().await;
+    let words = r#"[{"content":"canary","role":"user","timestamp":1.0}]"#;
+    for number in 0..kept::LOOK_MAX * 2 + 2 {
+        world.store.inner.put(keys::history(&person("7"), &place(&number.to_string())), words);
+    }
+    world.runs(command("10", "forget", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    world.says().await;
+    let left = || world.store.inner.entries.lock().values().filter(|value| value.contains("canary")).count();
+    assert_eq!(left(), kept::LOOK_MAX + 1, "the first pass is bounded, and also deletes the conversation of its place");
+    tokio::time::sleep(Duration::from_secs(4 * 60 * 60)).await;
+    assert_eq!(left(), 0);
+    assert!(!Wished::of(&world.store.inner, &person("7")).await.unwrap().unfinished);
+}

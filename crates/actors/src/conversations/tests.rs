@@ -169,6 +169,25 @@ async fn a_turn_is_answered_by_the_model() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_member_may_have_forbidden_is_not_done_while_their_settings_cannot_be_read() {
+    for (open, kept) in [("memory,tools", false), ("verbosity", true)] {
+        let mut world = world(&[("STAFFAI_MEMBERS__SETTINGS", open)]).await;
+        let ten = turn("10", "7", "42");
+        world.store.unreadable.lock().insert(keys::preferences(&ten.person));
+        world.models.say(Say::Text("hello"));
+        world.offer(ten.clone());
+        let answer = loop {
+            if let JournalMsg::Answered(_, answer) = world.journal.next().await {
+                break answer;
+            }
+        };
+        settle().await;
+        let stored = world.store.entries.lock().contains_key(&keys::history(&ten.person, &ten.place));
+        assert_eq!((answer.outcome, answer.exchange.is_some(), stored), (Outcome::Replied, kept, kept), "{open}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_another_process_was_asked_to_forget_meanwhile_does_not_stay_in_memory() {
     let mut world = world(&[]).await;
     let turn = turn("9", "7", "42");

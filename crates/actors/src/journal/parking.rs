@@ -27,10 +27,10 @@ use domain::gate::{
     SERVER_TASKS_MAX, Subject, TASKS_MAX,
 };
 use domain::happening::{Happening, Resumed};
-use domain::ids::{MessageId, Person, TurnId};
+use domain::ids::{MessageId, TurnId};
 use domain::keys;
 use domain::notice;
-use domain::turn::{Answer, Turn};
+use domain::turn::{Answer, HistoryScope, Turn};
 use ports::{Pace, Write, WriteOutcome};
 
 /// The time after its expiry at which the journal itself closes a gate that approvals left undecided.
@@ -45,7 +45,8 @@ pub struct ParkedNow {
 }
 
 impl Journal {
-    /// Records a turn as parked, and releases the resources it holds.
+    /// Records a turn as parked, and releases the resources it holds. If its member asked to be forgotten meanwhile, it
+    /// ends instead, and its messages are not stored.
     pub(super) fn park(
         &self,
         ctx: &mut ActorContext<Journal>,
@@ -74,6 +75,9 @@ impl Journal {
         entry.parked = Some(Box::new(Parked { case: Case::open(gate), posted: None, effort, acted }));
         entry.stage = Stage::Parked;
         entry.give_back_permit();
+        if entry.turn.policy.history == HistoryScope::Forgotten {
+            return self.drop_waiting(state, &turn);
+        }
         let kept = self.turns.park(&open_turn(entry), dialogue);
         let (there, back) = ((turn.clone(), gate_id.clone()), (turn, gate_id));
         ctx.task(
@@ -144,16 +148,11 @@ impl Journal {
         }
     }
 
-    /// Ends the parked turns of this member: their stored messages are deleted.
-    pub(super) fn drop_waiting(&self, state: &mut JournalState, person: &Person, forgotten: &[TurnId]) {
-        for id in forgotten {
-            let Some(entry) = state.open.get(id).filter(|entry| entry.waits_for().is_some()) else { continue };
-            if entry.turn.person == *person {
-                let locale = entry.turn.locale();
-                let answer = entry.turn.apology(notice::gate::dropped(locale), Ending::TakenBack);
-                self.answered(state, id, answer);
-            }
-        }
+    /// Ends a turn of a forgotten member if it is parked: its task is cancelled, and its stored messages are deleted.
+    pub(super) fn drop_waiting(&self, state: &mut JournalState, id: &TurnId) {
+        let Some(entry) = state.open.get(id).filter(|entry| entry.waits_for().is_some()) else { return };
+        let answer = entry.turn.apology(notice::gate::dropped(entry.turn.locale()), Ending::TakenBack);
+        self.answered(state, id, answer);
     }
 
     /// Closes gates that expired long ago without a decision.

@@ -14,7 +14,7 @@ use domain::keys;
 use domain::preferences::{
     Abilities, Change, Holder, Level, Preferences, Record, Refused, Setting, Shown, allowed, is_served,
 };
-use ports::{MemberSettings, Stored, Write};
+use ports::{MemberSettings, Store, Stored, Write};
 
 /// Reads and changes the settings of members.
 pub struct PreferenceKeeper {
@@ -37,12 +37,8 @@ impl PreferenceKeeper {
 
     /// Returns the stored settings of a person.
     async fn record(&self, key: &str) -> Result<Record, Refused> {
-        match self.basics.store.read(key).await {
-            Stored::Absent => Ok(Record::default()),
-            // A record that cannot be read is not overwritten.
-            Stored::Value(text) | Stored::Part(text) => Record::parse(&text).ok_or(Refused::Away),
-            Stored::Unreadable(_) => Err(Refused::Away),
-        }
+        // A record that cannot be read is not overwritten.
+        stored(&*self.basics.store, key).await.ok_or(Refused::Away)
     }
 
     /// Checks a change against the rules of the operator and the abilities of the row.
@@ -64,6 +60,15 @@ impl PreferenceKeeper {
             return Ok(());
         }
         Err(Refused::NotServed(setting, with.row.map(|row| row.key.clone()).unwrap_or_default()))
+    }
+}
+
+/// Returns the settings stored under a key; `None` if they cannot be read now.
+pub(crate) async fn stored(store: &dyn Store, key: &str) -> Option<Record> {
+    match store.read(key).await {
+        Stored::Absent => Some(Record::default()),
+        Stored::Value(text) | Stored::Part(text) => Record::parse(&text),
+        Stored::Unreadable(_) => None,
     }
 }
 

@@ -13,6 +13,7 @@ use crate::messages::outbox::OutboxMsg;
 use crate::services::experiments;
 use crate::services::forgotten::{Forgotten, Moment, StoredWishes};
 use crate::services::histories;
+use crate::services::preferences;
 use crate::services::recorded;
 use crate::services::running::Running;
 use domain::fact::prompt::{RECALL_TOOL, block};
@@ -45,21 +46,17 @@ pub(super) struct Recalled {
     pub read: Moment,
 }
 
-/// Puts the member's settings into force, and sets the row of a turn if it is not the first one. If the store does not
-/// reply in time, the operator's defaults apply.
+/// Puts the member's settings into force, and sets the row of a turn if it is not the first one. If they cannot be read
+/// in time, what the member may have forbidden is not done.
 pub(super) async fn prefer(parts: &TurnParts, running: &Running, turn: &mut Arc<Turn>, tally: &Tally) {
     if running.has_preferences(turn) && turn.policy.preferences.is_empty() {
-        let key = keys::preferences(turn.linked.lead(&turn.person));
-        let read = async { if running.reads_preferences(turn) { parts.basics.store.get(&key).await } else { None } };
-        let stored = tokio::time::timeout(FETCH_WITHIN, read).await.ok().flatten();
-        let record = stored.and_then(|stored| Record::parse(&stored)).unwrap_or_default();
+        let record = if running.reads_preferences(turn) { record(parts, turn).await } else { Record::default() };
         if !running.settings.llm.experiments.is_empty() {
             let at = (&turn.place, turn.parent.as_ref(), turn.guild.as_deref());
             let is_chosen = running.has_chosen_model(&record, at);
             tally.joins(experiments::choose(running, Arc::make_mut(turn), is_chosen));
         }
-        let (place, parent, guild) = (&turn.place, turn.parent.as_ref(), turn.guild.as_deref());
-        let chosen = running.preferences(&record, place, parent, guild);
+        let chosen = running.preferences(&record, &turn.place, turn.parent.as_ref(), turn.guild.as_deref());
         if !chosen.is_empty() {
             apply(chosen, Arc::make_mut(turn));
         }
@@ -67,6 +64,16 @@ pub(super) async fn prefer(parts: &TurnParts, running: &Running, turn: &mut Arc<
     if let Some(allowed) = allowed_row(running, &turn.policy) {
         Arc::make_mut(turn).policy.model = Some(allowed);
     }
+}
+
+async fn record(parts: &TurnParts, turn: &Turn) -> Record {
+    let key = keys::preferences(turn.linked.lead(&turn.person));
+    let read = tokio::time::timeout(FETCH_WITHIN, preferences::stored(&*parts.basics.store, &key));
+    read.await.ok().flatten().unwrap_or_else(|| {
+        let member = &turn.person;
+        tracing::warn!(%member, "the settings cannot be read: a turn does without what its member may have forbidden");
+        Record::unread()
+    })
 }
 
 /// Applies settings to a turn.
@@ -78,7 +85,7 @@ fn apply(chosen: Preferences, turn: &mut Turn) {
     if chosen.tools == Some(ToolUse::Off) {
         policy.tools = false;
     }
-    if chosen.memory == Some(false) && policy.history == HistoryScope::PersonInPlace {
+    if !chosen.remembers() && policy.history == HistoryScope::PersonInPlace {
         policy.history = HistoryScope::Nothing;
     }
     if chosen.language.is_some() {
@@ -115,6 +122,7 @@ pub(super) async fn recall(parts: &TurnParts, running: &Running, turn: &Turn) ->
     };
     if let Some(seen) = &seen
         && seen.ours
+        && turn.policy.preferences.remembers()
         && let Some(known) = answered(parts, &turn.place, &quoted.id, seen).await
         && let Ok(exchange) = serde_json::from_str(&known)
     {
@@ -244,7 +252,7 @@ impl Thinking<'_> {
             let finder = tools.set.catalogue.get(RECALL_TOOL);
             let may =
                 |entry| tools.access.sees(entry) && tools.access.decide(entry, &Map::new()).verdict == Verdict::Auto;
-            let kept = turn.policy.preferences.memory != Some(false);
+            let kept = turn.policy.preferences.remembers();
             if !turn.trigger.is_asked() || !kept || finder.is_some_and(|entry| !may(entry)) {
                 return None;
             }

@@ -33,7 +33,7 @@ use crate::arm_figures::ArmFigures;
 use crate::command::CommandKind;
 use crate::daily::{DayUse, ToolUse};
 use crate::experiment::Trial;
-use crate::kept::Wiped;
+use crate::kept::{Erasure, Wiped};
 use crate::ledger::Tally;
 use crate::limits::{AccountStanding, Cost};
 use crate::locale::Locale;
@@ -159,7 +159,7 @@ pub const fn new_conversation(remembered: bool, sound: bool, locale: Locale) -> 
 
 /// Lists the deleted and the retained data.
 #[must_use]
-pub fn forgotten(wiped: &Wiped, sound: bool, locale: Locale) -> String {
+pub fn forgotten(wiped: &Wiped, erasure: Erasure, locale: Locale) -> String {
     let words = words(locale);
     let mut lines = Vec::new();
     if wiped.conversations > 0 {
@@ -186,8 +186,10 @@ pub fn forgotten(wiped: &Wiped, sound: bool, locale: Locale) -> String {
     }
     let [headline, kept @ ..] = words.kept;
     parts.push(list(headline, kept));
-    if !sound {
-        parts.push(words.forget_again.to_owned());
+    match erasure {
+        Erasure::Done => {}
+        Erasure::GoesOn => parts.push(words.forgetting_goes_on.to_owned()),
+        Erasure::Unsure => parts.push(words.forget_again.to_owned()),
     }
     parts.join("\n\n")
 }

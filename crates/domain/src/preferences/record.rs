@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Change, Invalid, Preferences};
+use super::{Change, Invalid, Preferences, ToolUse};
 use crate::ids::{Place, Timestamp};
 
 /// Maximum number of places with own values; the oldest is evicted first.
@@ -27,6 +27,14 @@ impl Record {
     #[must_use]
     pub fn parse(stored: &str) -> Option<Self> {
         serde_json::from_str(stored).ok()
+    }
+
+    /// Returns the settings of a person whose record cannot be read: nothing is stored or passed on that they may have
+    /// forbidden.
+    #[must_use]
+    pub fn unread() -> Self {
+        let (memory, web_search, tools) = (Some(false), Some(false), Some(ToolUse::Off));
+        Self { own: Preferences { memory, web_search, tools, ..Preferences::default() }, ..Self::default() }
     }
 
     /// Returns the stored form; `None` if there is nothing to store.

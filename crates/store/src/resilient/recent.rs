@@ -1,5 +1,6 @@
-//! A cache of recent histories. If no other process writes to the backend, a continuing conversation needs no read.
-//! While the backend cannot be read, the cache also prevents a new short history from later overwriting the long one.
+//! A cache of recent histories, and of the settings of their members. If no other process writes to the backend, a
+//! continuing conversation needs no read. While the backend cannot be read, the cache also prevents a new short history
+//! from later overwriting the long one, and the settings of recent members stay in force, also if they have none.
 //! Plain data, bounded, without waiting.
 
 use std::collections::{BTreeMap, HashMap};
@@ -9,8 +10,9 @@ use std::time::Duration;
 use super::overlay::after;
 use domain::ids::Timestamp;
 use domain::keys;
+use ports::Stored;
 
-const ENTRIES: usize = 10_000;
+const ENTRIES: usize = 20_000;
 
 /// The most bytes of keys and values.
 const BYTES: usize = 8 * 1024 * 1024;
@@ -29,7 +31,8 @@ pub struct Recent {
 
 struct Entry {
     number: u64,
-    value: Box<str>,
+    /// `None` if the backend has no value.
+    value: Option<Box<str>>,
     expires: Option<Timestamp>,
     /// True if it was written here, so that its expiry is known; false if it was read.
     written: bool,
@@ -39,48 +42,50 @@ impl Recent {
     /// Caches a written value with its TTL. Other kinds of keys are ignored: their owners cache them.
     pub fn wrote(&mut self, key: &str, value: &str, ttl: Option<Duration>, now: Timestamp) {
         let expires = ttl.map(|ttl| after(now, ttl));
-        self.keep(key, Entry { number: 0, value: value.into(), expires, written: true });
+        if read_life(key).is_some() {
+            self.keep(key, Entry { number: 0, value: Some(value.into()), expires, written: true });
+        }
     }
 
-    /// Caches a value read from the backend.
+    /// Caches a value read from the backend, and for settings also that there is none.
     pub fn read(&mut self, key: &str, value: Option<&str>, now: Timestamp) {
-        match value {
-            // The expiry of a value written here is known.
-            Some(value) if self.entries.get(key).is_some_and(|entry| &*entry.value == value) => {}
-            Some(value) => {
-                let expires = Some(after(now, READ_LIFE));
-                self.keep(key, Entry { number: 0, value: value.into(), expires, written: false });
-            }
-            None => self.forget(key),
+        let Some(life) = read_life(key) else { return };
+        // The expiry of a value written here is known.
+        if value.is_some()
+            && self.entries.get(key).is_some_and(|entry| entry.written && entry.value.as_deref() == value)
+        {
+            return;
         }
+        if value.is_none() && keys::is_history(key) {
+            return self.forget(key);
+        }
+        let expires = Some(after(now, life));
+        self.keep(key, Entry { number: 0, value: value.map(Into::into), expires, written: false });
     }
 
     pub fn forget(&mut self, key: &str) {
         if let Some((key, entry)) = self.entries.remove_entry(key) {
             self.order.remove(&entry.number);
-            self.bytes -= key.len() + entry.value.len();
+            self.bytes -= key.len() + entry.bytes();
         }
     }
 
-    /// Returns the cached value, unless it has expired.
-    pub fn get(&self, key: &str, now: Timestamp) -> Option<String> {
-        self.entries.get(key).and_then(|entry| entry.living(now))
+    /// Returns what is cached of a key, unless it has expired.
+    pub fn get(&self, key: &str, now: Timestamp) -> Option<Stored> {
+        self.entries.get(key).filter(|entry| entry.lives(now)).map(|entry| Stored::from(entry.text()))
     }
 
     /// Returns a value written here, unless it has expired. Without other writers, the backend has this value or will
     /// have it soon.
     pub fn written(&self, key: &str, now: Timestamp) -> Option<String> {
-        self.entries.get(key).filter(|entry| entry.written).and_then(|entry| entry.living(now))
+        self.entries.get(key).filter(|entry| entry.written && entry.lives(now)).and_then(Entry::text)
     }
 
     fn keep(&mut self, key: &str, entry: Entry) {
-        if !keys::is_history(key) {
-            return;
-        }
         self.forget(key);
         let key: Arc<str> = key.into();
         self.last += 1;
-        self.bytes += key.len() + entry.value.len();
+        self.bytes += key.len() + entry.bytes();
         self.order.insert(self.last, Arc::clone(&key));
         self.entries.insert(key, Entry { number: self.last, ..entry });
         while self.entries.len() > ENTRIES || self.bytes > BYTES {
@@ -92,9 +97,23 @@ impl Recent {
 }
 
 impl Entry {
-    fn living(&self, now: Timestamp) -> Option<String> {
-        self.expires.is_none_or(|end| end > now).then(|| self.value.to_string())
+    fn lives(&self, now: Timestamp) -> bool {
+        self.expires.is_none_or(|end| end > now)
     }
+
+    fn text(&self) -> Option<String> {
+        self.value.as_deref().map(str::to_owned)
+    }
+
+    fn bytes(&self) -> usize {
+        self.value.as_deref().map_or(0, str::len)
+    }
+}
+
+/// The time for which a value that was read is used; `None` if values of this kind are not cached.
+fn read_life(key: &str) -> Option<Duration> {
+    let of_settings = keys::is_preferences(key).then_some(keys::PREFERENCES_TTL);
+    if keys::is_history(key) { Some(READ_LIFE) } else { of_settings }
 }
 
 #[cfg(test)]
@@ -113,12 +132,12 @@ mod tests {
         recent.wrote(&key(1), "a", None, NOW);
         recent.wrote(&key(1), "b", Some(Duration::from_millis(10)), NOW);
         recent.read(&key(1), Some("b"), NOW);
-        assert_eq!(recent.get(&key(1), Timestamp(1_009)).as_deref(), Some("b"));
+        assert_eq!(recent.get(&key(1), Timestamp(1_009)), Some(Stored::Value("b".to_owned())));
         assert_eq!(recent.written(&key(1), Timestamp(1_009)).as_deref(), Some("b"));
         assert_eq!(recent.written(&key(1), Timestamp(1_010)), None);
         assert_eq!(recent.get(&key(1), Timestamp(1_010)), None);
         recent.read(&key(2), Some("c"), NOW);
-        assert_eq!(recent.get(&key(2), NOW).as_deref(), Some("c"));
+        assert_eq!(recent.get(&key(2), NOW), Some(Stored::Value("c".to_owned())));
         assert_eq!(recent.written(&key(2), NOW), None);
         assert_eq!(recent.get(&key(2), after(NOW, READ_LIFE)), None);
         recent.read(&key(2), None, NOW);
@@ -126,7 +145,28 @@ mod tests {
     }
 
     #[test]
-    fn only_histories_are_kept() {
+    fn settings_of_members_are_kept_and_that_they_have_none() {
+        let mut recent = Recent::default();
+        let (one, other) = ("staffai:preferences:d:1", "staffai:preferences:d:2");
+        recent.read(one, Some("a"), NOW);
+        recent.read(other, None, NOW);
+        let later = after(NOW, READ_LIFE * 2);
+        assert_eq!(recent.get(one, later), Some(Stored::Value("a".to_owned())));
+        assert_eq!(recent.get(other, later), Some(Stored::Absent));
+        recent.forget(one);
+        assert_eq!(recent.get(one, later), None, "what is deleted is not kept");
+    }
+
+    #[test]
+    fn a_value_that_is_read_again_lives_on() {
+        let mut recent = Recent::default();
+        recent.read(&key(1), Some("a"), NOW);
+        recent.read(&key(1), Some("a"), after(NOW, READ_LIFE / 2));
+        assert!(recent.get(&key(1), after(NOW, READ_LIFE)).is_some());
+    }
+
+    #[test]
+    fn nothing_else_is_kept() {
         let mut recent = Recent::default();
         recent.wrote("staffai:turn:d:1", "a", None, NOW);
         recent.read("a", Some("b"), NOW);

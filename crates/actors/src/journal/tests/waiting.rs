@@ -248,6 +248,26 @@ async fn who_is_forgotten_is_asked_nothing_more() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_turn_that_parks_after_its_member_was_forgotten_ends_and_stores_nothing() {
+    let mut world = world(MemoryStore::new()).await;
+    let ten = turn("10", "7", "42");
+    world.accept(&ten);
+    let (person, cut) = (ten.person.clone(), world.clock.now());
+    assert_eq!(world.journal.call(|reply| JournalMsg::Forget(person, cut, reply), LONG).await, Ok(1));
+    world.park(&ten);
+    assert_eq!(world.told_to_ask().await.as_deref(), Some("gone 10"), "its task is cancelled");
+    assert_eq!(world.told_to_ask().await, None);
+    let (_, text, _) = world.delivery().await.unwrap();
+    assert_eq!(text, notice::gate::dropped(Locale::English));
+    assert_eq!(world.charged().await.as_deref(), Some("settle 10 7"), "what it took is settled");
+    settle().await;
+    assert_eq!((world.said(&ten), world.permits.free()), (None, 100));
+    world.delivered("10");
+    settle().await;
+    assert_eq!((world.record("10").as_str(), world.said(&ten)), ("closed", None));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deleted_question_waits_no_more() {
     let mut world = world(MemoryStore::new()).await;
     let ten = turn("10", "7", "42");

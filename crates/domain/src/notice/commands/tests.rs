@@ -46,7 +46,7 @@ fn durations_and_numbers_are_short() {
 fn forgetting_names_what_went_and_what_stays() {
     let wiped =
         Wiped { conversations: 2, messages: 8, answers: 1, preferences: true, in_flight: 1, ..Wiped::default() };
-    insta::assert_snapshot!(forgotten(&wiped, true, EN), @r"
+    insta::assert_snapshot!(forgotten(&wiped, Erasure::Done, EN), @r"
     **Forgotten**
     - 2 conversations with 8 messages
     - 1 question with its answer (kept for replies)
@@ -59,8 +59,9 @@ fn forgetting_names_what_went_and_what_stays() {
     - for an hour, the ids of messages that I answered, so that I answer none twice
     - the messages in the channels: they stay there, and you can delete yours
     ");
-    assert!(forgotten(&Wiped::default(), true, EN).starts_with("I kept nothing"));
-    assert!(forgotten(&ONE_OF_EACH, false, EN).contains("run `/forget` again"));
+    assert!(forgotten(&Wiped::default(), Erasure::Done, EN).starts_with("I kept nothing"));
+    assert!(forgotten(&ONE_OF_EACH, Erasure::Unsure, EN).contains("I cannot reach my storage"));
+    assert!(forgotten(&ONE_OF_EACH, Erasure::GoesOn, EN).contains("it goes on by itself"));
 }
 
 #[test]
@@ -267,7 +268,7 @@ fn every_answer_fits_one_message() {
     for locale in Locale::ALL {
         for text in [
             help(&CommandKind::ALL, true, locale),
-            forgotten(&ONE_OF_EACH, false, locale),
+            forgotten(&ONE_OF_EACH, Erasure::Unsure, locale),
             exported(&ONE_OF_EACH, false, locale),
             no_such_model(&long, &["a"], locale),
         ] {
@@ -343,8 +344,8 @@ fn everything(locale: Locale) -> Vec<String> {
         row(locale).to_owned(),
         user(locale).to_owned(),
         operators_only(CommandKind::Status, locale),
-        forgotten(&ONE_OF_EACH, false, locale),
-        forgotten(&Wiped::default(), true, locale),
+        forgotten(&ONE_OF_EACH, Erasure::Unsure, locale),
+        forgotten(&Wiped::default(), Erasure::Done, locale),
         exported(&ONE_OF_EACH, false, locale),
         models(&[("fast", None)], "fast", None, locale),
         models(&[("fast", None), ("deep", None)], "fast", Some("gone"), locale),
