@@ -6,14 +6,16 @@
 //! to the outbox, messages of restricted members to the sweeper.
 //! A restart loses: the list of recent turns; receipts dropped in the crash cause the redelivery of their events.
 
+mod afterwards;
+
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use self::afterwards::Afterwards;
 use crate::account::Account;
 use crate::messages::approvals::ApprovalsMsg;
 use crate::messages::commands::CommandsMsg;
@@ -30,8 +32,6 @@ use crate::runtime::bounded_set::BoundedSet;
 use crate::runtime::handle::{Handle, Refused};
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::busy::Busy;
-use crate::services::conversation_records::ConversationRecords;
-use crate::services::experiments;
 use crate::services::facts::FactKeeper;
 use crate::services::interjections::Interjections;
 use crate::services::restricted::Restricted;
@@ -40,7 +40,7 @@ use domain::ending::Dropped;
 use domain::fire::Fire;
 use domain::happening::{Happening, WorkShed};
 use domain::ids::{Person, Place, Timestamp, TurnId};
-use domain::incoming::{AuthorKind, Deletion, Incoming, Interruption, Posted, Reaction};
+use domain::incoming::{AuthorKind, Incoming, Posted};
 use domain::manners::Draw;
 use domain::notice;
 use domain::outgoing::Medium;
@@ -55,10 +55,6 @@ use ports::vitals::Status;
 use ports::{Clock, Store, Subject};
 use telemetry::events::{GATEWAY_DIRECT_IGNORED, GATEWAY_DROPPED, GATEWAY_FORBIDDEN};
 
-/// The maximum number of deleted messages under lookup at a time; those of further ones are looked up later.
-const DELETIONS_MAX: usize = 1_000;
-/// The maximum number of votes that are counted at a time; further ones are not counted.
-const VOTES_MAX: usize = 64;
 /// The shortest interval between two log lines about one place without the permission to answer.
 const WARN_EVERY: Duration = Duration::from_secs(3_600);
 /// The maximum number of such places remembered. Further places are not logged.
@@ -111,10 +107,8 @@ pub struct Gateway {
 /// The state of the gateway.
 #[derive(Default)]
 pub struct GatewayState {
-    /// The lookups in flight of facts from deleted messages.
-    deletions: Deletions,
-    /// The votes that are being counted.
-    votes: Votes,
+    /// The work in flight about earlier messages.
+    afterwards: Afterwards,
     /// The recent answers to other bots.
     pairs: Pairs,
     /// The recent hints to persons.
@@ -129,24 +123,6 @@ pub struct GatewayState {
     accepted: BoundedSet<TurnId, LATELY_MAX>,
     /// The last turns shed because too many were open.
     shed: BoundedSet<TurnId, LATELY_MAX>,
-}
-
-/// One permit for each vote that is being counted.
-struct Votes(Arc<Semaphore>);
-
-impl Default for Votes {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(VOTES_MAX)))
-    }
-}
-
-/// One permit for each lookup of facts from a deleted message, shared by the communities.
-struct Deletions(Shares<String>);
-
-impl Default for Deletions {
-    fn default() -> Self {
-        Self(Shares::new(Arc::new(Semaphore::new(DELETIONS_MAX))))
-    }
 }
 
 impl Actor for Gateway {
@@ -215,50 +191,6 @@ impl Actor for Gateway {
 }
 
 impl Gateway {
-    /// Deletes the facts learned from a deleted message, and the exchange of its question.
-    fn forget_what_it_told(&self, ctx: &mut ActorContext<Self>, state: &GatewayState, deletion: Deletion) {
-        self.facts.forgotten().deleted(&deletion.message);
-        let Some(room) = state.deletions.0.take(Some(&deletion.holder().to_owned())) else {
-            self.facts.forgotten().withdraw_later(deletion.clone());
-            return self.facts.delete_later(deletion);
-        };
-        let (facts, store, running) = (Arc::clone(&self.facts), Arc::clone(&self.store), self.live.now());
-        ctx.background(async move {
-            facts.deleted(&deletion).await;
-            ConversationRecords::new(&*store, &running).withdraw(facts.forgotten(), &deletion).await;
-            drop(room);
-        });
-    }
-
-    /// Cancels the turn of an interrupted answer, and remembers what was heard of it. The receipt is settled afterwards,
-    /// so that the next question finds it.
-    fn interrupted(&self, ctx: &mut ActorContext<Self>, interruption: Interruption, receipt: Receipt) {
-        // The dropped receipt tells the door that the event was not accepted.
-        if self.journal.cast(JournalMsg::Cancel(TurnId::of(&interruption.message))).is_err() {
-            return;
-        }
-        let (facts, store, running) = (Arc::clone(&self.facts), Arc::clone(&self.store), self.live.now());
-        ctx.background(async move {
-            let records = ConversationRecords::new(&*store, &running);
-            if records.interrupt(facts.forgotten(), &interruption, &running).await {
-                receipt.settle();
-            }
-        });
-    }
-
-    /// Counts a vote for the arm of an experiment.
-    fn voted(&self, ctx: &mut ActorContext<Self>, state: &GatewayState, reaction: Reaction) {
-        if reaction.vote.is_none() || self.live.now().settings.llm.experiments.is_empty() {
-            return;
-        }
-        let Ok(room) = Arc::clone(&state.votes.0).try_acquire_owned() else { return };
-        let store = Arc::clone(&self.store);
-        ctx.background(async move {
-            experiments::count_vote(&*store, &reaction).await;
-            drop(room);
-        });
-    }
-
     fn triage(&self, state: &mut GatewayState, posted: &Posted, us: &Person, receipt: Receipt) {
         let running = self.live.now();
         let Some(rules) = running.rules(&posted.place.door) else {

@@ -72,7 +72,7 @@ use crate::services::running::Live;
 use domain::ending::Unposted;
 use domain::happening::{Bound, Happening, WorkShed};
 use domain::ids::{Door, MessageId, Place, TurnId};
-use domain::outgoing::{Outgoing, Part};
+use domain::outgoing::{Outgoing, Part, Piece};
 use domain::shed::Shed;
 use domain::turn_event::{NoAnswer, TurnUpdate};
 use ports::shares::Shares;
@@ -265,6 +265,7 @@ impl Actor for Outbox {
             OutboxMsg::Withdraw { place, turn, perhaps } => self.withdrawn(ctx, state, &place, &turn, perhaps),
             OutboxMsg::Release { place, turn } => Self::release(state, &place, &turn),
             OutboxMsg::Read(request, reply) => self.read(ctx, request, reply),
+            OutboxMsg::Status { place, message, piece } => self.show_status(ctx, place, message, piece),
             // The caller may have stopped waiting.
             OutboxMsg::Kind(place, reply) => drop(reply.send(self.poster.kind(&place))),
             OutboxMsg::Interact(request, reply) => self.interact(ctx, request, reply),
@@ -286,6 +287,7 @@ impl Actor for Outbox {
             | OutboxMsg::Forget(..)
             | OutboxMsg::Withdraw { .. }
             | OutboxMsg::Release { .. }
+            | OutboxMsg::Status { .. }
             | OutboxMsg::Kind(..)
             | OutboxMsg::Interact(..)
             | OutboxMsg::AccessChanged(_) => None,
@@ -428,6 +430,17 @@ impl Outbox {
         ctx.background(async move {
             // The caller may have stopped waiting.
             let _ = reply.send(courier.read(&request).await);
+        });
+    }
+
+    fn show_status(&self, ctx: &mut ActorContext<Outbox>, place: Place, message: MessageId, piece: Piece) {
+        if !self.poster.admits_draft(&place) {
+            return;
+        }
+        let mut courier = self.courier(SharedPace::default());
+        ctx.background(async move {
+            // The next status replaces one that cannot be shown.
+            let _ = courier.perform(&PostRequest::Edit { place, message, piece }).await;
         });
     }
 }

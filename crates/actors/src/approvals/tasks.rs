@@ -21,7 +21,6 @@ use domain::outgoing::Capabilities;
 use domain::restart::Backoff;
 use domain::tool::begun::{CallReply, InputRequired, POLL, Step};
 use domain::tool::{CallError, CallErrorKind, Effect, ToolRequest};
-use ports::PostRequest;
 
 /// The most concurrent polls of one server: calls of members need its other permits.
 const POLLS_MAX: usize = 4;
@@ -31,8 +30,6 @@ const POLL_WITHIN: Duration = Duration::from_secs(10);
 const SHOWN_AFTER: Duration = Duration::from_secs(3);
 /// The least time between two changes of that message.
 const STATUS_EVERY: Duration = Duration::from_secs(5);
-/// The time for changing that message.
-const STATUS_WITHIN: Duration = Duration::from_secs(30);
 /// The backoff of polls without an answer.
 const AGAIN: Backoff = Backoff { base: Duration::from_secs(1), cap: POLL.1 };
 /// The longest message with a status, in Unicode scalar values.
@@ -132,13 +129,13 @@ impl Approvals {
                 let decision = open.case.decision.insert(ApprovalDecision::Finished).clone();
                 self.record(ctx, open, decision, None);
             }
-            Polled::Working(Some(status), _) => self.show(ctx, open, status),
+            Polled::Working(Some(status), _) => self.show(open, status),
             Polled::News | Polled::Working(None, _) | Polled::Unanswered => {}
         }
     }
 
     /// Shows a new status: to readers of events, and in the message of the task.
-    fn show(&self, ctx: &mut ActorContext<Approvals>, open: &mut Open, status: String) {
+    fn show(&self, open: &mut Open, status: String) {
         let Some(watch) = &mut open.watch else { return };
         // The message of a task follows after a moment, with the status of the next poll.
         if !matches!(open.asking, AskState::Asked(_)) {
@@ -153,12 +150,8 @@ impl Approvals {
         if let AskState::Asked(Some(message)) = &open.asking {
             let shows = Capabilities { buttons: 1, ..Capabilities::text_only(STATUS_CHARS) };
             let piece = lay_out(&words::at_work(gate, &status), &shows).into_iter().next().unwrap_or_default();
-            let outbox = self.ways.outboxes.of(&gate.place.door).clone();
-            let request = PostRequest::Edit { place: gate.place.clone(), message: message.clone(), piece };
-            ctx.background(async move {
-                // The next status replaces one that cannot be shown.
-                let _ = outbox.call(|reply| OutboxMsg::Read(request, reply), STATUS_WITHIN).await;
-            });
+            let (place, message) = (gate.place.clone(), message.clone());
+            self.ways.outboxes.of(&gate.place.door).tell(OutboxMsg::Status { place, message, piece });
         }
         watch.shown = Some((status, Instant::now()));
     }

@@ -1,5 +1,7 @@
 use tokio::sync::mpsc;
 
+use tokio::sync::Semaphore;
+
 use super::*;
 use crate::account::Account;
 use crate::messages::receipt::Outcome as Told;
@@ -9,6 +11,7 @@ use crate::services::facts::FactKeeper;
 use crate::testing::log::Log;
 use crate::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, mention, message, row, settle, us, usual};
 use domain::ending::Dropped;
+use domain::incoming::Deletion;
 use domain::locale::Locale;
 use domain::outgoing::Medium;
 use domain::people::Links;

@@ -13,7 +13,7 @@ use domain::delivery::Form;
 use domain::ending::Unposted;
 use domain::ids::{MessageId, Place, Timestamp, TurnId};
 use domain::locale::Locale;
-use domain::outgoing::Outgoing;
+use domain::outgoing::{Outgoing, Piece};
 use ports::{AccessScope, PlaceKind, PostError, PostRequest, PostResult};
 
 /// The time for which the platform reliably deduplicates by nonce. Later attempts search the channel first.
@@ -108,6 +108,16 @@ pub enum OutboxMsg {
     },
     /// Reads from the platform or changes a role there, within the request budgets. It may be retried a few times.
     Read(PostRequest, Reply<Result<PostResult, PostError>>),
+    /// Replaces the content of a message with a status, unless the platform's limits have no room for drafts now. The
+    /// sender has a newer status soon.
+    Status {
+        /// The place of the message.
+        place: Place,
+        /// The message.
+        message: MessageId,
+        /// The content.
+        piece: Piece,
+    },
     /// Returns the kind of a place of the door, as far as it is known.
     Kind(Place, Reply<PlaceKind>),
     /// From commands: answers a command, without use of the door's request budget. One attempt.
@@ -116,7 +126,7 @@ pub enum OutboxMsg {
     AccessChanged(AccessScope),
 }
 
-named!(OutboxMsg: Deliver, Notify, Post, React, Typing, Draft, Quiet, Forget, Withdraw, Release, Read, Kind, Interact, AccessChanged);
+named!(OutboxMsg: Deliver, Notify, Post, React, Typing, Draft, Quiet, Forget, Withdraw, Release, Read, Status, Kind, Interact, AccessChanged);
 
 /// The notice for a member whose answer the platform refuses.
 #[derive(Debug, Clone, Copy)]

@@ -30,6 +30,9 @@ use ports::ProgressSink;
 
 /// The pause before a continued call is retried at a server that has received nothing.
 const AWAY_PAUSE: Duration = Duration::from_millis(500);
+/// The further polls of a task with news before its turn waits again, and the pause before each.
+const NEWS_TRIES: u32 = 3;
+const NEWS_PAUSE: Duration = Duration::from_secs(2);
 /// The timeout of the cancellation of a task.
 const CANCEL_WITHIN: Duration = Duration::from_secs(5);
 
@@ -84,8 +87,11 @@ impl Thinking<'_> {
         if let Some(step) = begun.as_ref().and_then(Begun::cancel) {
             self.tools.tasks.works(number, &ready.entry, step);
         }
+        // The approvals saw news of the task, and the first poll reads it.
+        let mut news = matches!(leave, Leave::Continues(_)).then_some(NEWS_TRIES);
         loop {
             request.step = begun.as_ref().map_or(Step::First, Begun::step);
+            let tries = news.take().filter(|_| matches!(request.step, Step::Poll(_)));
             request.deadline = until.saturating_duration_since(Instant::now());
             let reply = match (self.step(ready, &request, progress.clone(), leave).await, begun.take()) {
                 (Ok(reply), before) => {
@@ -93,9 +99,16 @@ impl Thinking<'_> {
                     Begun::after(before, reply, self.parts.basics.clock.now(), longest)?
                 }
                 // The task goes on at its server, and the turn waits for it.
-                (Err(error), Some(before)) if error.kind.is_transient() && self.can_wait(&before) => {
-                    return Ok(Progress::Waits(Box::new(before)));
-                }
+                (Err(error), Some(before)) if error.kind.is_transient() && self.can_wait(&before) => match tries {
+                    Some(0) => return Ok(Progress::Waits(Box::new(before.without_news()?))),
+                    Some(tries) => {
+                        // A server that limits its polls has just answered one.
+                        sleep(NEWS_PAUSE).await;
+                        (news, begun) = (Some(tries - 1), Some(before));
+                        continue;
+                    }
+                    None => return Ok(Progress::Waits(Box::new(before))),
+                },
                 (Err(error), _) => return Err(error),
             };
             let mut next = match reply {
@@ -104,6 +117,9 @@ impl Thinking<'_> {
             };
             if let Some(step) = next.cancel() {
                 self.tools.tasks.works(number, &ready.entry, step);
+            }
+            if tries.is_some() && matches!(next.need(), Need::Time(_)) && !next.is_answered() {
+                next = next.without_news()?;
             }
             if self.can_wait(&next) && !next.is_answered() {
                 return Ok(Progress::Waits(Box::new(next)));

@@ -34,7 +34,7 @@ impl Record {
     #[must_use]
     pub fn unread() -> Self {
         let (memory, web_search, tools) = (Some(false), Some(false), Some(ToolUse::Off));
-        Self { own: Preferences { memory, web_search, tools, ..Preferences::default() }, ..Self::default() }
+        Self { own: Preferences { web_search, tools, memory, ..Preferences::default() }, ..Self::default() }
     }
 
     /// Returns the stored form; `None` if there is nothing to store.

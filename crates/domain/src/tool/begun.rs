@@ -239,6 +239,20 @@ impl Begun {
         Ok(Progress::Waits(Box::new(begun)))
     }
 
+    /// Counts a continuation of the turn that found no news of its task: together with the questions, at most
+    /// [`ROUNDS_MAX`].
+    ///
+    /// # Errors
+    /// It is one too many.
+    pub fn without_news(mut self) -> Result<Self, CallError> {
+        self.rounds += 1;
+        if self.rounds > ROUNDS_MAX {
+            let message = format!("the tool called {ROUNDS_MAX} times, and had neither a result nor a question");
+            return Err(CallError::new(CallErrorKind::Failed, message));
+        }
+        Ok(self)
+    }
+
     /// Returns the same state for the call of this number in its turn.
     #[must_use]
     pub fn numbered(self, number: usize) -> Self {

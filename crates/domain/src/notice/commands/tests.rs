@@ -1,5 +1,6 @@
 use super::*;
 use crate::arguments_hash::ArgumentsHash;
+use crate::arm_figures::ArmFigures;
 use crate::command::Caller;
 use crate::daily::{DayUse, ToolUse};
 use crate::experiment::Trial;

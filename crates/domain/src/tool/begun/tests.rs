@@ -125,3 +125,13 @@ fn pauses_and_lives_of_tasks_are_bounded() {
     assert_eq!(of(0, None), (500, 86_400_000));
     assert_eq!(of(u64::MAX, Some(DAY * 100)), (60_000, 86_400_000));
 }
+
+#[test]
+fn a_task_that_is_read_without_news_too_often_is_given_up() {
+    let mut begun = Begun::default();
+    for _ in 0..ROUNDS_MAX {
+        begun = begun.without_news().expect("within the bound");
+    }
+    let error = begun.without_news().expect_err("one too many");
+    assert!(error.message.contains("neither a result nor a question"), "{}", error.message);
+}

@@ -1,0 +1,83 @@
+//! Events about earlier messages: deletions, interruptions of answers, votes. Each takes its time in the background.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use super::{Gateway, GatewayState};
+use crate::messages::journal::JournalMsg;
+use crate::messages::receipt::Receipt;
+use crate::runtime::supervisor::ActorContext;
+use crate::services::conversation_records::ConversationRecords;
+use crate::services::experiments;
+use domain::ids::TurnId;
+use domain::incoming::{Deletion, Interruption, Reaction};
+use ports::shares::Shares;
+
+/// The maximum number of deleted messages under lookup at a time; those of further ones are looked up later.
+const DELETIONS_MAX: usize = 1_000;
+/// The maximum number of votes that are counted at a time; further ones are not counted.
+const VOTES_MAX: usize = 64;
+
+/// The work in flight.
+pub(super) struct Afterwards {
+    /// One permit for each lookup of facts from a deleted message, shared by the communities.
+    deletions: Shares<String>,
+    /// One permit for each vote that is being counted.
+    votes: Arc<Semaphore>,
+}
+
+impl Default for Afterwards {
+    fn default() -> Self {
+        Self {
+            deletions: Shares::new(Arc::new(Semaphore::new(DELETIONS_MAX))),
+            votes: Arc::new(Semaphore::new(VOTES_MAX)),
+        }
+    }
+}
+
+impl Gateway {
+    /// Deletes the facts learned from a deleted message, and the exchange of its question.
+    pub(super) fn forget_what_it_told(&self, ctx: &mut ActorContext<Self>, state: &GatewayState, deletion: Deletion) {
+        self.facts.forgotten().deleted(&deletion.message);
+        let Some(room) = state.afterwards.deletions.take(Some(&deletion.holder().to_owned())) else {
+            self.facts.forgotten().withdraw_later(deletion.clone());
+            return self.facts.delete_later(deletion);
+        };
+        let (facts, store, running) = (Arc::clone(&self.facts), Arc::clone(&self.store), self.live.now());
+        ctx.background(async move {
+            facts.deleted(&deletion).await;
+            ConversationRecords::new(&*store, &running).withdraw(facts.forgotten(), &deletion).await;
+            drop(room);
+        });
+    }
+
+    /// Cancels the turn of an interrupted answer, and remembers what was heard of it. The receipt is settled afterwards,
+    /// so that the next question finds it.
+    pub(super) fn interrupted(&self, ctx: &mut ActorContext<Self>, interruption: Interruption, receipt: Receipt) {
+        // The dropped receipt tells the door that the event was not accepted.
+        if self.journal.cast(JournalMsg::Cancel(TurnId::of(&interruption.message))).is_err() {
+            return;
+        }
+        let (facts, store, running) = (Arc::clone(&self.facts), Arc::clone(&self.store), self.live.now());
+        ctx.background(async move {
+            let records = ConversationRecords::new(&*store, &running);
+            if records.interrupt(facts.forgotten(), &interruption, &running).await {
+                receipt.settle();
+            }
+        });
+    }
+
+    /// Counts a vote for the arm of an experiment.
+    pub(super) fn voted(&self, ctx: &mut ActorContext<Self>, state: &GatewayState, reaction: Reaction) {
+        if reaction.vote.is_none() || self.live.now().settings.llm.experiments.is_empty() {
+            return;
+        }
+        let Ok(room) = Arc::clone(&state.afterwards.votes).try_acquire_owned() else { return };
+        let store = Arc::clone(&self.store);
+        ctx.background(async move {
+            experiments::count_vote(&*store, &reaction).await;
+            drop(room);
+        });
+    }
+}
