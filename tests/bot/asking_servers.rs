@@ -208,6 +208,21 @@ fn a_task_is_awaited_with_its_status_and_answered_once() {
 }
 
 #[test]
+fn the_result_of_a_task_is_read_from_a_server_that_limits_its_polls() {
+    story(async {
+        let asker = Asker::start().await;
+        let (world, _bot) = begun(&asker, &[]).await;
+        asker.state().polls_every = Duration::from_secs(1);
+        let said = world.says("Ada", "general", "@staffai call job x");
+        let shown = world.asks("general").await;
+        asker.finish("x");
+        assert_eq!(world.words_to(said).await, "job x is done");
+        world.settles(&shown, "has finished").await;
+        assert_eq!(asker.state().created("x"), 1);
+    });
+}
+
+#[test]
 fn a_stopped_a_forgotten_and_a_late_task_are_cancelled_at_the_server() {
     story(async {
         let asker = Asker::start().await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use axum::response::{IntoResponse, Response};
@@ -26,6 +26,9 @@ pub struct State {
     pub tasks: BTreeMap<String, Task>,
     pub cancelled: Vec<String>,
     pub polls: usize,
+    /// The least time between two polls; earlier ones are refused with 429.
+    pub polls_every: Duration,
+    polled: Option<Instant>,
     lists: usize,
 }
 
@@ -125,6 +128,11 @@ fn answer(state: &mut State, message: &Value) -> Response {
         Some("tools/call") => call(state, params),
         Some("tasks/get") => {
             state.polls += 1;
+            let now = Instant::now();
+            if state.polled.is_some_and(|last| now < last + state.polls_every) {
+                return StatusCode::TOO_MANY_REQUESTS.into_response();
+            }
+            state.polled = Some(now);
             match state.tasks.get_mut(params["taskId"].as_str().unwrap_or_default()) {
                 Some(task) => polled(params["taskId"].as_str().unwrap_or_default(), task),
                 None => return error(id, -32602, "there is no such task"),
