@@ -159,7 +159,7 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         ),
         (
             keys::ALONE,
-            "the data directory whose process may start while Redis does not answer (Redis only)",
+            "the data directory whose process may act while Redis does not answer (Redis only)",
             format!("{} after the last renewal", life(lease::ALONE_TERM)),
         ),
         (keys::ALLOWANCE_PREFIX, "an allowance: a tool call that needs no new approval", life(keys::ALLOWANCE_TTL)),

@@ -216,8 +216,9 @@ fn the_result_of_a_task_is_read_from_a_server_that_limits_its_polls() {
         let said = world.says("Ada", "general", "@staffai call job x");
         let shown = world.asks("general").await;
         asker.finish("x");
-        assert_eq!(world.words_to(said).await, "job x is done");
         world.settles(&shown, "has finished").await;
+        let answer = world.answer_to(said).await;
+        world.until("the result", || (world.again(&answer).content == "job x is done").then_some(())).await;
         assert_eq!(asker.state().created("x"), 1);
     });
 }

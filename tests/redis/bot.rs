@@ -260,9 +260,9 @@ async fn reads_of(turns: usize, pause: Duration) -> (usize, usize) {
 /// Reads of the turn before the first counted one, and of the query of the count.
 const BESIDES: usize = 5;
 
-/// Reads per second independent of turns: session state of shards, checks of model rows and revoked keys, last turns
-/// and samples.
-const EACH_SECOND: usize = 4;
+/// Reads per second independent of turns: session state of shards, checks of model rows, revoked keys and linked accounts,
+/// last turns and samples.
+const EACH_SECOND: usize = 5;
 
 /// At its beginning: the record, the reservation and the history. At its end: the records, the settlement and the check
 /// of deletions. One more for delayed writes on a slow machine. The closing record goes along with the beginning of the
