@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::response::{IntoResponse, Response};
@@ -11,6 +11,7 @@ use axum::{Router, routing};
 use http::StatusCode;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 /// The state of the server.
 #[derive(Default)]
