@@ -136,6 +136,9 @@ fn memories_exports_and_forget_requests_cover_all_accounts() {
         world.stop().await;
         let rows = world.stored().await;
         assert!(rows.iter().any(|(_, value)| value.contains("anchor")));
+        let counters =
+            |rows: &[(String, String)]| rows.iter().filter(|(key, _)| key.starts_with("token_stats:total")).count();
+        assert!(counters(&rows) > 0, "{rows:?}");
         let hash_only = rows.iter().find(|(key, _)| key == "staffai:link_codes").unwrap();
         assert!(hash_only.1.contains("\"codes\":[]"), "{hash_only:?}");
         world.start().await;
@@ -143,7 +146,9 @@ fn memories_exports_and_forget_requests_cover_all_accounts() {
         assert!(forgotten.contains("1 fact") && forgotten.contains("1 conversation"), "{forgotten}");
         assert!(!world.in_session("/memories").await.1.contains("Heron"));
         world.stop().await;
-        let left: Vec<_> = world.stored().await.into_iter().filter(|(_, value)| value.contains("anchor")).collect();
+        let rows = world.stored().await;
+        assert_eq!(counters(&rows), 0, "the use of each account is forgotten: {rows:?}");
+        let left: Vec<_> = rows.iter().filter(|(_, value)| value.contains("anchor")).collect();
         assert!(left.is_empty(), "{left:?}");
     });
 }

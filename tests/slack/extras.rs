@@ -52,7 +52,8 @@ fn a_formula_is_a_picture_below_its_answer_and_is_shared_once() {
             // A second try would come after the time in which a lost request takes effect.
             tokio::time::sleep(Duration::from_secs(4)).await;
             assert_eq!(world.service.answers(&said).len(), 2);
-            assert!(world.service.stored("formula.png").starts_with(b"\x89PNG"));
+            let id = parts[1].file["id"].as_str().unwrap();
+            assert!(world.service.stored(id).starts_with(b"\x89PNG"));
         });
     }
 }
@@ -83,6 +84,27 @@ fn a_new_conversation_of_the_view_of_agents_gets_prompts() {
         assert!(call["channel_id"] == "D1" && call["prompts"].contains("What can you do?"), "{call:?}");
         world.service.deliver(json!({"type": "app_home_opened", "user": "U1", "channel": "D1", "tab": "messages"}));
         world.until("all acknowledgements", || (world.service.unacknowledged() == 0).then_some(())).await;
+    });
+}
+
+#[test]
+fn while_the_user_groups_are_unknown_no_tools_are_used_and_they_are_read_again_soon() {
+    story(async {
+        let mut world = World::without_bot().await;
+        world.service.groups("S0IGNORED", &["U1"]);
+        world.env.insert("IGNORED_ROLE_IDS".to_owned(), "S0IGNORED".to_owned());
+        world.service.breaks("usergroups.list", Fault::Status(503));
+        world.start().await;
+        let has_tools = || world.model.asks().last().unwrap().body["tools"].is_array();
+        let unknown = world.service.says("U2", "C1", "@bot hello");
+        world.only_answer_to(&unknown).await;
+        assert!(!has_tools());
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        let ignored = world.service.says("U1", "C1", "@bot hello");
+        let known = world.service.says("U2", "C1", "@bot hello");
+        world.only_answer_to(&known).await;
+        assert!(has_tools() && world.service.answers(&ignored).is_empty());
+        assert_eq!(world.service.calls("usergroups.list").len(), 2);
     });
 }
 

@@ -152,7 +152,7 @@ impl Actor for Gateway {
                         receipt.settle();
                     }
                 }
-                Incoming::Interrupted(interruption) => self.interrupted(ctx, *interruption, receipt),
+                Incoming::Interrupted(interruption) => self.interrupted(ctx, *interruption, &us, receipt),
                 Incoming::Reacted(reaction) => {
                     self.interjections.record_engagement(&reaction.place);
                     self.voted(ctx, state, reaction);

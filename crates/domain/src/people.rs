@@ -2,7 +2,7 @@
 //!
 //! Links are an equivalence: an account belongs to at most one person, and all accounts of a person are linked with each
 //! other. The data of an account stays under its own id: a link only lets the accounts be read and counted together. So
-//! no sequence of links and unlinks resets a counter, and an account that is unlinked has what it had before.
+//! no sequence of links and unlinks resets the counter of an account, and an account that is unlinked has what it had before.
 
 pub mod codes;
 

@@ -54,24 +54,40 @@ pub fn cleaned(text: &str, author: &str) -> String {
     let names: Vec<String> = author.split_whitespace().map(plain).filter(|name| !name.is_empty()).collect();
     let text = clean(text, QUESTION_CHARS);
     let lines = text.lines().map(|line| {
-        let words: Vec<&str> = line.split_whitespace().map(|word| shown(word, &names)).collect();
-        words.join(" ")
+        let words: Vec<&str> = line.split_whitespace().collect();
+        // A number may be written in groups.
+        let groups = words.chunk_by(|left, right| is_number(left) && is_number(right));
+        let shown = groups.flat_map(|group| match group {
+            [word] => vec![shown(word, &names)],
+            group if group.iter().map(|word| digits(word)).sum::<usize>() >= DIGITS => vec!["[number]"],
+            group => group.to_vec(),
+        });
+        shown.collect::<Vec<_>>().join(" ")
     });
     lines.collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 
 fn shown<'a>(word: &'a str, names: &[String]) -> &'a str {
-    if word.contains("://") {
+    let is_name = |run: &str| names.contains(&plain(run));
+    if word.contains("://") || word.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("www.")) {
         "[link]"
     } else if word.contains('@') {
         "[name]"
-    } else if word.chars().filter(|c| c.is_numeric()).count() >= DIGITS {
+    } else if digits(word) >= DIGITS {
         "[number]"
-    } else if names.contains(&plain(word)) {
+    } else if word.split(|c: char| !c.is_alphanumeric()).any(is_name) {
         "[name]"
     } else {
         word
     }
+}
+
+fn digits(word: &str) -> usize {
+    word.chars().filter(|c| c.is_numeric()).count()
+}
+
+fn is_number(word: &str) -> bool {
+    digits(word) > 0 && word.chars().all(|c| c.is_numeric() || c.is_ascii_punctuation())
 }
 
 /// Returns the letters and digits of a word in lower case.
@@ -92,6 +108,10 @@ mod tests {
         assert_eq!(
             cleaned(text, "Ada Lovelace"),
             "I am [name] [name] ask [name] or [name] at [name]\nsee [link] and order [number] of 2026"
+        );
+        assert_eq!(
+            cleaned("Ada's or Ada/Ben: www.example.org/a, +49 170 123 45 67 or 12 34", "Ada"),
+            "[name] or [name] [link] [number] or 12 34"
         );
         assert_eq!(cleaned("  \u{200b} ", "x"), "");
         assert!(cleaned(&"word ".repeat(5_000), "").chars().count() <= QUESTION_CHARS + 4);

@@ -155,6 +155,12 @@ impl Reason {
     }
 }
 
+/// Returns the text of a member's message as turns and histories have it.
+#[must_use]
+pub fn words_of(text: &str, us: &Person) -> String {
+    own_words(&fold(text, &us.id))
+}
+
 /// Decides about one message. `us` is the bot's account at the door of the message.
 #[must_use]
 pub fn triage(posted: &Posted, rules: &TriageRules, us: &Person) -> TriageDecision {
@@ -167,7 +173,7 @@ pub fn triage(posted: &Posted, rules: &TriageRules, us: &Person) -> TriageDecisi
     if !posted.may_answer {
         return TriageDecision::Ignore(Reason::NoPermission);
     }
-    let text = own_words(&fold(&posted.text, &us.id));
+    let text = words_of(&posted.text, us);
     let bare = posted.given.is_none()
         && posted.reply_to.is_none()
         && posted.attachments.is_empty()

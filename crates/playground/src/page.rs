@@ -145,7 +145,7 @@ pub fn router(service: Service, workspace: Workspace, breaking: Breaking) -> Rou
         .route("/playground/workspace/messages", post(workspace::say))
         .route("/playground/workspace/messages/{ts}", delete(workspace::delete))
         .route("/playground/workspace/presses", post(workspace::press))
-        .route("/playground/workspace/files/{name}", get(workspace::file))
+        .route("/playground/workspace/files/{id}", get(workspace::file))
         .route("/playground/chaos", get(chaos::caused).post(chaos::order))
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .layer(middleware::from_fn(guard))

@@ -113,7 +113,7 @@ mod tests {
     fn ran(text: &str) -> Command {
         let payload = json!({"command": "/staffai", "text": text, "user_id": "U1", "channel_id": "C1", "team_id": "T1",
             "response_url": "https://hooks.slack.com/commands/1", "trigger_id": "1.2.a"});
-        let ann = Profile { name: "Ann".to_owned(), locale: None, bot: false, roles: Vec::new() };
+        let ann = Profile { name: "Ann".to_owned(), locale: None, bot: false, roles: Vec::new(), roles_known: true };
         read(&payload.to_string()).unwrap().command(ann, Timestamp(0))
     }
 

@@ -83,7 +83,7 @@ impl Slack {
             locale: member.locale,
             may_answer: true,
             draw: None,
-            tools: true,
+            tools: member.roles_known,
             given: None,
             models: WantedModels::default(),
             lineage: None,

@@ -1,5 +1,6 @@
 //! User groups of the workspace, which stand where another platform has roles. Read all at once; after a failed reading,
-//! the last known ones stay in force.
+//! the last known ones stay in force. Before the first reading that succeeds, the groups of a member are unknown, and
+//! rules about roles cannot be applied. An app that may not read them has none.
 //!
 //! Source: `docs.slack.dev/reference/methods/usergroups.list` (tier 2).
 
@@ -11,10 +12,13 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout};
 
 use super::ids;
-use super::web_api::{Arguments, Call, WebApi};
+use super::web_api::{Arguments, Call, CallError, WebApi};
+use telemetry::events::SLACK_GROUPS;
 
 /// The time for which the groups are used.
 const FRESH: Duration = Duration::from_secs(120);
+/// The pause after a failed reading while no groups are known.
+const AGAIN: Duration = Duration::from_secs(5);
 /// The longest wait for the groups: an event must be acknowledged within three seconds.
 const WITHIN: Duration = Duration::from_secs(1);
 /// The most groups of one member.
@@ -32,25 +36,24 @@ pub(super) struct Groups {
 struct Known {
     /// The time of the next reading.
     until: Option<Instant>,
-    /// The groups of each user.
-    of: HashMap<String, Vec<String>>,
+    /// The groups of each user; `None` before the first reading that succeeds.
+    of: Option<HashMap<String, Vec<String>>>,
+    /// True once a refusal was reported.
+    told: bool,
 }
 
 impl Groups {
-    /// Returns the ids of a member's groups.
-    pub(super) async fn of(&self, api: &WebApi, user: &str) -> Vec<String> {
+    /// Returns the ids of a member's groups; `None` if they are unknown.
+    pub(super) async fn of(&self, api: &WebApi, user: &str) -> Option<Vec<String>> {
         if self.is_due() {
             let _reading = self.reading.lock().await;
             if self.is_due() {
-                let read = timeout(WITHIN, read(api)).await.ok().flatten();
-                let mut known = self.known.lock();
-                known.until = Some(Instant::now() + FRESH);
-                if let Some(of) = read {
-                    known.of = of;
-                }
+                let read = timeout(WITHIN, read(api)).await;
+                self.known.lock().note(read.unwrap_or_else(|_| Err(CallError::unsent("no answer in time".to_owned()))));
             }
         }
-        self.known.lock().of.get(user).cloned().unwrap_or_default()
+        let known = self.known.lock();
+        known.of.as_ref().map(|of| of.get(user).cloned().unwrap_or_default())
     }
 
     fn is_due(&self) -> bool {
@@ -58,7 +61,24 @@ impl Groups {
     }
 }
 
-async fn read(api: &WebApi) -> Option<HashMap<String, Vec<String>>> {
+impl Known {
+    fn note(&mut self, read: Result<HashMap<String, Vec<String>>, CallError>) {
+        match read {
+            Ok(of) => (self.of, self.told) = (Some(of), false),
+            Err(error) if error.name().is_some() => {
+                self.of.get_or_insert_default();
+                if !std::mem::replace(&mut self.told, true) {
+                    tracing::warn!(event = SLACK_GROUPS, %error, "rules about user groups apply to no member");
+                }
+            }
+            Err(error) => tracing::debug!(event = SLACK_GROUPS, %error, "the user groups cannot be read now"),
+        }
+        let pause = if self.of.is_some() { FRESH } else { AGAIN };
+        self.until = Some(Instant::now() + pause);
+    }
+}
+
+async fn read(api: &WebApi) -> Result<HashMap<String, Vec<String>>, CallError> {
     #[derive(Deserialize)]
     struct Told {
         #[serde(default)]
@@ -71,7 +91,7 @@ async fn read(api: &WebApi) -> Option<HashMap<String, Vec<String>>> {
         users: Vec<String>,
     }
     let arguments: Arguments<'_> = vec![("include_users", "true".into()), ("include_disabled", "false".into())];
-    let Told { usergroups } = api.call(Call::reads("usergroups.list"), arguments).await.ok()?;
+    let Told { usergroups } = api.call(Call::reads("usergroups.list"), arguments).await?;
     let mut of: HashMap<String, Vec<String>> = HashMap::new();
     for group in usergroups.into_iter().filter(|group| ids::is_id(&group.id)) {
         for user in group.users {
@@ -81,5 +101,5 @@ async fn read(api: &WebApi) -> Option<HashMap<String, Vec<String>>> {
             }
         }
     }
-    Some(of)
+    Ok(of)
 }

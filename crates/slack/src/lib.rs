@@ -174,7 +174,8 @@ impl Slack {
     /// Returns a member's data, with the user groups as roles.
     async fn member(&self, user: &str) -> Profile {
         let (mut profile, groups) = tokio::join!(self.people.get(&self.api, user), self.groups.of(&self.api, user));
-        profile.roles.extend(groups);
+        profile.roles_known = groups.is_some();
+        profile.roles.extend(groups.into_iter().flatten());
         profile
     }
 

@@ -30,6 +30,8 @@ pub(super) struct Profile {
     pub(super) bot: bool,
     /// The roles: user groups of the workspace, and `admin` and `owner` for its administrators.
     pub(super) roles: Vec<String>,
+    /// True if these are all roles; false if the user groups are unknown.
+    pub(super) roles_known: bool,
 }
 
 /// The known members.
@@ -46,8 +48,13 @@ impl People {
         }
         let read = timeout(WITHIN, read(api, user)).await.ok().flatten();
         let lasts = if read.is_some() { FRESH } else { FAILED };
-        let profile =
-            read.unwrap_or_else(|| Profile { name: user.to_owned(), locale: None, bot: false, roles: Vec::new() });
+        let profile = read.unwrap_or_else(|| Profile {
+            name: user.to_owned(),
+            locale: None,
+            bot: false,
+            roles: Vec::new(),
+            roles_known: false,
+        });
         let mut known = self.0.lock();
         if known.len() >= MOST {
             known.retain(|_, (until, _)| *until > now);
@@ -120,7 +127,13 @@ async fn read(api: &WebApi, user: &str) -> Option<Profile> {
     let name = names.into_iter().find(|name| !name.trim().is_empty()).unwrap_or_else(|| user.to_owned());
     let roles = [(told.is_admin, "admin"), (told.is_owner, "owner")];
     let roles = roles.into_iter().filter(|(is, _)| *is).map(|(_, role)| role.to_owned()).collect();
-    Some(Profile { name: name.chars().take(NAME_MAX).collect(), locale: told.locale, bot: told.is_bot, roles })
+    Some(Profile {
+        name: name.chars().take(NAME_MAX).collect(),
+        locale: told.locale,
+        bot: told.is_bot,
+        roles,
+        roles_known: false,
+    })
 }
 
 #[cfg(test)]
@@ -130,7 +143,8 @@ mod tests {
     #[test]
     fn mentions_become_names() {
         let people = People::default();
-        let profile = Profile { name: "Ann".to_owned(), locale: None, bot: false, roles: Vec::new() };
+        let profile =
+            Profile { name: "Ann".to_owned(), locale: None, bot: false, roles: Vec::new(), roles_known: true };
         people.0.lock().insert("U1".to_owned(), (Instant::now(), profile));
         assert_eq!(people.named("<@U1> and <@U2>, <@>, <@U1"), "@Ann and @U2, <@>, <@U1");
     }

@@ -94,6 +94,8 @@ impl Slack {
             self.streams.note_author(&id, user);
         }
         let person = wire.user.as_deref().or(wire.bot_id.as_deref()).unwrap_or("unknown");
+        // A rule may deny the tools of a role that is unknown.
+        let tools = profile.as_ref().is_none_or(|profile| profile.roles_known);
         let (name, locale, roles) = profile.map_or_else(
             || (person.to_owned(), None, Vec::new()),
             |profile| (profile.name, profile.locale, profile.roles),
@@ -113,7 +115,7 @@ impl Slack {
             may_answer: true,
             at: ids::moment(&wire.ts).unwrap_or(Timestamp(0)),
             draw: None,
-            tools: true,
+            tools,
             given: None,
             models: WantedModels::default(),
             lineage: None,

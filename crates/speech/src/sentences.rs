@@ -132,6 +132,10 @@ impl Sentences {
     pub fn flush(&mut self) -> Vec<Part> {
         let mut parts = Vec::new();
         self.cut(self.pending.len(), &mut parts);
+        // What began in the returned text ends with it.
+        if matches!(self.mode, Mode::Ticks { .. } | Mode::Tag { .. } | Mode::Brace { .. }) {
+            self.mode = Mode::Text;
+        }
         parts
     }
 

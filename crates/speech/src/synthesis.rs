@@ -9,6 +9,7 @@ mod format;
 mod voice;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -26,6 +27,9 @@ use telemetry::events::SPEECH_FAILED;
 
 /// Maximum number of audios of all sessions that are being synthesized or delivered. One person has at most half of them.
 const PERMITS: usize = 16;
+
+/// Maximum time for a permit; behind slow readers a sentence stays text.
+const PERMIT_WITHIN: Duration = Duration::from_secs(30);
 
 /// The voices, with what all sessions share.
 pub struct Synthesis {
@@ -81,7 +85,10 @@ impl Synthesis {
         let permit = self.permits.take(Some(&holder));
         Clip::recorded(permit, move |recorder| async move {
             if !recorder.has_begun() {
-                recorder.begin(this.permits.wait(Some(&holder)).await);
+                let Ok(permit) = timeout(PERMIT_WITHIN, this.permits.wait(Some(&holder))).await else {
+                    return recorder.end(Err(Failure::Late));
+                };
+                recorder.begin(permit);
             }
             let result = this.record(&text, &recorder).await;
             if let (Ok(format), Some(bytes)) = (&result, recorder.recorded()) {

@@ -131,6 +131,7 @@ events! {
     DRAIN_FINISHED = "drain.finished": "the program ends: `finished` says whether all open turns were answered, `left` how many remain for the next start, `saved` whether all data was stored";
     SLACK_MESSAGE_DROPPED = "slack.message_dropped": "a message of a channel or a thread could not be read";
     SLACK_STREAM = "slack.stream": "Slack begins no stream for an answer, or a stream could not be ended; the answer is shown by edits";
+    SLACK_GROUPS = "slack.groups": "the user groups of a workspace cannot be read; if Slack refuses them, rules about groups apply to no member";
     SLACK_REFRESH = "slack.refresh": "a connection of Slack is replaced: the next one opens before it closes";
     DISCORD_MESSAGE_DROPPED = "discord.message_dropped": "a message of the channel history could not be read";
     TRACES_UNREACHABLE = "traces.unreachable": "the trace collector is unreachable; the bot retries";

@@ -376,14 +376,19 @@ async fn find(parts: &CommandParts, command: &Command, person: &Person) -> (Pers
     }
     let preferences = keys::preferences(person);
     kept.preferences = store.get(&preferences).await.map(|stored| (preferences, stored));
-    find_usage(parts, command, counted, &mut kept).await;
+    find_usage(parts, (person, command.guild.as_ref()), counted, &mut kept).await;
     (kept, complete)
 }
 
-/// Reads the counts about a person in each community; `counted` has the rows of the index of these.
-async fn find_usage(parts: &CommandParts, command: &Command, counted: Vec<Row>, kept: &mut PersonData) {
-    let (person, store) = (&command.caller.person, &parts.basics.store);
-    let mut communities = BTreeSet::from([None, command.guild.clone()]);
+/// Reads the counts about a person in this community and each other; `counted` has the rows of the index of these.
+async fn find_usage(
+    parts: &CommandParts,
+    (person, here): (&Person, Option<&String>),
+    counted: Vec<Row>,
+    kept: &mut PersonData,
+) {
+    let store = &parts.basics.store;
+    let mut communities = BTreeSet::from([None, here.cloned()]);
     for (index, _) in counted {
         communities.extend(keys::ledger::community_of(&index, person).map(Some));
     }

@@ -10,8 +10,11 @@ use crate::messages::receipt::Receipt;
 use crate::runtime::supervisor::ActorContext;
 use crate::services::conversation_records::ConversationRecords;
 use crate::services::experiments;
-use domain::ids::TurnId;
+use crate::services::preferences;
+use domain::ids::{Person, TurnId};
 use domain::incoming::{Deletion, Interruption, Reaction};
+use domain::keys;
+use domain::triage;
 use ports::shares::Shares;
 
 /// The maximum number of deleted messages under lookup at a time; those of further ones are looked up later.
@@ -52,15 +55,29 @@ impl Gateway {
         });
     }
 
-    /// Cancels the turn of an interrupted answer, and remembers what was heard of it. The receipt is settled afterwards,
-    /// so that the next question finds it.
-    pub(super) fn interrupted(&self, ctx: &mut ActorContext<Self>, interruption: Interruption, receipt: Receipt) {
+    /// Cancels the turn of an interrupted answer, and remembers what was heard of it, unless the person's settings forbid
+    /// it or cannot be read. The receipt is settled afterwards, so that the next question finds it.
+    pub(super) fn interrupted(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        mut interruption: Interruption,
+        us: &Person,
+        receipt: Receipt,
+    ) {
         // The dropped receipt tells the door that the event was not accepted.
         if self.journal.cast(JournalMsg::Cancel(TurnId::of(&interruption.message))).is_err() {
             return;
         }
+        interruption.heard.asked = triage::words_of(&interruption.heard.asked, us);
         let (facts, store, running) = (Arc::clone(&self.facts), Arc::clone(&self.store), self.live.now());
+        let person = &interruption.heard.person;
+        let settings = keys::preferences(self.live.linked(person).lead(person));
         ctx.background(async move {
+            let record = preferences::stored(&*store, &settings).await;
+            let remembers = |record| running.preferences(&record, &interruption.place, None, None).remembers();
+            if !record.is_some_and(remembers) {
+                return receipt.settle();
+            }
             let records = ConversationRecords::new(&*store, &running);
             if records.interrupt(facts.forgotten(), &interruption, &running).await {
                 receipt.settle();

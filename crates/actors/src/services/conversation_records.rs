@@ -83,7 +83,7 @@ impl<'a> ConversationRecords<'a> {
     }
 
     /// Replaces the answer of a question with what was heard of it; one that is not remembered is added. Returns false
-    /// if the history cannot be read now.
+    /// if the history cannot be read now, or if the change is not durable.
     pub(crate) async fn interrupt(
         &self,
         forgotten: &Forgotten,
@@ -105,12 +105,16 @@ impl<'a> ConversationRecords<'a> {
         let asked = Asked { person: heard.person.clone(), place: place.clone(), at: heard.asked_at };
         let mut writes = asked.marks(message, running);
         writes.push(histories::write(key, &history, self.ttl));
-        let saving = forgotten.saving();
-        if !saving.covers_question(message, (&heard.person, place), heard.asked_at) {
+        let written = {
+            let saving = forgotten.saving();
+            let is_forgotten = saving.covers_question(message, (&heard.person, place), heard.asked_at);
             // Visible at once.
-            drop(self.store.write(writes));
+            (!is_forgotten).then(|| self.store.write(writes))
+        };
+        match written {
+            Some(written) => written.await,
+            None => true,
         }
-        true
     }
 
     /// Changes the summary beside the history of this key if the change makes a difference. Returns false if the

@@ -1,5 +1,8 @@
 //! The arms of experiments: the choice for a turn, the votes of members, and the table of figures.
 
+use std::sync::LazyLock;
+
+use crate::services::locks::Locks;
 use crate::services::running::Running;
 use domain::arm_figures::{self, ArmFigures};
 use domain::experiment::{PLACE_PROMPTS, Subject, Trial};
@@ -18,7 +21,7 @@ pub(crate) fn choose(running: &Running, turn: &mut Turn, model_is_chosen: bool) 
     let rows = running.models.rows();
     let policy = &mut turn.policy;
     for experiment in &running.settings.llm.experiments {
-        let Some(arm) = experiment.arm_of(&turn.person) else { continue };
+        let Some(arm) = experiment.arm_of(turn.linked.lead(&turn.person)) else { continue };
         match experiment.subject {
             Subject::Models => {
                 let offered = rows.iter().any(|row| row.key == arm.name)
@@ -51,10 +54,13 @@ pub(crate) fn index(effort: &Effort, posted: &[MessageId]) -> Vec<Write> {
 
 /// Counts a vote on an answer of an experiment: the first of each person on each message.
 pub(crate) async fn count_vote(store: &dyn Store, reaction: &Reaction) {
+    /// The votes of one person on one message are counted one after the other.
+    static VOTES: LazyLock<Locks> = LazyLock::new(Locks::default);
     let Some(vote) = reaction.vote else { return };
     let Some(stored) = store.get(&keys::trial(&reaction.message)).await else { return };
     let Ok(trial) = serde_json::from_str::<Trial>(&stored) else { return };
     let key = keys::vote(&reaction.by, &reaction.message);
+    let _voting = VOTES.lock(&key).await;
     if store.get(&key).await.is_some() {
         return;
     }

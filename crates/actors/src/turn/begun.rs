@@ -100,7 +100,9 @@ impl Thinking<'_> {
                 }
                 // The task goes on at its server, and the turn waits for it.
                 (Err(error), Some(before)) if error.kind.is_transient() && self.can_wait(&before) => match tries {
-                    Some(0) => return Ok(Progress::Waits(Box::new(before.without_news()?))),
+                    Some(tries) if tries == 0 || Instant::now() + NEWS_PAUSE >= until => {
+                        return Ok(Progress::Waits(Box::new(before.without_news()?)));
+                    }
                     Some(tries) => {
                         // A server that limits its polls has just answered one.
                         sleep(NEWS_PAUSE).await;

@@ -7,7 +7,7 @@ import { make } from "/dashboard/dom.js";
 const MAX_DEPTH = 5;
 const MARKS = { "*": "strong", _: "em", "~": "s" };
 /** A mark stands at the edge of a word, and encloses no blank at its ends. */
-const MARKED = /(^|[\s([{"'.,;:!?-])([*_~])(\S|\S[^\n]*?\S)\2(?=$|[\s)\]}"'.,;:!?-])/;
+const MARKED = /(^|[\s([{"'.,;:!?-])([*_~])(\S|\S[^\n]{0,300}?\S)\2(?=$|[\s)\]}"'.,;:!?-])/;
 const TOKEN = /```\n?([\s\S]*?)```|`([^`\n]+)`|<([^<>\n]+)>/;
 
 /** Returns the text that escapes stand for. */

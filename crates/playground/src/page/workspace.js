@@ -13,6 +13,7 @@ const ROUTES = "/playground/workspace";
 
 const here = { me: "", place: "", thread: "" };
 let seen = { people: [], places: [], messages: [], notices: [], status: null, bot: "", connected: false };
+let loads = 0;
 /** The text of the last drawing of each list, which is not repeated. */
 const drawn = new Map();
 
@@ -24,7 +25,10 @@ const replies = (root) => seen.messages.filter((message) => message.channel === 
 
 async function load() {
   if (!here.me) here.me = "UADA";
+  const mine = ++loads;
   const state = await ask("GET", `${ROUTES}/state?member=${here.me}`);
+  // A later load has a newer state, perhaps of another member.
+  if (mine !== loads) return;
   openAnswered(state);
   seen = state;
   if (!placeHere()) here.place = seen.places[0]?.id ?? "";
@@ -123,7 +127,7 @@ function content(message) {
   const parts = message.streamed ? [make("div", "", drawMarkdown(message.text, { member: () => null, role: () => null, channel: () => null }))] : texts.map((text) => drawSlack(text, name));
   const file = message.file;
   if (file?.id) {
-    const path = `${ROUTES}/files/${encodeURIComponent(file.id)}`;
+    const path = `${ROUTES}/files/${encodeURIComponent(file.id)}?member=${here.me}`;
     if (/\.png$/i.test(file.id)) parts.push(picture(path, file.name ?? "a picture"));
     else parts.push(Object.assign(make("a", "", file.name ?? file.id), { href: path }));
   }
@@ -187,8 +191,13 @@ function composer(form, draft, thread) {
   const send = async () => {
     const text = draft.value.trim();
     if (!text) return;
-    await ask("POST", `${ROUTES}/messages`, { member: here.me, channel: here.place, text, ...thread() });
     draft.value = "";
+    try {
+      await ask("POST", `${ROUTES}/messages`, { member: here.me, channel: here.place, text, ...thread() });
+    } catch (error) {
+      draft.value ||= text;
+      throw error;
+    }
   };
   form.addEventListener("submit", (event) => {
     event.preventDefault();

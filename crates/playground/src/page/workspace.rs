@@ -129,7 +129,8 @@ pub async fn say(State(desk): State<Desk>, body: Body) -> Result<Response, ApiEr
     if text.is_empty() || text.chars().count() > LETTERS {
         return Err(bad(format!("a message has 1 to {LETTERS} characters")));
     }
-    if let Some(command) = text.strip_prefix("/staffai") {
+    let command = text.strip_prefix("/staffai").filter(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
+    if let Some(command) = command {
         desk.workspace.runs(&member, &channel, command.trim());
         return Ok(StatusCode::ACCEPTED.into_response());
     }
@@ -183,9 +184,20 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// `GET /playground/workspace/files/{name}`: a picture of an answer, or a download.
-pub async fn file(State(desk): State<Desk>, Path(name): Path<String>) -> Response {
-    let content = desk.workspace.stored(&name);
+/// `GET /playground/workspace/files/{id}?member=`: a picture of an answer that this member sees, or a download.
+pub async fn file(
+    State(desk): State<Desk>,
+    Path(id): Path<String>,
+    who: Result<Query<Looking>, QueryRejection>,
+) -> Response {
+    let member = match looking(&desk.workspace, who) {
+        Ok(member) => member,
+        Err(refusal) => return refusal.into_response(),
+    };
+    let direct = format!("D{member}");
+    let sees = |message: &Message| !message.channel.starts_with('D') || message.channel == direct;
+    let is_there = desk.workspace.messages().iter().any(|message| message.file["id"] == *id && sees(message));
+    let content = if is_there { desk.workspace.stored(&id) } else { Vec::new() };
     if content.is_empty() {
         return missing("there is no such file any more").into_response();
     }

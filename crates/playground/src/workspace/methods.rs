@@ -136,9 +136,11 @@ impl Workspace {
             "chat.startStream" => self.start_stream(arguments),
             "chat.appendStream" => self.append_stream(arguments),
             "chat.stopStream" => self.stop_stream(arguments),
-            "files.getUploadURLExternal" => fine(json!({
-                "upload_url": format!("{}/upload/{}", self.url, of("filename")), "file_id": of("filename"),
-            })),
+            "files.getUploadURLExternal" => {
+                // Names are used again, as ids are not.
+                let id = format!("F{}-{}", self.state.lock().next_file(), of("filename"));
+                fine(json!({"upload_url": format!("{}/upload/{id}", self.url), "file_id": id}))
+            }
             "files.completeUploadExternal" => self.share(arguments),
             "views.open" => self.open_view(arguments),
             "assistant.threads.setStatus" => {

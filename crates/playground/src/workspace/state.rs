@@ -11,6 +11,8 @@ use super::{Arguments, BOT, Fault, Message, Options, Person};
 
 /// The maximum number of messages.
 const MESSAGES: usize = 2_000;
+/// The maximum number of messages for single members.
+const WHISPERS: usize = 500;
 /// The maximum number of events without an acknowledgement.
 const PENDING: usize = 4_096;
 /// The maximum number of stored files, and their total size in bytes.
@@ -114,6 +116,8 @@ pub struct State {
     /// The scopes of the bot's token; all if empty.
     pub scopes: String,
     files: VecDeque<(String, Vec<u8>)>,
+    /// The number of files ever announced.
+    announced: u64,
     /// The user groups and their members.
     pub groups: BTreeMap<String, Vec<String>>,
     /// The triggers of dialogues that are not open yet, with their time and member.
@@ -143,6 +147,7 @@ impl State {
             life: LIFE,
             scopes: String::new(),
             files: VecDeque::new(),
+            announced: 0,
             groups: BTreeMap::new(),
             triggers: VecDeque::new(),
             views: VecDeque::new(),
@@ -170,7 +175,7 @@ impl State {
 
     /// Adds a message for one member.
     pub fn whisper(&mut self, whisper: Whisper) {
-        keep(&mut self.whispers, whisper, MESSAGES);
+        keep(&mut self.whispers, whisper, WHISPERS);
     }
 
     /// Returns a member.
@@ -214,6 +219,12 @@ impl State {
     /// Opens a dialogue.
     pub fn shows(&mut self, user: String, view: Value) {
         keep(&mut self.views, (user, view), UNUSED);
+    }
+
+    /// Returns the number of the next file.
+    pub fn next_file(&mut self) -> u64 {
+        self.announced += 1;
+        self.announced
     }
 
     /// Stores a file.

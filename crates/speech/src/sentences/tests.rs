@@ -147,3 +147,16 @@ proptest! {
         prop_assert!(!said.contains(['x', 'y', 'z', '<', '>']), "{}", said);
     }
 }
+
+#[test]
+fn text_that_follows_a_flush_is_read_whatever_was_open() {
+    for open in ["Hi <", "Hi `", "Hi ``", "{\"a", "Hi `code", "```\ncode", "<think>a", "\"quoted", "Wait.", "a, "] {
+        let mut sentences = Sentences::new();
+        let mut parts = sentences.push(open);
+        parts.extend(sentences.flush());
+        parts.extend(sentences.push("b` c> d} e.\nAnd more. "));
+        parts.extend(sentences.flush());
+        let displayed: String = parts.into_iter().map(|part| part.display).collect();
+        assert_eq!(displayed, format!("{open}b` c> d}} e.\nAnd more. "));
+    }
+}
