@@ -279,11 +279,8 @@ fn without_a_place_for_data_it_answers_anyway_and_says_so() {
         world.start().await;
         let said = world.says("Ada", "general", "@staffai and now?");
         world.all_answered(&[said], SOON).await;
-        insta::assert_snapshot!(world.model.last().talk(), @r"
-        user: hello
-        assistant: You said: hello
-        user: and now?
-        ");
+        // The store did not say whether Ada allows memory, so the first exchange was not kept.
+        insta::assert_snapshot!(world.model.last().talk(), @"user: and now?");
     });
 }
 

@@ -40,7 +40,7 @@ fn the_last_minutes_can_be_gone_through_and_an_actor_tells_of_its_failures() {
     // A search lists single actors, another order lists all of them, and members and channels have views of their own.
     let names = "[...document.querySelectorAll('#board .tree .name')].map(one => one.textContent).join()";
     browser.keys(".order-row .find", "outbox:");
-    browser.until(&format!("{names} === 'outbox:api,outbox:discord,outbox:terminal'"));
+    browser.until(&format!("{names} === 'outbox:api,outbox:discord,outbox:slack,outbox:terminal'"));
     browser.run(
         "const box = document.querySelector('.order-row .find'); box.value = ''; box.dispatchEvent(new Event('input'))",
     );

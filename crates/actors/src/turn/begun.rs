@@ -46,7 +46,7 @@ type Cancellation = (Arc<CatalogueEntry>, Step);
 
 impl TasksUnderWay {
     /// Records the task of a call, with the step that cancels it.
-    fn works(&self, number: usize, entry: &Arc<CatalogueEntry>, step: Step) {
+    pub(super) fn works(&self, number: usize, entry: &Arc<CatalogueEntry>, step: Step) {
         self.0.lock().insert(number, (Arc::clone(entry), step));
     }
 
@@ -84,9 +84,6 @@ impl Thinking<'_> {
     ) -> Result<Progress, CallError> {
         let until = Instant::now() + request.deadline;
         let mut begun = ready.begun.as_deref().cloned();
-        if let Some(step) = begun.as_ref().and_then(Begun::cancel) {
-            self.tools.tasks.works(number, &ready.entry, step);
-        }
         // The approvals saw news of the task, and the first poll reads it.
         let mut news = matches!(leave, Leave::Continues(_)).then_some(NEWS_TRIES);
         loop {
@@ -109,7 +106,9 @@ impl Thinking<'_> {
                         (news, begun) = (Some(tries - 1), Some(before));
                         continue;
                     }
-                    None => return Ok(Progress::Waits(Box::new(before))),
+                    None if matches!(request.step, Step::Poll(_)) => return Ok(Progress::Waits(Box::new(before))),
+                    // The answer is sent again when the task asks again.
+                    None => return Ok(Progress::Waits(Box::new(before.without_news()?))),
                 },
                 (Err(error), _) => return Err(error),
             };

@@ -293,7 +293,15 @@ impl Thinking<'_> {
         parts.readers.account.tell(&Happening::ToolBegan { turn, number, tool: name, arguments: &ready.arguments });
         let times = Times { planned: since, began: Instant::now(), ran: None };
         let mut underway = Underway { thinking: self, ready: &ready, number, times, over: false };
+        let tasks = &self.tools.tasks;
+        if let Some(step) = ready.begun.as_ref().and_then(|begun| begun.cancel()) {
+            tasks.works(number, &ready.entry, step);
+        }
         let (end, rule) = self.call(&ready, number, &mut underway.times, leave).await;
+        match end {
+            CallEnd::Result(_) | CallEnd::Begun(_) => tasks.ended(number),
+            _ => tasks.cancel(Some(number), &self.tools.set),
+        }
         underway.ended(rule, &end);
         if let CallEnd::Begun(begun) = end {
             let begun = Box::new(begun.numbered(number));
@@ -321,7 +329,6 @@ impl Thinking<'_> {
         }
         let decided = self.tools.access.decide(entry, &ready.arguments);
         if let Err(end) = self.may_run(ready, decided, leave) {
-            self.cancel(ready).await;
             return (end, decided.rule);
         }
         // Half of the remaining time is reserved for the later steps.
@@ -395,18 +402,13 @@ impl Thinking<'_> {
         let calling =
             async { if asks { self.serving(number, within, progress.clone(), calling).await } else { calling.await } };
         let calling = AssertUnwindSafe(calling).catch_unwind();
-        let end = match timeout(within + GRACE, calling).await {
+        match timeout(within + GRACE, calling).await {
             Ok(Ok(Ok(Progress::Done(result)))) => CallEnd::Result(Finding::of(result, limits)),
             Ok(Ok(Ok(Progress::Waits(begun)))) => CallEnd::Begun(begun),
             Ok(Ok(Err(error))) => CallEnd::Failed(error),
             Ok(Err(_)) => CallEnd::Failed(CallError::new(CallErrorKind::Failed, "it broke")),
             Err(_) => late(),
-        };
-        match end {
-            CallEnd::Result(_) | CallEnd::Begun(_) => self.tools.tasks.ended(number),
-            _ => self.tools.tasks.cancel(Some(number), &self.tools.set),
         }
-        end
     }
 
     /// Records that a requested call is not made.

@@ -239,7 +239,7 @@ impl Begun {
         Ok(Progress::Waits(Box::new(begun)))
     }
 
-    /// Counts a continuation of the turn that found no news of its task: together with the questions, at most
+    /// Counts a continuation of the turn that brought its task no further: together with the questions, at most
     /// [`ROUNDS_MAX`].
     ///
     /// # Errors
@@ -247,7 +247,7 @@ impl Begun {
     pub fn without_news(mut self) -> Result<Self, CallError> {
         self.rounds += 1;
         if self.rounds > ROUNDS_MAX {
-            let message = format!("the tool called {ROUNDS_MAX} times, and had neither a result nor a question");
+            let message = format!("the server reported news {ROUNDS_MAX} times without a result or a new question");
             return Err(CallError::new(CallErrorKind::Failed, message));
         }
         Ok(self)

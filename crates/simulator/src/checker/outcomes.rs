@@ -26,6 +26,8 @@ struct Channels {
     reacted: BTreeSet<u64>,
     /// The time at which the first part of each answer appeared.
     first: BTreeMap<Number, u64>,
+    /// The time at which the message of each answer appeared, perhaps with a draft: members see it at that place from then on.
+    stands: BTreeMap<Number, u64>,
     /// The time at which a model first received each question.
     prompted: BTreeMap<Number, u64>,
 }
@@ -66,6 +68,7 @@ impl Channels {
         if place != question.place {
             find(Promise::InPlace, format!("it was asked in place {} and shown in place {place}", question.place));
         }
+        self.stands.entry(question.number).or_insert(at);
         for part in 0..LONG_PARTS {
             let marker = marker(question.number, part);
             if !text.contains(&marker) {
@@ -163,7 +166,7 @@ impl Channels {
         let mut newest: BTreeMap<(u64, u64), (Number, u64)> = BTreeMap::new();
         let mut findings = Vec::new();
         for question in questions.values().filter(|question| question.kind != Kind::Pay) {
-            let Some(first) = self.first.get(&question.number) else { continue };
+            let Some(first) = self.stands.get(&question.number) else { continue };
             let last = newest.entry((question.member, question.place)).or_insert((question.number, *first));
             if last.1 > *first {
                 let why = format!("its answer appeared before that of question {}", last.0);

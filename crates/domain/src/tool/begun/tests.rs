@@ -133,5 +133,5 @@ fn a_task_that_is_read_without_news_too_often_is_given_up() {
         begun = begun.without_news().expect("within the bound");
     }
     let error = begun.without_news().expect_err("one too many");
-    assert!(error.message.contains("neither a result nor a question"), "{}", error.message);
+    assert!(error.message.contains("without a result or a new question"), "{}", error.message);
 }
