@@ -106,6 +106,9 @@ pub enum Replaced {
 
 /// Maximum number of attempts after concurrent changes.
 const REPLACE_TRIES: u32 = 16;
+/// The pause after the first concurrent change; it grows by as much with each. Otherwise a process that changes the key
+/// again and again could win each race.
+const REPLACE_PAUSE: Duration = Duration::from_millis(1);
 
 /// Changes the value of a key durably by compare-and-swap. `changed` receives the current value, again after each
 /// concurrent change. If it returns `None`, nothing changes and the outcome is [`Replaced::Done`].
@@ -114,7 +117,7 @@ pub async fn replace(
     key: &str,
     mut changed: impl FnMut(Option<&str>) -> Option<String> + Send,
 ) -> Replaced {
-    for _ in 0..REPLACE_TRIES {
+    for attempt in 1..=REPLACE_TRIES {
         let read = store.read(key).await;
         if matches!(read, Stored::Unreadable(_)) || store.status() != StoreStatus::Ready {
             return Replaced::Away;
@@ -122,7 +125,7 @@ pub async fn replace(
         let seen = read.value();
         let Some(value) = changed(seen.as_deref()) else { return Replaced::Done };
         match store.replace(key, seen.as_deref(), &value).await {
-            Replaced::Other => {}
+            Replaced::Other => tokio::time::sleep(REPLACE_PAUSE * attempt).await,
             end => return end,
         }
     }
