@@ -4,7 +4,7 @@
 
 mod answer;
 mod queue;
-mod talk;
+mod socket;
 mod wire;
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 
-use self::talk::{MESSAGE_MAX, Talk};
+use self::socket::{MESSAGE_MAX, VoiceSocket};
 use super::Parts;
 use super::problem::{refused, status_of};
 use super::submit::Stop;
@@ -82,7 +82,7 @@ pub(super) async fn open(
     let upgrade = upgrade.max_message_size(MESSAGE_MAX).max_frame_size(MESSAGE_MAX);
     upgrade.on_upgrade(move |socket| async move {
         let position = wanted.after.map(|after| (after, wanted.sentence));
-        if let Some(talk) = Talk::new(socket, parts, (caller, place), position) {
+        if let Some(talk) = VoiceSocket::new(socket, parts, (caller, place), position) {
             talk.serve(ended).await;
         }
         drop(socket_place);

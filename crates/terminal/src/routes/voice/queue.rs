@@ -117,7 +117,7 @@ mod tests {
 
     use super::*;
     use crate::DOOR;
-    use crate::routes::voice::wire::Told;
+    use crate::routes::voice::wire::Content;
     use speech::synthesis::{Format, Source, Voice};
 
     /// Takes longer for some sentences and fails for others.
@@ -137,7 +137,7 @@ mod tests {
         for sentence in 0..MANY {
             assert!(queue.speak(id(sentence), format!("{sentence}\n")));
         }
-        queue.then(Event { number: 2, turn: "1".to_owned(), told: Told::Pong });
+        queue.then(Event { number: 2, turn: "1".to_owned(), content: Content::Pong });
         let (mut order, mut spoken) = (Vec::new(), String::new());
         loop {
             queue.start(&synthesis, &person);

@@ -17,13 +17,13 @@ pub(super) struct Event {
     pub turn: String,
     /// The content.
     #[serde(flatten)]
-    pub told: Told,
+    pub content: Content,
 }
 
 /// The content of an event.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub(super) enum Told {
+pub(super) enum Content {
     /// A turn began.
     Accepted,
     /// A part of the answer.
@@ -97,7 +97,7 @@ pub(super) struct Sentence {
 /// A message of the client.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub(super) enum Said {
+pub(super) enum Request {
     /// A text for the session. It is idempotent by `id`.
     Text {
         text: String,

@@ -10,16 +10,17 @@ use std::time::Duration;
 use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::ws::{CloseFrame, Message as Frame, WebSocket, WebSocketUpgrade, close_code};
+use axum::extract::ws::{Message as Frame, WebSocket, WebSocketUpgrade, close_code};
 use axum::http::{HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::near::Near;
 use super::reading::{CreateRequest, EventHead};
 use super::{Begun, Prepared, prepare};
+use crate::client_socket::{ClientSocket, Disconnected, LIFE};
 use crate::model_api::ModelApi;
 use crate::model_api::asking::Progress;
 use crate::model_api::body::{BODY_MAX, kib, parsed};
@@ -34,18 +35,8 @@ use domain::api_key::Caller;
 const MESSAGE_MAX: usize = BODY_MAX;
 /// Maximum number of queued requests of one socket.
 const WAITING_MAX: usize = 8;
-/// Maximum age of a socket; clients then open another one.
-const LIFE: Duration = Duration::from_secs(60 * 60);
 /// Idle timeout: the longest time without a request.
 const IDLE: Duration = Duration::from_secs(10 * 60);
-/// Interval of pings.
-const PING_EVERY: Duration = Duration::from_secs(30);
-/// Time without any frame from the client after which it counts as gone.
-const SILENT: Duration = Duration::from_secs(90);
-/// Timeout of sending one event.
-const SEND_WITHIN: Duration = Duration::from_secs(30);
-/// Timeout of the closing handshake.
-const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 /// The longest time to await a failure before the response is reported as begun.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// The only supported type of event.
@@ -75,17 +66,13 @@ pub(super) async fn open(
 }
 
 struct Session {
-    socket: WebSocket,
+    socket: ClientSocket,
     api: Arc<ModelApi>,
     caller: Caller,
     near: Near,
     waiting: VecDeque<Waiting>,
-    opened: Instant,
-    /// The time of the client's last frame.
-    heard: Instant,
     /// The end of the last response, or the opening of the socket.
     rested: Instant,
-    pinged: Instant,
     _place: Open,
 }
 
@@ -96,14 +83,11 @@ struct Waiting {
     room: RoomReservation,
 }
 
-/// The connection is lost.
-struct Gone;
-
 impl Session {
     fn new(socket: WebSocket, api: Arc<ModelApi>, caller: Caller, place: Open) -> Self {
-        let now = Instant::now();
         let (near, waiting) = (Near::default(), VecDeque::new());
-        Self { socket, api, caller, near, waiting, opened: now, heard: now, rested: now, pinged: now, _place: place }
+        let socket = ClientSocket::new(socket);
+        Self { socket, api, caller, near, waiting, rested: Instant::now(), _place: place }
     }
 
     /// Answers requests until either side closes the socket.
@@ -117,15 +101,15 @@ impl Session {
     }
 
     /// Returns the next request; `None` after a clean close.
-    async fn next(&mut self, ended: &CancellationToken) -> Result<Option<Waiting>, Gone> {
+    async fn next(&mut self, ended: &CancellationToken) -> Result<Option<Waiting>, Disconnected> {
         loop {
             if let Some(next) = self.waiting.pop_front() {
                 return Ok(Some(next));
             }
-            let (life, idle, due) = (self.opened + LIFE, self.rested + IDLE, self.due());
+            let (life, idle, due) = (self.socket.ends(), self.rested + IDLE, self.socket.ping_due());
             tokio::select! {
-                frame = self.socket.recv() => self.hear(frame).await?,
-                () = sleep_until(due) => self.ping().await?,
+                frame = self.socket.receive() => self.hear(frame).await?,
+                () = sleep_until(due) => self.socket.ping().await?,
                 () = sleep_until(life) => {
                     let why = format!(
                         "Responses websocket connection limit reached ({} minutes). Create a new websocket connection to continue.",
@@ -144,20 +128,19 @@ impl Session {
     }
 
     /// Processes a frame of the client.
-    async fn hear(&mut self, frame: Option<Result<Frame, axum::Error>>) -> Result<(), Gone> {
-        self.heard = Instant::now();
+    async fn hear(&mut self, frame: Option<Result<Frame, axum::Error>>) -> Result<(), Disconnected> {
         let bytes = match frame {
             Some(Ok(Frame::Text(text))) => text.into(),
             Some(Ok(Frame::Binary(bytes))) => bytes,
             Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => return Ok(()),
-            Some(Ok(Frame::Close(_))) | None => return Err(Gone),
+            Some(Ok(Frame::Close(_))) | None => return Err(Disconnected),
             Some(Err(error)) => {
                 // The library reports a message that is too long only by this text.
                 if error.to_string().contains("too long") {
                     let why = format!("a message may have {MESSAGE_MAX} bytes; send longer ones by POST");
                     let _ = self.close(close_code::SIZE, &why).await;
                 }
-                return Err(Gone);
+                return Err(Disconnected);
             }
         };
         if self.waiting.len() >= WAITING_MAX {
@@ -182,7 +165,7 @@ impl Session {
     }
 
     /// Answers one request. A disconnect cancels its turn.
-    async fn answer(&mut self, next: Waiting) -> Result<(), Gone> {
+    async fn answer(&mut self, next: Waiting) -> Result<(), Disconnected> {
         let Waiting { request, stream_id, mut room } = next;
         let (previous, warms_up) = (request.previous().map(str::to_owned), request.warms_up);
         let (api, caller) = (Arc::clone(&self.api), self.caller.clone());
@@ -222,15 +205,15 @@ impl Session {
         let Begun { mut asking, mut writer, mut shelf, mut all } = begun;
         let (mut told, head) = (false, Instant::now() + HEAD_WITHIN);
         loop {
-            let due = self.due();
+            let due = self.socket.ping_due();
             let progress = tokio::select! {
                 progress = asking.next() => progress,
-                frame = self.socket.recv() => {
+                frame = self.socket.receive() => {
                     flow(self.hear(frame).await)?;
                     continue;
                 }
                 () = sleep_until(due) => {
-                    flow(self.ping().await)?;
+                    flow(self.socket.ping().await)?;
                     continue;
                 }
                 () = sleep_until(head), if !told => {
@@ -278,7 +261,7 @@ impl Session {
         ControlFlow::Continue(())
     }
 
-    async fn fail(&mut self, failure: &Failure, stream_id: Option<&str>) -> Result<(), Gone> {
+    async fn fail(&mut self, failure: &Failure, stream_id: Option<&str>) -> Result<(), Disconnected> {
         let mut event = error(failure);
         (event["type"], event["status"]) = ("error".into(), failure.status().as_u16().into());
         let headers = failure.headers();
@@ -293,52 +276,19 @@ impl Session {
         self.send(&event).await
     }
 
-    async fn send(&mut self, event: &Value) -> Result<(), Gone> {
-        self.put(Frame::text(event.to_string())).await
+    async fn send(&mut self, event: &Value) -> Result<(), Disconnected> {
+        self.socket.send(Frame::text(event.to_string())).await
     }
 
-    async fn put(&mut self, frame: Frame) -> Result<(), Gone> {
-        match timeout(SEND_WITHIN, self.socket.send(frame)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Gone),
-        }
-    }
-
-    /// Returns the time of the next ping, or of the timeout of a silent client.
-    fn due(&self) -> Instant {
-        (self.pinged + PING_EVERY).min(self.heard + SILENT)
-    }
-
-    async fn ping(&mut self) -> Result<(), Gone> {
-        if self.heard.elapsed() >= SILENT {
-            return Err(Gone);
-        }
-        self.pinged = Instant::now();
-        self.put(Frame::Ping(axum::body::Bytes::new())).await
-    }
-
-    /// Closes the socket, and reads until the client's close: unread data from the client would reset the connection
-    /// and discard what it has not read yet.
-    async fn close(&mut self, code: u16, reason: &str) -> Result<Option<Waiting>, Gone> {
-        self.put(Frame::Close(Some(CloseFrame { code, reason: reason.into() }))).await?;
-        let closed = async {
-            while let Some(frame) = self.socket.recv().await {
-                if frame.is_err() {
-                    // Nothing can be read behind a message that is too long. The client has until the timeout to read
-                    // the close frame.
-                    std::future::pending::<()>().await;
-                }
-            }
-        };
-        let _ = timeout(CLOSE_WITHIN, closed).await;
-        Ok(None)
+    async fn close(&mut self, code: u16, reason: &str) -> Result<Option<Waiting>, Disconnected> {
+        self.socket.close(code, reason).await.map(|()| None)
     }
 }
 
 /// The result of a request: answered, or a failure that is still to be sent, or a lost connection.
-type Answered = ControlFlow<Result<Failure, Gone>>;
+type Answered = ControlFlow<Result<Failure, Disconnected>>;
 
-const fn flow(done: Result<(), Gone>) -> Answered {
+const fn flow(done: Result<(), Disconnected>) -> Answered {
     match done {
         Ok(()) => ControlFlow::Continue(()),
         Err(gone) => ControlFlow::Break(Err(gone)),

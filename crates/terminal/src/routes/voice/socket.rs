@@ -2,18 +2,16 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::body::Bytes;
-use axum::extract::ws::{CloseFrame, Message as Frame, WebSocket, close_code};
+use axum::extract::ws::{Message as Frame, WebSocket, close_code};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use super::answer::Answer;
 use super::queue::{Output, Queue, SentenceId};
-use super::wire::{Event, Said, Sentence, Told};
+use super::wire::{Content, Event, Request, Sentence};
 use crate::DOOR;
 use crate::routes::{Parts, decided, submit};
 use crate::sessions::{Sessions, owner_of};
@@ -25,6 +23,7 @@ use domain::incoming::{Incoming, Interruption};
 use domain::turn_event::{TurnEvent, TurnUpdate};
 use ports::{Reading, TurnEventReader};
 use speech::synthesis::Sound;
+use web::client_socket::{ClientSocket, Disconnected};
 
 /// Maximum size of a message of the client, in bytes.
 pub(super) const MESSAGE_MAX: usize = 64 * 1024;
@@ -32,18 +31,10 @@ pub(super) const MESSAGE_MAX: usize = 64 * 1024;
 const ANSWERS_MAX: usize = 8;
 /// Maximum bytes of audio in one event, before base64.
 const AUDIO_BYTES: usize = 48 * 1024;
-/// Maximum age of a socket; the client then resumes with another one.
-const LIFE: Duration = Duration::from_secs(60 * 60);
-/// Interval of pings.
-const PING_EVERY: Duration = Duration::from_secs(30);
-/// Time without any frame from the client after which it counts as gone.
-const SILENT: Duration = Duration::from_secs(90);
-/// Timeout of sending one event.
-const SEND_WITHIN: Duration = Duration::from_secs(30);
 
 /// One socket.
-pub(super) struct Talk {
-    socket: WebSocket,
+pub(super) struct VoiceSocket {
+    socket: ClientSocket,
     parts: Parts,
     caller: Caller,
     place: Place,
@@ -56,9 +47,6 @@ pub(super) struct Talk {
     last: u64,
     /// The position at which a client resumes, until it is reached.
     resumes: Option<Resumed>,
-    opened: Instant,
-    heard: Instant,
-    pinged: Instant,
 }
 
 /// The position at which a client resumes.
@@ -69,10 +57,7 @@ struct Resumed {
     before: Vec<(u64, String, Sentence)>,
 }
 
-/// The connection is lost, or closed.
-struct Gone;
-
-impl Talk {
+impl VoiceSocket {
     /// Creates the loop. A new client reads from now on, one that resumes after its last event. `None` if the session
     /// has no events.
     pub fn new(
@@ -88,9 +73,9 @@ impl Talk {
         // A number above the newest one is unknown here.
         let resumes =
             position.map(|(after, sentence)| Resumed { after: after.min(newest), sentence, before: Vec::new() });
-        let (now, person) = (Instant::now(), caller.person().unwrap_or_else(|| owner_of(&place)));
+        let person = caller.person().unwrap_or_else(|| owner_of(&place));
         Some(Self {
-            socket,
+            socket: ClientSocket::new(socket),
             parts,
             caller,
             place,
@@ -101,9 +86,6 @@ impl Talk {
             muted: false,
             last: from,
             resumes,
-            opened: now,
-            heard: now,
-            pinged: now,
         })
     }
 
@@ -112,27 +94,27 @@ impl Talk {
         while self.step(&ended).await.is_ok() {}
     }
 
-    async fn step(&mut self, ended: &CancellationToken) -> Result<(), Gone> {
+    async fn step(&mut self, ended: &CancellationToken) -> Result<(), Disconnected> {
         if !self.muted {
             self.queue.start(&self.parts.synthesis, &self.person);
         }
-        let due = (self.pinged + PING_EVERY).min(self.heard + SILENT);
+        let (due, ends) = (self.socket.ping_due(), self.socket.ends());
         tokio::select! {
-            frame = self.socket.recv() => self.hear(frame).await,
+            frame = self.socket.receive() => self.received(frame).await,
             output = self.queue.next() => self.give(output).await,
             reading = self.reader.next() => match reading {
                 Some(Reading::Event(event)) => self.tell(event).await,
                 Some(Reading::Missed(number)) => self.missed(number).await,
                 None => self.read_on().await,
             },
-            () = sleep_until(due) => self.ping().await,
-            () = sleep_until(self.opened + LIFE) => self.close(close_code::AWAY, "the socket was open for long enough").await,
+            () = sleep_until(due) => self.socket.ping().await,
+            () = sleep_until(ends) => self.close(close_code::AWAY, "the socket was open for long enough").await,
             () = ended.cancelled() => self.close(close_code::AWAY, "the program stops").await,
         }
     }
 
     /// Starts the reader again after it was cut off.
-    async fn read_on(&mut self) -> Result<(), Gone> {
+    async fn read_on(&mut self) -> Result<(), Disconnected> {
         match TurnEventReader::new(Arc::clone(&self.parts.events), self.place.clone(), self.last) {
             Some(reader) => {
                 self.reader = reader;
@@ -142,15 +124,15 @@ impl Talk {
         }
     }
 
-    async fn missed(&mut self, number: u64) -> Result<(), Gone> {
+    async fn missed(&mut self, number: u64) -> Result<(), Disconnected> {
         self.last = number;
         // Their whole answers follow.
         self.answers.clear();
-        self.send(String::new(), Told::Missed).await
+        self.send(String::new(), Content::Missed).await
     }
 
     /// Passes on an event of the session.
-    async fn tell(&mut self, event: Arc<TurnEvent>) -> Result<(), Gone> {
+    async fn tell(&mut self, event: Arc<TurnEvent>) -> Result<(), Disconnected> {
         let number = event.number;
         if let Some(resumed) = self.resumes.as_ref().filter(|_| self.last == 0)
             && resumed.after < number.saturating_sub(1)
@@ -163,17 +145,17 @@ impl Talk {
         let now = self.parts.sessions.now();
         let wire::Event { turn, update, .. } = match &event.update {
             TurnUpdate::Final { .. } | TurnUpdate::Apology { .. } => {
-                tokio::task::spawn_blocking(move || wire::Event::of(&event, now)).await.map_err(|_| Gone)?
+                tokio::task::spawn_blocking(move || wire::Event::of(&event, now)).await.map_err(|_| Disconnected)?
             }
             _ => wire::Event::of(&event, now),
         };
-        let (sentences, told) = self.read(&turn, update);
+        let (sentences, content) = self.read(&turn, update);
         let quiet = self.resumes.as_ref().is_some_and(|resumed| number <= resumed.after);
         if quiet {
-            self.before(number, &turn, sentences, told.as_ref());
+            self.before(number, &turn, sentences, content.as_ref());
         } else {
             self.resume().await?;
-            self.pass_on(number, &turn, sentences, told).await?;
+            self.pass_on(number, &turn, sentences, content).await?;
         }
         if self.resumes.as_ref().is_some_and(|resumed| number >= resumed.after) {
             self.resume().await?;
@@ -182,7 +164,7 @@ impl Talk {
     }
 
     /// Returns the sentences of an update, and the event behind them.
-    fn read(&mut self, turn: &str, update: Update) -> (Vec<Sentence>, Option<Told>) {
+    fn read(&mut self, turn: &str, update: Update) -> (Vec<Sentence>, Option<Content>) {
         let mut sentences = Vec::new();
         if let Update::Accepted = update {
             self.answers.retain(|answer| answer.turn != *turn);
@@ -199,19 +181,19 @@ impl Talk {
         let with = |act: &mut dyn FnMut(&mut Answer) -> Vec<Sentence>| {
             sentences = answer.map(act).unwrap_or_default();
         };
-        let told = match update {
-            Update::Accepted => Some(Told::Accepted),
+        let content = match update {
+            Update::Accepted => Some(Content::Accepted),
             Update::Draft { text, anew } => {
                 with(&mut |answer| answer.draft(&text, anew));
                 None
             }
             Update::Tool { call, name, state, .. } => {
                 with(&mut |answer| answer.pause());
-                Some(Told::ToolStatus { call, name, state })
+                Some(Content::ToolStatus { call, name, state })
             }
             Update::Gate { id, question, expires_at, form, link, decision } => {
                 with(&mut |answer| answer.pause());
-                Some(Told::Approval { id, question, expires_at, form, link, decision })
+                Some(Content::Approval { id, question, expires_at, form, link, decision })
             }
             Update::Final { text } | Update::Apology { text } => {
                 with(&mut |answer| answer.finish(&text));
@@ -219,24 +201,24 @@ impl Talk {
             }
             Update::Done { unanswered } => {
                 with(&mut |answer| answer.pause());
-                Some(Told::Done { unanswered })
+                Some(Content::Done { unanswered })
             }
             Update::Queued { .. } | Update::Missed => None,
         };
-        (sentences, told)
+        (sentences, content)
     }
 
     /// Keeps the sentences of the last turn that a resuming client may have.
-    fn before(&mut self, number: u64, turn: &str, sentences: Vec<Sentence>, told: Option<&Told>) {
+    fn before(&mut self, number: u64, turn: &str, sentences: Vec<Sentence>, content: Option<&Content>) {
         let Some(Resumed { before, .. }) = &mut self.resumes else { return };
-        if matches!(told, Some(Told::Accepted)) {
+        if matches!(content, Some(Content::Accepted)) {
             before.clear();
         }
         before.extend(sentences.into_iter().map(|sentence| (number, turn.to_owned(), sentence)));
     }
 
     /// Sends again what a resuming client has not heard.
-    async fn resume(&mut self) -> Result<(), Gone> {
+    async fn resume(&mut self) -> Result<(), Disconnected> {
         let Some(Resumed { sentence, before, .. }) = self.resumes.take() else { return Ok(()) };
         let Some(heard) = sentence else { return Ok(()) };
         for (number, turn, sentence) in before.into_iter().filter(|(.., sentence)| sentence.number > heard) {
@@ -250,12 +232,12 @@ impl Talk {
         number: u64,
         turn: &str,
         sentences: Vec<Sentence>,
-        told: Option<Told>,
-    ) -> Result<(), Gone> {
+        content: Option<Content>,
+    ) -> Result<(), Disconnected> {
         for sentence in sentences {
             let speech = sentence.speech.clone();
             let of = SentenceId { number, turn: turn.to_owned(), sentence: sentence.number };
-            self.put(&Event { number, turn: turn.to_owned(), told: Told::Sentence(sentence) }).await?;
+            self.put(&Event { number, turn: turn.to_owned(), content: Content::Sentence(sentence) }).await?;
             if !speech.is_empty()
                 && !self.muted
                 && !self.parts.synthesis.is_silent()
@@ -264,9 +246,9 @@ impl Talk {
                 self.fail(of, "too much text waits for its audio").await?;
             }
         }
-        let Some(told) = told else { return Ok(()) };
-        let event = Event { number, turn: turn.to_owned(), told };
-        if matches!(event.told, Told::Done { .. }) {
+        let Some(content) = content else { return Ok(()) };
+        let event = Event { number, turn: turn.to_owned(), content };
+        if matches!(event.content, Content::Done { .. }) {
             self.queue.then(event);
             return Ok(());
         }
@@ -274,13 +256,13 @@ impl Talk {
     }
 
     /// Sends audio, or an event behind it.
-    async fn give(&mut self, output: Output) -> Result<(), Gone> {
+    async fn give(&mut self, output: Output) -> Result<(), Disconnected> {
         let (of, sound) = match output {
             Output::Event(event) => return self.put(&event).await,
             Output::Sound(of, sound) => (of, sound),
         };
-        let audio = |format, data, end| Told::Audio { sentence: of.sentence, format, data, end };
-        let of_turn = |told| Event { number: of.number, turn: of.turn.clone(), told };
+        let audio = |format, data, end| Content::Audio { sentence: of.sentence, format, data, end };
+        let of_turn = |content| Event { number: of.number, turn: of.turn.clone(), content };
         match sound {
             Sound::Piece(format, bytes) => {
                 for piece in bytes.chunks(AUDIO_BYTES) {
@@ -293,50 +275,49 @@ impl Talk {
         }
     }
 
-    async fn fail(&mut self, of: SentenceId, why: &str) -> Result<(), Gone> {
-        let told = Told::Error { sentence: Some(of.sentence), why: why.to_owned() };
-        self.put(&Event { number: of.number, turn: of.turn, told }).await
+    async fn fail(&mut self, of: SentenceId, why: &str) -> Result<(), Disconnected> {
+        let content = Content::Error { sentence: Some(of.sentence), why: why.to_owned() };
+        self.put(&Event { number: of.number, turn: of.turn, content }).await
     }
 
     /// Processes a frame of the client.
-    async fn hear(&mut self, frame: Option<Result<Frame, axum::Error>>) -> Result<(), Gone> {
-        self.heard = Instant::now();
+    async fn received(&mut self, frame: Option<Result<Frame, axum::Error>>) -> Result<(), Disconnected> {
         let text = match frame {
             Some(Ok(Frame::Text(text))) => text,
             Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => return Ok(()),
             Some(Ok(Frame::Binary(_))) => return self.refuse("messages are text").await,
-            Some(Ok(Frame::Close(_)) | Err(_)) | None => return Err(Gone),
+            Some(Ok(Frame::Close(_)) | Err(_)) | None => return Err(Disconnected),
         };
         let said = match serde_json::from_str(&text) {
             Ok(said) => said,
             Err(error) => return self.refuse(&format!("not understood: {error}")).await,
         };
         match said {
-            Said::Text { text, id } => {
+            Request::Text { text, id } => {
                 match submit::say(&self.parts, &self.caller, &self.place, text, id.as_deref()).await {
-                    Ok(submitted) => self.send(String::new(), Told::Submitted(submitted)).await,
+                    Ok(submitted) => self.send(String::new(), Content::Submitted(submitted)).await,
                     Err((_, why)) => self.refuse(&why).await,
                 }
             }
-            Said::Interrupt { spoken_to, turn } => self.interrupt(spoken_to, turn).await,
-            Said::Mute { on } => {
+            Request::Interrupt { spoken_to, turn } => self.interrupt(spoken_to, turn).await,
+            Request::Mute { on } => {
                 self.muted = on;
                 if on {
                     self.queue.silence(None);
                 }
                 Ok(())
             }
-            Said::Answer { id, verdict } => match decided(&self.parts, &self.caller, &id, verdict).await {
+            Request::Answer { id, verdict } => match decided(&self.parts, &self.caller, &id, verdict).await {
                 // The decision follows as an event.
                 Ok(_) => Ok(()),
                 Err((_, why)) => self.refuse(&why).await,
             },
-            Said::Ping => self.send(String::new(), Told::Pong).await,
+            Request::Ping => self.send(String::new(), Content::Pong).await,
         }
     }
 
     /// Stops the answer that is being spoken, and records what was heard of it.
-    async fn interrupt(&mut self, spoken_to: Option<usize>, turn: Option<String>) -> Result<(), Gone> {
+    async fn interrupt(&mut self, spoken_to: Option<usize>, turn: Option<String>) -> Result<(), Disconnected> {
         let spoken = turn.or_else(|| self.queue.turn().map(str::to_owned));
         let answer = match &spoken {
             Some(turn) => self.answers.iter_mut().find(|answer| answer.turn == *turn),
@@ -346,7 +327,7 @@ impl Talk {
         answer.is_cut = true;
         let (turn, heard) = (answer.turn.clone(), interrupted(answer.heard(spoken_to)));
         self.queue.silence(Some(&turn));
-        self.send(turn.clone(), Told::Interrupted { spoken_to }).await?;
+        self.send(turn.clone(), Content::Interrupted { spoken_to }).await?;
         // A command has no exchange.
         let Some(asked) = self.parts.sessions.message(&self.place, &turn).await else { return Ok(()) };
         let heard = Exchange {
@@ -364,36 +345,21 @@ impl Talk {
         }
     }
 
-    async fn refuse(&mut self, why: &str) -> Result<(), Gone> {
-        self.send(String::new(), Told::Error { sentence: None, why: why.to_owned() }).await
+    async fn refuse(&mut self, why: &str) -> Result<(), Disconnected> {
+        self.send(String::new(), Content::Error { sentence: None, why: why.to_owned() }).await
     }
 
-    async fn send(&mut self, turn: String, told: Told) -> Result<(), Gone> {
-        self.put(&Event { number: self.last, turn, told }).await
+    async fn send(&mut self, turn: String, content: Content) -> Result<(), Disconnected> {
+        self.put(&Event { number: self.last, turn, content }).await
     }
 
-    async fn put(&mut self, event: &Event) -> Result<(), Gone> {
+    async fn put(&mut self, event: &Event) -> Result<(), Disconnected> {
         // Plain data with string keys always serializes.
-        self.frame(Frame::text(serde_json::to_string(event).unwrap_or_default())).await
+        self.socket.send(Frame::text(serde_json::to_string(event).unwrap_or_default())).await
     }
 
-    async fn frame(&mut self, frame: Frame) -> Result<(), Gone> {
-        match timeout(SEND_WITHIN, self.socket.send(frame)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Gone),
-        }
-    }
-
-    async fn ping(&mut self) -> Result<(), Gone> {
-        if self.heard.elapsed() >= SILENT {
-            return Err(Gone);
-        }
-        self.pinged = Instant::now();
-        self.frame(Frame::Ping(Bytes::new())).await
-    }
-
-    async fn close(&mut self, code: u16, reason: &str) -> Result<(), Gone> {
-        self.frame(Frame::Close(Some(CloseFrame { code, reason: reason.into() }))).await?;
-        Err(Gone)
+    async fn close(&mut self, code: u16, reason: &str) -> Result<(), Disconnected> {
+        self.socket.close(code, reason).await?;
+        Err(Disconnected)
     }
 }
