@@ -14,6 +14,7 @@ use crate::services::preferences;
 use domain::ids::{Person, TurnId};
 use domain::incoming::{Deletion, Interruption, Reaction};
 use domain::keys;
+use domain::preferences::Record;
 use domain::triage;
 use ports::shares::Shares;
 
@@ -56,7 +57,7 @@ impl Gateway {
     }
 
     /// Cancels the turn of an interrupted answer, and remembers what was heard of it, unless the person's settings forbid
-    /// it or cannot be read. The receipt is settled afterwards, so that the next question finds it.
+    /// it. The receipt is settled afterwards, so that the next question finds it.
     pub(super) fn interrupted(
         &self,
         ctx: &mut ActorContext<Self>,
@@ -73,9 +74,8 @@ impl Gateway {
         let person = &interruption.heard.person;
         let settings = keys::preferences(self.live.linked(person).lead(person));
         ctx.background(async move {
-            let record = preferences::stored(&*store, &settings).await;
-            let remembers = |record| running.preferences(&record, &interruption.place, None, None).remembers();
-            if !record.is_some_and(remembers) {
+            let record = preferences::stored(&*store, &settings).await.unwrap_or_else(Record::unread);
+            if !running.preferences(&record, &interruption.place, None, None).remembers() {
                 return receipt.settle();
             }
             let records = ConversationRecords::new(&*store, &running);

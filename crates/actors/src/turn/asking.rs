@@ -124,12 +124,7 @@ impl Thinking<'_> {
         let Asking { mut done, mut left, .. } = asking;
         if !left.is_empty() {
             let end = CallEnd::NotApproved(NotApproved::TooLong);
-            let mut planned = left.remove(0);
-            if let Planned::Run(ready) = &mut planned {
-                self.cancel(ready).await;
-                ready.begun = None;
-            }
-            done.extend(self.run_one(planned, Instant::now(), Leave::Refused(&end)).await.told());
+            done.extend(self.run_one(left.remove(0), Instant::now(), Leave::Refused(&end)).await.told());
         }
         (done, left)
     }

@@ -176,15 +176,6 @@ impl Thinking<'_> {
             }
     }
 
-    /// Cancels what a call has begun at its server. A cancellation that fails is not repeated: the server keeps a task
-    /// for a limited time.
-    pub(super) async fn cancel(&self, ready: &Ready) {
-        let Some(step) = ready.begun.as_ref().and_then(|begun| begun.cancel()) else { return };
-        let request =
-            ToolRequest::new(&ready.entry.tool.name, ready.arguments.clone(), Effect::Idempotent, CANCEL_WITHIN);
-        drop(self.tools.set.call(&ready.entry, &ToolRequest { step, ..request }, None).await);
-    }
-
     /// Continues the call for which the turn was parked. Returns its result; `None` if it needs a person or time again,
     /// and is again the first of the remaining calls.
     pub(super) async fn continue_call(&self, left: &mut Vec<Planned>, going_on: &GoingOn) -> Option<ShownResult> {
@@ -215,8 +206,6 @@ impl Thinking<'_> {
         }
         ready.begun = Some(begun);
         if let Some(end) = end {
-            self.cancel(&ready).await;
-            ready.begun = None;
             return self.run_one(Planned::Run(ready), began, Leave::Refused(&end)).await.told();
         }
         if waits {
