@@ -65,9 +65,8 @@ pub async fn state(
 ) -> Result<Json<Seen>, ApiError> {
     let workspace = &desk.workspace;
     let member = looking(workspace, who)?;
-    let direct = format!("D{member}");
     let mut messages = workspace.messages();
-    messages.retain(|message| !message.channel.starts_with('D') || message.channel == direct);
+    messages.retain(|message| sees(&member, &message.channel));
     messages.drain(..messages.len().saturating_sub(MESSAGES));
     let mut notices = workspace.only_for(&member);
     notices.drain(..notices.len().saturating_sub(MESSAGES));
@@ -194,9 +193,8 @@ pub async fn file(
         Ok(member) => member,
         Err(refusal) => return refusal.into_response(),
     };
-    let direct = format!("D{member}");
-    let sees = |message: &Message| !message.channel.starts_with('D') || message.channel == direct;
-    let is_there = desk.workspace.messages().iter().any(|message| message.file["id"] == *id && sees(message));
+    let is_there =
+        desk.workspace.messages().iter().any(|message| message.file["id"] == *id && sees(&member, &message.channel));
     let content = if is_there { desk.workspace.stored(&id) } else { Vec::new() };
     if content.is_empty() {
         return missing("there is no such file any more").into_response();
@@ -206,6 +204,11 @@ pub async fn file(
     }
     let fixed = [(header::CONTENT_TYPE, "application/octet-stream"), (header::CONTENT_DISPOSITION, "attachment")];
     (fixed, content).into_response()
+}
+
+/// True for a channel, and for the member's direct conversation with the bot.
+fn sees(member: &str, channel: &str) -> bool {
+    channel.strip_prefix('D').is_none_or(|with| with == member)
 }
 
 fn looking(workspace: &Workspace, who: Result<Query<Looking>, QueryRejection>) -> Result<String, ApiError> {
@@ -220,7 +223,7 @@ fn person(workspace: &Workspace, id: &str) -> Result<String, ApiError> {
 
 /// Returns a channel, or the direct conversation of a member with the bot.
 fn place(workspace: &Workspace, id: &str, member: &str) -> Result<String, ApiError> {
-    let known = id.strip_prefix('D') == Some(member) || workspace.places().iter().any(|place| place.id == id);
+    let known = sees(member, id) && (id.starts_with('D') || workspace.places().iter().any(|place| place.id == id));
     if known { Ok(id.to_owned()) } else { Err(missing("there is no such channel")) }
 }
 
