@@ -1,4 +1,4 @@
-//! The audio of one sentence while it is recorded: one writer, one reader.
+//! The audio of one sentence: cached, or while it is recorded, with one writer and one reader.
 
 use std::sync::Arc;
 
@@ -14,16 +14,28 @@ use ports::shares::Share;
 /// Maximum size of the audio of one sentence, in bytes.
 pub const AUDIO_MAX: usize = 4 * 1024 * 1024;
 
+/// Maximum size of a piece of audio, in bytes: a reader does other things between two pieces.
+const PIECE_MAX: usize = 48 * 1024;
+
 /// The reader's end. Dropping it ends the recording.
-pub struct Clip {
+pub struct Clip(Source);
+
+enum Source {
+    /// The audio that is left to read.
+    Cached(Format, Bytes),
+    Recorded(Recording),
+}
+
+/// A recording in progress; aborted when dropped.
+struct Recording {
     shared: Arc<Shared>,
-    task: Option<AbortHandle>,
+    task: AbortHandle,
 }
 
 /// The next of a clip.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sound {
-    /// More audio.
+    /// More audio, at most 48 KiB.
     Piece(Format, Bytes),
     /// The audio is complete.
     End,
@@ -55,8 +67,7 @@ struct Tape {
 impl Clip {
     /// Returns complete audio.
     pub(super) fn whole(format: Format, bytes: Bytes) -> Self {
-        let tape = Tape { bytes: bytes.into(), read: 0, format: Some(format), end: Some(Ok(())), permit: None };
-        Self { shared: Arc::new(Shared { tape: Mutex::new(tape), ..Shared::default() }), task: None }
+        Self(Source::Cached(format, bytes))
     }
 
     /// Returns the clip that a task records; it begins at once with a permit.
@@ -65,43 +76,55 @@ impl Clip {
         F: Future<Output = ()> + Send + 'static,
     {
         let shared = Arc::new(Shared { tape: Mutex::new(Tape { permit, ..Tape::default() }), ..Shared::default() });
-        let task = tokio::spawn(record(Recorder(Arc::clone(&shared))));
-        Self { shared, task: Some(task.abort_handle()) }
+        let task = tokio::spawn(record(Recorder(Arc::clone(&shared)))).abort_handle();
+        Self(Source::Recorded(Recording { shared, task }))
     }
 
     /// True unless it waits for a permit.
     #[must_use]
     pub fn has_begun(&self) -> bool {
-        let tape = self.shared.tape.lock();
+        let Source::Recorded(Recording { shared, .. }) = &self.0 else { return true };
+        let tape = shared.tape.lock();
         tape.permit.is_some() || tape.end.is_some()
     }
 
     /// Waits for what is next. Cancel safe.
     pub async fn next(&mut self) -> Sound {
+        match &mut self.0 {
+            Source::Cached(_, left) if left.is_empty() => Sound::End,
+            Source::Cached(format, left) => Sound::Piece(*format, left.split_to(left.len().min(PIECE_MAX))),
+            Source::Recorded(recording) => recording.next().await,
+        }
+    }
+}
+
+impl Recording {
+    async fn next(&self) -> Sound {
         loop {
-            {
-                let tape = &mut *self.shared.tape.lock();
-                if let Some(format) = tape.format.filter(|_| tape.read < tape.bytes.len()) {
-                    let piece = Bytes::copy_from_slice(&tape.bytes[tape.read..]);
-                    tape.read = tape.bytes.len();
-                    return Sound::Piece(format, piece);
-                }
-                match &tape.end {
-                    Some(Ok(())) => return Sound::End,
-                    Some(Err(failure)) => return Sound::Failed(failure.clone()),
-                    None => {}
-                }
+            if let Some(sound) = self.shared.tape.lock().next() {
+                return sound;
             }
             self.shared.changed.notified().await;
         }
     }
 }
 
-impl Drop for Clip {
+impl Drop for Recording {
     fn drop(&mut self) {
-        if let Some(task) = &self.task {
-            task.abort();
+        self.task.abort();
+    }
+}
+
+impl Tape {
+    /// Returns what the reader does not have yet; `None` before it is recorded.
+    fn next(&mut self) -> Option<Sound> {
+        if let Some(format) = self.format.filter(|_| self.read < self.bytes.len()) {
+            let end = self.bytes.len().min(self.read + PIECE_MAX);
+            let piece = Bytes::copy_from_slice(&self.bytes[self.read..end]);
+            self.read = end;
+            return Some(Sound::Piece(format, piece));
         }
+        self.end.as_ref().map(|end| end.as_ref().map_or_else(|failure| Sound::Failed(failure.clone()), |()| Sound::End))
     }
 }
 
@@ -171,5 +194,31 @@ impl Drop for Recorder {
     fn drop(&mut self) {
         self.0.tape.lock().end.get_or_insert(Err(Failure::Refused("the synthesis was cancelled".to_owned())));
         self.0.changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn sizes(mut clip: Clip) -> Vec<usize> {
+        let mut sizes = Vec::new();
+        while let Sound::Piece(_, piece) = clip.next().await {
+            sizes.push(piece.len());
+        }
+        sizes
+    }
+
+    #[tokio::test]
+    async fn cached_and_recorded_audio_comes_in_small_pieces() {
+        let mut audio = b"RIFF0000WAVE".to_vec();
+        audio.resize(2 * PIECE_MAX + 7, 0);
+        let wanted = [PIECE_MAX, PIECE_MAX, 7];
+        assert_eq!(sizes(Clip::whole(Format::Wav, audio.clone().into())).await, wanted);
+        let recorded = Clip::recorded(None, |recorder| async move {
+            recorder.push(Format::Wav, &audio).unwrap();
+            recorder.end(recorder.complete());
+        });
+        assert_eq!(sizes(recorded).await, wanted);
     }
 }

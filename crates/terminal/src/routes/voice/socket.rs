@@ -29,8 +29,6 @@ use web::client_socket::{ClientSocket, Disconnected};
 pub(super) const MESSAGE_MAX: usize = 64 * 1024;
 /// Maximum number of answers that can be interrupted: the last ones.
 const ANSWERS_MAX: usize = 8;
-/// Maximum bytes of audio in one event, before base64.
-const AUDIO_BYTES: usize = 48 * 1024;
 
 /// One socket.
 pub(super) struct VoiceSocket {
@@ -265,10 +263,7 @@ impl VoiceSocket {
         let of_turn = |content| Event { number: of.number, turn: of.turn.clone(), content };
         match sound {
             Sound::Piece(format, bytes) => {
-                for piece in bytes.chunks(AUDIO_BYTES) {
-                    self.put(&of_turn(audio(format.media_type(), STANDARD.encode(piece), false))).await?;
-                }
-                Ok(())
+                self.put(&of_turn(audio(format.media_type(), STANDARD.encode(bytes), false))).await
             }
             Sound::End => self.put(&of_turn(audio("", String::new(), true))).await,
             Sound::Failed(_) => self.fail(of, "no voice spoke this sentence").await,
