@@ -53,8 +53,8 @@ const SEEN_MAX: usize = 4_096;
 
 /// Events from its timer and its tasks.
 pub enum ApprovalsEvent {
-    /// The pending gates and allowances of an earlier process; `None` if they could not be read.
-    Loaded(Option<Vec<Waiting>>, Vec<Allowance>),
+    /// The pending gates and the allowances of an earlier process; `None` for those that could not be read completely.
+    Loaded(Option<Vec<Waiting>>, Option<Vec<Allowance>>),
     /// The time to check for expired gates.
     Look,
     /// The question is posted, or the reason why not.
@@ -113,13 +113,15 @@ pub struct ApprovalsState {
     seen: BoundedSet<MessageId, SEEN_MAX>,
     /// The click responses in progress, shared by the members who clicked.
     clicks: Shares,
-    /// True once the state of an earlier process is loaded.
+    /// True once the pending gates of an earlier process are loaded.
     loaded: bool,
-    /// True while it is being loaded.
+    /// True once its allowances are loaded.
+    allowed: bool,
+    /// True while any of them is being loaded.
     loading: bool,
     /// The members' clicks on gates that are not loaded yet; decided after the load. At most [`CLICKS_MAX`].
     early: Vec<Clicked>,
-    /// The withdrawals made before it was loaded.
+    /// The withdrawals made before the allowances were loaded.
     withdrawn: Vec<Withdrawal>,
     /// The gates that were closed while their questions were being posted, with the final text to show. At most
     /// [`OPEN_MAX`].
@@ -179,6 +181,7 @@ impl Actor for Approvals {
             loading: true,
             early: Vec::new(),
             withdrawn: Vec::new(),
+            allowed: false,
             closed: HashMap::new(),
         })
     }
@@ -200,7 +203,7 @@ impl Actor for Approvals {
             }
             ApprovalsMsg::Withdraw(which, reply) => {
                 self.withdraw(ctx, &which, reply);
-                if !state.loaded && state.withdrawn.len() < ALLOWANCES_MAX {
+                if !state.allowed && state.withdrawn.len() < ALLOWANCES_MAX {
                     state.withdrawn.push(which);
                 }
             }
@@ -232,17 +235,10 @@ impl Actor for Approvals {
     ) -> Result<(), Crash> {
         match event {
             ApprovalsEvent::Loaded(waiting, allowances) => {
-                let now = self.clock.now();
-                let is_gone = |known: &Allowance| state.withdrawn.iter().any(|which| which.takes_back(known));
-                let (gone, held): (Vec<_>, Vec<_>) = allowances.into_iter().partition(is_gone);
-                for allowance in held {
-                    self.allowances.add(allowance, now);
-                }
-                drop(self.store.write(Self::forget(&gone)));
                 state.loading = false;
-                state.loaded = waiting.is_some();
-                if state.loaded {
-                    state.withdrawn.clear();
+                state.loaded |= waiting.is_some();
+                if let Some(allowances) = allowances {
+                    self.allowed_before(state, allowances);
                 }
                 for waiting in waiting.into_iter().flatten() {
                     self.take(ctx, state, waiting);
@@ -252,7 +248,7 @@ impl Actor for Approvals {
                 }
             }
             ApprovalsEvent::Look => {
-                if !state.loaded && !std::mem::replace(&mut state.loading, true) {
+                if !(state.loaded && state.allowed) && !std::mem::replace(&mut state.loading, true) {
                     self.load(ctx);
                 }
                 self.look(ctx, state);
@@ -277,13 +273,31 @@ impl Approvals {
             async move {
                 let _ = tokio::time::timeout(RECORDED_WITHIN, audit.load()).await;
                 let scan = store.scan(keys::ALLOWANCE_PREFIX, ALLOWANCES_MAX);
-                let stored = tokio::time::timeout(RECORDED_WITHIN, scan).await.map(Scanned::part).unwrap_or_default();
-                let allowances = stored.iter().filter_map(|(_, text)| serde_json::from_str(text).ok()).collect();
+                let scanned = tokio::time::timeout(RECORDED_WITHIN, scan).await.map(Scanned::into_parts);
+                let stored = scanned.ok().filter(|(stored, complete)| *complete || stored.len() >= ALLOWANCES_MAX);
+                let allowances = stored
+                    .map(|(stored, _)| stored.iter().filter_map(|(_, text)| serde_json::from_str(text).ok()).collect());
                 let waiting = journal.call(JournalMsg::Waiting, RECORDED_WITHIN).await.ok();
                 ApprovalsEvent::Loaded(waiting, allowances)
             },
-            |_| ApprovalsEvent::Loaded(None, Vec::new()),
+            |_| ApprovalsEvent::Loaded(None, None),
         );
+    }
+
+    /// Adds the allowances of an earlier process, except those withdrawn meanwhile. Only their first load counts: a later
+    /// one could bring back an allowance that was withdrawn since.
+    fn allowed_before(&self, state: &mut ApprovalsState, allowances: Vec<Allowance>) {
+        if std::mem::replace(&mut state.allowed, true) {
+            return;
+        }
+        let now = self.clock.now();
+        let withdrawn = std::mem::take(&mut state.withdrawn);
+        let is_gone = |known: &Allowance| withdrawn.iter().any(|which| which.takes_back(known));
+        let (gone, held): (Vec<_>, Vec<_>) = allowances.into_iter().partition(is_gone);
+        for allowance in held {
+            self.allowances.add(allowance, now);
+        }
+        drop(self.store.write(Self::forget(&gone)));
     }
 
     /// Adds a pending gate of a turn. A known gate stays unchanged.

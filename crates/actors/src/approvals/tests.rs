@@ -299,6 +299,22 @@ async fn an_allowance_that_is_taken_back_while_it_is_read_stays_taken_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn allowances_that_the_store_cannot_list_at_the_start_are_read_again() {
+    let clicker = click(&gate("10"), "7", Choice::Hour).by;
+    let allowance = Allowance::of(&gate("10"), &clicker, crate::testing::BEGINNING);
+    let store = MemoryStore::new();
+    store.put(keys::allowance(&allowance.id), serde_json::to_string(&allowance).unwrap());
+    store.short_scans.store(1, std::sync::atomic::Ordering::SeqCst);
+    let mut world = beginning(store).await;
+    world.loads().await.send(Vec::new()).unwrap();
+    settle().await;
+    assert_eq!(world.allowances.now(world.clock.now()), []);
+    world.loads().await.send(Vec::new()).unwrap();
+    settle().await;
+    assert_eq!(world.allowances.now(world.clock.now()), [allowance]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn nobody_decided_in_time_and_the_place_of_the_question_says_so() {
     let mut world = world().await;
     let gate = gate("10");

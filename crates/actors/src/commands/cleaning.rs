@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::kept::{LOOK_MAX, few_at_once, whole};
 use super::{CommandParts, erasing};
@@ -64,10 +64,16 @@ pub(super) fn of_conversation(person: &Person, place: &Place) -> [Write; 3] {
     [key, summary, evicted].map(|key| Write::Delete { key })
 }
 
-/// Returns the requests that this or another process recorded before the start.
+/// Returns the requests that this or another process recorded before the start. While the store cannot list all of them,
+/// reads again every [`CLEAN_EVERY`].
 pub(super) async fn noted(parts: &CommandParts) -> Vec<Wished> {
-    let stored = parts.basics.store.scan(keys::FORGOTTEN_PREFIX, LOOK_MAX).await.part();
-    stored.iter().filter_map(|(_, value)| serde_json::from_str(value).ok()).collect()
+    loop {
+        let (stored, complete) = parts.basics.store.scan(keys::FORGOTTEN_PREFIX, LOOK_MAX).await.into_parts();
+        if complete || stored.len() >= LOOK_MAX {
+            return stored.iter().filter_map(|(_, value)| serde_json::from_str(value).ok()).collect();
+        }
+        sleep(CLEAN_EVERY).await;
+    }
 }
 
 /// Records that all data of a request was deleted once, unless a later request replaced it.
