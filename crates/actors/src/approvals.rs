@@ -248,7 +248,8 @@ impl Actor for Approvals {
                 }
             }
             ApprovalsEvent::Look => {
-                if !(state.loaded && state.allowed) && !std::mem::replace(&mut state.loading, true) {
+                let missing = !state.loaded || !state.allowed;
+                if missing && !std::mem::replace(&mut state.loading, true) {
                     self.load(ctx);
                 }
                 self.look(ctx, state);
