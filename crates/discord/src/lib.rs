@@ -38,6 +38,9 @@ mod threads;
 #[cfg(test)]
 mod testing;
 
+#[cfg(test)]
+mod fuzz;
+
 /// The name of this door in ids, keys, labels and logs.
 pub const DOOR: Door = Door::new("discord");
 

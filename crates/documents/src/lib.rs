@@ -57,3 +57,6 @@ pub fn read(bytes: &[u8], most: usize) -> Result<DocumentText, Unread> {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod fuzz;

@@ -172,3 +172,6 @@ pub mod restart;
 
 pub mod panic;
 pub mod unquoted;
+
+#[cfg(test)]
+mod fuzz;

@@ -36,3 +36,6 @@ mod http;
 mod sse;
 
 mod provider_error;
+
+#[cfg(test)]
+mod fuzz;

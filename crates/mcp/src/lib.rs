@@ -48,6 +48,9 @@ mod stdio;
 mod unasked;
 mod utility;
 
+#[cfg(test)]
+mod fuzz;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;

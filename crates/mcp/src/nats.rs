@@ -19,6 +19,9 @@ mod provider;
 mod roster;
 mod wire;
 
+#[cfg(test)]
+mod fuzz;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -7,6 +7,9 @@ use ports::Renderer;
 #[cfg(feature = "latex")]
 pub mod latex;
 
+#[cfg(test)]
+mod fuzz;
+
 /// Returns the renderer of this build.
 #[must_use]
 pub fn renderer() -> Arc<dyn Renderer> {

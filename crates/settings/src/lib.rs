@@ -30,6 +30,9 @@ pub mod triggers;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+mod fuzz;
+
 use std::collections::BTreeMap;
 
 use config::{Config, ConfigError, File, FileFormat, Value, ValueKind};

@@ -62,6 +62,9 @@ mod unreadable;
 
 mod web_api;
 
+#[cfg(test)]
+mod fuzz;
+
 use std::sync::Arc;
 
 use secrecy::SecretString;

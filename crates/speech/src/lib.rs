@@ -8,5 +8,8 @@ mod spoken;
 
 pub mod synthesis;
 
+#[cfg(test)]
+mod fuzz;
+
 pub use sentences::Sentences;
 pub use spoken::Part;

@@ -12,6 +12,9 @@ mod screen;
 
 mod shown;
 
+#[cfg(test)]
+mod fuzz;
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::pin::pin;

@@ -20,6 +20,9 @@ mod system_prompt;
 pub mod url_extract;
 pub mod web_search;
 
+#[cfg(test)]
+mod fuzz;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;

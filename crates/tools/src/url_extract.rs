@@ -9,6 +9,9 @@ mod media;
 mod readable;
 mod writer;
 
+#[cfg(test)]
+mod fuzz;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -13,9 +13,9 @@ use domain::tool::ServerName;
 pub(super) const HEARD: &str = "staffai.tools.*";
 /// The request to all providers to announce themselves.
 pub(super) const DISCOVER: &str = "staffai.tools.discover";
-const ANNOUNCE: &str = "staffai.tools.announce";
-const HEARTBEAT: &str = "staffai.tools.heartbeat";
-const WITHDRAW: &str = "staffai.tools.withdraw";
+pub(super) const ANNOUNCE: &str = "staffai.tools.announce";
+pub(super) const HEARTBEAT: &str = "staffai.tools.heartbeat";
+pub(super) const WITHDRAW: &str = "staffai.tools.withdraw";
 
 /// The longest name of a provider or an instance, in bytes.
 const NAME_MAX: usize = 48;

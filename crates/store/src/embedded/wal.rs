@@ -299,4 +299,13 @@ mod tests {
         let (wal, left) = open(7);
         assert_eq!((left, wal.next), (Vec::new(), 8));
     }
+
+    /// A target of the fuzzer: a log after a crash.
+    #[test]
+    fn fuzz_torn_logs() {
+        bolero::check!().with_iterations(64).with_max_len(4096).for_each(|bytes: &[u8]| {
+            let read = records(bytes, 0);
+            assert_eq!(records(&encoded(&read), 0).len(), read.len(), "whole records are written as they were read");
+        });
+    }
 }

@@ -4,6 +4,9 @@ mod embedding;
 mod reading;
 mod writing;
 
+#[cfg(test)]
+mod fuzz;
+
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};

@@ -5,6 +5,9 @@ pub(super) mod reading;
 mod responses;
 mod writing;
 
+#[cfg(test)]
+mod fuzz;
+
 use std::sync::Arc;
 use std::time::Duration;
 

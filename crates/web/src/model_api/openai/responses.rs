@@ -5,6 +5,9 @@ mod reading;
 mod socket;
 mod writing;
 
+#[cfg(test)]
+mod fuzz;
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
