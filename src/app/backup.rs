@@ -234,7 +234,7 @@ impl<'a> Copy<'a> {
                 hash.update(&first);
                 while let Some((line, bytes)) = self.next()? {
                     if let Line::End { lines, sha256 } = line {
-                        let same = lines == count && sha256 == hex(&hash.finalize());
+                        let same = lines == count && sha256 == hex(&hash.finalize()) && self.next()?.is_none();
                         return if same { Ok(count + 1) } else { Err(other) };
                     }
                     hash.update(&bytes);
@@ -350,6 +350,7 @@ mod tests {
             (text.replace("\"staffai_backup\":1", "\"staffai_backup\":2"), "of a later version"),
             (lines[1..].join("\n"), "its head is missing"),
             (String::new(), "its head is missing"),
+            (format!("{text}{}\n", lines[1]), "changed or damaged"),
             ("no JSON\n".to_owned(), "cannot be read"),
         ] {
             let refused = written(&broken).unwrap_err();

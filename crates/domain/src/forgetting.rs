@@ -1,5 +1,7 @@
 //! Removal of members' data from the stored text of a conversation.
 
+use serde::Deserialize;
+
 use crate::ids::{Person, Timestamp};
 
 /// The stored text of one conversation, from which the data of its members can be removed.
@@ -16,4 +18,11 @@ pub trait Forgetting {
 
     /// Removes the text from the question of that moment: the owner's (`None`), or that of another member.
     fn forget_asked_at(&mut self, other: Option<&Person>, at: Timestamp);
+}
+
+/// The end of what a stored request to be forgotten covers ([`forgotten`](crate::keys::forgotten)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct StoredCut {
+    /// Data up to this moment is to be forgotten.
+    pub cut: Timestamp,
 }

@@ -34,6 +34,8 @@ pub struct PersonData {
     pub audit: Vec<(String, String)>,
     /// Their recorded questions, by key, as stored.
     pub recorded: Vec<(String, String)>,
+    /// The responses kept for their programs, by key, as stored.
+    pub responses: Vec<(String, String)>,
     /// Their sessions, by key, as stored.
     pub sessions: Vec<(String, String)>,
     /// Lines of their transcripts, as stored. Read only for an export, at most as many as an export contains.
@@ -156,8 +158,8 @@ impl PersonData {
         let aside = self.aside.iter().map(|(key, _)| key);
         let answers = self.answers.iter().map(|(key, _)| key);
         let preferences = self.preferences.iter().map(|(key, _)| key);
-        let usage =
-            self.usage.iter().chain(&self.audit).chain(&self.sessions).chain(&self.recorded).map(|(key, _)| key);
+        let records = self.usage.iter().chain(&self.audit).chain(&self.sessions);
+        let usage = records.chain(&self.recorded).chain(&self.responses).map(|(key, _)| key);
         let all = conversations
             .chain(summaries)
             .chain(aside)
@@ -177,7 +179,7 @@ impl PersonData {
             conversations: self.conversations.len(),
             messages: self.conversations.iter().map(messages).sum(),
             summaries: self.summaries.iter().map(|stored| stored.summary.parts().len()).sum(),
-            answers: self.answers.len(),
+            answers: self.answers.len() + self.responses.len(),
             quotes: self.quotes.len(),
             facts: self.facts.len(),
             audit: self.audit.len(),
@@ -231,6 +233,7 @@ impl PersonData {
             "session_lines": self.lines.iter().map(|line| value_of(line)).collect::<Vec<_>>(),
             "session_lines_left_out": self.lines_left_out,
             "recorded_questions": self.recorded.iter().map(|(_, question)| value_of(question)).collect::<Vec<_>>(),
+            "stored_responses": self.responses.iter().map(|(_, response)| value_of(response)).collect::<Vec<_>>(),
             "tool_audit": self.audit.iter().map(|(_, line)| value_of(line)).collect::<Vec<_>>(),
             "preferences": self.preferences.as_ref().map(|(_, value)| value_of(value)),
             "usage": pairs(&self.usage),

@@ -106,6 +106,10 @@ impl Link {
         let is_port = port.parse::<u16>().is_ok();
         let fits = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'.');
         let is_name = name.bytes().all(fits) && name.bytes().any(|c| c.is_ascii_alphanumeric());
+        // Browsers read a name whose last label is a number as an address, and show another one than is written.
+        let last = name.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
+        let is_number = last.bytes().all(|c| c.is_ascii_digit()) || last.to_ascii_lowercase().starts_with("0x");
+        let is_name = is_name && (!is_number || name.parse::<std::net::Ipv4Addr>().is_ok());
         (is_port && is_name).then(|| Self { url: url.to_owned(), host: host.to_ascii_lowercase() })
     }
 }

@@ -21,6 +21,9 @@ use ports::{NotDrawn, Renderer};
 
 /// The longest formula that is drawn, in Unicode scalar values.
 pub const FORMULA_MAX: usize = 2_000;
+
+/// The longest formula with chemical notation, in Unicode scalar values.
+const CHEMISTRY_MAX: usize = 300;
 /// The widest picture, in pixels.
 pub const WIDTH_MAX: u32 = 2_400;
 /// The highest picture, in pixels.
@@ -106,10 +109,21 @@ pub fn draw(formula: &str) -> Result<Vec<u8>, String> {
     rounded(&render_to_png(&list, &options)?)
 }
 
+/// True if a formula contains chemical notation (`\\ce`, `\\pu`), which takes more than linear time to read.
+fn holds_chemistry(formula: &str) -> bool {
+    let is_command = |rest: &str, name: &str| {
+        rest.strip_prefix(name).is_some_and(|after| !after.starts_with(|c: char| c.is_ascii_alphabetic()))
+    };
+    formula.split('\\').skip(1).any(|rest| is_command(rest, "ce") || is_command(rest, "pu"))
+}
+
 /// Lays a formula out and chooses its background.
 fn laid_out(formula: &str) -> Result<(Look, DisplayList), String> {
     if formula.chars().nth(FORMULA_MAX).is_some() {
         return Err(format!("longer than {FORMULA_MAX} characters"));
+    }
+    if holds_chemistry(formula) && formula.chars().nth(CHEMISTRY_MAX).is_some() {
+        return Err(format!("a chemical formula longer than {CHEMISTRY_MAX} characters"));
     }
     let nodes = ratex_parser::parse(formula).map_err(|error| error.to_string())?;
     if !work::can_be_laid_out(&nodes) {

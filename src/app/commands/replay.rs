@@ -13,6 +13,7 @@ use serde::Deserialize;
 use self::asking::{Candidate, Replayed};
 use crate::app::commands::operating::{self, Failed};
 use crate::app::commands::reading::{self, Reading};
+use crate::app::commands::tools::harmless;
 use crate::app::drain::STORE_WITHIN;
 use crate::app::{Cli, exit, files, rows};
 use actors::services::recorded;
@@ -89,9 +90,9 @@ async fn replay(loaded: &Loaded, of: &Of) -> Result<u8, Failed> {
     for (number, question) in (1..).zip(&questions) {
         let ask = |candidate| asking::ask(&client, &prompts, Arc::clone(&schema), candidate, question);
         let (before, after) = tokio::join!(ask(base), ask(tried));
-        say!("{number}. {question}");
+        say!("{number}. {}", harmless(question));
         for ((candidate, answer), sums) in [(base, &before), (tried, &after)].into_iter().zip(&mut sums) {
-            say!("   {}: {}", candidate.label(), shown(answer));
+            say!("   {}: {}", candidate.label(), harmless(&shown(answer)));
             sums.add(answer);
         }
         same += usize::from(before.answer.is_ok() && before.answer == after.answer);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::kept::{LOOK_MAX, few_at_once, whole};
-use super::{CommandParts, erasing};
+use super::{CommandParts, erasing, responses};
 use crate::services::conversation_records::ConversationRecords;
 use crate::services::forgotten::{UNFINISHED_TTL, Wished};
 use domain::forgetting::Forgetting;
@@ -122,6 +122,7 @@ pub(super) async fn clean(parts: &CommandParts, wished: Wished) -> Option<Wished
     done &= [cleaned, summarised, quoting].concat().into_iter().all(|done| done);
     done &= records.forget_answers(person, answered, |exchange| exchange.asked_at <= *cut).await;
     done &= parts.facts.wipe(person, Some(*cut)).await;
+    done &= responses::erase(parts, person, *cut).await;
     let stored = Wished::of(&**store, person).await.filter(|stored| stored.cut == *cut);
     if !stored.map_or(*unfinished, |stored| stored.unfinished) {
         return None;

@@ -21,7 +21,7 @@ struct Dated {
 }
 
 /// True if the record is not later than `cut`, or unreadable.
-fn is_old(record: &str, cut: Timestamp) -> bool {
+pub(super) fn is_old(record: &str, cut: Timestamp) -> bool {
     serde_json::from_str::<Dated>(record).map_or(true, |dated| dated.at <= cut)
 }
 

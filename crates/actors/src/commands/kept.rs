@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
+use super::responses::{self, Responses};
 use super::{CommandParts, cleaning};
 use crate::messages::approvals::{ApprovalsMsg, Withdrawal};
 use crate::messages::journal::JournalMsg;
@@ -377,7 +378,10 @@ async fn find(parts: &CommandParts, command: &Command, person: &Person) -> (Pers
     let preferences = keys::preferences(person);
     kept.preferences = store.get(&preferences).await.map(|stored| (preferences, stored));
     find_usage(parts, (person, command.guild.as_ref()), counted, &mut kept).await;
-    (kept, complete)
+    let Responses { rows, lists, partial } = responses::of(parts, person).await;
+    kept.responses = rows;
+    kept.indexes.extend(lists);
+    (kept, complete && !partial)
 }
 
 /// Reads the counts about a person in this community and each other; `counted` has the rows of the index of these.

@@ -12,6 +12,7 @@ use domain::command::{Callback, CallbackToken, Caller};
 use domain::history::{Exchange, History};
 use domain::ids::Timestamp;
 use domain::keys;
+use domain::keys::programs;
 use domain::ledger::{self, Increment, Tally};
 use domain::locale::Locale;
 use domain::outgoing::FILE_BYTES_MAX;
@@ -580,6 +581,46 @@ fn keeps(store: &MemoryStore, who: &str, at: Timestamp) {
     store.put(keys::sessions::line(&person, &place, 1), json!({"id": "1", "text": "t", "at": at.0}).to_string());
     store.put(keys::sessions::line(&person, &place, 2), json!({"id": "2", "text": "t", "at": at.0}).to_string());
     store.put(keys::audit(&person, at, "a"), json!({"at": at.0}).to_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn responses_kept_for_programs_are_exported_and_forgotten_with_their_person_alone() {
+    let mut world = world(Duration::ZERO, false).await;
+    settle().await;
+    let asks = |id: &str, name: &str| {
+        let mut command = command(id, name, "7");
+        command.caller.person = Person::new(domain::api_key::HOLDERS, "laptop");
+        command
+    };
+    let store = Arc::clone(&world.store);
+    let put = |key: String, at: u64| store.inner.put(key, json!({"said": [], "at": at}).to_string());
+    let owners = ["laptop", "laptop:5", "laptop-2", "7"];
+    for owner in owners {
+        put(programs::response(owner, "r1"), BEGINNING.0);
+        put(programs::responses(owner), BEGINNING.0);
+    }
+    world.runs(asks("10", "export"));
+    world.defers(Ok(PostResult::Done)).await;
+    world.says().await;
+    let person = Person::new(domain::api_key::HOLDERS, "laptop");
+    world.runs(asks("11", "forget"));
+    world.defers(Ok(PostResult::Done)).await;
+    world.says().await;
+    let left = || -> Vec<String> {
+        let entries = store.inner.entries.lock();
+        entries.keys().filter(|key| key.starts_with("staffai:response")).cloned().collect()
+    };
+    let others = ["laptop-2", "7"];
+    let mut kept: Vec<String> = others.map(|owner| programs::response(owner, "r1")).to_vec();
+    kept.extend(others.map(programs::responses));
+    kept.sort();
+    assert_eq!(left(), kept);
+    // A request of another process ended after the first pass.
+    put(programs::response("laptop:5", "r2"), BEGINNING.0);
+    put(programs::response("laptop:5", "r3"), BEGINNING.0 + 60 * 60 * 1_000);
+    tokio::time::sleep(Duration::from_secs(4 * 60 * 60)).await;
+    assert!(!left().contains(&programs::response("laptop:5", "r2")), "{person}");
+    assert!(left().contains(&programs::response("laptop:5", "r3")), "it is newer than the request");
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::api_key::HOLDERS;
+use crate::ids::Person;
 use crate::key_part::part;
 
 /// The prefix of responses that programs may continue from.
@@ -23,4 +25,16 @@ pub fn response(holder: &str, id: &str) -> String {
 #[must_use]
 pub fn responses(holder: &str) -> String {
     format!("{RESPONSES_PREFIX}{}", part(holder))
+}
+
+/// Returns the prefixes of the responses of all keys of a person, and those of their lists; `None` for a person of
+/// another door. The owner of responses is the name of the person, with the time of its key if it has one.
+#[must_use]
+pub fn responses_of(person: &Person) -> Option<([String; 2], [String; 2])> {
+    let name = (person.door == HOLDERS).then(|| person.id.to_string())?;
+    let owner = format!("{name}:");
+    let [plain, of_key] = [part(&name), part(&owner)];
+    let responses = [format!("{RESPONSE_PREFIX}{plain}:"), format!("{RESPONSE_PREFIX}{of_key}")];
+    let lists = [format!("{RESPONSES_PREFIX}{plain}"), format!("{RESPONSES_PREFIX}{of_key}")];
+    Some((responses, lists))
 }

@@ -211,7 +211,7 @@ fn is_blank(value: &Value) -> bool {
 impl Field {
     fn read(name: &str, schema: &Value, required: bool) -> Result<Self, Unfit> {
         let text = |key: &str| schema.get(key).and_then(Value::as_str);
-        let described = [Some(name), text("title"), text("description"), text("format")];
+        let described = [Some(name), text("title"), text("description"), text("format"), text("default")];
         if described.into_iter().flatten().any(names_one) {
             return Err(Unfit::Secret);
         }

@@ -69,13 +69,29 @@ fn formats_are_checked() {
 #[test]
 fn a_form_that_asks_for_a_secret_is_refused_however_it_is_written() {
     let text = |name: &str| json!({name: {"type": "string"}});
-    for name in ["password", "userPassword", "API_KEY", "apiKey", "access-key", "token", "cardNumber", "one_time_pin"] {
+    for name in [
+        "password",
+        "userPassword",
+        "API_KEY",
+        "apiKey",
+        "access-key",
+        "token",
+        "cardNumber",
+        "one_time_pin",
+        "Pa\u{200b}ssword",
+        "p\u{430}ssword",
+        "ｐａｓｓｗｏｒｄ",
+        "Passwort",
+        "contraseña",
+        "yourpassword2",
+    ] {
         assert_eq!(form(&text(name), &[]), Err(Unfit::Secret), "{name}");
     }
     let described = [
         json!({"x": {"type": "string", "title": "Your passphrase"}}),
         json!({"x": {"type": "string", "description": "the secret of your account"}}),
         json!({"x": {"type": "string", "format": "password"}}),
+        json!({"x": {"type": "string", "default": "<your password>"}}),
     ];
     for properties in described {
         assert_eq!(form(&properties, &[]), Err(Unfit::Secret), "{properties}");

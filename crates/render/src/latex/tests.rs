@@ -272,6 +272,16 @@ async fn formulas_of_one_place_leave_a_slot_for_others() {
 }
 
 #[test]
+fn chemical_notation_takes_more_than_linear_time_and_is_short() {
+    assert!(laid_out(r"\ce{2 H2 + O2 -> 2 H2O}").is_ok());
+    for command in ["ce", "pu"] {
+        let refused = laid_out(&format!(r"\{command}{{{}}}", "(".repeat(CHEMISTRY_MAX))).err();
+        assert!(refused.is_some_and(|refused| refused.contains("chemical")));
+    }
+    assert!(laid_out(&format!(r"\centerdot {}", "x".repeat(CHEMISTRY_MAX))).is_ok(), "another command");
+}
+
+#[test]
 fn reading_a_formula_costs_in_proportion_to_it() {
     // The pixels of a drawn formula are bounded by the picture; reading and layout come before that.
     let formulas = |size: usize| {

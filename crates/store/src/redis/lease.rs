@@ -5,6 +5,7 @@
 //!   compared.
 //! - A renewal reports whether another process stands by, and can therefore take over at the end of the term.
 //! - A released lease is free immediately.
+//! - A term that ends later than one term from now, because the server's clock was set back, is shortened to one term.
 //! - If the server lost the record, a process that stands by waits one term before it takes the lease, so the holder
 //!   can renew it.
 //!
@@ -39,7 +40,8 @@ if not holder and not told[5] and patient then
     redis.call('HSET', KEYS[1], 'holder', holder, 'until', string.format('%.0f', over))
 end
 if holder and holder ~= ARGV[1] and over > now and (holder ~= '' or patient) then
-    redis.call('HSET', KEYS[1], 'waiting', ARGV[1], 'waits_until', string.format('%.0f', now + ARGV[3]))
+    redis.call('HSET', KEYS[1], 'waiting', ARGV[1], 'waits_until', string.format('%.0f', now + ARGV[3]),
+        'until', string.format('%.0f', over))
     redis.call('PEXPIRE', KEYS[1], ARGV[3])
     return {0, holder}
 end

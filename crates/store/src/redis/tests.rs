@@ -366,6 +366,18 @@ async fn a_term_ends_by_the_clock_of_the_server() {
 }
 
 #[tokio::test]
+async fn a_term_of_a_clock_that_was_set_back_ends_after_one_term() {
+    let server = Server::start();
+    let two = lease(&server, "two");
+    let [seconds, _] = <[u64; 2]>::try_from(server.ask::<Vec<u64>>("TIME")).unwrap();
+    let later = (seconds + 3_600) * 1_000;
+    assert_eq!(server.ask::<u32>(&format!("HSET staffai:lease holder gone until {later}")), 2);
+    assert_eq!(take(&two, true).await, elsewhere("gone"));
+    tokio::time::sleep(TERM).await;
+    assert_eq!(take(&two, true).await, held(false));
+}
+
+#[tokio::test]
 async fn the_holder_renews_a_lease_that_the_server_lost_before_another_process_takes_it() {
     let server = Server::start();
     let [one, two] = ["one", "two"].map(|name| lease(&server, name));

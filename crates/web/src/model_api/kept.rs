@@ -13,8 +13,10 @@ use tokio::sync::{Mutex, MutexGuard};
 use super::failure::Failure;
 use super::openai::reading::MESSAGES_MAX;
 use domain::completion::WrittenJson;
+use domain::forgetting::StoredCut;
 use domain::given::Message;
-use domain::keys::programs as keys;
+use domain::ids::{Person, Timestamp};
+use domain::keys::{forgotten, programs as keys};
 use ports::{Store, StoreStatus, Stored, Write};
 
 /// Maximum number of responses of one holder.
@@ -38,6 +40,9 @@ pub(super) struct StoredResponse {
     pub previous: Option<String>,
     /// The messages since then, including the answer.
     pub said: Vec<Message>,
+    /// The time of its request.
+    #[serde(default)]
+    pub at: Timestamp,
     /// The response as sent, without the fields copied from its request.
     pub response: WrittenJson,
 }
@@ -54,15 +59,18 @@ impl Responses {
         Self { store, changing: (0..SIDE_BY_SIDE).map(|_| Mutex::default()).collect() }
     }
 
-    /// Stores a response and evicts the holder's oldest ones if necessary. A response larger than the quota is not
-    /// stored, nor is any while the store is offline.
-    pub async fn keep(&self, holder: &str, id: &str, kept: &StoredResponse) {
+    /// Stores a response of this person and evicts the holder's oldest ones if necessary. A response larger than the
+    /// quota is not stored, nor is one that the person asked to forget, nor is any while the store is offline.
+    pub async fn keep(&self, person: &Person, holder: &str, id: &str, kept: &StoredResponse) {
         let Ok(value) = serde_json::to_string(kept) else { return };
         let bytes = value.len();
         if bytes > BYTES_MAX {
             return;
         }
         let changing = self.change(holder).await;
+        if self.is_forgotten(person, kept.at).await {
+            return;
+        }
         // Without the index, its responses would be lost.
         let Some(mut named) = self.named(holder).await else { return };
         named.push(Named { id: id.to_owned(), bytes });
@@ -138,6 +146,13 @@ impl Responses {
         Ok((links.into_iter().rev().flatten().collect(), bytes))
     }
 
+    /// True if a request of this person to be forgotten covers a moment. An unreadable request covers all.
+    async fn is_forgotten(&self, person: &Person, at: Timestamp) -> bool {
+        let stored = self.store.get(&forgotten(person, None)).await;
+        let covers = |text: String| serde_json::from_str::<StoredCut>(&text).map_or(true, |stored| at <= stored.cut);
+        stored.is_some_and(covers)
+    }
+
     /// Returns the index of a holder; `None` if it cannot be read. A damaged one counts as empty.
     async fn named(&self, holder: &str) -> Option<Vec<Named>> {
         match self.store.read(&keys::responses(holder)).await {
@@ -193,8 +208,13 @@ mod tests {
         StoredResponse {
             previous: previous.map(str::to_owned),
             said,
+            at: Timestamp(1_000),
             response: WrittenJson::new(&serde_json::json!({"id": 1})),
         }
+    }
+
+    fn person(name: &str) -> Person {
+        Person::new(domain::api_key::HOLDERS, name)
     }
 
     fn responses() -> Responses {
@@ -204,8 +224,8 @@ mod tests {
     #[tokio::test]
     async fn what_was_said_is_read_link_by_link_and_only_by_its_holder() {
         let responses = responses();
-        responses.keep("ci", "r1", &kept(None, "one")).await;
-        responses.keep("ci", "r2", &kept(Some("r1"), "two")).await;
+        responses.keep(&person("ci"), "ci", "r1", &kept(None, "one")).await;
+        responses.keep(&person("ci"), "ci", "r2", &kept(Some("r1"), "two")).await;
         let (said, bytes) = responses.said("ci", "r2").await.unwrap();
         let texts: Vec<&str> = said.iter().map(|message| message.text.as_str()).collect();
         let held: usize = said.iter().map(Message::bytes).sum();
@@ -218,19 +238,32 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn no_response_is_kept_that_its_person_asked_to_forget() {
+        let store = Arc::new(MemoryStore::new());
+        let responses = Responses::new(Arc::clone(&store) as _);
+        store.put(forgotten(&person("ci"), None), r#"{"cut":1000}"#);
+        responses.keep(&person("ci"), "ci", "r1", &kept(None, "one")).await;
+        assert_eq!(responses.get("ci", "r1").await, None);
+        let later = StoredResponse { at: Timestamp(1_001), ..kept(None, "two") };
+        responses.keep(&person("ci"), "ci", "r2", &later).await;
+        responses.keep(&person("laptop"), "laptop", "r3", &kept(None, "three")).await;
+        assert!(responses.get("ci", "r2").await.is_some() && responses.get("laptop", "r3").await.is_some());
+    }
+
+    #[tokio::test]
     async fn one_holder_has_so_much_room_and_the_oldest_give_way() {
         let responses = responses();
         let long = "x".repeat(BYTES_MAX / 2 - 1_000);
         for id in ["r1", "r2"] {
-            responses.keep("ci", id, &kept(None, &long)).await;
+            responses.keep(&person("ci"), "ci", id, &kept(None, &long)).await;
         }
         assert!(responses.get("ci", "r1").await.is_some(), "two have room");
-        responses.keep("ci", "r3", &kept(None, &long)).await;
+        responses.keep(&person("ci"), "ci", "r3", &kept(None, &long)).await;
         assert!(responses.get("ci", "r1").await.is_none() && responses.get("ci", "r2").await.is_some());
-        responses.keep("ci", "r4", &kept(None, &"x".repeat(BYTES_MAX))).await;
+        responses.keep(&person("ci"), "ci", "r4", &kept(None, &"x".repeat(BYTES_MAX))).await;
         assert!(responses.get("ci", "r4").await.is_none() && responses.get("ci", "r3").await.is_some());
         for number in 0..=RESPONSES_MAX {
-            responses.keep("laptop", &format!("r{number}"), &kept(None, "x")).await;
+            responses.keep(&person("laptop"), "laptop", &format!("r{number}"), &kept(None, "x")).await;
         }
         assert!(responses.get("laptop", "r0").await.is_none() && responses.get("laptop", "r1").await.is_some());
     }
@@ -239,10 +272,10 @@ mod tests {
     async fn while_the_store_is_away_nothing_is_told_as_gone_and_nothing_is_lost() {
         let store = Arc::new(MemoryStore::new());
         let responses = Responses::new(Arc::clone(&store) as _);
-        responses.keep("ci", "r1", &kept(None, "one")).await;
+        responses.keep(&person("ci"), "ci", "r1", &kept(None, "one")).await;
         store.degraded.store(true, std::sync::atomic::Ordering::SeqCst);
         assert!(matches!(responses.said("ci", "r1").await, Err(Failure::Busy(_))));
-        responses.keep("ci", "r2", &kept(Some("r1"), "two")).await;
+        responses.keep(&person("ci"), "ci", "r2", &kept(Some("r1"), "two")).await;
         store.degraded.store(false, std::sync::atomic::Ordering::SeqCst);
         assert!(responses.said("ci", "r1").await.is_ok() && responses.get("ci", "r2").await.is_none());
         assert_eq!(responses.named("ci").await.unwrap().len(), 1, "the list names what there is");
@@ -256,7 +289,7 @@ mod tests {
             let mut link = kept(previous.as_deref(), "x");
             link.said.push(Message::new(Role::User, "y"));
             let id = format!("r{number}");
-            responses.keep("ci", &id, &link).await;
+            responses.keep(&person("ci"), "ci", &id, &link).await;
             previous = Some(id);
         }
         let told = responses.said("ci", &previous.unwrap()).await;

@@ -262,7 +262,10 @@ fn buttons(gate: &Gate) -> Vec<Button> {
             button(Choice::Deny, words.decline, ButtonStyle::Bad),
         ],
         Subject::Link { link: Link { url, host }, .. } => {
-            let host: String = host.chars().take(HOST_CHARS).collect();
+            // The end of a host says whose it is.
+            let hidden = host.chars().count().saturating_sub(HOST_CHARS);
+            let shown: String = host.chars().skip(hidden).collect();
+            let host = if hidden == 0 { shown } else { format!("…{shown}") };
             vec![
                 Button { name: url.clone(), label: (words.open)(&host), style: ButtonStyle::Link },
                 button(Choice::Once, words.go_on, ButtonStyle::Good),

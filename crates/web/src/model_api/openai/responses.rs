@@ -34,9 +34,10 @@ use crate::model_api::kept::StoredResponse;
 use crate::model_api::pictures::TEXT_MAX;
 use crate::model_api::room::RoomReservation;
 use crate::model_api::{ModelApi, body};
-use domain::api_key::Caller;
+use domain::api_key::{Caller, HOLDERS};
 use domain::completion::{Role, Sampling, ToolChoice, WrittenJson};
 use domain::given::{GivenConversation, Message};
+use domain::ids::{Person, Timestamp};
 use domain::model::Row;
 
 /// The providers' default temperature.
@@ -137,8 +138,9 @@ impl Prepared {
     async fn begin(mut self, api: &Arc<ModelApi>, caller: &Caller, room: RoomReservation) -> Result<Begun, Failure> {
         let asking = api.ask(caller, std::mem::take(&mut self.conversation), room).await?;
         let (holder, previous) = (holder(caller), self.previous.take());
+        let (person, at) = (Person::new(HOLDERS, caller.name()), api.parts.clock.now());
         let said = std::mem::take(&mut self.said);
-        let shelf = self.store.then(|| Shelf { api: Arc::clone(api), holder, previous, said });
+        let shelf = self.store.then(|| Shelf { api: Arc::clone(api), person, holder, previous, said, at });
         let all = self.all.take();
         let writer = self.writer(api, asking.id());
         Ok(Begun { asking, writer, shelf, all })
@@ -251,20 +253,23 @@ fn holder(caller: &Caller) -> String {
 /// The destination of a response when it is complete.
 struct Shelf {
     api: Arc<ModelApi>,
+    person: Person,
     holder: String,
     previous: Option<String>,
     said: Vec<Message>,
+    /// The time of the request.
+    at: Timestamp,
 }
 
 impl Shelf {
     async fn keep(self, writer: &Writer, answered: &Answered, response: &Value) {
-        let Self { api, holder, previous, mut said } = self;
+        let Self { api, person, holder, previous, mut said, at } = self;
         said.push(writer.said(answered));
         let mut response = response.clone();
         // Clients send these with every request, and they would use up the quota of stored conversations.
         (response["instructions"], response["tools"]) = (Value::Null, Value::Array(Vec::new()));
-        let kept = StoredResponse { previous, said, response: WrittenJson::new(&response) };
-        api.responses.keep(&holder, &writer.id, &kept).await;
+        let kept = StoredResponse { previous, said, at, response: WrittenJson::new(&response) };
+        api.responses.keep(&person, &holder, &writer.id, &kept).await;
     }
 }
 
