@@ -19,7 +19,8 @@ use ports::Write;
 
 /// The interval of the checks for due requests.
 pub(super) const CLEAN_EVERY: Duration = Duration::from_secs(30);
-/// The maximum number of pending requests; the oldest is dropped first.
+/// The maximum number of pending requests; the oldest of a single conversation is dropped first, because a member has many
+/// conversations, and one request about all data.
 const WAITING_MAX: usize = 10_000;
 
 /// The pending requests, the next due first.
@@ -36,7 +37,8 @@ impl Cleanings {
         }
         self.0.retain(|(_, known)| !same(known));
         if self.0.len() >= WAITING_MAX {
-            self.0.pop_front();
+            let first = self.0.iter().position(|(_, known)| known.place.is_some()).unwrap_or_default();
+            self.0.remove(first);
         }
         self.0.push_back((due, wished));
     }

@@ -28,7 +28,7 @@ use domain::planted::Defect;
 use domain::turn::Turn;
 use ports::{Store, Stored, Unreadable, Write};
 
-/// The maximum number of requests in the record; the oldest is evicted first. A request is relevant for at most the
+/// The maximum number of requests in the record; the oldest of a single conversation is evicted first. A request is relevant for at most the
 /// duration of a turn.
 const WISHES_MAX: usize = 10_000;
 
@@ -198,10 +198,12 @@ impl Forgotten {
         if wishes.known.insert(key.clone(), Wish { cut, number }).is_none() {
             wishes.order.push_back(key);
         }
-        if wishes.order.len() > WISHES_MAX
-            && let Some(oldest) = wishes.order.pop_front()
-        {
-            wishes.known.remove(&oldest);
+        if wishes.order.len() > WISHES_MAX {
+            // A member has many conversations, and one request about all data.
+            let first = wishes.order.iter().position(|(_, place)| place.is_some()).unwrap_or_default();
+            if let Some(oldest) = wishes.order.remove(first) {
+                wishes.known.remove(&oldest);
+            }
         }
     }
 
@@ -355,6 +357,20 @@ mod tests {
         let (mut later, read) = (history.clone(), forgotten.now());
         forgotten.saving().clean(&turn.person, &turn.place, read, &mut later);
         assert_eq!(later, history, "it was read after the wish and is merged on purpose");
+    }
+
+    #[test]
+    fn new_conversations_of_one_member_evict_no_request_of_another_about_all_data() {
+        let forgotten = Forgotten::default();
+        let (ada, eve) = (Person::new(crate::testing::DOOR, "7"), Person::new(crate::testing::DOOR, "8"));
+        forgotten.wish(&ada, None, BEGINNING);
+        for number in 0..=WISHES_MAX {
+            forgotten.wish(&eve, Some(&place(&number.to_string())), BEGINNING);
+        }
+        let wishes = forgotten.0.lock();
+        assert_eq!(wishes.known.len(), WISHES_MAX);
+        assert!(wishes.known.contains_key(&(ada, None)));
+        assert!(!wishes.known.contains_key(&(eve, Some(place("0")))));
     }
 
     #[test]
