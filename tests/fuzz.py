@@ -69,8 +69,8 @@ def fuzz(target: Target, seconds: int) -> tuple[bool, list[str]]:
         folder.mkdir(parents=True, exist_ok=True)
     limits = [f"-max_len={LENGTH}", f"-rss_limit_mb={MEMORY}", f"-timeout={TIMEOUT}", "-print_final_stats=1"]
     command = [tool(), "bolero", "test", target.path, "--package", target.package, "--all-features"]
-    command += ["--engine", "libfuzzer", "--sanitizer", "NONE", "--rustc-bootstrap", "--time", f"{seconds}s"]
-    command += ["--corpus-dir", str(found), "--engine-args", " ".join([*limits, str(kept)])]
+    command += ["--engine", "libfuzzer", "--sanitizer", "NONE", "--rustc-bootstrap", "-T", f"{seconds}s"]
+    command += ["--corpus-dir", str(found), "--engine-args", " ".join([str(kept), *limits])]
     environment = {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "target")}
     run = subprocess.run(
         command, cwd=ROOT / "crates" / target.package.removeprefix("staffai-"), env=environment,
