@@ -19,6 +19,7 @@ mod kept;
 mod linking;
 mod overview;
 mod preferences;
+mod resources;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use playground::guild::ids::UserId;
 use playground::interactions::Interact;
 use rand::{RngExt, SeedableRng};
 use serde_json::json;
@@ -17,10 +18,13 @@ use crate::support::{Said, World, story_within};
 
 /// The tasks without the variable.
 const SHORT: usize = 40;
-/// The tasks for each kill.
+/// The tasks for each kill, and the most kills.
 const TASKS_A_KILL: usize = 20;
+const KILLS_MAX: usize = 25;
+/// The channels of the questions.
+const CHANNELS: [&str; 2] = ["general", "random"];
 /// The members who wait for an answer at a time.
-const AT_ONCE: usize = 12;
+const AT_ONCE: usize = 20;
 
 /// The number of tasks; `TASK_STORM` sets another one.
 #[expect(clippy::disallowed_methods, reason = "a person who wants the figures sets it")]
@@ -37,35 +41,39 @@ fn tasks_with_questions_survive_kills_and_none_runs_again_or_is_orphaned() {
         let variables = [("STAFFAI_TURN__DEADLINE", "30s"), ("STAFFAI_LLM__TIMEOUT", "20s")];
         let world = not_begun(&asker, &variables).await;
         world.crowd(many as u64);
+        let members: Vec<UserId> = (0..many).map(|number| world.member(&format!("member-{number}"))).collect();
         let mut random = rand::rngs::StdRng::seed_from_u64(7);
         let mut process = world.process("life-0").await;
         asker.listed().await;
         let (mut asked, mut lives): (BTreeMap<usize, Said>, usize) = (BTreeMap::new(), 0);
+        let mut unanswered: Vec<usize> = Vec::new();
         let mut next_kill = Instant::now() + Duration::from_secs(2);
         loop {
             // A few members ask at a time.
-            let waiting = asked.values().filter(|said| world.answers(**said).is_empty()).count();
+            unanswered.retain(|number| world.answers(asked[number]).is_empty());
+            let waiting = unanswered.len();
             for _ in waiting..AT_ONCE.min(waiting + 5) {
                 let number = asked.len();
                 if number < many {
+                    unanswered.push(number);
                     let text = format!("@staffai call survey w{number}");
-                    asked.insert(number, world.says(&format!("member-{number}"), "general", &text));
+                    asked.insert(
+                        number,
+                        world.says(&format!("member-{number}"), CHANNELS[number % CHANNELS.len()], &text),
+                    );
                 }
             }
             // Members answer the questions that stand in the channel, after another member tried.
-            for message in world.spoken(world.channel("general")) {
+            for message in CHANNELS.into_iter().flat_map(|channel| world.spoken(world.channel(channel))) {
                 let open = buttons(&message).into_iter().find(|(label, _)| label == "Answer");
                 let Some((_, name)) = open else { continue };
-                let number = (0..asked.len()).find(|number| {
-                    message.content.contains(&format!("<@{}>", world.member(&format!("member-{number}"))))
-                });
+                let number = members.iter().position(|id| message.content.contains(&format!("<@{id}>")));
                 let Some(number) = number else { continue };
                 let fill_in = |who: usize, city: String| {
                     let row = |name: &str, value: &str| json!({"type": 18, "component": {"type": 4, "custom_id": name, "value": value}});
                     let rows = vec![row("city", &city), row("nights", "2")];
                     let form = Interact::Form(name.replace(":open", ":once"), rows);
-                    let who = world.member(&format!("member-{who}"));
-                    world.service.interacts(who, message.channel, form).expect("a known member");
+                    world.service.interacts(members[who], message.channel, form).expect("a known member");
                 };
                 fill_in((number + 1) % many, "wrong".to_owned());
                 fill_in(number, format!("city-{number}"));
@@ -73,7 +81,7 @@ fn tasks_with_questions_survive_kills_and_none_runs_again_or_is_orphaned() {
             if asked.len() == many && waiting == 0 {
                 break;
             }
-            if Instant::now() >= next_kill && lives < many.div_ceil(TASKS_A_KILL) {
+            if Instant::now() >= next_kill && lives < many.div_ceil(TASKS_A_KILL).min(KILLS_MAX) {
                 lives += 1;
                 process.kill();
                 world.service.disconnected(0).await;
