@@ -1,5 +1,7 @@
 //! Tool servers that ask members and work on tasks (MCP 2026-07-28), at real addresses.
 
+#[path = "asking_servers/resources.rs"]
+mod resources;
 #[path = "asking_servers/server.rs"]
 mod server;
 #[path = "asking_servers/storm.rs"]

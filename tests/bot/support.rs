@@ -45,6 +45,11 @@ const MODELS: &str = r#"{"models": {}}"#;
 
 /// Runs one story on its own runtime, with the timeout [`STORY`].
 pub fn story(told: impl Future<Output = ()>) {
+    story_within(STORY, told);
+}
+
+/// Runs one story on its own runtime, with this timeout.
+pub fn story_within(most: Duration, told: impl Future<Output = ()>) {
     static PROVIDER: OnceLock<()> = OnceLock::new();
     PROVIDER.get_or_init(|| {
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -52,10 +57,10 @@ pub fn story(told: impl Future<Output = ()>) {
     show_log();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let begun = Instant::now();
-    let ended = runtime.block_on(async { tokio::time::timeout(STORY, told).await });
+    let ended = runtime.block_on(async { tokio::time::timeout(most, told).await });
     runtime.shutdown_timeout(Duration::from_secs(1));
     println!("took {:?}", begun.elapsed());
-    assert!(ended.is_ok(), "the story took longer than {STORY:?}");
+    assert!(ended.is_ok(), "the story took longer than {most:?}");
 }
 
 /// Shows the log of the bots in this process if `BOT_LOG` is set, for example to `debug`.

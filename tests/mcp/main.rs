@@ -1,5 +1,6 @@
 //! Tool servers over MCP: real ones, and hostile ones of the tests.
 
+mod asking;
 mod authority;
 mod built_ins;
 mod children;

@@ -469,6 +469,7 @@ fn tools_can_be_tried() {
     browser.speak_as("Ada");
     pressed("Approve");
     told("All notes are gone; there were 1.");
+    a_form_of_a_tool_is_filled_in_by_the_member_who_asked(&browser);
     browser.say("@staffai remember that I like tea");
     browser.answer("for you alone");
     browser.say("@staffai what do you know about me?");
@@ -479,4 +480,43 @@ fn tools_can_be_tried() {
     browser.say("@staffai draw a boat at sunset");
     browser.answer("drew this");
     browser.until(&format!("{LAST}.querySelector('img.picture')?.naturalWidth === 320"));
+}
+
+/// The example server asks: only the member who asked gets its form, a misfit is told, and the answer reaches the tool.
+fn a_form_of_a_tool_is_filled_in_by_the_member_who_asked(browser: &Browser) {
+    let pressed = |label: &str| {
+        let button = format!(
+            "[...document.querySelectorAll('.buttons button, #form button')].find(one => one.innerText === '{label}')"
+        );
+        browser.until(&button);
+        browser.run(&format!("{button}.click()"));
+    };
+    let told =
+        |words: &str| browser.until(&format!("document.getElementById('messages').innerText.includes('{words}')"));
+    browser.say("@staffai plan a trip");
+    told("Where shall the trip lead?");
+    browser.speak_as("Ben");
+    pressed("Answer");
+    told("can decide this");
+    assert_eq!(browser.run("return document.getElementById('form').open"), false);
+    browser.speak_as("Ada");
+    pressed("Answer");
+    browser.until("document.getElementById('form').open");
+    let labels = browser.run("return [...document.querySelectorAll('#form label')].map(one => [one.firstChild.textContent, one.control.name, one.control.localName, one.control.required])");
+    let expected = serde_json::json!([
+        ["Harbour", "harbour", "select", true],
+        ["Days", "days", "input", true],
+        ["By boat", "boat", "select", false]
+    ]);
+    assert_eq!(labels, expected);
+    browser.run("document.querySelector('#form [name=harbour]').value = 'North Harbour'");
+    browser.keys("#form [name=days]", "3");
+    browser.run("document.querySelector('#form [name=boat]').value = 'true'");
+    pressed("Send");
+    browser.until("!document.getElementById('form').open");
+    browser.answer("A trip to North Harbour for 3 days, by boat.");
+    browser.say("@staffai plan a trip");
+    browser.until("[...document.querySelectorAll('.buttons button')].some(one => one.innerText === 'Decline')");
+    pressed("Decline");
+    browser.answer("no trip is planned");
 }

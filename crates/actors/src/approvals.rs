@@ -243,6 +243,9 @@ impl Actor for Approvals {
                 for waiting in waiting.into_iter().flatten() {
                     self.take(ctx, state, waiting);
                 }
+                // Time has passed since the last poll of the process before.
+                state.open.values_mut().filter_map(|open| open.watch.as_mut()).for_each(Watch::hurry);
+                self.poll_due(ctx, state);
                 for clicked in std::mem::take(&mut state.early) {
                     self.decide(ctx, state, clicked);
                 }

@@ -19,6 +19,7 @@ mod kept;
 mod linking;
 mod overview;
 mod preferences;
+mod resources;
 mod responses;
 
 use std::collections::HashMap;

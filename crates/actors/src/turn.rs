@@ -18,6 +18,7 @@ mod memory;
 mod overheard;
 mod parked;
 pub mod parts;
+mod resources;
 mod showing;
 mod surroundings;
 mod tally;
@@ -341,7 +342,8 @@ impl Thinking<'_> {
         // All reads of the store are issued together.
         let prompts = prompt_sections::in_force(running, &parts.basics.live, &*parts.basics.store);
         let (recalled, prompts) = tokio::join!(memory::recall(parts, running, turn), prompts);
-        let files = files::read(parts, running, turn, recalled.quoted.as_ref()).await;
+        let resources = self.resources().await;
+        let files = files::read(parts, running, turn, resources, recalled.quoted.as_ref()).await;
         let now = parts.basics.clock.now();
         let most = running.history_most(turn.policy.model.as_deref());
         let max_age = running.settings.history.message_max_age;

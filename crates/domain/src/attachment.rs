@@ -188,6 +188,16 @@ pub enum Unread {
     Complex,
     /// The document contains no text, such as a scan.
     NoText,
+    /// The member may not read this resource of a tool server.
+    Denied,
+    /// Reading this resource of a tool server requires an approval.
+    NeedsApproval,
+    /// The member has used up the calls that read resources.
+    Limited,
+    /// The tool server does not know this resource.
+    Unknown,
+    /// No tool server with resources has this name.
+    NoServer,
 }
 
 impl Unread {
@@ -208,6 +218,11 @@ impl Unread {
             Self::Unpacked => "unpacked",
             Self::Complex => "complex",
             Self::NoText => "no_text",
+            Self::Denied => "denied",
+            Self::NeedsApproval => "needs_approval",
+            Self::Limited => "limited",
+            Self::Unknown => "unknown",
+            Self::NoServer => "no_server",
         }
     }
 
@@ -227,6 +242,13 @@ impl Unread {
             Self::Unpacked => "it unpacks to far more data than may be read",
             Self::Complex => "reading it takes too much time or memory",
             Self::NoText => "it contains no text, only pictures or nothing at all",
+            Self::Denied => "this member may not read it here",
+            Self::NeedsApproval => {
+                "a person has to approve this first: call the tool read_resource of its server, which asks for the approval"
+            }
+            Self::Limited => "this member may read no more of it for now",
+            Self::Unknown => "its tool server does not have it",
+            Self::NoServer => "no tool server of this name has resources",
         }
     }
 }

@@ -6,6 +6,8 @@ mod result;
 
 pub mod name;
 
+pub mod named_resource;
+
 pub mod pictures;
 
 pub mod rights;

@@ -29,7 +29,9 @@ const WAIT_SECONDS: u64 = 10;
 /// Maximum concurrent waits; more are refused.
 const WAITS: usize = 8;
 
-/// The default protocol revision.
+/// The revision in which tools ask members.
+const ASKING_PROTOCOL: &str = "2026-07-28";
+/// The default protocol revision of a client that sends `initialize`.
 const PROTOCOL: &str = "2025-06-18";
 const METHOD_NOT_FOUND: i64 = -32_601;
 const INVALID_PARAMS: i64 = -32_602;
@@ -83,6 +85,7 @@ impl Server {
         let params = &message["params"];
         match message["method"].as_str().unwrap_or_default() {
             "initialize" => self.give(id, &greeting(params)),
+            "server/discover" => self.give(id, &about()),
             "ping" => self.give(id, &json!({})),
             "tools/list" => self.give(id, &json!({"tools": tools()})),
             "tools/call" => self.call(id, params),
@@ -98,6 +101,7 @@ impl Server {
             "add_note" => self.give(id, &self.add(text("text"))),
             "clear_notes" => self.give(id, &said(&self.clear())),
             "draw_picture" => self.give(id, &drawn(text("words"))),
+            "plan_trip" => self.give(id, &planned(params)),
             "wait" => self.wait(id, arguments["seconds"].as_u64().unwrap_or(1), &params["_meta"]["progressToken"]),
             other => self.refuse(id, INVALID_PARAMS, &format!("there is no tool {other:?} here")),
         }
@@ -152,6 +156,9 @@ impl Server {
     }
 
     fn give(&self, id: &Value, result: &Value) {
+        let mut result = result.clone();
+        // The newer revision requires the kind of a result; older ones ignore it.
+        result.as_object_mut().map(|result| result.entry("resultType").or_insert_with(|| "complete".into()));
         (self.send)(json!({"jsonrpc": "2.0", "id": id, "result": result}));
     }
 
@@ -167,6 +174,41 @@ fn greeting(params: &Value) -> Value {
         "capabilities": {"tools": {}},
         "serverInfo": {"name": "staffai-example", "version": env!("CARGO_PKG_VERSION")},
     })
+}
+
+/// Describes the server to a client of the revision in which tools ask members.
+fn about() -> Value {
+    json!({
+        "supportedVersions": [ASKING_PROTOCOL], "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private",
+        "serverInfo": {"name": "staffai-example", "version": env!("CARGO_PKG_VERSION")},
+    })
+}
+
+/// Asks the member for a trip, or tells the answer.
+fn planned(params: &Value) -> Value {
+    let answer = &params["inputResponses"]["trip"];
+    let content = &answer["content"];
+    match answer["action"].as_str() {
+        Some("accept") => said(&format!(
+            "A trip to {} for {} days, {}.",
+            content["harbour"].as_str().unwrap_or("a harbour"),
+            content["days"].as_i64().unwrap_or(1),
+            if content["boat"] == true { "by boat" } else { "on foot" },
+        )),
+        Some(_) => said("The form was not filled in, so no trip is planned."),
+        None => {
+            let schema = json!({"type": "object", "required": ["harbour", "days"], "properties": {
+                "harbour": {"type": "string", "enum": ["North Harbour", "South Harbour"], "title": "Harbour"},
+                "days": {"type": "integer", "title": "Days", "description": "one to nine", "minimum": 1, "maximum": 9},
+                "boat": {"type": "boolean", "title": "By boat"},
+            }});
+            let form = json!({"mode": "form", "message": "Where shall the trip lead?", "requestedSchema": schema});
+            json!({
+                "resultType": "input_required",
+                "inputRequests": {"trip": {"method": "elicitation/create", "params": form}},
+            })
+        }
+    }
 }
 
 fn said(text: &str) -> Value {
@@ -198,6 +240,7 @@ fn tools() -> Value {
         tool("list_notes", "Lists the notes that members left here.", true, &[], json!({})),
         tool("add_note", "Adds a note to the list.", false, &["text"], json!({"text": text("what to note", 2_000)})),
         tool("clear_notes", "Removes all notes for good.", false, &[], json!({})),
+        tool("plan_trip", "Plans a trip; asks the member where and for how long.", true, &[], json!({})),
         tool(
             "draw_picture",
             "Draws a small picture of the harbour.",

@@ -45,7 +45,7 @@ const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 /// Every file of the page: path, media type, text.
-const FILES: [(&str, &str, &str); 31] = [
+const FILES: [(&str, &str, &str); 32] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/playground/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/playground/chaos.css", "text/css; charset=utf-8", include_str!("page/chaos.css")),
@@ -55,6 +55,7 @@ const FILES: [(&str, &str, &str); 31] = [
     ("/playground/places.js", SCRIPT, include_str!("page/places.js")),
     ("/playground/list.js", SCRIPT, include_str!("page/list.js")),
     ("/playground/questions.js", SCRIPT, include_str!("page/questions.js")),
+    ("/playground/form.js", SCRIPT, include_str!("page/form.js")),
     ("/playground/view.js", SCRIPT, include_str!("page/view.js")),
     ("/playground/threads.js", SCRIPT, include_str!("page/threads.js")),
     ("/playground/inside.js", SCRIPT, include_str!("page/inside.js")),
@@ -130,6 +131,7 @@ pub fn router(service: Service, workspace: Workspace, breaking: Breaking) -> Rou
         .route("/playground/typing", post(api::types))
         .route("/playground/commands", get(actions::list_commands).post(actions::command))
         .route("/playground/presses", post(actions::press))
+        .route("/playground/forms", post(actions::form))
         .route("/playground/choices", post(actions::typing))
         .route("/playground/interactions/{id}", get(actions::interaction))
         .route("/playground/threads", post(actions::thread))

@@ -26,6 +26,9 @@ use domain::tool::{CallError, CallErrorKind, Effect, ToolRequest};
 const POLLS_MAX: usize = 4;
 /// The timeout of one poll or cancellation.
 const POLL_WITHIN: Duration = Duration::from_secs(10);
+/// The time for which a poll waits for a server that is connecting, as after a restart, and the pause between attempts.
+const BACK_WITHIN: Duration = Duration::from_secs(5);
+const AWAY_PAUSE: Duration = Duration::from_millis(100);
 /// The time after which a task is announced by a message; shorter ones are only answered.
 const SHOWN_AFTER: Duration = Duration::from_secs(3);
 /// The least time between two changes of that message.
@@ -51,6 +54,11 @@ impl Watch {
     /// Returns the polls of a task, of which the first is due after this pause.
     pub(super) fn new(pause: Duration) -> Self {
         Self { due: Instant::now() + pause, polling: false, failures: 0, shown: None }
+    }
+
+    /// Makes the next poll due now.
+    pub(super) fn hurry(&mut self) {
+        self.due = Instant::now();
     }
 }
 
@@ -178,7 +186,16 @@ impl Approvals {
 async fn poll(toolbox: &Toolbox, tool: &str, task: TaskWait) -> Polled {
     let TaskWait { id, answered, .. } = task;
     let is_new = |input: &InputRequired| input.keys().any(|key| !answered.contains(key));
-    match request(toolbox, tool, Step::Poll(id)).await {
+    let until = Instant::now() + BACK_WITHIN;
+    let reply = loop {
+        match request(toolbox, tool, Step::Poll(id.clone())).await {
+            Err(error) if error.kind == CallErrorKind::Unavailable && Instant::now() + AWAY_PAUSE < until => {
+                tokio::time::sleep(AWAY_PAUSE).await;
+            }
+            reply => break reply,
+        }
+    };
+    match reply {
         Ok(CallReply::Task(report)) if !report.input.as_ref().is_some_and(is_new) => {
             Polled::Working(report.status, report.poll_after)
         }

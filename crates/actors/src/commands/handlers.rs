@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CommandParts, approvals, cleaning, kept, linking, overview, preferences};
+use super::{CommandParts, approvals, cleaning, kept, linking, overview, preferences, resources};
 use crate::messages::config_watcher::ConfigWatcherMsg;
 use crate::messages::presence_scheduler::PresenceMsg;
 use crate::messages::rate_limiter::{Asker, RateLimiterMsg};
@@ -77,6 +77,9 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, C
         CommandKind::Memories => Piece::text(memories(parts, command).await),
         CommandKind::Link => Piece::text(linking::link(parts, command).await),
         CommandKind::Unlink => Piece::text(linking::unlink(parts, command).await),
+        CommandKind::Tools if command.option(CATEGORY) == Some(resources::RESOURCES) => {
+            Piece::text(resources::list(parts, command).await)
+        }
         CommandKind::Tools => Piece::text(visible_tools(parts, command).await),
         CommandKind::Status => status(parts, locale),
         CommandKind::Approvals => return approvals::answer(parts, command, operators.include(&command.caller)).await,

@@ -1,4 +1,4 @@
-//! The files of a question and of the message it replies to: fetched concurrently, within bounds. Documents are read in
+//! The files of a question, of the resources it names, and of the message it replies to: fetched concurrently, within bounds. Documents are read in
 //! child processes.
 
 use std::time::Duration;
@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use super::parts::TurnParts;
+use super::resources::ResourceFile;
 use crate::services::running::Running;
 use domain::attachment::{self, AttachmentAllowance, Enclosed, FileText, FileView, Plan, SLICE_BYTES, Unread, rooms};
 use domain::document::Container;
@@ -39,26 +40,46 @@ pub(super) struct Files {
     pub room: Option<Share>,
 }
 
-/// Fetches the files that are permitted, and names the others.
-pub(super) async fn read(parts: &TurnParts, running: &Running, turn: &Turn, quoted: Option<&Quoted>) -> Files {
+/// Fetches the files that are permitted, and names the others. Resources are read already.
+pub(super) async fn read(
+    parts: &TurnParts,
+    running: &Running,
+    turn: &Turn,
+    resources: Vec<ResourceFile>,
+    quoted: Option<&Quoted>,
+) -> Files {
     let seen = quoted.and_then(|quoted| quoted.seen.as_ref()).filter(|seen| !seen.ours);
     let of_quoted = seen.map(|seen| seen.attachments.as_slice()).unwrap_or_default();
-    if turn.attachments.is_empty() && of_quoted.is_empty() {
+    if turn.attachments.is_empty() && resources.is_empty() && of_quoted.is_empty() {
         return Files { own: Enclosed::default(), quoted: Enclosed::default(), room: None };
     }
     let most = running.settings.attachments.characters;
     let sight = running.somebody_sees(turn.policy.model.as_deref());
     let mut allowance = AttachmentAllowance::new(sight, most);
-    let files = turn.attachments.iter().chain(of_quoted);
-    let mut plans: Vec<(&Attachment, Plan)> = files.map(|file| (file, allowance.plan(file))).collect();
+    let (resources, mut held): (Vec<Attachment>, Vec<_>) =
+        resources.into_iter().map(|ResourceFile { file, bytes }| (file, Some(bytes))).unzip();
+    let uploaded = turn.attachments.len();
+    let own = uploaded + resources.len();
+    // The bytes of the resources stand beside their files.
+    held.splice(0..0, std::iter::repeat_with(|| None).take(uploaded));
+    held.resize_with(own + of_quoted.len(), || None);
+    let files = turn.attachments.iter().chain(&resources).chain(of_quoted);
+    let mut plans: Vec<(&Attachment, Plan)> = files
+        .zip(&held)
+        .map(|(file, held)| match held {
+            Some(Err(why)) => (file, Plan::Name(*why)),
+            Some(Ok(_)) | None => (file, allowance.plan(file)),
+        })
+        .collect();
     let room = room(parts, &turn.person, &mut plans, is_picture).await;
     // Texts are short once they are read, so that their permits end here.
     let briefly = self::room(parts, &turn.person, &mut plans, is_read).await;
-    let shown = join_all(plans.into_iter().map(|(file, plan)| one(parts, turn, file, plan, most))).await;
+    let plans = plans.into_iter().zip(held.into_iter().map(|held| held.and_then(Result::ok)));
+    let shown = join_all(plans.map(|((file, plan), held)| one(parts, turn, file, (plan, held), most))).await;
     drop(briefly);
     let rooms = rooms(&shown, most);
     let mut shown = shown.into_iter().zip(rooms);
-    let own = Enclosed::of(shown.by_ref().take(turn.attachments.len()));
+    let own = Enclosed::of(shown.by_ref().take(own));
     Files { own, quoted: Enclosed::of(shown), room }
 }
 
@@ -89,14 +110,27 @@ async fn room(
     room
 }
 
-async fn one(parts: &TurnParts, turn: &Turn, file: &Attachment, plan: Plan, most: usize) -> FileView {
+/// Reads one file, from its address or from the bytes that are held already.
+async fn one(
+    parts: &TurnParts,
+    turn: &Turn,
+    file: &Attachment,
+    (plan, held): (Plan, Option<Vec<u8>>),
+    most: usize,
+) -> FileView {
+    let fetch = async {
+        match held {
+            Some(bytes) => Ok(bytes),
+            None => fetch(parts, turn, file).await,
+        }
+    };
     let read = match plan {
         Plan::Name(why) => Err(why.into()),
         Plan::Picture => {
-            let fetched = fetch(parts, turn, file).await;
+            let fetched = fetch.await;
             fetched.and_then(|bytes| attachment::picture(file, bytes).map_err(NotRead::from))
         }
-        Plan::Text | Plan::Document => match fetch(parts, turn, file).await {
+        Plan::Text | Plan::Document => match fetch.await {
             Ok(bytes) if container(plan, &bytes).is_some() => document(parts, turn, file, bytes, most).await,
             Ok(bytes) => text(file, bytes, most).await,
             Err(error) => Err(error),

@@ -285,6 +285,16 @@ impl Thinking<'_> {
             self.not_called(Some(&ready.entry.name), NotCalled::Spent);
             return Ran::told(ready.call.clone(), ShownResult::text(Problem::Spent.to_string()));
         }
+        let end = self.make(&ready, since, leave).await;
+        if let CallEnd::Begun(begun) = end {
+            return Outcome::Waits(Box::new(Ready { begun: Some(begun), ..*ready }));
+        }
+        let (images, told) = (end.images().to_vec(), end.told(ready.entry.effect));
+        Outcome::Ran(Ran { told, call: ready.call.clone(), tool: Arc::clone(&ready.entry.name), images })
+    }
+
+    /// Makes one call: counted, checked, run and recorded.
+    pub(super) async fn make(&self, ready: &Ready, since: Instant, leave: Leave<'_>) -> CallEnd {
         // The steps of a begun call are one call.
         let begun = ready.begun.as_ref().and_then(|begun| begun.number());
         let number = begun.unwrap_or_else(|| self.tools.calls.fetch_add(1, Ordering::Relaxed) + 1);
@@ -292,23 +302,21 @@ impl Thinking<'_> {
         let name = &ready.entry.name;
         parts.readers.account.tell(&Happening::ToolBegan { turn, number, tool: name, arguments: &ready.arguments });
         let times = Times { planned: since, began: Instant::now(), ran: None };
-        let mut underway = Underway { thinking: self, ready: &ready, number, times, over: false };
+        let mut underway = Underway { thinking: self, ready, number, times, over: false };
         let tasks = &self.tools.tasks;
         if let Some(step) = ready.begun.as_ref().and_then(|begun| begun.cancel()) {
             tasks.works(number, &ready.entry, step);
         }
-        let (end, rule) = self.call(&ready, number, &mut underway.times, leave).await;
+        let (end, rule) = self.call(ready, number, &mut underway.times, leave).await;
         match end {
             CallEnd::Result(_) | CallEnd::Begun(_) => tasks.ended(number),
             _ => tasks.cancel(Some(number), &self.tools.set),
         }
         underway.ended(rule, &end);
-        if let CallEnd::Begun(begun) = end {
-            let begun = Box::new(begun.numbered(number));
-            return Outcome::Waits(Box::new(Ready { begun: Some(begun), ..*ready }));
+        match end {
+            CallEnd::Begun(begun) => CallEnd::Begun(Box::new(begun.numbered(number))),
+            end => end,
         }
-        let (images, told) = (end.images().to_vec(), end.told(ready.entry.effect));
-        Outcome::Ran(Ran { told, call: ready.call.clone(), tool: Arc::clone(name), images })
     }
 
     /// Applies quota and authorization, then runs the call. Also returns the rule that decided.

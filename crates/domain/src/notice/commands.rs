@@ -383,6 +383,15 @@ pub fn tools(tooling: &Tooling, own: &[String], locale: Locale) -> String {
     if lines.is_empty() { words.no_tools.to_owned() } else { list(words.tools, &lines) }
 }
 
+/// Lists the names of resources of each server.
+#[must_use]
+pub fn resources(servers: &[(String, Vec<String>)], locale: Locale) -> String {
+    let words = words(locale);
+    let line = |(server, names): &(String, Vec<String>)| format!("**{server}**: {}", some_names(names, words));
+    let lines: Vec<String> = servers.iter().map(line).collect();
+    if lines.is_empty() { words.no_resources.to_owned() } else { list(words.resources, &lines) }
+}
+
 /// Lists the first names and the number of further ones. Names come from the servers, so they are formatted as code.
 fn some_names(names: &[String], words: &Words) -> String {
     const SHOWN: usize = 30;

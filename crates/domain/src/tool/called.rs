@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::begun::{Begun, Need};
 use super::limits::Limited;
 use super::turn_tools::ShownResult;
-use super::{CallError, CallErrorKind, Effect, Image, ResultLimits, ToolResult};
+use super::{CallError, CallErrorKind, Effect, Image, Part, ResultLimits, ToolResult};
+use crate::attachment::Unread;
 use crate::gate::ApprovalDecision;
 
 /// The end of a call.
@@ -128,16 +129,19 @@ pub struct Finding {
     whole: Option<Arc<str>>,
     images: Vec<Image>,
     is_error: bool,
+    /// True if it has parts other than pictures and descriptions of what cannot be shown.
+    has_words: bool,
 }
 
 impl Finding {
     /// Truncates a result to its bounds.
     #[must_use]
     pub fn of(result: ToolResult, limits: ResultLimits) -> Self {
+        let has_words = result.parts.iter().any(|part| !matches!(part, Part::Image(_) | Part::Omitted(_)));
         let result = result.within(limits);
         let whole = result.cut.as_ref().and_then(|cut| cut.whole.clone());
         let images = result.images().cloned().collect();
-        Self { text: result.to_text(), whole, images, is_error: result.is_error }
+        Self { text: result.to_text(), whole, images, is_error: result.is_error, has_words }
     }
 }
 
@@ -188,6 +192,31 @@ impl CallEnd {
         match self {
             Self::Result(finding) => &finding.images,
             _ => &[],
+        }
+    }
+
+    /// Returns the text of a resource that was read, and its pictures.
+    ///
+    /// # Errors
+    /// The reason why there is neither.
+    pub fn resource(self) -> Result<(Option<Arc<str>>, Vec<Image>), Unread> {
+        match self {
+            Self::Result(Finding { is_error: true, .. }) | Self::NotRecorded | Self::Begun(_) => {
+                Err(Unread::Unreachable)
+            }
+            Self::Result(Finding { text, whole, images, has_words, .. }) => {
+                let text = has_words.then(|| whole.unwrap_or_else(|| text.into()));
+                if text.is_none() && images.is_empty() { Err(Unread::Kind) } else { Ok((text, images)) }
+            }
+            Self::Denied => Err(Unread::Denied),
+            Self::NotApproved(_) => Err(Unread::NeedsApproval),
+            Self::Limited(_) => Err(Unread::Limited),
+            Self::Failed(error) => Err(match error.kind {
+                CallErrorKind::NotFound | CallErrorKind::InvalidArguments => Unread::Unknown,
+                CallErrorKind::TooLarge => Unread::TooLarge,
+                CallErrorKind::RateLimited => Unread::Busy,
+                _ => Unread::Unreachable,
+            }),
         }
     }
 

@@ -57,6 +57,24 @@ fn a_wait_tells_how_far_it_is() {
 }
 
 #[test]
+fn a_trip_is_asked_for_with_a_form_and_the_answer_is_told() {
+    let server = server();
+    assert_eq!(ask(&server, "server/discover", &json!({}))["result"]["supportedVersions"][0], ASKING_PROTOCOL);
+    let asked = call(&server, "plan_trip", &json!({}));
+    assert_eq!(
+        (&asked["resultType"], &asked["inputRequests"]["trip"]["params"]["mode"]),
+        (&json!("input_required"), &json!("form"))
+    );
+    let told = |answer: Value| {
+        let params = json!({"name": "plan_trip", "inputResponses": {"trip": answer}});
+        ask(&server, "tools/call", &params)["result"]["content"][0]["text"].as_str().unwrap().to_owned()
+    };
+    let content = json!({"harbour": "North Harbour", "days": 3, "boat": true});
+    assert_eq!(told(json!({"action": "accept", "content": content})), "A trip to North Harbour for 3 days, by boat.");
+    assert!(told(json!({"action": "decline"})).contains("not filled in"));
+}
+
+#[test]
 fn what_it_does_not_know_is_refused_and_what_wants_no_answer_gets_none() {
     let server = server();
     assert_eq!(ask(&server, "prompts/list", &json!({}))["error"]["code"], METHOD_NOT_FOUND);

@@ -1,5 +1,7 @@
 //! Members' actions on the page beside talking: commands, buttons, threads, roles, files.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection};
@@ -17,6 +19,8 @@ use crate::interactions::Interact;
 use crate::members::MEMBERS;
 use crate::service::Service;
 
+/// The type of an answer that opens a form.
+const FORM: u64 = 9;
 /// Maximum length of a thread's name, in characters, as on Discord.
 const THREAD_NAME: usize = 100;
 /// Maximum length of a member's name, in characters, as on Discord.
@@ -160,6 +164,42 @@ pub async fn press(State(desk): State<Desk>, body: Body) -> Result<Response, Api
     begun(desk.service.interacts(member.id, channel.id, Interact::Component(message.id, press.custom_id, press.values)))
 }
 
+/// A form that a press opened, filled in.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Filling {
+    member: String,
+    channel: String,
+    /// The interaction that opened the form.
+    interaction: String,
+    /// The values by the names of the fields.
+    values: BTreeMap<String, String>,
+}
+
+/// `POST /playground/forms`
+pub async fn form(State(desk): State<Desk>, body: Body) -> Result<Response, ApiError> {
+    let filling: Filling = api::read(body)?;
+    let member = api::speaker(&desk.service, &filling.member)?;
+    let channel = api::channel(&desk.service, &filling.channel)?;
+    let opened = desk.service.interaction(MessageId(api::id(&filling.interaction)?));
+    let opened = opened.filter(|opened| opened.answer == Some(FORM)).ok_or_else(|| missing("there is no such form"))?;
+    if opened.member != member.id || opened.channel != channel.id {
+        return Err(forbidden("this form belongs to another member"));
+    }
+    let form: Value = opened.form.as_deref().and_then(|form| serde_json::from_str(form).ok()).unwrap_or_default();
+    let name = form["custom_id"].as_str().unwrap_or_default().to_owned();
+    let parts = form["components"].as_array().into_iter().flatten().map(|part| &part["component"]);
+    let rows = parts.filter_map(|part| {
+        let value = filling.values.get(part["custom_id"].as_str()?)?;
+        // A menu has a list of values.
+        let key = if part["type"] == 4 { json!(value) } else { json!([value]) };
+        let field = if part["type"] == 4 { "value" } else { "values" };
+        let component = json!({"type": part["type"], "custom_id": part["custom_id"], field: key});
+        Some(json!({"type": 18, "component": component}))
+    });
+    begun(desk.service.interacts(member.id, channel.id, Interact::Form(name, rows.collect())))
+}
+
 fn begun(interaction: Option<MessageId>) -> Result<Response, ApiError> {
     let id = interaction.ok_or_else(|| missing("there is no such member or message"))?;
     Ok((StatusCode::CREATED, Json(json!({"id": id}))).into_response())
@@ -173,8 +213,9 @@ pub async fn interaction(State(desk): State<Desk>, id: Named<String>) -> Result<
     let known = desk.service.interaction(MessageId(api::id(&id)?));
     let known = known.ok_or_else(|| missing("there is no such interaction"))?;
     let data: Option<Value> = known.form.as_deref().and_then(|form| serde_json::from_str(form).ok());
-    let choices = data.map_or(Value::Null, |data| data["choices"].clone());
-    Ok(Json(json!({"answered": known.answer.is_some(), "answer": known.answer, "choices": choices})))
+    let choices = data.as_ref().map_or(Value::Null, |data| data["choices"].clone());
+    let form = data.filter(|_| known.answer == Some(FORM));
+    Ok(Json(json!({"answered": known.answer.is_some(), "answer": known.answer, "choices": choices, "form": form})))
 }
 
 /// A thread to open.

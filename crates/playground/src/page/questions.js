@@ -2,6 +2,7 @@
 
 import { ask } from "./asking.js";
 import { complain, takeUp } from "./composer.js";
+import { openForm } from "./form.js";
 import { inside } from "./inside.js";
 import { dots, refill } from "./message.js";
 import { view } from "./view.js";
@@ -92,9 +93,19 @@ export async function choices(typing) {
 
 /** Performs an interaction that the bot must answer, and reports a missing answer. Fails if it is not possible. */
 export async function interact(path, what) {
-  const begun = await ask("POST", path, { member: world.me, channel: world.here, ...what });
-  setTimeout(async () => {
-    const told = await ask("GET", `/playground/interactions/${begun.id}`).catch(() => ({ answered: true }));
-    if (!told.answered) complain(`${world.members.get(world.bot)?.name ?? "The bot"} did not answer within three seconds.`);
-  }, ANSWER_MS);
+  const by = { member: world.me, channel: world.here };
+  const begun = await ask("POST", path, { ...by, ...what });
+  follow(begun.id, by);
+}
+
+/** Awaits the first answer, and opens the form if it is one. */
+async function follow(interaction, by) {
+  for (let wait = 50; wait < ANSWER_MS; wait *= 2) {
+    await new Promise((done) => setTimeout(done, wait));
+    const told = await ask("GET", `/playground/interactions/${interaction}`).catch(() => ({ answered: true }));
+    if (!told.answered) continue;
+    if (told.form) openForm(told.form, async (values) => follow((await ask("POST", "/playground/forms", { ...by, interaction, values })).id, by));
+    return;
+  }
+  complain(`${world.members.get(world.bot)?.name ?? "The bot"} did not answer within three seconds.`);
 }

@@ -238,6 +238,8 @@ pub(super) const WORDS: Words = Words {
     tools: "**Tools**",
     without_tools: "no tools",
     own_tools: "my own",
+    resources: "Name these in a question, to attach them:",
+    no_resources: "There are no resources that you may read.",
     held_back: |tools| format!("changed, and held back until an operator runs `/refresh_tools`: {tools}"),
     more_names: |tools, more| format!("{tools} and {more} more"),
     no_lists: "No tool server is connected, so there is no list to reload.",

@@ -62,6 +62,9 @@ pub(super) fn wanted(tools: Tools<'_>, now: &str, words: &[String]) -> Option<De
     if first == "draw" || first == "paint" {
         return one(tools, "draw_picture", "words", if rest.is_empty() { "a calm morning" } else { rest });
     }
+    if first == "plan" && has("trip") {
+        return call(tools, "plan_trip", json!({}));
+    }
     if let Some(fact) = remembered(now) {
         return one(tools, "remember", "fact", fact);
     }
