@@ -45,7 +45,7 @@ const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 /// Every file of the page: path, media type, text.
-const FILES: [(&str, &str, &str); 31] = [
+const FILES: [(&str, &str, &str); 32] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/playground/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/playground/chaos.css", "text/css; charset=utf-8", include_str!("page/chaos.css")),
@@ -75,6 +75,7 @@ const FILES: [(&str, &str, &str); 31] = [
     ("/playground/tour.js", SCRIPT, include_str!("page/tour.js")),
     ("/workspace", "text/html; charset=utf-8", include_str!("page/workspace.html")),
     ("/playground/workspace.css", "text/css; charset=utf-8", include_str!("page/workspace.css")),
+    ("/playground/modal.js", SCRIPT, include_str!("page/modal.js")),
     ("/playground/workspace.js", SCRIPT, include_str!("page/workspace.js")),
     ("/playground/mrkdwn.js", SCRIPT, include_str!("page/mrkdwn.js")),
 ];
@@ -145,6 +146,8 @@ pub fn router(service: Service, workspace: Workspace, breaking: Breaking) -> Rou
         .route("/playground/workspace/messages", post(workspace::say))
         .route("/playground/workspace/messages/{ts}", delete(workspace::delete))
         .route("/playground/workspace/presses", post(workspace::press))
+        .route("/playground/workspace/settings", post(workspace::open_settings))
+        .route("/playground/workspace/dialogue", post(workspace::send).delete(workspace::close))
         .route("/playground/workspace/files/{id}", get(workspace::file))
         .route("/playground/chaos", get(chaos::caused).post(chaos::order))
         .layer(DefaultBodyLimit::max(BODY_BYTES))

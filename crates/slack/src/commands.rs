@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::ids;
 use super::incoming_text::plain;
+use super::interactions::Press;
 use super::people::Profile;
 use super::unreadable::Unreadable;
 use domain::command::{Callback, CallbackToken, Caller, Command, CommandKind};
@@ -31,6 +32,7 @@ pub(super) struct Run {
     channel: String,
     team: String,
     text: String,
+    trigger: String,
     callback: Callback,
 }
 
@@ -73,13 +75,29 @@ pub(super) fn read(payload: &str) -> Result<Run, Unreadable> {
         application: wire.user_id.clone(),
         token: CallbackToken::new(wire.response_url),
     };
-    Ok(Run { user: wire.user_id, channel: wire.channel_id, team: wire.team_id, text: wire.text, callback })
+    Ok(Run {
+        user: wire.user_id,
+        channel: wire.channel_id,
+        team: wire.team_id,
+        text: wire.text,
+        trigger: wire.trigger_id,
+        callback,
+    })
 }
 
 impl Run {
+    /// Returns the opening of the dialogue of the settings, if it is that command without an argument.
+    pub(super) fn opens(&self) -> Option<Press> {
+        let words: Vec<&str> = self.text.split_whitespace().collect();
+        let [name] = words.as_slice() else { return None };
+        let is_settings = CommandKind::named(name.trim_start_matches('/')) == Some(CommandKind::Settings);
+        let (user, place, trigger) = (self.user.clone(), ids::channel(&self.channel), self.trigger.clone());
+        is_settings.then(|| Press::of_settings(user, place, trigger, self.callback.clone()))
+    }
+
     /// Returns the command of this member, at this time.
     pub(super) fn command(self, member: Profile, at: Timestamp) -> Command {
-        let Self { user, channel, team, text, callback } = self;
+        let Self { user, channel, team, text, callback, trigger: _ } = self;
         let text = plain(text.trim());
         let (name, argument) = text.split_once(char::is_whitespace).unwrap_or((&text, ""));
         let name = if name.is_empty() { DEFAULT } else { name.trim_start_matches('/') };
