@@ -1,4 +1,4 @@
-//! Another app in the same workspace: slack_bolt, a client without code of this repository.
+//! Another app in the same workspace: `slack_bolt`, a client without code of this repository.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;

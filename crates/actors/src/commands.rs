@@ -57,7 +57,6 @@ use domain::menu::{Offer, Spec};
 use domain::notice::commands as words;
 use domain::outgoing::Piece;
 use domain::people::Linking;
-use domain::preferences::dialogue::Dialogue;
 use domain::restart::Backoff;
 use domain::shed::Shed;
 use domain::tool::rights::Verdict;
@@ -232,7 +231,7 @@ impl Actor for Commands {
         match message {
             CommandsMsg::Run(command) => self.run(ctx, state, command),
             CommandsMsg::Suggest(typing) => self.suggest(ctx, state, *typing),
-            CommandsMsg::Dialogue(step) => self.dialogue(ctx, state, *step),
+            CommandsMsg::Dialogue(step) => dialogue::begin(&self.parts, ctx, state, *step),
         }
         Ok(())
     }
@@ -379,23 +378,6 @@ impl Commands {
             let request = PostRequest::Suggest { to: typing.callback, choices };
             // Further typing sends a new request.
             let _ = outbox.call(|reply| OutboxMsg::Interact(request, reply), SUGGEST_WITHIN).await;
-            drop(room);
-        });
-    }
-
-    /// Serves a step of the dialogue of the settings.
-    fn dialogue(&self, ctx: &mut ActorContext<Commands>, state: &mut CommandsState, step: Dialogue) {
-        if !state.seen.insert(&step.callback.id) {
-            tracing::debug!(event = GATEWAY_DROPPED, reason = "seen before", "dialogue dropped");
-            return;
-        }
-        let Ok(room) = Arc::clone(&state.aside).try_acquire_owned() else { return };
-        let (parts, begun) = (Arc::clone(&self.parts), Instant::now());
-        ctx.background(async move {
-            let served = tokio::time::timeout(WITHIN, dialogue::serve(&parts, &step)).await;
-            let (outcome, took) = (served.unwrap_or(CommandOutcome::Unanswered), begun.elapsed());
-            let ended = CommandChange::Ended { command: Some(CommandKind::Settings), outcome, took };
-            parts.ways.account.tell(&Happening::Command(ended));
             drop(room);
         });
     }

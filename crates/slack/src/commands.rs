@@ -9,7 +9,6 @@ use serde::Deserialize;
 
 use super::ids;
 use super::incoming_text::plain;
-use super::interactions::Press;
 use super::people::Profile;
 use super::unreadable::Unreadable;
 use domain::command::{Callback, CallbackToken, Caller, Command, CommandKind};
@@ -29,11 +28,12 @@ const DEFAULT: &str = "help";
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) user: String,
-    channel: String,
+    pub(super) channel: String,
     team: String,
     text: String,
-    trigger: String,
-    callback: Callback,
+    /// Opens a modal, within three seconds.
+    pub(super) trigger: String,
+    pub(super) callback: Callback,
 }
 
 /// Returns a code as it is typed here: `/help` becomes `/staffai help`, and the name of an option becomes its place.
@@ -86,13 +86,11 @@ pub(super) fn read(payload: &str) -> Result<Run, Unreadable> {
 }
 
 impl Run {
-    /// Returns the opening of the dialogue of the settings, if it is that command without an argument.
-    pub(super) fn opens(&self) -> Option<Press> {
-        let words: Vec<&str> = self.text.split_whitespace().collect();
-        let [name] = words.as_slice() else { return None };
-        let is_settings = CommandKind::named(name.trim_start_matches('/')) == Some(CommandKind::Settings);
-        let (user, place, trigger) = (self.user.clone(), ids::channel(&self.channel), self.trigger.clone());
-        is_settings.then(|| Press::of_settings(user, place, trigger, self.callback.clone()))
+    /// True for the command of the settings without an argument, which opens their dialogue.
+    pub(super) fn opens_settings(&self) -> bool {
+        let mut words = self.text.split_whitespace();
+        let name = words.next().unwrap_or_default().trim_start_matches('/');
+        words.next().is_none() && CommandKind::named(name) == Some(CommandKind::Settings)
     }
 
     /// Returns the command of this member, at this time.

@@ -6,6 +6,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::commands::Run;
 use super::ids;
 use super::people::Profile;
 use super::unreadable::Unreadable;
@@ -122,9 +123,11 @@ pub(super) fn read(payload: &str) -> Result<Option<Press>, Unreadable> {
 }
 
 impl Press {
-    /// Returns the shortcut of a command that opens the dialogue of the settings.
-    pub(super) fn of_settings(user: String, place: Place, trigger: String, callback: Callback) -> Self {
-        Self { subject: Subject::Settings(0), user, place, trigger, callback }
+    /// Returns the opening of the dialogue of the settings by a command; `None` for other commands.
+    pub(super) fn of_command(run: &Run) -> Option<Self> {
+        let (user, trigger, callback) = (run.user.clone(), run.trigger.clone(), run.callback.clone());
+        let press = Self { subject: Subject::Settings(0), user, place: ids::channel(&run.channel), trigger, callback };
+        run.opens_settings().then_some(press)
     }
 
     /// True if it opens a modal.

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::commands::Run;
 use super::events::{Content, Wire};
 use super::ids::{self, At};
 use super::interactions::Press;
@@ -94,30 +95,8 @@ impl Work {
                 Some(accept(Incoming::Deleted(deletion)).map(Taken::of).boxed())
             }
             Content::Reacted(reaction) => Some(accept(Incoming::Reacted(reaction)).map(Taken::of).boxed()),
-            Content::Pressed(press) => {
-                let pressed = async move {
-                    let mut press = *press;
-                    if press.opens() {
-                        open_modal(&slack, &us, &mut press).await;
-                    }
-                    let member = slack.member(&press.user).await;
-                    accept(press.step(member, &us)).await
-                };
-                Some(pressed.map(Taken::of).boxed())
-            }
-            Content::Ran(run) => {
-                let ran = async move {
-                    if let Some(mut press) = run.opens()
-                        && open_modal(&slack, &us, &mut press).await
-                    {
-                        let member = slack.member(&press.user).await;
-                        return accept(press.step(member, &us)).await;
-                    }
-                    let member = slack.member(&run.user).await;
-                    accept(Incoming::Command(Box::new(run.command(member, slack.clock.now())))).await
-                };
-                Some(ran.map(Taken::of).boxed())
-            }
+            Content::Pressed(press) => Some(async move { Taken::of(slack.pressed(*press, &us, accept).await) }.boxed()),
+            Content::Ran(run) => Some(async move { Taken::of(slack.ran(*run, &us, accept).await) }.boxed()),
             Content::Sent(sent) => Some(async move { slack.sent(*sent, &us, accept).await }.boxed()),
             Content::Home(user) => {
                 Some(async move { slack.publish_home(&user).await }.map(|()| Taken::Settled).boxed())
@@ -188,6 +167,35 @@ fn not_asked(error: &CallError) -> Taken {
 }
 
 impl Slack {
+    /// Passes on a pressed button. Returns true if it needs no redelivery.
+    async fn pressed<A: Future<Output = bool>>(
+        &self,
+        mut press: Press,
+        us: &Account,
+        accept: impl FnOnce(Incoming) -> A,
+    ) -> bool {
+        if press.opens() {
+            open_modal(self, us, &mut press).await;
+        }
+        let member = self.member(&press.user).await;
+        accept(press.step(member, us)).await
+    }
+
+    /// Passes on a command, or the opening of the dialogue that it asks for. Returns true if it needs no redelivery.
+    async fn ran<A: Future<Output = bool>>(&self, run: Run, us: &Account, accept: impl FnOnce(Incoming) -> A) -> bool {
+        let mut opening = Press::of_command(&run);
+        let opened = match &mut opening {
+            Some(press) => open_modal(self, us, press).await,
+            None => false,
+        };
+        let member = self.member(&run.user).await;
+        let step = match opening.filter(|_| opened) {
+            Some(press) => press.step(member, us),
+            None => Incoming::Command(Box::new(run.command(member, self.clock.now()))),
+        };
+        accept(step).await
+    }
+
     /// Passes on a modal that a member sent. Its acknowledgement carries the answer, if there is one in time.
     async fn sent<A: Future<Output = bool>>(
         &self,

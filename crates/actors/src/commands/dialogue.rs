@@ -1,13 +1,17 @@
 //! The dialogue of the settings: shows its pages as forms, and stores what members send.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::CommandParts;
+use tokio::time::Instant;
+
+use super::{CommandParts, Commands, CommandsState, WITHIN};
 use crate::desk::Desk;
 use crate::messages::outbox::OutboxMsg;
-use domain::command::{Caller, CommandKind};
-use domain::happening::CommandOutcome;
-use domain::ids::{Door, Place};
+use crate::runtime::supervisor::ActorContext;
+use domain::command::CommandKind;
+use domain::happening::{CommandChange, CommandOutcome, Happening};
+use domain::ids::Door;
 use domain::locale::Locale;
 use domain::notice;
 use domain::notice::commands as words;
@@ -15,60 +19,86 @@ use domain::outgoing::{Button, Piece};
 use domain::preferences::Holder;
 use domain::preferences::dialogue::{Choosable, Dialogue, DialogueStep, changes, page_name};
 use ports::PostRequest;
+use telemetry::events::GATEWAY_DROPPED;
 
 /// The maximum time for showing a form. The platform gives up after three seconds.
 const FORM_WITHIN: Duration = Duration::from_millis(2_500);
 
+/// Begins a task that serves a step, unless the step came before or all tasks are busy.
+pub(super) fn begin(
+    parts: &Arc<CommandParts>,
+    ctx: &mut ActorContext<Commands>,
+    state: &mut CommandsState,
+    step: Dialogue,
+) {
+    if !state.seen.insert(&step.callback.id) {
+        tracing::debug!(event = GATEWAY_DROPPED, reason = "seen before", "dialogue dropped");
+        return;
+    }
+    let Ok(room) = Arc::clone(&state.aside).try_acquire_owned() else { return };
+    let (parts, begun) = (Arc::clone(parts), Instant::now());
+    ctx.background(async move {
+        let served = tokio::time::timeout(WITHIN, serve(&parts, &step)).await;
+        let (outcome, took) = (served.unwrap_or(CommandOutcome::Unanswered), begun.elapsed());
+        let ended = CommandChange::Ended { command: Some(CommandKind::Settings), outcome, took };
+        parts.ways.account.tell(&Happening::Command(ended));
+        drop(room);
+    });
+}
+
 /// Serves a step, and returns its outcome.
-pub(super) async fn serve(parts: &CommandParts, dialogue: &Dialogue) -> CommandOutcome {
-    let Dialogue { callback, caller, place, guild, step, .. } = dialogue;
+async fn serve(parts: &CommandParts, dialogue: &Dialogue) -> CommandOutcome {
+    let Dialogue { callback, caller, place, parent, guild, step } = dialogue;
     let (desk, locale) = (Desk::new(&parts.ways, callback, place), caller.locale());
-    let refusal = refusal(parts, place, guild.as_deref(), locale);
-    let holder = holder(dialogue, caller);
-    let (piece, problems, outcome) = match (refusal, step) {
-        (Some(refusal), _) => (Piece::text(refusal), Vec::new(), CommandOutcome::Refused),
-        (None, DialogueStep::Opened(page)) => match parts.settings.choosable(&holder).await {
-            Ok(all) => {
-                let fields = parts.ways.outboxes.fields(&callback.id.door).max(1);
-                if let Some(settings) = all.chunks(fields).nth(*page) {
-                    return open(parts, dialogue, *page, settings).await;
-                }
-                (Piece::text(words::dialogue_is_empty(locale)), Vec::new(), CommandOutcome::Refused)
-            }
-            Err(refused) => {
-                (Piece::text(words::setting_refused(&refused, locale)), Vec::new(), CommandOutcome::Refused)
-            }
-        },
-        (None, DialogueStep::Sent(sent)) => {
-            // The claim comes before the change, because a platform delivers a step again.
-            if !desk.claim().await {
-                return CommandOutcome::Unclaimed;
-            }
-            let (text, problems) = store(parts, &holder, sent, locale).await;
-            let answered = desk.correct(Piece::text(text), problems).await;
-            return if answered { CommandOutcome::Done } else { CommandOutcome::Unanswered };
+    let (person, place) = (caller.person.clone(), place.clone());
+    let holder = Holder { person, place, parent: parent.clone(), guild: guild.clone() };
+    let refusal = refusal(parts, &holder, locale);
+    if let (None, DialogueStep::Sent(sent)) = (refusal, step) {
+        // The claim comes before the change, because a platform delivers a step again.
+        if !desk.claim().await {
+            return CommandOutcome::Unclaimed;
         }
+        let (text, problems) = store(parts, &holder, sent, locale).await;
+        let answered = desk.correct(Piece::text(text), problems).await;
+        return if answered { CommandOutcome::Done } else { CommandOutcome::Unanswered };
+    }
+    let text = match (refusal, step) {
+        (None, DialogueStep::Opened(page)) => match page_of(parts, dialogue, &holder, *page).await {
+            Ok(outcome) => return outcome,
+            Err(text) => text,
+        },
+        (refusal, _) => refusal.unwrap_or_default().to_owned(),
     };
     if !desk.claim().await {
         return CommandOutcome::Unclaimed;
     }
-    if desk.correct(piece, problems).await { outcome } else { CommandOutcome::Unanswered }
+    if desk.respond(Piece::text(text)).await { CommandOutcome::Refused } else { CommandOutcome::Unanswered }
 }
 
-fn holder(dialogue: &Dialogue, caller: &Caller) -> Holder {
-    Holder {
-        person: caller.person.clone(),
-        place: dialogue.place.clone(),
-        parent: dialogue.parent.clone(),
-        guild: dialogue.guild.clone(),
+/// Shows a page.
+///
+/// # Errors
+/// The reason why there is none to show.
+async fn page_of(
+    parts: &CommandParts,
+    dialogue: &Dialogue,
+    holder: &Holder,
+    page: usize,
+) -> Result<CommandOutcome, String> {
+    let locale = dialogue.caller.locale();
+    let all = parts.settings.choosable(holder).await.map_err(|refused| words::setting_refused(&refused, locale))?;
+    let fields = parts.ways.outboxes.fields(&dialogue.callback.id.door).max(1);
+    match all.chunks(fields).nth(page) {
+        Some(settings) => Ok(open(parts, dialogue, page, settings).await),
+        None => Err(words::dialogue_is_empty(locale).to_owned()),
     }
 }
 
 /// Returns the reason why the dialogue is not served here.
-fn refusal(parts: &CommandParts, place: &Place, guild: Option<&str>, locale: Locale) -> Option<&'static str> {
+fn refusal(parts: &CommandParts, holder: &Holder, locale: Locale) -> Option<&'static str> {
     let running = parts.basics.live.now();
-    match running.rules(&place.door) {
-        Some(rules) if rules.serves(guild) => {
+    match running.rules(&holder.place.door) {
+        Some(rules) if rules.serves(holder.guild.as_deref()) => {
             (!CommandKind::Settings.is_served(parts.served())).then(|| words::unknown(locale))
         }
         Some(_) => Some(notice::not_served(locale)),

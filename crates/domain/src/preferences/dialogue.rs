@@ -30,7 +30,7 @@ pub struct Dialogue {
     pub step: DialogueStep,
 }
 
-/// What the member did.
+/// An action of the member.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DialogueStep {
     /// They opened this page.

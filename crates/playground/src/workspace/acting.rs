@@ -154,7 +154,7 @@ impl Workspace {
     /// Submits the newest dialogue with this question. Returns false if none is open.
     #[must_use]
     pub fn submits(&self, question: &str) -> bool {
-        let Some(View { user, mut view, .. }) = self.state.lock().views.back().cloned() else { return false };
+        let Some(View { user, content: mut view, .. }) = self.state.lock().views.back().cloned() else { return false };
         view["state"] = json!({"values": {"ask": {"ask": {"type": "plain_text_input", "value": question}}}});
         self.send("interactive", json!({"type": "view_submission", "user": {"id": user}, "view": view}));
         true

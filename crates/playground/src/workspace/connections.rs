@@ -53,7 +53,7 @@ async fn serve(workspace: Workspace, app: usize, mut socket: WebSocket) {
     }
     {
         let mut state = workspace.state.lock();
-        state.sockets.insert(number, Open { app, frames, half_open });
+        state.sockets.insert(number, Open { app, frames, silent: half_open });
         state.recorded.most_open = state.recorded.most_open.max(state.sockets.len());
     }
     workspace.change();

@@ -109,7 +109,7 @@ impl Workspace {
     pub fn dialogue(&self, user: &str) -> Option<(Value, Value)> {
         let state = self.state.lock();
         let newest = state.views.iter().rev().find(|known| known.user == user && known.open);
-        newest.map(|known| (known.view.clone(), known.errors.clone()))
+        newest.map(|known| (known.content.clone(), known.errors.clone()))
     }
 
     /// Returns the bot's page in the app home of a member.

@@ -43,7 +43,7 @@ pub struct Open {
     pub app: usize,
     pub frames: mpsc::Sender<Frame>,
     /// True if it neither reads nor writes any more, without being closed.
-    pub half_open: watch::Sender<bool>,
+    pub silent: watch::Sender<bool>,
 }
 
 /// An order for a connection.
@@ -103,7 +103,7 @@ pub struct View {
     /// The member who sees it.
     pub user: String,
     /// Its content, with its id.
-    pub view: Value,
+    pub content: Value,
     /// The reasons to correct fields, by the names of their blocks; null for none.
     pub errors: Value,
     /// False once it is closed.
@@ -244,17 +244,17 @@ impl State {
     pub fn shows(&mut self, user: String, mut view: Value) -> Value {
         self.issued += 1;
         view["id"] = format!("V{}", self.issued).into();
-        keep(&mut self.views, View { user, view: view.clone(), errors: Value::Null, open: true }, UNUSED);
+        keep(&mut self.views, View { user, content: view.clone(), errors: Value::Null, open: true }, UNUSED);
         view
     }
 
     /// Replaces the content of an open dialogue. Returns false if there is none with this id.
     pub fn replaces(&mut self, id: &str, mut content: Value) -> bool {
-        let Some(known) = self.views.iter_mut().find(|known| known.view["id"] == id && known.open) else {
+        let Some(known) = self.views.iter_mut().find(|known| known.content["id"] == id && known.open) else {
             return false;
         };
         content["id"] = id.into();
-        (known.view, known.errors) = (content, Value::Null);
+        (known.content, known.errors) = (content, Value::Null);
         true
     }
 
@@ -262,7 +262,7 @@ impl State {
     pub fn answers(&mut self, id: &str, answer: Option<&Value>) {
         match answer.and_then(|answer| answer["response_action"].as_str().zip(Some(answer))) {
             Some(("errors", answer)) => {
-                if let Some(known) = self.views.iter_mut().find(|known| known.view["id"] == id) {
+                if let Some(known) = self.views.iter_mut().find(|known| known.content["id"] == id) {
                     known.errors = answer["errors"].clone();
                 }
             }
@@ -270,7 +270,7 @@ impl State {
                 self.replaces(id, answer["view"].clone());
             }
             Some(_) | None => {
-                if let Some(known) = self.views.iter_mut().find(|known| known.view["id"] == id) {
+                if let Some(known) = self.views.iter_mut().find(|known| known.content["id"] == id) {
                     known.open = false;
                 }
             }
