@@ -196,3 +196,6 @@ mod hostile_tools;
 
 #[path = "bot/large_lists.rs"]
 mod large_lists;
+
+#[path = "bot/two_doors.rs"]
+mod two_doors;

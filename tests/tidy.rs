@@ -14,6 +14,9 @@ mod crates;
 #[path = "tidy/book.rs"]
 mod book;
 
+#[path = "tidy/doors.rs"]
+mod doors;
+
 #[path = "tidy/circles.rs"]
 mod circles;
 

@@ -119,7 +119,7 @@ fn check(configured: Configured, launch: &Launch) -> Result<Checked, Vec<String>
     let listed = mistakes.clone();
     let mut platforms = Vec::new();
     if !alone {
-        let slack = doors::slack(settings, clock).unwrap_or_else(|mistake| {
+        let slack = doors::slack(settings, live.as_ref(), (clock, dice)).unwrap_or_else(|mistake| {
             mistakes.push(mistake);
             None
         });

@@ -10,7 +10,6 @@ use actors::services::running::{DoorRules, LimitScope, Live};
 use discord::attachments::ContentServers;
 use discord::gateway::{Gateway, Interests};
 use discord::message::AllowedMentions;
-use discord::prefilter::Lottery;
 use discord::rest::Rest;
 use discord::{self, Access};
 use domain::ids::Door;
@@ -18,7 +17,7 @@ use domain::restriction;
 use domain::triage::TriageRules;
 use domain::turn::{GatePolicy, HistoryScope, Lasts, Policy, ReplyContract};
 use nats::chat_service::{self, ChatService};
-use ports::{Clock, Dice, NoFiles};
+use ports::{Clock, Dice, Lottery, NoFiles};
 use settings::Settings;
 use settings::edges::{AllowedMentions as Allowed, DirectMessages};
 use slack::Slack;
@@ -197,12 +196,17 @@ pub(crate) fn discord(settings: &Settings, live: Option<&Live>, dice: &Arc<dyn D
 }
 
 /// Returns the record of Slack, if both tokens are set: receives through sockets, sends over the Web API.
-pub(crate) fn slack(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Option<DoorRecord>, String> {
+pub(crate) fn slack(
+    settings: &Settings,
+    live: Option<&Live>,
+    (clock, dice): (&Arc<dyn Clock>, &Arc<dyn Dice>),
+) -> Result<Option<DoorRecord>, String> {
     let Some(access) = slack_access(settings) else { return Ok(None) };
     let slack = Arc::new(Slack::new(&access, Arc::clone(clock)).map_err(|error| error.to_string())?);
+    let lottery = live.map(|live| lottery(live.clone(), Arc::clone(dice)));
     Ok(Some(DoorRecord {
         door: slack::DOOR,
-        source: Source::Sockets(Socket::all(&slack, &settings.members.aliases)),
+        source: Source::Sockets(Socket::all(&slack, &settings.members.aliases, &lottery)),
         poster: Arc::clone(&slack) as _,
         attachments: slack,
         pacing: Pacing::default(),

@@ -23,14 +23,14 @@ const OFFER: &str = "PUT /applications/{application}/commands";
 
 impl World {
     /// Runs a command as a member.
-    fn runs(&self, who: &str, channel: &str, name: &str, options: &[(&str, u64, &str)]) -> MessageId {
+    pub fn runs(&self, who: &str, channel: &str, name: &str, options: &[(&str, u64, &str)]) -> MessageId {
         let option = |(name, kind, value): &(&str, u64, &str)| json!({"name": name, "type": kind, "value": value});
         let deed = Interact::Command(name.to_owned(), options.iter().map(option).collect());
         self.service.interacts(self.member(who), self.channel(channel), deed).expect("a known member and channel")
     }
 
     /// Returns the ephemeral answer to a command.
-    async fn told(&self, command: MessageId) -> Message {
+    pub async fn told(&self, command: MessageId) -> Message {
         let message = self
             .until("an answer to a command", || {
                 let interaction = self.service.interaction(command)?;

@@ -211,3 +211,28 @@ fn a_member_who_breaks_a_limit_is_restricted_by_record_until_the_end_and_told_so
         world.only_answer_to(&later).await;
     });
 }
+
+#[test]
+fn the_bot_joins_in_where_chance_decides_in_the_channel_and_never_in_direct_conversations_or_to_bots() {
+    story(async {
+        let mut world = World::without_bot().await;
+        world.env.insert("RESPONSE_CHANCE".to_owned(), "1".to_owned());
+        world.env.insert("RANDOM_RESPONSE_DELIVERY_CHANCE".to_owned(), "1".to_owned());
+        world.env.insert("STAFFAI_INTERJECTION__MUTED_CHANNELS".to_owned(), "C2".to_owned());
+        world.start().await;
+        world.model.always(Act::says("Indeed."));
+        world.service.says("U1", "C2", "a quiet channel");
+        world.service.says("U1", "C1", "the tide is late today");
+        let joined = world.until("an interjection", || world.service.spoken().into_iter().next()).await;
+        assert_eq!((joined.channel.as_str(), joined.thread.as_deref(), joined.text.as_str()), ("C1", None, "Indeed."));
+        assert!(world.model.last().shows("the tide is late today"), "{:?}", world.model.last().messages);
+        // A thread has the interjections to its messages.
+        let root = world.service.says("U2", "C1", "@bot hello");
+        world.answer_to(&root).await;
+        world.service.replies("U2", &root, "thank you all");
+        world.until("one in the thread", || (world.service.answers(&root).len() == 2).then_some(())).await;
+        world.until("all acknowledgements", || (world.service.unacknowledged() == 0).then_some(())).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert_eq!(world.service.spoken().len(), 3, "none in the muted channel, and none to itself");
+    });
+}

@@ -12,6 +12,10 @@ mod model_responses;
 #[path = "../bot/process.rs"]
 mod process;
 
+#[expect(dead_code, reason = "other stories use the rest")]
+#[path = "../bot/asking_servers/server.rs"]
+mod asking_server;
+
 mod answers;
 
 mod commands;
@@ -22,10 +26,14 @@ mod extras;
 
 mod faults;
 
+mod forms;
+
 mod setup;
 
 mod sockets;
 
 mod streams;
+
+mod two_apps;
 
 mod world;

@@ -88,7 +88,16 @@ impl World {
     }
 
     pub async fn without_bot() -> Self {
-        let (service, model) = (Workspace::start(options()).await.unwrap(), Model::start().await);
+        Self::of(options()).await
+    }
+
+    /// A world without a running bot, whose workspace has another app with these tokens.
+    pub async fn with_other_app(bot: &str, app: &str) -> Self {
+        Self::of(Options { other_app: Some((bot.to_owned(), app.to_owned())), ..options() }).await
+    }
+
+    async fn of(options: Options) -> Self {
+        let (service, model) = (Workspace::start(options).await.unwrap(), Model::start().await);
         let dir = tempfile::tempdir().unwrap();
         let http = own_address();
         let models = dir.path().join("models.json");
@@ -231,6 +240,7 @@ fn options() -> Options {
     Options {
         bot_token: BOT_TOKEN.to_owned(),
         app_token: APP_TOKEN.to_owned(),
+        other_app: None,
         people: Vec::new(),
         places: Vec::new(),
         streams: None,

@@ -13,6 +13,7 @@
 mod approvals;
 mod cleaning;
 mod counted;
+mod dialogue;
 mod erasing;
 mod handlers;
 mod kept;
@@ -232,6 +233,7 @@ impl Actor for Commands {
         match message {
             CommandsMsg::Run(command) => self.run(ctx, state, command),
             CommandsMsg::Suggest(typing) => self.suggest(ctx, state, *typing),
+            CommandsMsg::Dialogue(step) => dialogue::begin(&self.parts, ctx, state, *step),
         }
         Ok(())
     }

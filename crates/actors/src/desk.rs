@@ -91,10 +91,16 @@ impl<'a> Desk<'a> {
 
     /// Sends the response. Returns false on failure.
     pub(crate) async fn respond(&self, piece: Piece) -> bool {
+        self.correct(piece, Vec::new()).await
+    }
+
+    /// Sends the response to a form, with the fields to correct and reasons. Returns false on failure.
+    pub(crate) async fn correct(&self, piece: Piece, problems: Vec<(String, String)>) -> bool {
         let until = Instant::now() + RESPOND_WITHIN;
         for attempt in 1.. {
             let left = until.saturating_duration_since(Instant::now());
-            let request = PostRequest::Respond { to: self.callback.clone(), piece: piece.clone() };
+            let request =
+                PostRequest::Respond { to: self.callback.clone(), piece: piece.clone(), problems: problems.clone() };
             let reason = match self.outbox.call(|reply| OutboxMsg::Interact(request, reply), left).await {
                 Ok(Ok(_)) => {
                     self.publish(piece);

@@ -163,6 +163,8 @@ impl Actor for Gateway {
                     settle(&self.commands.cast(CommandsMsg::Run(command)), receipt);
                 }
                 Incoming::Command(_) => {}
+                // The same holds for a dialogue, which its member opens again.
+                Incoming::Dialogue(step) => settle(&self.commands.cast(CommandsMsg::Dialogue(step)), receipt),
                 // The same holds for a decision: the member who pressed the button sees that nothing happened.
                 Incoming::Decision(click) => settle(&self.approvals.cast(ApprovalsMsg::Decide(click, None)), receipt),
                 Incoming::Fired(fire) => self.fired(*fire, receipt),

@@ -16,14 +16,14 @@ use tokio::task::JoinHandle;
 use super::events::{Deleted, GuildPlaces, GuildThreads, Ready};
 use super::frame::{self, Dropped, Event, Reading};
 use super::interactions::Interaction;
-use super::prefilter::{Filter, Lottery};
+use super::prefilter::Filter;
 use super::rest::Rest;
 use super::{Access, DOOR, address, close};
 use domain::ids::Person;
 use domain::incoming::{Deletion, Incoming, Posted};
 use domain::rejection::Rejection;
 use ports::{
-    AccessScope, Advice, AfterClose, Closed, EventStream, GatewaySession, IdentifyPermit, Missing, PostError,
+    AccessScope, Advice, AfterClose, Closed, EventStream, GatewaySession, IdentifyPermit, Lottery, Missing, PostError,
     PresenceUpdates, Shard, ShardedSource, SourceError, StreamEvent,
 };
 
@@ -340,6 +340,10 @@ impl Stream {
             Interaction::Command(mut command) => {
                 command.parent = command.parent.or_else(|| self.shared.rest.threads.parent(&command.place));
                 Incoming::Command(command)
+            }
+            Interaction::Dialogue(mut step) => {
+                step.parent = step.parent.or_else(|| self.shared.rest.threads.parent(&step.place));
+                Incoming::Dialogue(step)
             }
             Interaction::Typing(typing) => Incoming::Typing(typing),
             Interaction::Decision(click) => Incoming::Decision(click),

@@ -13,6 +13,7 @@ use super::forms;
 use domain::command::{Callback, CallbackToken, Caller, Command, Typing};
 use domain::gate::{Choice, Click, Clicker};
 use domain::ids::Person;
+use domain::preferences::dialogue::{Dialogue, DialogueStep, page_of};
 
 /// The most options read of one command.
 const OPTIONS_MAX: usize = 25;
@@ -34,6 +35,8 @@ pub enum Interaction {
     Command(Box<Command>),
     /// A command that a member is typing.
     Typing(Box<Typing>),
+    /// A step of the dialogue of the settings.
+    Dialogue(Box<Dialogue>),
     /// A decision about a parked call.
     Decision(Box<Click>),
 }
@@ -47,11 +50,13 @@ pub fn read(json: &str) -> Result<Option<Interaction>, serde_json::Error> {
     if wire.kind == COMPONENT {
         let pressed: Pressed = serde_json::from_value(wire.data.clone())?;
         let click = wire.click(&pressed).map(|click| Interaction::Decision(Box::new(click)));
-        return Ok(click.or_else(|| wire.unknown()));
+        let page = page_of(&pressed.custom_id).filter(|_| pressed.component_type == BUTTON);
+        let opened = || wire.dialogue(DialogueStep::Opened(page?));
+        return Ok(click.or_else(opened).or_else(|| wire.unknown()));
     }
     if wire.kind == FORM {
         let click = wire.filled_in().map(|click| Interaction::Decision(Box::new(click)));
-        return Ok(click.or_else(|| wire.unknown()));
+        return Ok(click.or_else(|| wire.sent()).or_else(|| wire.unknown()));
     }
     if !matches!(wire.kind, COMMAND | AUTOCOMPLETE) {
         return Ok(None);
@@ -234,6 +239,24 @@ impl Wire {
         let (place, by) = (events::place(self.channel()?), Clicker::Member(self.caller()?));
         let answers = forms::answers(self.data.get("components").unwrap_or(&Value::Null));
         Some(Click { gate, choice, answers, by, place: Some(place), callback: Some(self.callback()) })
+    }
+
+    /// Returns the values that a page of the dialogue of the settings sent.
+    fn sent(&self) -> Option<Interaction> {
+        self.data.get("custom_id").and_then(Value::as_str).and_then(page_of)?;
+        let sent = forms::answers(self.data.get("components").unwrap_or(&Value::Null));
+        self.dialogue(DialogueStep::Sent(sent))
+    }
+
+    fn dialogue(&self, step: DialogueStep) -> Option<Interaction> {
+        Some(Interaction::Dialogue(Box::new(Dialogue {
+            callback: self.callback(),
+            caller: self.caller()?,
+            place: events::place(self.channel()?),
+            parent: self.parent().map(events::place),
+            guild: self.guild_id.map(|guild| guild.to_string()),
+            step,
+        })))
     }
 
     fn channel(&self) -> Option<ChannelId> {

@@ -1,16 +1,13 @@
 //! Filters frames by their bytes before parsing. A busy guild posts hundreds of messages for each one addressed to the
 //! bot, and parsing dominates the cost. False positives are possible, false negatives are not.
 
-use std::fmt;
-use std::sync::Arc;
-
 use memchr::memmem::{self, Finder};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serenity::model::id::UserId;
 
 use domain::manners::Draw;
-use ports::Dice;
+use ports::Lottery;
 
 /// The kind and sequence number of an event, read from its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,32 +45,6 @@ pub struct Filter {
     /// True if direct messages count as addressed to the bot.
     direct: bool,
     lottery: Option<Lottery>,
-}
-
-/// Random draws for messages not addressed to the bot. A message that loses is skipped without being parsed.
-#[derive(Clone)]
-pub struct Lottery {
-    /// The source of randomness.
-    pub dice: Arc<dyn Dice>,
-    /// Returns the current probabilities of both draws, each 0 to 1.
-    pub chances: Arc<dyn Fn() -> (f64, f64) + Send + Sync>,
-}
-
-impl fmt::Debug for Lottery {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lottery").field("chances", &(self.chances)()).finish_non_exhaustive()
-    }
-}
-
-impl Lottery {
-    fn draw(&self) -> Option<Draw> {
-        let (consider, deliver) = (self.chances)();
-        if consider <= 0.0 || deliver <= 0.0 {
-            return None;
-        }
-        let draw = Draw { consider: self.dice.roll(), deliver: self.dice.roll() };
-        draw.wins(consider, deliver).then_some(draw)
-    }
 }
 
 impl Filter {

@@ -22,6 +22,7 @@ use super::{Access, BadAccess, DOOR, TEXT_LIMIT, address, events, message};
 use domain::ids::{MessageId, Place};
 use domain::incoming::Posted;
 use domain::outgoing::{Capabilities, Medium, Piece};
+use domain::question::FIELDS_MAX;
 use domain::rejection::Rejection;
 use http_client::{HttpClient, Outgoing, Settings};
 use ports::{HistoryRange, PlaceKind, PostError, PostReply, PostRequest, PostResult, Poster};
@@ -256,7 +257,7 @@ impl Poster for Rest {
             files: message::FILES_MAX,
             file_bytes: message::FILE_BYTES_MAX,
             buttons: message::BUTTONS_MAX,
-            forms: true,
+            forms: FIELDS_MAX,
             medium: Medium::Messages,
         }
     }
@@ -300,7 +301,7 @@ impl Poster for Rest {
             PostRequest::OpenForm { to, name, title, form, locale } => {
                 self.open_form(to, &super::forms::modal(name, title, form, *locale)).await
             }
-            PostRequest::Respond { to, piece } => self.respond(to, piece).await,
+            PostRequest::Respond { to, piece, .. } => self.respond(to, piece).await,
             PostRequest::Suggest { to, choices } => self.suggest(to, choices).await,
             PostRequest::Roles(member) => self.roles(member).await,
             PostRequest::AddRole(appointment) => self.set_role(Method::PUT, appointment).await,

@@ -10,6 +10,7 @@ use super::history::Exchange;
 use super::ids::{MessageId, Person, Place, Timestamp};
 use super::lineage::Lineage;
 use super::manners::Draw;
+use super::preferences::dialogue::Dialogue;
 pub use super::quoted::{Quoted, Seen};
 
 /// An event at a door.
@@ -28,6 +29,8 @@ pub enum Incoming {
     Command(Box<Command>),
     /// A member is typing a command and needs completions.
     Typing(Box<Typing>),
+    /// A step of the dialogue of the settings.
+    Dialogue(Box<Dialogue>),
     /// A decision about a waiting tool call.
     Decision(Box<Click>),
     /// A timer or a webhook fired.
@@ -43,7 +46,7 @@ impl Incoming {
             Self::Fired(fire) => Some(&fire.id),
             Self::Deleted(deletion) => Some(&deletion.message),
             Self::Interrupted(interruption) => Some(&interruption.message),
-            Self::Reacted(_) | Self::Command(_) | Self::Typing(_) | Self::Decision(_) => None,
+            Self::Reacted(_) | Self::Command(_) | Self::Typing(_) | Self::Dialogue(_) | Self::Decision(_) => None,
         }
     }
 }

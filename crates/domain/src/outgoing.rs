@@ -267,8 +267,8 @@ pub struct Capabilities {
     pub file_bytes: usize,
     /// The maximum number of buttons below one message; zero disables buttons.
     pub buttons: usize,
-    /// True if a press of a button can open a form.
-    pub forms: bool,
+    /// The maximum number of fields of a form that a press of a button can open; zero disables forms.
+    pub forms: usize,
     /// The form in which the door shows a turn.
     pub medium: Medium,
 }
@@ -289,7 +289,7 @@ impl Capabilities {
     /// Returns the capabilities of a platform for text only.
     #[must_use]
     pub const fn text_only(text_limit: usize) -> Self {
-        Self { text_limit, cards: 0, files: 0, file_bytes: 0, buttons: 0, forms: false, medium: Medium::Messages }
+        Self { text_limit, cards: 0, files: 0, file_bytes: 0, buttons: 0, forms: 0, medium: Medium::Messages }
     }
 
     /// Returns the capabilities of a door that replies to requests, in text only.

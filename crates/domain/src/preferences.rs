@@ -5,6 +5,7 @@
 //! own person; it grants nothing: the chosen model must be one that the operator offers, and tools can only be left out.
 
 mod change;
+pub mod dialogue;
 mod offer;
 mod prompt;
 mod record;

@@ -10,7 +10,7 @@ mod secrets;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-pub use self::form::{Field, FieldKind, FieldOption, Form, Misfit, Problem};
+pub use self::form::{FIELDS_MAX, Field, FieldKind, FieldOption, Form, Misfit, Problem};
 use crate::clean::clean;
 
 /// The longest key of a question, in bytes.

@@ -76,6 +76,7 @@ const FILES: [(&str, &str, &str); 32] = [
     ("/playground/tour.js", SCRIPT, include_str!("page/tour.js")),
     ("/workspace", "text/html; charset=utf-8", include_str!("page/workspace.html")),
     ("/playground/workspace.css", "text/css; charset=utf-8", include_str!("page/workspace.css")),
+    ("/playground/modal.js", SCRIPT, include_str!("page/modal.js")),
     ("/playground/workspace.js", SCRIPT, include_str!("page/workspace.js")),
     ("/playground/mrkdwn.js", SCRIPT, include_str!("page/mrkdwn.js")),
 ];
@@ -147,6 +148,8 @@ pub fn router(service: Service, workspace: Workspace, breaking: Breaking) -> Rou
         .route("/playground/workspace/messages", post(workspace::say))
         .route("/playground/workspace/messages/{ts}", delete(workspace::delete))
         .route("/playground/workspace/presses", post(workspace::press))
+        .route("/playground/workspace/settings", post(workspace::open_settings))
+        .route("/playground/workspace/dialogue", post(workspace::send).delete(workspace::close))
         .route("/playground/workspace/files/{id}", get(workspace::file))
         .route("/playground/chaos", get(chaos::caused).post(chaos::order))
         .layer(DefaultBodyLimit::max(BODY_BYTES))

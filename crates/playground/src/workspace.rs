@@ -37,6 +37,8 @@ use state::State;
 
 /// The user id of the bot.
 pub const BOT: &str = "UBOT";
+/// The user id of the bot of another app.
+pub const OTHER_BOT: &str = "UOTHER";
 /// The id of the workspace.
 pub const TEAM: &str = "T0WORK";
 
@@ -129,6 +131,9 @@ pub struct Options {
     pub bot_token: String,
     /// The token of the app.
     pub app_token: String,
+    /// The tokens of another app in this workspace: of its bot user, and of the app. Then all apps get the events of all
+    /// messages, also of those of bots, as at Slack.
+    pub other_app: Option<(String, String)>,
     /// The known members; others have a name made from their id.
     pub people: Vec<Person>,
     /// The channels without messages.
@@ -151,6 +156,7 @@ impl Options {
         Self {
             bot_token,
             app_token,
+            other_app: None,
             people: vec![person("UADA", "Ada", false), person("UBEN", "Ben", false), person("UCHLOE", "Chloe", true)],
             places: vec![place("C1", "general"), place("C2", "random")],
             streams: Some(STREAM),
@@ -165,9 +171,27 @@ impl Options {
 pub struct Workspace {
     state: Arc<Mutex<State>>,
     changed: Arc<watch::Sender<u64>>,
-    tokens: Arc<(String, String)>,
+    /// The apps with their tokens: of the bot user, and of the app.
+    apps: Arc<[AppTokens]>,
     url: String,
     envelopes: Arc<AtomicU64>,
+}
+
+/// An app of the workspace.
+#[derive(Debug, Clone)]
+struct AppTokens {
+    bot: String,
+    app: String,
+    /// The user id of its bot.
+    user: &'static str,
+}
+
+impl AppTokens {
+    fn all(options: &Options) -> Arc<[Self]> {
+        let (bot, app) = (options.bot_token.clone(), options.app_token.clone());
+        let other = options.other_app.clone().map(|(bot, app)| Self { bot, app, user: OTHER_BOT });
+        [Self { bot, app, user: BOT }].into_iter().chain(other).collect()
+    }
 }
 
 /// The arguments of a call.
@@ -182,7 +206,7 @@ impl Workspace {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
         let workspace = Self {
             url: format!("http://{}", listener.local_addr()?),
-            tokens: Arc::new((options.bot_token.clone(), options.app_token.clone())),
+            apps: AppTokens::all(&options),
             state: Arc::new(Mutex::new(State::new(options))),
             changed: Arc::new(watch::Sender::new(0)),
             envelopes: Arc::default(),

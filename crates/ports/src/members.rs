@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use domain::fact::{FactId, FactMatches, NotKept, Remembered};
 use domain::ids::Person;
 use domain::people::{LinkRefusal, Linked};
+use domain::preferences::dialogue::Choosable;
 use domain::preferences::{Change, Holder, Refused, Shown};
 use domain::prompt::sections::{Section, SectionChange};
 use domain::tool::OnBehalf;
@@ -62,6 +63,12 @@ pub trait MemberSettings: Send + Sync {
     /// # Errors
     /// The stored values cannot be read.
     async fn show(&self, holder: &Holder) -> Result<Vec<Shown>, Refused>;
+
+    /// Returns the settings that this person may change, in the order shown.
+    ///
+    /// # Errors
+    /// The stored values cannot be read.
+    async fn choosable(&self, holder: &Holder) -> Result<Vec<Choosable>, Refused>;
 
     /// Applies all changes, or none. Returns false if they may be lost with this process.
     ///

@@ -86,7 +86,7 @@ pub enum PostRequest {
     /// Tells the caller of a command, privately, that its answer will follow. The reply is [`PostResult::Already`] if
     /// it was deferred before.
     Defer(Callback),
-    /// Answers a pressed button with a form.
+    /// Answers a command or a pressed button with a form.
     OpenForm {
         /// The means to answer.
         to: Callback,
@@ -105,6 +105,8 @@ pub enum PostRequest {
         to: Callback,
         /// The answer.
         piece: Piece,
+        /// The fields to correct of the form that it answers, with reasons, for doors that show them there.
+        problems: Vec<(String, String)>,
     },
     /// Offers completions while a member types a command.
     Suggest {

@@ -28,10 +28,12 @@ const DEFAULT: &str = "help";
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) user: String,
-    channel: String,
+    pub(super) channel: String,
     team: String,
     text: String,
-    callback: Callback,
+    /// Opens a modal, within three seconds.
+    pub(super) trigger: String,
+    pub(super) callback: Callback,
 }
 
 /// Returns a code as it is typed here: `/help` becomes `/staffai help`, and the name of an option becomes its place.
@@ -73,13 +75,27 @@ pub(super) fn read(payload: &str) -> Result<Run, Unreadable> {
         application: wire.user_id.clone(),
         token: CallbackToken::new(wire.response_url),
     };
-    Ok(Run { user: wire.user_id, channel: wire.channel_id, team: wire.team_id, text: wire.text, callback })
+    Ok(Run {
+        user: wire.user_id,
+        channel: wire.channel_id,
+        team: wire.team_id,
+        text: wire.text,
+        trigger: wire.trigger_id,
+        callback,
+    })
 }
 
 impl Run {
+    /// True for the command of the settings without an argument, which opens their dialogue.
+    pub(super) fn opens_settings(&self) -> bool {
+        let mut words = self.text.split_whitespace();
+        let name = words.next().unwrap_or_default().trim_start_matches('/');
+        words.next().is_none() && CommandKind::named(name) == Some(CommandKind::Settings)
+    }
+
     /// Returns the command of this member, at this time.
     pub(super) fn command(self, member: Profile, at: Timestamp) -> Command {
-        let Self { user, channel, team, text, callback } = self;
+        let Self { user, channel, team, text, callback, trigger: _ } = self;
         let text = plain(text.trim());
         let (name, argument) = text.split_once(char::is_whitespace).unwrap_or((&text, ""));
         let name = if name.is_empty() { DEFAULT } else { name.trim_start_matches('/') };

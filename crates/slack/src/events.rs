@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::incoming_text::plain;
 use super::unreadable::Unreadable;
-use super::{Account, agent_view, commands, ids, interactions, shortcuts};
+use super::{Account, agent_view, commands, ids, interactions, shortcuts, views};
 use domain::experiment::Vote;
 use domain::ids::MessageId;
 use domain::incoming::{Attachment, MAX_ATTACHMENTS, Reaction};
@@ -50,8 +50,12 @@ pub(super) enum Content {
     Shortcut(Box<shortcuts::Shortcut>),
     /// A question about a message was submitted.
     Asked(Box<shortcuts::Asked>),
-    /// A button was pressed.
+    /// A button was pressed, or a shortcut used.
     Pressed(Box<interactions::Press>),
+    /// A modal was sent.
+    Sent(Box<views::Submission>),
+    /// A member opened the bot's page in the app home.
+    Home(String),
     /// Slack holds events back, because there are too many.
     RateLimited,
     /// It does not concern the bot.
@@ -168,7 +172,10 @@ fn interactive(payload: &str) -> Result<Content, Unreadable> {
     let Kind { kind } = serde_json::from_str(payload)?;
     let content = match kind.as_str() {
         "message_action" => shortcuts::read(payload)?.map(|shortcut| Content::Shortcut(Box::new(shortcut))),
-        "view_submission" => shortcuts::submitted(payload)?.map(|asked| Content::Asked(Box::new(asked))),
+        "view_submission" => match shortcuts::submitted(payload)? {
+            Some(asked) => Some(Content::Asked(Box::new(asked))),
+            None => views::submitted(payload)?.map(|sent| Content::Sent(Box::new(sent))),
+        },
         _ => interactions::read(payload)?.map(|press| Content::Pressed(Box::new(press))),
     };
     Ok(content.unwrap_or(Content::Other))
@@ -202,6 +209,7 @@ fn event(payload: &str, us: &Account) -> Result<Content, Unreadable> {
         ("message", Some("message_changed")) => changed(event),
         ("message", _) => posted(event).map(|wire| Content::Posted(Box::new(wire))),
         ("reaction_added", _) => reacted(event, us),
+        ("app_home_opened", _) => home(event),
         ("assistant_thread_started", _) => agent_view::opened(event).map(Content::Opened).ok_or_else(Unreadable::id),
         _ => Ok(Content::Other),
     }
@@ -247,6 +255,22 @@ fn gone(channel: &str, ts: &str) -> Result<Content, Unreadable> {
         Ok(Content::Deleted(ids::message(channel, ts)))
     } else {
         Err(Unreadable::id())
+    }
+}
+
+/// A member opened the bot's page. The other tab shows messages.
+fn home(event: &str) -> Result<Content, Unreadable> {
+    #[derive(Deserialize)]
+    struct Opened {
+        user: String,
+        #[serde(default)]
+        tab: String,
+    }
+    let Opened { user, tab } = serde_json::from_str(event)?;
+    match tab.as_str() {
+        "home" if ids::is_id(&user) => Ok(Content::Home(user)),
+        "home" => Err(Unreadable::id()),
+        _ => Ok(Content::Other),
     }
 }
 
@@ -353,6 +377,8 @@ impl Content {
             Self::Shortcut(_) => "slack_shortcut",
             Self::Asked(_) => "slack_asked",
             Self::Pressed(_) => "slack_button",
+            Self::Sent(_) => "slack_form",
+            Self::Home(_) => "slack_home",
             Self::RateLimited => "slack_rate_limited",
             Self::Other => "slack_other",
         }

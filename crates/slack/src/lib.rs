@@ -7,6 +7,7 @@
 //! | `events`, `interactions`, `commands`, `shortcuts` | envelopes as neutral events |
 //! | `people`, `groups` | members, and the user groups that are their roles |
 //! | `dialogue` | the question of a shortcut |
+//! | `views`, `submissions` | forms as modals, and the answers to those that members sent |
 //! | `agent_view` | the status of a thread, suggested prompts |
 //! | `catch_up`, `reading` | messages that are read back |
 //! | `poster` | requests of the outbox, each post marked and never repeated |
@@ -56,9 +57,13 @@ pub mod socket;
 
 mod streams;
 
+mod submissions;
+
 mod taking;
 
 mod unreadable;
+
+mod views;
 
 mod web_api;
 
@@ -76,6 +81,7 @@ use self::marks::Marks;
 use self::people::{People, Profile};
 use self::poster::budget::EditBudget;
 use self::streams::Streams;
+use self::submissions::Submissions;
 use self::web_api::{CallError, WebApi};
 use domain::ids::{Door, Person, Timestamp};
 use ports::Clock;
@@ -122,6 +128,7 @@ pub struct Slack {
     marks: Marks,
     streams: Streams,
     statuses: Statuses,
+    submissions: Submissions,
     edits: EditBudget,
     appends: EditBudget,
     /// The time from which posts of this process exist. An answer to an earlier message may have been posted by an
@@ -159,6 +166,7 @@ impl Slack {
             marks: Marks::default(),
             streams: Streams::default(),
             statuses: Statuses::default(),
+            submissions: Submissions::default(),
             edits: EditBudget::of_updates(),
             appends: EditBudget::of_appends(),
             began: clock.now(),

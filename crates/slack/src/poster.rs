@@ -19,7 +19,8 @@ use super::marks::{self, Fate, Files, Mark};
 use super::mrkdwn::TEXT_LIMIT;
 use super::reading::Span;
 use super::web_api::{Arguments, Call, CallError};
-use super::{DOOR, Slack};
+use super::{DOOR, Slack, views};
+use domain::command::Callback;
 use domain::ids::{MessageId, Place, Timestamp};
 use domain::notice::template::spelled_out;
 use domain::outgoing::{Capabilities, FILE_BYTES_MAX, Medium, Piece};
@@ -209,6 +210,22 @@ impl Slack {
         Piece { text, ..piece.clone() }
     }
 
+    /// Answers a modal: in the acknowledgement of what its member sent, or else by a change of the modal.
+    async fn answer_modal(
+        &self,
+        to: &Callback,
+        (view, place): (&str, &str),
+        piece: &Piece,
+        problems: &[(String, String)],
+    ) -> Result<(), PostError> {
+        let (us, text) = (self.account().await?, self.written_out(piece).text);
+        let answer = if problems.is_empty() { views::told(us, &text, place) } else { views::to_correct(problems) };
+        if !self.submissions.answer(&to.id, answer) {
+            self.replace_modal(view, &views::bare(us, &text, place)).await?;
+        }
+        Ok(())
+    }
+
     async fn history(&self, place: &Place, range: &HistoryRange, limit: u8) -> Result<PostReply, PostError> {
         let at = ids::at(place)?;
         let (bound, is_newest) = match range {
@@ -277,7 +294,7 @@ impl Poster for Slack {
             files: FILES_MAX,
             file_bytes: FILES_BYTES,
             buttons: BUTTONS_MAX,
-            forms: false,
+            forms: views::FIELDS_MAX,
             medium: Medium::Messages,
         }
     }
@@ -310,7 +327,18 @@ impl Poster for Slack {
                 let is_first = self.marks.is_first(&callback.id);
                 Ok(reply(if is_first { PostResult::Done } else { PostResult::Already }))
             }
-            PostRequest::Respond { to, piece } if to.id.door == DOOR => {
+            PostRequest::OpenForm { to, name, title, form, locale } if to.id.door == DOOR => {
+                let Some((view, place)) = views::of_token(&to.token) else {
+                    return Err(PostError::unsent(Rejection::Content, "no dialogue is open".to_owned()));
+                };
+                self.replace_modal(view, &views::modal(name, title, form, place, *locale)).await?;
+                Ok(reply(PostResult::Done))
+            }
+            PostRequest::Respond { to, piece, problems } if to.id.door == DOOR => {
+                if let Some((view, place)) = views::of_token(&to.token) {
+                    self.answer_modal(to, (view, place), piece, problems).await?;
+                    return Ok(reply(PostResult::Done));
+                }
                 for file in &piece.files {
                     self.send_file(&to.application, file).await?;
                 }
@@ -319,6 +347,13 @@ impl Poster for Slack {
             }
             PostRequest::Defer(_) | PostRequest::Respond { .. } | PostRequest::OpenForm { .. } => {
                 Err(foreign("the request"))
+            }
+            PostRequest::Roles(member) if member.person.door == DOOR => {
+                let profile = self.member(&member.person.id).await;
+                if profile.roles_known {
+                    return Ok(reply(PostResult::Roles(profile.roles)));
+                }
+                Err(PostError::Transient("the user groups are not known".to_owned()))
             }
             PostRequest::Roles(_) => Ok(reply(PostResult::Absent)),
             // The manifest of the app has its commands, messages need no more facts, and a restriction is a record.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Account, Slack, agent_view, commands, shortcuts};
+use domain::preferences::dialogue::page_name;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// The page of an operator's apps, which has the tokens of each.
@@ -53,12 +54,17 @@ pub fn manifest() -> Value {
                 "suggested_prompts": agent_view::prompts()
             },
             "app_home": {
-                "home_tab_enabled": false,
+                "home_tab_enabled": true,
                 "messages_tab_enabled": true,
                 "messages_tab_read_only_enabled": false
             },
             "bot_user": {"display_name": "staffai", "always_online": true},
             "shortcuts": [{
+                "name": "Settings",
+                "type": "global",
+                "callback_id": page_name(0),
+                "description": "Changes your settings"
+            }, {
                 "name": "Ask about this message",
                 "type": "message",
                 "callback_id": shortcuts::ASK,

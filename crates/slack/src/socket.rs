@@ -19,7 +19,7 @@ use super::link::Link;
 use super::taking::Work;
 use super::{Account, Slack};
 use domain::restart::Backoff;
-use ports::{CaughtUp, EventSource, Intake, Missed, SourceError};
+use ports::{CaughtUp, EventSource, Intake, Lottery, Missed, SourceError};
 use telemetry::events::SLACK_REFRESH;
 
 /// The number of sources of a door. Slack accepts at most ten connections of an app.
@@ -41,15 +41,18 @@ pub struct Socket {
     slack: Arc<Slack>,
     number: u32,
     names: Arc<[String]>,
+    lottery: Option<Lottery>,
 }
 
 impl Socket {
-    /// Creates the sources of a door. `names` address the bot without a mention.
+    /// Creates the sources of a door. `names` address the bot without a mention; `lottery` draws for messages that do not
+    /// address it; `None` never draws.
     #[must_use]
-    pub fn all(slack: &Arc<Slack>, names: &[String]) -> Vec<Arc<dyn EventSource>> {
+    pub fn all(slack: &Arc<Slack>, names: &[String], lottery: &Option<Lottery>) -> Vec<Arc<dyn EventSource>> {
         let names: Arc<[String]> = names.iter().map(|name| name.trim().to_lowercase()).collect();
         let socket = |number| {
-            let socket = Self { slack: Arc::clone(slack), number, names: Arc::clone(&names) };
+            let (slack, names) = (Arc::clone(slack), Arc::clone(&names));
+            let socket = Self { slack, number, names, lottery: lottery.clone() };
             Arc::new(socket) as Arc<dyn EventSource>
         };
         (0..SOCKETS).map(socket).collect()
@@ -71,6 +74,7 @@ impl Socket {
             us: us.clone(),
             intake: Arc::clone(&intake),
             names: Arc::clone(&self.names),
+            lottery: self.lottery.clone(),
             replaced: replaced.clone(),
             refresh: refresh.clone(),
         };

@@ -1,26 +1,37 @@
 //! The work on one event of a connection, until the event needs no redelivery.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::commands::Run;
 use super::events::{Content, Wire};
 use super::ids::{self, At};
+use super::interactions::Press;
 use super::marks::Mark;
 use super::reading::Span;
 use super::shortcuts::Shortcut;
+use super::views::{self, Submission};
 use super::web_api::CallError;
 use super::{Account, Slack, dialogue};
-use domain::incoming::{Deletion, Incoming};
+use domain::incoming::{Deletion, Incoming, Posted};
 use domain::keys::{CATCH_UP_AGE_MAX, TURN_TTL};
+use domain::manners::Draw;
 use domain::rejection::Rejection;
-use ports::{Intake, PostError};
+use ports::{Intake, Lottery, PostError};
 use telemetry::events::GATEWAY_DROPPED;
 use telemetry::metrics::GATEWAY_EVENTS_TOTAL;
+
+/// The age from which no member expects an unasked answer.
+const LATE: Duration = Duration::from_secs(60);
+/// The longest wait for the answer to a modal: its envelope must be acknowledged within three seconds.
+const ANSWER_WITHIN: Duration = Duration::from_millis(2_200);
 
 /// The result of the work on an event.
 pub(super) enum Taken {
@@ -45,6 +56,8 @@ pub(super) struct Work {
     pub(super) intake: Arc<dyn Intake>,
     /// Names that address the bot without a mention, in lower case.
     pub(super) names: Arc<[String]>,
+    /// The draws for messages that do not address the bot; `None` never draws.
+    pub(super) lottery: Option<Lottery>,
     /// Cancelled once another connection has replaced this one.
     pub(super) replaced: CancellationToken,
     /// Receives a message if Slack asks for another connection.
@@ -60,7 +73,10 @@ impl Work {
         match content {
             Content::Posted(wire) => {
                 if !concerns(&wire, &us, &self.names) {
-                    return None;
+                    let draw = self.draw(&wire, &us)?;
+                    let overheard =
+                        async move { accept(Incoming::Posted(slack.overheard(&wire, draw, &us).await)).await };
+                    return Some(overheard.map(Taken::of).boxed());
                 }
                 let age = slack.clock.now().since(ids::moment(&wire.ts).unwrap_or_default());
                 if age > TURN_TTL {
@@ -79,19 +95,11 @@ impl Work {
                 Some(accept(Incoming::Deleted(deletion)).map(Taken::of).boxed())
             }
             Content::Reacted(reaction) => Some(accept(Incoming::Reacted(reaction)).map(Taken::of).boxed()),
-            Content::Pressed(press) => {
-                let pressed = async move {
-                    let member = slack.member(&press.user).await;
-                    accept(Incoming::Decision(Box::new(press.click(member)))).await
-                };
-                Some(pressed.map(Taken::of).boxed())
-            }
-            Content::Ran(run) => {
-                let ran = async move {
-                    let member = slack.member(&run.user).await;
-                    accept(Incoming::Command(Box::new(run.command(member, slack.clock.now())))).await
-                };
-                Some(ran.map(Taken::of).boxed())
+            Content::Pressed(press) => Some(async move { Taken::of(slack.pressed(*press, &us, accept).await) }.boxed()),
+            Content::Ran(run) => Some(async move { Taken::of(slack.ran(*run, &us, accept).await) }.boxed()),
+            Content::Sent(sent) => Some(async move { slack.sent(*sent, &us, accept).await }.boxed()),
+            Content::Home(user) => {
+                Some(async move { slack.publish_home(&user).await }.map(|()| Taken::Settled).boxed())
             }
             Content::Shortcut(shortcut) => Some(open_dialogue(slack, *shortcut).boxed()),
             Content::Asked(asked) => {
@@ -116,6 +124,30 @@ impl Work {
     }
 }
 
+impl Work {
+    /// Draws for a message that does not address the bot: a member's own talk in a channel, unless Slack delivers it late.
+    fn draw(&self, wire: &Wire, us: &Account) -> Option<Draw> {
+        let ours = wire.user.as_deref() == Some(us.user.as_str());
+        let talk = wire.is_talk() && wire.bot_id.is_none() && wire.user.is_some() && !ours && !wire.is_direct();
+        let age = self.slack.clock.now().since(ids::moment(&wire.ts).unwrap_or_default());
+        self.lottery.as_ref().filter(|_| talk && age <= LATE)?.draw()
+    }
+}
+
+/// Opens the modal of a press, before any other request. Returns false if Slack does not open it.
+async fn open_modal(slack: &Slack, us: &Account, press: &mut Press) -> bool {
+    match slack.open_modal(us, &press.trigger, &press.place).await {
+        Ok(modal) => {
+            press.opened(modal);
+            true
+        }
+        Err(error) => {
+            tracing::warn!(event = GATEWAY_DROPPED, %error, "a dialogue could not be opened");
+            false
+        }
+    }
+}
+
 async fn open_dialogue(slack: Arc<Slack>, shortcut: Shortcut) -> Taken {
     if let Err(error) = slack.open_dialogue(&shortcut).await {
         tracing::warn!(event = GATEWAY_DROPPED, %error, "the dialogue of a shortcut could not be opened");
@@ -135,6 +167,55 @@ fn not_asked(error: &CallError) -> Taken {
 }
 
 impl Slack {
+    /// Passes on a pressed button. Returns true if it needs no redelivery.
+    async fn pressed<A: Future<Output = bool>>(
+        &self,
+        mut press: Press,
+        us: &Account,
+        accept: impl FnOnce(Incoming) -> A,
+    ) -> bool {
+        if press.opens() {
+            open_modal(self, us, &mut press).await;
+        }
+        let member = self.member(&press.user).await;
+        accept(press.step(member, us)).await
+    }
+
+    /// Passes on a command, or the opening of the dialogue that it asks for. Returns true if it needs no redelivery.
+    async fn ran<A: Future<Output = bool>>(&self, run: Run, us: &Account, accept: impl FnOnce(Incoming) -> A) -> bool {
+        let mut opening = Press::of_command(&run);
+        let opened = match &mut opening {
+            Some(press) => open_modal(self, us, press).await,
+            None => false,
+        };
+        let member = self.member(&run.user).await;
+        let step = match opening.filter(|_| opened) {
+            Some(press) => press.step(member, us),
+            None => Incoming::Command(Box::new(run.command(member, self.clock.now()))),
+        };
+        accept(step).await
+    }
+
+    /// Passes on a modal that a member sent. Its acknowledgement carries the answer, if there is one in time.
+    async fn sent<A: Future<Output = bool>>(
+        &self,
+        sent: Submission,
+        us: &Account,
+        accept: impl FnOnce(Incoming) -> A,
+    ) -> Taken {
+        let (id, place) = (sent.callback().id, sent.place.clone());
+        let mut answer = self.submissions.begin(&id);
+        let until = Instant::now() + ANSWER_WITHIN;
+        let member = self.member(&sent.user).await;
+        let Some(step) = sent.step(member, us) else { return Taken::Settled };
+        if !accept(step).await {
+            return Taken::Returned;
+        }
+        let answered = timeout_at(until, answer.wait_for(Option::is_some)).await;
+        let answered = answered.ok().and_then(Result::ok).and_then(|answer| answer.clone());
+        Taken::Answered(answered.unwrap_or_else(|| views::told_later(us, &place.id)))
+    }
+
     /// Passes on a message whose record may be gone, unless its thread shows that it was answered or that it was
     /// deleted. Returns true if it needs no redelivery.
     async fn late<A: Future<Output = bool>>(
@@ -161,8 +242,18 @@ impl Slack {
         accept(Incoming::Posted(self.completed(wire, us).await)).await
     }
 
+    /// Converts a message that does not address the bot. An interjection to a message that is in no thread stands in the
+    /// channel, among the messages that it is about.
+    async fn overheard(&self, wire: &Wire, draw: Draw, us: &Account) -> Posted {
+        let posted = Posted { draw: Some(draw), ..self.completed(wire, us).await };
+        if wire.thread_ts.is_some() {
+            return posted;
+        }
+        Posted { place: ids::channel(&wire.channel), parent: None, ..posted }
+    }
+
     /// Converts a message of an event, with the data of its author.
-    pub(super) async fn completed(&self, wire: &Wire, us: &Account) -> domain::incoming::Posted {
+    pub(super) async fn completed(&self, wire: &Wire, us: &Account) -> Posted {
         let profile = match &wire.user {
             Some(user) if *user != us.user => Some(self.member(user).await),
             _ => None,

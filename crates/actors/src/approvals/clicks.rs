@@ -136,7 +136,8 @@ impl Approvals {
         let (id, by, place) = (&clicked.click.gate, clicked.by(), clicked.click.place.as_ref());
         self.ways.account.tell(&Happening::GateRefused { gate: id, why, by: &by, place });
         let text = words::refused(why, gate, clicked.locale());
-        self.answer(ctx, clicked, Err(why), text);
+        let field = gate.and_then(|gate| gate.subject.misfitting(why)).map(|field| (field.name.clone(), text.clone()));
+        self.answer(ctx, clicked, Err(why), text, field.into_iter().collect());
     }
 
     /// Responds that the click decided.
@@ -148,11 +149,18 @@ impl Approvals {
         decision: ApprovalDecision,
     ) {
         let text = words::taken(gate, clicked.click.choice, clicked.locale()).to_owned();
-        self.answer(ctx, clicked, Ok(decision), text);
+        self.answer(ctx, clicked, Ok(decision), text, Vec::new());
     }
 
-    /// Responds, visibly only to the member who clicked.
-    fn answer(&self, ctx: &mut ActorContext<Approvals>, clicked: Clicked, outcome: Outcome, text: String) {
+    /// Responds, visibly only to the member who clicked, with the fields to correct.
+    fn answer(
+        &self,
+        ctx: &mut ActorContext<Approvals>,
+        clicked: Clicked,
+        outcome: Outcome,
+        text: String,
+        problems: Vec<(String, String)>,
+    ) {
         let Clicked { click, reply, share } = clicked;
         // The caller may have stopped waiting.
         let _ = reply.map(|reply| reply.send(outcome));
@@ -160,7 +168,7 @@ impl Approvals {
         let (ways, fenced) = (self.ways.clone(), self.is_fenced(&place.door));
         ctx.background(async move {
             if !fenced {
-                Desk::new(&ways, &callback, &place).respond(Piece::text(text)).await;
+                Desk::new(&ways, &callback, &place).correct(Piece::text(text), problems).await;
             }
             drop(share);
         });

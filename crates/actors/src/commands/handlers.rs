@@ -69,7 +69,7 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, C
         }
         CommandKind::New => Piece::text(begin_anew(parts, command).await),
         CommandKind::Model => Piece::text(preferences::model(parts, command).await),
-        CommandKind::Settings => Piece::text(preferences::settings(parts, command).await),
+        CommandKind::Settings => preferences::settings(parts, command).await,
         CommandKind::Usage => return usage(parts, command).await,
         CommandKind::Forget => Piece::text(kept::forget(parts, command).await),
         CommandKind::Export => export(parts, command).await,

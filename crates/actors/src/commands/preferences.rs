@@ -1,11 +1,12 @@
 //! The commands about a member's own settings: `/settings` and `/model`.
 
-use super::CommandParts;
+use super::{CommandParts, dialogue};
 use domain::command::{CHANGE, Command, ROW, Typing};
 use domain::keys;
 use domain::menu::{CHOICES_MAX, Choice};
 use domain::model::Row;
 use domain::notice::commands as words;
+use domain::outgoing::Piece;
 use domain::preferences::{self, Change, DEFAULT, Holder, Record, Refused, Setting};
 
 /// Shows or sets the caller's model.
@@ -38,13 +39,16 @@ fn holder(command: &Command) -> Holder {
     Holder { person, place, parent: command.parent.clone(), guild: command.guild.clone() }
 }
 
-/// Shows or changes the caller's settings.
-pub(super) async fn settings(parts: &CommandParts, command: &Command) -> String {
+/// Shows or changes the caller's settings. The list has the buttons of the dialogue.
+pub(super) async fn settings(parts: &CommandParts, command: &Command) -> Piece {
     let (holder, locale) = (holder(command), command.caller.locale());
     let Some(asked) = command.option(CHANGE).filter(|asked| !asked.is_empty()) else {
         return match parts.settings.show(&holder).await {
-            Ok(all) => words::settings(&all, locale),
-            Err(refused) => words::setting_refused(&refused, locale),
+            Ok(all) => {
+                let buttons = dialogue::buttons(parts, &command.place.door, &holder, locale).await;
+                Piece { buttons, ..Piece::text(words::settings(&all, locale)) }
+            }
+            Err(refused) => Piece::text(words::setting_refused(&refused, locale)),
         };
     };
     let changed = async {
@@ -52,10 +56,10 @@ pub(super) async fn settings(parts: &CommandParts, command: &Command) -> String 
         let durable = parts.settings.change(&holder, std::slice::from_ref(&change)).await?;
         Ok::<_, Refused>((change, durable))
     };
-    match changed.await {
+    Piece::text(match changed.await {
         Ok((change, durable)) => words::setting_changed(&change, durable, locale),
         Err(refused) => words::setting_refused(&refused, locale),
-    }
+    })
 }
 
 /// Returns the changes that contain the typed text.

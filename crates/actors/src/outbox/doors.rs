@@ -12,8 +12,8 @@ use domain::outgoing::Medium;
 #[derive(Clone)]
 pub struct Outboxes {
     known: Arc<[(Door, Medium, Handle<OutboxMsg>)]>,
-    /// The doors whose messages can open a form.
-    forms: Arc<[Door]>,
+    /// The doors whose messages can open a form, and the most fields of one.
+    forms: Arc<[(Door, usize)]>,
     /// An address without an actor.
     none: Handle<OutboxMsg>,
 }
@@ -29,14 +29,20 @@ impl Outboxes {
 
     /// Adds the doors whose messages can open a form.
     #[must_use]
-    pub fn with_forms(self, forms: Vec<Door>) -> Self {
+    pub fn with_forms(self, forms: Vec<(Door, usize)>) -> Self {
         Self { forms: forms.into(), ..self }
     }
 
     /// True if members can fill in a form at this door: a message opens it, or their client reads it as an event.
     #[must_use]
     pub fn shows_forms(&self, door: &Door) -> bool {
-        self.forms.contains(door) || (self.has(door) && self.medium(door) == Medium::Replies)
+        self.fields(door) > 0 || (self.has(door) && self.medium(door) == Medium::Replies)
+    }
+
+    /// Returns the most fields of a form that a message of this door opens; zero if it opens none.
+    #[must_use]
+    pub fn fields(&self, door: &Door) -> usize {
+        self.forms.iter().find(|(known, _)| known == door).map_or(0, |(_, fields)| *fields)
     }
 
     /// Returns the outbox of a door. An unknown door gets an address without an actor, so its posts never go to

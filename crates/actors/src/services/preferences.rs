@@ -11,9 +11,11 @@ use super::running::Running;
 use super::toolbox::{Toolbox, Toolset};
 use domain::hosted::WEB_SEARCH;
 use domain::keys;
+use domain::preferences::dialogue::Choosable;
 use domain::preferences::{
     Abilities, Change, Holder, Level, Preferences, Record, Refused, Setting, Shown, allowed, is_served,
 };
+use domain::tool::Source;
 use ports::{MemberSettings, Store, Stored, Write};
 
 /// Reads and changes the settings of members.
@@ -87,6 +89,19 @@ fn abilities<'a>(running: &'a Running, tools: &Toolset, chosen: &Preferences) ->
     }
 }
 
+/// Returns the tool servers that have tools, in their order.
+fn servers(tools: &Toolset) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for entry in tools.catalogue.entries() {
+        if let Source::Server(server) = &entry.tool.source
+            && names.iter().all(|known| *known != server.to_string())
+        {
+            names.push(server.to_string());
+        }
+    }
+    names
+}
+
 #[async_trait]
 impl MemberSettings for PreferenceKeeper {
     async fn show(&self, holder: &Holder) -> Result<Vec<Shown>, Refused> {
@@ -107,6 +122,29 @@ impl MemberSettings for PreferenceKeeper {
             (open || value.is_some()).then_some(Shown { setting, value, level, open })
         };
         Ok(Setting::ALL.into_iter().filter(|setting| is_served(*setting, &with)).filter_map(shown).collect())
+    }
+
+    async fn choosable(&self, holder: &Holder) -> Result<Vec<Choosable>, Refused> {
+        let (running, tools) = (self.basics.live.now(), self.toolbox.now());
+        let record = self.record(&self.key(holder)).await?;
+        let with = abilities(&running, &tools, &in_force(&running, &record, holder));
+        let defaults = in_force(&running, &Record::default(), holder);
+        let members = &running.settings.members;
+        let names = |setting: Setting| match setting {
+            Setting::Model => {
+                allowed(running.models.rows(), &members.models).into_iter().map(|row| row.key.clone()).collect()
+            }
+            Setting::Tools => servers(&tools),
+            _ => Vec::new(),
+        };
+        let choosable = |setting: Setting| Choosable {
+            setting,
+            own: record.own.value(setting),
+            default: defaults.value(setting),
+            names: names(setting),
+        };
+        let shown = |setting: &Setting| members.settings.contains(setting) && is_served(*setting, &with);
+        Ok(Setting::ALL.into_iter().filter(shown).map(choosable).collect())
     }
 
     async fn change(&self, holder: &Holder, changes: &[Change]) -> Result<bool, Refused> {

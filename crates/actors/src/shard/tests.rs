@@ -108,7 +108,11 @@ impl World {
                 Incoming::Deleted(deletion) => Some((deletion.message.id.into(), receipt)),
                 Incoming::Reacted(reaction) => Some((reaction.place.id.into(), receipt)),
                 Incoming::Command(command) => Some((command.callback.id.id.into(), receipt)),
-                Incoming::Typing(_) | Incoming::Decision(_) | Incoming::Fired(_) | Incoming::Interrupted(_) => None,
+                Incoming::Typing(_)
+                | Incoming::Dialogue(_)
+                | Incoming::Decision(_)
+                | Incoming::Fired(_)
+                | Incoming::Interrupted(_) => None,
             },
         }
     }

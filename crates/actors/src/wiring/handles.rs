@@ -59,7 +59,7 @@ impl Handles {
             let outbox = of(ActorKind::Outbox, Scope::Door(record.door.clone()));
             (record.door.clone(), record.poster.capabilities().medium, outbox)
         });
-        let forms = doors.iter().filter(|record| record.poster.capabilities().forms).map(|record| record.door.clone());
+        let forms = doors.iter().map(|record| (record.door.clone(), record.poster.capabilities().forms));
         Self {
             outboxes: Outboxes::new(outboxes.collect()).with_forms(forms.collect()),
             root: one(ActorKind::Root),

@@ -170,6 +170,7 @@ async fn incoming(told: &mut mpsc::UnboundedReceiver<StreamEvent>) -> (u64, Stri
                 Incoming::Reacted(reaction) => return (sequence, format!("reacted {}", reaction.place.id)),
                 Incoming::Command(command) => return (sequence, format!("command {}", command.name)),
                 Incoming::Typing(typing) => return (sequence, format!("typing {}", typing.name)),
+                Incoming::Dialogue(step) => return (sequence, format!("dialogue of {}", step.caller.name)),
                 Incoming::Decision(click) => return (sequence, format!("decision {}", click.gate)),
                 Incoming::Fired(fire) => return (sequence, format!("fired {}", fire.id)),
                 Incoming::Interrupted(heard) => return (sequence, format!("interrupted {}", heard.message)),

@@ -3,11 +3,14 @@ use std::fmt::Write;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
+use std::sync::Arc;
+
 use super::*;
 use crate::{DOOR, events};
 use domain::ids::Person;
 use domain::incoming::Seen;
 use domain::triage::{TriageDecision, TriageRules, triage};
+use ports::Dice;
 
 const ME: u64 = 1_234_567_890;
 const OTHER: u64 = 77_123;

@@ -5,9 +5,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::ClickRefusal;
 use crate::arguments_hash::ArgumentsHash;
 use crate::hex::hex;
-use crate::question::{Form, Link};
+use crate::question::{Field, Form, Link};
 
 /// The most bytes of the questions of servers for which turns wait, in all.
 pub const QUESTION_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -80,6 +81,15 @@ impl TaskWait {
 }
 
 impl Subject {
+    /// Returns the field of the form whose value does not fit; `None` for other refusals.
+    #[must_use]
+    pub fn misfitting(&self, why: ClickRefusal) -> Option<&Field> {
+        match (self, why) {
+            (Self::Form { form, .. }, ClickRefusal::Misfit(misfit)) => form.fields.get(misfit.field),
+            _ => None,
+        }
+    }
+
     /// True for the approval of a call.
     #[must_use]
     pub const fn is_approval(&self) -> bool {

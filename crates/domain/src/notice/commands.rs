@@ -3,6 +3,8 @@
 
 mod approvals;
 
+mod dialogue;
+
 mod english;
 
 mod experiments;
@@ -23,6 +25,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 pub use self::approvals::{approvals, withdrawn};
+pub use self::dialogue::{
+    dialogue_buttons, dialogue_form, dialogue_is_empty, dialogue_problems, dialogue_saved, dialogue_title,
+    form_buttons, home,
+};
 pub use self::experiments::experiments;
 pub use self::linking::{link, link_code, link_refused, linked, unlinked};
 pub use self::memories::{fact_forgotten, memories, remembered};

@@ -1,6 +1,7 @@
 // The workspace: reads what the member sees, and draws it again after each change.
 
 import { ask, linked } from "./asking.js";
+import { drawModal } from "./modal.js";
 import { draw as drawSlack } from "./mrkdwn.js";
 import { draw as drawMarkdown } from "./text.js";
 import { at } from "./world.js";
@@ -57,6 +58,7 @@ function drawAll() {
   const notices = seen.notices.filter((notice) => notice.channel === here.place).map((notice) => ({ ...notice, user: seen.bot, only: true }));
   list("messages", [...roots, ...notices].sort((a, b) => (a.ts < b.ts ? -1 : 1)), true);
   drawThread();
+  drawModal(seen.dialogue, here.me, "staffai", act, (text) => drawSlack(text, name));
 }
 
 function repaint(id, key, paint) {
@@ -229,6 +231,7 @@ at("mention").addEventListener("click", () => {
   at("draft").value = `@staffai ${at("draft").value}`;
   at("draft").focus();
 });
+at("settings").addEventListener("click", () => act(ask("POST", `${ROUTES}/settings`, { member: here.me })));
 at("thread-close").addEventListener("click", () => {
   here.thread = "";
   drawAll();

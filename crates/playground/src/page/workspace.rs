@@ -1,5 +1,6 @@
 //! The workspace's page and its API: what members see of the local Slack, and what they do there.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::Desk;
@@ -21,6 +22,8 @@ use crate::workspace::{BOT, Message, Person, Place, Said, Workspace};
 
 /// Maximum length of a message, in characters, as at Slack.
 const LETTERS: usize = 4_000;
+/// The name of the shortcut that opens the settings.
+const SETTINGS: &str = "settings:0";
 /// Number of messages sent to the page, the newest.
 const MESSAGES: usize = 500;
 /// The shortest time between two events.
@@ -41,8 +44,18 @@ pub struct Seen {
     messages: Vec<Message>,
     /// Messages that this member alone sees.
     notices: Vec<Notice>,
+    /// The dialogue that is open for this member.
+    dialogue: Option<Dialogue>,
     /// The bot's status: channel, thread and words.
     status: Option<(String, String, String)>,
+}
+
+/// A dialogue in Slack's form.
+#[derive(Serialize)]
+struct Dialogue {
+    view: Value,
+    /// The reasons to correct fields, by the names of their blocks.
+    errors: Value,
 }
 
 #[derive(Serialize)]
@@ -82,6 +95,7 @@ pub async fn state(
         places: workspace.places(),
         notices: notices.collect(),
         messages,
+        dialogue: workspace.dialogue(&member).map(|(view, errors)| Dialogue { view, errors }),
         status: workspace.status(),
     }))
 }
@@ -166,6 +180,50 @@ pub async fn press(State(desk): State<Desk>, body: Body) -> Result<StatusCode, A
         return Err(missing("the message has no such button"));
     }
     Ok(StatusCode::ACCEPTED)
+}
+
+/// A member who opens their settings.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Opening {
+    member: String,
+}
+
+/// `POST /playground/workspace/settings`: uses the shortcut of the settings.
+pub async fn open_settings(State(desk): State<Desk>, body: Body) -> Result<StatusCode, ApiError> {
+    let opening: Opening = api::read(body)?;
+    let member = person(&desk.workspace, &opening.member)?;
+    desk.workspace.uses_global_shortcut(&member, SETTINGS);
+    Ok(StatusCode::ACCEPTED)
+}
+
+/// The values of a dialogue, by the names of its blocks.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sending {
+    member: String,
+    values: BTreeMap<String, String>,
+}
+
+/// `POST /playground/workspace/dialogue`: sends the dialogue that is open for a member.
+pub async fn send(State(desk): State<Desk>, body: Body) -> Result<StatusCode, ApiError> {
+    let sending: Sending = api::read(body)?;
+    let member = person(&desk.workspace, &sending.member)?;
+    let values: Vec<(&str, &str)> =
+        sending.values.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    if !desk.workspace.fills_in(&member, &values) {
+        return Err(missing("no dialogue with these fields is open"));
+    }
+    Ok(StatusCode::ACCEPTED)
+}
+
+/// `DELETE /playground/workspace/dialogue?member=`
+pub async fn close(
+    State(desk): State<Desk>,
+    who: Result<Query<Looking>, QueryRejection>,
+) -> Result<StatusCode, ApiError> {
+    desk.workspace.closes_dialogue(&looking(&desk.workspace, who)?);
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// `DELETE /playground/workspace/messages/{ts}?member=`: deletes a member's own message.

@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::state::State;
+use super::state::{State, View};
 use super::{BOT, Message, Said, TEAM, Workspace};
 
 impl Workspace {
@@ -72,19 +72,19 @@ impl Workspace {
         Said { channel: message.channel, ts: message.ts, root }
     }
 
-    /// Delivers the events of a message: a mention has two.
-    fn deliver_message(&self, message: &Message) {
+    /// Delivers the events of a message to each app: a mention has two.
+    pub(super) fn deliver_message(&self, message: &Message) {
         let mut event = message.wire();
         event["channel"] = message.channel.clone().into();
+        let mut mention = event.clone();
         event["channel_type"] = if message.channel.starts_with('D') { "im" } else { "channel" }.into();
         event["type"] = "message".into();
-        self.deliver(event.clone());
-        if message.text.contains(&format!("<@{BOT}>")) && !message.channel.starts_with('D') {
-            event["type"] = "app_mention".into();
-            if let Some(event) = event.as_object_mut() {
-                event.remove("channel_type");
+        mention["type"] = "app_mention".into();
+        for (number, app) in self.apps.iter().enumerate() {
+            self.deliver_to(number, event.clone());
+            if message.text.contains(&format!("<@{}>", app.user)) && !message.channel.starts_with('D') {
+                self.deliver_to(number, mention.clone());
             }
-            self.deliver(event);
         }
     }
 
@@ -120,6 +120,7 @@ impl Workspace {
                 "action_id": button["action_id"], "value": button["value"], "action_ts": self.state.lock().next_ts(),
             }],
             "response_url": self.response_url(user, &message.channel),
+            "trigger_id": self.state.lock().trigger(user),
         });
         self.send("interactive", payload);
         true
@@ -153,10 +154,93 @@ impl Workspace {
     /// Submits the newest dialogue with this question. Returns false if none is open.
     #[must_use]
     pub fn submits(&self, question: &str) -> bool {
-        let Some((user, mut view)) = self.state.lock().views.back().cloned() else { return false };
+        let Some(View { user, content: mut view, .. }) = self.state.lock().views.back().cloned() else { return false };
         view["state"] = json!({"values": {"ask": {"ask": {"type": "plain_text_input", "value": question}}}});
         self.send("interactive", json!({"type": "view_submission", "user": {"id": user}, "view": view}));
         true
+    }
+
+    /// Uses a shortcut that belongs to no message.
+    pub fn uses_global_shortcut(&self, user: &str, name: &str) {
+        let trigger = self.state.lock().trigger(user);
+        let payload = json!({
+            "type": "shortcut", "callback_id": name, "trigger_id": trigger, "user": {"id": user, "team_id": TEAM},
+        });
+        self.send("interactive", payload);
+    }
+
+    /// Opens the bot's page in the app home.
+    pub fn opens_home(&self, user: &str) {
+        self.deliver(json!({"type": "app_home_opened", "user": user, "channel": format!("D{user}"), "tab": "home"}));
+    }
+
+    /// Presses the first button of the bot's page in the app home. Returns false if it has none.
+    #[must_use]
+    pub fn presses_at_home(&self, user: &str) -> bool {
+        let Some(home) = self.home(user) else { return false };
+        let blocks = home["blocks"].as_array().cloned().unwrap_or_default();
+        let mut elements = blocks.iter().filter_map(|block| block["elements"].as_array()).flatten();
+        let Some(button) = elements.next() else { return false };
+        let (trigger, ts) = {
+            let mut state = self.state.lock();
+            (state.trigger(user), state.next_ts())
+        };
+        let payload = json!({
+            "type": "block_actions", "user": {"id": user, "team_id": TEAM}, "trigger_id": trigger,
+            "container": {"type": "view", "view_id": "VHOME"},
+            "actions": [{"action_id": button["action_id"], "value": button["value"], "action_ts": ts}],
+        });
+        self.send("interactive", payload);
+        true
+    }
+
+    /// Sends the newest open dialogue of a member with these values; the other fields keep theirs. Returns false if none
+    /// is open, or if it lacks a field.
+    #[must_use]
+    pub fn fills_in(&self, user: &str, values: &[(&str, &str)]) -> bool {
+        let Some((mut view, _)) = self.dialogue(user) else { return false };
+        let fields = view["blocks"].as_array().cloned().unwrap_or_default();
+        let names: Vec<&str> = fields.iter().filter_map(|field| field["block_id"].as_str()).collect();
+        if values.iter().any(|(name, _)| !names.contains(name)) {
+            return false;
+        }
+        let mut state = Map::new();
+        for field in &fields {
+            let (name, element) = (field["block_id"].as_str().unwrap_or_default(), &field["element"]);
+            let given = values.iter().find(|(known, _)| *known == name).map(|(_, value)| Value::from(*value));
+            let told = if element["type"] == "static_select" {
+                let kept = element["initial_option"]["value"].clone();
+                json!({"type": element["type"], "selected_option": {"value": given.unwrap_or(kept)}})
+            } else {
+                json!({"type": element["type"], "value": given.unwrap_or_else(|| element["initial_value"].clone())})
+            };
+            let action = element["action_id"].as_str().unwrap_or_default();
+            state.insert(name.to_owned(), json!({action: told}));
+        }
+        view["state"] = json!({"values": state});
+        let trigger = self.state.lock().trigger(user);
+        let payload = json!({"type": "view_submission", "user": {"id": user}, "trigger_id": trigger, "view": view});
+        self.state.lock().sent = Some(payload.clone());
+        self.send("interactive", payload);
+        true
+    }
+
+    /// Delivers the last sent dialogue once more, as if its acknowledgement was lost.
+    pub fn sends_again(&self) {
+        let sent = self.state.lock().sent.clone();
+        if let Some(payload) = sent {
+            self.send("interactive", payload);
+        }
+    }
+
+    /// Closes the newest open dialogue of a member.
+    pub fn closes_dialogue(&self, user: &str) {
+        let mut state = self.state.lock();
+        if let Some(known) = state.views.iter_mut().rev().find(|known| known.user == user && known.open) {
+            known.open = false;
+        }
+        drop(state);
+        self.change();
     }
 
     /// Puts members into a user group.
@@ -165,16 +249,25 @@ impl Workspace {
         self.state.lock().groups.insert(group.to_owned(), users);
     }
 
-    /// Delivers an event.
-    #[expect(clippy::needless_pass_by_value, reason = "callers write the event in place")]
+    /// Delivers an event to the bot.
     pub fn deliver(&self, event: Value) {
+        self.deliver_to(0, event);
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "callers write the event in place")]
+    fn deliver_to(&self, app: usize, event: Value) {
         let id = format!("Ev{}", self.envelopes.load(Ordering::SeqCst));
-        self.send("events_api", json!({"type": "event_callback", "team_id": TEAM, "event_id": id, "event": event}));
+        let payload = json!({"type": "event_callback", "team_id": TEAM, "event_id": id, "event": event});
+        self.send_to(app, "events_api", payload);
     }
 
     fn send(&self, kind: &'static str, payload: Value) {
+        self.send_to(0, kind, payload);
+    }
+
+    fn send_to(&self, app: usize, kind: &'static str, payload: Value) {
         let id = self.envelopes.fetch_add(1, Ordering::SeqCst);
-        self.state.lock().await_ack(id, kind, payload);
+        self.state.lock().await_ack(id, app, (kind, payload));
         self.change();
     }
 }

@@ -67,7 +67,7 @@ impl Workspace {
     /// Lets each open connection go silent without closing it.
     pub fn goes_silent(&self) {
         for open in self.state.lock().sockets.values() {
-            open.half_open.send_replace(true);
+            open.silent.send_replace(true);
         }
     }
 }

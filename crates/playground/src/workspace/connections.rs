@@ -27,17 +27,16 @@ pub async fn open(
     upgrade: WebSocketUpgrade,
 ) -> Response {
     let ticket = query.get("ticket").and_then(|ticket| ticket.parse().ok());
-    let may = {
+    let app = {
         let mut state = workspace.state.lock();
-        ticket.is_some_and(|ticket| state.uses_ticket(ticket)) && state.sockets.len() < CONNECTIONS
+        let app = ticket.and_then(|ticket| state.uses_ticket(ticket));
+        app.filter(|_| state.sockets.len() < CONNECTIONS)
     };
-    if !may {
-        return StatusCode::FORBIDDEN.into_response();
-    }
-    upgrade.on_upgrade(move |socket| serve(workspace, socket))
+    let Some(app) = app else { return StatusCode::FORBIDDEN.into_response() };
+    upgrade.on_upgrade(move |socket| serve(workspace, app, socket))
 }
 
-async fn serve(workspace: Workspace, mut socket: WebSocket) {
+async fn serve(workspace: Workspace, app: usize, mut socket: WebSocket) {
     let (frames, mut sent) = mpsc::channel(FRAMES);
     let half_open = watch::Sender::new(false);
     let mut silent = half_open.subscribe();
@@ -54,7 +53,7 @@ async fn serve(workspace: Workspace, mut socket: WebSocket) {
     }
     {
         let mut state = workspace.state.lock();
-        state.sockets.insert(number, Open { frames, half_open });
+        state.sockets.insert(number, Open { app, frames, silent: half_open });
         state.recorded.most_open = state.recorded.most_open.max(state.sockets.len());
     }
     workspace.change();
@@ -96,7 +95,12 @@ fn acknowledged(workspace: &Workspace, number: u64, text: &str) {
     let Some(envelope) = envelope else { return };
     let mut state = workspace.state.lock();
     let pending = state.pending.remove(&envelope);
-    let on_its_socket = pending.is_some_and(|pending| pending.socket == Some(number));
+    let on_its_socket = pending.as_ref().is_some_and(|pending| pending.socket == Some(number));
+    let sent = pending.filter(|pending| pending.payload["type"] == "view_submission");
+    let sent_view = sent.and_then(|pending| pending.payload["view"]["id"].as_str().map(str::to_owned));
+    if let Some(view) = sent_view {
+        state.answers(&view, frame.get("payload"));
+    }
     state.recorded.ack(on_its_socket, frame.get("payload").cloned());
     drop(state);
     workspace.change();

@@ -10,7 +10,8 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use serde_json::{Map, Value, json};
 
-use super::{Arguments, BOT, Fault, TEAM, Workspace};
+use super::state::bot_of;
+use super::{Arguments, Fault, OTHER_BOT, TEAM, Workspace};
 
 /// Performs a call.
 pub async fn call(
@@ -26,23 +27,22 @@ pub async fn call(
     }
     let arguments = read(&headers, &body);
     workspace.state.lock().recorded.call(&method, &arguments);
-    let (bot, app) = &*workspace.tokens;
-    if !carries(&headers, if method == "apps.connections.open" { app } else { bot }) {
-        return error("invalid_auth");
-    }
+    let opens = method == "apps.connections.open";
+    let known = workspace.apps.iter().position(|app| carries(&headers, if opens { &app.app } else { &app.bot }));
+    let Some(app) = known else { return error("invalid_auth") };
     if let Some(wait) = workspace.state.lock().over(&method) {
         return limited(wait);
     }
     let fault = workspace.state.lock().faults.get_mut(&method).and_then(VecDeque::pop_front);
     match fault {
-        None => workspace.perform(&method, &arguments),
+        None => workspace.perform(app, &method, &arguments),
         Some(Fault::LostAnswer) => {
-            let _ = workspace.perform(&method, &arguments);
+            let _ = workspace.perform(app, &method, &arguments);
             let broken = stream::once(async { Err::<Bytes, _>(std::io::Error::other("cut")) });
             Response::new(Body::from_stream(broken))
         }
         Some(Fault::NoAnswer) => {
-            let _ = workspace.perform(&method, &arguments);
+            let _ = workspace.perform(app, &method, &arguments);
             std::future::pending().await
         }
         Some(Fault::Limited(seconds)) => limited(seconds),
@@ -55,7 +55,7 @@ pub async fn call(
 
 /// Returns a file to the bot alone. Slack leads others to its login.
 pub async fn file(State(workspace): State<Workspace>, Path(name): Path<String>, headers: HeaderMap) -> Response {
-    if !carries(&headers, &workspace.tokens.0) {
+    if !workspace.apps.iter().any(|app| carries(&headers, &app.bot)) {
         return StatusCode::FOUND.into_response();
     }
     let found = workspace.state.lock().file(&format!("/files/{name}"));
@@ -102,18 +102,19 @@ pub(super) fn fine(mut value: Value) -> Response {
 }
 
 impl Workspace {
-    fn perform(&self, method: &str, arguments: &Arguments) -> Response {
+    fn perform(&self, app: usize, method: &str, arguments: &Arguments) -> Response {
         let of = |name: &str| arguments.get(name).cloned().unwrap_or_default();
         let answer = match method {
-            "auth.test" => self.account(),
+            "auth.test" => self.account(app),
             "apps.connections.open" => {
-                let ticket = self.state.lock().ticket();
+                let ticket = self.state.lock().ticket(app);
                 fine(json!({"url": format!("{}/link?ticket={ticket}", self.url.replacen("http", "ws", 1))}))
             }
             "users.info" => {
                 let person = self.state.lock().person(&of("user"));
                 fine(json!({"user": {
                     "id": person.id, "name": person.id.to_lowercase(), "locale": "en-US", "is_admin": person.admin,
+                    "is_bot": person.id == OTHER_BOT,
                     "profile": {"display_name": person.name},
                 }}))
             }
@@ -126,7 +127,7 @@ impl Workspace {
             "conversations.replies" => self.replies_of(&of("ts"), arguments),
             "conversations.history" => self.history_of(arguments),
             "conversations.open" => fine(json!({"channel": {"id": format!("D{}", of("users"))}})),
-            "chat.postMessage" => self.post(arguments),
+            "chat.postMessage" => self.post(app, arguments),
             "chat.update" => self.update(arguments),
             "chat.delete" => {
                 self.state.lock().messages.retain(|message| message.ts != of("ts"));
@@ -143,6 +144,8 @@ impl Workspace {
             }
             "files.completeUploadExternal" => self.share(arguments),
             "views.open" => self.open_view(arguments),
+            "views.update" => self.update_view(arguments),
+            "views.publish" => self.publish_view(arguments),
             "assistant.threads.setStatus" => {
                 let words = of("status");
                 let status = (!words.is_empty()).then(|| (of("channel_id"), of("thread_ts"), words));
@@ -157,9 +160,10 @@ impl Workspace {
     }
 
     /// Returns the bot's account, with the scopes of its token as a header.
-    fn account(&self) -> Response {
+    fn account(&self, app: usize) -> Response {
         let mut answer = fine(json!({
-            "user_id": BOT, "user": "staffai", "team_id": TEAM, "team": "Work", "bot_id": "BBOT",
+            "user_id": self.apps[app].user, "user": "staffai", "team_id": TEAM, "team": "Work",
+            "bot_id": bot_of(self.apps[app].user),
         }));
         if let Ok(scopes) = HeaderValue::from_str(&self.state.lock().scopes) {
             answer.headers_mut().insert("x-oauth-scopes", scopes);

@@ -6,8 +6,8 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::methods::{error, fine};
-use super::state::Whisper;
-use super::{Arguments, BOT, Message, Workspace};
+use super::state::{Whisper, bot_of};
+use super::{Arguments, Message, Workspace};
 
 /// The life of a trigger.
 const TRIGGER: Duration = Duration::from_secs(3);
@@ -15,9 +15,14 @@ const TRIGGER: Duration = Duration::from_secs(3);
 const EDIT_MAX: usize = 4_000;
 /// The maximum length of a dialogue's private data, in characters.
 const DATA_MAX: usize = 3_000;
+/// The maximum length of a dialogue's title, in characters, and its maximum number of blocks.
+const TITLE_MAX: usize = 24;
+const BLOCKS_MAX: usize = 100;
+/// The maximum number of pages in the app home.
+const HOMES: usize = 256;
 
 impl Workspace {
-    pub(super) fn post(&self, arguments: &Arguments) -> Response {
+    pub(super) fn post(&self, app: usize, arguments: &Arguments) -> Response {
         let of = |name: &str| arguments.get(name).cloned();
         let text = of("text").unwrap_or_default();
         if text.is_empty() {
@@ -31,9 +36,14 @@ impl Workspace {
         let message = Message {
             blocks: blocks.unwrap_or_default(),
             metadata: metadata.unwrap_or_default(),
+            user: self.apps[app].user.to_owned(),
             ..Message::of_bot(channel, state.next_ts(), thread, text)
         };
         state.add(message.clone());
+        drop(state);
+        if self.apps.len() > 1 {
+            self.deliver_message(&message);
+        }
         fine(json!({"channel": message.channel, "ts": message.ts, "message": message.wire()}))
     }
 
@@ -76,21 +86,41 @@ impl Workspace {
 
     /// Opens a dialogue for a trigger that is three seconds old at most.
     pub(super) fn open_view(&self, arguments: &Arguments) -> Response {
-        let Ok(Some(mut view)) = parsed(arguments, "view") else { return error("invalid_arguments") };
+        let Ok(Some(view)) = parsed(arguments, "view") else { return error("invalid_arguments") };
         let mut state = self.state.lock();
         let known = arguments.get("trigger_id").and_then(|trigger| state.uses_trigger(trigger));
         match known {
             None => error("invalid_trigger_id"),
             Some((at, _)) if at.elapsed() > TRIGGER => error("expired_trigger_id"),
             Some((_, user)) => {
-                if view["private_metadata"].as_str().unwrap_or_default().chars().count() > DATA_MAX {
+                if is_too_long(&view) {
                     return error("invalid_arguments");
                 }
-                view["id"] = format!("V{}", state.views.len() + 1).into();
-                state.shows(user, view.clone());
-                fine(json!({"view": view}))
+                fine(json!({"view": state.shows(user, view)}))
             }
         }
+    }
+
+    /// Replaces the content of an open dialogue.
+    pub(super) fn update_view(&self, arguments: &Arguments) -> Response {
+        let Ok(Some(view)) = parsed(arguments, "view") else { return error("invalid_arguments") };
+        let id = arguments.get("view_id").map(String::as_str).unwrap_or_default();
+        if is_too_long(&view) {
+            return error("invalid_arguments");
+        }
+        if self.state.lock().replaces(id, view) { fine(json!({})) } else { error("not_found") }
+    }
+
+    /// Shows the bot's page in the app home of a member.
+    pub(super) fn publish_view(&self, arguments: &Arguments) -> Response {
+        let Ok(Some(view)) = parsed(arguments, "view") else { return error("invalid_arguments") };
+        let mut state = self.state.lock();
+        let user = arguments.get("user_id").cloned().unwrap_or_default();
+        if !state.homes.contains_key(&user) && state.homes.len() >= HOMES {
+            state.homes.pop_first();
+        }
+        state.homes.insert(user, view);
+        fine(json!({}))
     }
 
     pub(super) fn update(&self, arguments: &Arguments) -> Response {
@@ -105,7 +135,7 @@ impl Workspace {
         let mut state = self.state.lock();
         let found = state.messages.iter_mut().find(|message| Some(&message.ts) == of("ts").as_ref());
         let Some(message) = found else { return error("message_not_found") };
-        if message.user != BOT {
+        if bot_of(&message.user).is_none() {
             return error("cant_update_message");
         }
         if message.streams.is_some() {
@@ -122,6 +152,14 @@ impl Workspace {
         message.edits += 1;
         fine(json!({"channel": message.channel, "ts": message.ts, "text": message.text}))
     }
+}
+
+/// True if a dialogue exceeds the limits of Slack: its blocks, and its private data.
+fn is_too_long(view: &Value) -> bool {
+    let data = view["private_metadata"].as_str().unwrap_or_default();
+    let title = view["title"]["text"].as_str().unwrap_or_default();
+    let blocks = view["blocks"].as_array().map(Vec::len).unwrap_or_default();
+    data.chars().count() > DATA_MAX || title.chars().count() > TITLE_MAX || blocks > BLOCKS_MAX
 }
 
 /// Returns an argument that is JSON, if there is one.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::state::Whisper;
-use super::{Arguments, BOT, Message, Person, Place, Said, Workspace};
+use super::{Arguments, BOT, Message, OTHER_BOT, Person, Place, Said, Workspace};
 
 impl Workspace {
     /// Returns all messages, oldest first.
@@ -26,6 +26,12 @@ impl Workspace {
             message.user == BOT && message.channel == said.channel && message.thread.as_deref() == Some(&said.root)
         };
         state.messages.iter().filter(in_thread).filter(|message| message.ts > said.ts).cloned().collect()
+    }
+
+    /// Returns the messages of the bot of the other app.
+    #[must_use]
+    pub fn spoken_by_other(&self) -> Vec<Message> {
+        self.state.lock().messages.iter().filter(|message| message.user == OTHER_BOT).cloned().collect()
     }
 
     /// Returns all messages of the bot.
@@ -98,6 +104,20 @@ impl Workspace {
         self.state.lock().views.len()
     }
 
+    /// Returns the newest open dialogue of a member: its content, and the reasons to correct fields.
+    #[must_use]
+    pub fn dialogue(&self, user: &str) -> Option<(Value, Value)> {
+        let state = self.state.lock();
+        let newest = state.views.iter().rev().find(|known| known.user == user && known.open);
+        newest.map(|known| (known.content.clone(), known.errors.clone()))
+    }
+
+    /// Returns the bot's page in the app home of a member.
+    #[must_use]
+    pub fn home(&self, user: &str) -> Option<Value> {
+        self.state.lock().homes.get(user).cloned()
+    }
+
     /// Returns the answers to interactions.
     #[must_use]
     pub fn payloads(&self) -> Vec<Value> {
@@ -122,6 +142,12 @@ impl Workspace {
         let state = self.state.lock();
         let of_method = state.recorded.calls.iter().filter(|(name, _)| name == method);
         of_method.map(|(_, arguments)| arguments.clone()).collect()
+    }
+
+    /// Returns the names of the recorded calls, oldest first.
+    #[must_use]
+    pub fn call_order(&self) -> Vec<String> {
+        self.state.lock().recorded.calls.iter().map(|(name, _)| name.clone()).collect()
     }
 
     /// Returns the number of open connections, of connections ever opened, and the most that were open at once.

@@ -1,13 +1,13 @@
 //! The state of a workspace. Each collection has a bound; the oldest entries leave first.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::{Arguments, BOT, Fault, Message, Options, Person};
+use super::{Arguments, BOT, Fault, Message, OTHER_BOT, Options, Person};
 
 /// The maximum number of messages.
 const MESSAGES: usize = 2_000;
@@ -29,6 +29,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(2);
 pub struct Pending {
     pub kind: &'static str,
     pub payload: Value,
+    /// The number of the app that gets it.
+    pub app: usize,
     pub attempts: usize,
     pub next: Instant,
     /// The connection that has it.
@@ -37,9 +39,11 @@ pub struct Pending {
 
 /// An open connection.
 pub struct Open {
+    /// The number of its app.
+    pub app: usize,
     pub frames: mpsc::Sender<Frame>,
     /// True if it neither reads nor writes any more, without being closed.
-    pub half_open: watch::Sender<bool>,
+    pub silent: watch::Sender<bool>,
 }
 
 /// An order for a connection.
@@ -93,6 +97,19 @@ pub struct Whisper {
     pub response: bool,
 }
 
+/// A dialogue.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// The member who sees it.
+    pub user: String,
+    /// Its content, with its id.
+    pub content: Value,
+    /// The reasons to correct fields, by the names of their blocks; null for none.
+    pub errors: Value,
+    /// False once it is closed.
+    pub open: bool,
+}
+
 pub struct State {
     pub options: Options,
     pub messages: VecDeque<Message>,
@@ -101,7 +118,8 @@ pub struct State {
     pub sockets: HashMap<u64, Open>,
     /// The number of connections ever opened.
     pub opened: u64,
-    tickets: HashSet<u64>,
+    /// The unused tickets with the numbers of their apps.
+    tickets: HashMap<u64, usize>,
     issued: u64,
     /// Events by the id of their envelope.
     pub pending: BTreeMap<u64, Pending>,
@@ -122,8 +140,12 @@ pub struct State {
     pub groups: BTreeMap<String, Vec<String>>,
     /// The triggers of dialogues that are not open yet, with their time and member.
     triggers: VecDeque<(String, Instant, String)>,
-    /// The open dialogues with their members.
-    pub views: VecDeque<(String, Value)>,
+    /// The dialogues, the newest last.
+    pub views: VecDeque<View>,
+    /// The last dialogue that a member sent.
+    pub sent: Option<Value>,
+    /// The bot's pages in the app home, by member.
+    pub homes: BTreeMap<String, Value>,
     /// The status of the bot in a thread: channel, thread and words.
     pub status: Option<(String, String, String)>,
 }
@@ -138,7 +160,7 @@ impl State {
             last_ts: 0,
             sockets: HashMap::new(),
             opened: 0,
-            tickets: HashSet::new(),
+            tickets: HashMap::new(),
             issued: 0,
             pending: BTreeMap::new(),
             faults: HashMap::new(),
@@ -151,6 +173,8 @@ impl State {
             groups: BTreeMap::new(),
             triggers: VecDeque::new(),
             views: VecDeque::new(),
+            sent: None,
+            homes: BTreeMap::new(),
             status: None,
         }
     }
@@ -189,17 +213,17 @@ impl State {
     }
 
     /// Issues a ticket for one connection. Earlier ones are dropped if too many are unused.
-    pub fn ticket(&mut self) -> u64 {
+    pub fn ticket(&mut self, app: usize) -> u64 {
         if self.tickets.len() >= UNUSED {
             self.tickets.clear();
         }
         self.issued += 1;
-        self.tickets.insert(self.issued);
+        self.tickets.insert(self.issued, app);
         self.issued
     }
 
-    /// True if the ticket was not used before.
-    pub fn uses_ticket(&mut self, ticket: u64) -> bool {
+    /// Uses a ticket up: returns the number of its app.
+    pub fn uses_ticket(&mut self, ticket: u64) -> Option<usize> {
         self.tickets.remove(&ticket)
     }
 
@@ -216,9 +240,41 @@ impl State {
         self.triggers.remove(at).map(|(_, at, user)| (at, user))
     }
 
-    /// Opens a dialogue.
-    pub fn shows(&mut self, user: String, view: Value) {
-        keep(&mut self.views, (user, view), UNUSED);
+    /// Opens a dialogue, and returns it with its id.
+    pub fn shows(&mut self, user: String, mut view: Value) -> Value {
+        self.issued += 1;
+        view["id"] = format!("V{}", self.issued).into();
+        keep(&mut self.views, View { user, content: view.clone(), errors: Value::Null, open: true }, UNUSED);
+        view
+    }
+
+    /// Replaces the content of an open dialogue. Returns false if there is none with this id.
+    pub fn replaces(&mut self, id: &str, mut content: Value) -> bool {
+        let Some(known) = self.views.iter_mut().find(|known| known.content["id"] == id && known.open) else {
+            return false;
+        };
+        content["id"] = id.into();
+        (known.content, known.errors) = (content, Value::Null);
+        true
+    }
+
+    /// Applies the answer to a sent dialogue: it shows errors, or other content, or closes.
+    pub fn answers(&mut self, id: &str, answer: Option<&Value>) {
+        match answer.and_then(|answer| answer["response_action"].as_str().zip(Some(answer))) {
+            Some(("errors", answer)) => {
+                if let Some(known) = self.views.iter_mut().find(|known| known.content["id"] == id) {
+                    known.errors = answer["errors"].clone();
+                }
+            }
+            Some(("update", answer)) => {
+                self.replaces(id, answer["view"].clone());
+            }
+            Some(_) | None => {
+                if let Some(known) = self.views.iter_mut().find(|known| known.content["id"] == id) {
+                    known.open = false;
+                }
+            }
+        }
     }
 
     /// Returns the number of the next file.
@@ -254,23 +310,25 @@ impl State {
     }
 
     /// Adds an event that waits for its acknowledgement.
-    pub fn await_ack(&mut self, envelope: u64, kind: &'static str, payload: Value) {
+    pub fn await_ack(&mut self, envelope: u64, app: usize, (kind, payload): (&'static str, Value)) {
         if self.pending.len() >= PENDING {
             self.pending.pop_first();
         }
-        self.pending.insert(envelope, Pending { kind, payload, attempts: 0, next: Instant::now(), socket: None });
+        self.pending.insert(envelope, Pending { kind, payload, app, attempts: 0, next: Instant::now(), socket: None });
     }
 
     /// Gives each due event to one of the connections.
     pub fn give(&mut self) {
-        let mut numbers: Vec<u64> = self.sockets.keys().copied().collect();
-        if numbers.is_empty() {
-            return;
-        }
-        numbers.sort_unstable();
+        let mut all: Vec<(u64, usize)> = self.sockets.iter().map(|(number, open)| (*number, open.app)).collect();
+        all.sort_unstable();
         let now = Instant::now();
         for (id, pending) in &mut self.pending {
             if pending.next > now {
+                continue;
+            }
+            let of_app = all.iter().filter(|(_, app)| *app == pending.app);
+            let numbers: Vec<u64> = of_app.map(|(number, _)| *number).collect();
+            if numbers.is_empty() {
                 continue;
             }
             let turn = pending.attempts + usize::try_from(*id).unwrap_or_default();
@@ -322,11 +380,20 @@ impl Message {
             wire["subtype"] = "file_share".into();
             wire["files"] = json!([self.file]);
         }
-        if self.user == BOT {
-            wire["bot_id"] = "BBOT".into();
+        if let Some(bot) = bot_of(&self.user) {
+            wire["bot_id"] = bot.into();
             wire["metadata"] = self.metadata.clone();
         }
         wire
+    }
+}
+
+/// Returns the id of a bot user as a bot; `None` for a member.
+pub fn bot_of(user: &str) -> Option<&'static str> {
+    match user {
+        BOT => Some("BBOT"),
+        OTHER_BOT => Some("BOTHER"),
+        _ => None,
     }
 }
 

@@ -32,17 +32,17 @@ impl Checks<'_> {
                 usable
             });
         }
-        for (key, ids) in [
-            ("discord.guilds", &mut discord.guilds),
-            ("interjection.channels", &mut interjection.channels),
-            ("interjection.muted_channels", &mut interjection.muted_channels),
-            ("replay.channels", &mut replay.channels),
-        ] {
+        for (key, ids) in [("discord.guilds", &mut discord.guilds), ("replay.channels", &mut replay.channels)] {
             if !all(ids) {
                 self.problem(key, LIST);
             }
         }
-        for (key, ids) in [("discord.operators", &mut discord.operators), ("bots.allowed", &mut bots.allowed)] {
+        for (key, ids) in [
+            ("discord.operators", &mut discord.operators),
+            ("bots.allowed", &mut bots.allowed),
+            ("interjection.channels", &mut interjection.channels),
+            ("interjection.muted_channels", &mut interjection.muted_channels),
+        ] {
             if !ids.iter_mut().all(shared) {
                 self.problem(key, LIST);
             }

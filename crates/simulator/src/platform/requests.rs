@@ -42,7 +42,7 @@ impl Platform {
                 outside.record(Seen::Reacted { message: number(&message.id) });
                 PostResult::Done
             }
-            PostRequest::Respond { to, piece } => {
+            PostRequest::Respond { to, piece, .. } => {
                 let (callback, text) = (number(to.token.expose()), piece.text.clone());
                 outside.record(Seen::Responded { callback, text });
                 PostResult::Done

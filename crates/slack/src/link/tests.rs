@@ -48,6 +48,7 @@ async fn link(intake: Door) -> (Link, Work, WebSocketStream<tokio::io::DuplexStr
         us: account(),
         intake: Arc::new(intake),
         names: Arc::new([]),
+        lottery: None,
         replaced: CancellationToken::new(),
         refresh: mpsc::channel(1).0,
     };

@@ -56,7 +56,12 @@ pub(super) fn arguments(piece: &Piece) -> Arguments<'static> {
 
 /// Returns the body of an answer that only the member sees who pressed a button.
 pub(super) fn private(piece: &Piece) -> Value {
-    json!({"response_type": "ephemeral", "replace_original": false, "text": convert(&piece.text)})
+    let text = convert(&piece.text);
+    let mut body = json!({"response_type": "ephemeral", "replace_original": false, "text": text});
+    if !piece.buttons.is_empty() {
+        body["blocks"] = blocks(piece, &text).unwrap_or_default();
+    }
+    body
 }
 
 /// Returns the blocks of a piece; `None` if plain text shows it.

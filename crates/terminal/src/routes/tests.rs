@@ -21,6 +21,7 @@ use domain::keys;
 use domain::lineage::Identity;
 use domain::outgoing::Piece;
 use domain::overview::Usage;
+use domain::preferences::dialogue::Choosable;
 use domain::preferences::{Change, Holder, Level, Preferences, Record, Refused, Setting, Shown};
 use domain::prompt::sections::{Section, SectionChange, Versions};
 use domain::tool::usable::UsableTool;
@@ -52,6 +53,10 @@ impl MemberSettings for OneRecord {
             Shown { setting, value, level, open }
         };
         Ok(Setting::ALL.map(shown).into())
+    }
+
+    async fn choosable(&self, _holder: &Holder) -> Result<Vec<Choosable>, Refused> {
+        Ok(Vec::new())
     }
 
     async fn change(&self, holder: &Holder, changes: &[Change]) -> Result<bool, Refused> {

@@ -129,7 +129,7 @@ async fn a_command_is_answered_also_when_its_session_goes_with_it() {
     assert_eq!(sessions.open(&Caller::Local, "a b").await, Err(NotTaken::BadName));
     let place = sessions.open(&Caller::Local, "s1").await.unwrap().place;
     let to = sessions.runs(&Caller::Local, &place, "help".to_owned(), Vec::new()).await.callback;
-    let respond = PostRequest::Respond { to: to.clone(), piece: Piece::text("x") };
+    let respond = PostRequest::Respond { to: to.clone(), piece: Piece::text("x"), problems: Vec::new() };
     assert_eq!(sessions.perform(&PostRequest::Defer(to)).await.unwrap().result, PostResult::Done);
     assert_eq!(sessions.perform(&respond).await.unwrap().result, PostResult::Done);
     sessions.remove(&place).await;

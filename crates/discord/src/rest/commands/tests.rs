@@ -62,7 +62,8 @@ async fn an_answer_takes_the_place_of_the_first_word_and_pings_nobody() {
         ..Card::default()
     };
     let piece = Piece { text: "hello @everyone".to_owned(), cards: vec![card], ..Piece::default() };
-    let (outcome, seen) = ask(PostRequest::Respond { to: callback(), piece }, vec![reply(200, "", "{}")]).await;
+    let (outcome, seen) =
+        ask(PostRequest::Respond { to: callback(), piece, problems: Vec::new() }, vec![reply(200, "", "{}")]).await;
     assert_eq!(outcome, Ok(done()));
     assert_eq!(seen[0].line, format!("PATCH /api/v10/webhooks/5/{SECRET}/messages/@original"));
     let body: Value = serde_json::from_str(&seen[0].body).unwrap();
@@ -79,7 +80,8 @@ async fn an_answer_takes_the_place_of_the_first_word_and_pings_nobody() {
 async fn a_file_travels_beside_the_message() {
     let file = File::new("what.json", "application/json", b"{\"a\":1}".to_vec());
     let piece = Piece { text: "here".to_owned(), files: vec![file], ..Piece::default() };
-    let (outcome, seen) = ask(PostRequest::Respond { to: callback(), piece }, vec![reply(200, "", "{}")]).await;
+    let (outcome, seen) =
+        ask(PostRequest::Respond { to: callback(), piece, problems: Vec::new() }, vec![reply(200, "", "{}")]).await;
     assert_eq!(outcome, Ok(done()));
     assert!(seen[0].headers.contains("content-type: multipart/form-data; boundary="));
     for part in ["name=\"payload_json\"", "name=\"files[0]\"; filename=\"what.json\"", "{\"a\":1}"] {
