@@ -19,8 +19,9 @@ use self::cache::Cache;
 use self::clip::Recorder;
 pub use self::clip::{AUDIO_MAX, Clip, Sound};
 pub use self::format::Format;
-use self::voice::Clients;
 pub use self::voice::{Source, Voice};
+use crate::clients::Clients;
+pub use crate::clients::Endpoint;
 use domain::ids::Person;
 use ports::shares::Shares;
 use telemetry::events::SPEECH_FAILED;
@@ -62,7 +63,7 @@ impl Synthesis {
     /// # Errors
     /// TLS cannot be set up.
     pub fn new(voices: Vec<Voice>) -> Result<Self, String> {
-        let clients = Clients::for_voices(&voices)?;
+        let clients = Clients::of(voices.iter().filter_map(Voice::endpoint))?;
         let permits = Shares::new(Arc::new(Semaphore::new(PERMITS)));
         Ok(Self { voices, clients, permits, cache: Mutex::default() })
     }
@@ -71,6 +72,12 @@ impl Synthesis {
     #[must_use]
     pub fn is_silent(&self) -> bool {
         self.voices.is_empty()
+    }
+
+    /// Returns the name of the first voice.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.voices.first().map(Voice::name)
     }
 
     /// Begins to synthesize a text for this person. Dropping the clip cancels it, and frees its permit. A session
