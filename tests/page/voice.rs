@@ -41,6 +41,15 @@ fn an_answer_is_spoken_and_an_interruption_silences_it() {
     browser.until(&format!("!({SPEAKS}) && {} >= 0 && {LINES}.includes('Stopped')", ms("time-silence")));
     browser.until("document.querySelector('.unheard')");
     found.extend(browser.finds("an interruption"));
+    // A call that needs approval is decided on the page.
+    browser.keys("#draft", "add a note: buy rope\n");
+    browser.until(&format!("{LINES}.includes('buy rope')"));
+    browser.until("document.getElementById('stop').disabled");
+    browser.keys("#draft", "clear the notes\n");
+    browser.until("document.querySelector('#asks .style-1')");
+    found.extend(browser.finds("an approval"));
+    browser.click("#asks .style-1");
+    browser.until(&format!("document.getElementById('asks').hidden && {LINES}.includes('All notes are gone')"));
     for (width, height) in [(1440, 900), (900, 800), (390, 844), (844, 390)] {
         browser.resize(width, height);
         browser.until(&format!("innerWidth === {width}"));

@@ -208,7 +208,7 @@ function approval({ id, question, decision }) {
       button.addEventListener("click", () => talk.send({ event: "answer", id, approve }));
       return button;
     };
-    const box = make("section", "", make("p", "", question), make("div", "", decide("Approve", true, "style-3"), decide("Deny", false, "style-4")));
+    const box = make("section", "", make("p", "", question), make("div", "", decide("Approve", true, "style-1"), decide("Deny", false, "")));
     box.id = `ask-${id}`;
     box.setAttribute("aria-label", "Approval");
     at("asks").append(box);
