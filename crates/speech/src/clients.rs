@@ -7,7 +7,7 @@ use http::{Request, Uri};
 use http_client::{HttpClient, Outgoing, Response, Settings};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::synthesis::Failure;
+use crate::failure::Failure;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);

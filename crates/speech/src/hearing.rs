@@ -16,7 +16,7 @@ use tokio::time::timeout;
 pub use self::ear::{Ear, EarSource};
 pub use self::listener::{Found, Listener, Misfit, RATE, UTTERANCE_MAX};
 use crate::clients::Clients;
-use crate::synthesis::Failure;
+use crate::failure::Failure;
 use domain::ids::Person;
 use ports::shares::Shares;
 use telemetry::events::HEARING_FAILED;

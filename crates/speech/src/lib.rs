@@ -5,6 +5,8 @@ mod abbreviations;
 
 mod clients;
 
+mod failure;
+
 mod program;
 
 mod sentences;

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-use crate::synthesis::Failure;
+use crate::failure::Failure;
 
 /// The search path of commands, which inherit no variables.
 pub const PATH: &str = "/usr/local/bin:/usr/bin:/bin";

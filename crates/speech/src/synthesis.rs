@@ -22,6 +22,7 @@ pub use self::format::Format;
 pub use self::voice::{Source, Voice};
 use crate::clients::Clients;
 pub use crate::clients::Endpoint;
+pub use crate::failure::Failure;
 use domain::ids::Person;
 use ports::shares::Shares;
 use telemetry::events::SPEECH_FAILED;
@@ -38,23 +39,6 @@ pub struct Synthesis {
     clients: Clients,
     permits: Shares,
     cache: Mutex<Cache>,
-}
-
-/// The reason why a sentence has no audio: silent audio is text only.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
-    /// The voice refused the text, or the connection was lost; with the words of the reason.
-    #[error("{0}")]
-    Refused(String),
-    /// It took too long.
-    #[error("it took too long")]
-    Late,
-    /// The audio is longer than [`AUDIO_MAX`].
-    #[error("the audio is too long")]
-    TooLong,
-    /// The bytes are not audio of the expected format.
-    #[error("the answer is no audio of this format")]
-    NotAudio,
 }
 
 impl Synthesis {

@@ -7,8 +7,8 @@ use http_client::{Events, Form, Response};
 use serde_json::Value;
 
 use crate::clients::{Clients, Endpoint};
+use crate::failure::Failure;
 use crate::program;
-use crate::synthesis::Failure;
 
 /// Maximum size of a transcript, in bytes: more than anyone says in the longest utterance.
 const TEXT_MAX: usize = 8 * 1024;
