@@ -101,8 +101,9 @@ async fn endless_speech_is_cut_into_bounded_utterances() {
 
 #[tokio::test]
 async fn a_command_reads_a_wave_file_and_prints_words() {
-    let script =
-        "test $(head -c 4) = RIFF && test $(tail -c +41 | wc -c) = 1004 && echo one && echo ' two' && printf three";
+    // The hexadecimal digits of a header of 44 bytes and of the samples.
+    let script = "d=$(od -An -v -tx1 | tr -d ' \\n'); test ${#d} = 2088 || exit 1; \
+        case $d in 52494646*) echo one; echo ' two'; printf three;; *) exit 1;; esac";
     let hearing = Arc::new(Hearing::new(vec![command(script, Duration::from_secs(20))]).unwrap());
     let heard = all(&hearing, &[0; 1000]).await;
     assert_eq!(heard.last(), Some(&Words::Final("one two three".to_owned())), "{heard:?}");
