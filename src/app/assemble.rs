@@ -52,7 +52,7 @@ use ports::{
 use render;
 use settings::Settings;
 use settings::stores::StoreChoice;
-use speech::synthesis::Synthesis;
+use speech::Speech;
 use store::redis::lease::Lease;
 use store::resilient::Resilient;
 use store::turns::StoredTurns;
@@ -87,7 +87,7 @@ struct Checked {
     /// The doors to platforms, the home of the bot first.
     platforms: Vec<DoorRecord>,
     own: Vec<Box<dyn BuiltInTool>>,
-    synthesis: Arc<Synthesis>,
+    speech: Speech,
     us: Identity,
 }
 
@@ -136,10 +136,10 @@ fn check(configured: Configured, launch: &Launch) -> Result<Checked, Vec<String>
     // The list of mistakes in the running configuration already includes some of these.
     let mut unlisted = |more: Vec<String>| mistakes.extend(more.into_iter().filter(|one| !listed.contains(one)));
     let own = own.map_err(&mut unlisted).ok();
-    let synthesis = voices::synthesis(settings, &configured.lookup).map_err(&mut unlisted).ok();
-    match (live, own, synthesis) {
-        (Some(live), Some(own), Some(synthesis)) if mistakes.is_empty() => {
-            Ok(Checked { configured, live, platforms, own, synthesis, us })
+    let speech = voices::speech(settings, &configured.lookup).map_err(&mut unlisted).ok();
+    match (live, own, speech) {
+        (Some(live), Some(own), Some(speech)) if mistakes.is_empty() => {
+            Ok(Checked { configured, live, platforms, own, speech, us })
         }
         _ => Err(mistakes),
     }
@@ -161,7 +161,7 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     if active.is_none() {
         standby::show(true);
     }
-    let Checked { configured, live, platforms, own, synthesis, us } = checked;
+    let Checked { configured, live, platforms, own, speech, us } = checked;
     let Launch { reread, clock, dice, faults, documents, alone, .. } = launch;
     let (settings, mask, events) = (configured.settings.clone(), configured.redaction.clone(), doors::events(&clock));
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
@@ -184,7 +184,7 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
         exposure: exposure(&settings),
         keys: Arc::clone(&in_force) as _,
         refuse,
-        programs: programs(&basics, &in_force, &handles, (&events, &sections, &kept), synthesis, beside),
+        programs: programs(&basics, &in_force, &handles, (&events, &sections, &kept), speech, beside),
         vitals: Arc::clone(&vitals) as _,
         metrics: launch.metrics,
         page: None,

@@ -19,7 +19,7 @@ use actors::wiring::Handles;
 use domain::lineage::Identity;
 use ports::{Limiter, PromptSections};
 use settings::Settings;
-use speech::synthesis::Synthesis;
+use speech::Speech;
 use terminal::sessions::Sessions;
 use web::model_api::{self, ModelApi};
 
@@ -41,7 +41,7 @@ pub(crate) fn programs(
     in_force: &Arc<InForce>,
     handles: &Handles,
     (events, prompts, settings): (&TurnEvents, &Arc<dyn PromptSections>, &Arc<PreferenceKeeper>),
-    synthesis: Arc<Synthesis>,
+    speech: Speech,
     (sessions, vitals, toolbox, limiter, us): OfPrograms<'_>,
 ) -> Router {
     let api = ModelApi::new(model_api::Parts {
@@ -78,7 +78,7 @@ pub(crate) fn programs(
         console: Arc::new(LiveConsole { live: live.clone(), store }),
         prompts: Arc::clone(prompts),
         settings: Arc::clone(settings) as _,
-        synthesis,
+        speech,
     });
     model_api::router(Arc::new(api)).merge(sessions)
 }

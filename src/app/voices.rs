@@ -1,5 +1,6 @@
-//! The voices of `[[speech.voices]]`.
+//! The voices of `[[speech.voices]]`, and the rows of `[[speech.hearing]]`.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use secrecy::SecretString;
@@ -8,14 +9,18 @@ use crate::app::configured::Lookup;
 use domain::host::is_loopback;
 use settings::Settings;
 use settings::address::is_remote;
-use settings::speech::Voice as Row;
-use speech::synthesis::{Format, Source, Synthesis, Voice};
+use settings::speech::{Ear as EarRow, Voice as Row};
+use speech::hearing::{Ear, EarSource, Hearing};
+use speech::synthesis::{Endpoint, Format, Source, Synthesis, Voice};
+use speech::{PATH, Speech};
 
 /// The address of the API without `url`.
 const URL: &str = "https://api.openai.com/v1";
 /// The model and the voice without others.
 const MODEL: &str = "gpt-4o-mini-tts";
 const VOICE: &str = "alloy";
+/// The model of a row that hears without another.
+const HEARING_MODEL: &str = "gpt-4o-mini-transcribe";
 
 /// Returns the voices, in order.
 ///
@@ -32,17 +37,46 @@ pub(crate) fn voices(settings: &Settings, lookup: &Lookup) -> Result<Vec<Voice>,
     if mistakes.is_empty() { Ok(voices) } else { Err(mistakes) }
 }
 
-/// Returns their synthesis.
+/// Returns the rows that hear, in order.
 ///
 /// # Errors
-/// As of [`voices`], or TLS cannot be set up.
-pub(crate) fn synthesis(settings: &Settings, lookup: &Lookup) -> Result<Arc<Synthesis>, Vec<String>> {
-    Synthesis::new(voices(settings, lookup)?).map(Arc::new).map_err(|mistake| vec![mistake])
+/// Each mistake as a sentence with its place and fix.
+pub(crate) fn ears(settings: &Settings, lookup: &Lookup) -> Result<Vec<Ear>, Vec<String>> {
+    let (mut ears, mut mistakes) = (Vec::new(), Vec::new());
+    for (number, row) in settings.numbered("speech.hearing", &settings.speech.hearing) {
+        match ear(row, lookup) {
+            Ok(ear) => ears.push(ear),
+            Err(mistake) => mistakes.push(format!("speech.hearing, row {number}: {mistake}")),
+        }
+    }
+    if mistakes.is_empty() { Ok(ears) } else { Err(mistakes) }
+}
+
+/// Returns the synthesis and the hearing.
+///
+/// # Errors
+/// As of [`voices`] and [`ears`], or TLS cannot be set up.
+pub(crate) fn speech(settings: &Settings, lookup: &Lookup) -> Result<Speech, Vec<String>> {
+    let (voices, ears) = match (voices(settings, lookup), ears(settings, lookup)) {
+        (Ok(voices), Ok(ears)) => (voices, ears),
+        (voices, ears) => return Err([voices.err(), ears.err()].into_iter().flatten().flatten().collect()),
+    };
+    let synthesis = Synthesis::new(voices).map_err(|mistake| vec![mistake])?;
+    let hearing = Hearing::new(ears).map_err(|mistake| vec![mistake])?;
+    Ok(Speech { synthesis: Arc::new(synthesis), hearing: Arc::new(hearing) })
+}
+
+/// Returns the row of `espeak-ng`, if it is installed.
+pub(crate) fn of_this_machine() -> Option<Row> {
+    let command = ["espeak-ng", "--stdin", "--stdout"].map(str::to_owned);
+    PATH.split(':').any(|folder| Path::new(folder).join(&command[0]).is_file()).then(|| Row::of_command(command.into()))
 }
 
 /// Returns the secrets of these settings and of the variables that they name.
 pub(crate) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
-    settings.speech.voices.iter().filter_map(|row| key(row, lookup)).collect()
+    let voices = settings.speech.voices.iter().map(|row| (&row.env_key, &row.key));
+    let ears = settings.speech.hearing.iter().map(|row| (&row.env_key, &row.key));
+    voices.chain(ears).filter_map(|(env_key, written)| key(env_key.as_deref(), written.as_ref(), lookup)).collect()
 }
 
 fn voice(row: &Row, lookup: &Lookup) -> Result<Voice, String> {
@@ -50,7 +84,11 @@ fn voice(row: &Row, lookup: &Lookup) -> Result<Voice, String> {
     let unknown = || format!("there is no format {name:?}; there are {}", Format::names());
     let format = Format::find(name).ok_or_else(unknown)?;
     let source = match row.kind.as_str() {
-        "openai" => endpoint(row, lookup)?,
+        "openai" => {
+            let given = Given { url: &row.url, key: &row.key, env_key: &row.env_key, model: &row.model };
+            let endpoint = given.endpoint("/audio/speech", MODEL, lookup)?;
+            Source::OpenAi(endpoint, row.voice.clone().unwrap_or_else(|| VOICE.to_owned()))
+        }
         "command" if row.command.is_empty() => {
             return Err("it has no command; set command = [\"espeak-ng\", \"--stdin\", \"--stdout\"]".to_owned());
         }
@@ -60,24 +98,51 @@ fn voice(row: &Row, lookup: &Lookup) -> Result<Voice, String> {
     Ok(Voice { source, format, timeout: row.timeout })
 }
 
-fn endpoint(row: &Row, lookup: &Lookup) -> Result<Source, String> {
-    let base = row.url.as_deref().unwrap_or(URL).trim_end_matches('/');
-    let url: http::Uri = format!("{base}/audio/speech").parse().map_err(|_| "its url is no address".to_owned())?;
-    let host = url.host().unwrap_or_default();
-    let key = key(row, lookup);
-    if let (Some(variable), None) = (&row.env_key, &key) {
-        return Err(format!("the variable {variable} that env_key names is not set"));
-    }
-    if url.scheme_str() == Some("http") && is_remote(host) && key.is_some() {
-        return Err("its url is http to another network, where the key could be read on the way; use https".to_owned());
-    }
-    let named = |name: &Option<String>, usual: &str| name.clone().unwrap_or_else(|| usual.to_owned());
-    let (here, model, voice) = (is_loopback(host), named(&row.model, MODEL), named(&row.voice, VOICE));
-    Ok(Source::OpenAi { url, here, key, model, voice })
+fn ear(row: &EarRow, lookup: &Lookup) -> Result<Ear, String> {
+    let source = match row.kind.as_str() {
+        "openai" => {
+            let given = Given { url: &row.url, key: &row.key, env_key: &row.env_key, model: &row.model };
+            let endpoint = given.endpoint("/audio/transcriptions", HEARING_MODEL, lookup)?;
+            EarSource::OpenAi { endpoint, language: row.language.clone(), streams: row.stream }
+        }
+        "command" if row.command.is_empty() => {
+            let fix = "[\"pocketsphinx_continuous\", \"-infile\", \"/dev/stdin\"]";
+            return Err(format!("it has no command; set command = {fix}"));
+        }
+        "command" => EarSource::Command(row.command.clone()),
+        kind => return Err(format!("there is no kind {kind:?}; write openai or command")),
+    };
+    Ok(Ear { source, timeout: row.timeout })
 }
 
-fn key(row: &Row, lookup: &Lookup) -> Option<SecretString> {
-    row.env_key.as_deref().map_or_else(|| row.key.clone(), |variable| lookup(variable))
+/// The fields of a row that name an endpoint.
+struct Given<'a> {
+    url: &'a Option<String>,
+    key: &'a Option<SecretString>,
+    env_key: &'a Option<String>,
+    model: &'a Option<String>,
+}
+
+impl Given<'_> {
+    fn endpoint(&self, path: &str, model: &str, lookup: &Lookup) -> Result<Endpoint, String> {
+        let base = self.url.as_deref().unwrap_or(URL).trim_end_matches('/');
+        let url: http::Uri = format!("{base}{path}").parse().map_err(|_| "its url is no address".to_owned())?;
+        let host = url.host().unwrap_or_default();
+        let key = key(self.env_key.as_deref(), self.key.as_ref(), lookup);
+        if let (Some(variable), None) = (self.env_key, &key) {
+            return Err(format!("the variable {variable} that env_key names is not set"));
+        }
+        if url.scheme_str() == Some("http") && is_remote(host) && key.is_some() {
+            let why = "its url is http to another network, where the key could be read on the way; use https";
+            return Err(why.to_owned());
+        }
+        let model = self.model.clone().unwrap_or_else(|| model.to_owned());
+        Ok(Endpoint { here: is_loopback(host), url, key, model })
+    }
+}
+
+fn key(env_key: Option<&str>, written: Option<&SecretString>, lookup: &Lookup) -> Option<SecretString> {
+    env_key.map_or_else(|| written.cloned(), |variable| lookup(variable))
 }
 
 #[cfg(test)]
@@ -85,17 +150,41 @@ mod tests {
     use super::*;
     use settings::sources::Sources;
 
-    fn read(row: &str) -> Result<Vec<Voice>, Vec<String>> {
-        let files = [("staffai.toml".into(), format!("[[speech.voices]]\n{row}"))].into();
+    fn of(table: &str, row: &str) -> (Settings, Lookup) {
+        let files = [("staffai.toml".into(), format!("[[speech.{table}]]\n{row}"))].into();
         let settings = settings::load(&Sources::from_maps([].into(), files)).unwrap().settings;
-        voices(&settings, &(Arc::new(|name: &str| (name == "SET").then(|| "k-1".into())) as Lookup))
+        (settings, Arc::new(|name: &str| (name == "SET").then(|| "k-1".into())))
+    }
+
+    fn read(row: &str) -> Result<Vec<Voice>, Vec<String>> {
+        let (settings, lookup) = of("voices", row);
+        voices(&settings, &lookup)
+    }
+
+    #[test]
+    fn a_row_that_hears_is_an_endpoint_or_a_command() {
+        let read = |row: &str| {
+            let (settings, lookup) = of("hearing", row);
+            ears(&settings, &lookup)
+        };
+        let ears = read("kind = 'openai'\nenv_key = 'SET'\nlanguage = 'de'\nstream = true").unwrap();
+        let EarSource::OpenAi { endpoint, language, streams } = &ears[0].source else { panic!("{ears:?}") };
+        assert_eq!(
+            (endpoint.url.to_string().as_str(), endpoint.model.as_str(), language.as_deref(), *streams),
+            ("https://api.openai.com/v1/audio/transcriptions", HEARING_MODEL, Some("de"), true)
+        );
+        let mistakes = read("kind = 'command'").unwrap_err();
+        assert!(
+            mistakes[0].starts_with("speech.hearing, row 1: ") && mistakes[0].contains("pocketsphinx"),
+            "{mistakes:?}"
+        );
     }
 
     #[test]
     fn a_row_is_an_endpoint_or_a_command() {
         let voices =
             read("kind = 'openai'\nurl = 'http://localhost:8000/v1/'\nenv_key = 'SET'\nformat = 'mp3'").unwrap();
-        let Source::OpenAi { url, here, model, .. } = &voices[0].source else { panic!("{voices:?}") };
+        let Source::OpenAi(Endpoint { url, here, model, .. }, _) = &voices[0].source else { panic!("{voices:?}") };
         assert_eq!(
             (url.to_string().as_str(), *here, model.as_str()),
             ("http://localhost:8000/v1/audio/speech", true, MODEL)

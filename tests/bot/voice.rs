@@ -31,7 +31,12 @@ impl Speaker {
             request.headers_mut().insert(*name, value.parse().unwrap());
         }
         match tokio_tungstenite::connect_async(request).await {
-            Ok((socket, _)) => Ok(Self(socket)),
+            Ok((socket, _)) => {
+                let mut speaker = Self(socket);
+                let ready = speaker.hears().await.expect("an event");
+                assert_eq!(ready["event"], "ready", "{ready}");
+                Ok(speaker)
+            }
             Err(Error::Http(response)) => Err(response.status().as_u16()),
             Err(error) => panic!("{error}"),
         }
@@ -270,5 +275,58 @@ fn keys_origins_and_names_are_checked_before_a_socket_opens() {
         assert_eq!(Speaker::opens(&world, "session=one", &[]).await.err(), Some(401));
         let key = [("authorization", "Bearer sk-one")];
         assert!(Speaker::opens(&world, "session=one", &key).await.is_ok());
+    });
+}
+
+#[test]
+fn speech_is_heard_and_hostile_audio_is_refused() {
+    let hearing = r#"[{kind = "command", command = ["sh", "-c", "cat > /dev/null; echo what is two plus two"]}]"#;
+    story(async {
+        let world = World::with(Setup::new().set("STAFFAI_HEARING", hearing)).await;
+        world.model.always(Act::says("Four."));
+        let mut speaker = Speaker::open(&world, "session=one").await;
+        let sound = |bytes: Vec<u8>| Message::binary(bytes);
+        for (begins, bytes, why) in [
+            (false, vec![0; 640], "listen"),
+            (true, b"RIFF\xff\xff\xff\x7fWAVE".to_vec(), "without a header"),
+            (true, vec![0; 641], "whole samples"),
+        ] {
+            if begins {
+                speaker.sends(json!({"event": "listen", "hands_free": true})).await;
+            }
+            speaker.0.send(sound(bytes)).await.unwrap();
+            let event = speaker.hears().await.unwrap();
+            assert!(event["event"] == "error" && event["why"].as_str().unwrap().contains(why), "{event}");
+        }
+        // More than may come at once.
+        speaker.sends(json!({"event": "listen"})).await;
+        for _ in 0..24 {
+            speaker.0.send(sound(vec![0; 32_000])).await.unwrap();
+        }
+        let events = speaker.until(|event| event["event"] == "error").await;
+        assert!(events[events.len() - 1]["why"].as_str().unwrap().contains("faster"), "{events:?}");
+        // Speech is a message of the session.
+        let words =
+            std::process::Command::new("espeak-ng").args(["--stdout", "what is two plus two"]).output().unwrap();
+        let mut speaker = Speaker::open(&world, "session=two").await;
+        speaker.sends(json!({"event": "listen"})).await;
+        for piece in words.stdout[44..].chunks(640) {
+            speaker.0.send(sound(piece[..piece.len() & !1].to_vec())).await.unwrap();
+        }
+        speaker.sends(json!({"event": "listen_end"})).await;
+        let events = speaker.answer().await;
+        let names: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
+        assert_eq!(names[..4], ["speech", "speech", "heard", "heard"], "{events:?}");
+        assert_eq!(
+            (of(&events, "heard").last().unwrap()["final"].as_bool(), texts(&events).as_str()),
+            (Some(true), "Four.")
+        );
+        assert_eq!(world.model.last().talk(), "user: what is two plus two");
+    });
+    story(async {
+        let world = World::with(Setup::new()).await;
+        let mut speaker = Speaker::open(&world, "session=one").await;
+        speaker.sends(json!({"event": "listen"})).await;
+        assert!(speaker.hears().await.unwrap()["why"].as_str().unwrap().contains("hearing is disabled"));
     });
 }

@@ -66,7 +66,12 @@ pub struct Browser {
 impl Browser {
     /// Opens a window in which the tour does not start by itself. All files of the browser are below `home`.
     pub fn open(home: &Path) -> Self {
-        let browser = Self::open_untouched(home);
+        Self::open_with(home, &[])
+    }
+
+    /// Like [`Self::open`], with further flags of the browser.
+    pub fn open_with(home: &Path, flags: &[&str]) -> Self {
+        let browser = Self::begin(home, flags);
         let source = "try { sessionStorage.setItem('playground.tour', 'over') } catch { }";
         let command = json!({"cmd": "Page.addScriptToEvaluateOnNewDocument", "params": {"source": source}});
         browser.call("POST", "/goog/cdp/execute", &command);
@@ -75,6 +80,10 @@ impl Browser {
 
     /// Opens a window as on a first visit.
     pub fn open_untouched(home: &Path) -> Self {
+        Self::begin(home, &[])
+    }
+
+    fn begin(home: &Path, further: &[&str]) -> Self {
         let mut driver = Command::new("chromedriver");
         driver.arg("--port=0").env("HOME", home).env("TMPDIR", home);
         let port = |line: &str| line.split_once("successfully on port ")?.1.trim_end_matches('.').parse::<u16>().ok();
@@ -82,7 +91,7 @@ impl Browser {
             .find_map(|_| try_start(&mut driver, port))
             .expect("chromedriver listens after some starts");
         let data = format!("--user-data-dir={}", home.join("profile").display());
-        let flags = [
+        let mut flags = vec![
             "--headless",
             "--no-sandbox",
             "--disable-gpu",
@@ -95,6 +104,7 @@ impl Browser {
             "--window-size=1440,900",
             &data,
         ];
+        flags.extend(further);
         let wanted = json!({"capabilities": {"alwaysMatch": {
             "browserName": "chrome",
             "timeouts": {"script": millis(PATIENCE), "pageLoad": millis(PATIENCE)},

@@ -9,6 +9,7 @@ mod past;
 mod setup;
 mod starts;
 mod tour;
+mod voice;
 mod workspace;
 
 use std::path::Path;

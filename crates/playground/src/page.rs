@@ -45,7 +45,7 @@ const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 /// Every file of the page: path, media type, text.
-const FILES: [(&str, &str, &str); 32] = [
+const FILES: [(&str, &str, &str); 42] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/playground/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/playground/chaos.css", "text/css; charset=utf-8", include_str!("page/chaos.css")),
@@ -79,6 +79,16 @@ const FILES: [(&str, &str, &str); 32] = [
     ("/playground/modal.js", SCRIPT, include_str!("page/modal.js")),
     ("/playground/workspace.js", SCRIPT, include_str!("page/workspace.js")),
     ("/playground/mrkdwn.js", SCRIPT, include_str!("page/mrkdwn.js")),
+    ("/voice", "text/html; charset=utf-8", include_str!("page/voice.html")),
+    ("/playground/voice.css", "text/css; charset=utf-8", include_str!("page/voice.css")),
+    ("/playground/voice.js", SCRIPT, include_str!("page/voice.js")),
+    ("/playground/talk.js", SCRIPT, include_str!("page/talk.js")),
+    ("/playground/player.js", SCRIPT, include_str!("page/player.js")),
+    ("/playground/reciter.js", SCRIPT, include_str!("page/reciter.js")),
+    ("/playground/listening.js", SCRIPT, include_str!("page/listening.js")),
+    ("/playground/ears.js", SCRIPT, include_str!("page/ears.js")),
+    ("/playground/capture.js", SCRIPT, include_str!("page/capture.js")),
+    ("/playground/face.js", SCRIPT, include_str!("page/face.js")),
 ];
 /// The prefix of all paths but that of the page itself.
 const FOLDER: &str = "/playground/";
@@ -108,7 +118,7 @@ pub struct Breaking {
     pub token: SecretString,
 }
 
-/// Returns the routes: the page of the server at `/`, that of the workspace at `/workspace`, their parts and their API under
+/// Returns the routes: the page of the server at `/`, that of the workspace at `/workspace`, that of speech at `/voice`, their parts and their API under
 /// `/playground/`. The dashboard on the page is served
 /// by other routes. An event stream stays open until its client disconnects or the listener stops, which it signals by
 /// a [`tokio_util::sync::CancellationToken`] in the request's extensions.

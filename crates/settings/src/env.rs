@@ -129,6 +129,11 @@ pub const VARIABLES: &[Variable] = &[
         "speech.voices",
         "Format: [{kind = 'command', command = ['espeak-ng', '--stdin', '--stdout']}].",
     ),
+    secret(
+        "STAFFAI_HEARING",
+        "speech.hearing",
+        "Format: [{kind = 'command', command = ['pocketsphinx_continuous', '-infile', '/dev/stdin']}].",
+    ),
 ];
 
 /// True if the value of a key must never be displayed.

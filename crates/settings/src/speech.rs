@@ -1,4 +1,4 @@
-//! `[speech]`: the voices that speak answers.
+//! `[speech]`: the voices that speak answers, and the rows that hear.
 
 use std::time::Duration;
 
@@ -14,6 +14,9 @@ pub struct Speech {
     /// The voices, in order.
     #[serde(deserialize_with = "read::rows")]
     pub voices: Vec<Voice>,
+    /// The rows that transcribe speech, in order.
+    #[serde(deserialize_with = "read::rows")]
+    pub hearing: Vec<Ear>,
 }
 
 /// One `[[speech.voices]]`.
@@ -47,6 +50,57 @@ pub struct Voice {
     /// The timeout of one sentence.
     #[serde(default = "usual_timeout", deserialize_with = "read::some_duration")]
     pub timeout: Duration,
+}
+
+/// One `[[speech.hearing]]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ear {
+    /// The kind of source: `openai` or `command`.
+    #[serde(deserialize_with = "read::some_text")]
+    pub kind: String,
+    /// The address of the API, up to `/v1`.
+    #[serde(default, deserialize_with = "read::optional_web_address")]
+    pub url: Option<String>,
+    /// The key.
+    #[serde(default, deserialize_with = "read::secret")]
+    pub key: Option<SecretString>,
+    /// The variable that holds the key.
+    #[serde(default, deserialize_with = "read::text")]
+    pub env_key: Option<String>,
+    /// The model.
+    #[serde(default, deserialize_with = "read::text")]
+    pub model: Option<String>,
+    /// The language of the speaker as ISO 639-1.
+    #[serde(default, deserialize_with = "read::text")]
+    pub language: Option<String>,
+    /// True if the endpoint returns partial transcripts.
+    #[serde(default)]
+    pub stream: bool,
+    /// The program and its arguments.
+    #[serde(default, deserialize_with = "read::texts")]
+    pub command: Vec<String>,
+    /// The timeout of one utterance.
+    #[serde(default = "usual_timeout", deserialize_with = "read::some_duration")]
+    pub timeout: Duration,
+}
+
+impl Voice {
+    /// Returns the row of a command with the default values.
+    #[must_use]
+    pub fn of_command(command: Vec<String>) -> Self {
+        Self {
+            kind: "command".to_owned(),
+            url: None,
+            key: None,
+            env_key: None,
+            model: None,
+            voice: None,
+            command,
+            format: None,
+            timeout: usual_timeout(),
+        }
+    }
 }
 
 const fn usual_timeout() -> Duration {

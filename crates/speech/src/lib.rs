@@ -1,15 +1,38 @@
-//! Speech: a growing answer becomes sentences ([`Sentences`]), which are synthesized ([`synthesis`]).
+//! Speech: a growing answer becomes sentences ([`Sentences`]), which are synthesized ([`synthesis`]); utterances are
+//! transcribed ([`hearing`]).
 
 mod abbreviations;
+
+mod clients;
+
+mod failure;
+
+mod program;
 
 mod sentences;
 
 mod spoken;
+
+pub mod hearing;
 
 pub mod synthesis;
 
 #[cfg(test)]
 mod fuzz;
 
+use std::sync::Arc;
+
+use self::hearing::Hearing;
+use self::synthesis::Synthesis;
+pub use program::PATH;
 pub use sentences::Sentences;
 pub use spoken::Part;
+
+/// The voices, and the rows that hear. Clones are the same.
+#[derive(Clone)]
+pub struct Speech {
+    /// The voices.
+    pub synthesis: Arc<Synthesis>,
+    /// The rows that hear.
+    pub hearing: Arc<Hearing>,
+}

@@ -19,8 +19,10 @@ use self::cache::Cache;
 use self::clip::Recorder;
 pub use self::clip::{AUDIO_MAX, Clip, Sound};
 pub use self::format::Format;
-use self::voice::Clients;
 pub use self::voice::{Source, Voice};
+use crate::clients::Clients;
+pub use crate::clients::Endpoint;
+pub use crate::failure::Failure;
 use domain::ids::Person;
 use ports::shares::Shares;
 use telemetry::events::SPEECH_FAILED;
@@ -39,30 +41,13 @@ pub struct Synthesis {
     cache: Mutex<Cache>,
 }
 
-/// The reason why a sentence has no audio: silent audio is text only.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
-    /// The voice refused the text, or the connection was lost; with the words of the reason.
-    #[error("{0}")]
-    Refused(String),
-    /// It took too long.
-    #[error("it took too long")]
-    Late,
-    /// The audio is longer than [`AUDIO_MAX`].
-    #[error("the audio is too long")]
-    TooLong,
-    /// The bytes are not audio of the expected format.
-    #[error("the answer is no audio of this format")]
-    NotAudio,
-}
-
 impl Synthesis {
     /// Creates the synthesis with these voices. Blocks while it reads the certificates of the system.
     ///
     /// # Errors
     /// TLS cannot be set up.
     pub fn new(voices: Vec<Voice>) -> Result<Self, String> {
-        let clients = Clients::for_voices(&voices)?;
+        let clients = Clients::of(voices.iter().filter_map(Voice::endpoint))?;
         let permits = Shares::new(Arc::new(Semaphore::new(PERMITS)));
         Ok(Self { voices, clients, permits, cache: Mutex::default() })
     }
@@ -71,6 +56,12 @@ impl Synthesis {
     #[must_use]
     pub fn is_silent(&self) -> bool {
         self.voices.is_empty()
+    }
+
+    /// Returns the name of the first voice.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.voices.first().map(Voice::name)
     }
 
     /// Begins to synthesize a text for this person. Dropping the clip cancels it, and frees its permit. A session

@@ -97,6 +97,7 @@ events! {
     GATE_WITHDRAWN = "gate.withdrawn": "an allowance was withdrawn by `by`";
     AUDIT_FULL = "audit.full": "the audit has no room for more calls of this day; the log still records each call";
     DATABASE_UNREAD = "database.unread": "the columns of a database cannot be read; models see table names only, and the bot retries";
+    HEARING_FAILED = "hearing.failed": "a row of `speech.hearing` did not transcribe an utterance, and the next one was called: `row` and `reason`";
     SPEECH_FAILED = "speech.failed": "a voice did not synthesize a sentence, and the next one was called: `voice` and `reason`";
     SEARCH_FAILED = "search.failed": "a web search provider failed and the next one was called: `provider` and `reason`";
     ATTACHMENT_UNREAD = "attachment.unread": "an attachment was named to the model but not read; the reason is given";

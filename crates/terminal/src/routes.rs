@@ -34,7 +34,7 @@ use domain::gate::{ApprovalDecision, Choice, Click, ClickRefusal, Clicker, GateI
 use domain::ids::Place;
 use domain::lineage::Identity;
 use ports::{Console, Intake, MemberSettings, ModelsInForce, PromptSections, ToolsOf, TurnEventLog, UsageOf, Vitals};
-use speech::synthesis::Synthesis;
+use speech::Speech;
 
 /// A submitted decision.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -79,8 +79,8 @@ pub struct Parts {
     pub prompts: Arc<dyn PromptSections>,
     /// The settings of members.
     pub settings: Arc<dyn MemberSettings>,
-    /// The voices.
-    pub synthesis: Arc<Synthesis>,
+    /// The voices, and the rows that hear.
+    pub speech: Speech,
 }
 
 /// Paths outside of all endpoints.

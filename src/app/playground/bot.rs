@@ -18,7 +18,7 @@ use crate::app::commands;
 use crate::app::commands::log;
 use crate::app::commands::reading::Reading;
 use crate::app::system::SystemClock;
-use crate::app::{Cli, exit};
+use crate::app::{Cli, exit, voices};
 use domain::tool::ServerName;
 use playground::bot_process::Choice;
 use playground::bot_process::{BotOrder, Counted};
@@ -96,6 +96,9 @@ fn adapt(settings: &mut Settings, birth: &Birth) {
     // The page links each answer to its turn.
     settings.log.messages = true;
     settings.tools.brought = vec![example()];
+    if settings.speech.voices.is_empty() {
+        settings.speech.voices.extend(voices::of_this_machine());
+    }
     settings.discord.api_url.clone_from(&birth.api_url);
     settings.discord.token = Some(birth.token.clone().into());
     let WorkspaceAccount { api_url, bot_token, app_token } = birth.workspace.clone();

@@ -140,6 +140,7 @@ at("messages").addEventListener("click", (event) => {
 });
 watchArrows();
 rove(at("channels"), "button");
+rove(at("next"), "a, button");
 themeSwitch(at("theme"));
 watchTreePanel();
 watchChanges();

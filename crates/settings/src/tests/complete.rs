@@ -121,7 +121,7 @@ fn secrets_are_the_same_in_the_table_and_in_the_structs() {
                 "tools.web_search" => "[{provider = 'tavily', key = 'hunter2'}]",
                 "triggers.hooks" => "[{name = 'ci', secret = 'hunter2', prompt = 'x', target = 'discord:1'}]",
                 "agents.peers" => "[{name = 'archive', url = 'https://archive.example', key = 'hunter2'}]",
-                "speech.voices" => "[{kind = 'openai', key = 'hunter2'}]",
+                "speech.voices" | "speech.hearing" => "[{kind = 'openai', key = 'hunter2'}]",
                 _ => "hunter2",
             };
             (row.name, value)

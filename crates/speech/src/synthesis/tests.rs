@@ -75,13 +75,15 @@ async fn service(requests: mpsc::UnboundedSender<String>) -> Voice {
         }
     });
     Voice {
-        source: Source::OpenAi {
-            url: format!("http://{address}/v1/audio/speech").parse().unwrap(),
-            here: true,
-            key: Some("k-1".into()),
-            model: "tts-1".to_owned(),
-            voice: "alloy".to_owned(),
-        },
+        source: Source::OpenAi(
+            Endpoint {
+                url: format!("http://{address}/v1/audio/speech").parse().unwrap(),
+                here: true,
+                key: Some("k-1".into()),
+                model: "tts-1".to_owned(),
+            },
+            "alloy".to_owned(),
+        ),
         format: Format::Wav,
         timeout: Duration::from_secs(5),
     }

@@ -28,6 +28,8 @@ use domain::tool::usable::UsableTool;
 use domain::tool::{Effect, OnBehalf};
 use ports::testing::{ManualClock, MemoryStore, NoVitals, ScriptedModels};
 use ports::{Batch, Models, NotAccepted, PostRequest, Poster as _, Store as _, Write};
+use speech::hearing::Hearing;
+use speech::synthesis::Synthesis;
 use web::api::form::{Refuse, in_form};
 
 struct Unused;
@@ -243,7 +245,10 @@ fn parts(store: &Arc<MemoryStore>) -> Parts {
         console: Arc::new(Fixed),
         prompts: Arc::new(Fixed),
         settings: Arc::new(OneRecord::default()),
-        synthesis: Arc::new(Synthesis::new(Vec::new()).unwrap()),
+        speech: Speech {
+            synthesis: Arc::new(Synthesis::new(Vec::new()).unwrap()),
+            hearing: Arc::new(Hearing::new(Vec::new()).unwrap()),
+        },
     }
 }
 

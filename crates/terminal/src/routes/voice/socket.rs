@@ -1,5 +1,7 @@
 //! The loop of one socket.
 
+mod listening;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -9,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
+use self::listening::Hears;
 use super::answer::Answer;
 use super::queue::{Output, Queue, SentenceId};
 use super::wire::{Content, Event, Request, Sentence};
@@ -22,6 +25,7 @@ use domain::ids::{MessageId, Person, Place};
 use domain::incoming::{Incoming, Interruption};
 use domain::turn_event::{TurnEvent, TurnUpdate};
 use ports::{Reading, TurnEventReader};
+use speech::Speech;
 use speech::synthesis::Sound;
 use web::client_socket::{ClientSocket, Disconnected};
 
@@ -40,6 +44,7 @@ pub(super) struct VoiceSocket {
     reader: TurnEventReader,
     answers: VecDeque<Answer>,
     queue: Queue,
+    hears: Hears,
     muted: bool,
     /// The number of the last event that was read.
     last: u64,
@@ -81,6 +86,7 @@ impl VoiceSocket {
             reader,
             answers: VecDeque::new(),
             queue: Queue::default(),
+            hears: Hears::default(),
             muted: false,
             last: from,
             resumes,
@@ -89,17 +95,23 @@ impl VoiceSocket {
 
     /// Serves the socket until either side closes it.
     pub async fn serve(mut self, ended: CancellationToken) {
+        let Speech { synthesis, hearing } = &self.parts.speech;
+        let [voice, hears] = [synthesis.name(), hearing.name()].map(|name| name.map(str::to_owned));
+        if self.send(String::new(), Content::Ready { voice, hears }).await.is_err() {
+            return;
+        }
         while self.step(&ended).await.is_ok() {}
     }
 
     async fn step(&mut self, ended: &CancellationToken) -> Result<(), Disconnected> {
         if !self.muted {
-            self.queue.start(&self.parts.synthesis, &self.person);
+            self.queue.start(&self.parts.speech.synthesis, &self.person);
         }
         let (due, ends) = (self.socket.ping_due(), self.socket.ends());
         tokio::select! {
             frame = self.socket.receive() => self.received(frame).await,
             output = self.queue.next() => self.give(output).await,
+            words = self.hears.next() => self.heard(words).await,
             reading = self.reader.next() => match reading {
                 Some(Reading::Event(event)) => self.tell(event).await,
                 Some(Reading::Missed(number)) => self.missed(number).await,
@@ -238,7 +250,7 @@ impl VoiceSocket {
             self.put(&Event { number, turn: turn.to_owned(), content: Content::Sentence(sentence) }).await?;
             if !speech.is_empty()
                 && !self.muted
-                && !self.parts.synthesis.is_silent()
+                && !self.parts.speech.synthesis.is_silent()
                 && !self.queue.speak(of.clone(), speech)
             {
                 self.fail(of, "too much text waits for its audio").await?;
@@ -280,7 +292,7 @@ impl VoiceSocket {
         let text = match frame {
             Some(Ok(Frame::Text(text))) => text,
             Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => return Ok(()),
-            Some(Ok(Frame::Binary(_))) => return self.refuse("messages are text").await,
+            Some(Ok(Frame::Binary(samples))) => return self.sound(&samples).await,
             Some(Ok(Frame::Close(_)) | Err(_)) | None => return Err(Disconnected),
         };
         let said = match serde_json::from_str(&text) {
@@ -288,12 +300,9 @@ impl VoiceSocket {
             Err(error) => return self.refuse(&format!("not understood: {error}")).await,
         };
         match said {
-            Request::Text { text, id } => {
-                match submit::say(&self.parts, &self.caller, &self.place, text, id.as_deref()).await {
-                    Ok(submitted) => self.send(String::new(), Content::Submitted(submitted)).await,
-                    Err((_, why)) => self.refuse(&why).await,
-                }
-            }
+            Request::Text { text, id } => self.submit(text, id.as_deref()).await,
+            Request::Listen { hands_free } => self.listen(hands_free).await,
+            Request::ListenEnd => self.listen_end().await,
             Request::Interrupt { spoken_to, turn } => self.interrupt(spoken_to, turn).await,
             Request::Mute { on } => {
                 self.muted = on;
@@ -308,6 +317,13 @@ impl VoiceSocket {
                 Err((_, why)) => self.refuse(&why).await,
             },
             Request::Ping => self.send(String::new(), Content::Pong).await,
+        }
+    }
+
+    async fn submit(&mut self, text: String, id: Option<&str>) -> Result<(), Disconnected> {
+        match submit::say(&self.parts, &self.caller, &self.place, text, id).await {
+            Ok(submitted) => self.send(String::new(), Content::Submitted(submitted)).await,
+            Err((_, why)) => self.refuse(&why).await,
         }
     }
 

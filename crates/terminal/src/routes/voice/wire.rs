@@ -24,6 +24,24 @@ pub(super) struct Event {
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(super) enum Content {
+    /// The socket is open.
+    Ready {
+        /// The first voice; absent if there is none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        voice: Option<String>,
+        /// The first row that hears; absent if there is none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hears: Option<String>,
+    },
+    /// The client's speech begins or ends.
+    Speech { on: bool },
+    /// Words of the client's speech.
+    Heard {
+        text: String,
+        /// True if these are all words of the utterance: they are submitted.
+        #[serde(rename = "final")]
+        last: bool,
+    },
     /// A turn began.
     Accepted,
     /// A part of the answer.
@@ -112,6 +130,14 @@ pub(super) enum Request {
         #[serde(default)]
         turn: Option<String>,
     },
+    /// Binary messages with samples follow: 16,000 per second, one channel, 16 bits, little-endian.
+    Listen {
+        /// True if a silence ends each utterance; otherwise `listen_end` does.
+        #[serde(default)]
+        hands_free: bool,
+    },
+    /// No more samples follow.
+    ListenEnd,
     /// Disables audio, or enables it again.
     Mute { on: bool },
     /// A decision about a pending call.

@@ -1,0 +1,303 @@
+// The voice page: a person writes or speaks, and the answer is spoken until the person interrupts it.
+
+import { linked } from "./asking.js";
+import { act, feel, mouth } from "./face.js";
+import { listening } from "./listening.js";
+import { player } from "./player.js";
+import { reciter } from "./reciter.js";
+import { converse } from "./talk.js";
+import { at } from "./world.js";
+import { duration, make, set } from "/dashboard/dom.js";
+import { themeSwitch } from "/dashboard/theme.js";
+
+/** Loudness below which the output is silent. */
+const SILENCE = 0.001;
+
+/** What the server has, and the state of the conversation. */
+const here = { voice: "", hears: "", turn: "", asked: 0, texted: 0, voiced: 0, thinking: false, muted: false, stops: false, cut: new Set() };
+/** The sentences of answers: their text, speech, element and emotions, by turn and number. */
+const sentences = new Map();
+const keyOf = (turn, sentence) => `${turn}/${sentence}`;
+
+let context = null;
+let played = null;
+const recited = reciter((now) => sounded(now, 0));
+/** The voice that speaks: that of the server, or the browser's. */
+const voice = () => (here.voice ? played : recited);
+
+/** Browsers allow sound only after the person acted. */
+function wake() {
+  if (!context) {
+    context = new AudioContext();
+    played = player(context, (clip, begins) => sounded(clip, (begins - context.currentTime) * 1000));
+  }
+  if (context.state === "suspended") context.resume();
+}
+
+function time(id, ms) {
+  at(id).textContent = duration(ms);
+  at(id).dataset.ms = ms.toFixed(1);
+}
+
+function sounded({ turn, sentence }, delay) {
+  const known = sentences.get(keyOf(turn, sentence));
+  feel(known?.emotions[0]);
+  if (turn !== here.turn || here.voiced === 0 || at("time-sound").dataset.turn === turn) return;
+  at("time-sound").dataset.turn = turn;
+  time("time-sound", performance.now() - here.voiced + delay);
+}
+
+function line(classes, who, ...children) {
+  const row = make("li", classes, who ? make("strong", "", who) : "", ...children);
+  at("lines").append(row);
+  at("scroll").scrollTop = at("scroll").scrollHeight;
+  return row;
+}
+
+/** Sends a question. An answer that is being spoken is interrupted first. */
+function ask(text) {
+  wake();
+  interrupt();
+  here.asked = performance.now();
+  if (!talk.send({ event: "text", text, id: crypto.randomUUID() })) {
+    set(at("problem"), "There is no connection; try again in a moment.");
+    return false;
+  }
+  set(at("problem"), "");
+  asked(text);
+  return true;
+}
+
+/** Shows a question whose turn is not known yet. */
+function asked(text) {
+  line("mine", "You", text);
+  Object.assign(here, { turn: "", thinking: true, stops: false });
+}
+
+const speaks = () => Boolean(voice()?.sounds());
+
+/** Stops the answer at once, and reports how far it was heard. */
+function interrupt() {
+  const busy = here.thinking || speaks();
+  if (!busy) return;
+  const began = performance.now();
+  // The sentence that sounds may be of an earlier turn than the newest one.
+  const turn = voice()?.now()?.turn ?? here.turn;
+  const heard = voice()?.heardTo(turn) ?? null;
+  played?.stop();
+  recited?.stop();
+  silent(began);
+  here.thinking = false;
+  if (turn) cut(turn, heard);
+  else here.stops = true;
+  for (const [key, sentence] of sentences) {
+    if (sentence.turn === turn && sentence.speech && (heard === null || sentence.number > heard)) sentence.element.classList.add("unheard");
+    if (sentence.turn !== turn) sentences.delete(key);
+  }
+  line("aside", "", heard === null ? "Stopped before anything was heard." : "Stopped here; the rest was not heard.");
+}
+
+function cut(turn, heard) {
+  here.cut.add(turn);
+  talk.send({ event: "interrupt", turn, ...(heard === null ? {} : { spoken_to: heard }) });
+}
+
+/** Measures the time until the output is silent. */
+function silent(began) {
+  const look = () => {
+    if (here.voice && played && played.loudness() > SILENCE) return setTimeout(look, 1);
+    return time("time-silence", performance.now() - began);
+  };
+  look();
+}
+
+const hearing = {
+  ready,
+  submitted({ turn, message, said }) {
+    // Commands have no turn.
+    if (!message) here.thinking = false;
+    if (said) line("", "staffai", said);
+    here.turn = message || turn;
+    if (here.stops && here.turn) cut(here.turn, null);
+    here.stops = false;
+  },
+  accepted({ turn }) {
+    Object.assign(here, { turn, texted: 0, voiced: 0, thinking: !here.stops && !here.cut.has(turn) });
+  },
+  sentence(event) {
+    if (here.cut.has(event.turn)) return;
+    if (here.texted === 0 && event.turn === here.turn) {
+      here.texted = performance.now();
+      if (here.asked) time("time-text", here.texted - here.asked);
+    }
+    if (event.anew) for (const known of sentences.values()) if (known.turn === event.turn) known.element.remove();
+    const element = make("span", event.speech ? "" : "quiet-part", event.text);
+    answerOf(event.turn).append(element);
+    at("scroll").scrollTop = at("scroll").scrollHeight;
+    const known = { turn: event.turn, number: event.sentence, text: event.text, speech: event.speech, element, emotions: event.emotions ?? [] };
+    sentences.set(keyOf(event.turn, event.sentence), known);
+    if (!here.voice && !here.muted && event.speech) recited?.say(event.turn, event.sentence, event.speech);
+  },
+  audio(event) {
+    if (here.cut.has(event.turn) || here.muted) return;
+    wake();
+    if (here.voiced === 0 && event.turn === here.turn) {
+      here.voiced = performance.now();
+      time("time-audio", here.voiced - here.texted);
+    }
+    if (event.data) played.push(event.turn, event.sentence, event.format, bytesOf(event.data));
+    if (event.end) played.end(event.turn, event.sentence);
+  },
+  tool_status({ name, state, say }) {
+    if (state === "running") line("aside", "", `staffai uses ${name}`);
+    else if (state === "failed") line("aside", "", say ?? `${name} failed`);
+  },
+  approval,
+  heard({ text, final }) {
+    ears.heard(text, final);
+    if (!final || !text) return;
+    here.asked = performance.now();
+    asked(text);
+  },
+  speech({ on }) {
+    ears.speech(on);
+    if (on) interrupt();
+  },
+  done({ turn, unanswered }) {
+    if (turn !== here.turn) return;
+    here.thinking = false;
+    if (unanswered && !here.cut.has(turn)) line("aside", "", `There is no answer: ${unanswered.replaceAll("_", " ")}.`);
+  },
+  error({ sentence, why }) {
+    if (sentence === undefined) set(at("problem"), `${why[0].toUpperCase()}${why.slice(1)}.`);
+    else line("aside", "", `One sentence stays text: ${why}.`);
+  },
+};
+
+function bytesOf(base64) {
+  return Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+}
+
+function answerOf(turn) {
+  const known = [...at("lines").children].find((row) => row.dataset.turn === turn);
+  if (known) return known;
+  const row = line("", "staffai");
+  row.dataset.turn = turn;
+  return row;
+}
+
+function ready(event) {
+  here.voice = event.voice ?? "";
+  here.hears = event.hears ?? "";
+  at("voice-note").textContent = here.voice
+    ? `The server speaks with ${here.voice}.`
+    : recited
+      ? "The server has no voice. Your browser speaks instead; with espeak-ng on this machine, the server does."
+      : "Neither the server nor your browser has a voice. Install espeak-ng on this machine to hear answers.";
+  at("hearing-note").textContent = ears.available(here.hears);
+  if (here.muted) talk.send({ event: "mute", on: true });
+}
+
+function approval({ id, question, decision }) {
+  const known = document.getElementById(`ask-${id}`);
+  known?.remove();
+  if (!decision && !known) {
+    const decide = (label, approve, style) => {
+      const button = make("button", `press ${style}`, label);
+      button.type = "button";
+      button.addEventListener("click", () => talk.send({ event: "answer", id, approve }));
+      return button;
+    };
+    const box = make("section", "", make("p", "", question), make("div", "", decide("Approve", true, "style-1"), decide("Deny", false, "")));
+    box.id = `ask-${id}`;
+    box.setAttribute("aria-label", "Approval");
+    at("asks").append(box);
+  }
+  at("asks").hidden = at("asks").children.length === 0;
+}
+
+/** Shows the sentence that sounds, word by word. */
+function caption() {
+  const now = voice()?.now();
+  const known = now && sentences.get(keyOf(now.turn, now.sentence));
+  if (!known) return;
+  if (at("caption").dataset.of !== keyOf(now.turn, now.sentence)) {
+    at("caption").dataset.of = keyOf(now.turn, now.sentence);
+    at("caption").replaceChildren(...known.speech.split(/(?<=\s)/).map((word) => make("span", "", word)));
+  }
+  let letters = now.part * known.speech.length;
+  for (const word of at("caption").children) {
+    word.className = letters > 0 ? "said-word" : "";
+    letters -= word.textContent.length;
+  }
+}
+
+function doing() {
+  if (ears.isSpeaking()) return ["listening", "Listening…"];
+  if (speaks()) return ["speaking", "Speaking"];
+  if (here.thinking) return ["thinking", "Thinking…"];
+  return ears.isOpen() ? ["listening", "Listening…"] : ["idle", here.turn ? "" : "Write or speak to begin."];
+}
+
+function frame() {
+  mouth(speaks() ? voice().loudness() : 0);
+  const [state, words] = doing();
+  act(state);
+  if (at("doing").textContent !== words) at("doing").textContent = words;
+  at("stop").disabled = !(here.thinking || speaks());
+  const now = voice()?.now();
+  if (now) caption();
+  else if (at("caption").dataset.of || at("caption").textContent !== ears.partial()) {
+    delete at("caption").dataset.of;
+    at("caption").textContent = ears.partial();
+  }
+  requestAnimationFrame(frame);
+}
+
+function mute() {
+  here.muted = !here.muted;
+  at("mute").setAttribute("aria-pressed", String(here.muted));
+  talk.send({ event: "mute", on: here.muted });
+  if (!here.muted) return;
+  played?.stop();
+  recited?.stop();
+}
+
+function sessionName() {
+  const made = `voice-${crypto.randomUUID().slice(0, 8)}`;
+  try {
+    const known = sessionStorage.getItem("playground.voice") ?? made;
+    sessionStorage.setItem("playground.voice", known);
+    return known;
+  } catch {
+    return made;
+  }
+}
+
+const ears = listening({
+  wake,
+  interrupt,
+  ask,
+  send: (message) => talk.send(message),
+  sound: (samples) => talk.sound(samples),
+  timed: (ms) => time("time-heard", ms),
+  complain: (words) => set(at("problem"), words),
+});
+const talk = converse(sessionName(), (event) => hearing[event.event]?.(event), linked);
+
+at("composer").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const text = at("draft").value.trim();
+  if (text && ask(text)) at("draft").value = "";
+});
+at("draft").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  at("composer").requestSubmit();
+});
+document.addEventListener("keydown", (event) => event.key === "Escape" && interrupt());
+at("stop").addEventListener("click", interrupt);
+at("mute").addEventListener("click", mute);
+at("load-again").addEventListener("click", () => location.reload());
+themeSwitch(at("theme"));
+frame();

@@ -1,0 +1,76 @@
+//! The HTTP clients of endpoints that speak or hear.
+
+use std::time::Duration;
+
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::{Request, Uri};
+use http_client::{HttpClient, Outgoing, Response, Settings};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::failure::Failure;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// An endpoint with the OpenAI audio API.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// The address of `/audio/speech` or `/audio/transcriptions`.
+    pub url: Uri,
+    /// True if it is on this machine: proxies do not apply.
+    pub here: bool,
+    /// The key.
+    pub key: Option<SecretString>,
+    /// The model.
+    pub model: String,
+}
+
+/// One client for this machine, and one for others.
+#[derive(Default)]
+pub(crate) struct Clients {
+    here: Option<HttpClient>,
+    out: Option<HttpClient>,
+}
+
+impl Clients {
+    /// Creates the clients of these endpoints. Blocks while it reads the certificates of the system.
+    ///
+    /// # Errors
+    /// TLS cannot be set up.
+    pub(crate) fn of<'a>(endpoints: impl Iterator<Item = &'a Endpoint> + Clone) -> Result<Self, String> {
+        let client = |here: bool| {
+            let settings = Settings {
+                user_agent: concat!("staffai/", env!("CARGO_PKG_VERSION")),
+                connect_timeout: CONNECT_TIMEOUT,
+                idle_timeout: IDLE_TIMEOUT,
+                proxied: !here,
+                encrypted: true,
+            };
+            endpoints.clone().any(|one| one.here == here).then(|| HttpClient::new(settings)).transpose()
+        };
+        Ok(Self { here: client(true)?, out: client(false)? })
+    }
+
+    /// Sends a body to an endpoint.
+    ///
+    /// # Errors
+    /// The reason why there is no successful response.
+    pub(crate) async fn post(&self, to: &Endpoint, content_type: &str, body: Vec<u8>) -> Result<Response, Failure> {
+        let refused = |why: String| Failure::Refused(why);
+        let client = if to.here { &self.here } else { &self.out };
+        let client = client.as_ref().ok_or_else(|| refused("it has no client".to_owned()))?;
+        let mut request = Request::post(&to.url).header(CONTENT_TYPE, content_type);
+        if let Some(key) = &to.key {
+            let value = HeaderValue::try_from(format!("Bearer {}", key.expose_secret()));
+            let mut value = value.map_err(|_| refused("the key has characters that no header may have".to_owned()))?;
+            value.set_sensitive(true);
+            request = request.header(AUTHORIZATION, value);
+        }
+        let request = request.body(Outgoing::Whole(body.into())).map_err(|error| refused(error.to_string()))?;
+        let response = client.send(request).await.map_err(|failure| refused(failure.cause))?;
+        if !response.status.is_success() {
+            return Err(refused(format!("status {}", response.status.as_u16())));
+        }
+        Ok(response)
+    }
+}

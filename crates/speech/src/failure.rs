@@ -1,0 +1,18 @@
+//! Failures of speech.
+
+/// The reason why a sentence has no audio, or an utterance no transcript.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The source refused the request, or the connection was lost; with the words of the reason.
+    #[error("{0}")]
+    Refused(String),
+    /// It took too long.
+    #[error("it took too long")]
+    Late,
+    /// The audio is longer than 4 MiB.
+    #[error("the audio is too long")]
+    TooLong,
+    /// The bytes are not audio of the expected format.
+    #[error("the answer is no audio of this format")]
+    NotAudio,
+}

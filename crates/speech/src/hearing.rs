@@ -1,0 +1,139 @@
+//! Hearing: utterances are found in a stream of samples ([`Listener`]), and rows of the settings transcribe them.
+//!
+//! Rows are tried in order until one returns a transcript. Utterances are transcribed within a number of permits that all
+//! sessions share.
+
+mod ear;
+mod listener;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+pub use self::ear::{Ear, EarSource};
+pub use self::listener::{Found, Listener, Misfit, RATE, UTTERANCE_MAX};
+use crate::clients::Clients;
+use crate::failure::Failure;
+use domain::ids::Person;
+use ports::shares::Shares;
+use telemetry::events::HEARING_FAILED;
+
+/// Maximum number of utterances of all sessions that are being transcribed. One person has at most half of them.
+const PERMITS: usize = 8;
+/// Maximum time for a permit.
+const PERMIT_WITHIN: Duration = Duration::from_secs(30);
+/// The number of words that a slow reader may have waiting; partial ones beyond it are dropped.
+const WORDS: usize = 8;
+
+/// The rows that hear, with what all sessions share.
+pub struct Hearing {
+    ears: Vec<Ear>,
+    clients: Clients,
+    permits: Shares,
+}
+
+/// The words of an utterance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Words {
+    /// The words so far.
+    Partial(String),
+    /// All words; empty if there were none.
+    Final(String),
+    /// No row returned a transcript.
+    Failed(Failure),
+}
+
+/// An utterance that is being transcribed. Dropping it cancels it.
+pub struct Transcription {
+    words: mpsc::Receiver<Words>,
+    task: AbortHandle,
+}
+
+impl Hearing {
+    /// Creates the hearing with these rows. Blocks while it reads the certificates of the system.
+    ///
+    /// # Errors
+    /// TLS cannot be set up.
+    pub fn new(ears: Vec<Ear>) -> Result<Self, String> {
+        let clients = Clients::of(ears.iter().filter_map(Ear::endpoint))?;
+        Ok(Self { ears, clients, permits: Shares::new(Arc::new(Semaphore::new(PERMITS))) })
+    }
+
+    /// Returns the name of the first row; `None` if there is none.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.ears.first().map(Ear::name)
+    }
+
+    /// Begins to transcribe samples of this person: [`RATE`] per second, one channel, 16 bits, little-endian.
+    #[must_use]
+    pub fn start(self: &Arc<Self>, samples: &[u8], holder: &Person) -> Transcription {
+        let (told, words) = mpsc::channel(WORDS);
+        let (this, wave, holder) = (Arc::clone(self), wave(samples), holder.clone());
+        let task = tokio::spawn(async move {
+            let last = match timeout(PERMIT_WITHIN, this.permits.wait(Some(&holder))).await {
+                Ok(_permit) => this.transcribe(&wave, &told).await.map_or_else(Words::Failed, Words::Final),
+                Err(_) => Words::Failed(Failure::Late),
+            };
+            // The reader may have gone.
+            let _ = told.send(last).await;
+        });
+        Transcription { words, task: task.abort_handle() }
+    }
+
+    async fn transcribe(&self, wave: &[u8], told: &mpsc::Sender<Words>) -> Result<String, Failure> {
+        let mut failed = Failure::Refused("hearing is disabled".to_owned());
+        for ear in &self.ears {
+            let partial = |words: &str| {
+                // A full channel has newer words soon.
+                let _ = told.try_send(Words::Partial(words.to_owned()));
+            };
+            let heard = timeout(ear.timeout, ear.hear(&self.clients, wave, partial)).await;
+            failed = match heard.unwrap_or(Err(Failure::Late)) {
+                Ok(words) => return Ok(words),
+                Err(failure) => failure,
+            };
+            tracing::warn!(event = HEARING_FAILED, row = ear.name(), reason = %failed, "an utterance was not transcribed");
+        }
+        Err(failed)
+    }
+}
+
+impl Transcription {
+    /// Waits for the next words; the last ones are not [`Words::Partial`]. Cancel safe.
+    pub async fn next(&mut self) -> Words {
+        let gone = || Words::Failed(Failure::Refused("the transcription was cancelled".to_owned()));
+        self.words.recv().await.unwrap_or_else(gone)
+    }
+}
+
+impl Drop for Transcription {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Returns samples as a WAV file.
+fn wave(samples: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(samples.len()).unwrap_or(u32::MAX);
+    let mut wave = Vec::with_capacity(samples.len() + 44);
+    wave.extend_from_slice(b"RIFF");
+    wave.extend_from_slice(&length.saturating_add(36).to_le_bytes());
+    wave.extend_from_slice(b"WAVEfmt ");
+    // The length of this part; samples without compression, one channel.
+    wave.extend_from_slice(&[16, 0, 0, 0, 1, 0, 1, 0]);
+    wave.extend_from_slice(&RATE.to_le_bytes());
+    wave.extend_from_slice(&(RATE * 2).to_le_bytes());
+    // The bytes and the bits of a sample.
+    wave.extend_from_slice(&[2, 0, 16, 0]);
+    wave.extend_from_slice(b"data");
+    wave.extend_from_slice(&length.to_le_bytes());
+    wave.extend_from_slice(samples);
+    wave
+}
+
+#[cfg(test)]
+mod tests;
