@@ -37,18 +37,23 @@ impl Clients {
     ///
     /// # Errors
     /// TLS cannot be set up.
-    pub(crate) fn of<'a>(endpoints: impl Iterator<Item = &'a Endpoint> + Clone) -> Result<Self, String> {
-        let client = |here: bool| {
+    pub(crate) fn of<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Result<Self, String> {
+        let (mut is_used, mut clients) = ([false; 2], [None, None]);
+        for endpoint in endpoints {
+            is_used[usize::from(endpoint.here)] = true;
+        }
+        for (at, client) in clients.iter_mut().enumerate().filter(|(at, _)| is_used[*at]) {
             let settings = Settings {
                 user_agent: concat!("staffai/", env!("CARGO_PKG_VERSION")),
                 connect_timeout: CONNECT_TIMEOUT,
                 idle_timeout: IDLE_TIMEOUT,
-                proxied: !here,
+                proxied: at == 0,
                 encrypted: true,
             };
-            endpoints.clone().any(|one| one.here == here).then(|| HttpClient::new(settings)).transpose()
-        };
-        Ok(Self { here: client(true)?, out: client(false)? })
+            *client = Some(HttpClient::new(settings)?);
+        }
+        let [out, here] = clients;
+        Ok(Self { here, out })
     }
 
     /// Sends a body to an endpoint.

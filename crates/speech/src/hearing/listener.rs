@@ -106,7 +106,7 @@ impl Listener {
             self.frame.push(i16::from_le_bytes([sample[0], sample[1]]));
             if let Ok(frame) = <[i16; FRAME]>::try_from(self.frame.as_slice()) {
                 self.frame.clear();
-                found.extend(self.judge(frame));
+                found.extend(self.judge(&frame));
             }
         }
         Ok(found)
@@ -118,10 +118,10 @@ impl Listener {
         std::mem::take(&mut self.has_speech).then_some(utterance).filter(|utterance| !utterance.is_empty())
     }
 
-    fn judge(&mut self, frame: [i16; FRAME]) -> Option<Found> {
-        let speech = self.detector.predict_i16(&frame) >= SPEECH;
+    fn judge(&mut self, frame: &[i16; FRAME]) -> Option<Found> {
+        let speech = self.detector.predict_i16(frame) >= SPEECH;
         if self.has_speech {
-            self.keep(&frame);
+            self.keep(frame);
             self.in_a_row = if speech { 0 } else { self.in_a_row + 1 };
             let ends = self.hands_free && self.in_a_row >= ENDS || self.utterance.len() >= UTTERANCE_MAX;
             if !ends {
@@ -130,7 +130,7 @@ impl Listener {
             self.in_a_row = 0;
             return self.end().map(Found::Ends);
         }
-        self.before.push_back(frame);
+        self.before.push_back(*frame);
         self.in_a_row = if speech { self.in_a_row + 1 } else { 0 };
         if self.in_a_row < BEGINS {
             if self.before.len() > BEFORE {

@@ -61,7 +61,7 @@ async fn an_utterance_ends_with_silence_or_with_its_stream() {
     assert_eq!(kinds(&pushed.push(&speech).unwrap()), [true]);
     assert!(pushed.end().is_some());
     let mut silent = Listener::new(false);
-    assert_eq!(silent.push(&[0; 64_000]).unwrap(), []);
+    assert_eq!(silent.push(&vec![0; 64_000]).unwrap(), []);
     assert_eq!(silent.end(), None);
 }
 
