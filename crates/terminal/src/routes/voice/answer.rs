@@ -5,15 +5,19 @@ use std::collections::VecDeque;
 use super::wire::Sentence;
 use speech::{Part, Sentences};
 
-/// Maximum bytes of an answer that become sentences. The rest is in the session only.
-const TEXT_MAX: usize = 256 * 1024;
+/// Maximum bytes of an answer that become sentences: over an hour of speech. The rest is in the session only.
+const TEXT_MAX: usize = 64 * 1024;
+/// Maximum bytes of the sentences of one turn, whose answer may begin anew.
+const DISPLAYED_MAX: usize = 2 * TEXT_MAX;
 
 /// The answer of one turn.
 pub(super) struct Answer {
     /// The message of the turn.
     pub turn: String,
-    /// True once it was interrupted: it has no further sentences.
+    /// True once it was interrupted or ended: it has no further sentences.
     pub is_cut: bool,
+    /// True if the turn becomes an exchange of the conversation: a command and an apology do not.
+    pub is_exchange: bool,
     sentences: Sentences,
     /// The text since the answer last began anew.
     text: String,
@@ -28,10 +32,11 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    pub fn new(turn: String) -> Self {
+    pub fn new(turn: String, is_exchange: bool) -> Self {
         Self {
             turn,
             is_cut: false,
+            is_exchange,
             sentences: Sentences::new(),
             text: String::new(),
             displayed: String::new(),
@@ -74,6 +79,15 @@ impl Answer {
         sentences
     }
 
+    /// Ends the answer: only what was displayed is kept, for a late interruption.
+    pub fn end(&mut self) {
+        self.is_cut = true;
+        self.sentences = Sentences::new();
+        self.text = String::new();
+        (self.said, self.said_before) = (VecDeque::new(), VecDeque::new());
+        self.displayed.shrink_to_fit();
+    }
+
     /// Returns what was displayed up to this sentence.
     pub fn heard(&self, spoken_to: Option<usize>) -> &str {
         let end = spoken_to.and_then(|sentence| self.ends.get(sentence).or(self.ends.last()));
@@ -88,7 +102,8 @@ impl Answer {
     }
 
     fn grow(&mut self, more: &str) -> Vec<Sentence> {
-        let more = &more[..more.floor_char_boundary(TEXT_MAX.saturating_sub(self.text.len()))];
+        let room = TEXT_MAX.saturating_sub(self.text.len()).min(DISPLAYED_MAX.saturating_sub(self.displayed.len()));
+        let more = &more[..more.floor_char_boundary(room)];
         self.text.push_str(more);
         let parts = self.sentences.push(more);
         self.numbered(parts)
@@ -126,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_whole_answer_continues_its_draft() {
-        let mut answer = Answer::new("1".to_owned());
+        let mut answer = Answer::new("1".to_owned(), true);
         let mut all = answer.draft("Well, it is so. And th", true);
         all.extend(answer.finish("Well, it is so. And that is it."));
         assert_eq!(
@@ -139,14 +154,14 @@ mod tests {
         );
         assert_eq!((answer.heard(None), answer.heard(Some(1))), ("", "Well, it is so."));
         // Only the rest that was not sent differs.
-        let mut answer = Answer::new("1".to_owned());
+        let mut answer = Answer::new("1".to_owned(), true);
         answer.draft("One. Tw", true);
         assert_eq!(shown(&answer.finish("One. Three.")), [(" Three.", "Three.", false)]);
     }
 
     #[test]
     fn a_beginning_that_is_repeated_is_not_spoken_again() {
-        let mut answer = Answer::new("1".to_owned());
+        let mut answer = Answer::new("1".to_owned(), true);
         answer.draft("One. Two. Three. F", true);
         assert_eq!(
             shown(&answer.finish("One. Two! Three.")),
@@ -156,10 +171,23 @@ mod tests {
 
     #[test]
     fn text_before_a_tool_call_is_spoken_at_once() {
-        let mut answer = Answer::new("1".to_owned());
+        let mut answer = Answer::new("1".to_owned(), true);
         assert_eq!(answer.draft("Let me look", true), []);
         assert_eq!(shown(&answer.pause()), [("Let me look", "Let me look", false)]);
         assert_eq!(shown(&answer.draft("It is 4. A", true)), [("It is 4.", "It is 4.", true)]);
         assert_eq!(answer.heard(Some(9)), "Let me lookIt is 4.");
+    }
+
+    #[test]
+    fn an_answer_that_begins_anew_again_and_again_has_a_bound_and_leaves_what_was_displayed() {
+        let mut answer = Answer::new("1".to_owned(), true);
+        for _ in 0..10 {
+            answer.draft(&"Words and more words. ".repeat(TEXT_MAX / 20), true);
+        }
+        assert!(answer.displayed.len() <= DISPLAYED_MAX + TEXT_MAX, "{}", answer.displayed.len());
+        assert!(answer.text.len() <= TEXT_MAX);
+        answer.end();
+        assert_eq!((answer.text.capacity(), answer.said.capacity()), (0, 0));
+        assert!(answer.heard(Some(0)).starts_with("Words and more words."));
     }
 }

@@ -11,6 +11,8 @@ use speech::synthesis::{Clip, Sound, Synthesis};
 const AHEAD: usize = 3;
 /// Maximum bytes of text that waits for its audio. Further sentences are text only.
 const WAITING_MAX: usize = 64 * 1024;
+/// Maximum number of sentences and events that wait. Further events of the session are not read meanwhile.
+const ITEMS_MAX: usize = 1_024;
 
 /// The sentences to speak, and the ends of turns behind them.
 #[derive(Default)]
@@ -49,6 +51,11 @@ impl Queue {
         self.bytes += text.len();
         self.items.push_back(Item::Speak { of, text, clip: None });
         true
+    }
+
+    /// True if further events of the session may be read.
+    pub fn has_room(&self) -> bool {
+        self.items.len() < ITEMS_MAX
     }
 
     /// Adds an event that follows the audio before it.

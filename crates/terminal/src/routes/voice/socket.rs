@@ -112,7 +112,7 @@ impl VoiceSocket {
             frame = self.socket.receive() => self.received(frame).await,
             output = self.queue.next() => self.give(output).await,
             words = self.hears.next() => self.heard(words).await,
-            reading = self.reader.next() => match reading {
+            reading = self.reader.next(), if self.queue.has_room() => match reading {
                 Some(Reading::Event(event)) => self.tell(event).await,
                 Some(Reading::Missed(number)) => self.missed(number).await,
                 None => self.read_on().await,
@@ -176,16 +176,15 @@ impl VoiceSocket {
     /// Returns the sentences of an update, and the event behind them.
     fn read(&mut self, turn: &str, update: Update) -> (Vec<Sentence>, Option<Content>) {
         let mut sentences = Vec::new();
-        if let Update::Accepted = update {
+        let whole = matches!(update, Update::Final { .. } | Update::Apology { .. });
+        let is_known = self.answers.iter().any(|answer| answer.turn == *turn);
+        if matches!(update, Update::Accepted) || (whole && !is_known) {
             self.answers.retain(|answer| answer.turn != *turn);
-            self.answers.push_back(Answer::new(turn.to_owned()));
-            if self.answers.len() > ANSWERS_MAX {
+            // The answer of a command has no beginning.
+            self.answers.push_back(Answer::new(turn.to_owned(), !whole));
+            while self.answers.len() > ANSWERS_MAX {
                 self.answers.pop_front();
             }
-        }
-        let whole = matches!(update, Update::Final { .. } | Update::Apology { .. });
-        if whole && !self.answers.iter().any(|answer| answer.turn == *turn) {
-            self.answers.push_back(Answer::new(turn.to_owned()));
         }
         let answer = self.answers.iter_mut().find(|answer| answer.turn == *turn && !answer.is_cut);
         let with = |act: &mut dyn FnMut(&mut Answer) -> Vec<Sentence>| {
@@ -205,12 +204,23 @@ impl VoiceSocket {
                 with(&mut |answer| answer.pause());
                 Some(Content::Approval { id, question, expires_at, form, link, decision })
             }
-            Update::Final { text } | Update::Apology { text } => {
+            Update::Final { text } => {
                 with(&mut |answer| answer.finish(&text));
                 None
             }
+            Update::Apology { text } => {
+                with(&mut |answer| {
+                    answer.is_exchange = false;
+                    answer.finish(&text)
+                });
+                None
+            }
             Update::Done { unanswered } => {
-                with(&mut |answer| answer.pause());
+                with(&mut |answer| {
+                    let rest = answer.pause();
+                    answer.end();
+                    rest
+                });
                 Some(Content::Done { unanswered })
             }
             Update::Queued { .. } | Update::Missed => None,
@@ -336,10 +346,13 @@ impl VoiceSocket {
         };
         let Some(answer) = answer else { return self.refuse("there is no answer to interrupt").await };
         answer.is_cut = true;
+        let is_exchange = answer.is_exchange;
         let (turn, heard) = (answer.turn.clone(), interrupted(answer.heard(spoken_to)));
         self.queue.silence(Some(&turn));
         self.send(turn.clone(), Content::Interrupted { spoken_to }).await?;
-        // A command has no exchange.
+        if !is_exchange {
+            return Ok(());
+        }
         let Some(asked) = self.parts.sessions.message(&self.place, &turn).await else { return Ok(()) };
         let heard = Exchange {
             person: asked.author.person,
