@@ -213,7 +213,7 @@ fn a_member_who_breaks_a_limit_is_restricted_by_record_until_the_end_and_told_so
 }
 
 #[test]
-fn the_bot_joins_in_where_chance_decides_in_the_channel_and_never_in_direct_conversations_or_to_bots() {
+fn the_bot_joins_in_where_chance_decides_in_the_channel_or_the_thread() {
     story(async {
         let mut world = World::without_bot().await;
         world.env.insert("RESPONSE_CHANCE".to_owned(), "1".to_owned());

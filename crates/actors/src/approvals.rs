@@ -236,16 +236,19 @@ impl Actor for Approvals {
         match event {
             ApprovalsEvent::Loaded(waiting, allowances) => {
                 state.loading = false;
-                state.loaded |= waiting.is_some();
                 if let Some(allowances) = allowances {
                     self.allowed_before(state, allowances);
                 }
-                for waiting in waiting.into_iter().flatten() {
-                    self.take(ctx, state, waiting);
+                // Of gates that are loaded already, one that was closed since would be asked again.
+                if let Some(waiting) = waiting.filter(|_| !state.loaded) {
+                    state.loaded = true;
+                    for waiting in waiting {
+                        self.take(ctx, state, waiting);
+                    }
+                    // Time has passed since the last poll of the process before.
+                    state.open.values_mut().filter_map(|open| open.watch.as_mut()).for_each(Watch::hurry);
+                    self.poll_due(ctx, state);
                 }
-                // Time has passed since the last poll of the process before.
-                state.open.values_mut().filter_map(|open| open.watch.as_mut()).for_each(Watch::hurry);
-                self.poll_due(ctx, state);
                 for clicked in std::mem::take(&mut state.early) {
                     self.decide(ctx, state, clicked);
                 }

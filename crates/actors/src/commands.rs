@@ -10,6 +10,7 @@
 //! deferral for each command, so the deferral is also the claim that makes commands idempotent: a second delivery of a
 //! command fails to claim it. Without a claim, nothing is executed.
 
+mod admission;
 mod approvals;
 mod cleaning;
 mod counted;
@@ -52,7 +53,7 @@ use crate::services::in_flight::InFlight;
 use crate::services::restricted::Restricted;
 use crate::services::toolbox::Toolbox;
 use domain::command::{Command, CommandKind, Erases, Served, Typing};
-use domain::happening::{Bound, CommandChange, CommandOutcome, Happening, WorkShed};
+use domain::happening::{CommandChange, CommandOutcome, Happening};
 use domain::ids::{Door, MessageId, Person};
 use domain::menu;
 use domain::menu::{Offer, Spec};
@@ -60,7 +61,6 @@ use domain::notice::commands as words;
 use domain::outgoing::Piece;
 use domain::people::Linking;
 use domain::restart::Backoff;
-use domain::shed::Shed;
 use domain::tool::rights::Verdict;
 use domain::tool::server::Tooling;
 use domain::triage::TriageRules;
@@ -310,17 +310,11 @@ impl Commands {
             return;
         }
         let person = command.caller.person.clone();
-        let own = state.running.get(&person).is_some_and(|many| *many >= OWN_MAX);
-        let holder = command.guild.clone().unwrap_or_else(|| person.to_string());
-        let room = if own { None } else { state.room.take(Some(&holder)) };
-        let Some(room) = room else {
-            let shed = WorkShed::beside(Shed::Commands, Bound::Number, Some((&command.place, &person)));
-            self.parts.ways.account.tell(&Happening::WorkShed(shed));
-            let locale = command.caller.locale();
-            let sentence = if own { words::still_running(locale) } else { words::busy(locale) };
-            return self.refuse(ctx, state, command, sentence);
+        let of = (&person, &command.place, command.guild.as_ref());
+        let room = match admission::admit(&self.parts, state, of, command.caller.locale()) {
+            Ok(room) => room,
+            Err(sentence) => return self.refuse(ctx, state, command, sentence),
         };
-        *state.running.entry(person.clone()).or_default() += 1;
         self.clean_after(state, &command);
         let parts = Arc::clone(&self.parts);
         let (kind, kept) = (CommandKind::named(&command.name), command.clone());

@@ -198,7 +198,7 @@ impl PersonData {
         conversations.sort_by_key(|conversation| std::cmp::Reverse(last(conversation)));
         let mut shown = conversations.len();
         loop {
-            let text = self.document(person, now, &conversations[..shown]);
+            let text = self.document(person, now, &conversations[..shown], most / 4);
             if text.len() <= most || shown == 0 {
                 return text;
             }
@@ -206,7 +206,23 @@ impl PersonData {
         }
     }
 
-    fn document(&self, person: &Person, now: Timestamp, conversations: &[&StoredConversation]) -> String {
+    /// Returns the document with these conversations, and with responses of at most so many bytes.
+    fn document(
+        &self,
+        person: &Person,
+        now: Timestamp,
+        conversations: &[&StoredConversation],
+        responses_most: usize,
+    ) -> String {
+        let mut left = responses_most;
+        let fits = |(_, response): &&(String, String)| match left.checked_sub(response.len()) {
+            Some(rest) => {
+                left = rest;
+                true
+            }
+            None => false,
+        };
+        let responses: Vec<Value> = self.responses.iter().filter(fits).map(|(_, text)| value_of(text)).collect();
         let answers = self.answers.iter().map(|(_, exchange)| {
             json!({
                 "asked": exchange.asked,
@@ -233,7 +249,8 @@ impl PersonData {
             "session_lines": self.lines.iter().map(|line| value_of(line)).collect::<Vec<_>>(),
             "session_lines_left_out": self.lines_left_out,
             "recorded_questions": self.recorded.iter().map(|(_, question)| value_of(question)).collect::<Vec<_>>(),
-            "stored_responses": self.responses.iter().map(|(_, response)| value_of(response)).collect::<Vec<_>>(),
+            "stored_responses_left_out": self.responses.len() - responses.len(),
+            "stored_responses": responses,
             "tool_audit": self.audit.iter().map(|(_, line)| value_of(line)).collect::<Vec<_>>(),
             "preferences": self.preferences.as_ref().map(|(_, value)| value_of(value)),
             "usage": pairs(&self.usage),
@@ -322,6 +339,18 @@ mod tests {
         assert_eq!(document["tool_audit"][0]["event"], "called");
         assert_eq!(document["usage"]["token_stats:total:5:7"], 120);
         assert_eq!(document["conversations_left_out"], 0);
+    }
+
+    #[test]
+    fn responses_take_a_part_of_an_export_and_leave_room_for_conversations() {
+        let long = |name: &str| (name.to_owned(), json!({"said": "x".repeat(300)}).to_string());
+        let data = PersonData { responses: vec![long("a"), long("b")], ..kept() };
+        let document: Value = serde_json::from_str(&data.to_json(&ada(), Timestamp(9_000), 2_000)).unwrap();
+        assert_eq!(document["stored_responses"].as_array().map(Vec::len), Some(1));
+        assert_eq!(
+            (&document["stored_responses_left_out"], &document["conversations_left_out"]),
+            (&json!(1), &json!(0))
+        );
     }
 
     #[test]

@@ -336,6 +336,14 @@ impl Wire {
         }
     }
 
+    /// True if it is in a public or private channel, not in a direct conversation with one member or several.
+    pub(super) fn is_in_channel(&self) -> bool {
+        match self.channel_type.as_deref() {
+            Some(kind) => matches!(kind, "channel" | "group"),
+            None => self.channel.starts_with('C'),
+        }
+    }
+
     /// True if it is a member's or a bot's own message, not a notice of the platform.
     pub(super) fn is_talk(&self) -> bool {
         matches!(self.subtype.as_deref(), None | Some("file_share" | "thread_broadcast" | "me_message" | "bot_message"))

@@ -128,7 +128,7 @@ impl Work {
     /// Draws for a message that does not address the bot: a member's own talk in a channel, unless Slack delivers it late.
     fn draw(&self, wire: &Wire, us: &Account) -> Option<Draw> {
         let ours = wire.user.as_deref() == Some(us.user.as_str());
-        let talk = wire.is_talk() && wire.bot_id.is_none() && wire.user.is_some() && !ours && !wire.is_direct();
+        let talk = wire.is_talk() && wire.bot_id.is_none() && wire.user.is_some() && !ours && wire.is_in_channel();
         let age = self.slack.clock.now().since(ids::moment(&wire.ts).unwrap_or_default());
         self.lottery.as_ref().filter(|_| talk && age <= LATE)?.draw()
     }

@@ -23,6 +23,8 @@ use telemetry::events::HEARING_FAILED;
 
 /// Maximum number of utterances of all sessions that are being transcribed. One person has at most half of them.
 const PERMITS: usize = 8;
+/// Maximum number of utterances of all sessions that wait or are being transcribed. One person has at most half of them.
+const WAITING: usize = 32;
 /// Maximum time for a permit.
 const PERMIT_WITHIN: Duration = Duration::from_secs(30);
 /// The number of words that a slow reader may have waiting; partial ones beyond it are dropped.
@@ -33,6 +35,7 @@ pub struct Hearing {
     ears: Vec<Ear>,
     clients: Clients,
     permits: Shares,
+    waiting: Shares,
 }
 
 /// The words of an utterance.
@@ -59,7 +62,8 @@ impl Hearing {
     /// TLS cannot be set up.
     pub fn new(ears: Vec<Ear>) -> Result<Self, String> {
         let clients = Clients::of(ears.iter().filter_map(Ear::endpoint))?;
-        Ok(Self { ears, clients, permits: Shares::new(Arc::new(Semaphore::new(PERMITS))) })
+        let shares = |most| Shares::new(Arc::new(Semaphore::new(most)));
+        Ok(Self { ears, clients, permits: shares(PERMITS), waiting: shares(WAITING) })
     }
 
     /// Returns the name of the first row; `None` if there is none.
@@ -68,9 +72,11 @@ impl Hearing {
         self.ears.first().map(Ear::name)
     }
 
-    /// Begins to transcribe samples of this person: [`RATE`] per second, one channel, 16 bits, little-endian.
+    /// Begins to transcribe samples of this person: [`RATE`] per second, one channel, 16 bits, little-endian. `None` if too
+    /// many utterances wait.
     #[must_use]
-    pub fn start(self: &Arc<Self>, samples: &[u8], holder: &Person) -> Transcription {
+    pub fn start(self: &Arc<Self>, samples: &[u8], holder: &Person) -> Option<Transcription> {
+        let place = self.waiting.take(Some(holder))?;
         let (told, words) = mpsc::channel(WORDS);
         let (this, wave, holder) = (Arc::clone(self), wave(samples), holder.clone());
         let task = tokio::spawn(async move {
@@ -78,10 +84,12 @@ impl Hearing {
                 Ok(_permit) => this.transcribe(&wave, &told).await.map_or_else(Words::Failed, Words::Final),
                 Err(_) => Words::Failed(Failure::Late),
             };
+            // The words are short.
+            drop((wave, place));
             // The reader may have gone.
             let _ = told.send(last).await;
         });
-        Transcription { words, task: task.abort_handle() }
+        Some(Transcription { words, task: task.abort_handle() })
     }
 
     async fn transcribe(&self, wave: &[u8], told: &mpsc::Sender<Words>) -> Result<String, Failure> {

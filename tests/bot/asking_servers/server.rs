@@ -43,6 +43,7 @@ pub struct State {
     lists: usize,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Default)]
 pub struct Task {
     pub word: String,

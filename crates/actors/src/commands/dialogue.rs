@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{CommandParts, Commands, CommandsState, WITHIN};
+use super::{CommandParts, Commands, CommandsEvent, CommandsState, WITHIN, admission};
 use crate::desk::Desk;
 use crate::messages::outbox::OutboxMsg;
 use crate::runtime::supervisor::ActorContext;
 use domain::command::CommandKind;
-use domain::happening::{CommandChange, CommandOutcome, Happening};
+use domain::happening::CommandOutcome;
 use domain::ids::Door;
 use domain::locale::Locale;
 use domain::notice;
@@ -24,7 +24,7 @@ use telemetry::events::GATEWAY_DROPPED;
 /// The maximum time for showing a form. The platform gives up after three seconds.
 const FORM_WITHIN: Duration = Duration::from_millis(2_500);
 
-/// Begins a task that serves a step, unless the step came before or all tasks are busy.
+/// Begins a task that serves a step, unless the step came before. A step without room is refused with the reason.
 pub(super) fn begin(
     parts: &Arc<CommandParts>,
     ctx: &mut ActorContext<Commands>,
@@ -35,15 +35,37 @@ pub(super) fn begin(
         tracing::debug!(event = GATEWAY_DROPPED, reason = "seen before", "dialogue dropped");
         return;
     }
-    let Ok(room) = Arc::clone(&state.aside).try_acquire_owned() else { return };
     let (parts, begun) = (Arc::clone(parts), Instant::now());
-    ctx.background(async move {
-        let served = tokio::time::timeout(WITHIN, serve(&parts, &step)).await;
-        let (outcome, took) = (served.unwrap_or(CommandOutcome::Unanswered), begun.elapsed());
-        let ended = CommandChange::Ended { command: Some(CommandKind::Settings), outcome, took };
-        parts.ways.account.tell(&Happening::Command(ended));
-        drop(room);
-    });
+    let of = (&step.caller.person, &step.place, step.guild.as_ref());
+    let room = match admission::admit(&parts, state, of, step.caller.locale()) {
+        Ok(room) => room,
+        Err(sentence) => {
+            let Ok(room) = Arc::clone(&state.aside).try_acquire_owned() else { return };
+            return ctx.background(async move {
+                let desk = Desk::new(&parts.ways, &step.callback, &step.place);
+                if desk.claim().await {
+                    desk.respond(Piece::text(sentence)).await;
+                }
+                drop(room);
+            });
+        }
+    };
+    let person = step.caller.person.clone();
+    let ended = move |outcome| CommandsEvent::Ended {
+        person: person.clone(),
+        command: Some(CommandKind::Settings),
+        outcome,
+        took: begun.elapsed(),
+    };
+    let panicked = ended.clone();
+    ctx.task(
+        async move {
+            let served = tokio::time::timeout(WITHIN, serve(&parts, &step)).await;
+            drop(room);
+            ended(served.unwrap_or(CommandOutcome::Unanswered))
+        },
+        move |_| panicked(CommandOutcome::Panicked),
+    );
 }
 
 /// Serves a step, and returns its outcome.

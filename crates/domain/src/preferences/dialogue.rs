@@ -12,6 +12,8 @@ use crate::question::{FieldKind, FieldOption};
 const PREFIX: &str = "settings:";
 /// The most options of a field: the fewest that a platform shows.
 const OPTIONS_MAX: usize = 25;
+/// The longest value of an option, in Unicode scalar values: Discord's bound, which Slack's exceeds.
+const OPTION_CHARS: usize = 100;
 
 /// A step of a dialogue.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,7 +92,8 @@ impl Choosable {
         };
         let other = self.own.iter().filter(|own| !values.contains(own)).cloned();
         let values: Vec<String> = values.iter().cloned().chain(other).collect();
-        if values.len() >= OPTIONS_MAX || values.iter().any(|value| value == DEFAULT) {
+        let is_unfit = |value: &String| value == DEFAULT || value.chars().count() > OPTION_CHARS;
+        if values.len() >= OPTIONS_MAX || values.iter().any(is_unfit) {
             return text(super::SERVERS_MAX * SERVER_CHARS);
         }
         let reset = FieldOption { value: DEFAULT.to_owned(), title: default_title };

@@ -105,3 +105,23 @@ fn reactions_to_our_messages_are_read_with_their_vote() {
     assert_eq!(of("UBOT", "U1", "heart").unwrap().vote, None);
     assert_eq!((of("U2", "U1", "+1"), of("UBOT", "UBOT", "+1"), of("UBOT", "not an id!", "+1")), (None, None, None));
 }
+
+#[test]
+fn direct_conversations_with_one_member_or_several_are_no_channels() {
+    let of = |fields: Value| -> Wire {
+        let mut wire = json!({"type": "message", "channel": "G1", "user": "U1", "ts": "1.0"});
+        wire.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        serde_json::from_value(wire).unwrap()
+    };
+    for (fields, is) in [
+        (json!({"channel_type": "channel"}), true),
+        (json!({"channel_type": "group"}), true),
+        (json!({"channel_type": "im"}), false),
+        (json!({"channel_type": "mpim"}), false),
+        (json!({"channel": "C1"}), true),
+        (json!({"channel": "D1"}), false),
+        (json!({}), false),
+    ] {
+        assert_eq!(of(fields.clone()).is_in_channel(), is, "{fields}");
+    }
+}

@@ -40,8 +40,29 @@ pub struct Listener {
     in_a_row: usize,
     /// True if the utterance has speech.
     has_speech: bool,
-    opened: Instant,
-    received: usize,
+    /// True once samples were read.
+    has_begun: bool,
+    pace: Pace,
+}
+
+/// The pace of audio from one source, over all of its streams.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    /// The bytes that may arrive now.
+    left: usize,
+    at: Instant,
+}
+
+impl Pace {
+    /// Returns true if so many bytes may arrive now.
+    fn admits(&mut self, bytes: usize) -> bool {
+        let micros = usize::try_from(self.at.elapsed().as_micros()).unwrap_or(usize::MAX);
+        let more = micros.saturating_mul(BYTES_PER_SECOND / 1_000 * 2) / 1_000;
+        (self.left, self.at) = (self.left.saturating_add(more).min(AHEAD), Instant::now());
+        let rest = self.left.checked_sub(bytes);
+        self.left = rest.unwrap_or(self.left);
+        rest.is_some()
+    }
 }
 
 /// An event of a stream.
@@ -62,7 +83,7 @@ pub enum Misfit {
     /// A file, not samples.
     #[error("audio has samples only: 16,000 per second, one channel, 16 bits, little-endian, without a header")]
     File,
-    /// More than the stream may have by now.
+    /// More than may have arrived by now.
     #[error("audio arrives faster than it is spoken")]
     TooFast,
 }
@@ -79,9 +100,14 @@ impl Listener {
             utterance: Vec::new(),
             in_a_row: 0,
             has_speech: false,
-            opened: Instant::now(),
-            received: 0,
+            has_begun: false,
+            pace: Pace { left: AHEAD, at: Instant::now() },
         }
+    }
+
+    /// Begins a new stream of the same source.
+    pub fn restart(&mut self, hands_free: bool) {
+        *self = Self { pace: self.pace, ..Self::new(hands_free) };
     }
 
     /// Reads more samples.
@@ -89,18 +115,16 @@ impl Listener {
     /// # Errors
     /// See [`Misfit`]. The bytes are not read.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<Found>, Misfit> {
-        if self.received == 0 && HEADS.iter().any(|head| bytes.starts_with(head)) {
+        if !self.has_begun && HEADS.iter().any(|head| bytes.starts_with(head)) {
             return Err(Misfit::File);
         }
         if !bytes.len().is_multiple_of(2) {
             return Err(Misfit::HalfSample);
         }
-        let hundredths = usize::try_from(self.opened.elapsed().as_millis()).unwrap_or(usize::MAX) / 10;
-        let admitted = hundredths.saturating_mul(BYTES_PER_SECOND / 50).saturating_add(AHEAD);
-        if self.received.saturating_add(bytes.len()) > admitted {
+        if !self.pace.admits(bytes.len()) {
             return Err(Misfit::TooFast);
         }
-        self.received += bytes.len();
+        self.has_begun |= !bytes.is_empty();
         let mut found = Vec::new();
         for sample in bytes.chunks_exact(2) {
             self.frame.push(i16::from_le_bytes([sample[0], sample[1]]));

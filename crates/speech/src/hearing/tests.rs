@@ -17,7 +17,7 @@ fn command(script: &str, timeout: Duration) -> Ear {
 }
 
 async fn all(hearing: &Arc<Hearing>, samples: &[u8]) -> Vec<Words> {
-    let mut transcription = hearing.start(samples, &person());
+    let mut transcription = hearing.start(samples, &person()).unwrap();
     let mut all = Vec::new();
     loop {
         all.push(transcription.next().await);
@@ -80,6 +80,8 @@ async fn files_half_samples_and_endless_streams_are_refused() {
     tokio::time::advance(Duration::from_millis(500)).await;
     assert_eq!(listener.push(&second), Ok(Vec::new()));
     assert_eq!(listener.push(&second), Err(Misfit::TooFast));
+    listener.restart(true);
+    assert_eq!(listener.push(&second), Err(Misfit::TooFast), "a new stream of the same source");
 }
 
 #[tokio::test(start_paused = true)]

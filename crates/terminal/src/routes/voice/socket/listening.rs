@@ -1,7 +1,6 @@
 //! Speech of the client: samples become utterances, and these become texts of the session.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use super::VoiceSocket;
 use crate::routes::voice::wire::Content;
@@ -14,13 +13,19 @@ const UTTERANCES_MAX: usize = 3;
 /// The hearing of one socket.
 #[derive(Default)]
 pub(super) struct Hears {
-    /// The open stream of samples.
+    /// The listener of all streams of samples, one after the other.
     listener: Option<Listener>,
+    /// True while a stream is open.
+    is_open: bool,
     /// The utterances that are being transcribed, in their order.
     utterances: VecDeque<Transcription>,
 }
 
 impl Hears {
+    fn open(&mut self) -> Option<&mut Listener> {
+        self.listener.as_mut().filter(|_| self.is_open)
+    }
+
     /// Waits for words of the first utterance. Cancel safe.
     pub async fn next(&mut self) -> Words {
         match self.utterances.front_mut() {
@@ -36,14 +41,20 @@ impl VoiceSocket {
         if self.parts.speech.hearing.name().is_none() {
             return self.refuse("hearing is disabled; set speech.hearing, or send text").await;
         }
-        self.hears.listener = Some(Listener::new(hands_free));
+        if self.hears.is_open {
+            return self.refuse("audio is open; send {\"event\": \"listen_end\"} first").await;
+        }
+        self.hears.listener.get_or_insert_with(|| Listener::new(hands_free)).restart(hands_free);
+        self.hears.is_open = true;
         Ok(())
     }
 
     /// Ends the stream of samples.
     pub(super) async fn listen_end(&mut self) -> Result<(), Disconnected> {
-        let Some(mut listener) = self.hears.listener.take() else { return Ok(()) };
-        match listener.end() {
+        let Some(listener) = self.hears.open() else { return Ok(()) };
+        let samples = listener.end();
+        self.hears.is_open = false;
+        match samples {
             Some(samples) => self.found(Found::Ends(samples)).await,
             None => Ok(()),
         }
@@ -51,7 +62,7 @@ impl VoiceSocket {
 
     /// Reads samples of the stream. A stream that cannot be read ends.
     pub(super) async fn sound(&mut self, samples: &[u8]) -> Result<(), Disconnected> {
-        let Some(listener) = &mut self.hears.listener else {
+        let Some(listener) = self.hears.open() else {
             return self.refuse("audio needs {\"event\": \"listen\"} first").await;
         };
         match listener.push(samples) {
@@ -62,7 +73,7 @@ impl VoiceSocket {
                 Ok(())
             }
             Err(misfit) => {
-                self.hears.listener = None;
+                self.hears.is_open = false;
                 self.refuse(&misfit.to_string()).await
             }
         }
@@ -74,12 +85,15 @@ impl VoiceSocket {
             Found::Ends(samples) => samples,
         };
         self.send(String::new(), Content::Speech { on: false }).await?;
-        if self.hears.utterances.len() >= UTTERANCES_MAX {
-            return self.refuse("too much speech waits for its transcript").await;
+        let hearing = &self.parts.speech.hearing;
+        let has_room = self.hears.utterances.len() < UTTERANCES_MAX;
+        match has_room.then(|| hearing.start(&samples, &self.person)).flatten() {
+            Some(transcription) => {
+                self.hears.utterances.push_back(transcription);
+                Ok(())
+            }
+            None => self.refuse("too much speech waits for its transcript").await,
         }
-        let hearing = Arc::clone(&self.parts.speech.hearing);
-        self.hears.utterances.push_back(hearing.start(&samples, &self.person));
-        Ok(())
     }
 
     /// Passes on words of the first utterance; all of them are a text of the session.
