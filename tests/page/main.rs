@@ -505,9 +505,9 @@ fn a_form_of_a_tool_is_filled_in_by_the_member_who_asked(browser: &Browser) {
     browser.until("document.getElementById('form').open");
     let labels = browser.run("return [...document.querySelectorAll('#form label')].map(one => [one.firstChild.textContent, one.control.name, one.control.localName, one.control.required])");
     let expected = serde_json::json!([
-        ["Harbour", "harbour", "select", true],
+        ["By boat", "boat", "select", false],
         ["Days", "days", "input", true],
-        ["By boat", "boat", "select", false]
+        ["Harbour", "harbour", "select", true]
     ]);
     assert_eq!(labels, expected);
     browser.run("document.querySelector('#form [name=harbour]').value = 'North Harbour'");
