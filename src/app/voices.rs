@@ -1,6 +1,5 @@
 //! The voices of `[[speech.voices]]`, and the rows of `[[speech.hearing]]`.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use secrecy::SecretString;
@@ -10,9 +9,9 @@ use domain::host::is_loopback;
 use settings::Settings;
 use settings::address::is_remote;
 use settings::speech::{Ear as EarRow, Voice as Row};
+use speech::Speech;
 use speech::hearing::{Ear, EarSource, Hearing};
 use speech::synthesis::{Endpoint, Format, Source, Synthesis, Voice};
-use speech::{PATH, Speech};
 
 /// The address of the API without `url`.
 const URL: &str = "https://api.openai.com/v1";
@@ -64,12 +63,6 @@ pub(crate) fn speech(settings: &Settings, lookup: &Lookup) -> Result<Speech, Vec
     let synthesis = Synthesis::new(voices).map_err(|mistake| vec![mistake])?;
     let hearing = Hearing::new(ears).map_err(|mistake| vec![mistake])?;
     Ok(Speech { synthesis: Arc::new(synthesis), hearing: Arc::new(hearing) })
-}
-
-/// Returns the row of `espeak-ng`, if it is installed.
-pub(crate) fn of_this_machine() -> Option<Row> {
-    let command = ["espeak-ng", "--stdin", "--stdout"].map(str::to_owned);
-    PATH.split(':').any(|folder| Path::new(folder).join(&command[0]).is_file()).then(|| Row::of_command(command.into()))
 }
 
 /// Returns the secrets of these settings and of the variables that they name.

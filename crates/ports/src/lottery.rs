@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Dice;
 use domain::manners::Draw;
 
-/// Random draws for messages not addressed to the bot. A message that loses is skipped without being parsed.
+/// Random draws for messages not addressed to the bot. A message that loses is not answered.
 #[derive(Clone)]
 pub struct Lottery {
     /// The source of randomness.

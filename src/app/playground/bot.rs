@@ -18,7 +18,7 @@ use crate::app::commands;
 use crate::app::commands::log;
 use crate::app::commands::reading::Reading;
 use crate::app::system::SystemClock;
-use crate::app::{Cli, exit, voices};
+use crate::app::{Cli, exit};
 use domain::tool::ServerName;
 use playground::bot_process::Choice;
 use playground::bot_process::{BotOrder, Counted};
@@ -97,7 +97,7 @@ fn adapt(settings: &mut Settings, birth: &Birth) {
     settings.log.messages = true;
     settings.tools.brought = vec![example()];
     if settings.speech.voices.is_empty() {
-        settings.speech.voices.extend(voices::of_this_machine());
+        settings.speech.voices.extend(espeak());
     }
     settings.discord.api_url.clone_from(&birth.api_url);
     settings.discord.token = Some(birth.token.clone().into());
@@ -182,4 +182,13 @@ async fn count(tally: Arc<Tally>, say: mpsc::Sender<BotReport>) {
         }
         known = counted;
     }
+}
+
+/// Returns the row of `espeak-ng`, if it is installed.
+fn espeak() -> Option<settings::speech::Voice> {
+    let command = ["espeak-ng", "--stdin", "--stdout"].map(str::to_owned);
+    speech::PATH
+        .split(':')
+        .any(|folder| std::path::Path::new(folder).join(&command[0]).is_file())
+        .then(|| settings::speech::Voice::of_command(command.into()))
 }

@@ -9,7 +9,7 @@ use crate::process::Process;
 use crate::reading_along::read;
 use crate::support::{World, story};
 
-/// A rule that denies one resource, and one that lets nobody read another without approval.
+/// A rule that denies one resource, and one that requires an approval to read another.
 const RULES: &str = r#"[{tools = "ask__*", resource = "note://secret", verdict = "deny"},
     {tools = "ask__read_resource", resource = "note://vault", verdict = "ask"}]"#;
 

@@ -7,7 +7,16 @@ export async function microphone(hear, level) {
   const sound = { echoCancellation: true, noiseSuppression: true, channelCount: 1 };
   const stream = await navigator.mediaDevices.getUserMedia({ audio: sound });
   const context = new AudioContext();
-  await context.audioWorklet.addModule("/playground/capture.js");
+  const close = () => {
+    for (const track of stream.getTracks()) track.stop();
+    return context.close();
+  };
+  try {
+    await context.audioWorklet.addModule("/playground/capture.js");
+  } catch (error) {
+    await close();
+    throw error;
+  }
   const source = context.createMediaStreamSource(stream);
   const capture = new AudioWorkletNode(context, "capture", { numberOfOutputs: 0 });
   capture.port.addEventListener("message", ({ data }) => {
@@ -17,9 +26,8 @@ export async function microphone(hear, level) {
   capture.port.start();
   source.connect(capture);
   return () => {
-    for (const track of stream.getTracks()) track.stop();
     level(0);
-    return context.close();
+    return close();
   };
 }
 

@@ -21,7 +21,9 @@ export function openForm(form, send) {
     event.preventDefault();
     enter.disabled = true;
     try {
-      const filled = inputs.filter((one) => one.value !== "").map((one) => [one.name, one.value]);
+      // An empty text is an answer; a menu without a choice is none.
+      const answered = inputs.filter((one) => one.tagName !== "SELECT" || one.value !== "");
+      const filled = answered.map((one) => [one.name, one.value]);
       await send(Object.fromEntries(filled));
       dialog.close();
     } catch (error) {

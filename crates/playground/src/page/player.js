@@ -23,6 +23,8 @@ export function player(context, begun) {
   const clipOf = (turn, sentence) => {
     const last = clips.at(-1);
     if (last?.turn === turn && last.sentence === sentence) return last;
+    // Of earlier turns, only what still sounds is needed.
+    clips = clips.filter((one) => one.turn === turn || one.ends === null || one.ends > context.currentTime);
     const clip = { turn, sentence, format: "", bytes: new Uint8Array(0), layout: null, begins: null, ends: null, complete: false };
     clips.push(clip);
     return clip;
@@ -79,7 +81,9 @@ export function player(context, begun) {
         const clip = clipOf(turn, sentence);
         clip.complete = true;
         if (clip.layout?.plain || clip.bytes.length === 0) return;
-        const buffer = await context.decodeAudioData(clip.bytes.slice().buffer);
+        const bytes = clip.bytes;
+        clip.bytes = new Uint8Array(0);
+        const buffer = await context.decodeAudioData(bytes.slice().buffer);
         if (mine === generation) schedule(clip, buffer);
       });
     },

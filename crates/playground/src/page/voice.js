@@ -198,7 +198,7 @@ function ready(event) {
   if (here.muted) talk.send({ event: "mute", on: true });
 }
 
-function approval({ id, question, decision }) {
+function approval({ id, question, form, link, decision }) {
   const known = document.getElementById(`ask-${id}`);
   known?.remove();
   if (!decision && !known) {
@@ -208,7 +208,17 @@ function approval({ id, question, decision }) {
       button.addEventListener("click", () => talk.send({ event: "answer", id, approve }));
       return button;
     };
-    const box = make("section", "", make("p", "", question), make("div", "", decide("Approve", true, "style-1"), decide("Deny", false, "")));
+    const buttons = make("div", "", decide("Deny", false, ""));
+    // A form has fields, which are filled in elsewhere: over the API, or where its session is a chat.
+    if (!form) buttons.prepend(decide(link ? "Continue" : "Approve", true, "style-1"));
+    const box = make("section", "", make("p", "", question));
+    if (link) {
+      const open = make("a", "", `Open ${link.host}`);
+      Object.assign(open, { href: link.url, target: "_blank", rel: "noopener noreferrer" });
+      box.append(open);
+    }
+    if (form) box.append(make("p", "note", "This form cannot be filled in here. Answer it over the API, or deny it."));
+    box.append(buttons);
     box.id = `ask-${id}`;
     box.setAttribute("aria-label", "Approval");
     at("asks").append(box);

@@ -242,7 +242,7 @@ fn part_of(item: &str) -> Option<(String, Option<usize>)> {
     Some((format!("resp_{response}"), Some(number.parse().ok()?)))
 }
 
-/// Returns the owner of responses: a new key of the same name does not see those of the old one.
+/// Returns the owner of responses: a new key of the same name cannot continue those of the old one.
 fn holder(caller: &Caller) -> String {
     match caller {
         Caller::Local => caller.name().to_owned(),
