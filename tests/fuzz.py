@@ -6,7 +6,6 @@
 below `target/fuzz/corpus`; those kept in the repository are in `__fuzz__/.../corpus`.
 """
 
-import os
 import re
 import subprocess
 import sys
@@ -70,11 +69,11 @@ def fuzz(target: Target, seconds: int) -> tuple[bool, list[str]]:
     limits = [f"-max_len={LENGTH}", f"-rss_limit_mb={MEMORY}", f"-timeout={TIMEOUT}", "-print_final_stats=1"]
     command = [tool(), "bolero", "test", target.path, "--package", target.package, "--all-features"]
     command += ["--engine", "libfuzzer", "--sanitizer", "NONE", "--rustc-bootstrap", "-T", f"{seconds}s"]
+    command += ["--target-dir", str(ROOT / "target")]
     command += ["--corpus-dir", str(found), "--engine-args", " ".join([str(kept), *limits])]
-    environment = {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "target")}
     run = subprocess.run(
-        command, cwd=ROOT / "crates" / target.package.removeprefix("staffai-"), env=environment,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
+        command, cwd=ROOT / "crates" / target.package.removeprefix("staffai-"), stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
     )
     said = run.stdout
     done, peak, covered = DONE.search(said), PEAK.search(said), COVERED.findall(said)
