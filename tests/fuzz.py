@@ -43,7 +43,7 @@ def targets() -> list[Target]:
         text = file.read_text()
         if "bolero::check!" not in text:
             continue
-        crate, inner = file.relative_to(ROOT / "crates").parts[0], file.relative_to(ROOT / "crates").parts[2:]
+        crate, _, *inner = file.relative_to(ROOT / "crates").parts
         modules = [*inner[:-1], Path(inner[-1]).stem]
         if "mod tests {" in text:
             modules.append("tests")

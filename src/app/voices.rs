@@ -9,9 +9,9 @@ use domain::host::is_loopback;
 use settings::Settings;
 use settings::address::is_remote;
 use settings::speech::{Ear as EarRow, Voice as Row};
-use speech::Speech;
-use speech::hearing::{Ear, EarSource, Hearing};
-use speech::synthesis::{Endpoint, Format, Source, Synthesis, Voice};
+use speech::hearing::{Ear, Hearing};
+use speech::synthesis::{Format, Synthesis, Voice};
+use speech::{Endpoint, Source, Speech};
 
 /// The address of the API without `url`.
 const URL: &str = "https://api.openai.com/v1";
@@ -26,14 +26,7 @@ const HEARING_MODEL: &str = "gpt-4o-mini-transcribe";
 /// # Errors
 /// Each mistake as a sentence with its place and fix.
 pub(crate) fn voices(settings: &Settings, lookup: &Lookup) -> Result<Vec<Voice>, Vec<String>> {
-    let (mut voices, mut mistakes) = (Vec::new(), Vec::new());
-    for (number, row) in settings.numbered("speech.voices", &settings.speech.voices) {
-        match voice(row, lookup) {
-            Ok(voice) => voices.push(voice),
-            Err(mistake) => mistakes.push(format!("speech.voices, row {number}: {mistake}")),
-        }
-    }
-    if mistakes.is_empty() { Ok(voices) } else { Err(mistakes) }
+    each(settings, "speech.voices", &settings.speech.voices, |row| voice(row, lookup))
 }
 
 /// Returns the rows that hear, in order.
@@ -41,14 +34,23 @@ pub(crate) fn voices(settings: &Settings, lookup: &Lookup) -> Result<Vec<Voice>,
 /// # Errors
 /// Each mistake as a sentence with its place and fix.
 pub(crate) fn ears(settings: &Settings, lookup: &Lookup) -> Result<Vec<Ear>, Vec<String>> {
-    let (mut ears, mut mistakes) = (Vec::new(), Vec::new());
-    for (number, row) in settings.numbered("speech.hearing", &settings.speech.hearing) {
-        match ear(row, lookup) {
-            Ok(ear) => ears.push(ear),
-            Err(mistake) => mistakes.push(format!("speech.hearing, row {number}: {mistake}")),
+    each(settings, "speech.hearing", &settings.speech.hearing, |row| ear(row, lookup))
+}
+
+fn each<R, T>(
+    settings: &Settings,
+    table: &str,
+    rows: &[R],
+    read: impl Fn(&R) -> Result<T, String>,
+) -> Result<Vec<T>, Vec<String>> {
+    let (mut all, mut mistakes) = (Vec::new(), Vec::new());
+    for (number, row) in settings.numbered(table, rows) {
+        match read(row) {
+            Ok(one) => all.push(one),
+            Err(mistake) => mistakes.push(format!("{table}, row {number}: {mistake}")),
         }
     }
-    if mistakes.is_empty() { Ok(ears) } else { Err(mistakes) }
+    if mistakes.is_empty() { Ok(all) } else { Err(mistakes) }
 }
 
 /// Returns the synthesis and the hearing.
@@ -73,50 +75,53 @@ pub(crate) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString>
 }
 
 fn voice(row: &Row, lookup: &Lookup) -> Result<Voice, String> {
-    let name = row.format.as_deref().unwrap_or("wav");
+    let Row { kind, url, key, env_key, model, voice, command, format, timeout } = row;
+    let name = format.as_deref().unwrap_or("wav");
     let unknown = || format!("there is no format {name:?}; there are {}", Format::names());
     let format = Format::find(name).ok_or_else(unknown)?;
-    let source = match row.kind.as_str() {
-        "openai" => {
-            let given = Given { url: &row.url, key: &row.key, env_key: &row.env_key, model: &row.model };
-            let endpoint = given.endpoint("/audio/speech", MODEL, lookup)?;
-            Source::OpenAi(endpoint, row.voice.clone().unwrap_or_else(|| VOICE.to_owned()))
-        }
-        "command" if row.command.is_empty() => {
-            return Err("it has no command; set command = [\"espeak-ng\", \"--stdin\", \"--stdout\"]".to_owned());
-        }
-        "command" => Source::Command(row.command.clone()),
-        kind => return Err(format!("there is no kind {kind:?}; write openai or command")),
-    };
-    Ok(Voice { source, format, timeout: row.timeout })
+    let usual = Usual { path: "/audio/speech", model: MODEL, command: r#"["espeak-ng", "--stdin", "--stdout"]"# };
+    let source = Given { kind, url, key, env_key, model, command }.source(&usual, lookup)?;
+    Ok(Voice { source, voice: voice.clone().unwrap_or_else(|| VOICE.to_owned()), format, timeout: *timeout })
 }
 
 fn ear(row: &EarRow, lookup: &Lookup) -> Result<Ear, String> {
-    let source = match row.kind.as_str() {
-        "openai" => {
-            let given = Given { url: &row.url, key: &row.key, env_key: &row.env_key, model: &row.model };
-            let endpoint = given.endpoint("/audio/transcriptions", HEARING_MODEL, lookup)?;
-            EarSource::OpenAi { endpoint, language: row.language.clone(), streams: row.stream }
-        }
-        "command" if row.command.is_empty() => {
-            let fix = "[\"pocketsphinx_continuous\", \"-infile\", \"/dev/stdin\"]";
-            return Err(format!("it has no command; set command = {fix}"));
-        }
-        "command" => EarSource::Command(row.command.clone()),
-        kind => return Err(format!("there is no kind {kind:?}; write openai or command")),
+    let EarRow { kind, url, key, env_key, model, language, stream, command, timeout } = row;
+    let usual = Usual {
+        path: "/audio/transcriptions",
+        model: HEARING_MODEL,
+        command: r#"["pocketsphinx_continuous", "-infile", "/dev/stdin"]"#,
     };
-    Ok(Ear { source, timeout: row.timeout })
+    let source = Given { kind, url, key, env_key, model, command }.source(&usual, lookup)?;
+    Ok(Ear { source, language: language.clone(), streams: *stream, timeout: *timeout })
 }
 
-/// The fields of a row that name an endpoint.
+/// The parts of a source that its row leaves out: the path of its endpoint, the model, and a command as an example.
+struct Usual {
+    path: &'static str,
+    model: &'static str,
+    command: &'static str,
+}
+
+/// The fields of a row that name its source.
 struct Given<'a> {
+    kind: &'a str,
     url: &'a Option<String>,
     key: &'a Option<SecretString>,
     env_key: &'a Option<String>,
     model: &'a Option<String>,
+    command: &'a [String],
 }
 
 impl Given<'_> {
+    fn source(&self, usual: &Usual, lookup: &Lookup) -> Result<Source, String> {
+        match self.kind {
+            "openai" => self.endpoint(usual.path, usual.model, lookup).map(Source::OpenAi),
+            "command" if self.command.is_empty() => Err(format!("it has no command; set command = {}", usual.command)),
+            "command" => Ok(Source::Command(self.command.to_vec())),
+            kind => Err(format!("there is no kind {kind:?}; write openai or command")),
+        }
+    }
+
     fn endpoint(&self, path: &str, model: &str, lookup: &Lookup) -> Result<Endpoint, String> {
         let base = self.url.as_deref().unwrap_or(URL).trim_end_matches('/');
         let url: http::Uri = format!("{base}{path}").parse().map_err(|_| "its url is no address".to_owned())?;
@@ -161,7 +166,7 @@ mod tests {
             ears(&settings, &lookup)
         };
         let ears = read("kind = 'openai'\nenv_key = 'SET'\nlanguage = 'de'\nstream = true").unwrap();
-        let EarSource::OpenAi { endpoint, language, streams } = &ears[0].source else { panic!("{ears:?}") };
+        let Ear { source: Source::OpenAi(endpoint), language, streams, .. } = &ears[0] else { panic!("{ears:?}") };
         assert_eq!(
             (endpoint.url.to_string().as_str(), endpoint.model.as_str(), language.as_deref(), *streams),
             ("https://api.openai.com/v1/audio/transcriptions", HEARING_MODEL, Some("de"), true)
@@ -177,7 +182,7 @@ mod tests {
     fn a_row_is_an_endpoint_or_a_command() {
         let voices =
             read("kind = 'openai'\nurl = 'http://localhost:8000/v1/'\nenv_key = 'SET'\nformat = 'mp3'").unwrap();
-        let Source::OpenAi(Endpoint { url, here, model, .. }, _) = &voices[0].source else { panic!("{voices:?}") };
+        let Source::OpenAi(Endpoint { url, here, model, .. }) = &voices[0].source else { panic!("{voices:?}") };
         assert_eq!(
             (url.to_string().as_str(), *here, model.as_str()),
             ("http://localhost:8000/v1/audio/speech", true, MODEL)

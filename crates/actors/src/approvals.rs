@@ -237,7 +237,7 @@ impl Actor for Approvals {
             ApprovalsEvent::Loaded(waiting, allowances) => {
                 state.loading = false;
                 if let Some(allowances) = allowances {
-                    self.allowed_before(state, allowances);
+                    self.adopt(state, allowances);
                 }
                 // Of gates that are loaded already, one that was closed since would be asked again.
                 if let Some(waiting) = waiting.filter(|_| !state.loaded) {
@@ -293,7 +293,7 @@ impl Approvals {
 
     /// Adds the allowances of an earlier process, except those withdrawn meanwhile. Only their first load counts: a later
     /// one could bring back an allowance that was withdrawn since.
-    fn allowed_before(&self, state: &mut ApprovalsState, allowances: Vec<Allowance>) {
+    fn adopt(&self, state: &mut ApprovalsState, allowances: Vec<Allowance>) {
         if std::mem::replace(&mut state.allowed, true) {
             return;
         }

@@ -313,7 +313,10 @@ impl Commands {
         let of = (&person, &command.place, command.guild.as_ref());
         let room = match admission::admit(&self.parts, state, of, command.caller.locale()) {
             Ok(room) => room,
-            Err(sentence) => return self.refuse(ctx, state, command, sentence),
+            Err(sentence) => {
+                let Command { callback, place, .. } = *command;
+                return admission::refuse(&self.parts, ctx, state, (callback, place), sentence);
+            }
         };
         self.clean_after(state, &command);
         let parts = Arc::clone(&self.parts);
@@ -344,25 +347,6 @@ impl Commands {
         let due = Instant::now() + WITHIN + Wished::holds_for(&self.parts.basics.live.now());
         let unfinished = place.is_none();
         state.cleanings.add(Wished { person, place, cut, noted, unfinished }, due);
-    }
-
-    /// Reports the reason for refusing a command, if there is room for a response.
-    fn refuse(
-        &self,
-        ctx: &mut ActorContext<Commands>,
-        state: &CommandsState,
-        command: Box<Command>,
-        sentence: &'static str,
-    ) {
-        let Ok(room) = Arc::clone(&state.aside).try_acquire_owned() else { return };
-        let parts = Arc::clone(&self.parts);
-        ctx.background(async move {
-            let desk = parts.desk(&command);
-            if desk.claim().await {
-                desk.respond(Piece::text(sentence)).await;
-            }
-            drop(room);
-        });
     }
 
     fn suggest(&self, ctx: &mut ActorContext<Commands>, state: &CommandsState, typing: Typing) {

@@ -20,9 +20,13 @@ pub trait Forgetting {
     fn forget_asked_at(&mut self, other: Option<&Person>, at: Timestamp);
 }
 
-/// The end of what a stored request to be forgotten covers ([`forgotten`](crate::keys::forgotten)).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub struct StoredCut {
-    /// Data up to this moment is to be forgotten.
-    pub cut: Timestamp,
+/// True if a stored request of a person to be forgotten ([`forgotten`](crate::keys::forgotten)) covers data of that time. An
+/// unreadable request covers all.
+#[must_use]
+pub fn covers(stored: &str, at: Timestamp) -> bool {
+    #[derive(Deserialize)]
+    struct Stored {
+        cut: Timestamp,
+    }
+    serde_json::from_str::<Stored>(stored).map_or(true, |stored| at <= stored.cut)
 }

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use super::Store;
 use domain::counter::Counter;
+use domain::forgetting::covers;
+use domain::ids::{Person, Timestamp};
+use domain::keys;
 use domain::ledger::Increment;
 
 /// The result of a read.
@@ -102,6 +105,16 @@ pub enum Replaced {
     Other,
     /// The store is degraded, so the outcome is unknown; or the value cannot be read, and nothing changed.
     Away,
+}
+
+/// True if a stored request of this person to be forgotten covers data of that time. An unreadable request covers all; while
+/// the store does not answer, the second pass of the request deletes what was kept meanwhile.
+pub async fn is_forgotten(store: &dyn Store, person: &Person, at: Timestamp) -> bool {
+    match store.read(&keys::forgotten(person, None)).await {
+        Stored::Absent | Stored::Unreadable(Unreadable::NoAnswer) => false,
+        Stored::Value(text) | Stored::Part(text) => covers(&text, at),
+        Stored::Unreadable(Unreadable::NotText) => true,
+    }
 }
 
 /// Maximum number of attempts after concurrent changes.

@@ -114,7 +114,7 @@ impl Run {
         }
         let Profile { name: caller, locale, roles, .. } = member;
         let caller = Caller { person: ids::person(&user), name: caller, roles, locale, operator: false };
-        let guild = (!channel.starts_with('D')).then_some(team);
+        let guild = (!ids::is_direct(&channel)).then_some(team);
         let place = ids::channel(&channel);
         Command { callback, name: name.to_owned(), options, named, caller, place, parent: None, guild, at }
     }

@@ -74,7 +74,7 @@ impl Slack {
             at: ids::posted(&id).ok().and_then(|(_, ts)| ids::moment(ts)).unwrap_or_default(),
             place: ids::thread(&about.channel, &about.root),
             parent: Some(ids::channel(&about.channel)),
-            guild: (!about.channel.starts_with('D')).then(|| us.team.clone()),
+            guild: (!ids::is_direct(&about.channel)).then(|| us.team.clone()),
             author: Author { person, name: member.name, roles: member.roles, joined: None, kind: AuthorKind::Member },
             text: question,
             mentions_us: true,

@@ -331,8 +331,7 @@ impl Wire {
     pub(super) fn is_direct(&self) -> bool {
         match self.channel_type.as_deref() {
             Some(kind) => kind == "im",
-            // Direct conversations have ids of their own kind.
-            None => self.channel.starts_with('D'),
+            None => ids::is_direct(&self.channel),
         }
     }
 

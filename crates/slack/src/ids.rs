@@ -73,6 +73,11 @@ pub(super) fn is_id(text: &str) -> bool {
     begins && text.len() <= ID_BYTES && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
+/// True if this is the id of a direct conversation with one member.
+pub(super) fn is_direct(channel: &str) -> bool {
+    channel.starts_with('D')
+}
+
 /// Returns the time of a message from its timestamp, `seconds.microseconds`; `None` for another form.
 pub(super) fn moment(ts: &str) -> Option<Timestamp> {
     let (seconds, micros) = ts.split_once('.')?;

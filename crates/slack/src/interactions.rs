@@ -192,6 +192,6 @@ fn decision(
 }
 
 fn dialogue(step: DialogueStep, caller: Caller, place: Place, callback: Callback, us: &Account) -> Incoming {
-    let guild = (!place.id.starts_with('D')).then(|| us.team.clone());
+    let guild = (!ids::is_direct(&place.id)).then(|| us.team.clone());
     Incoming::Dialogue(Box::new(Dialogue { callback, caller, place, parent: None, guild, step }))
 }

@@ -112,7 +112,7 @@ impl Slack {
     ///
     /// A notice is in no history. So one whose request has no conclusive answer is sent again, and may be shown twice.
     async fn whisper(&self, at: At<'_>, piece: &Piece, mark: &Mark) -> Result<Option<PostReply>, PostError> {
-        let asked = mark.trigger().filter(|_| !at.channel.starts_with('D'));
+        let asked = mark.trigger().filter(|_| !ids::is_direct(at.channel));
         let Some((asked, user)) = asked.and_then(|asked| Some((asked.clone(), self.streams.author(&asked)?))) else {
             return Ok(None);
         };

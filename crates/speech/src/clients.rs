@@ -2,28 +2,16 @@
 
 use std::time::Duration;
 
+use http::Request;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
-use http::{Request, Uri};
 use http_client::{HttpClient, Outgoing, Response, Settings};
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 
 use crate::failure::Failure;
+use crate::source::{Endpoint, Source};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// An endpoint with the OpenAI audio API.
-#[derive(Debug, Clone)]
-pub struct Endpoint {
-    /// The address of `/audio/speech` or `/audio/transcriptions`.
-    pub url: Uri,
-    /// True if it is on this machine: proxies do not apply.
-    pub here: bool,
-    /// The key.
-    pub key: Option<SecretString>,
-    /// The model.
-    pub model: String,
-}
 
 /// One client for this machine, and one for others.
 #[derive(Default)]
@@ -33,13 +21,13 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    /// Creates the clients of these endpoints. Blocks while it reads the certificates of the system.
+    /// Creates the clients of these sources. Blocks while it reads the certificates of the system.
     ///
     /// # Errors
     /// TLS cannot be set up.
-    pub(crate) fn of<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Result<Self, String> {
+    pub(crate) fn of<'a>(sources: impl Iterator<Item = &'a Source>) -> Result<Self, String> {
         let (mut is_used, mut clients) = ([false; 2], [None, None]);
-        for endpoint in endpoints {
+        for endpoint in sources.filter_map(Source::endpoint) {
             is_used[usize::from(endpoint.here)] = true;
         }
         for (at, client) in clients.iter_mut().enumerate().filter(|(at, _)| is_used[*at]) {

@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-pub use self::ear::{Ear, EarSource};
+pub use self::ear::Ear;
 pub use self::listener::{Found, Listener, Misfit, RATE, UTTERANCE_MAX};
 use crate::clients::Clients;
 use crate::failure::Failure;
@@ -61,7 +61,7 @@ impl Hearing {
     /// # Errors
     /// TLS cannot be set up.
     pub fn new(ears: Vec<Ear>) -> Result<Self, String> {
-        let clients = Clients::of(ears.iter().filter_map(Ear::endpoint))?;
+        let clients = Clients::of(ears.iter().map(|ear| &ear.source))?;
         let shares = |most| Shares::new(Arc::new(Semaphore::new(most)));
         Ok(Self { ears, clients, permits: shares(PERMITS), waiting: shares(WAITING) })
     }
@@ -69,7 +69,7 @@ impl Hearing {
     /// Returns the name of the first row; `None` if there is none.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.ears.first().map(Ear::name)
+        self.ears.first().map(|ear| ear.source.name())
     }
 
     /// Begins to transcribe samples of this person: [`RATE`] per second, one channel, 16 bits, little-endian. `None` if too
@@ -104,7 +104,7 @@ impl Hearing {
                 Ok(words) => return Ok(words),
                 Err(failure) => failure,
             };
-            tracing::warn!(event = HEARING_FAILED, row = ear.name(), reason = %failed, "an utterance was not transcribed");
+            tracing::warn!(event = HEARING_FAILED, row = ear.source.name(), reason = %failed, "an utterance was not transcribed");
         }
         Err(failed)
     }

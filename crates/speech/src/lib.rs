@@ -11,6 +11,8 @@ mod program;
 
 mod sentences;
 
+mod source;
+
 mod spoken;
 
 pub mod hearing;
@@ -26,6 +28,7 @@ use self::hearing::Hearing;
 use self::synthesis::Synthesis;
 pub use program::PATH;
 pub use sentences::Sentences;
+pub use source::{Endpoint, Source};
 pub use spoken::Part;
 
 /// The voices, and the rows that hear. Clones are the same.

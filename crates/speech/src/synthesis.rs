@@ -19,9 +19,8 @@ use self::cache::Cache;
 use self::clip::Recorder;
 pub use self::clip::{AUDIO_MAX, Clip, Sound};
 pub use self::format::Format;
-pub use self::voice::{Source, Voice};
+pub use self::voice::Voice;
 use crate::clients::Clients;
-pub use crate::clients::Endpoint;
 pub use crate::failure::Failure;
 use domain::ids::Person;
 use ports::shares::Shares;
@@ -47,7 +46,7 @@ impl Synthesis {
     /// # Errors
     /// TLS cannot be set up.
     pub fn new(voices: Vec<Voice>) -> Result<Self, String> {
-        let clients = Clients::of(voices.iter().filter_map(Voice::endpoint))?;
+        let clients = Clients::of(voices.iter().map(|voice| &voice.source))?;
         let permits = Shares::new(Arc::new(Semaphore::new(PERMITS)));
         Ok(Self { voices, clients, permits, cache: Mutex::default() })
     }
@@ -61,7 +60,7 @@ impl Synthesis {
     /// Returns the name of the first voice.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.voices.first().map(Voice::name)
+        self.voices.first().map(|voice| voice.source.name())
     }
 
     /// Begins to synthesize a text for this person. Dropping the clip cancels it, and frees its permit. A session
@@ -98,7 +97,7 @@ impl Synthesis {
                 Ok(()) => return Ok(voice.format),
                 Err(failure) => failure,
             };
-            tracing::warn!(event = SPEECH_FAILED, voice = voice.name(), reason = %failed, "a sentence was not synthesized");
+            tracing::warn!(event = SPEECH_FAILED, voice = voice.source.name(), reason = %failed, "a sentence was not synthesized");
             // Audio of two voices cannot be joined.
             if recorder.has_audio() {
                 break;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ use ports::tools::{Command, ServerEntry, Transport};
 use settings::Settings;
 use settings::edges::Slack;
 use settings::sources::Sources;
+use settings::speech::Voice;
 use settings::triggers::Triggers;
 use telemetry::events::{CONFIG_REJECTED, PLAYGROUND_BOT_ENDED};
 use telemetry::tally::Tally;
@@ -185,10 +187,8 @@ async fn count(tally: Arc<Tally>, say: mpsc::Sender<BotReport>) {
 }
 
 /// Returns the row of `espeak-ng`, if it is installed.
-fn espeak() -> Option<settings::speech::Voice> {
+fn espeak() -> Option<Voice> {
     let command = ["espeak-ng", "--stdin", "--stdout"].map(str::to_owned);
-    speech::PATH
-        .split(':')
-        .any(|folder| std::path::Path::new(folder).join(&command[0]).is_file())
-        .then(|| settings::speech::Voice::of_command(command.into()))
+    let is_there = |folder: &str| Path::new(folder).join(&command[0]).is_file();
+    speech::PATH.split(':').any(is_there).then(|| Voice::of_command(command.into()))
 }

@@ -1,10 +1,16 @@
 //! Room for the commands of members.
 
-use super::{CommandParts, CommandsState, OWN_MAX};
+use std::sync::Arc;
+
+use super::{CommandParts, Commands, CommandsState, OWN_MAX};
+use crate::desk::Desk;
+use crate::runtime::supervisor::ActorContext;
+use domain::caller::Callback;
 use domain::happening::{Bound, Happening, WorkShed};
 use domain::ids::{Person, Place};
 use domain::locale::Locale;
 use domain::notice::commands as words;
+use domain::outgoing::Piece;
 use domain::shed::Shed;
 use ports::shares::Share;
 
@@ -28,4 +34,23 @@ pub(super) fn admit(
     };
     *state.running.entry(person.clone()).or_default() += 1;
     Ok(room)
+}
+
+/// Reports the reason for refusing a command, if there is room for a response.
+pub(super) fn refuse(
+    parts: &Arc<CommandParts>,
+    ctx: &mut ActorContext<Commands>,
+    state: &CommandsState,
+    (callback, place): (Callback, Place),
+    sentence: &'static str,
+) {
+    let Ok(room) = Arc::clone(&state.aside).try_acquire_owned() else { return };
+    let parts = Arc::clone(parts);
+    ctx.background(async move {
+        let desk = Desk::new(&parts.ways, &callback, &place);
+        if desk.claim().await {
+            desk.respond(Piece::text(sentence)).await;
+        }
+        drop(room);
+    });
 }

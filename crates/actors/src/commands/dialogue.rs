@@ -39,16 +39,7 @@ pub(super) fn begin(
     let of = (&step.caller.person, &step.place, step.guild.as_ref());
     let room = match admission::admit(&parts, state, of, step.caller.locale()) {
         Ok(room) => room,
-        Err(sentence) => {
-            let Ok(room) = Arc::clone(&state.aside).try_acquire_owned() else { return };
-            return ctx.background(async move {
-                let desk = Desk::new(&parts.ways, &step.callback, &step.place);
-                if desk.claim().await {
-                    desk.respond(Piece::text(sentence)).await;
-                }
-                drop(room);
-            });
-        }
+        Err(sentence) => return admission::refuse(&parts, ctx, state, (step.callback, step.place), sentence),
     };
     let person = step.caller.person.clone();
     let ended = move |outcome| CommandsEvent::Ended {

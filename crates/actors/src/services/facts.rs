@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::runtime::bounded_set::BoundedSet;
 use crate::services::basics::Basics;
-use crate::services::forgotten::{self, Forgotten};
+use crate::services::forgotten::Forgotten;
 use crate::services::later::Later;
 use crate::services::locks::Locks;
 use domain::counter::Counter;
@@ -30,7 +30,7 @@ use domain::ids::{self, MessageId, Person, Timestamp};
 use domain::incoming::Deletion;
 use domain::keys;
 use domain::tool::OnBehalf;
-use ports::{Clock, Facts, Row, Store, Stored, Unreadable, Write};
+use ports::{Clock, Facts, Row, Store, Stored, Unreadable, Write, is_forgotten};
 
 /// The maximum number of retries to add an entry that another process overwrote.
 const TRIES: usize = 3;
@@ -402,7 +402,7 @@ impl Facts for FactKeeper {
         let (bounds, person) = ((self.bounds)(), &asked.person);
         let fact = Fact::new(asked, text, bounds)?;
         let _changing = self.change(person).await;
-        if forgotten::is_forgotten(&*self.store, person, asked.at).await {
+        if is_forgotten(&*self.store, person, asked.at).await {
             return Err(NotKept::Forgotten);
         }
         let before = self.add(person, &fact, &bounds).await?;

@@ -105,11 +105,6 @@ async fn stored(store: &dyn Store, person: &Person, place: Option<&Place>, now: 
     Some(serde_json::from_str(&text).unwrap_or_else(all))
 }
 
-/// True if a stored request forbids keeping data from this person's question at that time.
-pub(crate) async fn is_forgotten(store: &dyn Store, person: &Person, asked: Timestamp) -> bool {
-    stored(store, person, None, asked).await.is_some_and(|wished| asked <= wished.cut)
-}
-
 /// The stored requests that restrict the save of a turn.
 pub(crate) struct StoredWishes {
     /// True if nothing from the question may be kept.

@@ -148,9 +148,9 @@ const hearing = {
     if (event.data) played.push(event.turn, event.sentence, event.format, bytesOf(event.data));
     if (event.end) played.end(event.turn, event.sentence);
   },
-  tool_status({ name, state, say }) {
+  tool_status({ name, state }) {
     if (state === "running") line("aside", "", `staffai uses ${name}`);
-    else if (state === "failed") line("aside", "", say ?? `${name} failed`);
+    else if (state === "failed") line("aside", "", `${name} failed`);
   },
   approval,
   heard({ text, final }) {

@@ -33,7 +33,7 @@ impl Slack {
         let mut arguments: Arguments<'_> =
             vec![("channel", at.channel.into()), ("thread_ts", thread.into()), ("markdown_text", text.clone().into())];
         // Outside of direct conversations, a stream names its recipient.
-        if !at.channel.starts_with('D') {
+        if !ids::is_direct(at.channel) {
             let recipient = mark.trigger().and_then(|trigger| self.streams.author(&trigger));
             let (Some(user), Ok(us)) = (recipient, self.account().await) else { return Ok(None) };
             arguments.push(("recipient_user_id", user.into()));

@@ -6,9 +6,10 @@ use http::header::CONTENT_TYPE;
 use http_client::{Events, Form, Response};
 use serde_json::Value;
 
-use crate::clients::{Clients, Endpoint};
+use crate::clients::Clients;
 use crate::failure::Failure;
 use crate::program;
+use crate::source::Source;
 
 /// Maximum size of a transcript, in bytes: more than anyone says in the longest utterance.
 const TEXT_MAX: usize = 8 * 1024;
@@ -18,47 +19,18 @@ const RESPONSE_MAX: usize = 256 * 1024;
 /// One row.
 #[derive(Debug, Clone)]
 pub struct Ear {
-    /// The source of its transcripts.
-    pub source: EarSource,
+    /// The source of its transcripts. A program reads a WAV file and prints the words; each line that it prints early is a
+    /// partial transcript.
+    pub source: Source,
+    /// The language of the speaker at an endpoint as ISO 639-1, if it is fixed.
+    pub language: Option<String>,
+    /// True if an endpoint returns partial transcripts.
+    pub streams: bool,
     /// The timeout of one utterance.
     pub timeout: Duration,
 }
 
-/// The source of transcripts.
-#[derive(Debug, Clone)]
-pub enum EarSource {
-    /// An endpoint with the OpenAI transcription API.
-    OpenAi {
-        /// The endpoint.
-        endpoint: Endpoint,
-        /// The language of the speaker as ISO 639-1, if it is fixed.
-        language: Option<String>,
-        /// True if it returns partial transcripts.
-        streams: bool,
-    },
-    /// A program with its arguments, started without a shell: it reads a WAV file and prints the words. Each line that
-    /// it prints early is a partial transcript.
-    Command(Vec<String>),
-}
-
 impl Ear {
-    /// Returns its name in logs: the model, or the program.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        match &self.source {
-            EarSource::OpenAi { endpoint, .. } => &endpoint.model,
-            EarSource::Command(words) => words.first().map_or("", String::as_str),
-        }
-    }
-
-    /// Returns its endpoint, if it is one.
-    pub(super) const fn endpoint(&self) -> Option<&Endpoint> {
-        match &self.source {
-            EarSource::OpenAi { endpoint, .. } => Some(endpoint),
-            EarSource::Command(_) => None,
-        }
-    }
-
     /// Returns the words of a WAV file.
     pub(super) async fn hear(
         &self,
@@ -67,12 +39,13 @@ impl Ear {
         mut partial: impl FnMut(&str),
     ) -> Result<String, Failure> {
         let text = match &self.source {
-            EarSource::OpenAi { endpoint, language, streams } => {
-                let body = form(&endpoint.model, language.as_deref(), *streams, wave).map_err(Failure::Refused)?;
+            Source::OpenAi(endpoint) => {
+                let body =
+                    form(&endpoint.model, self.language.as_deref(), self.streams, wave).map_err(Failure::Refused)?;
                 let response = clients.post(endpoint, &body.0, body.1).await?;
                 read(response, partial).await?
             }
-            EarSource::Command(words) => {
+            Source::Command(words) => {
                 let mut printed = Vec::new();
                 program::run(words, wave, |more| {
                     printed.extend_from_slice(more);

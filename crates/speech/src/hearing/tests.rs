@@ -6,14 +6,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::synthesis::Endpoint;
+use crate::{Endpoint, Source};
 
 fn person() -> Person {
     Person::new(Door::new("terminal"), "1")
 }
 
 fn command(script: &str, timeout: Duration) -> Ear {
-    Ear { source: EarSource::Command(["sh", "-c", script].map(str::to_owned).into()), timeout }
+    let source = Source::Command(["sh", "-c", script].map(str::to_owned).into());
+    Ear { source, language: None, streams: false, timeout }
 }
 
 async fn all(hearing: &Arc<Hearing>, samples: &[u8]) -> Vec<Words> {
@@ -144,8 +145,8 @@ async fn service(response: &'static str) -> (Ear, tokio::task::JoinHandle<String
         key: Some("k-1".into()),
         model: "whisper-1".to_owned(),
     };
-    let source = EarSource::OpenAi { endpoint, language: Some("en".to_owned()), streams: true };
-    (Ear { source, timeout: Duration::from_secs(20) }, asked)
+    let (source, language) = (Source::OpenAi(endpoint), Some("en".to_owned()));
+    (Ear { source, language, streams: true, timeout: Duration::from_secs(20) }, asked)
 }
 
 #[tokio::test]

@@ -18,9 +18,9 @@ pub const AUDIO_MAX: usize = 4 * 1024 * 1024;
 const PIECE_MAX: usize = 48 * 1024;
 
 /// The reader's end. Dropping it ends the recording.
-pub struct Clip(Source);
+pub struct Clip(Audio);
 
-enum Source {
+enum Audio {
     /// The audio that is left to read.
     Cached(Format, Bytes),
     Recorded(Recording),
@@ -67,7 +67,7 @@ struct Tape {
 impl Clip {
     /// Returns complete audio.
     pub(super) fn whole(format: Format, bytes: Bytes) -> Self {
-        Self(Source::Cached(format, bytes))
+        Self(Audio::Cached(format, bytes))
     }
 
     /// Returns the clip that a task records; it begins at once with a permit.
@@ -77,13 +77,13 @@ impl Clip {
     {
         let shared = Arc::new(Shared { tape: Mutex::new(Tape { permit, ..Tape::default() }), ..Shared::default() });
         let task = tokio::spawn(record(Recorder(Arc::clone(&shared)))).abort_handle();
-        Self(Source::Recorded(Recording { shared, task }))
+        Self(Audio::Recorded(Recording { shared, task }))
     }
 
     /// True unless it waits for a permit.
     #[must_use]
     pub fn has_begun(&self) -> bool {
-        let Source::Recorded(Recording { shared, .. }) = &self.0 else { return true };
+        let Audio::Recorded(Recording { shared, .. }) = &self.0 else { return true };
         let tape = shared.tape.lock();
         tape.permit.is_some() || tape.end.is_some()
     }
@@ -91,9 +91,9 @@ impl Clip {
     /// Waits for what is next. Cancel safe.
     pub async fn next(&mut self) -> Sound {
         match &mut self.0 {
-            Source::Cached(_, left) if left.is_empty() => Sound::End,
-            Source::Cached(format, left) => Sound::Piece(*format, left.split_to(left.len().min(PIECE_MAX))),
-            Source::Recorded(recording) => recording.next().await,
+            Audio::Cached(_, left) if left.is_empty() => Sound::End,
+            Audio::Cached(format, left) => Sound::Piece(*format, left.split_to(left.len().min(PIECE_MAX))),
+            Audio::Recorded(recording) => recording.next().await,
         }
     }
 }

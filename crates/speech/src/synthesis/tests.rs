@@ -5,6 +5,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::{Endpoint, Source};
 use domain::ids::Door;
 
 /// The beginning of audio, of which the lengths lie.
@@ -16,7 +17,7 @@ fn person(id: &str) -> Person {
 
 fn command(words: &[&str]) -> Voice {
     let source = Source::Command(words.iter().map(|word| (*word).to_owned()).collect());
-    Voice { source, format: Format::Wav, timeout: Duration::from_secs(20) }
+    Voice { source, voice: String::new(), format: Format::Wav, timeout: Duration::from_secs(20) }
 }
 
 fn synthesis(voices: Vec<Voice>) -> Arc<Synthesis> {
@@ -75,15 +76,13 @@ async fn service(requests: mpsc::UnboundedSender<String>) -> Voice {
         }
     });
     Voice {
-        source: Source::OpenAi(
-            Endpoint {
-                url: format!("http://{address}/v1/audio/speech").parse().unwrap(),
-                here: true,
-                key: Some("k-1".into()),
-                model: "tts-1".to_owned(),
-            },
-            "alloy".to_owned(),
-        ),
+        source: Source::OpenAi(Endpoint {
+            url: format!("http://{address}/v1/audio/speech").parse().unwrap(),
+            here: true,
+            key: Some("k-1".into()),
+            model: "tts-1".to_owned(),
+        }),
+        voice: "alloy".to_owned(),
         format: Format::Wav,
         timeout: Duration::from_secs(5),
     }

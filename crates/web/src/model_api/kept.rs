@@ -13,11 +13,10 @@ use tokio::sync::{Mutex, MutexGuard};
 use super::failure::Failure;
 use super::openai::reading::MESSAGES_MAX;
 use domain::completion::WrittenJson;
-use domain::forgetting::StoredCut;
 use domain::given::Message;
 use domain::ids::{Person, Timestamp};
-use domain::keys::{forgotten, programs as keys};
-use ports::{Store, StoreStatus, Stored, Write};
+use domain::keys::programs as keys;
+use ports::{Store, StoreStatus, Stored, Write, is_forgotten};
 
 /// Maximum number of responses of one holder.
 const RESPONSES_MAX: usize = 500;
@@ -68,7 +67,7 @@ impl Responses {
             return;
         }
         let changing = self.change(holder).await;
-        if self.is_forgotten(person, kept.at).await {
+        if is_forgotten(&*self.store, person, kept.at).await {
             return;
         }
         // Without the index, its responses would be lost.
@@ -144,13 +143,6 @@ impl Responses {
             next = previous;
         }
         Ok((links.into_iter().rev().flatten().collect(), bytes))
-    }
-
-    /// True if a request of this person to be forgotten covers a moment. An unreadable request covers all.
-    async fn is_forgotten(&self, person: &Person, at: Timestamp) -> bool {
-        let stored = self.store.get(&forgotten(person, None)).await;
-        let covers = |text: String| serde_json::from_str::<StoredCut>(&text).map_or(true, |stored| at <= stored.cut);
-        stored.is_some_and(covers)
     }
 
     /// Returns the index of a holder; `None` if it cannot be read. A damaged one counts as empty.
@@ -241,7 +233,7 @@ mod tests {
     async fn no_response_is_kept_that_its_person_asked_to_forget() {
         let store = Arc::new(MemoryStore::new());
         let responses = Responses::new(Arc::clone(&store) as _);
-        store.put(forgotten(&person("ci"), None), r#"{"cut":1000}"#);
+        store.put(domain::keys::forgotten(&person("ci"), None), r#"{"cut":1000}"#);
         responses.keep(&person("ci"), "ci", "r1", &kept(None, "one")).await;
         assert_eq!(responses.get("ci", "r1").await, None);
         let later = StoredResponse { at: Timestamp(1_001), ..kept(None, "two") };

@@ -78,7 +78,8 @@ async fn what_was_asked_before_the_wish_to_be_forgotten_is_not_kept() {
     assert!(keeper.remember(&asked("7", 11), "one").await.is_ok());
     assert!(keeper.remember(&asked("8", 10), "one").await.is_ok());
     // The same request, recorded by another process.
-    let wished = forgotten::Wished { person: person("8"), place: None, cut, noted: cut, unfinished: false };
+    let wished =
+        crate::services::forgotten::Wished { person: person("8"), place: None, cut, noted: cut, unfinished: false };
     let value = serde_json::to_string(&wished).unwrap();
     store.write(vec![Write::Put { key: keys::forgotten(&person("8"), None), value, ttl: None }]).await;
     assert_eq!(keeper.remember(&asked("8", 9), "two").await, Err(NotKept::Forgotten));

@@ -125,7 +125,8 @@ mod tests {
     use super::*;
     use crate::DOOR;
     use crate::routes::voice::wire::Content;
-    use speech::synthesis::{Format, Source, Voice};
+    use speech::Source;
+    use speech::synthesis::{Format, Voice};
 
     /// Takes longer for some sentences and fails for others.
     const SCRIPT: &str = "read n; case $n in *7) exit 1;; *5|*0) sleep 0.02;; esac; printf 'RIFF....WAVE%s' $n";
@@ -138,7 +139,7 @@ mod tests {
     async fn audio_is_in_order_although_its_voice_is_slow_or_fails() {
         const MANY: usize = 200;
         let source = Source::Command(["sh", "-c", SCRIPT].map(str::to_owned).into());
-        let voice = Voice { source, format: Format::Wav, timeout: Duration::from_secs(20) };
+        let voice = Voice { source, voice: String::new(), format: Format::Wav, timeout: Duration::from_secs(20) };
         let (synthesis, person) = (Arc::new(Synthesis::new(vec![voice]).unwrap()), Person::new(DOOR, "1"));
         let mut queue = Queue::default();
         for sentence in 0..MANY {
