@@ -111,7 +111,8 @@ function silent(began) {
   look();
 }
 
-const hearing = {
+/** What to do with each event of the server. */
+const events = {
   ready,
   submitted({ turn, message, said }) {
     // Commands have no turn.
@@ -293,7 +294,7 @@ const ears = listening({
   timed: (ms) => time("time-heard", ms),
   complain: (words) => set(at("problem"), words),
 });
-const talk = converse(sessionName(), (event) => hearing[event.event]?.(event), linked);
+const talk = converse(sessionName(), (event) => events[event.event]?.(event), linked);
 
 at("composer").addEventListener("submit", (event) => {
   event.preventDefault();
