@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -64,13 +65,26 @@ def built(told_by_build: str) -> list[Program]:
     return sorted(programs, key=lambda program: order.get(program.name, len(FIRST)))
 
 
-def run(program: Program, *arguments: str) -> subprocess.CompletedProcess[str]:
+class Ended(NamedTuple):
+    """The end of a process: its exit code, its output, and the CPU time of it and of the children that it awaited."""
+
+    code: int
+    output: str
+    cpu: float
+
+
+def run(program: Program, *arguments: str) -> Ended:
     """Runs a test program as `cargo test` would: in the folder of its package."""
     environment = {"RUST_TEST_THREADS": str(THREADS.get(program.name, CORES + 1)), **os.environ, "CARGO_MANIFEST_DIR": str(program.folder)}
-    return subprocess.run(
-        [program.file, *arguments], cwd=program.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, errors="replace", check=False,
-    )
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            [program.file, *arguments], cwd=program.folder, env=environment, stdout=output, stderr=subprocess.STDOUT,
+        )
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        text = output.read().decode(errors="replace")
+    return Ended(process.returncode, text, used.ru_utime + used.ru_stime)
 
 
 def whole(program: Program) -> Run:
@@ -78,19 +92,19 @@ def whole(program: Program) -> Run:
     began = time.monotonic()
     ended = run(program)
     took = time.monotonic() - began
-    print(f"--- {program.name}, {took:.0f} s\n{ended.stdout}", end="", flush=True)
-    names = FAILED.findall(ended.stdout)
-    told = RESULT.search(ended.stdout)
+    print(f"--- {program.name}, {took:.0f} s, {ended.cpu:.0f} s of CPU\n{ended.output}", end="", flush=True)
+    names = FAILED.findall(ended.output)
+    told = RESULT.search(ended.output)
     complete = told is not None and int(told["failed"]) == len(names)
-    return Run(program, ended.returncode == 0, names if complete else [])
+    return Run(program, ended.code == 0, names if complete else [])
 
 
 def passes(program: Program, name: str) -> bool:
     """Returns True if a test passes alone."""
     ended = run(program, "--exact", name, "--nocapture")
-    passed = ended.returncode == 0 and re.search(r"^test result: ok\. 1 passed", ended.stdout, re.MULTILINE) is not None
+    passed = ended.code == 0 and re.search(r"^test result: ok\. 1 passed", ended.output, re.MULTILINE) is not None
     if not passed:
-        print(ended.stdout)
+        print(ended.output)
     return passed
 
 
