@@ -171,7 +171,7 @@ enum Command {
     },
     /// Copies all stored data to a file, whether the service runs or not.
     Backup {
-        /// The file. An existing file is replaced.
+        /// The file, or - for the standard output. An existing regular file is replaced.
         file: PathBuf,
         #[command(flatten)]
         options: Options,

@@ -214,37 +214,106 @@ impl<'a> Copy<'a> {
         let mut bytes = Vec::new();
         let mut bounded = std::io::Read::take(&mut self.file, LINE_MAX);
         let read = bounded.read_until(b'\n', &mut bytes);
-        let broken = |why: String| format!("{}: is no whole copy of staffai: {why}", self.path.display());
-        read.map_err(|error| broken(error.to_string()))?;
+        read.map_err(|error| self.broken(&error.to_string()))?;
         if bytes.is_empty() {
             return Ok(None);
         }
-        let line = Line::parse(&bytes).map_err(|error| broken(format!("a line cannot be read ({error})")))?;
+        let line = Line::parse(&bytes).map_err(|error| self.broken(&unreadable(&error)))?;
         Ok(Some((line, bytes)))
+    }
+
+    fn broken(&self, why: &str) -> String {
+        format!("{}: {NOT_WHOLE}: {why}", self.path.display())
     }
 
     /// Checks the whole copy. Returns the number of lines.
     pub(crate) fn check(mut self) -> Result<u64, String> {
-        let broken = |why: &str| format!("{}: is no whole copy of staffai: {why}", self.path.display());
-        let (cut, other) = (broken("its end is missing; make it again"), broken("it was changed or damaged"));
-        let (newer, head) = (broken("it is of a later version; use that program"), broken("its head is missing"));
-        match self.next()? {
-            Some((Line::Head { staffai_backup: VERSION, .. }, first)) => {
-                let (mut hash, mut count) = (Sha256::new(), 1);
-                hash.update(&first);
-                while let Some((line, bytes)) = self.next()? {
-                    if let Line::End { lines, sha256 } = line {
-                        let same = lines == count && sha256 == hex(&hash.finalize()) && self.next()?.is_none();
-                        return if same { Ok(count + 1) } else { Err(other) };
-                    }
-                    hash.update(&bytes);
-                    count += 1;
-                }
-                Err(cut)
-            }
-            Some((Line::Head { .. }, _)) => Err(newer),
-            _ => Err(head),
+        let mut whole = WholeCheck::default();
+        while let Some((line, bytes)) = self.next()? {
+            whole.line(line, &bytes).map_err(|why| self.broken(why))?;
         }
+        whole.end().map_err(|why| self.broken(why))
+    }
+}
+
+/// The error of a copy that is truncated, changed or of another format.
+const NOT_WHOLE: &str = "is no whole copy of staffai";
+
+fn unreadable(error: &str) -> String {
+    format!("a line cannot be read ({error})")
+}
+
+/// Checks that a copy has its head, its end, and the lines and hash that its end states.
+#[derive(Default)]
+struct WholeCheck {
+    hash: Sha256,
+    lines: u64,
+    ended: bool,
+}
+
+impl WholeCheck {
+    fn line(&mut self, line: Line, bytes: &[u8]) -> Result<(), &'static str> {
+        const CHANGED: &str = "it was changed or damaged";
+        match line {
+            _ if self.ended => return Err(CHANGED),
+            Line::Head { staffai_backup: VERSION, .. } if self.lines == 0 => {}
+            Line::Head { .. } if self.lines == 0 => return Err("it is of a later version; use that program"),
+            _ if self.lines == 0 => return Err("its head is missing"),
+            Line::End { lines, sha256 } => {
+                if lines != self.lines || sha256 != hex(&self.hash.clone().finalize()) {
+                    return Err(CHANGED);
+                }
+                self.ended = true;
+            }
+            Line::Head { .. } | Line::Row { .. } | Line::File { .. } => {}
+        }
+        self.hash.update(bytes);
+        self.lines += 1;
+        Ok(())
+    }
+
+    /// Returns the number of lines.
+    fn end(self) -> Result<u64, &'static str> {
+        match self {
+            Self { lines: 0, .. } => Err("its head is missing"),
+            Self { ended: false, .. } => Err("its end is missing; make it again"),
+            Self { lines, .. } => Ok(lines),
+        }
+    }
+}
+
+/// Checks a copy while it passes by in chunks.
+#[derive(Default)]
+pub(crate) struct PassingCheck {
+    whole: WholeCheck,
+    /// The begun line.
+    begun: Vec<u8>,
+}
+
+impl PassingCheck {
+    /// # Errors
+    /// The reason why this is no whole copy.
+    pub(crate) fn chunk(&mut self, chunk: &[u8]) -> Result<(), String> {
+        for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
+            self.begun.extend_from_slice(piece);
+            if piece.ends_with(b"\n") {
+                let line = Line::parse(&self.begun).map_err(|error| format!("{NOT_WHOLE}: {}", unreadable(&error)))?;
+                self.whole.line(line, &self.begun).map_err(|why| format!("{NOT_WHOLE}: {why}"))?;
+                self.begun.clear();
+            } else if self.begun.len() as u64 > LINE_MAX {
+                return Err(format!("{NOT_WHOLE}: a line is longer than {LINE_MAX} bytes"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the number of lines.
+    ///
+    /// # Errors
+    /// The reason why this is no whole copy.
+    pub(crate) fn end(self) -> Result<u64, String> {
+        let whole = if self.begun.is_empty() { self.whole.end() } else { Err("its end is missing; make it again") };
+        whole.map_err(|why| format!("{NOT_WHOLE}: {why}"))
     }
 }
 
@@ -264,8 +333,8 @@ pub(crate) async fn put_into(
     }
     let Some(rows) = store.scan("", 1).await.whole() else { return Err(away.to_owned()) };
     if !rows.is_empty() {
-        return Err("the store is not empty: a copy is put into an empty one only; stop the bot, and set STAFFAI_DATA_DIR to a new \
-                    directory, or REDIS_URL to an empty database"
+        return Err("the store is not empty, and a copy is restored into an empty store only; stop the bot, and set \
+                    STAFFAI_DATA_DIR to a new directory, or REDIS_URL to an empty database"
             .to_owned());
     }
     // A server stores windows of limits in another form, and they expire within a minute.
@@ -298,7 +367,7 @@ pub(crate) async fn put_into(
     if !batch.is_empty() && !store.commit(batch).await {
         return Err(format!("{away}; empty it and try again"));
     }
-    Ok(format!("{put} keys and {kept} files are back; {over} were over since"))
+    Ok(format!("restored {put} keys and {kept} files; skipped {over} expired keys and limit windows"))
 }
 
 /// Writes a file of the data directory unless it exists. True if it was written.
@@ -323,7 +392,21 @@ mod tests {
     use crate::app::system::SystemClock;
     use ports::testing::MemoryStore;
 
+    /// Checks a copy as a file and in chunks of seven bytes; the two must agree.
     fn written(text: &str) -> Result<u64, String> {
+        let mut passing = PassingCheck::default();
+        let passed = text.as_bytes().chunks(7).try_for_each(|chunk| passing.chunk(chunk));
+        let passed = passed.and_then(|()| passing.end());
+        let read = read(text);
+        match &read {
+            Ok(_) => assert_eq!(passed, read),
+            // A file may lack the last line break.
+            Err(_) => assert!(passed.is_err(), "{text}"),
+        }
+        read
+    }
+
+    fn read(text: &str) -> Result<u64, String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("copy");
         fs::write(&path, text).unwrap();

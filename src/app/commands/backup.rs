@@ -1,8 +1,8 @@
 //! `staffai backup FILE` and `staffai restore FILE`.
 
 use std::fs;
-use std::io::Write as _;
-use std::path::Path;
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
@@ -10,24 +10,67 @@ use tokio::sync::mpsc;
 
 use super::operating::{self, Failed};
 use super::reading::Reading;
-use crate::app::backup::{CHUNKS_AHEAD, Copies, Copy, put_into};
+use crate::app::backup::{CHUNKS_AHEAD, Copies, Copy, PassingCheck, put_into};
 use crate::app::drain::STORE_WITHIN;
 use crate::app::system::SystemClock;
 use crate::app::{Cli, assemble, exit, files};
 use ports::{Backups, Clock};
 use settings::{Loaded, Settings};
 
+/// The target of a copy.
+enum Target {
+    Output,
+    File(PathBuf),
+}
+
+impl Target {
+    /// Returns the standard output for `-`, otherwise the file of this path; of a link, the file to which it leads.
+    ///
+    /// # Errors
+    /// The path exists and is not a regular file.
+    fn of(to: &Path) -> Result<Self, Failed> {
+        if to == Path::new("-") {
+            return Ok(Self::Output);
+        }
+        let refused = |why: String| {
+            let fix = "name a new or a regular file, or - for the standard output";
+            (format!("{}: {why}; {fix}", to.display()), exit::USAGE)
+        };
+        match fs::symlink_metadata(to) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::File(to.to_owned())),
+            Err(error) => return Err(refused(error.to_string())),
+            Ok(_) => {}
+        }
+        let path = fs::canonicalize(to).map_err(|error| refused(error.to_string()))?;
+        if fs::metadata(&path).is_ok_and(|found| found.is_file()) {
+            Ok(Self::File(path))
+        } else {
+            Err(refused("it is no regular file".to_owned()))
+        }
+    }
+
+    /// Writes a whole copy. Returns the number of lines.
+    async fn write(&self, chunks: mpsc::Receiver<Vec<u8>>) -> Result<u64, Failed> {
+        match self {
+            Self::Output => pass(chunks).await,
+            Self::File(to) => write(to, chunks).await,
+        }
+    }
+}
+
 /// Writes a copy of the running service's data or, if none runs, of the store.
 pub(crate) async fn make(cli: &Cli, to: &Path) -> u8 {
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
-    let runs = operating::service_runs(&loaded).await;
-    let made = if runs { of_service(&loaded, to).await } else { of_store(&loaded.settings, to).await };
+    let made = match Target::of(to) {
+        Err(refused) => Err(refused),
+        Ok(target) if operating::service_runs(&loaded).await => of_service(&loaded, &target).await,
+        Ok(target) => of_store(&loaded.settings, &target).await,
+    };
     match made {
         Ok(lines) => {
-            say!(
-                "{}: {lines} lines; keep it where only you can read it: it holds conversations and keys",
-                to.display()
-            );
+            let name = if to == Path::new("-") { "standard output".into() } else { to.to_string_lossy() };
+            // The standard output may be the copy.
+            eprintln!("{name}: {lines} lines; keep it where only you can read it: it holds conversations and keys");
             exit::FINE
         }
         Err((why, code)) => {
@@ -37,7 +80,7 @@ pub(crate) async fn make(cli: &Cli, to: &Path) -> u8 {
     }
 }
 
-async fn of_service(loaded: &Loaded, to: &Path) -> Result<u64, Failed> {
+async fn of_service(loaded: &Loaded, to: &Target) -> Result<u64, Failed> {
     let (answer, source) = operating::ask_service(loaded, "copy", "/api/v1/backup", &[]).await?.into_parts();
     let mut stream = answer.bytes_stream();
     let (chunks, copied) = mpsc::channel(CHUNKS_AHEAD);
@@ -51,17 +94,29 @@ async fn of_service(loaded: &Loaded, to: &Path) -> Result<u64, Failed> {
         drop(chunks);
         Ok(())
     };
-    let (written, taken) = tokio::join!(write(to, copied), take);
+    let (written, taken) = tokio::join!(to.write(copied), take);
     taken.and(written)
 }
 
-async fn of_store(settings: &Settings, to: &Path) -> Result<u64, Failed> {
+async fn of_store(settings: &Settings, to: &Target) -> Result<u64, Failed> {
     let store = operating::open_store(settings).await?;
     let (clock, dir) = (Arc::new(SystemClock), settings.store.dir.clone());
     let copies = Copies { store: Arc::clone(&store), clock, dir };
-    let written = write(to, copies.begin()).await;
+    let written = to.write(copies.begin()).await;
     store.close(STORE_WITHIN).await;
     written
+}
+
+/// Writes a copy to the standard output and checks it. Returns the number of lines.
+async fn pass(mut chunks: mpsc::Receiver<Vec<u8>>) -> Result<u64, Failed> {
+    let failed = |why: String| (format!("standard output: {why}"), exit::NEGATIVE);
+    let (mut output, mut check) = (std::io::stdout(), PassingCheck::default());
+    while let Some(chunk) = chunks.recv().await {
+        output.write_all(&chunk).map_err(|error| failed(error.to_string()))?;
+        check.chunk(&chunk).map_err(failed)?;
+    }
+    output.flush().map_err(|error| failed(error.to_string()))?;
+    check.end().map_err(failed)
 }
 
 /// Writes a whole copy beside the file and then moves it into place. Returns the number of lines.
@@ -127,6 +182,29 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn a_target_that_is_no_regular_file_is_refused_and_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let refused = |target: &Path| match Target::of(target) {
+            Err((why, code)) => code == exit::USAGE && why.contains("- for the standard output"),
+            Ok(_) => false,
+        };
+        fs::write(path("file"), "old").unwrap();
+        symlink("file", path("link")).unwrap();
+        symlink("none", path("dangling")).unwrap();
+        symlink("/dev/null", path("device")).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(path("pipe")).status().unwrap().success());
+        for target in [&*path("dangling"), &path("device"), &path("pipe"), dir.path(), Path::new("/dev/null")] {
+            assert!(refused(target), "{}", target.display());
+        }
+        let file = fs::canonicalize(path("file")).unwrap();
+        for (target, expected) in [(path("link"), &file), (path("file"), &file), (path("new"), &path("new"))] {
+            assert!(matches!(Target::of(&target), Ok(Target::File(to)) if to == *expected), "{}", target.display());
+        }
+        assert!(matches!(Target::of(Path::new("-")), Ok(Target::Output)));
+    }
 
     #[tokio::test]
     async fn a_copy_is_written_into_no_file_that_was_put_in_its_way() {
