@@ -183,6 +183,13 @@ enum Command {
         #[command(flatten)]
         options: Options,
     },
+    /// Copies all stored data from the embedded store to Redis, or back. The service must be stopped.
+    Migrate {
+        /// The store that receives the data. Default: the empty one.
+        to: Option<commands::migrate::Destination>,
+        #[command(flatten)]
+        options: Options,
+    },
     /// Prints the supervision tree.
     Tree {
         /// Prints the block of actors.md.
@@ -262,6 +269,7 @@ impl Command {
             | Self::ReadDocument { options, .. }
             | Self::Backup { options, .. }
             | Self::Restore { options, .. }
+            | Self::Migrate { options, .. }
             | Self::Tree { options, .. } => options,
             #[cfg(feature = "playground")]
             Self::ExampleServer(options) | Self::PlaygroundBot { options, .. } => options,
@@ -315,6 +323,7 @@ async fn others(cli: &Cli) -> u8 {
         Command::Replay { of, .. } => commands::replay::run(cli, of).await,
         Command::Backup { file, .. } => commands::backup::make(cli, file).await,
         Command::Restore { file, .. } => commands::backup::restore(cli, file).await,
+        Command::Migrate { to, .. } => commands::migrate::run(cli, *to).await,
         Command::Tree { markdown, .. } => commands::tree(*markdown),
         Command::Config(_) => commands::config(cli),
         Command::Tools { action } => commands::tools::run(cli, action).await,

@@ -53,6 +53,7 @@ use render;
 use settings::Settings;
 use settings::stores::StoreChoice;
 use speech::Speech;
+use store::redis::Redis;
 use store::redis::lease::Lease;
 use store::resilient::Resilient;
 use store::turns::StoredTurns;
@@ -232,9 +233,20 @@ fn lease(checked: &Checked, dice: &Arc<dyn Dice>) -> Result<Option<Lease>, Start
     if checked.platforms.is_empty() {
         return Ok(None);
     }
-    let redis = redis_opener(&address)?.open().map_err(|error| StartError::InUse(error.to_string()))?;
-    let name = format!("{} (process {}, {:08x})", machine(), std::process::id(), dice.roll().to_bits() >> 20);
-    Ok(Some(Lease::new(redis, name)))
+    Ok(Some(Lease::new(redis(&address)?, process_name(&**dice))))
+}
+
+/// Returns a connection to this server.
+///
+/// # Errors
+/// The address is wrong.
+pub(crate) fn redis(address: &SecretString) -> Result<Redis, StartError> {
+    redis_opener(address)?.open().map_err(|error| StartError::InUse(error.to_string()))
+}
+
+/// Returns a name for this process that no other process on a shared store has.
+pub(crate) fn process_name(dice: &dyn Dice) -> String {
+    format!("{} (process {}, {:08x})", machine(), std::process::id(), dice.roll().to_bits() >> 20)
 }
 
 /// Returns the inputs of a process that stands by.

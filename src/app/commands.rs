@@ -10,6 +10,7 @@ pub(crate) mod init;
 pub(crate) mod key;
 pub(crate) mod log;
 pub(crate) mod mcp;
+pub(crate) mod migrate;
 pub(crate) mod model;
 mod operating;
 pub(crate) mod reading;

@@ -205,6 +205,26 @@ fn who_is_over_the_limit_is_not_joined_and_hears_nothing_of_it() {
 }
 
 #[test]
+fn interjections_use_nothing_of_the_limits_of_those_who_are_joined() {
+    story(async {
+        let (setup, dice) = setup();
+        let role = setup.service.seed.guilds[0].roles.iter().find(|role| role.name == "restricted").unwrap().id;
+        let setup = setup.set("RATE_LIMIT_COUNT", 2).set("RATE_LIMIT_WINDOW_SECONDS", 600);
+        let world = World::with(setup.set("RESTRICTED_USER_ROLE_ID", role)).await;
+        dice.show(0.1);
+        for text in ["one", "two", "three", "four"] {
+            world.says("Ada", "general", text);
+            world.hears("general").await;
+        }
+        dice.show(0.9);
+        for text in ["five", "six"] {
+            let asked = world.says("Ada", "help", &format!("@staffai {text}"));
+            assert_eq!(world.words_to(asked).await, format!("You said: {text}"));
+        }
+    });
+}
+
+#[test]
 fn a_channel_rests_after_each() {
     story(async {
         let (setup, dice) = setup();

@@ -312,6 +312,32 @@ fn a_broken_limit_restricts_once_and_the_restriction_ends_by_itself() {
 }
 
 #[test]
+fn a_restricted_member_is_not_answered_in_direct_messages_either() {
+    story(async {
+        let setup = setup()
+            .set("STAFFAI_DISCORD__DIRECT_MESSAGES", "answer")
+            .set("RATE_LIMIT_COUNT", 1)
+            .set("RATE_LIMIT_WINDOW_SECONDS", 1)
+            .set("RESTRICTION_DURATION_SECONDS", 3);
+        let world = World::with(setup).await;
+        let (ada, direct) = (world.member("Ada"), world.service.direct(world.member("Ada")).unwrap().id);
+        for number in 0..3 {
+            world.says("Ada", "general", &format!("@staffai {number}"));
+        }
+        world.until("the role", || is_restricted(&world, ada).then_some(())).await;
+        let said = world.writes("Ada", direct, "and here?", None);
+        let told = "You are restricted in a server, so I cannot answer you here until that ends.";
+        assert_eq!(world.words_to(said).await, told);
+        let other = world.service.direct(world.member("Ben")).unwrap().id;
+        let said = world.writes("Ben", other, "hello", None);
+        assert_eq!(world.words_to(said).await, "You said: hello");
+        world.until("the end", || (!is_restricted(&world, ada)).then_some(())).await;
+        let said = world.writes("Ada", direct, "and now?", None);
+        assert_eq!(world.words_to(said).await, "You said: and now?");
+    });
+}
+
+#[test]
 fn a_restriction_survives_the_end_of_the_process_in_its_middle() {
     story(async {
         let setup = setup().set("RATE_LIMIT_COUNT", 1).set("RESTRICTION_DURATION_SECONDS", 4);

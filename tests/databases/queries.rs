@@ -296,11 +296,21 @@ async fn a_database_that_does_not_answer_holds_turns_up_for_a_moment_once() {
 /// `MariaDB` notices no closed connection while a statement runs.
 #[tokio::test]
 async fn a_statement_of_mariadb_whose_caller_is_gone_is_ended_at_the_server() {
-    let shop = Shop::mariadb().await.patient();
+    let list = "SELECT count(*) FROM information_schema.processlist WHERE info LIKE '%o23%' AND info NOT LIKE '%processlist%'";
+    ends_with_its_caller(&Shop::mariadb().await.patient(), list).await;
+}
+
+#[tokio::test]
+async fn a_statement_of_postgres_whose_caller_is_gone_is_ended_at_the_server() {
+    let list = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%o23%' AND query NOT LIKE '%pg_stat%'";
+    ends_with_its_caller(&Shop::postgres().await.patient(), list).await;
+}
+
+/// Leaves statements that never end, and waits until the server has ended them. `list` counts those that run.
+async fn ends_with_its_caller(shop: &Shop, list: &str) {
     let orders: Vec<String> = (0..24).map(|n| format!("orders AS o{n}")).collect();
     let endless = format!("(SELECT count(*) FROM {})", orders.join(", "));
     let running = async |shop: &Shop| {
-        let list = "SELECT count(*) FROM information_schema.processlist WHERE info LIKE '%o23%' AND info NOT LIKE '%processlist%'";
         !shop.raw_run(list).await.contains("Int(0)") && !shop.raw_run(list).await.contains("\"0\"")
     };
     let change = format!("UPDATE log SET note = {endless}");
@@ -310,7 +320,7 @@ async fn a_statement_of_mariadb_whose_caller_is_gone_is_ended_at_the_server() {
     {
         let call = shop.call_for(None, Duration::from_hours(1), tool, tables, sql);
         let begun = async {
-            while !running(&shop).await {
+            while !running(shop).await {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
@@ -319,7 +329,7 @@ async fn a_statement_of_mariadb_whose_caller_is_gone_is_ended_at_the_server() {
             () = begun => {}
         }
         let ended = async {
-            while running(&shop).await {
+            while running(shop).await {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };

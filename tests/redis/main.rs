@@ -19,6 +19,8 @@ mod logins;
 
 mod migration;
 
+mod moves;
+
 mod owners;
 
 mod patience;

@@ -201,7 +201,7 @@ impl Gateway {
             return;
         };
         let decision = triage::triage(posted, rules, us).with_links(|account| self.live.linked(account));
-        match self.by_link(&running, rules, self.by_record(posted, rules, decision)) {
+        match self.by_person(&running, rules, self.by_record(posted, rules, decision)) {
             TriageDecision::Ignore(reason) => {
                 match reason {
                     Reason::NoPermission => state.warn_of(&posted.place),
@@ -234,7 +234,11 @@ impl Gateway {
                 ignore(Reason::Restricted, receipt);
             }
             TriageDecision::RestrictedElsewhere(turn) => {
-                let text = notice::restriction::of_other_account(turn.locale());
+                let text = if self.restricted.holds_anywhere(&running, &turn.person) {
+                    notice::restriction::in_community(turn.locale())
+                } else {
+                    notice::restriction::of_other_account(turn.locale())
+                };
                 self.admit_with(state, turn, text, receipt);
             }
             TriageDecision::Interjection(turn, draw) => self.join_in(turn, draw, receipt),
@@ -298,12 +302,14 @@ impl Gateway {
         Self::confined(restriction, decision)
     }
 
-    /// Applies the restrictions of linked accounts: a restriction of one account holds for the others, in their
-    /// communities and in direct conversations.
-    fn by_link(&self, running: &Running, rules: &TriageRules, decision: TriageDecision) -> TriageDecision {
+    /// Applies the restrictions of a person in other places: a restriction of an account holds for linked accounts in
+    /// their communities, and for all of them in direct conversations.
+    fn by_person(&self, running: &Running, rules: &TriageRules, decision: TriageDecision) -> TriageDecision {
         let confines = |turn: &Turn| {
             let exempt = turn.roles.iter().any(|role| rules.super_roles.contains(role));
-            !exempt && turn.linked.others(&turn.person).any(|account| self.restricted.holds_anywhere(running, account))
+            let own = turn.guild.is_none() && self.restricted.holds_anywhere(running, &turn.person);
+            let holds = |account| self.restricted.holds_anywhere(running, account);
+            !exempt && (own || turn.linked.others(&turn.person).any(holds))
         };
         let answers = |turn: &Turn| {
             let rules = rules.restriction.as_ref();

@@ -206,6 +206,7 @@ impl Actor for Outbox {
         match message {
             OutboxMsg::Deliver {
                 turn,
+                person,
                 outgoing,
                 since,
                 check,
@@ -225,6 +226,7 @@ impl Actor for Outbox {
                     state,
                     &place,
                     Job {
+                        person: Some(person),
                         check,
                         others,
                         nonce_until,

@@ -131,6 +131,8 @@ impl Actor for RateLimiter {
                 }
             }
             RateLimiterMsg::GoesOn(turn) => self.enqueue(ctx, state, &member(&turn), Job::Count(turn)),
+            // An interjection has no reservation left, and is the expense of the bot.
+            RateLimiterMsg::Settle { turn, .. } if !turn.trigger.is_asked() => {}
             RateLimiterMsg::Settle { turn, effort } => {
                 if effort.model.is_some() {
                     let usage = effort.of_member();
@@ -268,6 +270,10 @@ impl RateLimiter {
                 }
             }
             (Job::Admit { offered, .. }, Decision::Admitted) => {
+                // An interjection is only compared with the limits of its member.
+                if let (false, Some(lane)) = (offered.turn.trigger.is_asked(), state.lanes.get_mut(member)) {
+                    lane.waiting.push_front(Job::Cancel(Arc::clone(&offered.turn)));
+                }
                 let offer = self.conversations.cast(ConversationsMsg::Offer(offered));
                 if let Err(ConversationsMsg::Offer(back)) = offer.map_err(Refused::into_message) {
                     self.undelivered(back.turn.id.clone());

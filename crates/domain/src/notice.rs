@@ -42,6 +42,7 @@ struct Words {
     restricted: &'static str,
     restricted_without_channel: &'static str,
     restricted_elsewhere: &'static str,
+    restricted_in_community: &'static str,
     /// Replaces `{until}` if the time is unknown.
     until_lifted: &'static str,
     /// Replaces `{retry_at}` if the time is unknown.

@@ -1,34 +1,55 @@
 //! Permits that no single holder, such as a person, can exhaust.
 //!
 //! - [`domain::fair_share`] has the rule: one person holds at most half of the permits.
+//! - Requests that wait are served in a fair order ([`domain::fair_queue`]); those of holders who were not among the last
+//!   [`RECENT_MAX`] that were served come first. A small request passes a large one that does not fit.
 //! - Work of the bot itself has no person and takes any free permit.
 //! - Permits outlive the actor that grants them: a crash neither loses nor doubles one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
+use domain::fair_queue::FairQueue;
 use domain::fair_share::Weight;
 use domain::ids::Person;
 
+/// The number of holders that are remembered as served.
+const RECENT_MAX: usize = 32;
+
 /// The permits and their holders. Clones are the same permits.
 #[derive(Clone)]
-pub struct Shares<K: Eq + Hash = Person>(Arc<Inner<K>>);
+pub struct Shares<K: Clone + Eq + Hash = Person>(Arc<Inner<K>>);
 
-struct Inner<K> {
+struct Inner<K: Clone + Eq + Hash> {
     permits: Arc<Semaphore>,
     weight: Weight,
     /// The number of permits of each holder of at least one; bounded by the permits.
     held: Mutex<HashMap<K, usize>>,
+    queue: Mutex<Queue<K>>,
     /// Notified when a permit was returned.
     returned: watch::Sender<()>,
 }
 
+/// The requests that wait. Their callers bound them: each is a future of a turn, a call or a request.
+struct Queue<K: Clone + Eq + Hash> {
+    waiting: FairQueue<Option<K>, Waiting<K>>,
+    /// The holders that were served last, the oldest first; at most [`RECENT_MAX`].
+    recent: VecDeque<K>,
+}
+
+/// A request for permits. It is over if its future was dropped.
+struct Waiting<K: Clone + Eq + Hash> {
+    holder: Option<K>,
+    many: usize,
+    grant: oneshot::Sender<Share<K>>,
+}
+
 /// Permits of one holder. Dropping it returns them.
-pub struct Share<K: Eq + Hash = Person> {
+pub struct Share<K: Clone + Eq + Hash = Person> {
     permit: Option<OwnedSemaphorePermit>,
     holder: Option<K>,
     many: usize,
@@ -45,7 +66,8 @@ impl<K: Clone + Eq + Hash> Shares<K> {
     /// Creates shares of these permits, of which one holder has as many as its weight admits.
     #[must_use]
     pub fn weighted(permits: Arc<Semaphore>, weight: Weight) -> Self {
-        Self(Arc::new(Inner { permits, weight, held: Mutex::default(), returned: watch::Sender::new(()) }))
+        let queue = Mutex::new(Queue { waiting: FairQueue::default(), recent: VecDeque::new() });
+        Self(Arc::new(Inner { permits, weight, held: Mutex::default(), queue, returned: watch::Sender::new(()) }))
     }
 
     /// Returns the number of free permits.
@@ -62,8 +84,7 @@ impl<K: Clone + Eq + Hash> Shares<K> {
 
     /// True if this holder may have `many` further permits together now.
     fn admits_many(&self, holder: &K, many: usize) -> bool {
-        let held = self.0.held.lock().get(holder).copied().unwrap_or_default();
-        self.0.weight.admits(held, many, self.free())
+        self.0.admits(Some(holder), many)
     }
 
     /// Takes a permit; none if no permit is free for this holder.
@@ -75,31 +96,25 @@ impl<K: Clone + Eq + Hash> Shares<K> {
     /// Takes `many` permits together, such as one for each KiB; none if they are not free for this holder.
     #[must_use]
     pub fn take_many(&self, holder: Option<&K>, many: usize) -> Option<Share<K>> {
-        if holder.is_some_and(|holder| !self.admits_many(holder, many)) {
-            return None;
-        }
-        let permit = Arc::clone(&self.0.permits).try_acquire_many_owned(u32::try_from(many).ok()?).ok()?;
-        if let Some(holder) = holder {
-            *self.0.held.lock().entry(holder.clone()).or_default() += many;
-        }
-        Some(Share { permit: Some(permit), holder: holder.cloned(), many, of: Arc::clone(&self.0) })
+        Inner::take(&self.0, holder, many)
     }
 
-    /// Waits until a permit is free for this holder. Those who wait are served in no order, so the caller sets a
-    /// deadline.
+    /// Waits until a permit is free for this holder. The caller sets a deadline.
     pub async fn wait(&self, holder: Option<&K>) -> Share<K> {
         self.wait_many(holder, 1).await
     }
 
     /// Like [`Self::wait`], for several permits together.
     pub async fn wait_many(&self, holder: Option<&K>, many: usize) -> Share<K> {
-        let mut returned = self.returned();
         loop {
-            if let Some(share) = self.take_many(holder, many) {
+            let (grant, granted) = oneshot::channel();
+            let waiting = Waiting { holder: holder.cloned(), many, grant };
+            self.0.queue.lock().waiting.push(holder.cloned(), waiting);
+            Inner::serve(&self.0);
+            // A request leaves the queue without permits only if they were taken meanwhile; it waits again.
+            if let Ok(share) = granted.await {
                 return share;
             }
-            // The sender lives as long as these permits.
-            let _ = returned.changed().await;
         }
     }
 
@@ -110,7 +125,63 @@ impl<K: Clone + Eq + Hash> Shares<K> {
     }
 }
 
-impl<K: Eq + Hash> Drop for Share<K> {
+impl<K: Clone + Eq + Hash> Inner<K> {
+    /// True if this holder may have `many` further permits together now.
+    fn admits(&self, holder: Option<&K>, many: usize) -> bool {
+        let free = self.permits.available_permits();
+        let Some(holder) = holder else { return many <= free };
+        let held = self.held.lock().get(holder).copied().unwrap_or_default();
+        self.weight.admits(held, many, free)
+    }
+
+    fn take(this: &Arc<Self>, holder: Option<&K>, many: usize) -> Option<Share<K>> {
+        if holder.is_some() && !this.admits(holder, many) {
+            return None;
+        }
+        let permit = Arc::clone(&this.permits).try_acquire_many_owned(u32::try_from(many).ok()?).ok()?;
+        if let Some(holder) = holder {
+            *this.held.lock().entry(holder.clone()).or_default() += many;
+        }
+        Some(Share { permit: Some(permit), holder: holder.cloned(), many, of: Arc::clone(this) })
+    }
+
+    /// Grants the free permits to the requests that wait.
+    fn serve(this: &Arc<Self>) {
+        while let Some(Waiting { holder, many, grant }) = this.next() {
+            if grant.is_closed() {
+                continue;
+            }
+            let Some(share) = Self::take(this, holder.as_ref(), many) else { continue };
+            if let Some(holder) = holder {
+                this.queue.lock().served(holder);
+            }
+            // If the request ended meanwhile, the dropped share serves the next one.
+            drop(grant.send(share));
+        }
+    }
+
+    /// Returns the next request that fits, or that is over.
+    fn next(&self) -> Option<Waiting<K>> {
+        let Queue { waiting, recent } = &mut *self.queue.lock();
+        let fits =
+            |request: &Waiting<K>| request.grant.is_closed() || self.admits(request.holder.as_ref(), request.many);
+        let is_new = |holder: &Option<K>| !holder.as_ref().is_some_and(|holder| recent.contains(holder));
+        let first = waiting.pop(|holder, request| is_new(holder) && fits(request));
+        first.or_else(|| waiting.pop(|_, request| fits(request)))
+    }
+}
+
+impl<K: Clone + Eq + Hash> Queue<K> {
+    fn served(&mut self, holder: K) {
+        self.recent.retain(|served| *served != holder);
+        if self.recent.len() >= RECENT_MAX {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(holder);
+    }
+}
+
+impl<K: Clone + Eq + Hash> Drop for Share<K> {
     fn drop(&mut self) {
         if let Some(holder) = &self.holder {
             let mut held = self.of.held.lock();
@@ -123,6 +194,7 @@ impl<K: Eq + Hash> Drop for Share<K> {
         }
         drop(self.permit.take());
         self.of.returned.send_replace(());
+        Inner::serve(&self.of);
     }
 }
 
@@ -179,6 +251,37 @@ mod tests {
         assert!(futures_util::poll!(&mut large).is_ready());
         drop(large);
         assert!(shares.free() == 32 && shares.0.held.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_person_who_was_not_served_comes_before_further_requests_of_others() {
+        let shares = Shares::new(Arc::new(Semaphore::new(2)));
+        let [busy, eager, rare] = ["1", "2", "3"].map(person);
+        let (first, second) = (shares.wait(Some(&busy)).await, shares.wait(Some(&eager)).await);
+        let mut further: Vec<_> =
+            [&busy, &eager, &busy, &eager].map(|person| Box::pin(shares.wait(Some(person)))).into_iter().collect();
+        for request in &mut further {
+            assert!(futures_util::poll!(request).is_pending());
+        }
+        let mut gone = Box::pin(shares.wait(Some(&rare)));
+        assert!(futures_util::poll!(&mut gone).is_pending());
+        drop(gone);
+        let mut last = Box::pin(shares.wait(Some(&rare)));
+        assert!(futures_util::poll!(&mut last).is_pending());
+        drop(first);
+        let served = futures_util::poll!(&mut last);
+        assert!(served.is_ready(), "the request that came last is the first of its person");
+        drop((served, second));
+        let mut held = Vec::new();
+        for mut request in further {
+            held.extend(match futures_util::poll!(&mut request) {
+                std::task::Poll::Ready(share) => Some(share),
+                std::task::Poll::Pending => None,
+            });
+        }
+        assert_eq!(held.len(), 2, "one of each");
+        drop(held);
+        assert!(shares.free() == 2 && shares.0.held.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]

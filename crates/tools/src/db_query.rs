@@ -12,6 +12,7 @@ mod mysql;
 mod names;
 mod postgres;
 mod rows;
+mod session;
 mod sqlite;
 mod statement;
 mod steps;

@@ -64,7 +64,7 @@ pub(crate) async fn make(cli: &Cli, to: &Path) -> u8 {
     let made = match Target::of(to) {
         Err(refused) => Err(refused),
         Ok(target) if operating::service_runs(&loaded).await => of_service(&loaded, &target).await,
-        Ok(target) => of_store(&loaded.settings, &target).await,
+        Ok(target) => copy_store(&loaded.settings, &target).await,
     };
     match made {
         Ok(lines) => {
@@ -98,7 +98,12 @@ async fn of_service(loaded: &Loaded, to: &Target) -> Result<u64, Failed> {
     taken.and(written)
 }
 
-async fn of_store(settings: &Settings, to: &Target) -> Result<u64, Failed> {
+/// Writes a copy of a store that no service uses to a file. Returns the number of lines.
+pub(super) async fn of_store(settings: &Settings, to: &Path) -> Result<u64, Failed> {
+    copy_store(settings, &Target::of(to)?).await
+}
+
+async fn copy_store(settings: &Settings, to: &Target) -> Result<u64, Failed> {
     let store = operating::open_store(settings).await?;
     let (clock, dir) = (Arc::new(SystemClock), settings.store.dir.clone());
     let copies = Copies { store: Arc::clone(&store), clock, dir };
@@ -161,7 +166,8 @@ pub(crate) async fn restore(cli: &Cli, from: &Path) -> u8 {
     }
 }
 
-async fn put_back(settings: &Settings, from: &Path) -> Result<String, Failed> {
+/// Restores a copy into an empty store that no service uses. Returns a sentence about the result.
+pub(super) async fn put_back(settings: &Settings, from: &Path) -> Result<String, Failed> {
     let wrong = |why: String| (why, exit::USAGE);
     Copy::open(from).and_then(Copy::check).map_err(wrong)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);

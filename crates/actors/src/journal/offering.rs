@@ -96,11 +96,12 @@ impl Journal {
                 let remembered = NONCE_TRUST.saturating_sub(self.clock.now().since(since));
                 let nonce_until = outgoing.reply_to.is_none().then(|| Instant::now() + remembered);
                 let refused = entry.refused.map(|refused| self.refused_before(refused));
-                let turn = id.clone();
+                let (person, turn) = (turn.person.clone(), id.clone());
                 let looks = again && outgoing.reply_to.is_none();
                 let others = if looks { state.alone.of_others(id).collect() } else { Vec::new() };
                 let deliver = OutboxMsg::Deliver {
                     turn,
+                    person,
                     outgoing,
                     since,
                     check: again,

@@ -11,7 +11,7 @@ use crate::runtime::handle::Reply;
 use crate::runtime::named::named;
 use domain::delivery::Form;
 use domain::ending::Unposted;
-use domain::ids::{MessageId, Place, Timestamp, TurnId};
+use domain::ids::{MessageId, Person, Place, Timestamp, TurnId};
 use domain::locale::Locale;
 use domain::outgoing::{Outgoing, Piece};
 use ports::{AccessScope, PlaceKind, PostError, PostRequest, PostResult};
@@ -25,6 +25,8 @@ pub enum OutboxMsg {
     Deliver {
         /// The turn; its id is also the nonce.
         turn: TurnId,
+        /// The person whose turn it is: their answers stay in order.
+        person: Person,
         /// The content to post.
         outgoing: Outgoing,
         /// The start of the turn: earlier posts are not part of its answer.

@@ -1,6 +1,6 @@
 //! The jobs in the queues of a place, and their results.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::messages::clearance::Clearance;
 use crate::messages::outbox::{Delivery, Rescue};
 use domain::delivery::{BESIDE_AFTER, Form, Standing, lets_pass};
 use domain::ending::Unposted;
-use domain::ids::{MessageId, Timestamp, TurnId};
+use domain::ids::{MessageId, Person, Timestamp, TurnId};
 use domain::outgoing::{Outgoing, Part};
 use domain::rejection::Rejection;
 use ports::Subject;
@@ -24,6 +24,8 @@ use ports::shares::Share;
 #[derive(Clone)]
 pub(super) struct Job {
     pub task: Task,
+    /// The person whose turn it is; none for a job without a turn.
+    pub person: Option<Person>,
     pub outgoing: Outgoing,
     /// The time at which its turn began; none for a job without a turn.
     pub since: Option<Timestamp>,
@@ -42,6 +44,10 @@ pub(super) struct Job {
     pub panicked: bool,
     /// The tries so far.
     pub tries: Tries,
+    /// The time at which it was made.
+    pub queued: Instant,
+    /// True if it takes several messages, so that short answers of its place may pass it.
+    pub long: bool,
     /// The notice that replaces it if the platform refuses it.
     pub rescue: Option<Rescue>,
     /// Permission to post it.
@@ -83,6 +89,7 @@ impl Job {
     pub(super) fn new(task: Task, outgoing: Outgoing) -> Self {
         Self {
             task,
+            person: None,
             outgoing,
             since: None,
             check: false,
@@ -92,6 +99,8 @@ impl Job {
             edited: false,
             panicked: false,
             tries: Tries::default(),
+            queued: Instant::now(),
+            long: false,
             rescue: None,
             clearance: Clearance::default(),
             share: None,
@@ -130,6 +139,20 @@ impl Job {
     pub(super) fn begins_with_edits(&self) -> bool {
         !self.edited && self.drawn.as_ref().is_some_and(|drawn| !drawn.shown.is_empty())
     }
+}
+
+/// The time for which short answers pass a long one.
+pub(super) const PASSED_FOR: Duration = Duration::from_secs(20);
+
+/// Takes the next job of a queue: the first one, or if that is long and new, the first short one that passes no answer to
+/// its own person. A platform accepts few messages of a place in a time, so long answers would delay all others there.
+pub(super) fn take_next(jobs: &mut VecDeque<Job>) -> Option<Job> {
+    let first = jobs.front()?;
+    let waits = first.long && first.tries.begun.is_none() && !first.edited && first.queued.elapsed() < PASSED_FOR;
+    let mut earlier = HashSet::new();
+    let mut passes = |job: &Job| earlier.insert(job.person.clone()) && !job.long;
+    let short = if waits { jobs.iter().position(&mut passes) } else { None };
+    jobs.remove(short.unwrap_or(0))
 }
 
 /// Removes the matching jobs from a queue; the others keep their order.

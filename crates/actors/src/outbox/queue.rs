@@ -28,6 +28,9 @@ pub(super) const CLOSED_FOR: Duration = Duration::from_secs(5);
 /// probed.
 pub(super) const PROBES_MAX: u32 = 3;
 
+/// The number of messages of a short answer at most.
+const SHORT_MESSAGES: usize = 2;
+
 #[derive(Default)]
 pub(super) struct PlaceQueue {
     pub posts: Line,
@@ -110,7 +113,8 @@ impl PlaceQueue {
 }
 
 impl Outbox {
-    pub(super) fn enqueue(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place, job: Job) {
+    pub(super) fn enqueue(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place, mut job: Job) {
+        job.long = job.outgoing.text().len() > SHORT_MESSAGES * self.poster.capabilities().text_limit;
         let queue = state.lanes.entry(place.clone()).or_default();
         if queue.holds(&job.task) {
             // The answer is already in flight.
@@ -140,7 +144,7 @@ impl Outbox {
     fn send_courier(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place, track: Track) {
         while let Some(queue) = state.lanes.get_mut(place)
             && queue.may_send(track, Instant::now())
-            && let Some(mut job) = queue.line(track).jobs.pop_front()
+            && let Some(mut job) = job::take_next(&mut queue.line(track).jobs)
         {
             if let Task::Turn(turn) = &job.task {
                 job.drawn = state.drafts.remove(place, turn).or(job.drawn);

@@ -79,10 +79,16 @@ impl World {
     }
 
     fn deliver_as(&self, id: &str, to: &str, text: &str, check: bool) {
-        let turn = turn(id, "7", to);
+        self.deliver_to("7", id, to, text, check);
+    }
+
+    /// Delivers an answer to a turn of this member.
+    fn deliver_to(&self, member: &str, id: &str, to: &str, text: &str, check: bool) {
+        let turn = turn(id, member, to);
         let outgoing = turn.reply_with(text);
         self.outbox
             .cast(OutboxMsg::Deliver {
+                person: turn.person.clone(),
                 turn: turn.id,
                 outgoing,
                 since: turn.at,
@@ -179,6 +185,7 @@ async fn answers_that_reply_to_nothing_and_have_the_same_words_are_told_apart() 
         let outgoing = Outgoing { reply_to: None, ..turn.reply_with("The build is red.") };
         let nonce_until = Some(Instant::now() + Duration::from_secs(30));
         let deliver = OutboxMsg::Deliver {
+            person: turn.person.clone(),
             turn: turn.id,
             outgoing,
             since: turn.at,
@@ -205,6 +212,7 @@ async fn answers_to_different_fires_with_the_same_words_are_looked_for_by_what_i
         let (since, nonce_until) = (turn.at, Some(Instant::now()));
         let (refused, rescue) = (None, None);
         OutboxMsg::Deliver {
+            person: turn.person.clone(),
             turn: turn.id,
             outgoing,
             since,
@@ -379,6 +387,40 @@ async fn where_replies_are_refused_the_answer_comes_as_a_plain_message() {
     world.poster.post_goes(rejected(Rejection::Reply));
     world.deliver("11", "42", "hello");
     assert!(world.told().await.1.is_err(), "there is no third way");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_answer_passes_long_ones_of_others_and_none_of_its_own_member() {
+    let mut world = world().await;
+    let long = |word: &str| format!("{word} ").repeat(60);
+    for (member, id, text) in [
+        ("1", "10", long("one")),
+        ("2", "11", long("two")),
+        ("3", "12", long("three")),
+        ("3", "13", "short three".to_owned()),
+        ("4", "14", "short four".to_owned()),
+        ("4", "15", "second four".to_owned()),
+    ] {
+        world.deliver_to(member, id, "42", &text, false);
+    }
+    let mut order = Vec::new();
+    for _ in 0..6 {
+        order.push(world.told().await.0);
+    }
+    assert_eq!(order, ["10", "14", "15", "11", "12", "13"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_answer_is_passed_for_a_bounded_time() {
+    let job = |member: &str, long| {
+        let turn = turn("10", member, "42");
+        Job { person: Some(turn.person.clone()), long, ..Job::new(Task::Turn(turn.id.clone()), turn.reply_with("")) }
+    };
+    let mut jobs = std::collections::VecDeque::from([job("1", true), job("2", false), job("3", false)]);
+    assert!(!job::take_next(&mut jobs).unwrap().long);
+    tokio::time::advance(job::PASSED_FOR).await;
+    assert!(job::take_next(&mut jobs).unwrap().long);
+    assert!(job::take_next(&mut jobs).is_some() && job::take_next(&mut jobs).is_none());
 }
 
 #[tokio::test(start_paused = true)]

@@ -373,7 +373,12 @@ impl FactKeeper {
             }
             self.store.commit(writes)
         };
-        if durable.await { Ok(before.is_some()) } else { Err(NotKept::Away) }
+        if durable.await {
+            return Ok(before.is_some());
+        }
+        // If the store answers no read either, it holds the fact in memory alone.
+        let _ = self.take_back(person, fact, before, bounds).await;
+        Err(NotKept::Away)
     }
 
     /// Deletes a fact if `may` permits it. `None` if there is no such fact, else true if the deletion is durable.
@@ -384,15 +389,44 @@ impl FactKeeper {
         let _changing = self.change(person).await;
         let stored: Option<Fact> = self.stored_at(&keys::facts::fact(person, id)).await?;
         let Some(fact) = stored.filter(may) else { return Ok(None) };
+        let writes = self.removal(person, &fact).await?;
+        Ok(Some(self.store.commit(writes).await))
+    }
+
+    /// The writes that delete a fact.
+    async fn removal(&self, person: &Person, fact: &Fact) -> Result<Vec<Write>, NotKept> {
         let mut index = self.index(person).await?;
-        index.remove(id);
-        let writes = vec![
-            Write::Delete { key: keys::facts::fact(person, id) },
+        index.remove(&fact.id);
+        Ok(vec![
+            Write::Delete { key: keys::facts::fact(person, &fact.id) },
             self.written(person, &index),
             self.count(fact.told, -1),
-            self.tells_no_more(&fact).await?,
-        ];
-        Ok(Some(self.store.commit(writes).await))
+            self.tells_no_more(fact).await?,
+        ])
+    }
+
+    /// Reverts a fact that could not be stored: the store would write it later, and its member was told that it is not
+    /// kept.
+    async fn take_back(
+        &self,
+        person: &Person,
+        fact: &Fact,
+        before: Option<Fact>,
+        bounds: &Bounds,
+    ) -> Result<(), NotKept> {
+        let mut writes = self.removal(person, fact).await?;
+        // The store holds the records of the fact in memory, so that both are one change there.
+        self.store.commit(std::mem::take(&mut writes)).await;
+        if let Some(before) = before {
+            let mut index = self.index(person).await?;
+            index.put(Named::from(&before));
+            let value = serde_json::to_string(&before).unwrap_or_default();
+            writes.push(Write::Put { key: keys::facts::fact(person, &before.id), value, ttl: Some(bounds.ttl) });
+            writes.extend([self.written(person, &index), self.count(before.told, 1)]);
+            writes.push(self.tells(person, &before, bounds).await?);
+            self.store.commit(writes).await;
+        }
+        Ok(())
     }
 }
 

@@ -28,7 +28,7 @@ const ROOM_WITHIN: Duration = Duration::from_secs(3);
 /// The timeout for fetching the files of one question, regardless of the port's own timeout.
 const FETCH_WITHIN: Duration = Duration::from_secs(15);
 /// The timeout for a reader of a document that others use.
-const READER_WITHIN: Duration = Duration::from_secs(15);
+const READER_WITHIN: Duration = Duration::from_secs(30);
 
 /// The files as presented to a model.
 pub(super) struct Files {

@@ -28,6 +28,7 @@ pub(super) const WORDS: Words = Words {
     restricted: "For now I can only answer you in <#{channel_id}>, until {until}.",
     restricted_without_channel: "I cannot answer you for now, until {until}.",
     restricted_elsewhere: "Another account of yours is restricted, so I cannot answer you here until that ends.",
+    restricted_in_community: "You are restricted in a server, so I cannot answer you here until that ends.",
     until_lifted: "a moderator lifts it",
     later: "later",
 };

@@ -28,6 +28,7 @@ pub(super) const WORDS: Words = Words {
     restricted: "Vorerst kann ich dir nur in <#{channel_id}> antworten, bis {until}.",
     restricted_without_channel: "Ich kann dir nicht antworten, bis {until}.",
     restricted_elsewhere: "Ein anderes Konto von dir ist eingeschränkt, darum kann ich dir hier nicht antworten, bis das endet.",
+    restricted_in_community: "Du bist auf einem Server eingeschränkt, darum kann ich dir hier nicht antworten, bis das endet.",
     until_lifted: "ein Moderator das aufhebt",
     later: "später",
 };

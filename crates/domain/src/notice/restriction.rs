@@ -22,6 +22,12 @@ pub const fn of_other_account(locale: Locale) -> &'static str {
     words(locale).restricted_elsewhere
 }
 
+/// Says in a direct conversation that the account is restricted in a community.
+#[must_use]
+pub const fn in_community(locale: Locale) -> &'static str {
+    words(locale).restricted_in_community
+}
+
 /// Reports a restriction to moderators.
 #[must_use]
 pub fn added(member: &Member, name: Option<&str>, until: Option<Timestamp>) -> String {

@@ -28,6 +28,7 @@ pub(super) const WORDS: Words = Words {
     restricted: "Por ahora solo puedo responderte en <#{channel_id}>, hasta {until}.",
     restricted_without_channel: "No puedo responderte hasta {until}.",
     restricted_elsewhere: "Otra cuenta tuya está restringida, así que no puedo responderte aquí hasta que eso termine.",
+    restricted_in_community: "Estás restringido en un servidor, así que no puedo responderte aquí hasta que eso termine.",
     until_lifted: "que un moderador lo levante",
     later: "más tarde",
 };

@@ -1,23 +1,17 @@
 //! The driver of `MySQL` and `MariaDB`.
 
-use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, Value};
-use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::rows::Rows;
+use super::session::{self, Session};
 use super::statement::Understood;
 use super::{Asked, Driver, Engine, PACKET_BYTES};
 use ports::shares::Share;
-
-/// Timeout of telling the server to end a statement, and of its end after that.
-const KILL_WITHIN: Duration = Duration::from_secs(5);
-/// The number of times that the server is told. After that, the statement counts as ended.
-const KILLS_MAX: usize = 12;
 
 pub(super) struct Mysql {
     opts: Opts,
@@ -40,75 +34,30 @@ impl Driver for Mysql {
     }
 
     async fn run(&self, statement: Understood, asked: Asked, share: Share) -> Result<Rows, String> {
-        let (sender, receiver) = oneshot::channel();
-        let session = Session { opts: self.opts.clone(), statement, asked };
-        tokio::spawn(async move {
-            session.run(sender).await;
-            drop(share);
-        });
-        receiver.await.unwrap_or_else(|_| Err("it broke".to_owned()))
+        let opts = self.opts.clone();
+        let open = async move {
+            let connection = Conn::new(opts.clone()).await.map_err(|error| told(&error))?;
+            let id = connection.id();
+            let stop = move || stop(opts.clone(), id).boxed();
+            Ok(Session { statement: execute(connection, statement, asked).boxed(), stop: Box::new(stop) })
+        };
+        session::run(open, asked.within, share).await
     }
 }
 
-/// One statement on a connection of its own. It ends at its timeout, and if its caller is gone: the server is told on a
-/// second connection, because it notices no closed connection while a statement runs, and `MySQL` has no timeout for
-/// statements that change data.
-struct Session {
-    opts: Opts,
-    statement: Understood,
-    asked: Asked,
-}
-
-impl Session {
-    /// Runs the statement. Returns when the server has ended it, or did not answer for too long.
-    async fn run(self, mut caller: oneshot::Sender<Result<Rows, String>>) {
-        let end = Instant::now() + self.asked.within;
-        let connected = tokio::select! {
-            connected = timeout_at(end, Conn::new(self.opts.clone())) => connected,
-            () = caller.closed() => return,
-        };
-        let connection = match connected {
-            Ok(Ok(connection)) => connection,
-            Ok(Err(error)) => return drop(caller.send(Err(told(&error)))),
-            Err(_) => return drop(caller.send(Err("it does not answer".to_owned()))),
-        };
-        let id = connection.id();
-        let mut executed = pin!(execute(connection, self.statement, self.asked));
-        let ended = tokio::select! {
-            result = &mut executed => Some(result),
-            () = caller.closed() => None,
-            () = sleep_until(end) => None,
-        };
-        let result = match ended {
-            Some(result) => result,
-            None => stopped(&self.opts, id, executed).await,
-        };
-        // The receiver is gone if the caller was cancelled.
-        drop(caller.send(result));
+/// Tells the server to end the statement of a connection: `MySQL` has no timeout for statements that change data. True if
+/// the server was reached.
+async fn stop(opts: Opts, id: u32) -> bool {
+    let kill = async {
+        let mut connection = Conn::new(opts).await?;
+        connection.query_drop(format!("KILL QUERY {id}")).await?;
+        connection.disconnect().await
+    };
+    match kill.await {
+        // The connection of the statement is gone already, or another error of a server that answers.
+        Ok(()) | Err(mysql_async::Error::Server(_)) => true,
+        Err(_) => false,
     }
-}
-
-/// Tells the server to end the statement of a connection until it did. Repeated, because a statement that begins at the
-/// same moment is not ended.
-async fn stopped(
-    opts: &Opts,
-    id: u32,
-    mut executed: Pin<&mut impl Future<Output = Result<Rows, String>>>,
-) -> Result<Rows, String> {
-    let late = || Err("the statement takes too long: request or change fewer rows".to_owned());
-    for _ in 0..KILLS_MAX {
-        let kill = async {
-            let mut connection = Conn::new(opts.clone()).await?;
-            connection.query_drop(format!("KILL QUERY {id}")).await?;
-            connection.disconnect().await
-        };
-        // The outcome is that of the statement.
-        let _ = timeout(KILL_WITHIN, kill).await;
-        if let Ok(result) = timeout(KILL_WITHIN, &mut executed).await {
-            return result.or_else(|_| late());
-        }
-    }
-    late()
 }
 
 async fn execute(mut connection: Conn, statement: Understood, asked: Asked) -> Result<Rows, String> {

@@ -4,15 +4,16 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::{TryStreamExt, pin_mut};
+use futures_util::{FutureExt, TryStreamExt, pin_mut};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_postgres::config::Host;
-use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
+use tokio_postgres::{CancelToken, Client, Config, NoTls, SimpleQueryMessage};
 
 use super::allowed::is_known;
 use super::rows::Rows;
+use super::session::{self, Session};
 use super::statement::Understood;
 use super::{Asked, Driver, Engine, RECEIVED_BYTES};
 use ports::shares::Share;
@@ -27,23 +28,34 @@ impl Postgres {
         Ok(Self { config })
     }
 
-    async fn connect(&self) -> Result<(tokio_postgres::Client, Ended), String> {
-        let [Host::Tcp(host)] = self.config.get_hosts() else {
+    /// Returns a new connection to the server.
+    async fn stream(config: &Config) -> Result<TcpStream, String> {
+        let [Host::Tcp(host)] = config.get_hosts() else {
             return Err("its url must name exactly one host".to_owned());
         };
-        let port = self.config.get_ports().first().copied().unwrap_or(5432);
-        let stream = TcpStream::connect((host.as_str(), port))
-            .await
-            .map_err(|error| format!("it cannot be reached: {error}"))?;
-        let (reader, writer) = stream.into_split();
+        let port = config.get_ports().first().copied().unwrap_or(5432);
+        let connected = TcpStream::connect((host.as_str(), port)).await;
+        connected.map_err(|error| format!("it cannot be reached: {error}"))
+    }
+
+    async fn connect(config: &Config) -> Result<(Client, Ended), String> {
+        let (reader, writer) = Self::stream(config).await?.into_split();
         // Bounds the bytes that are read from the server.
         let stream = tokio::io::join(reader.take(RECEIVED_BYTES), writer);
-        let (client, connection) = self.config.connect_raw(stream, NoTls).await.map_err(|error| told(&error))?;
+        let (client, connection) = config.connect_raw(stream, NoTls).await.map_err(|error| told(&error))?;
         let ended = Ended(tokio::spawn(async move {
             // The next request returns the error.
             let _ = connection.await;
         }));
         Ok((client, ended))
+    }
+
+    /// Tells the server to end the statement of a connection. True if the server was reached.
+    async fn stop(config: Config, statement: CancelToken) -> bool {
+        match Self::stream(&config).await {
+            Ok(stream) => statement.cancel_query_raw(stream, NoTls).await.is_ok(),
+            Err(_) => false,
+        }
     }
 }
 
@@ -62,47 +74,62 @@ impl Driver for Postgres {
         Engine::Postgres
     }
 
-    async fn run(&self, statement: Understood, asked: Asked, _share: Share) -> Result<Rows, String> {
-        let (client, _ended) = self.connect().await?;
-        let changes = statement.changes.is_some();
-        let mode = if changes { "READ WRITE" } else { "READ ONLY" };
-        let begin = format!(
-            "SET standard_conforming_strings = on; SET statement_timeout = {0}; SET lock_timeout = {0}; \
-             SET idle_in_transaction_session_timeout = {0}; BEGIN TRANSACTION {mode}",
-            milliseconds(asked.within)
-        );
-        client.batch_execute(&begin).await.map_err(|error| told(&error))?;
-        if let Some(name) = function_of_rows(&client, &statement).await.map_err(|error| told(&error))? {
-            return Err(format!("{name} is a function and no column of these tables: do not qualify it with a table"));
-        }
-        let mut rows = Rows::of_at_most(asked.rows);
-        let messages = client.simple_query_raw(&statement.sql).await.map_err(|error| told(&error))?;
-        pin_mut!(messages);
-        while let Some(message) = messages.try_next().await.map_err(|error| told(&error))? {
-            match message {
-                SimpleQueryMessage::RowDescription(columns) => {
-                    rows.columns = columns.iter().map(|column| column.name().to_owned()).collect();
-                }
-                SimpleQueryMessage::Row(row) => {
-                    let has_room = rows.push((0..row.len()).map(|at| row.get(at).map(str::to_owned)));
-                    if !has_room {
-                        return Ok(rows);
-                    }
-                }
-                SimpleQueryMessage::CommandComplete(many) => rows.changed = changes.then_some(many),
-                _ => {}
-            }
-        }
-        client.batch_execute("COMMIT").await.map_err(|error| told(&error))?;
-        Ok(rows)
+    async fn run(&self, statement: Understood, asked: Asked, share: Share) -> Result<Rows, String> {
+        let config = self.config.clone();
+        let open = async move {
+            let (client, ended) = Self::connect(&config).await?;
+            let token = client.cancel_token();
+            let stop = move || Self::stop(config.clone(), token.clone()).boxed();
+            let statement = async move {
+                let rows = execute(&client, &statement, asked).await;
+                drop(ended);
+                rows
+            };
+            Ok(Session { statement: statement.boxed(), stop: Box::new(stop) })
+        };
+        session::run(open, asked.within, share).await
     }
+}
+
+async fn execute(client: &Client, statement: &Understood, asked: Asked) -> Result<Rows, String> {
+    let changes = statement.changes.is_some();
+    let mode = if changes { "READ WRITE" } else { "READ ONLY" };
+    let begin = format!(
+        "SET standard_conforming_strings = on; SET statement_timeout = {0}; SET lock_timeout = {0}; \
+         SET idle_in_transaction_session_timeout = {0}; BEGIN TRANSACTION {mode}",
+        milliseconds(asked.within)
+    );
+    client.batch_execute(&begin).await.map_err(|error| told(&error))?;
+    if let Some(name) = function_of_rows(client, statement).await.map_err(|error| told(&error))? {
+        return Err(format!("{name} is a function and no column of these tables: do not qualify it with a table"));
+    }
+    let mut rows = Rows::of_at_most(asked.rows);
+    let messages = client.simple_query_raw(&statement.sql).await.map_err(|error| told(&error))?;
+    pin_mut!(messages);
+    while let Some(message) = messages.try_next().await.map_err(|error| told(&error))? {
+        match message {
+            SimpleQueryMessage::RowDescription(columns) => {
+                rows.columns = columns.iter().map(|column| column.name().to_owned()).collect();
+            }
+            SimpleQueryMessage::Row(row) => {
+                let has_room = rows.push((0..row.len()).map(|at| row.get(at).map(str::to_owned)));
+                if !has_room {
+                    return Ok(rows);
+                }
+            }
+            SimpleQueryMessage::CommandComplete(many) => rows.changed = changes.then_some(many),
+            _ => {}
+        }
+    }
+    client.batch_execute("COMMIT").await.map_err(|error| told(&error))?;
+    Ok(rows)
 }
 
 /// Returns the first name behind a dot that the server may call as a function of a row, because a table has no such
 /// column: any user-defined function of that name, and a built-in one that is not on the allow list if none of the
 /// statement's tables has a column of that name. Names in a statement contain no quotes.
 async fn function_of_rows(
-    client: &tokio_postgres::Client,
+    client: &Client,
     statement: &Understood,
 ) -> Result<Option<String>, tokio_postgres::Error> {
     if statement.fields.is_empty() {

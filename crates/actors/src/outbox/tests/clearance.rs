@@ -40,6 +40,7 @@ impl Record {
 fn deliver(world: &World, id: &str, text: &str, record: &Record) {
     let turn = turn(id, "7", "42");
     let deliver = OutboxMsg::Deliver {
+        person: turn.person.clone(),
         outgoing: turn.reply_with(text),
         since: turn.at,
         turn: turn.id,

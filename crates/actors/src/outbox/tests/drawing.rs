@@ -24,6 +24,7 @@ impl World {
         let outgoing = turn.reply_with(text);
         self.outbox
             .cast(OutboxMsg::Deliver {
+                person: turn.person.clone(),
                 turn: turn.id,
                 outgoing,
                 since: turn.at,

@@ -21,6 +21,7 @@ impl World {
         let outgoing = Outgoing { parts, ..turn.reply_with("") };
         self.outbox
             .cast(OutboxMsg::Deliver {
+                person: turn.person.clone(),
                 turn: turn.id,
                 outgoing,
                 since: turn.at,

@@ -45,6 +45,7 @@ impl World {
         let rescue = Some(Rescue { at: Instant::now() + told_after, locale: Locale::English });
         let (since, check) = (turn.at, refused.is_some());
         let deliver = OutboxMsg::Deliver {
+            person: turn.person.clone(),
             turn: turn.id,
             outgoing,
             since,

@@ -208,6 +208,8 @@ struct OneReadFails {
     inner: Arc<MemoryStore>,
     /// The number of reads up to the one that fails.
     left: AtomicUsize,
+    /// True if it holds writes in memory alone: they can be read, and are not durable.
+    in_memory: bool,
 }
 
 impl Store for OneReadFails {
@@ -229,7 +231,8 @@ impl Store for OneReadFails {
     }
 
     fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {
-        self.inner.write(writes)
+        let (written, durable) = (self.inner.write(writes), !self.in_memory);
+        async move { written.await && durable }.boxed()
     }
 
     fn replace<'a>(&'a self, key: &'a str, seen: Option<&'a str>, value: &'a str) -> BoxFuture<'a, Replaced> {
@@ -246,6 +249,24 @@ impl Store for OneReadFails {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_fact_that_is_not_durable_is_not_kept_later() {
+    let store = Arc::new(MemoryStore::new());
+    keeper(&store).remember(&asked("7", 1), "one").await.unwrap();
+    let before = store.scan("staffai:fact", 100).await.whole().unwrap();
+    let full = OneReadFails { inner: Arc::clone(&store), left: AtomicUsize::new(0), in_memory: true };
+    let full = FactKeeper::new(Arc::new(full) as _, Arc::new(ManualClock::new()), || BOUNDS);
+    assert_eq!(full.remember(&asked("7", 2), "two").await, Err(NotKept::Away));
+    assert_eq!(full.remember(&asked("7", 3), "one").await, Err(NotKept::Away), "a fact that is told again");
+    assert_eq!(texts(&keeper(&store), &asked("7", 4)).await, ["one"]);
+    let after = store.scan("staffai:fact", 100).await.whole().unwrap();
+    let numbers = |rows: &[Row]| {
+        let told = rows.iter().filter(|(key, _)| key.contains("facts_told"));
+        told.map(|(_, value)| value.parse::<i64>().unwrap()).sum::<i64>()
+    };
+    assert_eq!((numbers(&after), after.len()), (numbers(&before), before.len()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn whichever_one_read_fails_no_other_fact_is_lost() {
     for failing in 1..=8 {
         let store = Arc::new(MemoryStore::new());
@@ -254,7 +275,7 @@ async fn whichever_one_read_fails_no_other_fact_is_lost() {
         // Another fact of the same message.
         first.remember(&asked("7", 1), "two").await.unwrap();
         let left = AtomicUsize::new(failing);
-        let failing_store = Arc::new(OneReadFails { inner: Arc::clone(&store), left });
+        let failing_store = Arc::new(OneReadFails { inner: Arc::clone(&store), left, in_memory: false });
         let keeper = FactKeeper::new(failing_store as _, Arc::new(ManualClock::new()), || BOUNDS);
         let forgotten = keeper.forget(&asked("7", 2), &one.id).await;
         let left = match forgotten {
@@ -282,7 +303,7 @@ async fn the_facts_of_a_message_that_is_deleted_while_the_store_fails_go_once_it
             first.remember(&asked("7", 1), text).await.unwrap();
         }
         let left = AtomicUsize::new(failing);
-        let failing_store = Arc::new(OneReadFails { inner: Arc::clone(&store), left });
+        let failing_store = Arc::new(OneReadFails { inner: Arc::clone(&store), left, in_memory: false });
         let keeper = FactKeeper::new(failing_store as _, Arc::new(ManualClock::new()), || BOUNDS);
         keeper.deleted(&Deletion::of(turn_id("1").trigger())).await;
         keeper.settle(Instant::now()).await;

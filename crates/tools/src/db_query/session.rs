@@ -1,0 +1,157 @@
+//! One statement on a database server, on a connection of its own.
+//!
+//! - The statement ends at its timeout, and when its caller is gone: the server is told on a second connection, because it
+//!   notices no closed connection while a statement runs.
+//! - The permit is kept until the server has ended the statement. Some functions of servers check no timeout for minutes,
+//!   and further statements beside them would use up the server's connections.
+//! - A server that cannot be reached for [`MISSES_MAX`] tries counts as gone.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+
+use super::rows::Rows;
+use ports::shares::Share;
+
+/// The timeout of telling the server to end a statement, and of its end after that.
+const STOP_WITHIN: Duration = Duration::from_secs(5);
+/// The number of tries in a row that do not reach the server, after which the statement counts as ended.
+const MISSES_MAX: u32 = 12;
+
+/// A statement that begins when it is polled, and the way to stop it.
+pub(super) struct Session {
+    /// Runs the statement. Dropping it closes the connection, which does not end the statement at the server.
+    pub statement: BoxFuture<'static, Result<Rows, String>>,
+    /// Tells the server to end the statement. True if the server was reached.
+    pub stop: Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>,
+}
+
+/// Opens a session and runs its statement within this time. If the returned future is dropped, the statement is stopped.
+///
+/// # Errors
+/// A sentence: the connection or the statement failed, or the time is over.
+pub(super) async fn run(
+    open: impl Future<Output = Result<Session, String>> + Send + 'static,
+    within: Duration,
+    share: Share,
+) -> Result<Rows, String> {
+    let (caller, result) = oneshot::channel();
+    tokio::spawn(async move {
+        attend(open, Instant::now() + within, caller).await;
+        drop(share);
+    });
+    result.await.unwrap_or_else(|_| Err("it broke".to_owned()))
+}
+
+/// Returns when the server has ended the statement, or is gone.
+async fn attend(
+    open: impl Future<Output = Result<Session, String>>,
+    end: Instant,
+    mut caller: oneshot::Sender<Result<Rows, String>>,
+) {
+    let opened = tokio::select! {
+        opened = timeout_at(end, open) => opened.unwrap_or_else(|_| Err("it does not answer".to_owned())),
+        () = caller.closed() => return,
+    };
+    let Session { mut statement, stop } = match opened {
+        Ok(session) => session,
+        Err(why) => return drop(caller.send(Err(why))),
+    };
+    let ended = tokio::select! {
+        result = &mut statement => Some(result),
+        () = caller.closed() => None,
+        () = sleep_until(end) => None,
+    };
+    let result = match ended {
+        Some(result) => result,
+        None => stopped(statement, stop).await,
+    };
+    // The receiver is gone if the caller was cancelled.
+    drop(caller.send(result));
+}
+
+/// Tells the server to end a statement until it did. Repeated, because a statement that begins at the same moment is not
+/// ended. The outcome is that of the statement.
+async fn stopped(
+    mut statement: BoxFuture<'static, Result<Rows, String>>,
+    stop: Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>,
+) -> Result<Rows, String> {
+    let late = || Err("the statement takes too long: request or change fewer rows".to_owned());
+    let mut misses = 0;
+    while misses < MISSES_MAX {
+        let reached = timeout(STOP_WITHIN, stop()).await.unwrap_or(false);
+        if let Ok(result) = timeout(STOP_WITHIN, &mut statement).await {
+            return result.or_else(|_| late());
+        }
+        misses = if reached { 0 } else { misses + 1 };
+    }
+    late()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use futures_util::FutureExt;
+    use tokio::sync::{Notify, Semaphore};
+
+    use super::*;
+    use ports::shares::Shares;
+
+    /// A statement that ends only when the server ends it by itself.
+    struct Stubborn {
+        ends: Arc<Notify>,
+        told: Arc<AtomicUsize>,
+        reached: Arc<AtomicBool>,
+    }
+
+    impl Stubborn {
+        fn new() -> Self {
+            Self { ends: Arc::default(), told: Arc::default(), reached: Arc::new(AtomicBool::new(true)) }
+        }
+
+        fn session(&self) -> Session {
+            let (ends, told, reached) = (Arc::clone(&self.ends), Arc::clone(&self.told), Arc::clone(&self.reached));
+            let statement = async move {
+                ends.notified().await;
+                Ok(Rows::of_at_most(1))
+            };
+            let stop = move || {
+                told.fetch_add(1, Ordering::SeqCst);
+                let reached = reached.load(Ordering::SeqCst);
+                async move { reached }.boxed()
+            };
+            Session { statement: statement.boxed(), stop: Box::new(stop) }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_statement_that_no_timeout_ends_keeps_its_permit_until_it_ended() {
+        let (stubborn, share) = (Stubborn::new(), Shares::new(Arc::new(Semaphore::new(1))));
+        let permit = share.take(None).unwrap();
+        let session = stubborn.session();
+        let caller = run(async move { Ok(session) }, Duration::from_secs(1), permit);
+        assert!(timeout(Duration::from_secs(3), caller).await.is_err(), "its caller does not wait longer");
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        assert!(share.take(None).is_none() && stubborn.told.load(Ordering::SeqCst) > 100);
+        stubborn.ends.notify_one();
+        drop(timeout(Duration::from_secs(1), share.wait(None)).await.expect("the permit is free"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_that_leaves_stops_its_statement_and_a_server_that_is_gone_frees_the_permit() {
+        let (stubborn, share) = (Stubborn::new(), Shares::new(Arc::new(Semaphore::new(1))));
+        let permit = share.take(None).unwrap();
+        let session = stubborn.session();
+        let caller = run(async move { Ok(session) }, Duration::from_secs(3_600), permit);
+        assert!(timeout(Duration::from_secs(1), caller).await.is_err());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(stubborn.told.load(Ordering::SeqCst), 1);
+        stubborn.reached.store(false, Ordering::SeqCst);
+        let free = timeout(STOP_WITHIN * 2 * (MISSES_MAX + 2), share.wait(None)).await;
+        assert!(free.is_ok(), "no try reaches the server");
+    }
+}

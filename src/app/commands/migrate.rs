@@ -1,0 +1,178 @@
+//! `staffai migrate [redis|embedded]`: moves all stored data from the embedded store to Redis, or back.
+//!
+//! - The source is only read. The destination must be empty, and has all data or is reported as unusable.
+//! - No bot runs on either store meanwhile: the embedded store is locked, and Redis' lease is held.
+//! - Files of the data directory (keys, changed rows, logins) stay where they are: they belong to both stores.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use secrecy::SecretString;
+use tokio::time::sleep;
+
+use super::backup::{of_store, put_back};
+use super::operating::{self, Failed};
+use super::reading::Reading;
+use crate::app::assemble;
+use crate::app::drain::STORE_WITHIN;
+use crate::app::system::{SystemClock, SystemDice};
+use crate::app::{Cli, exit};
+use ports::Clock;
+use settings::Settings;
+use settings::stores::StoreChoice;
+use store::redis::lease::{Lease, LeaseAnswer, LeaseFault};
+
+/// The copy in the data directory, which exists only during a migration.
+const COPY: &str = "migration.copy";
+
+/// The pause between two renewals of the lease: several fit into a term.
+const RENEW_EVERY: Duration = Duration::from_millis(400);
+
+/// The store that receives the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Destination {
+    /// Redis or Valkey at `REDIS_URL` (or `REDIS_HOST`).
+    Redis,
+    /// The embedded store in `STAFFAI_DATA_DIR`.
+    Embedded,
+}
+
+/// Both stores of a migration, as the settings that choose each.
+struct Stores {
+    embedded: Settings,
+    shared: Settings,
+    address: SecretString,
+}
+
+/// Copies all data to the destination. Without a destination, to the store that is empty if only one has data.
+pub(crate) async fn run(cli: &Cli, to: Option<Destination>) -> u8 {
+    let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
+    let done = match Stores::of(&loaded.settings) {
+        Err(failed) => Err(failed),
+        Ok(_) if operating::service_runs(&loaded).await => {
+            Err(("the service runs; stop it, so that its data does not change".to_owned(), exit::IN_USE))
+        }
+        Ok(stores) => stores.migrate(to).await,
+    };
+    match done {
+        Ok(told) => {
+            say!("{told}");
+            exit::FINE
+        }
+        Err((why, code)) => {
+            eprintln!("{why}");
+            code
+        }
+    }
+}
+
+impl Stores {
+    fn of(settings: &Settings) -> Result<Self, Failed> {
+        let StoreChoice::Redis(address) = settings.chosen_store() else {
+            let fix = "set REDIS_URL (or REDIS_HOST) to the server that takes or has the data";
+            return Err((format!("no Redis is configured; {fix}"), exit::USAGE));
+        };
+        let mut embedded = settings.clone();
+        (embedded.redis.url, embedded.redis.host) = (None, None);
+        Ok(Self { embedded, shared: settings.clone(), address })
+    }
+
+    /// Copies all data while no bot can be active on the server. Returns a sentence about the result.
+    async fn migrate(&self, to: Option<Destination>) -> Result<String, Failed> {
+        let redis = assemble::redis(&self.address).map_err(|error| (error.to_string(), exit::USAGE))?;
+        let lease = Lease::new(redis, assemble::process_name(&SystemDice));
+        take(&lease).await?;
+        let done = tokio::select! {
+            done = self.copy(to) => done,
+            lost = lost(&lease) => Err(lost),
+        };
+        // The term ends by itself if the server does not answer.
+        let _ = lease.release().await;
+        done
+    }
+
+    async fn copy(&self, to: Option<Destination>) -> Result<String, Failed> {
+        let to = match to {
+            Some(to) => to,
+            None => self.empty_one().await?,
+        };
+        let (source, target) = match to {
+            Destination::Redis => (&self.embedded, &self.shared),
+            Destination::Embedded => (&self.shared, &self.embedded),
+        };
+        let dir = &self.embedded.store.dir;
+        // Opening the store creates its directory, for its owner alone.
+        if to == Destination::Embedded {
+            self.is_empty(target).await?;
+        }
+        let copy = dir.join(COPY);
+        let moved = pass(source, target, &copy).await;
+        if let Err(error) = fs::remove_file(&copy)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            eprintln!("{}: {error}; delete it: it has all data", copy.display());
+        }
+        let told = moved?;
+        let next = match to {
+            Destination::Redis => "start the bot with the same REDIS_URL",
+            Destination::Embedded => "start the bot without REDIS_URL and REDIS_HOST",
+        };
+        Ok(format!("{told}; {next}. The data of the other store stays until you delete it"))
+    }
+
+    /// Returns the store that is empty, if the other one is not.
+    async fn empty_one(&self) -> Result<Destination, Failed> {
+        let embedded = operating::is_new(&self.embedded) || self.is_empty(&self.embedded).await?;
+        match (embedded, self.is_empty(&self.shared).await?) {
+            (true, false) => Ok(Destination::Embedded),
+            (false, true) => Ok(Destination::Redis),
+            (true, true) => Err(("both stores are empty: there is nothing to copy".to_owned(), exit::NEGATIVE)),
+            (false, false) => {
+                let fix = "empty the one that is out of date, and say which one receives the data: staffai migrate redis, or \
+                           staffai migrate embedded";
+                Err((format!("both stores have data; {fix}"), exit::NEGATIVE))
+            }
+        }
+    }
+
+    async fn is_empty(&self, settings: &Settings) -> Result<bool, Failed> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let store = assemble::open_store(settings, &clock, None).await;
+        let store = store.map_err(|error| (error.to_string(), exit::IN_USE))?.store;
+        let rows = store.scan("", 1).await.whole();
+        store.close(STORE_WITHIN).await;
+        let away = || ("the store cannot be reached; staffai check says why".to_owned(), exit::NEGATIVE);
+        rows.map(|rows| rows.is_empty()).ok_or_else(away)
+    }
+}
+
+/// Copies a store into a file, and the file into the other store.
+async fn pass(source: &Settings, target: &Settings, copy: &Path) -> Result<String, Failed> {
+    of_store(source, copy).await?;
+    put_back(target, copy).await
+}
+
+/// Takes the lease, so that no bot becomes active.
+async fn take(lease: &Lease) -> Result<(), Failed> {
+    match lease.take(false).await {
+        Ok(LeaseAnswer::Held { .. }) | Err(LeaseFault::Refused(_)) => Ok(()),
+        Ok(LeaseAnswer::Elsewhere(holder)) => {
+            Err((format!("{holder} is active on this server; stop it, and those that stand by"), exit::IN_USE))
+        }
+        Err(LeaseFault::Away(why)) => Err((format!("{why}; start Redis or correct REDIS_URL"), exit::NEGATIVE)),
+    }
+}
+
+/// Renews the lease. Resolves with the error if another process has it.
+async fn lost(lease: &Lease) -> Failed {
+    loop {
+        sleep(RENEW_EVERY).await;
+        if let Ok(LeaseAnswer::Elsewhere(holder)) = lease.take(false).await {
+            let why = format!("{holder} became active meanwhile; stop it, empty the new store, and try again");
+            return (why, exit::IN_USE);
+        }
+    }
+}
