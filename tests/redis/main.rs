@@ -2,6 +2,8 @@
 
 mod bot;
 
+mod campaign;
+
 #[cfg(feature = "redis-cluster")]
 mod cluster;
 
@@ -22,6 +24,8 @@ mod migration;
 mod owners;
 
 mod patience;
+
+mod proxy;
 
 mod rows;
 
