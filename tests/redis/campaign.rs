@@ -178,6 +178,8 @@ struct Campaign {
     counts: BTreeMap<Fault, Count>,
     /// The times at which a process was killed, in milliseconds.
     ends: Vec<u64>,
+    /// Each fault with the time of its beginning, in milliseconds.
+    begun: Vec<(u64, Fault)>,
 }
 
 impl Campaign {
@@ -186,6 +188,7 @@ impl Campaign {
         sleep(Duration::from_millis(self.dice.random_range(PAUSE_MS))).await;
         let open = open(&self.outside.service);
         let lasts = Duration::from_millis(self.dice.random_range(OUTAGE_MS));
+        self.begun.push((SystemClock.now().0, fault));
         self.strikes(fault, lasts).await;
         let healed = Instant::now();
         self.recovers(fault).await;
@@ -282,6 +285,20 @@ impl Campaign {
             "{mentions} mentions: lost {lost}, doubled {doubled}, out of order {disordered}, out of order over the end of \
              a process {overtaken}, apologies {apologies}"
         );
+        for number in verdict.lost.iter().chain(&verdict.doubled).chain(&verdict.disordered) {
+            self.tell(*number);
+        }
+    }
+
+    /// Prints a mention with a broken promise, the answers in its lane about that time, and the fault before it.
+    fn tell(&self, number: u64) {
+        let (mentions, replies) = seen(&self.outside.service);
+        let mention = mentions.iter().find(|mention| mention.id == number).unwrap();
+        let fault = self.begun.iter().rev().find(|(at, _)| *at <= mention.at);
+        println!("{mention:?} {fault:?} {:?}", self.begun);
+        for other in mentions.iter().filter(|other| other.lane == mention.lane && other.at.abs_diff(mention.at) < 20_000) {
+            println!("  {other:?} {:?}", replies.iter().filter(|reply| reply.to == other.id).collect::<Vec<_>>());
+        }
     }
 }
 
@@ -318,7 +335,7 @@ async fn random_faults_under_load_lose_and_double_no_answer() {
     let faults = deck(rounds, &mut dice);
     let outside = Outside::new().await;
     let bot = outside.start();
-    let mut campaign = Campaign { outside, bot, dice, counts: BTreeMap::new(), ends: Vec::new() };
+    let mut campaign = Campaign { outside, bot, dice, counts: BTreeMap::new(), ends: Vec::new(), begun: Vec::new() };
     // Mentions from before the first connection are none of this bot's.
     campaign.recovers(Fault::Kill).await;
     let load = Load::start(&campaign.outside);

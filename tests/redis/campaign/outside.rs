@@ -121,6 +121,7 @@ impl Outside {
             ("TOKEN_RATE_LIMIT_COUNT", "100000000".to_owned()),
             ("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0".to_owned()),
             ("STAFFAI_LLM__TIMEOUT", "2s".to_owned()),
+            ("STAFFAI_LLM__REST", "1s".to_owned()),
             ("STAFFAI_TURN__DEADLINE", "10s".to_owned()),
             ("STAFFAI_TURN__LANE", "1000".to_owned()),
             ("STAFFAI_CATCH_UP__PER_CHANNEL", "1000".to_owned()),
