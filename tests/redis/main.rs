@@ -11,6 +11,8 @@ mod facts;
 
 mod faults;
 
+mod histories;
+
 mod keys;
 
 mod limits;
