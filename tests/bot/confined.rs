@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use playground::guild::ids::UserId;
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
@@ -13,8 +14,9 @@ use crate::model::Act;
 use crate::process::Process;
 use crate::support::{SOON, Said, Setup, World, story};
 
-/// The memory of the process, and the members who ask at once: a hundred times the usual number of a busy server.
+/// The memory of the process, the open turns that fit into it, and the members who ask at once.
 const MEMORY: u64 = 64 * 1024 * 1024;
+const OPEN: u32 = 500;
 const BURST: u64 = 2_500;
 
 /// The file descriptors of the process, and the idle connections that use them up.
@@ -65,15 +67,20 @@ fn a_burst_beyond_little_memory_is_shed_and_the_process_is_not_killed() {
         return;
     };
     story(async {
-        let world = World::without_bot(Setup::new().set("STAFFAI_TURN__DEADLINE", "100s")).await;
+        let setup = Setup::new().set("STAFFAI_TURN__DEADLINE", "100s").set("STAFFAI_TURN__OPEN", OPEN);
+        let world = World::without_bot(setup).await;
         world.crowd(BURST);
         world.model.does(|_| Act::SaysAfter(Duration::from_millis(100), "done".into()));
         let procs = group.0.join("cgroup.procs");
         let script = format!("echo $$ > {} && exec \"$0\" run", procs.display());
         let mut process = world.process_under("small", &script).await;
-        let text = format!("@staffai what is this? {}", "The tide comes in twice a day. ".repeat(50));
+        let tides = "The tide comes in twice a day. ".repeat(50);
+        let text = format!("<@{}> what is this? {tides}", world.service.bot());
+        let channels = ["general", "help", "random"].map(|name| world.channel(name));
         let asks = |number: u64| {
-            world.says(&format!("member-{number}"), ["general", "help", "random"][number as usize % 3], &text)
+            let channel = channels[usize::try_from(number % 3).unwrap()];
+            let id = world.service.says(UserId(800_000_000_000_000_000 + number), channel, &text, None);
+            Said { id, channel }
         };
         let said: Vec<Said> = (0..BURST).map(asks).collect();
         world.all_answered(&said, Duration::from_secs(100)).await;
@@ -148,14 +155,13 @@ fn a_full_disk_in_the_middle_of_turns_loses_nothing_once_there_is_space_again() 
         let asks = |number: u64| world.says(&format!("member-{number}"), "help", "@staffai hello");
         let process = world.process("first").await;
         world.becomes("ready").await;
+        world.answer_to(world.says("Ada", "general", "@staffai my boat is the Heron")).await;
         world.model.does(|ask| Act::SaysAfter(Duration::from_millis(300), format!("You said: {}", ask.question())));
         let mut said: Vec<Said> = (0..10).map(asks).collect();
-        world.until("they are asked", || (world.model.calls() == 10).then_some(())).await;
+        world.until("they are asked", || (world.model.calls() == 11).then_some(())).await;
         let filler = disk.fill();
         said.extend((10..20).map(asks));
         world.all_answered(&said, SOON).await;
-        let boat = world.says("Ada", "general", "@staffai my boat is the Heron");
-        world.answer_to(boat).await;
         let told = world.until_told("/readyz", |told| {
             let parts = told["parts"].as_array()?;
             parts.iter().find(|part| part["kind"] == "store" && part["status"] == "down").cloned()
@@ -164,7 +170,7 @@ fn a_full_disk_in_the_middle_of_turns_loses_nothing_once_there_is_space_again() 
         std::fs::remove_file(filler).unwrap();
         world.becomes("ready").await;
         said.extend((20..30).map(asks));
-        world.until("they are asked too", || (world.model.calls() >= 30).then_some(())).await;
+        world.until("they are asked too", || (world.model.calls() >= 31).then_some(())).await;
         process.kill();
         let mut process = world.process("second").await;
         world.all_answered(&said, SOON).await;

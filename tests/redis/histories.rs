@@ -11,6 +11,7 @@ mod owner;
 
 mod scene;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,8 +73,26 @@ impl ServerFault {
     }
 }
 
+/// The judgement of several histories, and their faults by kind.
+#[derive(Default)]
+struct Sum {
+    histories: usize,
+    verdict: Verdict,
+    faults: BTreeMap<&'static str, usize>,
+}
+
+impl Sum {
+    fn add(&mut self, other: &Self) {
+        self.histories += other.histories;
+        self.verdict += other.verdict;
+        for (name, count) in &other.faults {
+            *self.faults.entry(name).or_default() += count;
+        }
+    }
+}
+
 /// Runs the histories of these seeds on one server.
-async fn together(kind: ServerFault, seeds: Vec<u64>) -> Verdict {
+async fn together(kind: ServerFault, seeds: Vec<u64>) -> Sum {
     let mut server = block_in_place(|| Server::start_with(kind.options()));
     let mut replica = None;
     if kind.fails_over() {
@@ -97,13 +116,13 @@ async fn together(kind: ServerFault, seeds: Vec<u64>) -> Verdict {
     for thread in threads {
         spawn_blocking(|| thread.join()).await.unwrap().expect("no owner panics");
     }
-    let mut sum = Verdict::default();
+    let mut sum = Sum::default();
     for (scene, seed) in scenes.iter().zip(&seeds) {
         let verdict = judge(&scene.events());
         if !verdict.is_clean() {
             println!("seed {seed}, {kind:?}: {verdict:?}\n{:?}", scene.plan);
         }
-        sum += verdict;
+        sum.add(&Sum { histories: 1, verdict, faults: scene.suffered() });
     }
     sum
 }
@@ -145,7 +164,7 @@ fn chosen() -> (usize, u64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_several_owners_only_the_newest_acts_and_no_acknowledged_turn_is_lost() {
     let (many, first) = chosen();
-    let mut sums = SERVER_FAULTS.map(|kind| (kind, 0, Verdict::default()));
+    let mut sums = SERVER_FAULTS.map(|kind| (kind, Sum::default()));
     let mut next = first;
     let end = first + many as u64;
     while next < end {
@@ -154,28 +173,36 @@ async fn of_several_owners_only_the_newest_acts_and_no_acknowledged_turn_is_lost
             let seeds: Vec<u64> = (next..end).take(TOGETHER).collect();
             next += seeds.len() as u64;
             if !seeds.is_empty() {
-                running.push(async move { (at, seeds.len(), tokio::spawn(together(kind, seeds)).await.unwrap()) });
+                running.push(async move { (at, tokio::spawn(together(kind, seeds)).await.unwrap()) });
             }
         }
-        for (at, count, verdict) in join_all(running).await {
-            sums[at].1 += count;
-            sums[at].2 += verdict;
+        for (at, sum) in join_all(running).await {
+            sums[at].1.add(&sum);
         }
     }
+    print(&sums);
+    for (kind, Sum { verdict, .. }) in &sums {
+        assert_eq!((verdict.shared_terms, verdict.unanswered), (0, 0), "{kind:?}");
+        assert!(!kind.keeps_all() || verdict.is_clean(), "{kind:?}: {verdict:?}");
+    }
+}
+
+fn print(sums: &[(ServerFault, Sum)]) {
     println!(
         "{:<18}{:>10}{:>8}{:>14}{:>12}{:>13}{:>16}{:>7}{:>12}{:>12}",
         "server", "histories", "terms", "acknowledged", "held twice", "acted twice", "older accepted", "lost",
         "unanswered", "late posts"
     );
-    for (kind, count, told) in &sums {
+    let mut all = Sum::default();
+    for (kind, sum) in sums {
+        let (name, told) = (format!("{kind:?}"), &sum.verdict);
         println!(
-            "{:<18}{count:>10}{:>8}{:>14}{:>12}{:>13}{:>16}{:>7}{:>12}{:>12}",
-            format!("{kind:?}"), told.terms, told.acknowledged, told.held_twice, told.acted_twice, told.older_accepted,
+            "{name:<18}{:>10}{:>8}{:>14}{:>12}{:>13}{:>16}{:>7}{:>12}{:>12}",
+            sum.histories, told.terms, told.acknowledged, told.held_twice, told.acted_twice, told.older_accepted,
             told.lost, told.unanswered, told.late_posts
         );
+        all.add(sum);
     }
-    for (kind, _, told) in &sums {
-        assert_eq!((told.shared_terms, told.unanswered), (0, 0), "{kind:?}");
-        assert!(!kind.keeps_all() || told.is_clean(), "{kind:?}: {told:?}");
-    }
+    let faults: Vec<String> = all.faults.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    println!("faults of owners: {}", faults.join(", "));
 }

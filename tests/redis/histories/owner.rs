@@ -90,6 +90,7 @@ async fn suffers(scene: Arc<Scene>, owner: usize, skew: Arc<AtomicI64>, killed: 
         if scene.is_active(owner) != of_active {
             continue;
         }
+        scene.suffers(&fault);
         match fault {
             // Nothing of this process runs meanwhile.
             Fault::Stop(lasts) => std::thread::sleep(lasts),
@@ -112,10 +113,13 @@ async fn suffers(scene: Arc<Scene>, owner: usize, skew: Arc<AtomicI64>, killed: 
 
 /// Waits for the lease, acts while it holds it, and ends.
 async fn acts(scene: &Arc<Scene>, owner: usize, number: u64, lease: &Lease, opener: Opener, skew: &Arc<AtomicI64>) {
+    let mut stands_by = false;
     let asked = loop {
         let asked = Instant::now();
-        if let Ok(LeaseAnswer::Held { .. }) = lease.take(true).await {
-            break asked;
+        match lease.take(stands_by).await {
+            Ok(LeaseAnswer::Held { .. }) => break asked,
+            // A process whose first request has no answer may not assume that it is alone.
+            Ok(LeaseAnswer::Elsewhere(_)) | Err(_) => stands_by = true,
         }
         sleep(ASK_EVERY).await;
     };

@@ -46,6 +46,19 @@ pub enum Fault {
     Jump(i64),
 }
 
+impl Fault {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Stop(_) => "stops",
+            Self::Kill => "kills",
+            Self::End => "orderly ends",
+            Self::Partition(..) => "partitions",
+            Self::Cut => "cuts",
+            Self::Jump(_) => "jumps of clocks",
+        }
+    }
+}
+
 /// A fault, its time in microseconds, and its victim: the active owner, or those that stand by.
 #[derive(Debug, Clone, Copy)]
 pub struct Planned {
@@ -102,6 +115,8 @@ struct State {
     active: BTreeSet<usize>,
     /// The lives that took up all turns of earlier ones.
     took_up: BTreeSet<u64>,
+    /// The number of faults by kind.
+    suffered: BTreeMap<&'static str, usize>,
 }
 
 pub struct Scene {
@@ -174,6 +189,16 @@ impl Scene {
 
     pub fn record(&self, event: Event) {
         self.state.lock().events.push(event);
+    }
+
+    /// Counts a fault.
+    pub fn suffers(&self, fault: &Fault) {
+        *self.state.lock().suffered.entry(fault.name()).or_default() += 1;
+    }
+
+    /// Returns the number of faults by kind.
+    pub fn suffered(&self) -> BTreeMap<&'static str, usize> {
+        self.state.lock().suffered.clone()
     }
 
     pub fn next_life(&self) -> u64 {
