@@ -12,6 +12,8 @@ pub enum Event {
     Acquired { life: u64, term: u64, at: u64 },
     /// The store confirmed a write of this term as durable.
     Wrote { term: u64, begun: u64, ended: u64 },
+    /// The store refused a write of this term.
+    Refused { term: u64 },
     /// A turn was acknowledged to the platform: its record is durable.
     Acknowledged { turn: u64 },
     /// An answer was posted; term 0 before the life had a token. The nonce of a turn is its number, so members see one message however often it is posted.
@@ -25,6 +27,8 @@ pub enum Event {
 pub struct Verdict {
     pub terms: usize,
     pub acknowledged: usize,
+    /// Refused writes of older terms.
+    pub refused: usize,
     /// Pairs of lives that held the lease at the same time.
     pub held_twice: usize,
     /// Pairs of terms of which the older one acted after the newer one had.
@@ -45,6 +49,7 @@ impl AddAssign for Verdict {
     fn add_assign(&mut self, other: Self) {
         self.terms += other.terms;
         self.acknowledged += other.acknowledged;
+        self.refused += other.refused;
         self.held_twice += other.held_twice;
         self.acted_twice += other.acted_twice;
         self.older_accepted += other.older_accepted;
@@ -72,6 +77,7 @@ pub fn judge(events: &[Event]) -> Verdict {
     for event in events {
         match *event {
             Event::Held { .. } => {}
+            Event::Refused { term } => verdict.refused += usize::from(known.range(term + 1..).next().is_some()),
             Event::Acquired { life, term, .. } => {
                 verdict.shared_terms += usize::from(*lives.entry(term).or_insert(life) != life);
             }
@@ -139,6 +145,7 @@ fn the_judge_of_histories_finds_each_violation() {
     let fine = Verdict { terms: 2, acknowledged: 1, ..Verdict::default() };
     assert_eq!(judge(&good), fine);
     let with = |event| judge(&[&good[..], &[event]].concat());
+    assert_eq!(with(Event::Refused { term: 10 }), Verdict { refused: 1, ..fine });
     assert_eq!(with(Event::Held { life: 3, from: 99, until: 100 }), Verdict { held_twice: 1, ..fine });
     assert_eq!(with(Event::Acquired { life: 3, term: 11, at: 150 }), Verdict { shared_terms: 1, ..fine });
     let older = Event::Wrote { term: 10, begun: 106, ended: 107 };

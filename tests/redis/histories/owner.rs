@@ -36,6 +36,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// The time for which a process that ends in order saves what is pending.
 const SAVE_WITHIN: Duration = Duration::from_secs(2);
 
+/// The time for which requests in progress go on after the lease is lost. Their writes are refused, or the term still runs.
+const LINGERS: Duration = Duration::from_millis(200);
+
 const DOOR: Door = Door::new("d");
 
 /// A clock that differs from those of the other owners, and jumps.
@@ -153,6 +156,9 @@ async fn acts(scene: &Arc<Scene>, owner: usize, number: u64, lease: &Lease, open
         }
         over.fetch_min(scene.now(), Ordering::Relaxed);
         let _ = lease.release().await;
+    } else {
+        over.fetch_min(scene.now(), Ordering::Relaxed);
+        sleep(LINGERS).await;
     }
 }
 
@@ -252,12 +258,16 @@ impl Life {
         self.writes(self.turns.close(&open.turn, closed, Vec::new())).await;
     }
 
-    /// Records a write that becomes durable.
+    /// Records a write that becomes durable or is refused.
     async fn writes(&self, write: impl Future<Output = WriteOutcome>) -> WriteOutcome {
         let begun = self.scene.now();
         let outcome = write.await;
-        if outcome.is_durable() {
-            self.scene.record(Event::Wrote { term: self.term(), begun, ended: self.scene.now() });
+        match outcome {
+            WriteOutcome::Durable => {
+                self.scene.record(Event::Wrote { term: self.term(), begun, ended: self.scene.now() });
+            }
+            WriteOutcome::Fenced => self.scene.record(Event::Refused { term: self.term() }),
+            WriteOutcome::InMemory => {}
         }
         outcome
     }
