@@ -93,7 +93,12 @@ fn a_burst_beyond_little_memory_is_shed_and_the_process_is_not_killed() {
         let answered = || spoken().filter(is_answer).count();
         world.until("each accepted one is answered", || (answered() == accepted()).then_some(())).await;
         let peak = group.peak() / 1024;
-        println!("{all} at once: {} answered, {} shed, at most {peak} KiB of {} KiB", answered(), shed(), MEMORY / 1024);
+        println!(
+            "{all} at once: {} answered, {} shed, at most {peak} KiB of {} KiB",
+            answered(),
+            shed(),
+            MEMORY / 1024
+        );
         assert!(shed() > 0 && accepted() > 0);
         let later = world.says("Ada", "general", "@staffai and now?");
         assert_eq!(world.words_to(later).await, "done");
@@ -115,7 +120,9 @@ fn without_free_file_descriptors_each_question_is_answered_or_apologised_for() {
         for _ in 0..CONNECTIONS {
             idle.push(TcpStream::connect(world.http).await.unwrap());
         }
-        world.until("no descriptor is free", || process.output().contains("cannot take a connection").then_some(())).await;
+        world
+            .until("no descriptor is free", || process.output().contains("cannot take a connection").then_some(()))
+            .await;
         let said: Vec<Said> =
             (0..40).map(|number| world.says(&format!("member-{number}"), "help", "@staffai hello")).collect();
         world.all_answered(&said, Duration::from_secs(60)).await;

@@ -100,8 +100,7 @@ struct Load {
 impl Load {
     fn start(outside: &Outside) -> Self {
         let (asked, over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        let (service, members, channels) =
-            (outside.service.clone(), outside.members.clone(), outside.channels.clone());
+        let (service, members, channels) = (outside.service.clone(), outside.members.clone(), outside.channels.clone());
         let (counted, ends) = (Arc::clone(&asked), Arc::clone(&over));
         let asking = tokio::spawn(async move {
             let mut answered = 0;
@@ -296,7 +295,9 @@ impl Campaign {
         let mention = mentions.iter().find(|mention| mention.id == number).unwrap();
         let fault = self.begun.iter().rev().find(|(at, _)| *at <= mention.at);
         println!("{mention:?} {fault:?} {:?}", self.begun);
-        for other in mentions.iter().filter(|other| other.lane == mention.lane && other.at.abs_diff(mention.at) < 20_000) {
+        for other in
+            mentions.iter().filter(|other| other.lane == mention.lane && other.at.abs_diff(mention.at) < 20_000)
+        {
             println!("  {other:?} {:?}", replies.iter().filter(|reply| reply.to == other.id).collect::<Vec<_>>());
         }
     }

@@ -98,10 +98,8 @@ async fn together(kind: ServerFault, seeds: Vec<u64>) -> Sum {
     if kind.fails_over() {
         let other = block_in_place(|| Server::start_with(kind.options()));
         let () = other.ask(&format!("REPLICAOF 127.0.0.1 {}", server.address().port()));
-        until("the replica follows", || {
-            other.ask::<String>("INFO replication").contains("master_link_status:up")
-        })
-        .await;
+        until("the replica follows", || other.ask::<String>("INFO replication").contains("master_link_status:up"))
+            .await;
         replica = Some(other);
     }
     let mut scenes = Vec::new();
@@ -109,8 +107,7 @@ async fn together(kind: ServerFault, seeds: Vec<u64>) -> Sum {
         scenes.push(Scene::new(*seed, server.address(), database).await);
     }
     let owners = scenes.iter().flat_map(|scene| (0..scene.plan.len()).map(move |owner| (Arc::clone(scene), owner)));
-    let threads: Vec<_> =
-        owners.map(|(scene, owner)| std::thread::spawn(move || owner::run(&scene, owner))).collect();
+    let threads: Vec<_> = owners.map(|(scene, owner)| std::thread::spawn(move || owner::run(&scene, owner))).collect();
     let fails = fails(kind, seeds[0], &mut server, replica.as_ref(), &scenes);
     tokio::join!(fails, join_all(scenes.iter().map(|scene| scene.plays())));
     for thread in threads {
@@ -192,16 +189,33 @@ async fn of_several_owners_only_the_newest_acts_and_no_acknowledged_turn_is_lost
 fn print(sums: &[(ServerFault, Sum)]) {
     println!(
         "{:<18}{:>10}{:>8}{:>14}{:>9}{:>12}{:>13}{:>16}{:>7}{:>12}{:>12}",
-        "server", "histories", "terms", "acknowledged", "refused", "held twice", "acted twice", "older accepted", "lost",
-        "unanswered", "late posts"
+        "server",
+        "histories",
+        "terms",
+        "acknowledged",
+        "refused",
+        "held twice",
+        "acted twice",
+        "older accepted",
+        "lost",
+        "unanswered",
+        "late posts"
     );
     let mut all = Sum::default();
     for (kind, sum) in sums {
         let (name, told) = (format!("{kind:?}"), &sum.verdict);
         println!(
             "{name:<18}{:>10}{:>8}{:>14}{:>9}{:>12}{:>13}{:>16}{:>7}{:>12}{:>12}",
-            sum.histories, told.terms, told.acknowledged, told.refused, told.held_twice, told.acted_twice, told.older_accepted,
-            told.lost, told.unanswered, told.late_posts
+            sum.histories,
+            told.terms,
+            told.acknowledged,
+            told.refused,
+            told.held_twice,
+            told.acted_twice,
+            told.older_accepted,
+            told.lost,
+            told.unanswered,
+            told.late_posts
         );
         all.add(sum);
     }
