@@ -294,7 +294,7 @@ impl Campaign {
         let (mentions, replies) = seen(&self.outside.service);
         let mention = mentions.iter().find(|mention| mention.id == number).unwrap();
         let fault = self.begun.iter().rev().find(|(at, _)| *at <= mention.at);
-        println!("{mention:?} {fault:?} {:?}", self.begun);
+        println!("{mention:?} {fault:?}\n{}", self.outside.lines(&number.to_string()).join("\n"));
         for other in
             mentions.iter().filter(|other| other.lane == mention.lane && other.at.abs_diff(mention.at) < 20_000)
         {
@@ -334,7 +334,7 @@ async fn random_faults_under_load_lose_and_double_no_answer() {
     println!("{rounds} rounds, seed {seed}");
     let mut dice = StdRng::seed_from_u64(seed);
     let faults = deck(rounds, &mut dice);
-    let outside = Outside::new().await;
+    let mut outside = Outside::new().await;
     let bot = outside.start();
     let mut campaign = Campaign { outside, bot, dice, counts: BTreeMap::new(), ends: Vec::new(), begun: Vec::new() };
     // Mentions from before the first connection are none of this bot's.

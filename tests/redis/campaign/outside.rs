@@ -48,6 +48,8 @@ pub struct Outside {
     pub channels: Vec<ChannelId>,
     nats: Option<Child>,
     nats_port: u16,
+    /// The number of lives so far, each with a folder of its own.
+    lives: usize,
     dir: TempDir,
     demo: DemoModel,
     provider: JoinHandle<()>,
@@ -93,6 +95,7 @@ impl Outside {
             nats: None,
             nats_port,
             provider: provider(format!("nats://{nats_address}")),
+            lives: 0,
             dir: TempDir::new().unwrap(),
             service,
             server,
@@ -105,8 +108,9 @@ impl Outside {
     }
 
     /// Starts the next life of the bot.
-    pub fn start(&self) -> Process {
-        let (folder, data) = (self.folder(), self.dir.path().join("data"));
+    pub fn start(&mut self) -> Process {
+        self.lives += 1;
+        let (folder, data) = (self.folder(self.lives), self.dir.path().join("data"));
         let servers = json!({"mcpServers": {"docs": {"url": format!("http://{}/mcp", self.tools.address())}}});
         let tools = self.dir.path().join("mcp.json");
         std::fs::write(&tools, servers.to_string()).unwrap();
@@ -134,13 +138,24 @@ impl Outside {
         Process::start(&folder, NUMBER, &variables)
     }
 
-    fn folder(&self) -> PathBuf {
-        self.dir.path().join("life")
+    fn folder(&self, life: usize) -> PathBuf {
+        self.dir.path().join(format!("life-{life}"))
     }
 
     /// Returns the log of the current life.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(self.folder().join("log")).unwrap_or_default()
+        self.log_of(self.lives)
+    }
+
+    fn log_of(&self, life: usize) -> String {
+        std::fs::read_to_string(self.folder(life).join("log")).unwrap_or_default()
+    }
+
+    /// Returns the lines with a text in the logs of all lives.
+    pub fn lines(&self, text: &str) -> Vec<String> {
+        let logs = (1..=self.lives).map(|life| self.log_of(life));
+        logs.flat_map(|log| log.lines().filter(|line| line.contains(text)).map(str::to_owned).collect::<Vec<_>>())
+            .collect()
     }
 
     pub fn nats_starts(&mut self) {
