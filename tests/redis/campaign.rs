@@ -175,8 +175,8 @@ struct Campaign {
     bot: Process,
     dice: StdRng,
     counts: BTreeMap<Fault, Count>,
-    /// The times at which a process was killed, in milliseconds.
-    ends: Vec<u64>,
+    /// The times at which a process was killed, or was ready after a stop, in milliseconds.
+    interruptions: Vec<u64>,
     /// Each fault with the time of its beginning, in milliseconds.
     begun: Vec<(u64, Fault)>,
 }
@@ -191,6 +191,9 @@ impl Campaign {
         self.strikes(fault, lasts).await;
         let healed = Instant::now();
         self.recovers(fault).await;
+        if fault == Fault::Stop {
+            self.interruptions.push(SystemClock.now().0);
+        }
         let count = self.counts.entry(fault).or_default();
         count.times += 1;
         count.open += open;
@@ -209,7 +212,7 @@ impl Campaign {
             Fault::LoseResponses => outside.service.faults().drop_answers(5),
             Fault::Kill => {
                 self.bot.signal(Signal::KILL);
-                self.ends.push(SystemClock.now().0);
+                self.interruptions.push(SystemClock.now().0);
                 assert_eq!(self.bot.ended().await, None);
                 self.bot = outside.start();
             }
@@ -269,7 +272,7 @@ impl Campaign {
         sleep(Duration::from_secs(1)).await;
         let (mentions, replies) = seen(&self.outside.service);
         assert_eq!(mentions.len(), asked);
-        judge(&mentions, &replies, &self.ends)
+        judge(&mentions, &replies, &self.interruptions)
     }
 
     fn print(&self, verdict: &Verdict) {
@@ -281,8 +284,8 @@ impl Campaign {
         let Verdict { mentions, apologies, lost, doubled, disordered, overtaken } = verdict;
         let (lost, doubled, disordered) = (lost.len(), doubled.len(), disordered.len());
         println!(
-            "{mentions} mentions: lost {lost}, doubled {doubled}, out of order {disordered}, out of order over the end of \
-             a process {overtaken}, apologies {apologies}"
+            "{mentions} mentions: lost {lost}, doubled {doubled}, out of order {disordered}, out of order over the end or \
+             a stop of a process {overtaken}, apologies {apologies}"
         );
         for number in verdict.lost.iter().chain(&verdict.doubled).chain(&verdict.disordered) {
             self.tell(*number);
@@ -336,7 +339,8 @@ async fn random_faults_under_load_lose_and_double_no_answer() {
     let faults = deck(rounds, &mut dice);
     let mut outside = Outside::new().await;
     let bot = outside.start();
-    let mut campaign = Campaign { outside, bot, dice, counts: BTreeMap::new(), ends: Vec::new(), begun: Vec::new() };
+    let mut campaign =
+        Campaign { outside, bot, dice, counts: BTreeMap::new(), interruptions: Vec::new(), begun: Vec::new() };
     // Mentions from before the first connection are none of this bot's.
     campaign.recovers(Fault::Kill).await;
     let load = Load::start(&campaign.outside);

@@ -28,14 +28,15 @@ pub struct Verdict {
     pub lost: Vec<u64>,
     /// Mentions with several.
     pub doubled: Vec<u64>,
-    /// Mentions that were answered after a later mention of their lane, while no process ended.
+    /// Mentions that were answered after a later mention of their lane, while no process ended or was stopped.
     pub disordered: Vec<u64>,
-    /// The same, over the end of a process. Their order is not promised.
+    /// The same, over the end or a stop of a process. Their order is not promised.
     pub overtaken: usize,
 }
 
-/// Judges what members saw. `replies` are in the order of their channels; `ends` are the times at which a process ended.
-pub fn judge(mentions: &[Mention], replies: &[Reply], ends: &[u64]) -> Verdict {
+/// Judges what members saw. `replies` are in the order of their channels; `interruptions` are
+/// the times at which a process ended, or was ready after a stop.
+pub fn judge(mentions: &[Mention], replies: &[Reply], interruptions: &[u64]) -> Verdict {
     let by_id: BTreeMap<u64, &Mention> = mentions.iter().map(|mention| (mention.id, mention)).collect();
     let mut verdict = Verdict { mentions: mentions.len(), ..Verdict::default() };
     let mut counts: BTreeMap<u64, usize> = by_id.keys().map(|id| (*id, 0)).collect();
@@ -48,7 +49,7 @@ pub fn judge(mentions: &[Mention], replies: &[Reply], ends: &[u64]) -> Verdict {
         verdict.apologies += usize::from(reply.apology);
         let newest = newest.entry(mention.lane).or_default();
         if *newest > mention.id && late.insert(mention.id) {
-            if ends.iter().any(|end| (mention.at..=reply.at).contains(end)) {
+            if interruptions.iter().any(|time| (mention.at..=reply.at).contains(time)) {
                 verdict.overtaken += 1;
             } else {
                 verdict.disordered.push(mention.id);
