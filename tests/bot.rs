@@ -140,6 +140,9 @@ mod away;
 #[path = "bot/process_faults.rs"]
 mod process_faults;
 
+#[path = "bot/confined.rs"]
+mod confined;
+
 #[path = "bot/actor_faults.rs"]
 mod actor_faults;
 

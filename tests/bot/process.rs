@@ -25,6 +25,16 @@ impl Process {
         Self { child: command.spawn().unwrap(), log }
     }
 
+    /// Starts the program in `dir` by a script of the shell, which runs `exec "$0" run` after it has set limits.
+    pub fn under(dir: &Path, name: &str, env: &BTreeMap<String, String>, script: &str) -> Self {
+        let log = dir.join(format!("{name}.log"));
+        let out = File::create(&log).unwrap();
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script, env!("CARGO_BIN_EXE_staffai")]).env_clear().envs(env).current_dir(dir);
+        command.stdin(Stdio::null()).stdout(out.try_clone().unwrap()).stderr(out);
+        Self { child: command.spawn().unwrap(), log }
+    }
+
     /// Starts a conversation in the terminal; it lasts until its input ends.
     pub fn chat(dir: &Path, name: &str, env: &BTreeMap<String, String>) -> Self {
         let log = dir.join(format!("{name}.log"));
@@ -64,7 +74,8 @@ impl Process {
         self.signal("-INT");
     }
 
-    fn signal(&self, name: &str) {
+    /// Sends a signal, such as `-STOP`.
+    pub fn signal(&self, name: &str) {
         let status = Command::new("kill").arg(name).arg(self.child.id().to_string()).status().unwrap();
         assert!(status.success());
     }

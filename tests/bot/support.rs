@@ -307,7 +307,15 @@ impl World {
 
     /// Starts the bot as a process of its own and waits until it is connected.
     pub async fn process(&self, name: &str) -> Process {
-        let process = self.spawn(name);
+        self.connects(self.spawn(name)).await
+    }
+
+    /// The same by a script that sets limits; see [`Process::under`].
+    pub async fn process_under(&self, name: &str, script: &str) -> Process {
+        self.connects(Process::under(self.dir.path(), name, &self.env, script)).await
+    }
+
+    async fn connects(&self, process: Process) -> Process {
         let connected = tokio::time::timeout(SOON, self.service.connected(0)).await;
         assert!(connected.is_ok(), "the process did not connect:\n{}", process.output());
         process

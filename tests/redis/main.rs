@@ -2,12 +2,16 @@
 
 mod bot;
 
+mod campaign;
+
 #[cfg(feature = "redis-cluster")]
 mod cluster;
 
 mod facts;
 
 mod faults;
+
+mod histories;
 
 mod keys;
 
@@ -24,6 +28,8 @@ mod moves;
 mod owners;
 
 mod patience;
+
+mod proxy;
 
 mod rows;
 

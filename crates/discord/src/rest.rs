@@ -242,10 +242,34 @@ impl Rest {
         let path = format!("/channels/{}/messages/{}", channel(place)?, message_id(message)?);
         let me = self.me().await?;
         let answer = self.send(Method::GET, &path, None).await?;
-        let raw: &RawValue = answer.json()?;
-        let message = events::posted(raw.get(), me, None).map_err(|error| answer::undecodable(&error))?;
+        let message = fetched(&answer, me)?;
         Ok(answer.reply(PostResult::Messages(vec![message])))
     }
+
+    /// Reads a response without headers as that of each kind of request.
+    #[cfg(test)]
+    pub(super) fn read_as_any(&self, status: http::StatusCode, body: &[u8]) {
+        use ports::GuildField::{Itself, Ourselves, Place as OnePlace, Places, Threads};
+
+        let me = UserId::new(1);
+        match RestResponse::without_headers(status, body.to_vec()).success() {
+            Err(error) => drop(PostError::from(error)),
+            Ok(mut answer) => {
+                drop((answer.posted(), answer.json::<BotGateway>(), answer.json::<events::Me>(), fetched(&answer, me)));
+                let place = OnePlace(Place::new(DOOR, "7"));
+                for aspect in [Itself, Places, Threads, Ourselves, place] {
+                    drop(self.learn_from(&answer, &aspect, 5, me));
+                }
+                drop(posted(&answer.take_body(), me));
+            }
+        }
+    }
+}
+
+/// Returns the message of a response.
+fn fetched(answer: &RestResponse, me: UserId) -> Result<Posted, PostError> {
+    let raw: &RawValue = answer.json()?;
+    events::posted(raw.get(), me, None).map_err(|error| answer::undecodable(&error))
 }
 
 #[async_trait]

@@ -145,6 +145,13 @@ impl RestResponse {
         Ok(Self { status, bucket, retry_after, global, shared, body })
     }
 
+    /// Creates a response without headers.
+    #[cfg(test)]
+    pub(super) fn without_headers(status: StatusCode, mut body: Vec<u8>) -> Self {
+        surrogates::mend(&mut body);
+        Self { status, bucket: None, retry_after: None, global: false, shared: false, body: Ok(body) }
+    }
+
     /// Returns itself if the status is a success.
     ///
     /// # Errors

@@ -4,7 +4,9 @@
 use http::Method;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use serenity::model::id::UserId;
 
+use super::answer::RestResponse;
 use super::{Rest, answer, channel, foreign, number};
 use crate::DOOR;
 use crate::events;
@@ -28,6 +30,21 @@ impl Rest {
             GuildField::Place(place) => format!("/channels/{}", channel(place)?),
         };
         let answer = self.send(Method::GET, &path, None).await?;
+        self.learn_from(&answer, aspect, guild, me)?;
+        Ok(answer.reply(PostResult::Done))
+    }
+
+    /// Stores one aspect of a guild.
+    ///
+    /// # Errors
+    /// The body contains something else.
+    pub(super) fn learn_from(
+        &self,
+        answer: &RestResponse,
+        aspect: &GuildField,
+        guild: u64,
+        me: UserId,
+    ) -> Result<(), PostError> {
         match aspect {
             GuildField::Itself => {
                 let text = answer.json::<&RawValue>()?.get();
@@ -69,7 +86,7 @@ impl Rest {
                 self.rights.learn(change);
             }
         }
-        Ok(answer.reply(PostResult::Done))
+        Ok(())
     }
 
     /// Records a change of permissions. The threads of a removed channel or guild end with it.
