@@ -162,6 +162,8 @@ pub enum Happening<'a> {
     },
     /// A tool call ended or was rejected.
     ToolCalled(ToolCalled<'a>),
+    /// A tool call of a command ended or was rejected.
+    CommandCalled(ToolCalled<'a>),
     /// A tool call was answered without reaching the tool.
     ToolNotCalled {
         /// The turn.
@@ -417,12 +419,32 @@ impl ModelCalled<'_> {
     }
 }
 
+/// The turn or the command that makes a call.
+#[derive(Debug, Clone, Copy)]
+pub struct CallOrigin<'a> {
+    /// The id of the turn or of the command.
+    pub id: &'a TurnId,
+    /// The person who asked.
+    pub person: &'a Person,
+    /// The place.
+    pub place: &'a Place,
+    /// The time of the question or of the command.
+    pub at: Timestamp,
+}
+
+impl<'a> From<&'a Turn> for CallOrigin<'a> {
+    fn from(turn: &'a Turn) -> Self {
+        let Turn { id, person, place, at, .. } = turn;
+        Self { id, person, place, at: *at }
+    }
+}
+
 /// A tool call that ended or was rejected.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolCalled<'a> {
-    /// The turn.
-    pub turn: &'a Turn,
-    /// The number of the call in its turn.
+    /// The origin of the call.
+    pub origin: CallOrigin<'a>,
+    /// The number of the call in its turn or command.
     pub number: usize,
     /// The call.
     pub call: &'a Ready,

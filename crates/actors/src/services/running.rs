@@ -99,11 +99,41 @@ pub enum LimitScope {
     Keys,
 }
 
+/// The caller of a tool, and the place of the call.
+#[derive(Debug, Clone, Copy)]
+pub struct CallBy<'a> {
+    /// The person.
+    pub person: &'a Person,
+    /// All accounts of the person.
+    pub linked: &'a Linked,
+    /// The ids of the person's roles.
+    pub roles: &'a [String],
+    /// The community; `None` in direct conversations.
+    pub guild: Option<&'a str>,
+    /// The place.
+    pub place: &'a Place,
+    /// The parent of that place.
+    pub parent: Option<&'a Place>,
+}
+
+impl<'a> From<&'a Turn> for CallBy<'a> {
+    fn from(turn: &'a Turn) -> Self {
+        let Turn { person, linked, roles, place, .. } = turn;
+        Self { person, linked, roles, guild: turn.guild.as_deref(), place, parent: turn.parent.as_ref() }
+    }
+}
+
 impl Running {
     /// True if ids in the settings are ids of this door.
     #[must_use]
     pub fn knows_ids(&self, door: &Door) -> bool {
         self.doors.get(door).is_some_and(|rules| rules.limits == LimitScope::Community)
+    }
+
+    /// Returns the label of a caller with these roles in logs: `super` if limits exempt one of them, else `member`.
+    #[must_use]
+    pub fn role(&self, roles: &[String]) -> &'static str {
+        if roles.iter().any(|role| self.limits.exempt.contains(role)) { "super" } else { "member" }
     }
 
     /// Returns the rules of a door; `None` if the settings have none for it.
@@ -152,17 +182,14 @@ impl Running {
 
     /// Returns the accounts of `rate_limiter.limits` that a tool call counts in; empty for a person exempt from limits.
     #[must_use]
-    pub fn call_shares(&self, turn: &Turn, tool: &str) -> Vec<Share> {
-        let exempt = || self.limits_in(&turn.person, &turn.place, turn.parent.as_ref(), &turn.roles).exempt;
+    pub fn call_shares(&self, by: CallBy<'_>, tool: &str) -> Vec<Share> {
+        let CallBy { person, linked, roles, guild, place, parent } = by;
+        let exempt = || self.limits_in(person, place, parent, roles).exempt;
         if self.budgets.is_empty() || exempt() {
             return Vec::new();
         }
-        let mut shares = budget::of_call(
-            &self.budgets,
-            self.payer(&turn.person, &turn.roles, turn.guild.as_deref(), &turn.place, turn.parent.as_ref()),
-            tool,
-        );
-        let copies: Vec<Share> = turn.linked.copies(&turn.person, &shares).collect();
+        let mut shares = budget::of_call(&self.budgets, self.payer(person, roles, guild, place, parent), tool);
+        let copies: Vec<Share> = linked.copies(person, &shares).collect();
         shares.extend(copies);
         shares
     }

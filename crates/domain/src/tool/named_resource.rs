@@ -8,15 +8,12 @@ use super::access::Access;
 use super::catalogue::Catalogue;
 use super::rights::Verdict;
 use super::round::{Problem, Ready};
+use super::utility::Utility;
 use crate::attachment::{Attachment, MAX_ATTACHMENTS, MAX_READ, Unread};
 use crate::clean::clean;
 use crate::completion::ToolCall;
 
-/// The tool of a server that reads one of its resources.
-pub const READ_RESOURCE: &str = "read_resource";
-/// The tool of a server that lists its resources.
-pub const LIST_RESOURCES: &str = "list_resources";
-/// The argument of [`READ_RESOURCE`]: the address of the resource.
+/// The argument of [`Utility::ReadResource`]: the address of the resource.
 pub const URI: &str = "uri";
 /// The maximum number of resources of one server that are listed.
 const LISTED_MAX: usize = 100;
@@ -64,8 +61,7 @@ impl<'a> NamedResource<'a> {
     #[must_use]
     pub fn file(self, mime: Option<String>, bytes: usize) -> Attachment {
         let Self { server, uri } = self;
-        let size = u64::try_from(bytes).unwrap_or(u64::MAX);
-        Attachment { name: format!("@{server}:{uri}"), mime, size, url: String::new(), width: None, height: None }
+        Attachment { name: format!("@{server}:{uri}"), ..Attachment::of_bytes(mime, bytes) }
     }
 
     /// Returns the call that reads it; `None` if the text names no resource but an account or a link.
@@ -78,7 +74,7 @@ impl<'a> NamedResource<'a> {
             |source: &Source| matches!(source, Source::Server(name) if name.as_str().eq_ignore_ascii_case(self.server));
         let mut of_server = catalogue.entries().iter().filter(|entry| is_of_server(&entry.tool.source)).peekable();
         let known = of_server.peek().is_some();
-        let Some(entry) = of_server.find(|entry| &*entry.tool.name == READ_RESOURCE) else {
+        let Some(entry) = of_server.find(|entry| entry.tool.utility == Some(Utility::ReadResource)) else {
             let is_link = self.uri.starts_with("http://") || self.uri.starts_with("https://");
             return (known || !is_link).then_some(Err(Unread::NoServer));
         };
@@ -123,6 +119,7 @@ mod tests {
 
     use super::super::catalogue::Offer;
     use super::super::rights::Rule;
+    use super::super::Tool;
     use super::super::testing::tool;
     use super::*;
 
@@ -151,7 +148,9 @@ mod tests {
 
     #[test]
     fn the_rules_decide_and_what_is_no_server_is_told() {
-        let offer = Offer { tools: vec![Arc::new(tool("docs", READ_RESOURCE, ""))], ..Offer::default() };
+        let read = Tool { utility: Some(Utility::ReadResource), ..tool("docs", "read_resource", "") };
+        let own = tool("own", "read_resource", "");
+        let offer = Offer { tools: vec![Arc::new(read), Arc::new(own)], ..Offer::default() };
         let all = Catalogue::new(&[offer], &Catalogue::default(), |_| json!({}));
         let call = |server, uri, rules| NamedResource { server, uri }.call(&all, &Access::of_a_member(rules));
         let ready = call("Docs", "n://1", Vec::new()).unwrap().unwrap();
@@ -159,6 +158,7 @@ mod tests {
         let denied = vec![Rule::everywhere("docs__*", Verdict::Deny)];
         assert_eq!(call("docs", "n://1", denied).unwrap().unwrap_err(), Unread::Denied);
         assert_eq!(call("dosc", "n://1", Vec::new()).unwrap().unwrap_err(), Unread::NoServer);
+        assert_eq!(call("own", "n://1", Vec::new()).unwrap().unwrap_err(), Unread::NoServer, "its own tool is no resource");
         assert!(call("mike", "https://a.example", Vec::new()).is_none());
         let secret = Rule { resource: Some("n://secret*".to_owned()), ..Rule::everywhere("docs__*", Verdict::Deny) };
         let list = json!({"resources": [{"uri": "n://1", "name": "one"}, {"uri": "n://secret/2", "name": "two"}]});
