@@ -85,6 +85,29 @@ impl World {
 }
 
 #[test]
+fn operators_see_open_questions_without_their_texts_and_cannot_answer_them() {
+    story(async {
+        let asker = Asker::start().await;
+        let (world, _bot) = begun(&asker, &[]).await;
+        let (said, asked) = world.asks_for("book").await;
+        let (status, told) = world.json("/api/v1/questions").await;
+        let first = &told["first"][0];
+        assert_eq!((status, &told["count"], &first["kind"]), (200, &json!(1), &json!("form")), "{told}");
+        assert_eq!((&first["tool"], &first["server"], &first["roles"]), (&json!("ask__book"), &json!("ask"), &json!([])));
+        assert_eq!(first["member"], format!("discord:{}", world.member("Ada")));
+        assert!(first["expires_at"].as_str() > first["asked_at"].as_str(), "{told}");
+        assert!(!told.to_string().contains("Where to?") && !told.to_string().contains("city"), "{told}");
+        // The gate's id, which a decision names, is not shown either.
+        let id = buttons(&asked).into_iter().find_map(|(_, name)| Some(name.split(':').nth(1)?.to_owned())).unwrap();
+        assert!(!told.to_string().contains(&id), "{told}");
+        let declined = world.presses("Ada", &asked, "Decline");
+        world.hears_back(declined).await;
+        assert_eq!(world.words_to(said).await, "not booked: decline");
+        assert_eq!(world.json("/api/v1/questions").await.1, json!({"count": 0, "first": []}));
+    });
+}
+
+#[test]
 fn a_member_fills_in_the_form_of_a_server_and_no_other_member_can() {
     story(async {
         let asker = Asker::start().await;

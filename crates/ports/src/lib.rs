@@ -66,6 +66,7 @@ use domain::daily::DayUse;
 use domain::document::DocumentText;
 use domain::embedding::Embeddings;
 use domain::experiment::Trial;
+use domain::gate::overview::GatesOverview;
 use domain::gate::{ApprovalDecision, Click, ClickRefusal};
 use domain::ids::{MessageId, Person, Place, Timestamp};
 use domain::incoming::{Incoming, Posted};
@@ -481,6 +482,13 @@ pub trait UseByDay: Send + Sync {
 
     /// Returns the figures of all arms of experiments, by name. Bounded by the store's deadlines.
     async fn experiments(&self) -> Vec<(Trial, ArmFigures)>;
+}
+
+/// The decisions of people that turns wait for.
+#[async_trait]
+pub trait OpenGates: Send + Sync {
+    /// Returns an overview; `None` if it cannot be read before the port's own deadline.
+    async fn open(&self) -> Option<GatesOverview>;
 }
 
 // === Pages ===

@@ -1,5 +1,7 @@
 //! Resources of tool servers that a member names in a question, as `@server:uri`.
 
+use std::fmt;
+
 use serde::Deserialize;
 use serde_json::json;
 
@@ -33,7 +35,7 @@ pub struct NamedResource<'a> {
 #[must_use]
 pub fn named(text: &str) -> Vec<NamedResource<'_>> {
     let mut found = Vec::new();
-    for resource in text.split_whitespace().filter_map(NamedResource::of) {
+    for resource in all_named(text) {
         if found.len() == MAX_ATTACHMENTS {
             break;
         }
@@ -42,6 +44,17 @@ pub fn named(text: &str) -> Vec<NamedResource<'_>> {
         }
     }
     found
+}
+
+/// Returns the resources that a text names, in its order.
+pub fn all_named(text: &str) -> impl Iterator<Item = NamedResource<'_>> {
+    text.split_whitespace().filter_map(NamedResource::of)
+}
+
+impl fmt::Display for NamedResource<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "@{}:{}", self.server, self.uri)
+    }
 }
 
 impl<'a> NamedResource<'a> {
@@ -60,8 +73,7 @@ impl<'a> NamedResource<'a> {
     /// Returns the resource as a file of the question, with its media type and its size in bytes.
     #[must_use]
     pub fn file(self, mime: Option<String>, bytes: usize) -> Attachment {
-        let Self { server, uri } = self;
-        Attachment { name: format!("@{server}:{uri}"), ..Attachment::of_bytes(mime, bytes) }
+        Attachment { name: self.to_string(), ..Attachment::of_bytes(mime, bytes) }
     }
 
     /// Returns the call that reads it; `None` if the text names no resource but an account or a link.
