@@ -51,7 +51,7 @@ async fn not_begun(asker: &Asker, variables: &[(&str, &str)]) -> World {
 async fn begun(asker: &Asker, variables: &[(&str, &str)]) -> (World, Process) {
     let world = not_begun(asker, variables).await;
     let process = world.process("bot").await;
-    asker.listed().await;
+    asker.listed(&world).await;
     (world, process)
 }
 
@@ -93,7 +93,10 @@ fn operators_see_open_questions_without_their_texts_and_cannot_answer_them() {
         let (status, told) = world.json("/api/v1/questions").await;
         let first = &told["first"][0];
         assert_eq!((status, &told["count"], &first["kind"]), (200, &json!(1), &json!("form")), "{told}");
-        assert_eq!((&first["tool"], &first["server"], &first["roles"]), (&json!("ask__book"), &json!("ask"), &json!([])));
+        assert_eq!(
+            (&first["tool"], &first["server"], &first["roles"]),
+            (&json!("ask__book"), &json!("ask"), &json!([]))
+        );
         assert_eq!(first["member"], format!("discord:{}", world.member("Ada")));
         assert!(first["expires_at"].as_str() > first["asked_at"].as_str(), "{told}");
         assert!(!told.to_string().contains("Where to?") && !told.to_string().contains("city"), "{told}");
@@ -319,7 +322,7 @@ fn a_bot_that_is_killed_while_a_server_asks_or_works_goes_on_once() {
         let asker = Asker::start().await;
         let world = not_begun(&asker, &[]).await;
         let first = world.process("first").await;
-        asker.listed().await;
+        asker.listed(&world).await;
         let (said, asked) = world.asks_for("book").await;
         let job = world.says("Ben", "random", "@staffai call job y");
         world.until("a task", || (asker.state().created("y") == 1).then_some(())).await;

@@ -334,7 +334,7 @@ impl Connection {
         match (&request.step, self.utility(&request.name)) {
             (_, Some(utility)) => {
                 (utility::method(utility), utility::params(utility, &request.arguments), utility::want(utility, limits))
-            },
+            }
             (Step::First, None) => ("tools/call", call(), Want::Call(limits)),
             (Step::Again { answers, state }, None) => {
                 let mut params = call();

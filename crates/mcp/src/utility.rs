@@ -102,8 +102,7 @@ mod tests {
     #[test]
     fn a_server_gets_what_it_has_and_its_own_names_win() {
         let features = Features { tools: true, resources: true, templates: true, prompts: false };
-        let names =
-            |own: &str| of(features, |name| name == own).into_iter().map(Utility::name).collect::<Vec<_>>();
+        let names = |own: &str| of(features, |name| name == own).into_iter().map(Utility::name).collect::<Vec<_>>();
         assert_eq!(names(""), ["list_resources", "list_resource_templates", "read_resource"]);
         assert_eq!(names("read_resource"), ["list_resources", "list_resource_templates"]);
         let templates = Features { templates: true, ..Features::default() };

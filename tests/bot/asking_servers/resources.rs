@@ -22,7 +22,7 @@ async fn begun(asker: &Asker) -> (World, Process) {
     std::fs::write(world.dir.path().join("scripted-models.json"), rows).unwrap();
     world.model.does(|ask| Act::says(format!("heard {}", ask.question().len())));
     let process = world.process("bot").await;
-    asker.listed().await;
+    asker.listed(&world).await;
     (world, process)
 }
 
@@ -120,13 +120,14 @@ fn a_list_of_resources_counts_in_the_quotas_and_is_audited() {
         let asker = Asker::start().await;
         let world = not_begun(&asker, &[("STAFFAI_TOOLS__LIMITS", "ask__list_resources 1/10m")]).await;
         let _bot = world.process("bot").await;
-        asker.listed().await;
+        asker.listed(&world).await;
+        let before = asker.state().resource_lists;
         let list = || world.tells("Ada", "tools", &[("category", 3, "resources")]);
         let listed = list().await;
         assert!(listed.contains("`@ask:note://guide`"), "{listed}");
         let refused = list().await;
         assert!(refused.contains("**ask**: cannot be listed now"), "{refused}");
-        assert_eq!(asker.state().resource_lists, 1);
+        assert_eq!(asker.state().resource_lists, before + 1);
         let told = world.get("/api/v1/audit?tool=ask__list_resources").await.1;
         let lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let ada = world.member("Ada").to_string();
@@ -143,6 +144,7 @@ fn tools_of_a_server_with_the_names_of_lists_and_reads_are_not_called_in_their_p
         let asker = Asker::start().await;
         asker.state().own_names = true;
         let (world, _bot) = begun(&asker).await;
+        let before = asker.state().resource_lists;
         let listed = world.tells("Ada", "tools", &[("category", 3, "resources")]).await;
         assert_eq!(listed, "There are no resources that you may read.");
         let said = world.says("Ada", "general", "@staffai read @ask:note://guide");
@@ -150,7 +152,7 @@ fn tools_of_a_server_with_the_names_of_lists_and_reads_are_not_called_in_their_p
         let question = world.model.last().question().to_owned();
         assert!(question.contains("no tool server of this name has resources"), "{question}");
         let state = asker.state();
-        assert_eq!((state.own_calls, state.resource_lists, state.reads), (0, 0, 0));
+        assert_eq!((state.own_calls, state.resource_lists, state.reads), (0, before, 0));
     });
 }
 
@@ -185,7 +187,10 @@ fn the_tab_key_of_the_terminal_completes_names_that_were_listed() {
         terminal.types("what is in @ask:no\t?\r").await;
         terminal.shows("heard ").await;
         let question = world.model.last().question().to_owned();
-        assert!(question.starts_with("what is in @ask:note://guide?") && question.contains("Ropes are red."), "{question}");
+        assert!(
+            question.starts_with("what is in @ask:note://guide?") && question.contains("Ropes are red."),
+            "{question}"
+        );
         assert_eq!((asker.state().resource_lists, asker.state().reads), (reads.0, reads.1 + 1));
     });
 }

@@ -15,6 +15,8 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::support::World;
+
 /// A picture of one pixel, in base64.
 pub const PIXEL: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
@@ -51,7 +53,6 @@ pub struct State {
     /// The times from the start of a process to its first poll of each task that worked when the one before died.
     pub picked_up: Vec<Duration>,
     polled: Option<Instant>,
-    lists: usize,
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -122,17 +123,14 @@ impl Asker {
         self.state.lock()
     }
 
-    /// Waits until a bot has read the list of tools once more.
-    pub async fn listed(&self) {
-        let before = std::mem::take(&mut self.state().lists);
-        if before == 0 {
-            while self.state().lists == 0 {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-            self.state().lists = 0;
-        }
-        // The catalogue is published right after the list.
-        tokio::time::sleep(Duration::from_millis(200)).await;
+    /// Waits until the bot is connected to this server and offers its tools.
+    pub async fn listed(&self, world: &World) {
+        let offers = |told: &Value| {
+            let server = &told["servers"][0];
+            let has = server["tools"].as_array().is_some_and(|tools| tools.contains(&json!("ask__book")));
+            (server["state"] == "ready" && has).then_some(())
+        };
+        world.until_told("/api/v1/tool_servers", offers).await;
     }
 
     /// Finishes the tasks of this word.
@@ -162,7 +160,6 @@ fn answer(state: &mut State, message: &Value) -> Response {
             "capabilities": {"tools": {}, "resources": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
         }),
         Some("tools/list") => {
-            state.lists += 1;
             let schema = json!({"type": "object", "properties": {"word": {"type": "string"}}});
             let tool = |name: &&str| json!({"name": name, "description": "a tool", "inputSchema": schema});
             let own = if state.own_names { &["list_resources", "read_resource"][..] } else { &[] };
@@ -184,7 +181,9 @@ fn answer(state: &mut State, message: &Value) -> Response {
                 }
                 Some("note://map") => json!({"uri": uri, "mimeType": "image/png", "blob": PIXEL}),
                 Some("note://sound") => json!({"uri": uri, "mimeType": "audio/wav", "blob": "AAAA"}),
-                Some("note://report") => json!({"uri": uri, "mimeType": "application/pdf", "blob": STANDARD.encode(REPORT)}),
+                Some("note://report") => {
+                    json!({"uri": uri, "mimeType": "application/pdf", "blob": STANDARD.encode(REPORT)})
+                }
                 Some("note://stock.xlsx") => json!({"uri": uri, "blob": STANDARD.encode(STOCK)}),
                 Some("note://broken.pdf") => json!({"uri": uri, "blob": STANDARD.encode("%PDF-1.7 and no more")}),
                 _ => return error(id, -32602, "there is no such resource"),

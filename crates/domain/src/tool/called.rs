@@ -138,7 +138,8 @@ impl Finding {
     /// Truncates a result to its bounds.
     #[must_use]
     pub fn of(result: ToolResult, limits: ResultLimits) -> Self {
-        let has_words = result.parts.iter().any(|part| !matches!(part, Part::Image(_) | Part::Blob(_) | Part::Omitted(_)));
+        let has_words =
+            result.parts.iter().any(|part| !matches!(part, Part::Image(_) | Part::Blob(_) | Part::Omitted(_)));
         let result = result.within(limits);
         let whole = result.cut.as_ref().and_then(|cut| cut.whole.clone());
         let images = result.images().cloned().collect();
@@ -157,7 +158,9 @@ impl Finding {
     #[must_use]
     pub fn with_texts(self, texts: &[String], limits: ResultLimits) -> Self {
         let own = self.whole.as_deref().unwrap_or(&self.text);
-        let whole = ToolResult::text(std::iter::once(own).chain(texts.iter().map(String::as_str)).collect::<Vec<_>>().join("\n"));
+        let whole = ToolResult::text(
+            std::iter::once(own).chain(texts.iter().map(String::as_str)).collect::<Vec<_>>().join("\n"),
+        );
         let Self { text, whole, .. } = Self::of(whole, limits);
         Self { text, whole, has_words: true, ..self }
     }

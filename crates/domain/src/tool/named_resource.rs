@@ -129,9 +129,9 @@ pub const RESOURCES_READ_MAX: usize = MAX_READ;
 mod tests {
     use std::sync::Arc;
 
+    use super::super::Tool;
     use super::super::catalogue::Offer;
     use super::super::rights::Rule;
-    use super::super::Tool;
     use super::super::testing::tool;
     use super::*;
 
@@ -170,7 +170,11 @@ mod tests {
         let denied = vec![Rule::everywhere("docs__*", Verdict::Deny)];
         assert_eq!(call("docs", "n://1", denied).unwrap().unwrap_err(), Unread::Denied);
         assert_eq!(call("dosc", "n://1", Vec::new()).unwrap().unwrap_err(), Unread::NoServer);
-        assert_eq!(call("own", "n://1", Vec::new()).unwrap().unwrap_err(), Unread::NoServer, "its own tool is no resource");
+        assert_eq!(
+            call("own", "n://1", Vec::new()).unwrap().unwrap_err(),
+            Unread::NoServer,
+            "its own tool is no resource"
+        );
         assert!(call("mike", "https://a.example", Vec::new()).is_none());
         let secret = Rule { resource: Some("n://secret*".to_owned()), ..Rule::everywhere("docs__*", Verdict::Deny) };
         let list = json!({"resources": [{"uri": "n://1", "name": "one"}, {"uri": "n://secret/2", "name": "two"}]});

@@ -32,7 +32,9 @@ impl Names {
     /// Returns the start of the word at this position, and the names that begin like it.
     fn begun(&self, line: &str, pos: usize) -> (usize, Vec<String>) {
         let before = line.get(..pos).unwrap_or_default();
-        let start = before.rfind(char::is_whitespace).map_or(0, |at| at + before[at..].chars().next().map_or(0, char::len_utf8));
+        let start = before
+            .rfind(char::is_whitespace)
+            .map_or(0, |at| at + before[at..].chars().next().map_or(0, char::len_utf8));
         let word = &before[start..];
         if !word.starts_with('@') {
             return (pos, Vec::new());
