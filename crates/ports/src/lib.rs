@@ -16,6 +16,7 @@ mod metering;
 mod model_error;
 mod models;
 mod observer;
+mod open_gates;
 mod requests;
 pub mod samples;
 mod scanned;
@@ -51,6 +52,7 @@ pub use self::members::{AccountLinks, Facts, MemberSettings, PromptSections};
 pub use self::metering::{EmbeddingAsk, NotEmbedded};
 pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::models::Models;
+pub use self::open_gates::OpenGates;
 pub use self::requests::{
     Bucket, GuildField, HistoryRange, LimitScope, PlaceKind, PostError, PostReply, PostRequest, PostResult,
 };
@@ -66,7 +68,6 @@ use domain::daily::DayUse;
 use domain::document::DocumentText;
 use domain::embedding::Embeddings;
 use domain::experiment::Trial;
-use domain::gate::overview::GatesOverview;
 use domain::gate::{ApprovalDecision, Click, ClickRefusal};
 use domain::ids::{MessageId, Person, Place, Timestamp};
 use domain::incoming::{Incoming, Posted};
@@ -482,13 +483,6 @@ pub trait UseByDay: Send + Sync {
 
     /// Returns the figures of all arms of experiments, by name. Bounded by the store's deadlines.
     async fn experiments(&self) -> Vec<(Trial, ArmFigures)>;
-}
-
-/// The decisions of people that turns wait for.
-#[async_trait]
-pub trait OpenGates: Send + Sync {
-    /// Returns an overview; `None` if it cannot be read before the port's own deadline.
-    async fn open(&self) -> Option<GatesOverview>;
 }
 
 // === Pages ===

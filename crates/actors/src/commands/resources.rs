@@ -9,7 +9,8 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
 
 use super::CommandParts;
-use crate::services::running::{CallBy, Running};
+use crate::services::call_by::CallBy;
+use crate::services::running::Running;
 use crate::services::tool_use::Call;
 use crate::services::toolbox::Toolset;
 use domain::command::Command;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 use secrecy::{ExposeSecret, SecretString};
 
+use super::call_by::CallBy;
 use crate::services::prompt_sections::LastEdits;
 use domain::api_key::{KeyLimits, KeyRing};
 use domain::command::Operators;
@@ -97,30 +98,6 @@ pub enum LimitScope {
     Base,
     /// As `Base`, unless the key of a program has its own limits: the key's name is the id of the person.
     Keys,
-}
-
-/// The caller of a tool, and the place of the call.
-#[derive(Debug, Clone, Copy)]
-pub struct CallBy<'a> {
-    /// The person.
-    pub person: &'a Person,
-    /// All accounts of the person.
-    pub linked: &'a Linked,
-    /// The ids of the person's roles.
-    pub roles: &'a [String],
-    /// The community; `None` in direct conversations.
-    pub guild: Option<&'a str>,
-    /// The place.
-    pub place: &'a Place,
-    /// The parent of that place.
-    pub parent: Option<&'a Place>,
-}
-
-impl<'a> From<&'a Turn> for CallBy<'a> {
-    fn from(turn: &'a Turn) -> Self {
-        let Turn { person, linked, roles, place, .. } = turn;
-        Self { person, linked, roles, guild: turn.guild.as_deref(), place, parent: turn.parent.as_ref() }
-    }
 }
 
 impl Running {

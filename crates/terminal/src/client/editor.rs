@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use rustyline::error::ReadlineError;
 use rustyline::history::{DefaultHistory, History as _};
 use rustyline::{
-    Cmd, ConditionalEventHandler, Config, Editor as LineEditor, Event, EventContext, EventHandler, KeyCode, KeyEvent,
-    Modifiers, Movement, RepeatCount,
+    Cmd, CompletionType, ConditionalEventHandler, Config, Editor as LineEditor, Event, EventContext, EventHandler,
+    KeyCode, KeyEvent, Modifiers, Movement, RepeatCount,
 };
 
 use super::names::Names;
@@ -45,7 +45,7 @@ impl Editor {
     pub(super) fn new(history: Option<PathBuf>, colors: bool) -> Result<Self, String> {
         let refused = |error: ReadlineError| error.to_string();
         let config = Config::builder().max_history_size(KEPT).and_then(|config| config.history_ignore_dups(true));
-        let config = config.map_err(refused)?.history_ignore_space(true).build();
+        let config = config.map_err(refused)?.history_ignore_space(true).completion_type(CompletionType::List).build();
         let mut line = Line::with_config(config).map_err(refused)?;
         line.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::NONE), EventHandler::Conditional(Box::new(GoesOn)));
         line.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);

@@ -70,7 +70,7 @@ mod tests {
     fn names_that_were_shown_are_completed_at_the_cursor() {
         let mut names = Names::default();
         names.learn("Name these: **docs**: `@docs:note://guide`, `@docs:note://map`; mail @mike: hello");
-        assert_eq!(names.begun("see\u{a0}@docs:note://g and", 21), (5, vec!["@docs:note://guide".to_owned()]));
+        assert_eq!(names.begun("see\u{a0}@docs:note://g and", 19), (5, vec!["@docs:note://guide".to_owned()]));
         assert_eq!(names.begun("@d", 2).1, ["@docs:note://guide", "@docs:note://map"]);
         for (line, pos) in [("@e", 2), ("docs", 4), ("", 0), ("@docs:note://map now", 20), ("@", 9)] {
             assert_eq!(names.begun(line, pos).1, Vec::<String>::new(), "{line}");
