@@ -7,7 +7,6 @@ use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use super::parts::TurnParts;
-use super::resources::ResourceFile;
 use crate::services::running::Running;
 use domain::attachment::{self, AttachmentAllowance, Enclosed, FileText, FileView, Plan, SLICE_BYTES, Unread, rooms};
 use domain::document::Container;
@@ -44,6 +43,14 @@ pub(super) struct Files {
 pub(super) struct HeldBytes {
     pub bytes: Vec<u8>,
     pub room: Share,
+}
+
+/// One file from a resource, with its bytes or the reason why it was not read.
+pub(super) struct ResourceFile {
+    /// The file as its server describes it.
+    pub file: Attachment,
+    /// The content.
+    pub bytes: Result<HeldBytes, Unread>,
 }
 
 /// One file, and the decision about it.

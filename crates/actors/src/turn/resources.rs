@@ -6,19 +6,11 @@ use tokio::time::Instant;
 
 use super::Thinking;
 use super::asking::Leave;
-use super::files::{self, HeldBytes};
+use super::files::{self, HeldBytes, ResourceFile};
 use domain::attachment::{Attachment, Unread};
 use domain::tool::called::{CallEnd, ResourceContents};
 use domain::tool::named_resource::{NamedResource, RESOURCES_READ_MAX, named};
 use domain::tool::{Blob, ResultLimits};
-
-/// One file from a resource, with its bytes or the reason why it was not read.
-pub(super) struct ResourceFile {
-    /// The file as its server describes it.
-    pub file: Attachment,
-    /// The content.
-    pub bytes: Result<HeldBytes, Unread>,
-}
 
 impl Thinking<'_> {
     /// Reads the resources that the question names. A resource that cannot be read has the reason.

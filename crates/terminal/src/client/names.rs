@@ -39,8 +39,8 @@ impl Names {
         if !word.starts_with('@') {
             return (pos, Vec::new());
         }
-        let range = self.0.range::<str, _>((std::ops::Bound::Included(word), std::ops::Bound::Unbounded));
-        (start, range.take_while(|name| name.starts_with(word)).cloned().collect())
+        let begun = self.0.range(word.to_owned()..).take_while(|name| name.starts_with(word));
+        (start, begun.cloned().collect())
     }
 }
 
