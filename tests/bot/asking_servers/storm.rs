@@ -56,7 +56,10 @@ fn tasks_with_questions_survive_kills_and_none_runs_again_or_is_orphaned() {
         loop {
             // One pass over the channels for all members, so that the whole takes no more than quadratic time.
             let spoken = spoken(&world);
-            let answered: HashSet<MessageId> = spoken.iter().filter_map(|message| message.reply_to).collect();
+            // A notice that tools are in use is no answer.
+            let is_answer = |message: &&Message| !message.content.starts_with("One moment");
+            let answered: HashSet<MessageId> =
+                spoken.iter().filter(is_answer).filter_map(|message| message.reply_to).collect();
             // A few members ask at a time.
             unanswered.retain(|number| !answered.contains(&asked[number].id));
             let waiting = unanswered.len();
