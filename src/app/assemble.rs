@@ -189,7 +189,8 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
         vitals: Arc::clone(&vitals) as _,
         metrics: launch.metrics,
         page: None,
-        routes: kept_routes(&settings, &basics, &records.audit, &doors.home),
+        routes: kept_routes(&settings, &basics, &records.audit, &doors.home)
+            .merge(api::questions::router(Arc::new(handles.pending_gates()))),
         signed: signed(&basics, &in_force, &handles, &records.limiter),
         limits: limits(&settings),
     });

@@ -51,7 +51,7 @@ async fn not_begun(asker: &Asker, variables: &[(&str, &str)]) -> World {
 async fn begun(asker: &Asker, variables: &[(&str, &str)]) -> (World, Process) {
     let world = not_begun(asker, variables).await;
     let process = world.process("bot").await;
-    asker.listed().await;
+    asker.listed(&world).await;
     (world, process)
 }
 
@@ -82,6 +82,32 @@ impl World {
         let said = self.says("Ada", "general", &format!("@staffai call {tool} x"));
         (said, self.asks("general").await)
     }
+}
+
+#[test]
+fn operators_see_open_questions_without_their_texts_and_cannot_answer_them() {
+    story(async {
+        let asker = Asker::start().await;
+        let (world, _bot) = begun(&asker, &[]).await;
+        let (said, asked) = world.asks_for("book").await;
+        let (status, told) = world.json("/api/v1/questions").await;
+        let first = &told["first"][0];
+        assert_eq!((status, &told["count"], &first["kind"]), (200, &json!(1), &json!("form")), "{told}");
+        assert_eq!(
+            (&first["tool"], &first["server"], &first["roles"]),
+            (&json!("ask__book"), &json!("ask"), &json!([]))
+        );
+        assert_eq!(first["member"], format!("discord:{}", world.member("Ada")));
+        assert!(first["expires_at"].as_str() > first["asked_at"].as_str(), "{told}");
+        assert!(!told.to_string().contains("Where to?") && !told.to_string().contains("city"), "{told}");
+        // The gate's id, which a decision names, is not shown either.
+        let id = buttons(&asked).into_iter().find_map(|(_, name)| Some(name.split(':').nth(1)?.to_owned())).unwrap();
+        assert!(!told.to_string().contains(&id), "{told}");
+        let declined = world.presses("Ada", &asked, "Decline");
+        world.hears_back(declined).await;
+        assert_eq!(world.words_to(said).await, "not booked: decline");
+        assert_eq!(world.json("/api/v1/questions").await.1, json!({"count": 0, "first": []}));
+    });
 }
 
 #[test]
@@ -296,7 +322,7 @@ fn a_bot_that_is_killed_while_a_server_asks_or_works_goes_on_once() {
         let asker = Asker::start().await;
         let world = not_begun(&asker, &[]).await;
         let first = world.process("first").await;
-        asker.listed().await;
+        asker.listed(&world).await;
         let (said, asked) = world.asks_for("book").await;
         let job = world.says("Ben", "random", "@staffai call job y");
         world.until("a task", || (asker.state().created("y") == 1).then_some(())).await;

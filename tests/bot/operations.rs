@@ -66,6 +66,7 @@ fn the_document_describes_the_endpoints_that_answer() {
             ("/api/v1/turns/1", "TurnDetail"),
             ("/api/v1/samples", "Samples"),
             ("/api/v1/tool_servers", "ToolServers"),
+            ("/api/v1/questions", "Questions"),
         ] {
             let (status, body) = world.json(path).await;
             let mut schema = document["components"]["schemas"][at].clone();

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use axum::routing::post;
+use axum::{Json, Router};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -182,13 +184,45 @@ impl Provider {
 
     /// Asks a bot that has this provider, one question after the other, and compares the beginnings of the answers.
     async fn answers(&self, exchanges: &[(&str, &str)]) {
-        let world = world_of(&format!(r#"{ROW}, "host": "{}", "llm_call_timeout": "20s""#, self.url)).await;
-        for (question, answer) in exchanges {
-            let said = world.says("Ada", "general", &format!("@staffai {question}"));
-            let words = world.words_to(said).await;
-            assert!(words.starts_with(answer), "{question}: {words}");
-        }
+        answers(&self.url, exchanges).await;
     }
+}
+
+async fn answers(host: &str, exchanges: &[(&str, &str)]) {
+    let world = world_of(&format!(r#"{ROW}, "host": "{host}", "llm_call_timeout": "20s""#)).await;
+    for (question, answer) in exchanges {
+        let said = world.says("Ada", "general", &format!("@staffai {question}"));
+        let words = world.words_to(said).await;
+        assert!(words.starts_with(answer), "{question}: {words}");
+    }
+}
+
+/// Serves recorded streams: that of the question's last word, or the one that follows the result of a call. Returns the
+/// address.
+async fn recorded(streams: Value) -> String {
+    let respond = move |Json(body): Json<Value>| {
+        let input = body["input"].as_array().unwrap();
+        let last = input.last().unwrap();
+        let question = last["content"].as_str().unwrap_or_default().rsplit(' ').next().unwrap_or_default();
+        let stream = if last["type"] == "function_call_output" { "result" } else { question };
+        let text = streams[stream].as_str().unwrap_or_else(|| panic!("no stream for {last}")).to_owned();
+        std::future::ready(([("content-type", "text/event-stream; charset=utf-8")], text))
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(post(respond))).await });
+    format!("http://{address}")
+}
+
+#[test]
+fn recorded_streams_of_the_litellm_proxy_are_read_for_either_kind_of_provider() {
+    story(async {
+        let file: Value = serde_json::from_str(include_str!("../independent/litellm_responses.json")).unwrap();
+        for provider in ["openai", "anthropic"] {
+            let host = recorded(file["streams"][provider].clone()).await;
+            answers(&host, &[("hello", "Hi there!"), ("think", "I thought."), ("calculate", "It is 42.")]).await;
+        }
+    });
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::support::{SOON, Setup, World, story};
 const STOP: &str = "\x03";
 
 /// The program in a terminal.
-struct Terminal<'a> {
+pub struct Terminal<'a> {
     world: &'a World,
     keys: OwnedWritePty,
     screen: Arc<Mutex<String>>,
@@ -28,7 +28,7 @@ struct Terminal<'a> {
 }
 
 impl<'a> Terminal<'a> {
-    fn of(world: &'a World, variables: &[(&str, &str)]) -> Self {
+    pub fn of(world: &'a World, variables: &[(&str, &str)]) -> Self {
         let (pty, pts) = pty_process::open().unwrap();
         pty.resize(Size::new(24, 80)).unwrap();
         let command = pty_process::Command::new(env!("CARGO_BIN_EXE_staffai"));
@@ -51,12 +51,12 @@ impl<'a> Terminal<'a> {
         Self { world, keys, screen, seen: 0, child }
     }
 
-    async fn types(&mut self, keys: &str) {
+    pub async fn types(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).await.unwrap();
     }
 
     /// Waits until the screen shows this after what was checked before; returns the output up to it.
-    async fn shows(&mut self, text: &str) -> String {
+    pub async fn shows(&mut self, text: &str) -> String {
         let (seen, screen) = (self.seen, Arc::clone(&self.screen));
         let found = tokio::time::timeout(SOON, async {
             loop {

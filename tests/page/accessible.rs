@@ -68,6 +68,8 @@ fn nothing_stands_in_the_way_of_those_who_see_or_move_differently() {
     browser.until("!document.querySelector('#messages .growing')");
     let stops = browser.run(STOPS).as_i64().expect("a number");
     assert!((5..=STOPS_MAX).contains(&stops), "{stops} stops of the Tab key");
+    browser.say("@staffai clear the notes");
+    browser.until("document.querySelector('#board .questions li')?.textContent.includes('approval of example__')");
     browser.say("/tools");
     browser.answer("example__");
     browser.run("[...document.querySelectorAll('button.actor')].find(one => one.textContent === 'journal').click()");

@@ -1,7 +1,7 @@
 //! approvals: asks people for decisions about tool calls.
 //!
 //! Supervised by: tools (permanent).
-//! Receives: pending gates and their withdrawals from the journal; decisions from the gateway; queries of commands.
+//! Receives: pending gates and their withdrawals from the journal; decisions from the gateway; queries of commands and pages.
 //! Sends: decisions to the journal; questions, and responses to approvers, to the outbox.
 //! A restart loses: nothing. Pending gates are in the journal's records and are read from it at the start; standing
 //! allowances are in the store. A click at that very moment must be repeated.
@@ -34,6 +34,7 @@ use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::allowances::Allowances;
 use crate::services::toolbox::Toolbox;
 use domain::gate::allowance::{ALLOWANCES_MAX, Allowance};
+use domain::gate::overview::GatesOverview;
 use domain::gate::{ApprovalDecision, Case, Choice, ClickRefusal, Gate, GateId, OPEN_MAX, TASKS_MAX};
 use domain::happening::Happening;
 use domain::ids::{Door, MessageId, Timestamp};
@@ -200,6 +201,10 @@ impl Actor for Approvals {
                 gates.sort_by(|one, other| (one.expires_at, &one.id).cmp(&(other.expires_at, &other.id)));
                 // The caller may have stopped waiting.
                 let _ = reply.send(gates);
+            }
+            ApprovalsMsg::Overview(reply) => {
+                // The caller may have stopped waiting.
+                let _ = reply.send(GatesOverview::of(state.open.values().map(|open| &open.case.gate)));
             }
             ApprovalsMsg::Withdraw(which, reply) => {
                 self.withdraw(ctx, &which, reply);

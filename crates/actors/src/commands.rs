@@ -51,6 +51,7 @@ use crate::services::facts::FactKeeper;
 use crate::services::forgotten::Wished;
 use crate::services::in_flight::InFlight;
 use crate::services::restricted::Restricted;
+use crate::services::tool_use::ToolUse;
 use crate::services::toolbox::Toolbox;
 use domain::command::{Command, CommandKind, Erases, Served, Typing};
 use domain::happening::{CommandChange, CommandOutcome, Happening};
@@ -124,6 +125,8 @@ pub struct CommandParts {
     pub tooling: Arc<RwLock<Tooling>>,
     /// The available tools.
     pub toolbox: Arc<Toolbox>,
+    /// The quotas of tool calls.
+    pub tool_use: Arc<ToolUse>,
     /// The supervisor of tool servers.
     pub tools: Handle<ToolsMsg>,
     /// The actor that holds pending decisions.

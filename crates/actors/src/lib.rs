@@ -38,6 +38,7 @@ pub mod turn;
 // Tools.
 pub mod approvals;
 pub mod mcp;
+pub mod pending_gates;
 pub mod providers;
 pub mod tool_cache;
 pub mod tools;

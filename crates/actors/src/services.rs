@@ -4,6 +4,7 @@ pub(crate) mod allowances;
 pub(crate) mod alone;
 pub mod basics;
 pub mod busy;
+pub mod call_by;
 pub mod clean_calls;
 pub(crate) mod conversation_records;
 pub mod embeddings;

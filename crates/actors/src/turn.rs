@@ -327,7 +327,7 @@ struct Gathered {
     /// The history that the answer extends, and the time at which it was read.
     history: (History, Moment),
     /// The memory permits of the files, held as long as the transcript.
-    _room: Option<Share>,
+    _room: Vec<Share>,
 }
 
 impl Thinking<'_> {
@@ -337,7 +337,11 @@ impl Thinking<'_> {
         if let Some(given) = &turn.given {
             let prompts = prompt_sections::in_force(running, &parts.basics.live, &*parts.basics.store).await;
             let transcript = prompt::given(&prompts, &scene(turn, parts.basics.clock.now()), given);
-            return Gathered { transcript, history: (History::default(), parts.facts.forgotten().now()), _room: None };
+            return Gathered {
+                transcript,
+                history: (History::default(), parts.facts.forgotten().now()),
+                _room: Vec::new(),
+            };
         }
         // All reads of the store are issued together.
         let prompts = prompt_sections::in_force(running, &parts.basics.live, &*parts.basics.store);
@@ -379,9 +383,11 @@ impl Thinking<'_> {
             self.asked().await
         } else {
             match self.overheard().await {
-                Ok(transcript) => {
-                    Gathered { transcript, history: (History::default(), parts.facts.forgotten().now()), _room: None }
-                }
+                Ok(transcript) => Gathered {
+                    transcript,
+                    history: (History::default(), parts.facts.forgotten().now()),
+                    _room: Vec::new(),
+                },
                 Err(why) => {
                     return Thought::Answer(turn.apology(notice::apology(Apology::of(why), turn.locale()), why));
                 }

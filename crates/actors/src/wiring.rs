@@ -367,6 +367,7 @@ impl Wiring {
             in_flight: Arc::clone(&self.turn_parts.shared.in_flight),
             tooling: Arc::clone(&self.parts.observation.instruments.tooling),
             toolbox: Arc::clone(&self.parts.tools.toolbox),
+            tool_use: Arc::clone(&self.turn_parts.tools.tool_use),
             tools: self.handles.tools.clone(),
             approvals: self.handles.approvals.clone(),
             allowances: Arc::clone(&self.turn_parts.tools.allowances),

@@ -33,6 +33,15 @@ pub struct Attachment {
     pub height: Option<u32>,
 }
 
+impl Attachment {
+    /// Describes a file without a name and an address.
+    #[must_use]
+    pub fn of_bytes(mime: Option<String>, bytes: usize) -> Self {
+        let size = u64::try_from(bytes).unwrap_or(u64::MAX);
+        Self { name: String::new(), mime, size, url: String::new(), width: None, height: None }
+    }
+}
+
 /// Maximum number of pictures of one question, including those of a quoted message.
 pub const MAX_PICTURES: usize = 4;
 

@@ -7,6 +7,8 @@
 
 pub mod allowance;
 
+pub mod overview;
+
 mod shown;
 mod subject;
 

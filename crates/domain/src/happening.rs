@@ -10,6 +10,7 @@ mod own_calls;
 mod restrictions;
 mod servers;
 mod shards;
+mod tool_calls;
 
 pub use self::actors::ActorChange;
 pub use self::commands::{CommandChange, CommandOutcome};
@@ -17,6 +18,7 @@ pub use self::own_calls::{CallPurpose, Summarised};
 pub use self::restrictions::{Lifted, RestrictionChange};
 pub use self::servers::{ServerChange, ServerRequest};
 pub use self::shards::ShardChange;
+pub use self::tool_calls::{CallOrigin, NotCalled, ToolCalled};
 
 use std::time::Duration;
 
@@ -33,8 +35,6 @@ use crate::limits::{LimitRefusal, Reservation};
 use crate::restriction::Member;
 use crate::shed::Shed;
 use crate::tool::ServerName;
-use crate::tool::called::CallEnd;
-use crate::tool::round::Ready;
 use crate::turn::{Answer, Turn};
 
 /// One event.
@@ -162,6 +162,8 @@ pub enum Happening<'a> {
     },
     /// A tool call ended or was rejected.
     ToolCalled(ToolCalled<'a>),
+    /// A tool call of a command ended or was rejected.
+    CommandCalled(ToolCalled<'a>),
     /// A tool call was answered without reaching the tool.
     ToolNotCalled {
         /// The turn.
@@ -414,69 +416,5 @@ impl ModelCalled<'_> {
     #[must_use]
     pub fn error(&self) -> Option<&'static str> {
         self.result.err().map(|failed| failed.kind)
-    }
-}
-
-/// A tool call that ended or was rejected.
-#[derive(Debug, Clone, Copy)]
-pub struct ToolCalled<'a> {
-    /// The turn.
-    pub turn: &'a Turn,
-    /// The number of the call in its turn.
-    pub number: usize,
-    /// The call.
-    pub call: &'a Ready,
-    /// The caller's role.
-    pub role: &'static str,
-    /// The number of the rule that decided, from 1; `None` if no rule matched.
-    pub rule: Option<usize>,
-    /// The end of the call; `None` if the call was cancelled together with its turn.
-    pub end: Option<&'a CallEnd>,
-    /// The time spent queued behind other calls of its round.
-    pub queued: Duration,
-    /// The time spent on permits and records.
-    pub waited: Duration,
-    /// The time spent in the tool source; `None` if the call did not reach it.
-    pub ran: Option<Duration>,
-    /// The time from the call's position in the round to its end.
-    pub took: Duration,
-}
-
-impl ToolCalled<'_> {
-    /// Returns the label of the outcome.
-    #[must_use]
-    pub fn outcome(&self) -> &'static str {
-        self.end.map_or(CallEnd::CANCELLED, CallEnd::as_str)
-    }
-
-    /// Returns the label of the failure; `None` if the call succeeded.
-    #[must_use]
-    pub fn error(&self) -> Option<&'static str> {
-        Some(self.outcome()).filter(|outcome| *outcome != CallEnd::OK)
-    }
-}
-
-/// The reason why a tool call did not reach the tool.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum NotCalled<'a> {
-    /// The call does not match the tool's schema, or the tool does not exist.
-    Invalid,
-    /// The turn answered the call itself.
-    Answered,
-    /// The turn has no calls left.
-    Spent,
-    /// The call was suspended for a decision and is no longer possible.
-    Impossible(&'a CallEnd),
-}
-
-impl NotCalled<'_> {
-    /// Returns the label of the outcome.
-    #[must_use]
-    pub fn outcome(&self) -> &'static str {
-        match self {
-            Self::Invalid | Self::Spent => "invalid",
-            Self::Answered => CallEnd::OK,
-            Self::Impossible(end) => end.as_str(),
-        }
     }
 }

@@ -44,6 +44,8 @@ pub mod view;
 
 pub mod usable;
 
+pub mod utility;
+
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +55,8 @@ use serde_json::{Map, Value};
 
 use self::begun::Step;
 pub use self::error::{CallError, CallErrorKind};
-pub use self::result::{Cut, Image, Link, Part, RESULT_BYTES, ResultLimits, ToolResult};
+pub use self::result::{Blob, Cut, Image, Link, Part, RESULT_BYTES, ResultLimits, ToolResult};
+use self::utility::Utility;
 use super::ids::{Person, Place, Timestamp, TurnId};
 use super::lineage::Lineage;
 use super::people::Linked;
@@ -81,6 +84,9 @@ pub struct Tool {
     pub annotations: Annotations,
     /// The category of its work.
     pub kind: ToolKind,
+    /// The method of its server that it stands for; `None` for a tool of the source itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub utility: Option<Utility>,
 }
 
 impl Tool {
@@ -133,13 +139,15 @@ pub enum Effect {
 
 impl Effect {
     /// Returns the effect of a tool: the operator's setting for the server's side effects, else a trusted server's
-    /// annotations, else the most dangerous effect.
+    /// annotations, else the most dangerous effect. The protocol defines a utility as a read, so that it may be repeated
+    /// at any server; for rules it is a write at a server that is not trusted.
     #[must_use]
-    pub fn of(annotations: Annotations, side_effects: Option<bool>, trusted: bool) -> Self {
+    pub fn of(tool: &Tool, side_effects: Option<bool>, trusted: bool) -> Self {
+        let Annotations { read_only, idempotent, .. } = tool.annotations;
         match side_effects {
             Some(false) => Self::Reads,
-            None if trusted && annotations.read_only == Some(true) => Self::Reads,
-            None if trusted && annotations.idempotent == Some(true) => Self::Idempotent,
+            None if trusted && read_only == Some(true) => Self::Reads,
+            None if tool.utility.is_some() || (trusted && idempotent == Some(true)) => Self::Idempotent,
             Some(true) | None => Self::Changes,
         }
     }
@@ -387,6 +395,7 @@ pub mod testing {
             input_schema: WrittenJson::new(&serde_json::json!({"type": "object"})),
             annotations: Annotations::default(),
             kind: ToolKind::Other,
+            utility: None,
         }
     }
 }
@@ -415,13 +424,25 @@ mod tests {
 
     #[test]
     fn only_the_operator_or_a_trusted_server_lowers_an_effect() {
-        let reads = Annotations { read_only: Some(true), ..Annotations::default() };
-        let idempotent = Annotations { idempotent: Some(true), ..Annotations::default() };
-        assert_eq!(Effect::of(reads, None, false), Effect::Changes);
-        assert_eq!(Effect::of(reads, None, true), Effect::Reads);
-        assert_eq!(Effect::of(idempotent, None, true), Effect::Idempotent);
-        assert_eq!(Effect::of(Annotations::default(), None, true), Effect::Changes);
-        assert_eq!(Effect::of(Annotations::default(), Some(false), false), Effect::Reads);
-        assert_eq!(Effect::of(reads, Some(true), true), Effect::Changes);
+        let of = |annotations: Annotations| Tool { annotations, ..testing::tool("s", "t", "") };
+        let reads = of(Annotations { read_only: Some(true), ..Annotations::default() });
+        let idempotent = of(Annotations { idempotent: Some(true), ..Annotations::default() });
+        let silent = of(Annotations::default());
+        assert_eq!(Effect::of(&reads, None, false), Effect::Changes);
+        assert_eq!(Effect::of(&reads, None, true), Effect::Reads);
+        assert_eq!(Effect::of(&idempotent, None, true), Effect::Idempotent);
+        assert_eq!(Effect::of(&silent, None, true), Effect::Changes);
+        assert_eq!(Effect::of(&silent, Some(false), false), Effect::Reads);
+        assert_eq!(Effect::of(&reads, Some(true), true), Effect::Changes);
+    }
+
+    #[test]
+    fn a_read_of_a_resource_may_be_repeated_unless_the_operator_says_that_it_changes_something() {
+        let annotations = Annotations { read_only: Some(true), ..Annotations::default() };
+        let read = Tool { utility: Some(Utility::ReadResource), annotations, ..testing::tool("s", "t", "") };
+        assert_eq!(Effect::of(&read, None, false), Effect::Idempotent);
+        assert_eq!(Effect::of(&read, None, true), Effect::Reads);
+        assert_eq!(Effect::of(&read, Some(false), false), Effect::Reads);
+        assert_eq!(Effect::of(&read, Some(true), true), Effect::Changes);
     }
 }

@@ -28,8 +28,9 @@ use super::room::Room;
 use super::session::{Features, Handshake, Session};
 use super::starting::Child;
 use super::stdio::Stdio;
-use super::utility::Utility;
+use super::utility;
 use domain::tool::begun::{CallReply, Step, TaskReport};
+use domain::tool::utility::Utility;
 use domain::tool::{CallError, CallErrorKind, ResultLimits, ToolRequest, ToolResult};
 use ports::tools::{Endpoint, HttpProtocol, Listing, ServerEntry, ServerInfo, Transport};
 use ports::{ProgressSink, ToolServer};
@@ -331,7 +332,9 @@ impl Connection {
         let limits = request.limits;
         let call = || json!({"name": request.name, "arguments": request.arguments});
         match (&request.step, self.utility(&request.name)) {
-            (_, Some(utility)) => (utility.method(), utility.params(&request.arguments), utility.want(limits)),
+            (_, Some(utility)) => {
+                (utility::method(utility), utility::params(utility, &request.arguments), utility::want(utility, limits))
+            }
             (Step::First, None) => ("tools/call", call(), Want::Call(limits)),
             (Step::Again { answers, state }, None) => {
                 let mut params = call();
@@ -349,7 +352,7 @@ impl Connection {
     fn utility(&self, name: &str) -> Option<Utility> {
         let features = self.session().features;
         let own = self.own.read();
-        Utility::of(features, |utility| own.contains(utility)).into_iter().find(|utility| utility.name() == name)
+        utility::of(features, |utility| own.contains(utility)).into_iter().find(|utility| utility.name() == name)
     }
 }
 
@@ -373,9 +376,9 @@ impl ToolServer for Connection {
         let mut listing = Listing::default();
         self.pages(&mut listing).await.map_err(|failure| self.failed(&failure))?;
         let own: BTreeSet<String> = listing.tools.iter().map(|tool| tool.name.to_string()).collect();
-        let utilities = Utility::of(Box::pin(self.present()).await, |name| own.contains(name));
-        listing.tools.extend(utilities.into_iter().map(|utility| utility.tool(&self.maker.entry.name)));
-        let names = Utility::of(Features { tools: true, resources: true, templates: true, prompts: true }, |_| false);
+        let utilities = utility::of(Box::pin(self.present()).await, |name| own.contains(name));
+        listing.tools.extend(utilities.into_iter().map(|utility| utility::tool(utility, &self.maker.entry.name)));
+        let names = utility::of(Features { tools: true, resources: true, templates: true, prompts: true }, |_| false);
         *self.own.write() =
             names.into_iter().map(|utility| utility.name().to_owned()).filter(|name| own.contains(name)).collect();
         self.allow(&mut listing);

@@ -15,10 +15,12 @@ use serde_json::value::RawValue;
 
 use super::frame::Oversized;
 use super::lenient::{bounded, unescaped};
-use domain::tool::{Cut, Image, Link, Part, ResultLimits, ToolResult};
+use domain::tool::{Blob, Cut, Image, Link, Part, ResultLimits, ToolResult};
 
 /// The most blocks kept of one result; further ones are counted.
 const BLOCKS_MAX: usize = 2_000;
+/// The longest media type kept, in Unicode scalar values.
+const MIME_CHARS: usize = 120;
 
 /// Reads the result of a call.
 ///
@@ -239,17 +241,26 @@ impl Gathered {
         match (resource.text, resource.blob, resource.mime_type) {
             (Some(text), ..) => self.push(Part::Resource { uri, text: text.into_owned() }),
             (None, Some(blob), Some(mime)) if mime.starts_with("image/") => self.image(&mime, &blob),
-            (None, blob, _) => {
-                let bytes = blob.map_or(0, |blob| blob.len() / 4 * 3);
-                self.push(Part::Omitted(format!("the resource {uri} is not text: {bytes} bytes")));
+            (None, blob, mime) => self.blob(uri, mime.as_deref(), &blob.unwrap_or_default()),
+        }
+    }
+
+    fn blob(&mut self, uri: String, mime: Option<&str>, data: &str) {
+        let bytes = data.len() / 4 * 3;
+        let fits = bytes > 0 && bytes <= self.limits.blob_bytes && self.parts.len() < BLOCKS_MAX;
+        match fits.then(|| STANDARD.decode(data).ok()).flatten() {
+            Some(bytes) => {
+                let mime = mime.map(|mime| mime.chars().take(MIME_CHARS).collect());
+                self.parts.push(Part::Blob(Blob { uri, mime, bytes: bytes.into() }));
             }
+            None => self.push(Part::Omitted(Blob::about(&uri, bytes))),
         }
     }
 
     fn image(&mut self, mime: &str, data: &str) {
         self.images += 1;
         let bytes = data.len() / 4 * 3;
-        let mime: String = mime.chars().take(60).collect();
+        let mime: String = mime.chars().take(MIME_CHARS).collect();
         if self.images > self.limits.images || bytes > self.limits.image_bytes {
             self.push(Part::Omitted(format!("image left out: {mime}, {bytes} bytes")));
             return;
@@ -295,7 +306,7 @@ impl Gathered {
             Part::Resource { uri, text } => uri.len() + text.len(),
             Part::Omitted(about) => about.len(),
             Part::Link(link) => link.uri.len() + link.name.len() + link.description.as_ref().map_or(0, String::len),
-            Part::Structured(_) | Part::Image(_) => 0,
+            Part::Structured(_) | Part::Image(_) | Part::Blob(_) => 0,
         };
         self.bytes += length as u64;
         if self.fits(length) {

@@ -184,6 +184,7 @@ fn tool(server: &ServerName, raw: &RawValue) -> Result<Tool, String> {
             open_world: hint("openWorldHint"),
         },
         kind: ToolKind::Other,
+        utility: None,
     })
 }
 

@@ -16,6 +16,7 @@ mod metering;
 mod model_error;
 mod models;
 mod observer;
+mod open_gates;
 mod requests;
 pub mod samples;
 mod scanned;
@@ -51,6 +52,7 @@ pub use self::members::{AccountLinks, Facts, MemberSettings, PromptSections};
 pub use self::metering::{EmbeddingAsk, NotEmbedded};
 pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::models::Models;
+pub use self::open_gates::OpenGates;
 pub use self::requests::{
     Bucket, GuildField, HistoryRange, LimitScope, PlaceKind, PostError, PostReply, PostRequest, PostResult,
 };

@@ -91,6 +91,7 @@ impl ToolServer for Connected {
             })),
             annotations: Annotations::default(),
             kind: ToolKind::Other,
+            utility: None,
         };
         Ok(Listing { tools: vec![tool], warnings: Vec::new() })
     }

@@ -4,6 +4,8 @@ mod editor;
 
 mod markdown;
 
+mod names;
+
 mod reading;
 
 mod refusal;
@@ -282,6 +284,7 @@ impl Client {
         let submitted: Submitted = answer.json().await.map_err(unreachable)?;
         if let Some(said) = &submitted.said {
             writeln!(out, "{}", harmless(said)).map_err(written)?;
+            self.learn(said);
         }
         if submitted.message.is_empty() {
             return Ok(MessageOutcome::Answered);
@@ -294,6 +297,13 @@ impl Client {
         }
         writeln!(out, "{}", notice::commands::unanswered()).map_err(written)?;
         Ok(MessageOutcome::Unanswered)
+    }
+
+    /// Offers the names of resources in a shown text for completion.
+    fn learn(&mut self, shown: &str) {
+        if let Some(person) = &mut self.person {
+            person.editor.learn(shown);
+        }
     }
 
     /// Cancels a submitted message, if the service accepted it.

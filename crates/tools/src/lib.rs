@@ -148,6 +148,7 @@ fn reads(name: &str, description: &str, input_schema: Value) -> Tool {
         input_schema: WrittenJson::new(&input_schema),
         annotations: Annotations { read_only: Some(true), open_world: Some(false), ..Annotations::default() },
         kind: ToolKind::Other,
+        utility: None,
     }
 }
 

@@ -8,14 +8,22 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::StatusCode;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::support::World;
+
 /// A picture of one pixel, in base64.
 pub const PIXEL: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+/// Documents that common programs made.
+const REPORT: &[u8] = include_bytes!("../../../crates/documents/fixtures/report.pdf");
+const STOCK: &[u8] = include_bytes!("../../../crates/documents/fixtures/stock.xlsx");
 
 /// The state of the server.
 #[derive(Default)]
@@ -31,8 +39,13 @@ pub struct State {
     pub tasks: BTreeMap<String, Task>,
     pub cancelled: Vec<String>,
     pub polls: usize,
-    /// The resources that were read.
+    /// The resources that were read, and the lists of them.
     pub reads: usize,
+    pub resource_lists: usize,
+    /// True if the server has tools of its own with the names of the client's tools for resources.
+    pub own_names: bool,
+    /// The calls of those tools.
+    pub own_calls: usize,
     /// The least time between two polls; earlier ones are refused with 429.
     pub polls_every: Duration,
     /// The time for which a task works before its question, and after the answer.
@@ -40,7 +53,6 @@ pub struct State {
     /// The times from the start of a process to its first poll of each task that worked when the one before died.
     pub picked_up: Vec<Duration>,
     polled: Option<Instant>,
-    lists: usize,
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -111,17 +123,14 @@ impl Asker {
         self.state.lock()
     }
 
-    /// Waits until a bot has read the list of tools once more.
-    pub async fn listed(&self) {
-        let before = std::mem::take(&mut self.state().lists);
-        if before == 0 {
-            while self.state().lists == 0 {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-            self.state().lists = 0;
-        }
-        // The catalogue is published right after the list.
-        tokio::time::sleep(Duration::from_millis(200)).await;
+    /// Waits until the bot is connected to this server and offers its tools.
+    pub async fn listed(&self, world: &World) {
+        let offers = |told: &Value| {
+            let server = &told["servers"][0];
+            let has = server["tools"].as_array().is_some_and(|tools| tools.contains(&json!("ask__book")));
+            (server["state"] == "ready" && has).then_some(())
+        };
+        world.until_told("/api/v1/tool_servers", offers).await;
     }
 
     /// Finishes the tasks of this word.
@@ -151,16 +160,19 @@ fn answer(state: &mut State, message: &Value) -> Response {
             "capabilities": {"tools": {}, "resources": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
         }),
         Some("tools/list") => {
-            state.lists += 1;
             let schema = json!({"type": "object", "properties": {"word": {"type": "string"}}});
             let tool = |name: &&str| json!({"name": name, "description": "a tool", "inputSchema": schema});
-            let tools: Vec<Value> = ["book", "secret", "pay", "job", "survey"].iter().map(tool).collect();
+            let own = if state.own_names { &["list_resources", "read_resource"][..] } else { &[] };
+            let tools: Vec<Value> = ["book", "secret", "pay", "job", "survey"].iter().chain(own).map(tool).collect();
             json!({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"})
         }
-        Some("resources/list") => json!({
-            "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
-            "resources": [{"uri": "note://guide", "name": "guide"}, {"uri": "note://secret", "name": "secret"}],
-        }),
+        Some("resources/list") => {
+            state.resource_lists += 1;
+            json!({
+                "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+                "resources": [{"uri": "note://guide", "name": "guide"}, {"uri": "note://secret", "name": "secret"}],
+            })
+        }
         Some("resources/read") => {
             let uri = &params["uri"];
             let content = match uri.as_str() {
@@ -169,6 +181,11 @@ fn answer(state: &mut State, message: &Value) -> Response {
                 }
                 Some("note://map") => json!({"uri": uri, "mimeType": "image/png", "blob": PIXEL}),
                 Some("note://sound") => json!({"uri": uri, "mimeType": "audio/wav", "blob": "AAAA"}),
+                Some("note://report") => {
+                    json!({"uri": uri, "mimeType": "application/pdf", "blob": STANDARD.encode(REPORT)})
+                }
+                Some("note://stock.xlsx") => json!({"uri": uri, "blob": STANDARD.encode(STOCK)}),
+                Some("note://broken.pdf") => json!({"uri": uri, "blob": STANDARD.encode("%PDF-1.7 and no more")}),
                 _ => return error(id, -32602, "there is no such resource"),
             };
             state.reads += 1;
@@ -228,6 +245,10 @@ fn call(state: &mut State, params: &Value) -> Value {
             "resultType": "task", "taskId": id, "status": "working", "createdAt": "2026-07-28T10:00:00Z",
             "lastUpdatedAt": "2026-07-28T10:00:00Z", "ttlMs": 600_000, "pollIntervalMs": 500,
         });
+    }
+    if matches!(name, "list_resources" | "read_resource") {
+        state.own_calls += 1;
+        return text("a tool of the server");
     }
     let answers = &params["inputResponses"];
     if answers.is_null() {

@@ -54,7 +54,7 @@ impl Observer for LogLines {
             Happening::RowAccepted(row) => calls::row_accepted(row),
             Happening::BreakerOpened(row, reason) => calls::breaker_opened(row, reason),
             Happening::BreakerClosed(row) => calls::breaker_closed(row),
-            Happening::ToolCalled(ref call) => calls::tool_called(call),
+            Happening::ToolCalled(ref call) | Happening::CommandCalled(ref call) => calls::tool_called(call),
             Happening::ToolNotCalled { turn, tool, role, why } => calls::tool_not_called(turn, tool, role, why),
             Happening::HostedToolCalled { turn, row, role, call } => {
                 calls::hosted_tool_called(&turn.id, row, role, call);

@@ -47,7 +47,7 @@ impl Observer for Meters {
             }
             Happening::BreakerOpened(row, _) => breaker(row, 1.0),
             Happening::BreakerClosed(row) => breaker(row, 0.0),
-            Happening::ToolCalled(ref call) => tool_called(call),
+            Happening::ToolCalled(ref call) | Happening::CommandCalled(ref call) => tool_called(call),
             Happening::HostedToolCalled { call, .. } => {
                 let (tool, outcome) = (call.name(), call.end.as_str());
                 counter!(names::HOSTED_TOOL_CALLS_TOTAL, "tool" => tool, "outcome" => outcome).increment(1);

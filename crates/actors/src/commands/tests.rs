@@ -130,6 +130,7 @@ async fn world_on(inner: MemoryStore, takes: Duration, panics: bool) -> World {
         in_flight: Arc::default(),
         tooling: Arc::default(),
         toolbox: Arc::default(),
+        tool_use: Arc::new(ToolUse::new(Arc::new(MemoryStore::new()))),
         tools: at("tools"),
         approvals: at("approvals"),
         allowances: Arc::default(),

@@ -3,6 +3,7 @@
 use crate::runtime::handle::Reply;
 use crate::runtime::named::named;
 use domain::gate::allowance::Allowance;
+use domain::gate::overview::GatesOverview;
 use domain::gate::{ApprovalDecision, Click, ClickRefusal, Gate};
 use domain::ids::{MessageId, Person};
 
@@ -17,11 +18,13 @@ pub enum ApprovalsMsg {
     Decide(Box<Click>, Option<Reply<Result<ApprovalDecision, ClickRefusal>>>),
     /// From commands: returns all pending decisions, the first to expire first.
     List(Reply<Vec<Gate>>),
+    /// From the pages of operators: returns an overview of all pending decisions.
+    Overview(Reply<GatesOverview>),
     /// From commands: revokes allowances. The reply is their number, sent when the revocation is durable.
     Withdraw(Withdrawal, Reply<usize>),
 }
 
-named!(ApprovalsMsg: Ask, Gone, Decide, List, Withdraw);
+named!(ApprovalsMsg: Ask, Gone, Decide, List, Overview, Withdraw);
 
 /// The selection of allowances to revoke.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 use secrecy::{ExposeSecret, SecretString};
 
+use super::call_by::CallBy;
 use crate::services::prompt_sections::LastEdits;
 use domain::api_key::{KeyLimits, KeyRing};
 use domain::command::Operators;
@@ -106,6 +107,12 @@ impl Running {
         self.doors.get(door).is_some_and(|rules| rules.limits == LimitScope::Community)
     }
 
+    /// Returns the label of a caller with these roles in logs: `super` if limits exempt one of them, else `member`.
+    #[must_use]
+    pub fn role(&self, roles: &[String]) -> &'static str {
+        if roles.iter().any(|role| self.limits.exempt.contains(role)) { "super" } else { "member" }
+    }
+
     /// Returns the rules of a door; `None` if the settings have none for it.
     #[must_use]
     pub fn rules(&self, door: &Door) -> Option<&TriageRules> {
@@ -152,17 +159,14 @@ impl Running {
 
     /// Returns the accounts of `rate_limiter.limits` that a tool call counts in; empty for a person exempt from limits.
     #[must_use]
-    pub fn call_shares(&self, turn: &Turn, tool: &str) -> Vec<Share> {
-        let exempt = || self.limits_in(&turn.person, &turn.place, turn.parent.as_ref(), &turn.roles).exempt;
+    pub fn call_shares(&self, by: CallBy<'_>, tool: &str) -> Vec<Share> {
+        let CallBy { person, linked, roles, guild, place, parent } = by;
+        let exempt = || self.limits_in(person, place, parent, roles).exempt;
         if self.budgets.is_empty() || exempt() {
             return Vec::new();
         }
-        let mut shares = budget::of_call(
-            &self.budgets,
-            self.payer(&turn.person, &turn.roles, turn.guild.as_deref(), &turn.place, turn.parent.as_ref()),
-            tool,
-        );
-        let copies: Vec<Share> = turn.linked.copies(&turn.person, &shares).collect();
+        let mut shares = budget::of_call(&self.budgets, self.payer(person, roles, guild, place, parent), tool);
+        let copies: Vec<Share> = linked.copies(person, &shares).collect();
         shares.extend(copies);
         shares
     }

@@ -51,7 +51,7 @@ impl Thinking<'_> {
     /// Counts a call of this tool against the quotas. The error states when the call may be made.
     pub(super) async fn admit_call(&self, entry: &CatalogueEntry) -> Result<(), Limited> {
         let Self { parts, running, turn, .. } = *self;
-        let budgets = running.call_shares(turn, &entry.name);
+        let budgets = running.call_shares(turn.into(), &entry.name);
         let call = Call { person: &turn.person, entry, turn: &turn.id, now: parts.basics.clock.now() };
         parts.tools.tool_use.admit(&running.tool_limits, budgets, &call).await
     }

@@ -7,7 +7,6 @@ use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use super::parts::TurnParts;
-use super::resources::ResourceFile;
 use crate::services::running::Running;
 use domain::attachment::{self, AttachmentAllowance, Enclosed, FileText, FileView, Plan, SLICE_BYTES, Unread, rooms};
 use domain::document::Container;
@@ -37,7 +36,39 @@ pub(super) struct Files {
     /// The files of the message that it replies to.
     pub quoted: Enclosed,
     /// The memory permits of the pictures, held as long as the pictures.
-    pub room: Option<Share>,
+    pub room: Vec<Share>,
+}
+
+/// The bytes of a file, with their memory permit.
+pub(super) struct HeldBytes {
+    pub bytes: Vec<u8>,
+    pub room: Share,
+}
+
+/// One file from a resource, with its bytes or the reason why it was not read.
+pub(super) struct ResourceFile {
+    /// The file as its server describes it.
+    pub file: Attachment,
+    /// The content.
+    pub bytes: Result<HeldBytes, Unread>,
+}
+
+/// One file, and the decision about it.
+struct PlannedFile<'a> {
+    file: &'a Attachment,
+    plan: Plan,
+    /// The bytes, if they need not be fetched.
+    held: Option<HeldBytes>,
+}
+
+impl<'a> PlannedFile<'a> {
+    fn new(file: &'a Attachment, held: Option<Result<HeldBytes, Unread>>, allowance: &mut AttachmentAllowance) -> Self {
+        match held {
+            Some(Err(why)) => Self { file, plan: Plan::Name(why), held: None },
+            Some(Ok(held)) => Self { file, plan: allowance.plan(file), held: Some(held) },
+            None => Self { file, plan: allowance.plan(file), held: None },
+        }
+    }
 }
 
 /// Fetches the files that are permitted, and names the others. Resources are read already.
@@ -51,7 +82,7 @@ pub(super) async fn read(
     let seen = quoted.and_then(|quoted| quoted.seen.as_ref()).filter(|seen| !seen.ours);
     let of_quoted = seen.map(|seen| seen.attachments.as_slice()).unwrap_or_default();
     if turn.attachments.is_empty() && resources.is_empty() && of_quoted.is_empty() {
-        return Files { own: Enclosed::default(), quoted: Enclosed::default(), room: None };
+        return Files { own: Enclosed::default(), quoted: Enclosed::default(), room: Vec::new() };
     }
     let most = running.settings.attachments.characters;
     let sight = running.somebody_sees(turn.policy.model.as_deref());
@@ -64,23 +95,36 @@ pub(super) async fn read(
     held.splice(0..0, std::iter::repeat_with(|| None).take(uploaded));
     held.resize_with(own + of_quoted.len(), || None);
     let files = turn.attachments.iter().chain(&resources).chain(of_quoted);
-    let mut plans: Vec<(&Attachment, Plan)> = files
-        .zip(&held)
-        .map(|(file, held)| match held {
-            Some(Err(why)) => (file, Plan::Name(*why)),
-            Some(Ok(_)) | None => (file, allowance.plan(file)),
-        })
-        .collect();
-    let room = room(parts, &turn.person, &mut plans, is_picture).await;
+    let mut plans: Vec<PlannedFile<'_>> =
+        files.zip(held).map(|(file, held)| PlannedFile::new(file, held, &mut allowance)).collect();
+    let mut room: Vec<Share> = self::room(parts, &turn.person, &mut plans, is_picture).await.into_iter().collect();
     // Texts are short once they are read, so that their permits end here.
     let briefly = self::room(parts, &turn.person, &mut plans, is_read).await;
-    let plans = plans.into_iter().zip(held.into_iter().map(|held| held.and_then(Result::ok)));
-    let shown = join_all(plans.map(|((file, plan), held)| one(parts, turn, file, (plan, held), most))).await;
+    let shown = join_all(plans.into_iter().map(|planned| one(parts, turn, planned, most))).await;
     drop(briefly);
+    let (shown, held): (Vec<FileView>, Vec<Option<Share>>) = shown.into_iter().unzip();
+    room.extend(held.into_iter().flatten());
     let rooms = rooms(&shown, most);
     let mut shown = shown.into_iter().zip(rooms);
     let own = Enclosed::of(shown.by_ref().take(own));
     Files { own, quoted: Enclosed::of(shown), room }
+}
+
+/// Returns the texts of files that are not pictures, or the reasons why they are not read.
+pub(super) async fn texts(parts: &TurnParts, turn: &Turn, files: Vec<ResourceFile>, most: usize) -> Vec<String> {
+    let mut allowance = AttachmentAllowance::new(false, most);
+    let mut shown = Vec::new();
+    for ResourceFile { file, bytes } in files {
+        shown.push(one(parts, turn, PlannedFile::new(&file, Some(bytes), &mut allowance), most).await.0);
+    }
+    let rooms = rooms(&shown, most);
+    Enclosed::of(shown.into_iter().zip(rooms)).words
+}
+
+/// Waits for the memory permit of so many bytes. `None` if it is not free for this person before the timeout.
+pub(super) async fn room_of(parts: &TurnParts, person: &Person, bytes: u64) -> Option<Share> {
+    let kib = usize::try_from(bytes.div_ceil(1024)).unwrap_or(usize::MAX);
+    timeout(ROOM_WITHIN, parts.files.kib.wait_many(Some(person), kib)).await.ok()
 }
 
 const fn is_picture(plan: Plan) -> bool {
@@ -91,33 +135,37 @@ const fn is_read(plan: Plan) -> bool {
     matches!(plan, Plan::Text | Plan::Document)
 }
 
-/// Acquires permits for all files of a sort; if they are not free for this person before the timeout, the files are only
-/// named.
+/// Acquires permits for all files of a sort that are to be fetched; if they are not free for this person before the
+/// timeout, the files are only named.
 async fn room(
     parts: &TurnParts,
     person: &Person,
-    plans: &mut [(&Attachment, Plan)],
+    plans: &mut [PlannedFile<'_>],
     sort: impl Fn(Plan) -> bool,
 ) -> Option<Share> {
-    let bytes: u64 = plans.iter().filter(|(_, plan)| sort(*plan)).map(|(file, _)| file.size).sum();
-    let kib = usize::try_from(bytes.div_ceil(1024)).unwrap_or(usize::MAX);
-    let room = timeout(ROOM_WITHIN, parts.files.kib.wait_many(Some(person), kib)).await.ok();
+    let is_fetched = |planned: &PlannedFile<'_>| sort(planned.plan) && planned.held.is_none();
+    let bytes: u64 = plans.iter().filter(|planned| is_fetched(planned)).map(|planned| planned.file.size).sum();
+    let room = room_of(parts, person, bytes).await;
     if room.is_none() {
-        for (_, plan) in plans.iter_mut().filter(|(_, plan)| sort(*plan)) {
-            *plan = Plan::Name(Unread::Busy);
+        for planned in plans.iter_mut().filter(|planned| is_fetched(planned)) {
+            planned.plan = Plan::Name(Unread::Busy);
         }
     }
     room
 }
 
-/// Reads one file, from its address or from the bytes that are held already.
+/// Reads one file, from its address or from the bytes that are held already. A picture from held bytes keeps their
+/// permit.
 async fn one(
     parts: &TurnParts,
     turn: &Turn,
-    file: &Attachment,
-    (plan, held): (Plan, Option<Vec<u8>>),
+    PlannedFile { file, plan, held }: PlannedFile<'_>,
     most: usize,
-) -> FileView {
+) -> (FileView, Option<Share>) {
+    let (held, room) = match held {
+        Some(HeldBytes { bytes, room }) => (Some(bytes), Some(room)),
+        None => (None, None),
+    };
     let fetch = async {
         match held {
             Some(bytes) => Ok(bytes),
@@ -136,12 +184,14 @@ async fn one(
             Err(error) => Err(error),
         },
     };
-    read.unwrap_or_else(|NotRead { why, reason }| {
+    let view = read.unwrap_or_else(|NotRead { why, reason }| {
         tracing::info!(
             event = ATTACHMENT_UNREAD, turn = %turn.id, why = why.as_str(), reason, bytes = file.size, "a file is only named"
         );
         attachment::named(file, why)
-    })
+    });
+    let room = room.filter(|_| matches!(view, FileView::Picture(_)));
+    (view, room)
 }
 
 fn container(plan: Plan, bytes: &[u8]) -> Option<Container> {

@@ -161,7 +161,7 @@ impl Thinking<'_> {
         tools.begin_at(resumed.called);
         let read = parts.facts.forgotten().now();
         let history = super::memory::load(parts, turn).await;
-        let gathered = Gathered { transcript: Transcript::default(), history: (history, read), _room: None };
+        let gathered = Gathered { transcript: Transcript::default(), history: (history, read), _room: Vec::new() };
         Ok((resumed, gathered))
     }
 }

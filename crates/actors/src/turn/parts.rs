@@ -75,7 +75,7 @@ pub struct ToolServices {
     /// The tools available now.
     pub toolbox: Arc<Toolbox>,
     /// The recent tool calls of each member.
-    pub tool_use: ToolUse,
+    pub tool_use: Arc<ToolUse>,
     /// The calls that approvers allowed for a limited time.
     pub allowances: Arc<Allowances>,
     /// The open calls whose tools may request model calls.
@@ -86,7 +86,7 @@ impl ToolServices {
     /// Creates the services for these tools. The limiter counts the calls of each member.
     #[must_use]
     pub fn new(toolbox: Arc<Toolbox>, limiter: Arc<dyn Limiter>, clean_calls: Arc<OpenCalls>) -> Self {
-        Self { toolbox, tool_use: ToolUse::new(limiter), allowances: Arc::default(), clean_calls }
+        Self { toolbox, tool_use: Arc::new(ToolUse::new(limiter)), allowances: Arc::default(), clean_calls }
     }
 }
 

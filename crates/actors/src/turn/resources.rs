@@ -6,17 +6,11 @@ use tokio::time::Instant;
 
 use super::Thinking;
 use super::asking::Leave;
+use super::files::{self, HeldBytes, ResourceFile};
 use domain::attachment::{Attachment, Unread};
-use domain::tool::called::CallEnd;
+use domain::tool::called::{CallEnd, ResourceContents};
 use domain::tool::named_resource::{NamedResource, RESOURCES_READ_MAX, named};
-
-/// One file from a resource, with its bytes or the reason why it was not read.
-pub(super) struct ResourceFile {
-    /// The file as its server describes it.
-    pub file: Attachment,
-    /// The content.
-    pub bytes: Result<Vec<u8>, Unread>,
-}
+use domain::tool::{Blob, ResultLimits};
 
 impl Thinking<'_> {
     /// Reads the resources that the question names. A resource that cannot be read has the reason.
@@ -44,18 +38,40 @@ impl Thinking<'_> {
             Some(Ok(ready)) => ready,
         };
         let end = self.make(&ready, Instant::now(), Leave::Rules).await;
-        match CallEnd::resource(end) {
-            Err(why) => unread(why),
-            Ok((text, images)) => {
-                let text = text.map(|text| (Some("text/plain".to_owned()), text.as_bytes().to_vec()));
-                let images = images.into_iter().map(|image| (Some(image.mime), image.bytes.to_vec()));
-                let files = text.into_iter().chain(images);
-                let file = |(mime, bytes): (Option<String>, Vec<u8>)| ResourceFile {
-                    file: resource.file(mime, bytes.len()),
-                    bytes: Ok(bytes),
-                };
-                files.map(file).collect()
-            }
+        let ResourceContents { text, images, blobs } = match end.resource() {
+            Ok(contents) => contents,
+            Err(why) => return unread(why),
+        };
+        let text = text.map(|text| (Some("text/plain".to_owned()), text.as_bytes().to_vec()));
+        let images = images.into_iter().map(|image| (Some(image.mime), image.bytes.to_vec()));
+        let blobs = blobs.into_iter().map(|Blob { mime, bytes, .. }| (mime, bytes.to_vec()));
+        let mut files = Vec::new();
+        for (mime, bytes) in text.into_iter().chain(images).chain(blobs) {
+            files.push(self.held(resource.file(mime, bytes.len()), bytes).await);
         }
+        files
+    }
+
+    /// Holds the bytes of a file while their memory permit lasts; without a permit, the file is only named.
+    async fn held(&self, file: Attachment, bytes: Vec<u8>) -> ResourceFile {
+        let room = files::room_of(self.parts, &self.turn.person, file.size).await;
+        let bytes = room.map(|room| HeldBytes { bytes, room }).ok_or(Unread::Busy);
+        ResourceFile { file, bytes }
+    }
+
+    /// Adds the texts of binary contents to the result of a call that the model made.
+    pub(super) async fn with_blobs_read(&self, end: CallEnd, limits: ResultLimits) -> CallEnd {
+        let CallEnd::Result(finding) = end else { return end };
+        let (finding, blobs) = finding.without_blobs();
+        let mut read = Vec::new();
+        for Blob { uri, mime, bytes } in blobs.into_iter().take(RESOURCES_READ_MAX) {
+            let file = Attachment { name: uri, ..Attachment::of_bytes(mime, bytes.len()) };
+            read.push(self.held(file, bytes.to_vec()).await);
+        }
+        if read.is_empty() {
+            return CallEnd::Result(finding);
+        }
+        let texts = files::texts(self.parts, self.turn, read, self.running.settings.attachments.characters).await;
+        CallEnd::Result(finding.with_texts(&texts, limits))
     }
 }

@@ -19,18 +19,22 @@ use super::parts::TurnParts;
 use crate::messages::journal::JournalMsg;
 use crate::services::running::Running;
 use crate::services::toolbox::Toolset;
+use domain::attachment::MAX_READ_BYTES;
 use domain::completion::{ToolCall, ToolSpec};
 use domain::happening::{Happening, NotCalled, ToolCalled};
 use domain::outgoing::Part;
 use domain::tool::access::Access;
 use domain::tool::begun::{Progress, Step};
 use domain::tool::called::{CallEnd, Finding};
+use domain::tool::catalogue::CatalogueEntry;
 use domain::tool::pictures::{PictureOutcome, Pictures};
 use domain::tool::round::{CallAllowance, Planned, Problem, Ready};
 use domain::tool::turn_tools::{Available, ShownResult, TurnTools};
+use domain::tool::utility::Utility;
 use domain::tool::{CallError, CallErrorKind, Effect, Image, OnBehalf, ResultLimits, Source, ToolRequest, TraceParent};
 use domain::turn::Turn;
 use ports::shares::Share;
+use settings::Settings;
 use telemetry;
 
 /// The maximum number of concurrent read-only calls of one turn.
@@ -137,7 +141,7 @@ impl Underway<'_> {
     fn tell(&self, rule: Option<usize>, end: Option<&CallEnd>) {
         let (thinking, times, now) = (self.thinking, &self.times, Instant::now());
         thinking.parts.readers.account.tell(&Happening::ToolCalled(ToolCalled {
-            turn: thinking.turn,
+            origin: thinking.turn.into(),
             number: self.number,
             call: self.ready,
             role: thinking.role(),
@@ -289,6 +293,7 @@ impl Thinking<'_> {
         if let CallEnd::Begun(begun) = end {
             return Outcome::Waits(Box::new(Ready { begun: Some(begun), ..*ready }));
         }
+        let end = self.with_blobs_read(end, limits_of(&ready.entry, &self.running.settings)).await;
         let (images, told) = (end.images().to_vec(), end.told(ready.entry.effect));
         Outcome::Ran(Ran { told, call: ready.call.clone(), tool: Arc::clone(&ready.entry.name), images })
     }
@@ -359,13 +364,12 @@ impl Thinking<'_> {
     /// Records that the turn acts, before the first call with side effects and before each approved call. A turn that
     /// is offered again after a crash therefore does not repeat them.
     async fn may_act(&self, ready: &Ready, leave: Leave<'_>) -> bool {
-        let effect = ready.entry.effect;
         let approved = matches!(leave, Leave::Decision(_));
         // A step that may be repeated needs no record: after a crash, the turn makes it again.
         if ready.begun.as_ref().is_some_and(|begun| begun.step().repeatable()) {
             return true;
         }
-        if (effect == Effect::Reads && !approved) || self.tally.has_acted() {
+        if (!ready.entry.acts() && !approved) || self.tally.has_acted() {
             return true;
         }
         let ask = |reply| JournalMsg::Acts(self.turn.id.clone(), reply);
@@ -394,7 +398,7 @@ impl Thinking<'_> {
             step: Step::First,
             effect: ready.entry.effect,
             deadline: within,
-            limits: ResultLimits { shown: settings.tools.result_bytes, ..ResultLimits::default() },
+            limits: limits_of(&ready.entry, settings),
             trace: trace.map(TraceParent),
             on_behalf: Some(OnBehalf {
                 tokens: self.tally.effort().usage.total(),
@@ -431,9 +435,15 @@ impl Thinking<'_> {
 
     /// Returns the caller's role: `super` or `member`.
     pub(super) fn role(&self) -> &'static str {
-        let exempt = &self.running.limits.exempt;
-        if self.turn.roles.iter().any(|role| exempt.contains(role)) { "super" } else { "member" }
+        self.running.role(&self.turn.roles)
     }
+}
+
+/// Returns the bounds of a result. The binary contents of a resource are kept if files are read.
+fn limits_of(entry: &CatalogueEntry, settings: &Settings) -> ResultLimits {
+    let reads = entry.tool.utility == Some(Utility::ReadResource) && settings.attachments.characters > 0;
+    let blob_bytes = if reads { usize::try_from(MAX_READ_BYTES).unwrap_or(usize::MAX) } else { 0 };
+    ResultLimits { shown: settings.tools.result_bytes, blob_bytes, ..ResultLimits::default() }
 }
 
 /// True for a call that its server has begun.

@@ -20,6 +20,7 @@ use crate::messages::summaries::SummariesMsg;
 use crate::messages::tool_cache::ToolCacheMsg;
 use crate::messages::tools::ToolsMsg;
 use crate::outbox::Outboxes;
+use crate::pending_gates::PendingGates;
 use crate::runtime::handle::{Handle, Refused};
 use crate::tree::{ActorKind, Scope, TREE};
 use crate::turn::parts::Neighbors;
@@ -122,6 +123,12 @@ impl Handles {
     #[must_use]
     pub fn intake(&self) -> GatewayIntake {
         GatewayIntake { gateway: self.gateway.clone() }
+    }
+
+    /// Returns the source of the open gates for pages.
+    #[must_use]
+    pub fn pending_gates(&self) -> PendingGates {
+        PendingGates { approvals: self.approvals.clone() }
     }
 }
 

@@ -120,6 +120,16 @@ impl Subject {
         }
     }
 
+    /// Returns the server that asks or works; `None` for an approval.
+    #[must_use]
+    pub fn server(&self) -> Option<&str> {
+        match self {
+            Self::Approval => None,
+            Self::Form { server, .. } | Self::Link { server, .. } => Some(server),
+            Self::Task(task) => Some(&task.server),
+        }
+    }
+
     /// Returns the task.
     #[must_use]
     pub const fn task(&self) -> Option<&TaskWait> {

@@ -389,11 +389,14 @@ pub fn tools(tooling: &Tooling, own: &[String], locale: Locale) -> String {
     if lines.is_empty() { words.no_tools.to_owned() } else { list(words.tools, &lines) }
 }
 
-/// Lists the names of resources of each server.
+/// Lists the names of resources of each server; `None` stands for those of a server that cannot be asked now.
 #[must_use]
-pub fn resources(servers: &[(String, Vec<String>)], locale: Locale) -> String {
+pub fn resources(servers: &[(String, Option<Vec<String>>)], locale: Locale) -> String {
     let words = words(locale);
-    let line = |(server, names): &(String, Vec<String>)| format!("**{server}**: {}", some_names(names, words));
+    let line = |(server, names): &(String, Option<Vec<String>>)| {
+        let names = names.as_ref().map_or_else(|| words.not_listed.to_owned(), |names| some_names(names, words));
+        format!("**{server}**: {names}")
+    };
     let lines: Vec<String> = servers.iter().map(line).collect();
     if lines.is_empty() { words.no_resources.to_owned() } else { list(words.resources, &lines) }
 }

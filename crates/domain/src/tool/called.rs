@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::begun::{Begun, Need};
 use super::limits::Limited;
 use super::turn_tools::ShownResult;
-use super::{CallError, CallErrorKind, Effect, Image, Part, ResultLimits, ToolResult};
+use super::{Blob, CallError, CallErrorKind, Effect, Image, Part, ResultLimits, ToolResult};
 use crate::attachment::Unread;
 use crate::gate::ApprovalDecision;
 
@@ -128,6 +128,7 @@ pub struct Finding {
     text: String,
     whole: Option<Arc<str>>,
     images: Vec<Image>,
+    blobs: Vec<Blob>,
     is_error: bool,
     /// True if it has parts other than pictures and descriptions of what cannot be shown.
     has_words: bool,
@@ -137,12 +138,43 @@ impl Finding {
     /// Truncates a result to its bounds.
     #[must_use]
     pub fn of(result: ToolResult, limits: ResultLimits) -> Self {
-        let has_words = result.parts.iter().any(|part| !matches!(part, Part::Image(_) | Part::Omitted(_)));
+        let has_words =
+            result.parts.iter().any(|part| !matches!(part, Part::Image(_) | Part::Blob(_) | Part::Omitted(_)));
         let result = result.within(limits);
         let whole = result.cut.as_ref().and_then(|cut| cut.whole.clone());
         let images = result.images().cloned().collect();
-        Self { text: result.to_text(), whole, images, is_error: result.is_error, has_words }
+        let blobs = result.blobs().cloned().collect();
+        Self { text: result.to_text(), whole, images, blobs, is_error: result.is_error, has_words }
     }
+
+    /// Takes the binary resources out.
+    #[must_use]
+    pub fn without_blobs(mut self) -> (Self, Vec<Blob>) {
+        let blobs = std::mem::take(&mut self.blobs);
+        (self, blobs)
+    }
+
+    /// Adds texts at the end, and truncates the whole to its bounds.
+    #[must_use]
+    pub fn with_texts(self, texts: &[String], limits: ResultLimits) -> Self {
+        let own = self.whole.as_deref().unwrap_or(&self.text);
+        let whole = ToolResult::text(
+            std::iter::once(own).chain(texts.iter().map(String::as_str)).collect::<Vec<_>>().join("\n"),
+        );
+        let Self { text, whole, .. } = Self::of(whole, limits);
+        Self { text, whole, has_words: true, ..self }
+    }
+}
+
+/// The contents of a resource that was read.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ResourceContents {
+    /// The text; none if there is none.
+    pub text: Option<Arc<str>>,
+    /// The pictures.
+    pub images: Vec<Image>,
+    /// All other contents.
+    pub blobs: Vec<Blob>,
 }
 
 impl CallEnd {
@@ -195,18 +227,19 @@ impl CallEnd {
         }
     }
 
-    /// Returns the text of a resource that was read, and its pictures.
+    /// Returns the contents of a resource that was read.
     ///
     /// # Errors
-    /// The reason why there is neither.
-    pub fn resource(self) -> Result<(Option<Arc<str>>, Vec<Image>), Unread> {
+    /// The reason why there are none.
+    pub fn resource(self) -> Result<ResourceContents, Unread> {
         match self {
             Self::Result(Finding { is_error: true, .. }) | Self::NotRecorded | Self::Begun(_) => {
                 Err(Unread::Unreachable)
             }
-            Self::Result(Finding { text, whole, images, has_words, .. }) => {
+            Self::Result(Finding { text, whole, images, blobs, has_words, .. }) => {
                 let text = has_words.then(|| whole.unwrap_or_else(|| text.into()));
-                if text.is_none() && images.is_empty() { Err(Unread::Kind) } else { Ok((text, images)) }
+                let contents = ResourceContents { text, images, blobs };
+                if contents == ResourceContents::default() { Err(Unread::Kind) } else { Ok(contents) }
             }
             Self::Denied => Err(Unread::Denied),
             Self::NotApproved(_) => Err(Unread::NeedsApproval),

@@ -275,7 +275,7 @@ impl Offer {
     }
 
     fn effect(&self, tool: &Tool) -> Effect {
-        Effect::of(tool.annotations, self.side_effects, self.trusted)
+        Effect::of(tool, self.side_effects, self.trusted)
     }
 
     fn audience(&self, tool: &Tool) -> Audience {
@@ -322,6 +322,16 @@ impl CatalogueEntry {
             about: offer.about.clone(),
             origin: Arc::clone(&offer.origin),
         })
+    }
+
+    /// True if a call may change something, so that a turn which made it is not repeated after an interruption.
+    #[must_use]
+    pub fn acts(&self) -> bool {
+        match self.effect {
+            Effect::Reads => false,
+            Effect::Idempotent => self.tool.utility.is_none(),
+            Effect::Changes => true,
+        }
     }
 
     /// Checks the arguments of a call against the schema shown to models, as far as that takes bounded time: see

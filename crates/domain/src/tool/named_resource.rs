@@ -1,5 +1,7 @@
 //! Resources of tool servers that a member names in a question, as `@server:uri`.
 
+use std::fmt;
+
 use serde::Deserialize;
 use serde_json::json;
 
@@ -8,15 +10,12 @@ use super::access::Access;
 use super::catalogue::Catalogue;
 use super::rights::Verdict;
 use super::round::{Problem, Ready};
+use super::utility::Utility;
 use crate::attachment::{Attachment, MAX_ATTACHMENTS, MAX_READ, Unread};
 use crate::clean::clean;
 use crate::completion::ToolCall;
 
-/// The tool of a server that reads one of its resources.
-pub const READ_RESOURCE: &str = "read_resource";
-/// The tool of a server that lists its resources.
-pub const LIST_RESOURCES: &str = "list_resources";
-/// The argument of [`READ_RESOURCE`]: the address of the resource.
+/// The argument of [`Utility::ReadResource`]: the address of the resource.
 pub const URI: &str = "uri";
 /// The maximum number of resources of one server that are listed.
 const LISTED_MAX: usize = 100;
@@ -36,7 +35,7 @@ pub struct NamedResource<'a> {
 #[must_use]
 pub fn named(text: &str) -> Vec<NamedResource<'_>> {
     let mut found = Vec::new();
-    for resource in text.split_whitespace().filter_map(NamedResource::of) {
+    for resource in all_named(text) {
         if found.len() == MAX_ATTACHMENTS {
             break;
         }
@@ -45,6 +44,17 @@ pub fn named(text: &str) -> Vec<NamedResource<'_>> {
         }
     }
     found
+}
+
+/// Returns the resources that a text names, in its order.
+pub fn all_named(text: &str) -> impl Iterator<Item = NamedResource<'_>> {
+    text.split_whitespace().filter_map(NamedResource::of)
+}
+
+impl fmt::Display for NamedResource<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "@{}:{}", self.server, self.uri)
+    }
 }
 
 impl<'a> NamedResource<'a> {
@@ -63,9 +73,7 @@ impl<'a> NamedResource<'a> {
     /// Returns the resource as a file of the question, with its media type and its size in bytes.
     #[must_use]
     pub fn file(self, mime: Option<String>, bytes: usize) -> Attachment {
-        let Self { server, uri } = self;
-        let size = u64::try_from(bytes).unwrap_or(u64::MAX);
-        Attachment { name: format!("@{server}:{uri}"), mime, size, url: String::new(), width: None, height: None }
+        Attachment { name: self.to_string(), ..Attachment::of_bytes(mime, bytes) }
     }
 
     /// Returns the call that reads it; `None` if the text names no resource but an account or a link.
@@ -78,7 +86,7 @@ impl<'a> NamedResource<'a> {
             |source: &Source| matches!(source, Source::Server(name) if name.as_str().eq_ignore_ascii_case(self.server));
         let mut of_server = catalogue.entries().iter().filter(|entry| is_of_server(&entry.tool.source)).peekable();
         let known = of_server.peek().is_some();
-        let Some(entry) = of_server.find(|entry| &*entry.tool.name == READ_RESOURCE) else {
+        let Some(entry) = of_server.find(|entry| entry.tool.utility == Some(Utility::ReadResource)) else {
             let is_link = self.uri.starts_with("http://") || self.uri.starts_with("https://");
             return (known || !is_link).then_some(Err(Unread::NoServer));
         };
@@ -121,6 +129,7 @@ pub const RESOURCES_READ_MAX: usize = MAX_READ;
 mod tests {
     use std::sync::Arc;
 
+    use super::super::Tool;
     use super::super::catalogue::Offer;
     use super::super::rights::Rule;
     use super::super::testing::tool;
@@ -151,7 +160,9 @@ mod tests {
 
     #[test]
     fn the_rules_decide_and_what_is_no_server_is_told() {
-        let offer = Offer { tools: vec![Arc::new(tool("docs", READ_RESOURCE, ""))], ..Offer::default() };
+        let read = Tool { utility: Some(Utility::ReadResource), ..tool("docs", "read_resource", "") };
+        let own = tool("own", "read_resource", "");
+        let offer = Offer { tools: vec![Arc::new(read), Arc::new(own)], ..Offer::default() };
         let all = Catalogue::new(&[offer], &Catalogue::default(), |_| json!({}));
         let call = |server, uri, rules| NamedResource { server, uri }.call(&all, &Access::of_a_member(rules));
         let ready = call("Docs", "n://1", Vec::new()).unwrap().unwrap();
@@ -159,6 +170,11 @@ mod tests {
         let denied = vec![Rule::everywhere("docs__*", Verdict::Deny)];
         assert_eq!(call("docs", "n://1", denied).unwrap().unwrap_err(), Unread::Denied);
         assert_eq!(call("dosc", "n://1", Vec::new()).unwrap().unwrap_err(), Unread::NoServer);
+        assert_eq!(
+            call("own", "n://1", Vec::new()).unwrap().unwrap_err(),
+            Unread::NoServer,
+            "its own tool is no resource"
+        );
         assert!(call("mike", "https://a.example", Vec::new()).is_none());
         let secret = Rule { resource: Some("n://secret*".to_owned()), ..Rule::everywhere("docs__*", Verdict::Deny) };
         let list = json!({"resources": [{"uri": "n://1", "name": "one"}, {"uri": "n://secret/2", "name": "two"}]});

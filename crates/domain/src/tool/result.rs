@@ -20,11 +20,13 @@ pub struct ResultLimits {
     pub images: usize,
     /// The maximum size of one image, in bytes; a larger one is described in words.
     pub image_bytes: usize,
+    /// The maximum size of one binary resource that is kept, in bytes; 0 keeps none.
+    pub blob_bytes: usize,
 }
 
 impl Default for ResultLimits {
     fn default() -> Self {
-        Self { shown: RESULT_BYTES, kept: 1024 * 1024, images: 4, image_bytes: 4 * 1024 * 1024 }
+        Self { shown: RESULT_BYTES, kept: 1024 * 1024, images: 4, image_bytes: 4 * 1024 * 1024, blob_bytes: 0 }
     }
 }
 
@@ -57,6 +59,8 @@ pub enum Part {
         /// The text.
         text: String,
     },
+    /// A binary resource.
+    Blob(Blob),
     /// A description of content that cannot be shown, such as audio.
     Omitted(String),
 }
@@ -73,6 +77,32 @@ pub struct Image {
 impl fmt::Debug for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Image").field("mime", &self.mime).field("bytes", &self.bytes.len()).finish()
+    }
+}
+
+/// The content of a binary resource, such as a document.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Blob {
+    /// The URI at the source.
+    pub uri: String,
+    /// The media type declared by the source; none if it declared none.
+    pub mime: Option<String>,
+    /// The content.
+    pub bytes: Arc<[u8]>,
+}
+
+impl Blob {
+    /// Describes a binary resource in words.
+    #[must_use]
+    pub fn about(uri: &str, bytes: usize) -> String {
+        format!("the resource {uri} is not text: {bytes} bytes")
+    }
+}
+
+impl fmt::Debug for Blob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { uri, mime, bytes } = self;
+        f.debug_struct("Blob").field("uri", uri).field("mime", mime).field("bytes", &bytes.len()).finish()
     }
 }
 
@@ -115,6 +145,14 @@ impl ToolResult {
         })
     }
 
+    /// Returns the binary resources, in order.
+    pub fn blobs(&self) -> impl Iterator<Item = &Blob> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Blob(blob) => Some(blob),
+            _ => None,
+        })
+    }
+
     /// Returns all parts as one text, with one line for each part that is not text.
     #[must_use]
     pub fn to_text(&self) -> String {
@@ -133,6 +171,7 @@ impl ToolResult {
                 }
                 Part::Link(Link { uri, name, description: None }) => write!(text, "[link: {name} <{uri}>]"),
                 Part::Resource { uri, text: own } => write!(text, "[resource: {uri}]\n{own}"),
+                Part::Blob(Blob { uri, bytes, .. }) => write!(text, "[{}]", Blob::about(uri, bytes.len())),
                 Part::Omitted(about) => write!(text, "[{about}]"),
             };
         }
@@ -158,8 +197,8 @@ impl ToolResult {
         let bytes = self.cut.as_ref().map_or(text.len() as u64, |cut| cut.bytes.max(text.len() as u64));
         let shown = head_and_tail(&text, limits.shown, bytes);
         let complete = self.cut.is_none() && text.len() <= limits.kept;
-        let pictures = self.parts.into_iter().filter(|part| matches!(part, Part::Image(_)));
-        let parts = std::iter::once(Part::Text(shown)).chain(pictures).collect();
+        let binary = self.parts.into_iter().filter(|part| matches!(part, Part::Image(_) | Part::Blob(_)));
+        let parts = std::iter::once(Part::Text(shown)).chain(binary).collect();
         Self { parts, is_error: self.is_error, cut: Some(Cut { bytes, whole: complete.then(|| text.into()) }) }
     }
 }
@@ -183,7 +222,7 @@ mod tests {
     use super::*;
 
     fn limits(shown: usize, kept: usize) -> ResultLimits {
-        ResultLimits { shown, kept, images: 1, image_bytes: 10 }
+        ResultLimits { shown, kept, images: 1, image_bytes: 10, blob_bytes: 0 }
     }
 
     #[test]

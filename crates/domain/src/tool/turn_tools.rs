@@ -189,6 +189,7 @@ impl TurnTools {
         let mut by_server: BTreeMap<&ServerName, (Vec<String>, Vec<String>)> = BTreeMap::new();
         for entry in specs.iter().filter(|_| servers).filter_map(|spec| self.entry(&spec.name)) {
             if let Source::Server(server) = &entry.tool.source
+                && entry.tool.utility.is_none()
                 && entry.effect != Effect::Changes
                 && access.always_runs(entry)
             {

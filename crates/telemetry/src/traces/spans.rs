@@ -48,7 +48,7 @@ pub fn of(happening: &Happening<'_>, now: Timestamp, content: Option<&Redaction>
         }
         Happening::ModelCalled(ref call) => call.turn.map(|turn| model_called(call, turn, now)).into_iter().collect(),
         Happening::ToolCalled(ref call) => {
-            let (id, name) = (call.turn.id.to_string(), &*call.call.entry.name);
+            let (id, name) = (call.origin.id.to_string(), &*call.call.entry.name);
             let mut span = tool_called(&id, name, (call.outcome(), call.took), now);
             span.span_id = tool_span(&id, call.number as u64).to_be_bytes().to_vec();
             vec![span]

@@ -1,13 +1,15 @@
-//! The line editor: history with search, messages of several lines, bracketed paste.
+//! The line editor: history with search, messages of several lines, bracketed paste, completion of names.
 
 use std::path::{Path, PathBuf};
 
 use rustyline::error::ReadlineError;
 use rustyline::history::{DefaultHistory, History as _};
 use rustyline::{
-    Cmd, ConditionalEventHandler, Config, Editor as LineEditor, Event, EventContext, EventHandler, KeyCode, KeyEvent,
-    Modifiers, Movement, RepeatCount,
+    Cmd, CompletionType, ConditionalEventHandler, Config, Editor as LineEditor, Event, EventContext, EventHandler,
+    KeyCode, KeyEvent, Modifiers, Movement, RepeatCount,
 };
+
+use super::names::Names;
 
 /// Maximum number of lines in the history.
 const KEPT: usize = 1000;
@@ -25,7 +27,7 @@ pub(super) enum Typed {
     End,
 }
 
-type Line = LineEditor<(), DefaultHistory>;
+type Line = LineEditor<Names, DefaultHistory>;
 
 /// Edits lines on the terminal.
 pub(super) struct Editor {
@@ -43,11 +45,12 @@ impl Editor {
     pub(super) fn new(history: Option<PathBuf>, colors: bool) -> Result<Self, String> {
         let refused = |error: ReadlineError| error.to_string();
         let config = Config::builder().max_history_size(KEPT).and_then(|config| config.history_ignore_dups(true));
-        let config = config.map_err(refused)?.history_ignore_space(true).build();
+        let config = config.map_err(refused)?.history_ignore_space(true).completion_type(CompletionType::List).build();
         let mut line = Line::with_config(config).map_err(refused)?;
         line.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::NONE), EventHandler::Conditional(Box::new(GoesOn)));
         line.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
         line.bind_sequence(KeyEvent::ctrl('C'), EventHandler::Conditional(Box::new(Interrupt)));
+        line.set_helper(Some(Names::default()));
         let history = history.filter(|path| begin(path).is_ok());
         if let Some(path) = &history {
             // An unreadable history begins empty.
@@ -75,6 +78,13 @@ impl Editor {
         };
         self.line = Some(line);
         typed
+    }
+
+    /// Offers the names of resources in a text that was shown for completion.
+    pub(super) fn learn(&mut self, shown: &str) {
+        if let Some(names) = self.line.as_mut().and_then(LineEditor::helper_mut) {
+            names.learn(shown);
+        }
     }
 
     /// Adds a message to the history. If the file cannot be written, the history lasts for this conversation.

@@ -134,6 +134,7 @@ impl Client {
                     self.hint(&mut turn, "stopped", out).map_err(written)?;
                 }
                 writeln!(out).map_err(written)?;
+                self.learn(turn.shown.text());
                 return Ok(turn.came);
             };
             if self.seen != seen {

@@ -24,6 +24,11 @@ impl Shown {
         self.text.is_empty()
     }
 
+    /// Returns what is written.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Appends to the draft; a new draft begins on a new line.
     pub(super) fn grow(&mut self, more: &str, anew: bool, out: &mut impl Write) -> std::io::Result<()> {
         if anew && !self.text.is_empty() {

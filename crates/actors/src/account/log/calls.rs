@@ -109,7 +109,7 @@ pub(super) fn tool_called(call: &ToolCalled<'_>) {
     };
     tracing::info!(
         event = names::TOOL_CALLED,
-        turn = %call.turn.id,
+        turn = %call.origin.id,
         call = call.number,
         tool = &*entry.name,
         server,

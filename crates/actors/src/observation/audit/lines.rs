@@ -16,7 +16,9 @@ use ports::Observer;
 impl Observer for Audit {
     fn observe(&self, happening: &Happening<'_>) {
         match *happening {
-            Happening::ToolCalled(ref call) => self.note(self.called(call), call.turn.at),
+            Happening::ToolCalled(ref call) | Happening::CommandCalled(ref call) => {
+                self.note(self.called(call), call.origin.at);
+            }
             Happening::HostedToolCalled { turn, call, .. } => self.note(self.hosted(turn, call), turn.at),
             Happening::GateAsked { gate, .. } => self.note(asked(gate), gate.asked_at),
             Happening::GateDecided { gate, decision, choice, at } => self.note(decided(gate, decision, choice, at), at),
@@ -52,7 +54,7 @@ impl Audit {
     }
 
     fn called(&self, call: &ToolCalled<'_>) -> AuditLine {
-        let (turn, ready) = (call.turn, call.call);
+        let (origin, ready) = (call.origin, call.call);
         let server = match &ready.entry.tool.source {
             Source::BuiltIn => None,
             Source::Server(name) => Some(name.as_str().to_owned()),
@@ -66,12 +68,12 @@ impl Audit {
                 rule: call.rule,
                 duration_ms: domain::ids::millis(call.took),
             },
-            person: turn.person.clone(),
-            place: turn.place.clone(),
+            person: origin.person.clone(),
+            place: origin.place.clone(),
             tool: ready.entry.name.to_string(),
             args_sha256: ready.hash.clone(),
             arguments: Some(Value::Object(ready.arguments.clone()).to_string()),
-            turn: Some(turn.id.clone()),
+            turn: Some(origin.id.clone()),
         }
     }
 }

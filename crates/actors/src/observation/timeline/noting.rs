@@ -42,7 +42,7 @@ impl Observer for Timeline {
             Happening::ModelCalled(ref call) => self.called(call),
             Happening::ToolBegan { turn, tool, .. } => self.asked(&turn.id, "tool", tool),
             Happening::ToolCalled(ref call) if call.end.is_some() => {
-                self.returned(&call.turn.id, &call.call.entry.name, call.error());
+                self.returned(call.origin.id, &call.call.entry.name, call.error());
             }
             _ => {}
         }

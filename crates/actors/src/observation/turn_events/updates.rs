@@ -2,7 +2,7 @@
 
 use super::TurnEvents;
 use domain::gate::{ApprovalDecision, Gate};
-use domain::happening::Happening;
+use domain::happening::{CallOrigin, Happening};
 use domain::notice::gate::question_in_words;
 use domain::tool::called::CallEnd;
 use domain::turn::{Answer, Turn};
@@ -36,7 +36,8 @@ impl Observer for TurnEvents {
                     return;
                 }
                 let state = if end.succeeded() { ToolState::Succeeded } else { ToolState::Failed };
-                self.append(call.turn, || {
+                let CallOrigin { id, person, place, .. } = call.origin;
+                self.publish_of(Some(person), place, id, || {
                     update(&entry.name, call.number, state, &end.clone().told(entry.effect).text)
                 });
             }

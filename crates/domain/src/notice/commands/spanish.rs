@@ -244,6 +244,7 @@ pub(super) const WORDS: Words = Words {
     own_tools: "las mías",
     resources: "Nómbralos en una pregunta para adjuntarlos:",
     no_resources: "No hay recursos que puedas leer.",
+    not_listed: "no se puede mostrar ahora; inténtalo más tarde",
     held_back: |tools| format!("cambiadas y retenidas hasta que un operador ejecute `/refresh_tools`: {tools}"),
     more_names: |tools, more| format!("{tools} y {more} más"),
     no_lists: "Ningún servidor de herramientas está conectado, así que no hay ninguna lista que recargar.",

@@ -162,6 +162,7 @@ pub(super) struct Words {
     pub(super) own_tools: &'static str,
     pub(super) resources: &'static str,
     pub(super) no_resources: &'static str,
+    pub(super) not_listed: &'static str,
     pub(super) held_back: fn(&str) -> String,
     pub(super) more_names: fn(&str, usize) -> String,
     pub(super) no_lists: &'static str,

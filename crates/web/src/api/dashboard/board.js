@@ -7,6 +7,7 @@ import { orderOf } from "./order.js";
 import { pastOf, treeAt, turnAt } from "./past.js";
 import { dotsOn, sameClock } from "./path.js";
 import { peopleOf } from "./people.js";
+import { questionsOf } from "./questions.js";
 import { counters, figuresNow, showMoney, tilesOn } from "./tiles.js";
 import { travelOn } from "./travel.js";
 import { CHILDREN, treeView } from "./tree.js";
@@ -62,6 +63,9 @@ export function mountBoard(root, { nameOf = () => undefined, told = () => {}, su
   board.turns = turnsView(board.turnList, board.axis, (turn, reached) => board.dots.replay(turn, reached));
   board.use = useOf(read, nameOf);
   board.money.append(board.use.element);
+  board.questions = questionsOf(read, nameOf);
+  board.questions.element.style.setProperty("--place", 0);
+  board.rightColumn.prepend(board.questions.element);
   board.dots = dotsOn(board.treeBox, board.tree.nameOf);
   Object.assign(board, { told, summed, followed, many: false, round: 0, last: null, haste: 0, quick: 0, patience: AWAY_FIRST_MS / 2 });
   rove(board.treeList, "button.name");
@@ -187,7 +191,7 @@ function build(root) {
   root.classList.add("board");
   const top = make("div", "top-of-board", make("div", "status-row", status));
   root.append(make("div", "board-inner", top, tiles, make("div", "grid", left, right)));
-  return { root, top, legend: signs, state, stateNote, tiles, meters, spent, treeList, treeBox, axis, turnList, none, all, find, parts, money: money.element, treeSum: tree.sum, turnSum: turns.sum, partSum: about.sum };
+  return { root, top, rightColumn: right, legend: signs, state, stateNote, tiles, meters, spent, treeList, treeBox, axis, turnList, none, all, find, parts, money: money.element, treeSum: tree.sum, turnSum: turns.sum, partSum: about.sum };
 }
 
 function entry(kind, label, title) {
@@ -231,6 +235,7 @@ async function look(board) {
     showState(board, readiness);
     showMoney(board, turns);
     board.use.look();
+    if (seldom) board.questions.look();
     if (seldom) board.people.look();
     board.followed(turns.turns.filter((turn) => !turn.earlier));
     showMoment(board);
