@@ -4,6 +4,8 @@
 import { ask } from "./asking.js";
 import { inputOf, row } from "./form.js";
 import { created } from "./list.js";
+import { plain } from "./text.js";
+import { view } from "./view.js";
 import { at, world } from "./world.js";
 import { make } from "/dashboard/dom.js";
 
@@ -108,7 +110,7 @@ async function send(panel) {
     if (!inputs.some(isChanged)) continue;
     const values = Object.fromEntries(inputs.map((input) => [input.name, input.value]));
     const { message } = await answerTo("/playground/forms", { ...panel.by, interaction: id, values });
-    told.push(message?.content ?? "");
+    told.push(plain(message?.content ?? "", view.names));
     await dismiss(message, panel.by);
   }
   // Another model may serve other settings.
