@@ -1,6 +1,7 @@
 //! The files of a question, of the resources it names, and of the message it replies to: fetched concurrently, within bounds. Documents are read in
 //! child processes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -10,7 +11,7 @@ use super::parts::TurnParts;
 use super::resources::ResourceFile;
 use crate::services::running::Running;
 use domain::attachment::{self, AttachmentAllowance, Enclosed, FileText, FileView, Plan, SLICE_BYTES, Unread, rooms};
-use domain::document::Container;
+use domain::document::{Container, DocumentText};
 use domain::ids::Person;
 use domain::incoming::{Attachment, Quoted};
 use domain::turn::Turn;
@@ -36,7 +37,7 @@ pub(super) struct Files {
     pub own: Enclosed,
     /// The files of the message that it replies to.
     pub quoted: Enclosed,
-    /// The memory permits of the pictures, held as long as the pictures.
+    /// The memory permits of the pictures and PDF files, held as long as these.
     pub room: Option<Share>,
 }
 
@@ -54,8 +55,8 @@ pub(super) async fn read(
         return Files { own: Enclosed::default(), quoted: Enclosed::default(), room: None };
     }
     let most = running.settings.attachments.characters;
-    let sight = running.somebody_sees(turn.policy.model.as_deref());
-    let mut allowance = AttachmentAllowance::new(sight, most);
+    let accepts = running.accepts(turn.policy.model.as_deref());
+    let mut allowance = AttachmentAllowance::new(accepts, most);
     let (resources, mut held): (Vec<Attachment>, Vec<_>) =
         resources.into_iter().map(|ResourceFile { file, bytes }| (file, Some(bytes))).unzip();
     let uploaded = turn.attachments.len();
@@ -71,7 +72,7 @@ pub(super) async fn read(
             Some(Ok(_)) | None => (file, allowance.plan(file)),
         })
         .collect();
-    let room = room(parts, &turn.person, &mut plans, is_picture).await;
+    let room = room(parts, &turn.person, &mut plans, is_kept).await;
     // Texts are short once they are read, so that their permits end here.
     let briefly = self::room(parts, &turn.person, &mut plans, is_read).await;
     let plans = plans.into_iter().zip(held.into_iter().map(|held| held.and_then(Result::ok)));
@@ -83,8 +84,8 @@ pub(super) async fn read(
     Files { own, quoted: Enclosed::of(shown), room }
 }
 
-const fn is_picture(plan: Plan) -> bool {
-    matches!(plan, Plan::Picture)
+const fn is_kept(plan: Plan) -> bool {
+    matches!(plan, Plan::Picture | Plan::Pdf)
 }
 
 const fn is_read(plan: Plan) -> bool {
@@ -130,6 +131,12 @@ async fn one(
             let fetched = fetch.await;
             fetched.and_then(|bytes| attachment::picture(file, bytes).map_err(NotRead::from))
         }
+        Plan::Pdf => match fetch.await {
+            Ok(bytes) if Container::of(&bytes) == Some(Container::Pdf) => pdf(parts, turn, file, bytes, most).await,
+            Ok(bytes) if Container::of(&bytes).is_some() => document(parts, turn, file, bytes, most).await,
+            Ok(bytes) => text(file, bytes, most).await,
+            Err(error) => Err(error),
+        },
         Plan::Text | Plan::Document => match fetch.await {
             Ok(bytes) if container(plan, &bytes).is_some() => document(parts, turn, file, bytes, most).await,
             Ok(bytes) => text(file, bytes, most).await,
@@ -170,7 +177,7 @@ async fn text(file: &Attachment, bytes: Vec<u8>, most: usize) -> Result<FileView
     Ok(read?)
 }
 
-/// Reads a document with one of the readers, of which one person uses at most half.
+/// Reads a document as text.
 async fn document(
     parts: &TurnParts,
     turn: &Turn,
@@ -178,8 +185,35 @@ async fn document(
     bytes: Vec<u8>,
     most: usize,
 ) -> Result<FileView, NotRead> {
+    let document = document_text(parts, turn, bytes, most).await?;
+    Ok(FileView::Text(FileText::new(file, document.about(), &document.text, document.cut)))
+}
+
+/// Reads a PDF file for models that accept it, and its text for others. A scan has none, and a busy reader does not keep
+/// the file from a model that reads it itself.
+async fn pdf(
+    parts: &TurnParts,
+    turn: &Turn,
+    file: &Attachment,
+    bytes: Vec<u8>,
+    most: usize,
+) -> Result<FileView, NotRead> {
+    let kept = Arc::from(bytes.as_slice());
+    match document_text(parts, turn, bytes, most).await {
+        Ok(document) => Ok(attachment::pdf(file, kept, Ok(&document))),
+        Err(NotRead { why: why @ (Unread::NoText | Unread::Busy), .. }) => Ok(attachment::pdf(file, kept, Err(why))),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads the text of a document with one of the readers, of which one person uses at most half.
+async fn document_text(
+    parts: &TurnParts,
+    turn: &Turn,
+    bytes: Vec<u8>,
+    most: usize,
+) -> Result<DocumentText, NotRead> {
     let files = &parts.files;
     let _reader = timeout(READER_WITHIN, files.readers.wait(Some(&turn.person))).await.map_err(|_| Unread::Busy)?;
-    let document = files.documents.read(bytes, most).await?;
-    Ok(FileView::Text(FileText::new(file, document.about(), &document.text, document.cut)))
+    files.documents.read(bytes, most).await
 }
