@@ -65,6 +65,11 @@ fn mentions_over_refreshes_and_faults_are_answered_once() {
             waves * WAVE,
             waves * REFRESHES,
         );
+        let mut times = world.service.ack_times();
+        times.sort_unstable();
+        let share = |percent: usize| times[(times.len() * percent).div_ceil(100).max(1) - 1];
+        println!("{} acknowledgements after their delivery: p50 {:?}, p99 {:?}", times.len(), share(50), share(99));
+        assert!(times.len() >= waves * WAVE, "each mention is acknowledged");
         assert_eq!(deserted, 0, "a refreshed connection is replaced before it closes");
         assert!(opened > waves as u64 * REFRESHES as u64, "each refresh opens a connection");
         world.stop().await;
