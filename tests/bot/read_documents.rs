@@ -236,7 +236,8 @@ async fn reading() -> (World, tempfile::TempDir) {
     let rows = folder.path().join("models.json");
     std::fs::write(&rows, ROWS).unwrap();
     let setup = Setup::new().set("STAFFAI_MODELS", rows.display()).set("LITELLM_MODEL", "reader");
-    (World::with(setup).await, folder)
+    // Unoptimised, a reader takes its time.
+    (World::with(setup.set("STAFFAI_TURN__DEADLINE", "100s")).await, folder)
 }
 
 const PDF: &str = "application/pdf";
