@@ -339,7 +339,8 @@ fn a_provider_that_refuses_files_gets_their_text_in_the_same_turn_and_no_file_fo
 fn the_responses_wire_takes_pdf_files_as_well() {
     story(async {
         let world = World::of_row(Setup::new(), r#""wire": "responses", "pdf": true, "vision": true"#).await;
-        let said = world.sends("Ada", "general", "@staffai how many quinces?", &[("report", PDF, fixture!("report.pdf"))]);
+        let said =
+            world.sends("Ada", "general", "@staffai how many quinces?", &[("report", PDF, fixture!("report.pdf"))]);
         world.answer_to(said).await;
         let input = world.model.last().body["responses"]["input"].clone();
         let last = input.as_array().unwrap().last().unwrap().clone();

@@ -35,7 +35,10 @@ impl Browser {
     fn saves(&self, part: &str) {
         self.run("document.querySelector('#panel [role=status]').textContent = ''");
         self.click("#panel .press.style-1");
-        self.until(&format!("{RESULT}.includes({}) && !document.querySelector('#panel .style-1').disabled", Value::from(part)));
+        self.until(&format!(
+            "{RESULT}.includes({}) && !document.querySelector('#panel .style-1').disabled",
+            Value::from(part)
+        ));
     }
 }
 
@@ -59,7 +62,9 @@ fn a_member_changes_their_settings_in_a_panel_that_offers_only_what_the_model_ca
     let (_program, url) = playground_with(home.path(), &variables);
     let browser = Browser::open(home.path());
     browser.go(&format!("{url}/"));
-    browser.until("document.getElementById('link').textContent === 'connected' && document.querySelector('.voice input:checked')");
+    browser.until(
+        "document.getElementById('link').textContent === 'connected' && document.querySelector('.voice input:checked')",
+    );
 
     browser.opens_settings();
     let all = json!(["model", "instructions", "verbosity", "temperature", "language", "tools", "streaming", "memory"]);

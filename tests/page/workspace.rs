@@ -97,7 +97,8 @@ fn the_dialogues_of_the_workspace_are_filled_in_corrected_and_sent() {
 
     // The form of a tool.
     browser.keys("#draft", "@staffai plan a trip\n");
-    let button = "[...document.querySelectorAll('#replies .said-buttons button')].find(one => one.textContent === 'Answer')";
+    let button =
+        "[...document.querySelectorAll('#replies .said-buttons button')].find(one => one.textContent === 'Answer')";
     browser.until(button);
     browser.run(&format!("{button}.click()"));
     browser.until("document.querySelector('#modal[open] [name=harbour]')");

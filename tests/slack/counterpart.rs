@@ -148,7 +148,7 @@ fn a_slack_of_another_author_is_answered_in_threads_and_shows_and_sends_the_sett
         let sent = json!({"t": "view_submit", "user": MEMBER, "values": values});
         other.modal(Some(sent), |view| view["blocks"].to_string().contains("Saved: Your instructions")).await;
         let said = other.says(&format!("<@{BOT}> and now?")).await;
-        assert_eq!(other.answer(&said).await, "You said: and now?");
+        assert!(other.answer(&said).await.ends_with("and now?"));
         assert!(world.model.last().shows("Say tide."), "{:?}", world.model.last().messages);
         assert_eq!(world.model.calls(), 2, "{}", bot.output());
     });

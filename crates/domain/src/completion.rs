@@ -316,7 +316,8 @@ impl Item {
         let sees = accepts.pictures;
         let mut text = self.content.clone();
         for InputFile { about, instead, .. } in &self.files {
-            text = if accepts.pdf { format!("{text}\n[Attached file {about}.]") } else { format!("{text}\n\n{instead}") };
+            text =
+                if accepts.pdf { format!("{text}\n[Attached file {about}.]") } else { format!("{text}\n\n{instead}") };
         }
         for picture in &self.pictures {
             let Picture { about, .. } = picture;

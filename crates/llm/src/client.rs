@@ -374,10 +374,7 @@ impl ModelClient {
             },
             effort: request.sampling.reasoning_effort.filter(|_| self.row.reasoning_effort),
             takes_form: has(OptionalFeature::Format),
-            accepts: Accepts {
-                pdf: self.row.pdf && has(OptionalFeature::Files),
-                ..self.row.accepts()
-            },
+            accepts: Accepts { pdf: self.row.pdf && has(OptionalFeature::Files), ..self.row.accepts() },
             keeps_reasoning: has(OptionalFeature::Reasoning),
             hosting: None,
             max_tokens: self.max_tokens(request).map(limit),

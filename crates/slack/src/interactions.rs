@@ -119,11 +119,9 @@ pub(super) fn read(payload: &str) -> Result<Option<Press>, Unreadable> {
     };
     let Some(subject) = Subject::named(name).filter(|_| name.len() <= VALUE_BYTES) else { return Ok(None) };
     let Container { channel_id, message_ts, thread_ts } = match wire.kind.as_str() {
-        "message_action" => Container {
-            channel_id: wire.channel.id,
-            message_ts: wire.message.ts,
-            thread_ts: wire.message.thread_ts,
-        },
+        "message_action" => {
+            Container { channel_id: wire.channel.id, message_ts: wire.message.ts, thread_ts: wire.message.thread_ts }
+        }
         _ => wire.container,
     };
     // A global shortcut and the app home have no channel. Nothing is posted in the place of a user.

@@ -207,12 +207,7 @@ async fn pdf(
 }
 
 /// Reads the text of a document with one of the readers, of which one person uses at most half.
-async fn document_text(
-    parts: &TurnParts,
-    turn: &Turn,
-    bytes: Vec<u8>,
-    most: usize,
-) -> Result<DocumentText, NotRead> {
+async fn document_text(parts: &TurnParts, turn: &Turn, bytes: Vec<u8>, most: usize) -> Result<DocumentText, NotRead> {
     let files = &parts.files;
     let _reader = timeout(READER_WITHIN, files.readers.wait(Some(&turn.person))).await.map_err(|_| Unread::Busy)?;
     files.documents.read(bytes, most).await

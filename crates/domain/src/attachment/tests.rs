@@ -222,7 +222,8 @@ fn who_cannot_see_is_told_of_pictures_in_words() {
     [Attached picture cat.png (image/png, 2 x 2 pixels).]
     ");
     assert!(
-        item.text_for(Accepts::default()).ends_with("[Attached picture cat.png (image/png, 2 x 2 pixels), which you cannot see.]")
+        item.text_for(Accepts::default())
+            .ends_with("[Attached picture cat.png (image/png, 2 x 2 pixels), which you cannot see.]")
     );
 }
 
@@ -278,5 +279,7 @@ fn a_pdf_reaches_models_that_accept_it_and_others_get_its_text_or_the_reason() {
     assert_eq!((shown.files[0].name.as_str(), shown.files[0].bytes.len()), ("paper.pdf", 8));
     let scan = item(Err(Unread::NoText));
     assert_eq!(scan.text_for(ALL), "when?\n[Attached file paper (PDF).]");
-    assert!(scan.text_for(PICTURES_ONLY).ends_with("not shown: it contains no text, only pictures or nothing at all.]"));
+    assert!(
+        scan.text_for(PICTURES_ONLY).ends_with("not shown: it contains no text, only pictures or nothing at all.]")
+    );
 }

@@ -42,6 +42,9 @@ impl InputFile {
 
 impl fmt::Debug for InputFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InputFile").field("about", &self.about).field("bytes", &self.bytes.len()).finish_non_exhaustive()
+        f.debug_struct("InputFile")
+            .field("about", &self.about)
+            .field("bytes", &self.bytes.len())
+            .finish_non_exhaustive()
     }
 }
