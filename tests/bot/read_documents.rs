@@ -319,9 +319,10 @@ fn a_provider_that_refuses_files_gets_their_text_in_the_same_turn_and_no_file_fo
         let (world, _folder) = reading().await;
         world.model.does(|ask| {
             let refusal = r#"{"error": {"message": "Invalid content type: 'file' is not supported by this model."}}"#;
-            match files_of(&last_message(ask)).is_empty() {
-                true => Act::says("fine"),
-                false => Act::Error(400, refusal.to_owned()),
+            if files_of(&last_message(ask)).is_empty() {
+                Act::says("fine")
+            } else {
+                Act::Error(400, refusal.to_owned())
             }
         });
         let files = [("report.pdf", PDF, fixture!("report.pdf"))];
