@@ -205,7 +205,7 @@ impl<'a> Content<'a> {
         if parts.is_empty() {
             return text.map(Self::Text);
         }
-        Some(Self::Parts(text.map(|text| Part::InputText { text }).into_iter().chain(parts).collect()))
+        Some(Self::Parts(text.map(|text| Part::Text { text }).into_iter().chain(parts).collect()))
     }
 
     /// Appends the content of the next message.
@@ -226,7 +226,7 @@ impl<'a> Content<'a> {
 
     fn into_parts(self) -> Vec<Part<'a>> {
         match self {
-            Self::Text(text) => vec![Part::InputText { text }],
+            Self::Text(text) => vec![Part::Text { text }],
             Self::Parts(parts) => parts,
         }
     }
@@ -234,20 +234,23 @@ impl<'a> Content<'a> {
 
 /// A part of a message that is not the model's. Only such messages have pictures and files.
 #[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type")]
 enum Part<'a> {
-    InputText { text: Cow<'a, str> },
-    InputImage { image_url: DataUrl<'a>, detail: &'static str },
-    InputFile { filename: &'a str, file_data: DataUrl<'a> },
+    #[serde(rename = "input_text")]
+    Text { text: Cow<'a, str> },
+    #[serde(rename = "input_image")]
+    Image { image_url: DataUrl<'a>, detail: &'static str },
+    #[serde(rename = "input_file")]
+    File { filename: &'a str, file_data: DataUrl<'a> },
 }
 
 impl<'a> Part<'a> {
     /// Returns the files and pictures that the model accepts.
     fn beside_text(item: &'a Item, accepts: Accepts) -> Vec<Self> {
         let files = item.files.iter().filter(|_| accepts.pdf);
-        let files = files.map(|file| Self::InputFile { filename: &file.name, file_data: DataUrl::from(file) });
+        let files = files.map(|file| Self::File { filename: &file.name, file_data: DataUrl::from(file) });
         let pictures = item.pictures.iter().filter(|_| accepts.pictures);
-        let pictures = pictures.map(|picture| Self::InputImage { image_url: DataUrl::from(picture), detail: "auto" });
+        let pictures = pictures.map(|picture| Self::Image { image_url: DataUrl::from(picture), detail: "auto" });
         files.chain(pictures).collect()
     }
 }
