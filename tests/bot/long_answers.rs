@@ -36,7 +36,9 @@ fn a_model_that_writes_steadily_is_read_to_its_end_in_discord() {
     story(async {
         let world = World::with(setup("60s")).await;
         let text = words(52);
-        world.model.always(Act::streams(&text, 5, PAUSE, End::Well));
+        // Some pauses are longer.
+        let pauses = (0..60).map(|piece| if piece % 10 == 9 { PAUSE * 2 } else { PAUSE }).collect();
+        world.model.always(Act::streams_unevenly(&text, 5, pauses));
         let said = world.says("Ada", "general", "@staffai tell me everything");
         let begun = Instant::now();
         world.until("the whole answer", || (world.answers(said).first()?.content == text).then_some(())).await;

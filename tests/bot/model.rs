@@ -27,6 +27,8 @@ pub enum Act {
     SaysWhen(watch::Receiver<bool>, String),
     /// A streamed reply, if a stream was requested.
     Streams(Streamed),
+    /// The same with these pauses before its pieces, in order; further pieces have its own pause.
+    StreamsUnevenly(Streamed, Vec<Duration>),
     /// The content of the answer, unchanged.
     Content(String),
     /// Content that the token limit cut off.
@@ -85,6 +87,11 @@ impl Act {
     /// A well-formed reply with this text, streamed.
     pub fn streams(words: &str, piece: usize, pause: Duration, end: End) -> Self {
         Self::Streams(Streamed { content: typed(words), piece, pause, end })
+    }
+
+    /// The same, with these pauses before its pieces.
+    pub fn streams_unevenly(words: &str, piece: usize, pauses: Vec<Duration>) -> Self {
+        Self::StreamsUnevenly(Streamed { content: typed(words), piece, pause: Duration::ZERO, end: End::Well }, pauses)
     }
 
     pub fn says(words: impl Into<String>) -> Self {
@@ -251,7 +258,8 @@ async fn embed(Json(body): Json<Value>) -> Response<Body> {
 async fn complete(State(inner): State<Arc<Inner>>, Json(body): Json<Value>) -> Response<Body> {
     let wanted = body["stream"] == true;
     match ask(&inner, body) {
-        Act::Streams(streamed) if wanted => stream(&streamed),
+        Act::Streams(streamed) if wanted => stream(&streamed, Vec::new()),
+        Act::StreamsUnevenly(streamed, pauses) if wanted => stream(&streamed, pauses),
         act => answer(act).await,
     }
 }
@@ -286,7 +294,9 @@ pub async fn answer(act: Act) -> Response<Body> {
             let _ = gate.wait_for(|open| *open).await;
             completion(&typed(&words), "stop")
         }
-        Act::Content(content) | Act::Streams(Streamed { content, .. }) => completion(&content, "stop"),
+        Act::Content(content)
+        | Act::Streams(Streamed { content, .. })
+        | Act::StreamsUnevenly(Streamed { content, .. }, _) => completion(&content, "stop"),
         Act::CutOff(content) => completion(&content, "length"),
         Act::WithoutUsage(words) => {
             let choice = json!({"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": typed(&words)}});
@@ -335,7 +345,7 @@ fn stream_call(words: &str, tool: &str, arguments: &Value) -> Response<Body> {
     Response::builder().header("content-type", "text/event-stream").body(body).unwrap()
 }
 
-fn stream(streamed: &Streamed) -> Response<Body> {
+fn stream(streamed: &Streamed, pauses: Vec<Duration>) -> Response<Body> {
     let letters: Vec<char> = streamed.content.chars().collect();
     let chunk = |choices: Value| format!("data: {}\n\n", json!({"choices": choices, "model": "scripted"}));
     let delta =
@@ -365,8 +375,8 @@ fn stream(streamed: &Streamed) -> Response<Body> {
             silent = true;
         }
     }
-    let pause = streamed.pause;
-    let frames = futures_util::stream::iter(frames).then(move |frame| async move {
+    let pauses = pauses.into_iter().chain(std::iter::repeat(streamed.pause));
+    let frames = futures_util::stream::iter(frames.into_iter().zip(pauses)).then(move |(frame, pause)| async move {
         tokio::time::sleep(pause).await;
         frame
     });

@@ -5,15 +5,18 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use documents::child;
 use documents::process::DocumentReader;
 use domain::attachment::Unread;
 use flate2::{Compress, Compression, FlushCompress};
 use futures_util::StreamExt as _;
 use ports::Documents as _;
+use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::model::Act;
+use crate::model::{Act, Ask};
 use crate::support::{Setup, World, story};
 
 /// A document that a common program made.
@@ -221,4 +224,128 @@ fn a_reader_ends_when_its_output_has_no_reader() {
     let status = child.wait().unwrap();
     assert_eq!(status.signal(), Some(6), "{status:?}");
     drop(stdin);
+}
+
+/// Rows at the scripted model's address: one that reads PDF files itself, and its fallback.
+const ROWS: &str = r#"{"models": {
+    "reader": {"model_id": "reader", "pdf": true, "fallback": ["plain"]},
+    "plain": {"model_id": "plain"}}}"#;
+
+async fn reading() -> (World, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = folder.path().join("models.json");
+    std::fs::write(&rows, ROWS).unwrap();
+    let setup = Setup::new().set("STAFFAI_MODELS", rows.display()).set("LITELLM_MODEL", "reader");
+    // Unoptimised, a reader takes its time.
+    (World::with(setup.set("STAFFAI_TURN__DEADLINE", "100s")).await, folder)
+}
+
+const PDF: &str = "application/pdf";
+
+/// Returns the names and the bytes of the files in the last message of a request.
+fn files_of(message: &Value) -> Vec<(String, Vec<u8>)> {
+    let parts = message["content"].as_array().cloned().unwrap_or_default();
+    let file = |part: &Value| {
+        let file = if part["type"] == "file" { &part["file"] } else { part };
+        let data = file["file_data"].as_str()?.strip_prefix("data:application/pdf;base64,")?;
+        Some((file["filename"].as_str()?.to_owned(), STANDARD.decode(data).unwrap()))
+    };
+    parts.iter().filter_map(file).collect()
+}
+
+fn last_message(ask: &Ask) -> Value {
+    ask.body["messages"].as_array().unwrap().last().unwrap().clone()
+}
+
+#[test]
+fn a_row_that_reads_pdf_files_gets_the_file_and_its_fallback_the_text() {
+    story(async {
+        let (world, _folder) = reading().await;
+        let files = [("report.pdf", PDF, fixture!("report.pdf")), ("scan.pdf", PDF, fixture!("scan.pdf"))];
+        let said = world.sends("Ada", "general", "@staffai how many quinces?", &files);
+        world.answer_to(said).await;
+        let ask = world.model.last();
+        let sent = [("report.pdf", fixture!("report.pdf")), ("scan.pdf", fixture!("scan.pdf"))];
+        assert_eq!(files_of(&last_message(&ask)), sent.map(|(name, bytes)| (name.to_owned(), bytes.to_vec())));
+        let text = "how many quinces?\n[Attached file report.pdf (PDF, 2 pages).]\n[Attached file scan.pdf (PDF).]";
+        assert_eq!(last_message(&ask)["content"][0]["text"], text);
+        // The next question has their names.
+        let said = world.says("Ada", "general", "@staffai and now?");
+        world.answer_to(said).await;
+        assert!(!world.model.last().body.to_string().contains("base64"));
+        assert!(world.model.last().shows("[attached: report.pdf, scan.pdf]"));
+        // The fallback cannot read them.
+        world.model.does(|ask| if ask.model() == "reader" { Act::Status(503) } else { Act::says("fine") });
+        let said = world.sends("Ada", "general", "@staffai once more?", &files);
+        assert_eq!(world.words_to(said).await, "fine");
+        let ask = world.model.last();
+        let shown = ask.question();
+        assert_eq!(ask.model(), "plain");
+        assert!(shown.contains("> The ledger names 42 quinces."), "{shown}");
+        assert!(shown.ends_with("not shown: it contains no text, only pictures or nothing at all.]"), "{shown}");
+    });
+}
+
+#[test]
+fn files_that_a_row_does_not_read_are_text_and_what_cannot_be_read_at_all_is_named() {
+    story(async {
+        let (world, _folder) = reading().await;
+        let files = [
+            ("stock.xlsx", XLSX, fixture!("stock.xlsx")),
+            ("locked.pdf", PDF, fixture!("password.pdf")),
+            ("notes.pdf", PDF, &b"eggs and milk"[..]),
+            ("plans.pdf", PDF, fixture!("plans.pptx")),
+        ];
+        let said = world.sends("Ada", "general", "@staffai look", &files);
+        world.answer_to(said).await;
+        let ask = world.model.last();
+        let shown = ask.question();
+        for part in [
+            "[Attached file stock.xlsx (spreadsheet, 2 sheets).",
+            "locked.pdf (application/pdf, ",
+            "not shown: it is protected by a password.]",
+            "> eggs and milk",
+            "[Attached file plans.pdf (presentation, ",
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        assert!(last_message(&ask)["content"].is_string(), "no file is sent");
+    });
+}
+
+#[test]
+fn a_provider_that_refuses_files_gets_their_text_in_the_same_turn_and_no_file_for_a_while() {
+    story(async {
+        let (world, _folder) = reading().await;
+        world.model.does(|ask| {
+            let refusal = r#"{"error": {"message": "Invalid content type: 'file' is not supported by this model."}}"#;
+            if files_of(&last_message(ask)).is_empty() {
+                Act::says("fine")
+            } else {
+                Act::Error(400, refusal.to_owned())
+            }
+        });
+        let files = [("report.pdf", PDF, fixture!("report.pdf"))];
+        for calls in [2, 3] {
+            let said = world.sends("Ada", "general", "@staffai how many quinces?", &files);
+            assert_eq!(world.words_to(said).await, "fine");
+            let ask = world.model.last();
+            assert_eq!((ask.model(), world.model.calls()), ("reader", calls), "the same row");
+            assert!(ask.shows("> The ledger names 42 quinces."), "{}", ask.talk());
+        }
+    });
+}
+
+#[test]
+fn the_responses_wire_takes_pdf_files_as_well() {
+    story(async {
+        let world = World::of_row(Setup::new(), r#""wire": "responses", "pdf": true, "vision": true"#).await;
+        let said =
+            world.sends("Ada", "general", "@staffai how many quinces?", &[("report", PDF, fixture!("report.pdf"))]);
+        world.answer_to(said).await;
+        let input = world.model.last().body["responses"]["input"].clone();
+        let last = input.as_array().unwrap().last().unwrap().clone();
+        assert_eq!(files_of(&last), [("report.pdf".to_owned(), fixture!("report.pdf").to_vec())]);
+        assert_eq!(last["content"][1]["type"], "input_file");
+    });
 }

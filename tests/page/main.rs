@@ -6,6 +6,7 @@ mod chaos;
 mod examples;
 mod models;
 mod past;
+mod settings;
 mod setup;
 mod starts;
 mod tour;

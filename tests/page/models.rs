@@ -16,8 +16,9 @@ pub(crate) fn model_server() -> u16 {
     let port = listener.local_addr().expect("an address").port();
     listener.set_nonblocking(true).expect("a listener");
     let answer = async |axum::Json(asked): axum::Json<Value>| {
-        let content = json!({"type": "text", "response": "The tide is out, says the harbour's own model.", "data": ""})
-            .to_string();
+        let name = asked["model"].as_str().unwrap_or_default();
+        let words = format!("The tide is out, says the harbour's own model {name}.");
+        let content = json!({"type": "text", "response": words, "data": ""}).to_string();
         let usage = json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15});
         let about = json!({"id": "c", "created": 0, "model": asked["model"]});
         let with = |kind: &str, choice: Value| {

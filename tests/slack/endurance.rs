@@ -17,8 +17,6 @@ const CHANNELS: usize = 100;
 const MEMBERS: usize = 50;
 /// The refreshes of a wave.
 const REFRESHES: usize = 10;
-/// The pause between two refreshes: the bot has opened the next connection by then.
-const REFRESHED: Duration = Duration::from_millis(60);
 /// The mentions without the variable.
 const SHORT: usize = 300;
 
@@ -45,8 +43,10 @@ fn mentions_over_refreshes_and_faults_are_answered_once() {
                 said.extend((part * WAVE / REFRESHES..(part + 1) * WAVE / REFRESHES).map(mention));
                 // An event that Slack delivers a second time.
                 world.service.repeats(&said[part]);
+                let opened = || world.service.connections().1;
+                let before = opened();
                 world.service.disconnects(if part % 2 == 0 { "refresh_requested" } else { "warning" });
-                tokio::time::sleep(REFRESHED).await;
+                world.until("the next connection", || (opened() > before).then_some(())).await;
             }
             for one in &said {
                 world.answer_to(one).await;
@@ -65,6 +65,11 @@ fn mentions_over_refreshes_and_faults_are_answered_once() {
             waves * WAVE,
             waves * REFRESHES,
         );
+        let mut times = world.service.ack_times();
+        times.sort_unstable();
+        let share = |percent: usize| times[(times.len() * percent).div_ceil(100).max(1) - 1];
+        println!("{} acknowledgements after their delivery: p50 {:?}, p99 {:?}", times.len(), share(50), share(99));
+        assert!(times.len() >= waves * WAVE, "each mention is acknowledged");
         assert_eq!(deserted, 0, "a refreshed connection is replaced before it closes");
         assert!(opened > waves as u64 * REFRESHES as u64, "each refresh opens a connection");
         world.stop().await;

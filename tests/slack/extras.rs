@@ -145,7 +145,7 @@ fn a_member_asks_about_a_message_by_its_shortcut() {
     story(async {
         let world = World::begin().await;
         let about = first(&world, "C1", "The tide is at noon.");
-        world.service.uses_shortcut("U1", &about);
+        world.service.uses_shortcut("U1", "ask", &about);
         world.until("the dialogue", || (world.service.dialogues() == 1).then_some(())).await;
         assert!(world.service.submits("is that certain?"));
         let posts = || {
@@ -170,8 +170,9 @@ fn a_member_is_told_in_the_dialogue_that_the_bot_may_not_post() {
     story(async {
         let world = World::begin().await;
         let about = first(&world, "C1", "The tide is at noon.");
-        world.service.breaks("chat.postMessage", Fault::Named("not_in_channel"));
-        world.service.uses_shortcut("U1", &about);
+        // Slack may deliver the dialogue again.
+        (0..5).for_each(|_| world.service.breaks("chat.postMessage", Fault::Named("not_in_channel")));
+        world.service.uses_shortcut("U1", "ask", &about);
         world.until("the dialogue", || (world.service.dialogues() == 1).then_some(())).await;
         assert!(world.service.submits("is that certain?"));
         let answer = world.until("the reason", || world.service.payloads().into_iter().next()).await;

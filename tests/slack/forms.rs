@@ -1,5 +1,6 @@
 //! Modals: the dialogue of the settings, wherever a member opens it, and forms of tool servers.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -73,6 +74,32 @@ fn a_command_a_shortcut_and_the_app_home_open_the_settings_before_anything_is_re
         let first = |method: &str| order.iter().position(|known| known == method);
         assert!(first("views.open") < first("users.info"), "{order:?}");
         assert_eq!(world.service.calls("views.open").len(), 3);
+    });
+}
+
+#[test]
+fn the_shortcuts_of_the_manifest_on_a_message_open_the_settings_also_in_a_thread() {
+    story(async {
+        let world = world().await;
+        let (code, manifest, _) = crate::setup::run(&world, &["init", "slack"]);
+        let manifest: Value = serde_json::from_str(&manifest).unwrap();
+        let shortcuts = manifest["features"]["shortcuts"].as_array().unwrap();
+        let of_all: BTreeSet<_> = shortcuts.iter().filter_map(|shortcut| shortcut["callback_id"].as_str()).collect();
+        assert!(code == 0 && of_all.len() == shortcuts.len(), "each name is used once: {manifest}");
+        let of_settings = |shortcut: &&Value| shortcut["type"] == "message" && shortcut["name"] == "Settings";
+        let shortcut = shortcuts.iter().find(of_settings).unwrap()["callback_id"].as_str().unwrap();
+        let root = world.service.says("U2", "C1", "the tide is late");
+        let reply = world.service.replies("U3", &root, "very late");
+        for (user, said) in [("U1", &root), ("U2", &reply)] {
+            world.service.uses_shortcut(user, shortcut, &world.service.message(said).unwrap());
+            assert!(names(&fields(&world, user).await).contains(&"temperature"));
+            assert!(world.service.fills_in(user, &[("instructions", "Say tide.")]));
+            told(&world, user, "Saved").await;
+        }
+        let said = world.service.says("U1", "C2", "@bot hello");
+        world.only_answer_to(&said).await;
+        assert!(world.model.last().shows("Say tide."), "{:?}", world.model.last().messages);
+        assert_eq!(world.service.spoken().len(), 1, "the shortcut posts nothing");
     });
 }
 

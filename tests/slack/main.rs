@@ -20,6 +20,8 @@ mod answers;
 
 mod commands;
 
+mod counterpart;
+
 mod endurance;
 
 mod extras;

@@ -6,7 +6,7 @@ use crate::process::program;
 use crate::world::{World, story};
 
 /// Runs a command of the program; returns its exit code and its output.
-fn run(world: &World, arguments: &[&str]) -> (i32, String, String) {
+pub fn run(world: &World, arguments: &[&str]) -> (i32, String, String) {
     let output = program(world.dir(), &world.env).args(arguments).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::model::{Act, End};
-use crate::world::World;
-use crate::world::story;
+use crate::world::{SOON, World, story, story_within};
 use playground::workspace::{Fault, Said};
 
 /// The time for which Slack keeps a stream open.
@@ -75,6 +76,60 @@ fn a_stream_that_slack_closes_goes_on_without_a_lost_or_repeated_character() {
         complete(&world, &said, &text).await;
         assert_eq!(world.service.calls("chat.startStream").len(), 1);
         assert!(!world.service.calls("chat.update").is_empty(), "the same message is edited");
+    });
+}
+
+/// The duration of the long answer: 30 minutes at full scale, where Slack closes a stream after a sixth of it.
+/// `SLACK_ANSWER_SECONDS=1800` runs it at full scale.
+#[expect(clippy::disallowed_methods, reason = "a person who wants the full scale sets it")]
+fn long_answer() -> Duration {
+    let seconds = std::env::var("SLACK_ANSWER_SECONDS").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(18))
+}
+
+#[test]
+fn an_answer_of_half_an_hour_with_pauses_shows_each_byte_once_and_in_order() {
+    let takes = long_answer();
+    story_within(takes * 2 + Duration::from_secs(60), async move {
+        let mut world = streaming(takes / 6).await;
+        // No pause of the model reaches these timeouts.
+        for (name, share) in [("STAFFAI_LLM__TIMEOUT", 4), ("STAFFAI_TURN__DEADLINE", 2)] {
+            world.env.insert(name.to_owned(), format!("{}s", (takes / share).as_secs() + 2));
+        }
+        world.env.insert("STAFFAI_TURN__LONGEST".to_owned(), format!("{}s", takes.as_secs() * 2 + 30));
+        world.start().await;
+        // Half of the time passes in ten pauses, the other half between the pieces.
+        let text: String =
+            (0..400).map(|number| format!("Sentence {number} is about the tide, which comes and goes. ")).collect();
+        let pauses = (0..110).map(|piece| if piece % 11 == 10 { takes / 20 } else { takes / 200 }).collect();
+        world.model.always(Act::streams_unevenly(&text, text.chars().count().div_ceil(110), pauses));
+        let said = world.service.says("U1", "C1", "@bot tell me all of it");
+        let wanted: Vec<&str> = text.split_whitespace().collect();
+        let shown = || world.service.answers(&said).into_iter().map(|answer| answer.text).collect::<Vec<_>>().join(" ");
+        let deadline = Instant::now() + takes * 2 + SOON;
+        loop {
+            let shown = shown();
+            let shown: Vec<&str> = shown.split_whitespace().collect();
+            let is_open = world.service.answers(&said).iter().any(|answer| answer.streams.is_some());
+            if shown == wanted && !is_open {
+                break;
+            }
+            // The last word may be cut.
+            let whole = shown.len().saturating_sub(1);
+            assert!(wanted.starts_with(&shown[..whole]), "the shown text is a beginning of the answer: {shown:?}");
+            assert!(Instant::now() < deadline, "{} of {} words", shown.len(), wanted.len());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(shown().split_whitespace().collect::<Vec<_>>(), wanted, "nothing follows");
+        let answers = world.service.answers(&said);
+        println!(
+            "{takes:?}: {} messages, {} streams, {} edits",
+            answers.len(),
+            world.service.calls("chat.startStream").len(),
+            world.service.calls("chat.update").len()
+        );
+        assert!(answers.len() > 1 && !world.service.calls("chat.update").is_empty(), "Slack closed the stream");
     });
 }
 

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use imagesize::ImageType;
 use serde::{Deserialize, Serialize};
 
-use super::completion::Picture;
+use super::completion::{Accepts, Picture};
 pub use text::text;
-pub use view::{Enclosed, FileText, FileView, named, remembered, rooms};
+pub use view::{Enclosed, FileText, FileView, PdfView, named, pdf, remembered, rooms};
 
 /// Maximum number of files of one message; the rest are ignored.
 pub const MAX_ATTACHMENTS: usize = 10;
@@ -119,8 +119,8 @@ const NO_CLAIM: [&str; 2] = ["", "application/octet-stream"];
 /// The remaining allowance of one question.
 #[derive(Debug, Clone)]
 pub struct AttachmentAllowance {
-    /// True if at least one candidate model accepts pictures.
-    sight: bool,
+    /// The parts that at least one candidate model accepts.
+    accepts: Accepts,
     /// True if texts and documents are read.
     reads: bool,
     pictures: usize,
@@ -139,7 +139,7 @@ const BYTES_A_TOKEN: u64 = 4;
 /// have at most `characters`.
 #[must_use]
 pub fn estimate<'a>(files: impl IntoIterator<Item = &'a Attachment>, characters: usize) -> u64 {
-    let mut allowance = AttachmentAllowance::new(true, characters);
+    let mut allowance = AttachmentAllowance::new(Accepts { pictures: true, pdf: false }, characters);
     let most = u64::try_from(characters).unwrap_or(u64::MAX);
     let (mut pictures, mut read) = (0_u64, 0_u64);
     for file in files {
@@ -147,7 +147,7 @@ pub fn estimate<'a>(files: impl IntoIterator<Item = &'a Attachment>, characters:
             Plan::Picture => pictures += PICTURE_TOKENS,
             Plan::Text => read = read.saturating_add(file.size),
             // The text of a compressed document may be longer than the file.
-            Plan::Document => read = most,
+            Plan::Document | Plan::Pdf => read = most,
             Plan::Name(_) => {}
         }
     }
@@ -163,6 +163,8 @@ pub enum Plan {
     Text,
     /// Fetch it as a document.
     Document,
+    /// Fetch it as a PDF file, for models that accept it and with its text for others.
+    Pdf,
     /// Only name it, for this reason.
     Name(Unread),
 }
@@ -263,11 +265,11 @@ impl Unread {
 }
 
 impl AttachmentAllowance {
-    /// Returns the full allowance of one question, whose texts and documents have at most `characters`.
+    /// Returns the full allowance of one question, for models that accept these parts, whose texts and documents have at most `characters`.
     #[must_use]
-    pub const fn new(sight: bool, characters: usize) -> Self {
+    pub const fn new(accepts: Accepts, characters: usize) -> Self {
         Self {
-            sight,
+            accepts,
             reads: characters > 0,
             pictures: MAX_PICTURES,
             picture_bytes: MAX_PICTURES_BYTES,
@@ -279,7 +281,7 @@ impl AttachmentAllowance {
     /// Decides about the next file by its claims. The caller must not fetch more than the claimed size.
     pub fn plan(&mut self, file: &Attachment) -> Plan {
         match Claim::of(file) {
-            Claim::Picture if !self.sight => Plan::Name(Unread::Blind),
+            Claim::Picture if !self.accepts.pictures => Plan::Name(Unread::Blind),
             Claim::Picture if file.size == 0 || file.size > MAX_PICTURE_BYTES => Plan::Name(Unread::TooLarge),
             Claim::Picture if self.pictures == 0 || file.size > self.picture_bytes => Plan::Name(Unread::TooMany),
             Claim::Picture => {
@@ -296,11 +298,22 @@ impl AttachmentAllowance {
             claim @ (Claim::Text | Claim::Nothing | Claim::Document) => {
                 self.read -= 1;
                 self.read_bytes -= file.size;
-                if claim == Claim::Document { Plan::Document } else { Plan::Text }
+                match claim {
+                    Claim::Document if self.accepts.pdf && claims_pdf(file) => Plan::Pdf,
+                    Claim::Document => Plan::Document,
+                    _ => Plan::Text,
+                }
             }
             Claim::Other => Plan::Name(Unread::Kind),
         }
     }
+}
+
+/// True if a document claims to be a PDF file.
+fn claims_pdf(file: &Attachment) -> bool {
+    let [(mime, ending), ..] = DOCUMENTS;
+    let claimed = file.mime.as_deref().unwrap_or_default().trim().to_ascii_lowercase();
+    claimed.starts_with(mime) || file.name.to_ascii_lowercase().ends_with(&format!(".{ending}"))
 }
 
 /// The claimed type of a file.

@@ -1,5 +1,7 @@
 //! Requests to models and their answers, independent of any provider's wire format.
 
+mod input_file;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -8,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
+pub use self::input_file::{Accepts, InputFile};
 use crate::hosted::{HostedTool, HostedUse};
 
 /// One completion request.
@@ -103,13 +106,12 @@ impl ReasoningEffort {
 }
 
 impl Request {
-    /// Returns the approximate number of characters sent, for token estimates. `sees`: pictures are included.
+    /// Returns the approximate number of characters sent to a model that accepts these parts, for token estimates.
     #[must_use]
-    pub fn chars(&self, sees: bool) -> usize {
+    pub fn chars(&self, accepts: Accepts) -> usize {
         let items = self.messages.iter().map(|item| match &item.raw {
             Some(raw) => raw.to_string().chars().count(),
-            None if sees => item.content.chars().count() + item.pictures.len() * PICTURE_CHARS,
-            None => item.text_for(false).chars().count(),
+            None => item.text_for(accepts).chars().count() + item.chars_beside_text(accepts),
         });
         let tools = self.tools.iter().map(|tool| tool.chars());
         items.chain(tools).sum::<usize>() + self.form.as_ref().map_or(0, |form| form.chars())
@@ -117,16 +119,16 @@ impl Request {
 }
 
 impl Request {
-    /// Estimates how many of `prompt_tokens` belong to a part of `part` bytes: its share of all bytes, at most all
-    /// tokens. `sees`: pictures are included.
+    /// Estimates how many of `prompt_tokens` belong to a part of `part` bytes, at a model that accepts these parts: its
+    /// share of all bytes, at most all tokens.
     #[must_use]
-    pub fn share(&self, part: usize, prompt_tokens: u64, sees: bool) -> u64 {
+    pub fn share(&self, part: usize, prompt_tokens: u64, accepts: Accepts) -> u64 {
         if part == 0 {
             return 0;
         }
         let items = self.messages.iter().map(|item| match &item.raw {
             Some(raw) => raw.to_string().len(),
-            None => item.content.len() + if sees { item.pictures.len() * PICTURE_CHARS } else { 0 },
+            None => item.text_for(accepts).len() + item.chars_beside_text(accepts),
         });
         let tools = self.tools.iter().map(|tool| tool.bytes());
         let all = items.chain(tools).sum::<usize>() + self.form.as_ref().map_or(0, |form| form.chars());
@@ -278,6 +280,8 @@ pub struct Item {
     pub raw: Option<Value>,
     /// Pictures of the text, for models that accept them; other models get a description.
     pub pictures: Vec<Picture>,
+    /// PDF files of the text, for models that accept them; other models get their text.
+    pub files: Vec<InputFile>,
     /// The tool calls in it, if it is no echo.
     pub calls: Vec<ToolCall>,
     /// The id of the call whose result this is.
@@ -287,7 +291,8 @@ pub struct Item {
 impl Item {
     /// Creates an item of the program.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
-        Self { role, content: content.into(), raw: None, pictures: Vec::new(), calls: Vec::new(), result_of: None }
+        let (pictures, files, calls) = (Vec::new(), Vec::new(), Vec::new());
+        Self { role, content: content.into(), raw: None, pictures, files, calls, result_of: None }
     }
 
     /// Creates the result of a tool call.
@@ -301,13 +306,19 @@ impl Item {
         Self { raw: Some(completion.raw.clone()), ..Self::new(Role::Assistant, completion.content.clone()) }
     }
 
-    /// Returns the text with a line for each picture that states whether the model can see it.
+    /// Returns the text with a line for each picture that states whether the model can see it, and with the text of each
+    /// file that the model does not accept.
     #[must_use]
-    pub fn text_for(&self, sees: bool) -> Cow<'_, str> {
-        if self.pictures.is_empty() {
+    pub fn text_for(&self, accepts: Accepts) -> Cow<'_, str> {
+        if self.pictures.is_empty() && self.files.is_empty() {
             return Cow::Borrowed(&self.content);
         }
+        let sees = accepts.pictures;
         let mut text = self.content.clone();
+        for InputFile { about, instead, .. } in &self.files {
+            text =
+                if accepts.pdf { format!("{text}\n[Attached file {about}.]") } else { format!("{text}\n\n{instead}") };
+        }
         for picture in &self.pictures {
             let Picture { about, .. } = picture;
             let (space, blind) =
@@ -318,6 +329,12 @@ impl Item {
             }
         }
         Cow::Owned(text.trim_start().to_owned())
+    }
+
+    /// Returns the approximate characters of text that cost as much as the parts beside the text.
+    fn chars_beside_text(&self, accepts: Accepts) -> usize {
+        let pictures = if accepts.pictures { self.pictures.len() * PICTURE_CHARS } else { 0 };
+        pictures + if accepts.pdf { self.files.iter().map(InputFile::chars).sum() } else { 0 }
     }
 }
 

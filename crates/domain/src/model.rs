@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::completion::Usage;
+use super::completion::{Accepts, Usage};
 
 /// One configured model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,6 +47,9 @@ pub struct Row {
     pub max_tools: usize,
     /// True if it accepts pictures.
     pub vision: bool,
+    /// True if it accepts PDF files.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pdf: bool,
     /// True if its provider runs remote tool servers itself.
     pub native_mcp: bool,
     /// True if its provider searches the web itself.
@@ -93,12 +96,19 @@ impl Row {
             tool_history: 0,
             max_tools: MAX_TOOLS,
             vision: false,
+            pdf: false,
             native_mcp: false,
             native_web_search: false,
             embeddings: None,
             embeddings_price: None,
             price: None,
         }
+    }
+
+    /// Returns the parts beside text that it accepts.
+    #[must_use]
+    pub const fn accepts(&self) -> Accepts {
+        Accepts { pictures: self.vision, pdf: self.pdf }
     }
 
     /// True if a typed answer is the call of a function beside the tools.

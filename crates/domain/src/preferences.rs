@@ -7,7 +7,7 @@
 mod change;
 pub mod dialogue;
 mod offer;
-mod prompt;
+pub mod prompt;
 mod record;
 
 use serde::{Deserialize, Serialize};

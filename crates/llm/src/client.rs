@@ -21,7 +21,7 @@ use crate::http::{Clients, Transport};
 use crate::registry::{Endpoint, Registry};
 use crate::row_wire::RowWire;
 use crate::wire::{Model, Temperature, TokenLimit};
-use domain::completion::{Completion, Request};
+use domain::completion::{Accepts, Completion, Request};
 use domain::embedding::{EmbeddingRequest, Embeddings};
 use domain::model::Row;
 use ports::tools::ServerEntry;
@@ -54,13 +54,15 @@ enum OptionalFeature {
     MaxTokens,
     /// Reasoning in a form that can be sent back.
     Reasoning,
+    /// Files that the model reads itself; without them, it gets their text.
+    Files,
     /// Tools. Their refusal is returned, because the caller must write another request without them.
     Tools,
 }
 
 impl OptionalFeature {
-    const ALL: [Self; 6] =
-        [Self::Stream, Self::Format, Self::Temperature, Self::MaxTokens, Self::Reasoning, Self::Tools];
+    const ALL: [Self; 7] =
+        [Self::Stream, Self::Format, Self::Temperature, Self::MaxTokens, Self::Reasoning, Self::Files, Self::Tools];
 
     /// Words by which providers name it, in lower case; the first is its name in requests.
     const fn names(self) -> &'static [&'static str] {
@@ -77,6 +79,7 @@ impl OptionalFeature {
             Self::Temperature => &["temperature"],
             Self::MaxTokens => &["max_tokens"],
             Self::Reasoning => &["reasoning.encrypted_content", "encrypted content", "encrypted_content", "'include'"],
+            Self::Files => &["file", "pdf"],
             Self::Tools => &["tools", "tool_choice", "tool choice", "tool use", "tool call", "function call"],
         }
     }
@@ -294,6 +297,7 @@ impl ModelClient {
                     OptionalFeature::Tools => !request.tools.is_empty(),
                     OptionalFeature::Format => request.form.is_some(),
                     OptionalFeature::Reasoning => self.wire == RowWire::Responses && !request.tools.is_empty(),
+                    OptionalFeature::Files => request.messages.iter().any(|item| !item.files.is_empty()),
                     OptionalFeature::Stream | OptionalFeature::Temperature => true,
                 };
                 sent && !without[*extra as usize] && extra.is_refused_by(&error)
@@ -337,7 +341,7 @@ impl ModelClient {
         wire.post(&openai, &model, request, stream).await.map_err(named)?;
         let unread = || ModelError::new(ModelErrorKind::Malformed, "the answer was not read");
         let answer = call.answer().ok_or_else(unread)?;
-        let mut completion = answer.read(&*wire, &|| request.chars(self.row.vision))?;
+        let mut completion = answer.read(&*wire, &|| request.chars(self.row.accepts()))?;
         completion.hosted.name_only(&request.hosted);
         Ok(completion)
     }
@@ -370,7 +374,7 @@ impl ModelClient {
             },
             effort: request.sampling.reasoning_effort.filter(|_| self.row.reasoning_effort),
             takes_form: has(OptionalFeature::Format),
-            sees: self.row.vision,
+            accepts: Accepts { pdf: self.row.pdf && has(OptionalFeature::Files), ..self.row.accepts() },
             keeps_reasoning: has(OptionalFeature::Reasoning),
             hosting: None,
             max_tokens: self.max_tokens(request).map(limit),

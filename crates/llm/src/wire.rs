@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::account::Account;
 use crate::hosting::Hosting;
 use crate::provider_error::ProviderError;
-use domain::completion::{Completion, ReasoningEffort, Request};
+use domain::completion::{Accepts, Completion, ReasoningEffort, Request};
 use ports::ModelError;
 
 /// The library's client for one call.
@@ -29,8 +29,8 @@ pub struct Model<'a> {
     pub effort: Option<ReasoningEffort>,
     /// True if it accepts a schema of the answer.
     pub takes_form: bool,
-    /// True if it accepts pictures.
-    pub sees: bool,
+    /// The parts beside text that it accepts.
+    pub accepts: Accepts,
     /// True if its reasoning may be requested in a form that is sent back in the same turn.
     pub keeps_reasoning: bool,
     /// The tools that the provider runs itself.

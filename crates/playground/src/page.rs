@@ -45,7 +45,7 @@ const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 /// Every file of the page: path, media type, text.
-const FILES: [(&str, &str, &str); 43] = [
+const FILES: [(&str, &str, &str); 44] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/playground/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/playground/chaos.css", "text/css; charset=utf-8", include_str!("page/chaos.css")),
@@ -56,6 +56,7 @@ const FILES: [(&str, &str, &str); 43] = [
     ("/playground/list.js", SCRIPT, include_str!("page/list.js")),
     ("/playground/questions.js", SCRIPT, include_str!("page/questions.js")),
     ("/playground/form.js", SCRIPT, include_str!("page/form.js")),
+    ("/playground/settings.js", SCRIPT, include_str!("page/settings.js")),
     ("/playground/view.js", SCRIPT, include_str!("page/view.js")),
     ("/playground/threads.js", SCRIPT, include_str!("page/threads.js")),
     ("/playground/inside.js", SCRIPT, include_str!("page/inside.js")),

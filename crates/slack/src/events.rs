@@ -171,7 +171,10 @@ fn interactive(payload: &str) -> Result<Content, Unreadable> {
     }
     let Kind { kind } = serde_json::from_str(payload)?;
     let content = match kind.as_str() {
-        "message_action" => shortcuts::read(payload)?.map(|shortcut| Content::Shortcut(Box::new(shortcut))),
+        "message_action" => match shortcuts::read(payload)? {
+            Some(shortcut) => Some(Content::Shortcut(Box::new(shortcut))),
+            None => interactions::read(payload)?.map(|press| Content::Pressed(Box::new(press))),
+        },
         "view_submission" => match shortcuts::submitted(payload)? {
             Some(asked) => Some(Content::Asked(Box::new(asked))),
             None => views::submitted(payload)?.map(|sent| Content::Sent(Box::new(sent))),

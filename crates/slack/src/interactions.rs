@@ -1,4 +1,4 @@
-//! Pressed buttons of the bot's own messages and pages, shortcuts, and modals that members sent.
+//! Pressed buttons of the bot's own messages and pages, shortcuts to the settings, and modals that members sent.
 //!
 //! Sources: `docs.slack.dev/reference/interaction-payloads/block_actions-payload` and
 //! `shortcuts-interaction-payload`.
@@ -18,6 +18,8 @@ use domain::ids::{MessageId, Place};
 use domain::incoming::Incoming;
 use domain::preferences::dialogue::{Dialogue, DialogueStep, page_of};
 
+/// The name of the message shortcut that opens the settings: names of shortcuts differ from each other.
+pub(super) const SETTINGS_AT_MESSAGE: &str = "settings:message";
 /// The longest value of a button, in bytes; the bot's are shorter.
 const VALUE_BYTES: usize = 255;
 
@@ -44,7 +46,8 @@ impl Subject {
     /// Reads the name of a button or a modal; `None` for others.
     fn named(name: &str) -> Option<Self> {
         let gate = || Choice::of_button(name).map(|(gate, choice)| Self::Gate(gate, choice));
-        page_of(name).map(Self::Settings).or_else(gate)
+        let page = if name == SETTINGS_AT_MESSAGE { Some(0) } else { page_of(name) };
+        page.map(Self::Settings).or_else(gate)
     }
 }
 
@@ -60,6 +63,11 @@ struct Wire {
     user: User,
     #[serde(default)]
     container: Container,
+    /// The channel and the message of a message shortcut, which has no container.
+    #[serde(default)]
+    channel: Channel,
+    #[serde(default)]
+    message: Message,
     #[serde(default)]
     actions: Vec<Action>,
     #[serde(default)]
@@ -83,6 +91,19 @@ struct Container {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
+struct Channel {
+    id: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Message {
+    ts: String,
+    thread_ts: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Action {
     value: String,
     action_ts: String,
@@ -93,12 +114,17 @@ pub(super) fn read(payload: &str) -> Result<Option<Press>, Unreadable> {
     let wire: Wire = serde_json::from_str(payload)?;
     let (name, pressed) = match (wire.kind.as_str(), wire.actions.first()) {
         ("block_actions", Some(action)) => (action.value.as_str(), action.action_ts.as_str()),
-        ("shortcut", _) => (wire.callback_id.as_str(), ""),
+        ("shortcut" | "message_action", _) => (wire.callback_id.as_str(), ""),
         _ => return Ok(None),
     };
     let Some(subject) = Subject::named(name).filter(|_| name.len() <= VALUE_BYTES) else { return Ok(None) };
-    let Container { channel_id, message_ts, thread_ts } = wire.container;
-    // A shortcut and the app home have no channel. Nothing is posted in the place of a user.
+    let Container { channel_id, message_ts, thread_ts } = match wire.kind.as_str() {
+        "message_action" => {
+            Container { channel_id: wire.channel.id, message_ts: wire.message.ts, thread_ts: wire.message.thread_ts }
+        }
+        _ => wire.container,
+    };
+    // A global shortcut and the app home have no channel. Nothing is posted in the place of a user.
     let channel = if channel_id.is_empty() { &wire.user.id } else { &channel_id };
     let times = [Some(&message_ts).filter(|ts| !ts.is_empty()), thread_ts.as_ref()];
     let odd = !ids::is_id(&wire.user.id)

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Account, Slack, agent_view, commands, shortcuts};
+use super::{Account, Slack, agent_view, commands, interactions, shortcuts};
 use domain::preferences::dialogue::page_name;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -69,6 +69,11 @@ pub fn manifest() -> Value {
                 "type": "message",
                 "callback_id": shortcuts::ASK,
                 "description": "Asks the bot a question about a message, in its thread"
+            }, {
+                "name": "Settings",
+                "type": "message",
+                "callback_id": interactions::SETTINGS_AT_MESSAGE,
+                "description": "Changes your settings"
             }],
             "slash_commands": [{
                 "command": commands::COMMAND,

@@ -11,7 +11,7 @@ use super::call_by::CallBy;
 use crate::services::prompt_sections::LastEdits;
 use domain::api_key::{KeyLimits, KeyRing};
 use domain::command::Operators;
-use domain::completion::Usage;
+use domain::completion::{Accepts, Usage};
 use domain::ids::{Door, Person, Place};
 use domain::limits::account::Share;
 use domain::limits::budget::{self, Budget, Payer};
@@ -285,10 +285,11 @@ impl Running {
         first.into_iter().chain(fallbacks).filter(move |row| among.is_empty() || among.contains(&row.key))
     }
 
-    /// True if this row (`None`: the default row) or one of its fallbacks supports images.
+    /// Returns the parts beside text that this row (`None`: the default row) or one of its fallbacks accepts.
     #[must_use]
-    pub fn somebody_sees(&self, row: Option<&str>) -> bool {
-        self.candidates(row, &[]).any(|row| row.vision)
+    pub fn accepts(&self, row: Option<&str>) -> Accepts {
+        let any = |accepts: fn(&Row) -> bool| self.candidates(row, &[]).any(accepts);
+        Accepts { pictures: any(|row| row.vision), pdf: any(|row| row.pdf) }
     }
 
     /// True if any rule depends on the roles of members.

@@ -385,13 +385,13 @@ impl Underway<'_> {
     /// Returns the number of prompt tokens that tools added.
     fn tool_tokens(&self, usage: Usage) -> u64 {
         let (request, tool_bytes) = self.sent;
-        request.share(tool_bytes, usage.prompt, self.row.vision)
+        request.share(tool_bytes, usage.prompt, self.row.accepts())
     }
 
     /// Returns the minimum use of a call without a completion: the streamed tokens; `None` if there were none.
     fn cut_off(&self) -> Option<Usage> {
         let chars = self.flow.chars();
-        let at_least = (chars > 0).then(|| Usage::of_streamed(self.sent.0.chars(self.row.vision), chars))?;
+        let at_least = (chars > 0).then(|| Usage::of_streamed(self.sent.0.chars(self.row.accepts()), chars))?;
         self.thinking.tally.cut_off(self.row, at_least, self.tool_tokens(at_least));
         Some(at_least)
     }
@@ -422,7 +422,7 @@ impl Drop for Underway<'_> {
         let streamed = self.cut_off();
         if streamed.is_none() && !self.row.stream {
             // A completion that arrives in one piece may be written already: the prompt at least was processed.
-            let prompt = Usage::of_streamed(self.sent.0.chars(self.row.vision), 0);
+            let prompt = Usage::of_streamed(self.sent.0.chars(self.row.accepts()), 0);
             self.thinking.tally.cut_off(self.row, prompt, self.tool_tokens(prompt));
         }
         if self.thinking.deadline.has_passed() {

@@ -1,6 +1,7 @@
 //! The files of a question, of the resources it names, and of the message it replies to: fetched concurrently, within bounds. Documents are read in
 //! child processes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -8,8 +9,8 @@ use tokio::time::timeout;
 
 use super::parts::TurnParts;
 use crate::services::running::Running;
-use domain::attachment::{self, AttachmentAllowance, Enclosed, FileText, FileView, Plan, SLICE_BYTES, Unread, rooms};
-use domain::document::Container;
+use domain::attachment::{self, Accepts, AttachmentAllowance, Enclosed, FileText, FileView, Plan, SLICE_BYTES, Unread, rooms};
+use domain::document::{Container, DocumentText};
 use domain::ids::Person;
 use domain::incoming::{Attachment, Quoted};
 use domain::turn::Turn;
@@ -35,7 +36,7 @@ pub(super) struct Files {
     pub own: Enclosed,
     /// The files of the message that it replies to.
     pub quoted: Enclosed,
-    /// The memory permits of the pictures, held as long as the pictures.
+    /// The memory permits of the pictures and PDF files, held as long as these.
     pub room: Vec<Share>,
 }
 
@@ -85,8 +86,8 @@ pub(super) async fn read(
         return Files { own: Enclosed::default(), quoted: Enclosed::default(), room: Vec::new() };
     }
     let most = running.settings.attachments.characters;
-    let sight = running.somebody_sees(turn.policy.model.as_deref());
-    let mut allowance = AttachmentAllowance::new(sight, most);
+    let accepts = running.accepts(turn.policy.model.as_deref());
+    let mut allowance = AttachmentAllowance::new(accepts, most);
     let (resources, mut held): (Vec<Attachment>, Vec<_>) =
         resources.into_iter().map(|ResourceFile { file, bytes }| (file, Some(bytes))).unzip();
     let uploaded = turn.attachments.len();
@@ -97,7 +98,7 @@ pub(super) async fn read(
     let files = turn.attachments.iter().chain(&resources).chain(of_quoted);
     let mut plans: Vec<PlannedFile<'_>> =
         files.zip(held).map(|(file, held)| PlannedFile::new(file, held, &mut allowance)).collect();
-    let mut room: Vec<Share> = self::room(parts, &turn.person, &mut plans, is_picture).await.into_iter().collect();
+    let mut room: Vec<Share> = self::room(parts, &turn.person, &mut plans, is_kept).await.into_iter().collect();
     // Texts are short once they are read, so that their permits end here.
     let briefly = self::room(parts, &turn.person, &mut plans, is_read).await;
     let shown = join_all(plans.into_iter().map(|planned| one(parts, turn, planned, most))).await;
@@ -112,7 +113,7 @@ pub(super) async fn read(
 
 /// Returns the texts of files that are not pictures, or the reasons why they are not read.
 pub(super) async fn texts(parts: &TurnParts, turn: &Turn, files: Vec<ResourceFile>, most: usize) -> Vec<String> {
-    let mut allowance = AttachmentAllowance::new(false, most);
+    let mut allowance = AttachmentAllowance::new(Accepts::default(), most);
     let mut shown = Vec::new();
     for ResourceFile { file, bytes } in files {
         shown.push(one(parts, turn, PlannedFile::new(&file, Some(bytes), &mut allowance), most).await.0);
@@ -127,8 +128,8 @@ pub(super) async fn room_of(parts: &TurnParts, person: &Person, bytes: u64) -> O
     timeout(ROOM_WITHIN, parts.files.kib.wait_many(Some(person), kib)).await.ok()
 }
 
-const fn is_picture(plan: Plan) -> bool {
-    matches!(plan, Plan::Picture)
+const fn is_kept(plan: Plan) -> bool {
+    matches!(plan, Plan::Picture | Plan::Pdf)
 }
 
 const fn is_read(plan: Plan) -> bool {
@@ -154,8 +155,8 @@ async fn room(
     room
 }
 
-/// Reads one file, from its address or from the bytes that are held already. A picture from held bytes keeps their
-/// permit.
+/// Reads one file, from its address or from the bytes that are held already. A picture or PDF file from held bytes keeps
+/// their permit.
 async fn one(
     parts: &TurnParts,
     turn: &Turn,
@@ -178,6 +179,12 @@ async fn one(
             let fetched = fetch.await;
             fetched.and_then(|bytes| attachment::picture(file, bytes).map_err(NotRead::from))
         }
+        Plan::Pdf => match fetch.await {
+            Ok(bytes) if Container::of(&bytes) == Some(Container::Pdf) => pdf(parts, turn, file, bytes, most).await,
+            Ok(bytes) if Container::of(&bytes).is_some() => document(parts, turn, file, bytes, most).await,
+            Ok(bytes) => text(file, bytes, most).await,
+            Err(error) => Err(error),
+        },
         Plan::Text | Plan::Document => match fetch.await {
             Ok(bytes) if container(plan, &bytes).is_some() => document(parts, turn, file, bytes, most).await,
             Ok(bytes) => text(file, bytes, most).await,
@@ -190,7 +197,7 @@ async fn one(
         );
         attachment::named(file, why)
     });
-    let room = room.filter(|_| matches!(view, FileView::Picture(_)));
+    let room = room.filter(|_| matches!(view, FileView::Picture(_) | FileView::Pdf(_)));
     (view, room)
 }
 
@@ -220,7 +227,7 @@ async fn text(file: &Attachment, bytes: Vec<u8>, most: usize) -> Result<FileView
     Ok(read?)
 }
 
-/// Reads a document with one of the readers, of which one person uses at most half.
+/// Reads a document as text.
 async fn document(
     parts: &TurnParts,
     turn: &Turn,
@@ -228,8 +235,30 @@ async fn document(
     bytes: Vec<u8>,
     most: usize,
 ) -> Result<FileView, NotRead> {
+    let document = document_text(parts, turn, bytes, most).await?;
+    Ok(FileView::Text(FileText::new(file, document.about(), &document.text, document.cut)))
+}
+
+/// Reads a PDF file for models that accept it, and its text for others. A scan has none, and a busy reader does not keep
+/// the file from a model that reads it itself.
+async fn pdf(
+    parts: &TurnParts,
+    turn: &Turn,
+    file: &Attachment,
+    bytes: Vec<u8>,
+    most: usize,
+) -> Result<FileView, NotRead> {
+    let kept = Arc::from(bytes.as_slice());
+    match document_text(parts, turn, bytes, most).await {
+        Ok(document) => Ok(attachment::pdf(file, kept, Ok(&document))),
+        Err(NotRead { why: why @ (Unread::NoText | Unread::Busy), .. }) => Ok(attachment::pdf(file, kept, Err(why))),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads the text of a document with one of the readers, of which one person uses at most half.
+async fn document_text(parts: &TurnParts, turn: &Turn, bytes: Vec<u8>, most: usize) -> Result<DocumentText, NotRead> {
     let files = &parts.files;
     let _reader = timeout(READER_WITHIN, files.readers.wait(Some(&turn.person))).await.map_err(|_| Unread::Busy)?;
-    let document = files.documents.read(bytes, most).await?;
-    Ok(FileView::Text(FileText::new(file, document.about(), &document.text, document.cut)))
+    files.documents.read(bytes, most).await
 }

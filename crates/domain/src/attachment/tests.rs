@@ -1,5 +1,9 @@
 use super::*;
 use crate::completion::{Item, Role};
+use crate::document::{DocumentKind, DocumentText};
+
+const PICTURES_ONLY: Accepts = Accepts { pictures: true, pdf: false };
+const ALL: Accepts = Accepts { pictures: true, pdf: true };
 
 fn file(name: &str, mime: &str, size: u64) -> Attachment {
     let mime = (!mime.is_empty()).then(|| mime.to_owned());
@@ -44,18 +48,18 @@ fn what_is_claimed_decides_only_what_is_looked_at() {
         ("letter.doc", "application/msword", Plan::Name(Unread::Kind)),
         ("song.mp3", "audio/mpeg", Plan::Name(Unread::Kind)),
     ] {
-        assert_eq!(AttachmentAllowance::new(true, 24_000).plan(&file(name, mime, 900)), plan, "{name} {mime}");
+        assert_eq!(AttachmentAllowance::new(PICTURES_ONLY, 24_000).plan(&file(name, mime, 900)), plan, "{name} {mime}");
     }
-    let blind = AttachmentAllowance::new(false, 24_000).plan(&file("cat.png", "image/png", 900));
+    let blind = AttachmentAllowance::new(Accepts::default(), 24_000).plan(&file("cat.png", "image/png", 900));
     assert_eq!(blind, Plan::Name(Unread::Blind), "a picture that no model accepts is not fetched");
-    let off = AttachmentAllowance::new(true, 0).plan(&file("notes.txt", "text/plain", 900));
+    let off = AttachmentAllowance::new(PICTURES_ONLY, 0).plan(&file("notes.txt", "text/plain", 900));
     assert_eq!(off, Plan::Name(Unread::Kind), "without characters, texts are not fetched");
 }
 
 #[test]
 fn the_allowance_is_bounded_by_number_and_bytes() {
     let plans = |sizes: &[u64], mime: &str| {
-        let mut left = AttachmentAllowance::new(true, 24_000);
+        let mut left = AttachmentAllowance::new(PICTURES_ONLY, 24_000);
         sizes.iter().map(|size| left.plan(&file("x", mime, *size))).collect::<Vec<_>>()
     };
     let (many, large) = (Plan::Name(Unread::TooMany), Plan::Name(Unread::TooLarge));
@@ -211,14 +215,15 @@ fn who_cannot_see_is_told_of_pictures_in_words() {
     let files = [picture(&cat, png(2, 2)).unwrap(), named(&file("a.zip", "application/zip", 9), Unread::Kind)];
     let enclosed = Enclosed::of(files.map(|file| (file, 0)));
     let item = enclosed.with(Item::new(Role::User, "what is it?"));
-    insta::assert_snapshot!(item.text_for(true), @r"
+    insta::assert_snapshot!(item.text_for(PICTURES_ONLY), @r"
     what is it?
 
     [Attached file a.zip (application/zip, 9 bytes), not shown: files of this kind cannot be opened here.]
     [Attached picture cat.png (image/png, 2 x 2 pixels).]
     ");
     assert!(
-        item.text_for(false).ends_with("[Attached picture cat.png (image/png, 2 x 2 pixels), which you cannot see.]")
+        item.text_for(Accepts::default())
+            .ends_with("[Attached picture cat.png (image/png, 2 x 2 pixels), which you cannot see.]")
     );
 }
 
@@ -250,4 +255,31 @@ fn a_picture_is_looked_at_and_not_read() {
             drop(picture(&file, bytes));
         }
     });
+}
+
+#[test]
+fn a_pdf_reaches_models_that_accept_it_and_others_get_its_text_or_the_reason() {
+    let paper = file("paper", "application/pdf", 900);
+    let plan = |accepts, file: &Attachment| AttachmentAllowance::new(accepts, 24_000).plan(file);
+    assert_eq!([plan(ALL, &paper), plan(PICTURES_ONLY, &paper)], [Plan::Pdf, Plan::Document]);
+    assert_eq!(plan(ALL, &file("PAPER.PDF", "", 900)), Plan::Pdf);
+    assert_eq!(plan(ALL, &file("list.xlsx", "", 900)), Plan::Document);
+    let text = "high water at noon".to_owned();
+    let read = DocumentText { kind: DocumentKind::Pdf, parts: 2, text, cut: false, macros: false };
+    let bytes: Arc<[u8]> = Arc::from(&b"%PDF-1.7"[..]);
+    let item = |read| {
+        let views = [pdf(&paper, Arc::clone(&bytes), read)];
+        let rooms = rooms(&views, 24_000);
+        Enclosed::of(views.into_iter().zip(rooms)).with(Item::new(Role::User, "when?"))
+    };
+    let shown = item(Ok(&read));
+    assert_eq!(shown.text_for(ALL), "when?\n[Attached file paper (PDF, 2 pages).]");
+    let instead = shown.text_for(PICTURES_ONLY);
+    assert!(instead.starts_with("when?\n\n[Attached file paper (PDF, 2 pages).") && instead.contains("> high water"));
+    assert_eq!((shown.files[0].name.as_str(), shown.files[0].bytes.len()), ("paper.pdf", 8));
+    let scan = item(Err(Unread::NoText));
+    assert_eq!(scan.text_for(ALL), "when?\n[Attached file paper (PDF).]");
+    assert!(
+        scan.text_for(PICTURES_ONLY).ends_with("not shown: it contains no text, only pictures or nothing at all.]")
+    );
 }

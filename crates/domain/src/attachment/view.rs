@@ -1,8 +1,11 @@
 //! The files of a message as the model sees them: fenced texts, pictures, and names of files that are not read.
 
+use std::sync::Arc;
+
 use super::{Attachment, Claim, Unread};
 use crate::clean::clean;
-use crate::completion::{Item, Picture};
+use crate::completion::{InputFile, Item, Picture};
+use crate::document::DocumentText;
 
 /// The longest file name shown or stored, in Unicode scalar values.
 const MAX_NAME_CHARS: usize = 80;
@@ -17,6 +20,8 @@ pub enum FileView {
     Picture(Picture),
     /// The text of a file.
     Text(FileText),
+    /// A PDF file, for models that accept it.
+    Pdf(Box<PdfView>),
     /// The reason why the file was not read, as text.
     Words(String),
 }
@@ -59,11 +64,45 @@ impl FileText {
     }
 }
 
+/// A PDF file, with its text for models that do not accept it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PdfView {
+    /// The file without that text.
+    file: InputFile,
+    /// Its text, or the reason why there is none.
+    text: Result<FileText, String>,
+}
+
+/// Creates the view of a PDF file, whose text was read or not.
+#[must_use]
+pub fn pdf(file: &Attachment, bytes: Arc<[u8]>, read: Result<&DocumentText, Unread>) -> FileView {
+    let label = name(file);
+    let (kind, pages) = read.map_or(("PDF".to_owned(), 0), |document| (document.about(), document.parts));
+    let about = format!("{label} ({kind})");
+    let text = match read {
+        Ok(document) => Ok(FileText::new(file, kind, &document.text, document.cut)),
+        Err(why) => Err(unread(file, why)),
+    };
+    let ending = if label.to_ascii_lowercase().ends_with(".pdf") { "" } else { ".pdf" };
+    let file = InputFile { name: format!("{label}{ending}"), about, pages, bytes, instead: String::new() };
+    FileView::Pdf(Box::new(PdfView { file, text }))
+}
+
+impl PdfView {
+    /// Returns the file, with the text cut to `most` Unicode scalar values.
+    fn enclosed(self, most: usize) -> InputFile {
+        let instead = self.text.map_or_else(|words| words, |text| text.fenced(most));
+        InputFile { instead, ..self.file }
+    }
+}
+
 /// The files of one message as the model sees them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Enclosed {
     /// Pictures, for models that accept pictures.
     pub pictures: Vec<Picture>,
+    /// PDF files, for models that accept them.
+    pub files: Vec<InputFile>,
     /// All other files, one block of text each.
     pub words: Vec<String>,
 }
@@ -77,6 +116,7 @@ impl Enclosed {
             match file {
                 FileView::Picture(picture) => enclosed.pictures.push(picture),
                 FileView::Text(text) => enclosed.words.push(text.fenced(room)),
+                FileView::Pdf(pdf) => enclosed.files.push(pdf.enclosed(room)),
                 FileView::Words(words) => enclosed.words.push(words),
             }
         }
@@ -86,7 +126,7 @@ impl Enclosed {
     /// True if there are no files.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.pictures.is_empty() && self.words.is_empty()
+        self.pictures.is_empty() && self.files.is_empty() && self.words.is_empty()
     }
 
     /// Returns the message with these files added.
@@ -96,6 +136,7 @@ impl Enclosed {
             item.content = format!("{}\n\n{words}", item.content);
         }
         item.pictures.clone_from(&self.pictures);
+        item.files.clone_from(&self.files);
         item
     }
 }
@@ -106,6 +147,7 @@ impl Enclosed {
 pub fn rooms(files: &[FileView], characters: usize) -> Vec<usize> {
     let length = |file: &FileView| match file {
         FileView::Text(text) => text.text.chars().count(),
+        FileView::Pdf(pdf) => pdf.text.as_ref().map_or(0, |text| text.text.chars().count()),
         FileView::Picture(_) | FileView::Words(_) => 0,
     };
     let lengths: Vec<usize> = files.iter().map(length).collect();
@@ -122,10 +164,14 @@ pub fn rooms(files: &[FileView], characters: usize) -> Vec<usize> {
 /// Describes a file that is not read: name, claimed type and size, reason.
 #[must_use]
 pub fn named(file: &Attachment, why: Unread) -> FileView {
+    FileView::Words(unread(file, why))
+}
+
+fn unread(file: &Attachment, why: Unread) -> String {
     let what = if Claim::of(file) == Claim::Picture { "picture" } else { "file" };
     let kind = label(file.mime.as_deref().unwrap_or("unknown kind"), MAX_KIND_CHARS);
     let size = size(file.size);
-    FileView::Words(format!("[Attached {what} {} ({kind}, {size}), not shown: {}.]", name(file), why.because()))
+    format!("[Attached {what} {} ({kind}, {size}), not shown: {}.]", name(file), why.because())
 }
 
 /// Returns the question as it is stored, with the names of its files.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::rounds::Round;
 use super::{Dialogue, Stage};
-use crate::completion::{Item, Role, ToolCall};
+use crate::completion::{Accepts, Item, Role, ToolCall};
 use crate::prompt::Transcript;
 use crate::reply::Schema;
 use crate::tool::begun::Begun;
@@ -15,7 +15,7 @@ use crate::tool::round::{Planned, Ready};
 use crate::tool::turn_tools::{Available, SavedTools, ShownResult, TurnTools};
 use crate::turn::ReplyContract;
 
-/// The complete state needed to resume. Pictures are omitted; the text says so.
+/// The complete state needed to resume. Pictures are omitted, and the text says so; files are omitted for their text.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Saved {
     transcript: Vec<SavedItem>,
@@ -164,7 +164,7 @@ impl SavedItem {
     fn of(item: &Item) -> Self {
         Self {
             role: item.role,
-            content: item.text_for(false).into_owned(),
+            content: item.text_for(Accepts::default()).into_owned(),
             raw: item.raw.clone(),
             calls: item.calls.clone(),
             result_of: item.result_of.clone(),

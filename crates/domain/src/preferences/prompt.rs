@@ -6,6 +6,11 @@ use serde_json::Value;
 
 use super::{Preferences, Verbosity};
 
+/// The first line of the block.
+const BEGIN: &str = "[Settings of the member who asks the next question]";
+/// The last line of the block.
+pub const END: &str = "[End of the settings.]";
+
 /// Returns text of the person as a string of JSON, which shows where it ends.
 fn quoted(text: &str) -> Value {
     Value::from(text)
@@ -40,6 +45,6 @@ impl Preferences {
             let wishes = quoted(instructions);
             let _ = writeln!(block, "- The member's own wishes, below all other instructions: {wishes}");
         }
-        (!block.is_empty()).then(|| format!("[Settings of the member who asks the next question]\n{block}"))
+        (!block.is_empty()).then(|| format!("{BEGIN}\n{block}{END}"))
     }
 }

@@ -11,7 +11,7 @@ use crate::pictures::DataUrl;
 use crate::texts::{BETWEEN, EMPTY};
 use crate::wire::{Model, Temperature, TokenLimit};
 use domain::completion::{
-    AnswerForm, Item, ReasoningEffort, Request, Role, ToolCall, ToolChoice, ToolSpec, WrittenJson,
+    Accepts, AnswerForm, Item, ReasoningEffort, Request, Role, ToolCall, ToolChoice, ToolSpec, WrittenJson,
 };
 
 #[derive(Serialize)]
@@ -56,7 +56,7 @@ impl<'a> Body<'a> {
         };
         Self {
             model: model.name,
-            messages: messages(&request.messages, model),
+            messages: messages(&request.messages, model.accepts),
             temperature,
             top_p: sampling.top_p.as_ref(),
             reasoning_effort: model.effort,
@@ -119,10 +119,10 @@ struct StreamOptions {
 }
 
 /// Returns the messages, merged by role.
-fn messages<'a>(items: &'a [Item], model: &Model<'_>) -> Vec<Message<'a>> {
-    let mut messages: Vec<Message<'a>> = Vec::with_capacity(items.len());
+fn messages(items: &[Item], accepts: Accepts) -> Vec<Message<'_>> {
+    let mut messages: Vec<Message<'_>> = Vec::with_capacity(items.len());
     for item in items {
-        let message = Message::of(item, model.sees);
+        let message = Message::of(item, accepts);
         match (messages.last_mut(), message) {
             (Some(Message::Ours(before)), Message::Ours(next)) if before.goes_on_in(&next) => {
                 before.content.add(next.content);
@@ -172,15 +172,15 @@ impl<'a> Call<'a> {
 }
 
 impl<'a> Message<'a> {
-    fn of(item: &'a Item, sees: bool) -> Self {
+    fn of(item: &'a Item, accepts: Accepts) -> Self {
         if let Some(raw) = &item.raw {
             return Self::AsItCame(raw);
         }
-        let text = item.text_for(sees);
-        let content = if sees && !item.pictures.is_empty() {
-            let pictures = item.pictures.iter().map(DataUrl).map(|url| Part::ImageUrl { image_url: ImageUrl { url } });
+        let text = item.text_for(accepts);
+        let parts = Part::beside_text(item, accepts);
+        let content = if !parts.is_empty() {
             let text = (!text.is_empty()).then(|| Part::text(text));
-            Content::Parts(text.into_iter().chain(pictures).collect())
+            Content::Parts(text.into_iter().chain(parts).collect())
         } else if !text.is_empty() {
             Content::Text(text)
         } else if item.calls.is_empty() {
@@ -273,6 +273,9 @@ enum Part<'a> {
     ImageUrl {
         image_url: ImageUrl<'a>,
     },
+    File {
+        file: FileData<'a>,
+    },
 }
 
 impl<'a> Part<'a> {
@@ -280,11 +283,21 @@ impl<'a> Part<'a> {
         Self::Text { text, cache_control: None }
     }
 
-    /// The slot of the cache mark; pictures have none.
+    /// Returns the files and pictures that the model accepts.
+    fn beside_text(item: &'a Item, accepts: Accepts) -> Vec<Self> {
+        let files = item.files.iter().filter(|_| accepts.pdf);
+        let files =
+            files.map(|file| Self::File { file: FileData { filename: &file.name, file_data: DataUrl::from(file) } });
+        let pictures = item.pictures.iter().filter(|_| accepts.pictures);
+        let pictures = pictures.map(|picture| Self::ImageUrl { image_url: ImageUrl { url: DataUrl::from(picture) } });
+        files.chain(pictures).collect()
+    }
+
+    /// The slot of the cache mark; pictures and files have none.
     fn cache_mark(&mut self) -> Option<&mut Option<CacheControl>> {
         match self {
             Self::Text { cache_control, .. } => Some(cache_control),
-            Self::ImageUrl { .. } => None,
+            Self::ImageUrl { .. } | Self::File { .. } => None,
         }
     }
 }
@@ -318,6 +331,12 @@ impl<'a> ResponseFormat<'a> {
 #[derive(Serialize)]
 struct ImageUrl<'a> {
     url: DataUrl<'a>,
+}
+
+#[derive(Serialize)]
+struct FileData<'a> {
+    filename: &'a str,
+    file_data: DataUrl<'a>,
 }
 
 #[derive(Serialize)]

@@ -86,7 +86,7 @@ pub struct Contents {
 }
 
 /// The known fields of a row, and fields of other programs that resemble them.
-const FIELDS: [&str; 30] = [
+const FIELDS: [&str; 31] = [
     "model_id",
     "type",
     "host",
@@ -100,6 +100,7 @@ const FIELDS: [&str; 30] = [
     "tool_history",
     "max_tools",
     "vision",
+    "pdf",
     "native_mcp",
     "native_web_search",
     "takes_reasoning_effort",
@@ -233,6 +234,7 @@ fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
             tool_history: fields.read("tool_history", "a whole number of messages", count).unwrap_or(0),
             max_tools: fields.read("max_tools", "a whole number of tools", count).unwrap_or(MAX_TOOLS),
             vision: fields.flag("vision").unwrap_or(false),
+            pdf: fields.flag("pdf").unwrap_or(false),
             native_mcp: native(&mut fields, "native_mcp", wire),
             native_web_search: native(&mut fields, "native_web_search", wire),
             embeddings: fields.read("embeddings", "the name of a model, or null", text),

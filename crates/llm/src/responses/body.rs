@@ -16,7 +16,7 @@ use crate::pictures::DataUrl;
 use crate::texts::{BETWEEN, EMPTY};
 use crate::wire::{Model, Temperature, TokenLimit};
 use domain::completion::{
-    AnswerForm, Item, ReasoningEffort, Request, Role, ToolCall, ToolChoice, ToolSpec, WrittenJson,
+    Accepts, AnswerForm, Item, ReasoningEffort, Request, Role, ToolCall, ToolChoice, ToolSpec, WrittenJson,
 };
 
 #[cfg(test)]
@@ -68,7 +68,7 @@ impl<'a> Body<'a> {
         let max_output_tokens = model.max_tokens.map(|limit| match limit {
             TokenLimit::MaxTokens(most) | TokenLimit::MaxCompletionTokens(most) => most,
         });
-        let mut input = inputs(&request.messages, model.sees);
+        let mut input = inputs(&request.messages, model.accepts);
         let tools = tools(request, model.hosting);
         let has_tools = !tools.is_empty();
         // Only a call of a tool leads to a further request in the same turn.
@@ -108,7 +108,7 @@ fn take_instructions<'a>(input: &mut Vec<Input<'a>>) -> Option<Cow<'a, str>> {
 const SYSTEM: &str = Role::System.as_str();
 
 /// Returns the items, with messages merged by role.
-fn inputs(items: &[Item], sees: bool) -> Vec<Input<'_>> {
+fn inputs(items: &[Item], accepts: Accepts) -> Vec<Input<'_>> {
     let mut inputs: Vec<Input<'_>> = Vec::with_capacity(items.len());
     for item in items {
         // The items of an earlier answer; another wire's message is written anew.
@@ -116,7 +116,7 @@ fn inputs(items: &[Item], sees: bool) -> Vec<Input<'_>> {
             inputs.extend(raw.iter().map(Input::AsItCame));
             continue;
         }
-        let content = Content::of(item, sees);
+        let content = Content::of(item, accepts);
         if let Some(call_id) = &item.result_of {
             let output = content.unwrap_or(Content::Text(Cow::Borrowed(EMPTY)));
             inputs.push(Input::Result(CallOutput { kind: "function_call_output", call_id, output }));
@@ -199,14 +199,13 @@ enum Content<'a> {
 
 impl<'a> Content<'a> {
     /// Returns the content of an item; `None` if it is empty.
-    fn of(item: &'a Item, sees: bool) -> Option<Self> {
-        let text = Some(item.text_for(sees)).filter(|text| !text.is_empty());
-        if !sees || item.pictures.is_empty() {
+    fn of(item: &'a Item, accepts: Accepts) -> Option<Self> {
+        let text = Some(item.text_for(accepts)).filter(|text| !text.is_empty());
+        let parts = Part::beside_text(item, accepts);
+        if parts.is_empty() {
             return text.map(Self::Text);
         }
-        let pictures = item.pictures.iter().map(DataUrl);
-        let pictures = pictures.map(|image_url| Part::InputImage { image_url, detail: "auto" });
-        Some(Self::Parts(text.map(|text| Part::InputText { text }).into_iter().chain(pictures).collect()))
+        Some(Self::Parts(text.map(|text| Part::Text { text }).into_iter().chain(parts).collect()))
     }
 
     /// Appends the content of the next message.
@@ -227,18 +226,33 @@ impl<'a> Content<'a> {
 
     fn into_parts(self) -> Vec<Part<'a>> {
         match self {
-            Self::Text(text) => vec![Part::InputText { text }],
+            Self::Text(text) => vec![Part::Text { text }],
             Self::Parts(parts) => parts,
         }
     }
 }
 
-/// A part of a message that is not the model's. Only such messages have pictures.
+/// A part of a message that is not the model's. Only such messages have pictures and files.
 #[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type")]
 enum Part<'a> {
-    InputText { text: Cow<'a, str> },
-    InputImage { image_url: DataUrl<'a>, detail: &'static str },
+    #[serde(rename = "input_text")]
+    Text { text: Cow<'a, str> },
+    #[serde(rename = "input_image")]
+    Image { image_url: DataUrl<'a>, detail: &'static str },
+    #[serde(rename = "input_file")]
+    File { filename: &'a str, file_data: DataUrl<'a> },
+}
+
+impl<'a> Part<'a> {
+    /// Returns the files and pictures that the model accepts.
+    fn beside_text(item: &'a Item, accepts: Accepts) -> Vec<Self> {
+        let files = item.files.iter().filter(|_| accepts.pdf);
+        let files = files.map(|file| Self::File { filename: &file.name, file_data: DataUrl::from(file) });
+        let pictures = item.pictures.iter().filter(|_| accepts.pictures);
+        let pictures = pictures.map(|picture| Self::Image { image_url: DataUrl::from(picture), detail: "auto" });
+        files.chain(pictures).collect()
+    }
 }
 
 #[derive(Serialize)]

@@ -8,6 +8,7 @@ use super::wire::TranscriptMessage;
 use crate::examples::{EXAMPLES, Example, Topic};
 use domain::dialogue::GO_ON;
 use domain::fact::prompt::{BEGIN as FACTS_BEGIN, END as FACTS_END};
+use domain::preferences::prompt::END as SETTINGS_END;
 
 /// Maximum length of a quotation from a member's message, in characters.
 const QUOTE_LETTERS: usize = 120;
@@ -65,8 +66,10 @@ pub fn answer(heard: &Heard) -> DemoAnswer {
     if heard.joins_in() {
         return text(JOINS_IN);
     }
-    // Facts about the member may precede the question.
-    let asked = last.text.rsplit_once(FACTS_END).map_or(last.text.as_str(), |(_, asked)| asked);
+    // Facts about the member and their settings may precede the question.
+    let after = |text: &str, end: &str| text.rfind(end).map_or(0, |at| at + end.len());
+    let begin = after(&last.text, FACTS_END).max(after(&last.text, SETTINGS_END));
+    let asked = &last.text[begin..];
     let (now, files) = asked.split_once(ATTACHED).unwrap_or((asked, ""));
     if !files.is_empty() {
         return text(came_with(files));

@@ -207,7 +207,7 @@ fn begun(interaction: Option<MessageId>) -> Result<Response, ApiError> {
 
 type Named<T> = Result<Path<T>, PathRejection>;
 
-/// `GET /playground/interactions/{id}`: returns whether the bot answered, and the choices if requested.
+/// `GET /playground/interactions/{id}`: returns whether the bot answered, and its answer: choices, a form or a message.
 pub async fn interaction(State(desk): State<Desk>, id: Named<String>) -> Result<Json<Value>, ApiError> {
     let Path(id) = id.map_err(|_| bad("name the interaction"))?;
     let known = desk.service.interaction(MessageId(api::id(&id)?));
@@ -215,7 +215,10 @@ pub async fn interaction(State(desk): State<Desk>, id: Named<String>) -> Result<
     let data: Option<Value> = known.form.as_deref().and_then(|form| serde_json::from_str(form).ok());
     let choices = data.as_ref().map_or(Value::Null, |data| data["choices"].clone());
     let form = data.filter(|_| known.answer == Some(FORM));
-    Ok(Json(json!({"answered": known.answer.is_some(), "answer": known.answer, "choices": choices, "form": form})))
+    let message = known.original.and_then(|message| api::find(&desk.service, known.channel, message).ok());
+    Ok(Json(json!({
+        "answered": known.answer.is_some(), "answer": known.answer, "choices": choices, "form": form, "message": message,
+    })))
 }
 
 /// A thread to open.

@@ -10,7 +10,7 @@ const TEXT = 4;
 export function openForm(form, send) {
   const problem = make("p", "problem");
   problem.hidden = true;
-  const inputs = form.components.map(({ component }) => input(component));
+  const inputs = form.components.map(({ component }) => inputOf(component, true));
   const rows = form.components.map((part, n) => row(part, inputs[n]));
   const [cancel, enter] = [make("button", "press", "Cancel"), make("button", "press style-1", "Send")];
   cancel.type = "button";
@@ -39,14 +39,16 @@ export function openForm(form, send) {
   inputs[0]?.focus();
 }
 
-function row(part, field) {
+/** Returns the label of a field, with its description. */
+export function row(part, field) {
   const label = make("label", "setup-field", part.label, field);
   if (part.description) label.append(make("span", "note", part.description));
   return label;
 }
 
-function input(part) {
-  const field = part.type === TEXT ? text(part) : menu(part);
+/** Returns the input of a field. `blank` adds an option without a value to a menu. */
+export function inputOf(part, blank) {
+  const field = part.type === TEXT ? text(part) : menu(part, blank);
   Object.assign(field, { name: part.custom_id, required: Boolean(part.required) });
   return field;
 }
@@ -59,12 +61,12 @@ function text(part) {
   return field;
 }
 
-function menu(part) {
+function menu(part, blank) {
   const option = ({ label, value, default: chosen }) => {
     const one = make("option", "", label);
     Object.assign(one, { value, selected: Boolean(chosen) });
     return one;
   };
-  const none = option({ label: "", value: "" });
-  return make("select", "join-name", none, ...part.options.map(option));
+  const none = blank ? [option({ label: "", value: "" })] : [];
+  return make("select", "join-name", ...none, ...part.options.map(option));
 }

@@ -9,6 +9,7 @@ import { choices, interact, reaches, say, startTyping } from "./questions.js";
 import { tickTimes } from "./text.js";
 import { watchModels } from "./models.js";
 import { watchSearch } from "./search.js";
+import { claims, watchSettings } from "./settings.js";
 import { watchSetup } from "./setup.js";
 import { opened } from "./threads.js";
 import { watchTour } from "./tour.js";
@@ -53,8 +54,8 @@ async function load() {
 }
 
 const changes = {
-  message_created: created,
-  message_edited: edited,
+  message_created: (message) => claims(message) || created(message),
+  message_edited: (message) => claims(message) || edited(message),
   message_deleted: (change) => deleted(change.channel, change.message),
   typing_started: (change) => startTyping(change.channel, change.user),
   role_changed: (change) => {
@@ -147,4 +148,5 @@ watchChanges();
 watchTour();
 watchModels();
 watchSetup();
+watchSettings();
 watchSearch(toEnd);

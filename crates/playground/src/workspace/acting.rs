@@ -139,14 +139,15 @@ impl Workspace {
         format!("{}/api/response_url?user={user}&channel={channel}", self.url)
     }
 
-    /// Uses the shortcut on a message.
-    pub fn uses_shortcut(&self, user: &str, on: &Message) {
+    /// Uses the shortcut with this name on a message.
+    pub fn uses_shortcut(&self, user: &str, name: &str, on: &Message) {
         let trigger = self.state.lock().trigger(user);
         self.send(
             "interactive",
             json!({
-                "type": "message_action", "callback_id": "ask", "trigger_id": trigger, "user": {"id": user},
+                "type": "message_action", "callback_id": name, "trigger_id": trigger, "user": {"id": user},
                 "channel": {"id": on.channel}, "message": on.wire(), "message_ts": on.ts,
+                "response_url": self.response_url(user, &on.channel),
             }),
         );
     }

@@ -96,12 +96,13 @@ fn acknowledged(workspace: &Workspace, number: u64, text: &str) {
     let mut state = workspace.state.lock();
     let pending = state.pending.remove(&envelope);
     let on_its_socket = pending.as_ref().is_some_and(|pending| pending.socket == Some(number));
+    let took = pending.as_ref().map(|pending| pending.given.elapsed());
     let sent = pending.filter(|pending| pending.payload["type"] == "view_submission");
     let sent_view = sent.and_then(|pending| pending.payload["view"]["id"].as_str().map(str::to_owned));
     if let Some(view) = sent_view {
         state.answers(&view, frame.get("payload"));
     }
-    state.recorded.ack(on_its_socket, frame.get("payload").cloned());
+    state.recorded.ack(on_its_socket, took, frame.get("payload").cloned());
     drop(state);
     workspace.change();
 }

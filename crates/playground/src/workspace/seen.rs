@@ -1,5 +1,7 @@
 //! The view of members and tests: messages, and the calls of the bot.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::state::Whisper;
@@ -128,6 +130,12 @@ impl Workspace {
     #[must_use]
     pub fn acks(&self) -> Vec<bool> {
         self.state.lock().recorded.acks.iter().copied().collect()
+    }
+
+    /// Returns the times from the last delivery of an envelope to its acknowledgement, in no order.
+    #[must_use]
+    pub fn ack_times(&self) -> Vec<Duration> {
+        self.state.lock().recorded.ack_times.iter().copied().collect()
     }
 
     /// Returns the number of events without an acknowledgement.

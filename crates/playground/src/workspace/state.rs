@@ -33,8 +33,9 @@ pub struct Pending {
     pub app: usize,
     pub attempts: usize,
     pub next: Instant,
-    /// The connection that has it.
+    /// The connection that has it, and the time of its last delivery.
     pub socket: Option<u64>,
+    pub given: Instant,
 }
 
 /// An open connection.
@@ -60,6 +61,8 @@ pub struct Recorded {
     pub calls: VecDeque<(String, Arguments)>,
     /// Each acknowledgement: true if it came on the connection that delivered its envelope last.
     pub acks: VecDeque<bool>,
+    /// The time of each from the last delivery of its envelope to its acknowledgement.
+    pub ack_times: VecDeque<Duration>,
     /// The answers to interactions.
     pub payloads: VecDeque<Value>,
     /// The largest number of connections at once.
@@ -74,8 +77,11 @@ impl Recorded {
         keep(&mut self.calls, entry, self.most);
     }
 
-    pub fn ack(&mut self, on_its_socket: bool, payload: Option<Value>) {
+    pub fn ack(&mut self, on_its_socket: bool, took: Option<Duration>, payload: Option<Value>) {
         keep(&mut self.acks, on_its_socket, self.most);
+        if let Some(took) = took {
+            keep(&mut self.ack_times, took, self.most);
+        }
         if let Some(payload) = payload {
             keep(&mut self.payloads, payload, self.most);
         }
@@ -314,7 +320,9 @@ impl State {
         if self.pending.len() >= PENDING {
             self.pending.pop_first();
         }
-        self.pending.insert(envelope, Pending { kind, payload, app, attempts: 0, next: Instant::now(), socket: None });
+        let now = Instant::now();
+        let pending = Pending { kind, payload, app, attempts: 0, next: now, socket: None, given: now };
+        self.pending.insert(envelope, pending);
     }
 
     /// Gives each due event to one of the connections.
@@ -343,7 +351,7 @@ impl State {
             }
             pending.attempts += 1;
             pending.next = now + RETRY_AFTER;
-            pending.socket = Some(number);
+            (pending.socket, pending.given) = (Some(number), now);
             if let Some(open) = self.sockets.get(&number) {
                 // A connection that does not read gets it at the next attempt.
                 let _ = open.frames.try_send(Frame::Text(frame.to_string()));

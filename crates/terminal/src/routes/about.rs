@@ -32,6 +32,7 @@ pub(super) async fn models(State(parts): State<Parts>, Extension(caller): Extens
             "default": Some(&row.key) == default.as_ref(),
             "tools": row.tools.as_str(),
             "vision": row.vision,
+            "pdf": row.pdf,
             "stream": row.stream,
             "max_context": row.max_context,
             "timeout_s": row.timeout.as_secs(),

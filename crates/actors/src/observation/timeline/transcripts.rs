@@ -179,6 +179,10 @@ impl Transcripts {
                 0 => text,
                 pictures => format!("{text} [{pictures} pictures]"),
             };
+            let text = match item.files.len() {
+                0 => text,
+                files => format!("{text} [{files} files]"),
+            };
             PromptPart { role: item.role.as_str().to_owned(), text }
         };
         let Some((first, others)) = items.split_first() else { return Vec::new() };

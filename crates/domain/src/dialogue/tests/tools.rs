@@ -1,7 +1,7 @@
 //! The paths of a dialogue with tools.
 
 use super::*;
-use crate::completion::{ANSWER_FUNCTION, WrittenJson};
+use crate::completion::{ANSWER_FUNCTION, Accepts, WrittenJson};
 use crate::model::{ReplyBy, ToolMode};
 use crate::tool::access::Access;
 use crate::tool::catalogue::{Catalogue, Offer};
@@ -364,12 +364,12 @@ fn a_request_after_a_round_is_the_expense_of_tools_as_a_whole() {
     dialogue.next(Event::Begin);
     let row = row_that(Takes::Together);
     let (request, asked) = dialogue.request(&row, true, None);
-    let of_tools = request.share(asked.tool_bytes, 1_000, false);
+    let of_tools = request.share(asked.tool_bytes, 1_000, Accepts::default());
     assert!(of_tools > 0 && of_tools < 1_000, "{of_tools}");
     let Step::RunTools(planned) = dialogue.next(Event::Completed(wants(&[ROLL]), asked)) else { panic!("no round") };
     dialogue.next(Event::Ran(planned.iter().map(|_| ShownResult::text("8".to_owned())).collect()));
     let (request, asked) = dialogue.request(&row, true, None);
-    assert_eq!(request.share(asked.tool_bytes, 1_000, false), 1_000);
+    assert_eq!(request.share(asked.tool_bytes, 1_000, Accepts::default()), 1_000);
 }
 
 #[test]

@@ -3,10 +3,13 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
-use domain::completion::{Picture, Role, ToolCall, WrittenJson};
+use domain::completion::{InputFile, Picture, Role, ToolCall, WrittenJson};
 
-fn sent(request: &Request, sees: bool) -> Value {
-    sent_to(&Model { sees, ..MODEL }, request)
+const PICTURES: Accepts = Accepts { pictures: true, pdf: false };
+const NOTHING: Accepts = Accepts { pictures: false, pdf: false };
+
+fn sent(request: &Request, accepts: Accepts) -> Value {
+    sent_to(&Model { accepts, ..MODEL }, request)
 }
 
 fn sent_to(model: &Model<'_>, request: &Request) -> Value {
@@ -24,7 +27,7 @@ const MODEL: Model<'static> = Model {
     temperature: Temperature::Usual(None),
     effort: None,
     takes_form: true,
-    sees: false,
+    accepts: NOTHING,
     keeps_reasoning: true,
     hosting: None,
     max_tokens: None,
@@ -39,7 +42,7 @@ fn with_picture() -> Request {
 
 #[test]
 fn a_model_that_sees_gets_the_picture_itself() {
-    let body = sent(&with_picture(), true);
+    let body = sent(&with_picture(), PICTURES);
     assert_eq!(body["messages"][0]["content"], "be brief");
     let parts = json!([
         {"type": "text", "text": "what is it?\n[Attached picture cat.png (image/png, 2 x 2 pixels).]"},
@@ -50,22 +53,38 @@ fn a_model_that_sees_gets_the_picture_itself() {
 
 #[test]
 fn a_model_that_does_not_see_is_told_of_it() {
-    let body = sent(&with_picture(), false);
+    let body = sent(&with_picture(), NOTHING);
     let told = "what is it?\n[Attached picture cat.png (image/png, 2 x 2 pixels), which you cannot see.]";
     assert_eq!(body["messages"][1], json!({"role": "user", "content": told}));
-    assert!(with_picture().chars(true) > with_picture().chars(false) + 3_000);
+    assert!(with_picture().chars(PICTURES) > with_picture().chars(NOTHING) + 3_000);
+}
+
+#[test]
+fn a_model_that_accepts_pdf_files_gets_the_file_and_others_its_text() {
+    let (name, about) = ("tides.pdf".to_owned(), "tides.pdf (PDF, 2 pages)".to_owned());
+    let file = InputFile { name, about, pages: 2, bytes: Arc::from(&b"%PDF-"[..]), instead: "> high water".to_owned() };
+    let item = Item { files: vec![file], ..Item::new(Role::User, "when?") };
+    let request = Request { messages: vec![item], ..Request::default() };
+    let pdf = Accepts { pictures: false, pdf: true };
+    let parts = json!([
+        {"type": "text", "text": "when?\n[Attached file tides.pdf (PDF, 2 pages).]"},
+        {"type": "file", "file": {"filename": "tides.pdf", "file_data": "data:application/pdf;base64,JVBERi0="}},
+    ]);
+    assert_eq!(sent(&request, pdf)["messages"][0]["content"], parts);
+    assert_eq!(sent(&request, PICTURES)["messages"][0]["content"], "when?\n\n> high water");
+    assert!(request.chars(pdf) > request.chars(PICTURES) + 6_000, "its pages count");
 }
 
 #[test]
 fn tools_are_offered_with_an_explicit_choice_and_results_name_their_call() {
-    let plain = sent(&with_picture(), false);
+    let plain = sent(&with_picture(), NOTHING);
     assert!(plain.get("tools").is_none() && plain.get("tool_choice").is_none());
     let parameters = json!({"type": "object", "properties": {}});
     let written = WrittenJson::new(&parameters);
     let tool = Arc::new(ToolSpec { name: "roll".into(), description: "Rolls.".into(), parameters: written });
     let call = ToolCall { id: "c1".into(), name: "roll".into(), arguments: "{}".into() };
     let messages = vec![Item::new(Role::User, "roll"), Item::result(&call, "4")];
-    let body = sent(&Request { messages, tools: vec![tool], ..Request::default() }, false);
+    let body = sent(&Request { messages, tools: vec![tool], ..Request::default() }, NOTHING);
     let function = json!({"name": "roll", "description": "Rolls.", "parameters": parameters});
     assert_eq!(body["tools"], json!([{"type": "function", "function": function}]));
     assert_eq!(body["tool_choice"], "auto");
@@ -87,14 +106,14 @@ fn neighbours_of_one_role_become_one_message() {
         Item { raw: Some(raw.clone()), ..Item::new(Role::User, "the view") },
         Item::new(Role::User, "and?"),
     ];
-    let body = sent(&Request { messages, ..Request::default() }, false);
+    let body = sent(&Request { messages, ..Request::default() }, NOTHING);
     let contents: Vec<&str> =
         body["messages"].as_array().unwrap().iter().map(|message| message["content"].as_str().unwrap()).collect();
     assert_eq!(contents, ["be brief", "[Quoted message]\n\nwhat is it?", "one\n\ntwo", "4", "5", "as it came", "and?"]);
 
     let mut seen = with_picture();
     seen.messages.push(Item::new(Role::User, "well?"));
-    let body = sent(&seen, true);
+    let body = sent(&seen, PICTURES);
     let kinds: Vec<&str> =
         body["messages"][1]["content"].as_array().unwrap().iter().map(|part| part["type"].as_str().unwrap()).collect();
     assert_eq!((kinds, body["messages"].as_array().unwrap().len()), (vec!["text", "image_url", "text"], 2));
@@ -137,7 +156,7 @@ fn no_empty_text_is_sent() {
         Item { result_of: Some("a".to_owned()), ..Item::new(Role::Tool, "") },
     ];
     let told: Vec<serde_json::Value> =
-        items.iter().map(|item| serde_json::to_value(Message::of(item, true)).unwrap()).collect();
+        items.iter().map(|item| serde_json::to_value(Message::of(item, PICTURES)).unwrap()).collect();
     assert_eq!((&told[0]["content"], &told[1]["content"]), (&"(empty)".into(), &serde_json::Value::Null));
     assert_eq!(told[2]["content"], "(empty)");
 }

@@ -3,14 +3,14 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
-use domain::completion::Picture;
+use domain::completion::{InputFile, Picture};
 
 const MODEL: Model<'static> = Model {
     name: "m",
     temperature: Temperature::Usual(Some(0.5)),
     effort: None,
     takes_form: true,
-    sees: false,
+    accepts: Accepts { pictures: false, pdf: false },
     keeps_reasoning: true,
     hosting: None,
     max_tokens: Some(TokenLimit::MaxTokens(900)),
@@ -103,7 +103,7 @@ fn messages_of_one_role_are_one_and_pictures_reach_models_that_see() {
     let item = Item { pictures: vec![picture], ..Item::new(Role::User, "what is it?") };
     let messages = vec![Item::new(Role::System, "a"), Item::new(Role::System, "b"), Item::new(Role::User, "c"), item];
     let request = Request { messages, ..Request::default() };
-    let body = sent(&Model { sees: true, ..MODEL }, &request);
+    let body = sent(&Model { accepts: Accepts { pictures: true, pdf: false }, ..MODEL }, &request);
     assert_eq!(body["instructions"], "a\n\nb");
     let parts = json!([
         {"type": "input_text", "text": "c"},
@@ -114,6 +114,22 @@ fn messages_of_one_role_are_one_and_pictures_reach_models_that_see() {
     let blind = sent(&MODEL, &request);
     let told = "c\n\nwhat is it?\n[Attached picture cat.png (image/png, 2 x 2 pixels), which you cannot see.]";
     assert_eq!(blind["input"][0]["content"], told);
+}
+
+#[test]
+fn a_pdf_file_reaches_models_that_accept_it_before_the_pictures() {
+    let (name, about) = ("tides.pdf".to_owned(), "tides.pdf (PDF, 2 pages)".to_owned());
+    let file = InputFile { name, about, pages: 2, bytes: Arc::from(&b"%PDF-"[..]), instead: "> high water".to_owned() };
+    let picture = Picture { about: String::new(), mime: "image/png", bytes: Arc::from(&b"\x89PNG"[..]) };
+    let item = Item { files: vec![file], pictures: vec![picture], ..Item::new(Role::User, "when?") };
+    let request = Request { messages: vec![item], ..Request::default() };
+    let body = sent(&Model { accepts: Accepts { pictures: true, pdf: true }, ..MODEL }, &request);
+    let parts = json!([
+        {"type": "input_text", "text": "when?\n[Attached file tides.pdf (PDF, 2 pages).]"},
+        {"type": "input_file", "filename": "tides.pdf", "file_data": "data:application/pdf;base64,JVBERi0="},
+        {"type": "input_image", "image_url": "data:image/png;base64,iVBORw==", "detail": "auto"},
+    ]);
+    assert_eq!(body["input"][0]["content"], parts);
 }
 
 #[test]
