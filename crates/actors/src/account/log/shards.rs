@@ -23,7 +23,7 @@ pub(super) fn changed(shard: u32, change: ShardChange<'_>) {
             tracing::info!(event = names::GATEWAY_CAUGHT_UP, %place, messages, "a gap was read back");
         }
         ShardChange::Exceeded { place, messages } => {
-            tracing::warn!(event = names::GATEWAY_CAUGHT_UP, %place, messages, "more messages were missed than `catch_up.per_channel`; older ones were not read");
+            tracing::warn!(event = names::GATEWAY_CAUGHT_UP, %place, messages, "as many messages were missed as `catch_up.per_channel`; older ones were not read");
         }
         ShardChange::Unread { place, reason } => {
             tracing::warn!(event = names::GATEWAY_CAUGHT_UP, %place, reason, "the missed messages of a channel could not be read; trying again");
