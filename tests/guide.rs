@@ -215,7 +215,7 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         (keys::SESSION_PREFIX, "the gateway session of a shard, to resume after a restart", life(keys::SESSION_TTL)),
         (
             keys::WATERMARK_PREFIX,
-            "the last processed message of a Discord server (watermark)",
+            "the last processed message of a Discord server (watermark); channels whose missed messages could not be read yet",
             life(keys::WATERMARK_TTL),
         ),
         (

@@ -127,3 +127,33 @@ fn a_rule_of_a_channel_holds_in_a_thread_that_no_event_named() {
         assert_eq!(requests.get("GET /channels/{channel}"), Some(&2), "each thread is requested once: {requests:?}");
     });
 }
+
+#[test]
+fn a_channel_that_cannot_be_read_back_is_answered_after_the_outage_also_by_the_next_process() {
+    story(async {
+        let world = World::without_bot(Setup::new()).await;
+        let process = world.process("one").await;
+        let greeted = [world.says("Ada", "general", "@staffai hello"), world.says("Ben", "help", "@staffai hello")];
+        world.all_answered(&greeted, SOON).await;
+        // Positions in places are stored within a second.
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        process.kill();
+        world.service.disconnected(0).await;
+        world.service.faults().forget_sessions();
+        let missed =
+            [world.says("Ada", "general", "@staffai anybody?"), world.says("Ben", "help", "@staffai and here?")];
+        world.service.faults().answer_next("GET /channels/{channel}/messages", 1_000, 503, None);
+        let process = world.process("two").await;
+        let refused = || world.service.stats().by_status.get(&503).copied().unwrap_or_default();
+        world.until("the failed reads of the channels", || (refused() >= 9).then_some(())).await;
+        let live = world.says("Chloe", "random", "@staffai hello");
+        world.all_answered(&[live], SOON).await;
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        process.kill();
+        world.service.disconnected(0).await;
+        world.service.faults().clear();
+        let _third = world.process("three").await;
+        world.all_answered(&missed, Duration::from_secs(20)).await;
+        assert_eq!(world.service.stats().identifies, 2, "the third process resumed, and no event announced the gap");
+    });
+}

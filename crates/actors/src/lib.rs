@@ -23,6 +23,7 @@ pub mod shard;
 pub mod slack;
 pub mod source;
 pub mod timers;
+mod unread;
 
 // A turn, from acceptance to its answer.
 pub mod conversation;

@@ -4,7 +4,7 @@
 //! Receives: the events of its connection, and the outcomes of the events that it passed on.
 //! Sends: events to the gateway, each with a receipt.
 //! A restart loses: the connection; the stored session is resumed, and the platform replays the events that were not
-//! acknowledged.
+//! acknowledged. Places that could not be read back are in the store.
 //!
 //! At least once: the stored sequence never passes an event without a durable owner. If a crash of another actor drops
 //! the receipt of an event, the shard sends the event again.
@@ -13,9 +13,12 @@ mod activity;
 mod catch_up;
 mod connection;
 mod lanes;
+mod marks;
 mod quoted;
+mod read_back;
 mod saved;
 mod surroundings;
+mod unread_places;
 mod unsettled;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -28,7 +31,9 @@ use tokio::time::Instant;
 use self::activity::{ActivePlaces, Activity};
 use self::catch_up::{CatchUp, Gap, Newest, ReadUpTo};
 use self::lanes::Lanes;
+use self::marks::Watermarks;
 use self::surroundings::{Surroundings, Unknown};
+use self::unread_places::UnreadPlaces;
 use self::unsettled::{Pending, Room};
 use crate::account::Account;
 use crate::messages::gateway::GatewayMsg;
@@ -39,9 +44,8 @@ use crate::runtime::handle::Handle;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::basics::Basics;
 use crate::services::running::ExitSender;
-use domain::happening::ShardChange;
 use domain::ids::{Door, Timestamp};
-use domain::incoming::{Incoming, Seen};
+use domain::incoming::Seen;
 use domain::keys;
 use ports::{GatewaySession, Origin, PresenceUpdates, Shard, ShardedSource, StreamEvent, Subject};
 
@@ -81,6 +85,8 @@ pub struct ShardParts {
 pub enum ShardEvent {
     /// The stored session was read.
     Loaded(Option<GatewaySession>),
+    /// The stored record of unread places was read; `None` if there is none.
+    UnreadLoaded(Option<String>),
     /// Time to connect.
     Connect,
     /// The connection delivered an event. Its end is its last event, and the next connection begins after that.
@@ -127,8 +133,10 @@ pub struct ShardState {
     /// The newest sequence received.
     latest: u64,
     saved: Option<(String, u64)>,
-    /// The newest settled message of each guild, not saved yet.
-    watermarks: HashMap<String, Timestamp>,
+    /// The position of each guild up to which its messages are settled.
+    watermarks: Watermarks,
+    /// The places that could not be read back.
+    unread: UnreadPlaces,
     /// Guilds in catch-up, each with the sequence at which the session announced the gap; `None` if that was in an
     /// earlier session. Their watermark and the stored sequence do not advance, so a process that resumes the session
     /// receives the announcement of the gap again.
@@ -187,6 +195,7 @@ impl Actor for ShardActor {
             },
             |_| ShardEvent::Loaded(None),
         );
+        self.load_unread(ctx);
         ctx.after(SAVE_EVERY, ShardEvent::Save);
         self.parts.board.starting(PartKind::Shard, &self.name());
         let end = DownAtEnd { board: Arc::clone(&self.parts.board), name: self.name(), reason: "the shard failed" };
@@ -209,11 +218,13 @@ impl Actor for ShardActor {
             ShardEvent::Happened(StreamEvent::Incoming { sequence, incoming }) => {
                 Origin::Outside(Some(Subject::of(&(sequence, incoming.subject()))))
             }
-            ShardEvent::CaughtUp(_, CatchUp::Read { place, messages, .. }) => {
+            ShardEvent::CaughtUp(_, CatchUp::Read { place, read, .. } | CatchUp::ReadAgain { place, read, .. }) => {
+                let messages = &read.messages;
                 Origin::Outside(Some(Subject::of(&(place, messages.len(), messages.first().map(|posted| &posted.id)))))
             }
             ShardEvent::Happened(..) | ShardEvent::LookedUp(..) => Origin::Outside(None),
             ShardEvent::Loaded(_)
+            | ShardEvent::UnreadLoaded(_)
             | ShardEvent::Connect
             | ShardEvent::Settled(_)
             | ShardEvent::Returned(_)
@@ -237,44 +248,13 @@ impl Actor for ShardActor {
                 state.latest = state.session.as_ref().map_or(0, |session| session.sequence);
                 self.connect(ctx, state);
             }
+            ShardEvent::UnreadLoaded(text) => self.unread_loaded(state, text.as_deref()),
             ShardEvent::Connect => self.connect(ctx, state),
             ShardEvent::Happened(event) => self.happened(ctx, state, event),
             ShardEvent::Settled(ticket) => state.settle(ticket),
             ShardEvent::Returned(ticket) => state.returned(ctx, ticket, &self.parts.account),
             ShardEvent::HandOn(ticket) => self.hand_on(ctx, state, ticket),
-            ShardEvent::CaughtUp(guild, CatchUp::Read { place, up_to, messages }) => {
-                if !messages.is_empty() {
-                    self.tell(ShardChange::CaughtUp { place: &place, messages: messages.len() });
-                }
-                let told_at = state.catching_up.get(&guild).copied().flatten();
-                state.read_up_to.entry(guild).or_default().insert(place, up_to);
-                for posted in messages {
-                    self.take(ctx, state, Incoming::Posted(posted), told_at);
-                }
-            }
-            ShardEvent::CaughtUp(guild, CatchUp::Paused(gap)) => {
-                state.gaps.push_back((guild, *gap));
-                self.catch_up(ctx, state);
-            }
-            ShardEvent::CaughtUp(guild, CatchUp::Done) => {
-                let read = state.read_up_to.remove(&guild).unwrap_or_default();
-                match state.further.remove(&guild) {
-                    Some(newest) => {
-                        let gap = Gap { read, ..state.gap(newest) };
-                        state.gaps.push_back((guild, gap));
-                    }
-                    None => drop(state.catching_up.remove(&guild)),
-                }
-                self.catch_up(ctx, state);
-            }
-            ShardEvent::CaughtUp(guild, CatchUp::Unknown(newest)) => {
-                let newest = state.further.remove(&guild).unwrap_or(newest);
-                // The messages between that time and the watermark are still to be read.
-                state.read_up_to.remove(&guild);
-                let gap = Gap { again: true, ..state.gap(newest) };
-                state.gaps.push_back((guild, gap));
-                self.catch_up(ctx, state);
-            }
+            ShardEvent::CaughtUp(guild, progress) => self.caught_up(ctx, state, guild, progress),
             ShardEvent::Learnt(unknown) => {
                 for ticket in state.surroundings.ended(&unknown) {
                     self.hand_on(ctx, state, ticket);
@@ -290,6 +270,7 @@ impl Actor for ShardActor {
                 }
             }
             ShardEvent::Save => {
+                self.read_again(ctx, state);
                 drop(self.save(state));
                 ctx.after(SAVE_EVERY, ShardEvent::Save);
             }

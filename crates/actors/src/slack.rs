@@ -6,18 +6,16 @@
 //! A restart loses: its children, which connect again; Slack redelivers events that were not acknowledged. The time up
 //! to which everything was received is in the store, and so are the channels that could not be read back.
 
-mod unread;
-
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use self::unread::{Unread, pause};
 use crate::observation::board::{Board, PartKind};
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::basics::Basics;
+use crate::unread::{Unread, oldest, pause};
 use domain::ids::{Door, Place, Timestamp, millis};
 use domain::keys;
 use ports::{CaughtUp, EventSource, Intake, Missed, Stored, Unreadable, Write};
@@ -169,12 +167,12 @@ impl Slack {
                     progress.phase = Phase::Whole(opened, now);
                     return self.mark(progress, now);
                 };
-                let since = watermark.max(self.oldest(now));
+                let since = watermark.max(oldest(&self.basics));
                 self.read(ctx, progress, Reading::Everywhere(since, now, opened), Missed::Everywhere(since));
             }
             Phase::Whole(..) => {
-                self.expire(progress, now);
-                let due = progress.unread.due(now, self.oldest(now));
+                self.expire(progress);
+                let due = progress.unread.due(now, oldest(&self.basics));
                 if !due.is_empty() {
                     self.read(ctx, progress, Reading::Again(due.clone()), Missed::In(due));
                 }
@@ -187,12 +185,6 @@ impl Slack {
         let parts = self.board.parts();
         let door = parts.iter().find(|(kind, name, _)| *kind == PartKind::Door && name == self.door.as_str());
         door.filter(|(.., state)| state.up).map(|(.., state)| state.since)
-    }
-
-    /// Returns the time before which messages are too old to be answered.
-    fn oldest(&self, now: Timestamp) -> Timestamp {
-        let age = self.basics.live.now().settings.catch_up.age.min(keys::CATCH_UP_AGE_MAX);
-        Timestamp(now.0.saturating_sub(millis(age)))
     }
 
     fn load(&self, ctx: &mut ActorContext<Self>, progress: &mut Progress) {
@@ -276,8 +268,8 @@ impl Slack {
         tracing::warn!(event = GATEWAY_CAUGHT_UP, door = %self.door, %place, reason, "the missed messages of a channel could not be read; trying again");
     }
 
-    fn expire(&self, progress: &mut Progress, now: Timestamp) {
-        let channels = progress.unread.expire(self.oldest(now));
+    fn expire(&self, progress: &mut Progress) {
+        let channels = progress.unread.expire(oldest(&self.basics));
         if channels > 0 {
             tracing::warn!(event = GATEWAY_DROPPED, door = %self.door, reason = "too old", channels, "missed messages of channels were not read in time");
             self.keep(progress);

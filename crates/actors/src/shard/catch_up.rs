@@ -3,23 +3,25 @@
 //! The journal deduplicates by message id, so reading too many messages is harmless; age and count bound the reading.
 //! Messages from the API include neither their guild nor the roles of their authors; the roles are requested where they
 //! may matter.
+//!
+//! A place that cannot be read is stored with its gap, and read again later by itself.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::activity::{ActivePlaces, DIRECT, plan};
+use super::activity::{ActivePlaces, plan};
+use super::read_back::{PAGE, PlaceRead, Roles, complete, read_place};
+use super::unsettled::Arrival;
 use super::{ShardActor, ShardEvent, ShardParts, ShardState};
-use crate::messages::outbox::OutboxMsg;
 use crate::runtime::supervisor::{ActorContext, EventSender};
-use domain::ids;
-use domain::ids::{Person, Place, Timestamp};
-use domain::incoming::{AuthorKind, Posted};
+use crate::unread::oldest;
+use domain::happening::ShardChange;
+use domain::ids::{Place, Timestamp};
+use domain::incoming::Incoming;
 use domain::keys;
-use domain::restriction::Member;
-use domain::triage::{self, TriageDecision};
-use ports::{HistoryRange, PostError, PostRequest, PostResult, StoreStatus, Stored, Unreadable, Write};
+use ports::{StoreStatus, Stored, Unreadable, Write};
 
 /// The number of pages after which a catch-up lets those of other communities go on.
 pub(super) const PAGES_AT_ONCE: usize = 8;
@@ -28,23 +30,15 @@ pub(super) const PAGES_AT_ONCE: usize = 8;
 pub(super) const CATCH_UPS: usize = 4;
 /// The timeout for the catch-up of one community.
 const CATCH_UP_WITHIN: Duration = Duration::from_secs(15 * 60);
-/// The timeout for reading one channel, including the delays by request budgets.
-const READ_WITHIN: Duration = Duration::from_secs(60);
-/// The maximum number of attempts to read one channel.
-const TRIES: u32 = 5;
 /// The timeout for reading the watermark from a failing store. After it, the messages since the start of this process
 /// are read, and the others when the store recovers.
 const MARK_WITHIN: Duration = Duration::from_secs(60);
 /// The interval between the attempts to read the watermark.
-const MARK_AGAIN: Duration = Duration::from_secs(1);
+pub(super) const MARK_AGAIN: Duration = Duration::from_secs(1);
 /// The timeout for the note of first listening, which precedes the first connection.
 const NOTE_WITHIN: Duration = Duration::from_secs(2);
 /// The head start of the journal, which must first read the answered turns from a recovered store.
 const JOURNAL_FIRST: Duration = Duration::from_secs(5);
-/// The maximum number of messages in one request.
-const PAGE: usize = 100;
-/// The maximum number of messages read back for one place, regardless of the configuration.
-const PER_PLACE_MAX: usize = 5_000;
 
 /// The places of a guild, each with the platform's time of its newest message: a hint that may be out of date.
 pub(super) type Newest = Vec<(Place, Timestamp)>;
@@ -80,18 +74,29 @@ pub(super) struct Rest {
 
 /// The progress of a guild's catch-up.
 pub enum CatchUp {
-    /// One place was read.
+    /// One place was read, completely or in part.
     Read {
         /// The place.
         place: Place,
+        /// The start of its gap.
+        since: Timestamp,
         /// The time of its newest message.
         up_to: Timestamp,
-        /// Its messages within the gap, oldest first.
-        messages: Vec<Posted>,
+        /// Its messages within the gap.
+        read: PlaceRead,
+    },
+    /// A place that could not be read before was tried again.
+    ReadAgain {
+        /// The place.
+        place: Place,
+        /// The end of its gap when the task began.
+        until: Timestamp,
+        /// Its messages within the gap.
+        read: PlaceRead,
     },
     /// Other communities are next; the rest of this gap is read after them.
     Paused(Box<Gap>),
-    /// All messages that may still need an answer have been read.
+    /// All places were read or reported as unread.
     Done,
     /// The store fails, so the start of the gap is unknown; the guild's watermark must not advance until it is known.
     Unknown(Newest),
@@ -109,13 +114,70 @@ impl ShardActor {
                 async move {
                     let within = gap.rest.as_ref().map(|rest| rest.end);
                     let within = within.unwrap_or_else(|| Instant::now() + CATCH_UP_WITHIN);
-                    let reading = read_back(&parts, &guild, gap, within, &events);
-                    // Messages that are not read before the timeout are too old to answer.
-                    let end = tokio::time::timeout_at(within, reading).await.unwrap_or(CatchUp::Done);
+                    let end = read_back(&parts, &guild, gap, within, &events).await;
                     ShardEvent::CaughtUp(guild, end)
                 },
                 move |_| ShardEvent::CaughtUp(last_guild, CatchUp::Done),
             );
+        }
+    }
+
+    /// Handles the progress of a guild's catch-up.
+    pub(super) fn caught_up(
+        &self,
+        ctx: &mut ActorContext<ShardActor>,
+        state: &mut ShardState,
+        guild: String,
+        progress: CatchUp,
+    ) {
+        match progress {
+            CatchUp::Read { place, since, up_to, read } => {
+                self.tell_read(&place, &read);
+                let told_at = state.catching_up.get(&guild).copied().flatten();
+                if let Some(reason) = &read.unread {
+                    self.unread(state, &guild, &place, since, reason);
+                } else {
+                    state.read_up_to.entry(guild).or_default().insert(place, up_to);
+                }
+                for posted in read.messages {
+                    self.take(ctx, state, Incoming::Posted(posted), Arrival::Missed(told_at));
+                }
+            }
+            CatchUp::ReadAgain { place, until, read } => self.was_read_again(ctx, state, &guild, (place, until), read),
+            CatchUp::Paused(gap) => {
+                state.gaps.push_back((guild, *gap));
+                self.catch_up(ctx, state);
+            }
+            CatchUp::Done => {
+                let read = state.read_up_to.remove(&guild).unwrap_or_default();
+                match state.further.remove(&guild) {
+                    Some(newest) => {
+                        let gap = Gap { read, ..state.gap(newest) };
+                        state.gaps.push_back((guild, gap));
+                    }
+                    None => drop(state.catching_up.remove(&guild)),
+                }
+                self.catch_up(ctx, state);
+            }
+            CatchUp::Unknown(newest) => {
+                let newest = state.further.remove(&guild).unwrap_or(newest);
+                // The messages between that time and the watermark are still to be read.
+                state.read_up_to.remove(&guild);
+                let gap = Gap { again: true, ..state.gap(newest) };
+                state.gaps.push_back((guild, gap));
+                self.catch_up(ctx, state);
+            }
+        }
+    }
+
+    /// Reports the messages of a place that were read back.
+    pub(super) fn tell_read(&self, place: &Place, read: &PlaceRead) {
+        let messages = read.messages.len();
+        if messages > 0 {
+            self.tell(ShardChange::CaughtUp { place, messages });
+        }
+        if read.exceeds {
+            self.tell(ShardChange::Exceeded { place, messages });
         }
     }
 }
@@ -146,26 +208,25 @@ async fn read_back(
 ) -> CatchUp {
     let mut rest = match gap.rest.take() {
         Some(rest) => rest,
-        None => match begin(parts, guild, &mut gap, end).await {
-            Ok(rest) => rest,
-            Err(end) => return end,
+        None => match tokio::time::timeout_at(end, begin(parts, guild, &mut gap, end)).await {
+            Ok(Ok(rest)) => rest,
+            Ok(Err(end)) => return end,
+            Err(_) => return CatchUp::Done,
         },
     };
     let mut pages = 0;
     while let Some((place, last, since)) = rest.places.pop_front() {
-        let read = read_place(parts, &place, since).await;
-        pages += read.as_ref().map_or(1, |messages| messages.len().div_ceil(PAGE).max(1));
-        if let Some(mut messages) = read {
-            let up_to = messages.last().map_or(last, |newest| newest.at.max(last));
-            messages.retain(|posted| posted.at >= since);
-            for posted in &mut messages {
-                posted.guild = Some(guild.to_owned()).filter(|guild| guild != DIRECT);
-                parts.source.complete(posted);
-                rest.roles.complete(parts, posted).await;
-            }
-            if shard.send(ShardEvent::CaughtUp(guild.to_owned(), CatchUp::Read { place, up_to, messages })).is_err() {
-                break;
-            }
+        let mut read = if Instant::now() < end {
+            read_place(parts, &place, since).await
+        } else {
+            PlaceRead { unread: Some("the catch-up took too long".to_owned()), ..PlaceRead::default() }
+        };
+        pages += read.messages.len().div_ceil(PAGE).max(1);
+        let up_to = read.messages.last().map_or(last, |newest| newest.at.max(last));
+        complete(parts, guild, since, &mut read.messages, &mut rest.roles).await;
+        let progress = CatchUp::Read { place, since, up_to, read };
+        if shard.send(ShardEvent::CaughtUp(guild.to_owned(), progress)).is_err() {
+            break;
         }
         if pages >= PAGES_AT_ONCE && !rest.places.is_empty() {
             return CatchUp::Paused(Box::new(Gap { rest: Some(rest), ..gap }));
@@ -187,11 +248,10 @@ async fn begin(parts: &ShardParts, guild: &str, gap: &mut Gap, end: Instant) -> 
     }
     let key = keys::watermark(&parts.door, guild);
     let stored = watermark(parts, &key).await;
-    let now = parts.basics.clock.now();
-    let age = parts.basics.live.now().settings.catch_up.age.min(keys::CATCH_UP_AGE_MAX);
+    let oldest = oldest(&parts.basics);
     // Once the process is older than the maximum age, the stored watermark lies before everything to be read, so it
     // does not matter.
-    let unknown = stored.is_err() && now.since(parts.began) <= age;
+    let unknown = stored.is_err() && parts.began >= oldest;
     let stored = stored.unwrap_or(None);
     let watermark = match stored {
         Some(stored) => stored,
@@ -207,7 +267,7 @@ async fn begin(parts: &ShardParts, guild: &str, gap: &mut Gap, end: Instant) -> 
     if unknown && gap.again {
         return Err(CatchUp::Unknown(std::mem::take(&mut gap.newest)));
     }
-    let since = watermark.max(Timestamp(now.0.saturating_sub(ids::millis(age))));
+    let since = watermark.max(oldest);
     // Messages of the same millisecond have no order here, so the millisecond of the watermark is read as well.
     let place = |(place, last): (Place, Timestamp)| {
         let known = gap.read.get(&place).copied();
@@ -242,69 +302,3 @@ async fn watermark(parts: &ShardParts, key: &str) -> Result<Option<Timestamp>, S
 
 /// The store fails, so its content is unknown.
 struct StoreFails;
-
-/// The roles of authors, each requested once; at most one request for each message.
-#[derive(Default)]
-struct Roles(HashMap<Person, Vec<String>>);
-
-impl Roles {
-    /// Adds the roles of its author to a message that the bot may answer. An author who has left has no roles. If the
-    /// lookup fails, the author also counts as without roles, because one answer too many is less harmful than a
-    /// missing one.
-    async fn complete(&mut self, parts: &ShardParts, posted: &mut Posted) {
-        let running = parts.basics.live.now();
-        let Some(us) = parts.source.us() else { return };
-        let Some(rules) = running.rules(&parts.door) else { return };
-        let is_answered = !matches!(triage::triage(posted, rules, &us), TriageDecision::Ignore(_));
-        let Some(guild) = posted.guild.clone().filter(|_| is_answered && running.roles_matter()) else { return };
-        if posted.author.kind != AuthorKind::Member {
-            return;
-        }
-        let person = posted.author.person.clone();
-        if !self.0.contains_key(&person) {
-            let request = PostRequest::Roles(Member { guild, person: person.clone() });
-            let told = parts.outbox.call(|reply| OutboxMsg::Read(request, reply), READ_WITHIN).await;
-            let roles = if let Ok(Ok(PostResult::Roles(roles))) = told { roles } else { Vec::new() };
-            self.0.insert(person.clone(), roles);
-        }
-        posted.author.roles = self.0.get(&person).cloned().unwrap_or_default();
-    }
-}
-
-/// Returns the messages of a place since a time, the oldest first, read page by page from the newest; the result may
-/// include some older ones. `None` if the place could not be read.
-async fn read_place(parts: &ShardParts, place: &Place, since: Timestamp) -> Option<Vec<Posted>> {
-    let most = parts.basics.live.now().settings.catch_up.per_channel.min(PER_PLACE_MAX);
-    let mut pages: Vec<Vec<Posted>> = Vec::new();
-    let (mut range, mut many) = (HistoryRange::Newest, 0);
-    while many < most {
-        let asked = PAGE.min(most - many);
-        let Some(page) = read_page(parts, place, &range, asked).await else { break };
-        let first = page.first().map(|oldest| (oldest.id.clone(), oldest.at));
-        // Unreadable messages are missing from a page, so a page that lacks a few may not be the last.
-        let last_page = page.len() * 2 < asked;
-        many += page.len();
-        pages.push(page);
-        match first {
-            Some((oldest, at)) if at >= since && !last_page => range = HistoryRange::Before(oldest),
-            Some(_) | None => break,
-        }
-    }
-    (!pages.is_empty()).then(|| pages.into_iter().rev().flatten().collect())
-}
-
-async fn read_page(parts: &ShardParts, place: &Place, range: &HistoryRange, limit: usize) -> Option<Vec<Posted>> {
-    let limit = u8::try_from(limit).unwrap_or(u8::MAX);
-    let request = PostRequest::History { place: place.clone(), range: range.clone(), limit };
-    for attempt in 1..=TRIES {
-        let ask = |reply| OutboxMsg::Read(request.clone(), reply);
-        match parts.outbox.call(ask, READ_WITHIN).await {
-            Ok(Ok(PostResult::Messages(messages))) => return Some(messages),
-            // A channel without read permission contains nothing for the bot.
-            Ok(Ok(_)) => return None,
-            Ok(Err(PostError::Rejected { reason, .. })) if !reason.may_pass() => return None,
-            Ok(Err(_)) | Err(_) => tokio::time::sleep(Duration::from_secs(1) * attempt).await,
-        }
-    }
-    None
-}

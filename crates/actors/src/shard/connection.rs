@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::unsettled::Arrival;
 use super::{ShardActor, ShardEvent, ShardState};
 use crate::messages::identify_queue::IdentifyQueueMsg;
 use crate::messages::outbox::OutboxMsg;
@@ -93,6 +94,8 @@ impl ShardActor {
                 self.read_direct_back(ctx, state);
                 self.parts.board.up(PartKind::Shard, &self.name());
                 drop(self.save(state));
+                // After the save: the watermarks up to here are those of the last session.
+                state.watermarks.session_began();
             }
             StreamEvent::Resumed => {
                 self.tell(ShardChange::Resumed);
@@ -106,11 +109,12 @@ impl ShardActor {
             }
             StreamEvent::Incoming { sequence, incoming } => {
                 state.latest = state.latest.max(sequence);
-                self.take(ctx, state, *incoming, Some(sequence));
+                self.take(ctx, state, *incoming, Arrival::Live(sequence));
             }
             StreamEvent::Passed { sequence } => state.latest = state.latest.max(sequence),
             StreamEvent::Places { sequence, guild, newest } => {
                 state.latest = state.latest.max(sequence);
+                state.watermarks.announced(&guild, &newest);
                 let under_way = state.catching_up.contains_key(&guild);
                 state.catching_up.entry(guild.clone()).or_default().get_or_insert(sequence);
                 if under_way {

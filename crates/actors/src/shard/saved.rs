@@ -1,4 +1,4 @@
-//! The saved state of a shard: its session, and the watermark of each community.
+//! The saved state of a shard: its session, the watermark of each community, and the places that are unread.
 
 use futures_util::future::BoxFuture;
 
@@ -8,8 +8,12 @@ use domain::keys;
 use ports::{GatewaySession, Write};
 
 impl ShardActor {
-    /// Saves the changes; returns `None` if there are none.
+    /// Saves the changes; returns `None` if there are none. All are in one batch, so a watermark never passes a place
+    /// whose gap is not stored.
     pub(super) fn save(&self, state: &mut ShardState) -> Option<BoxFuture<'static, bool>> {
+        if !state.unread.is_loaded() {
+            return None;
+        }
         let mut writes = Vec::new();
         let safe = state.safe_sequence();
         if let Some(session) = &state.session {
@@ -25,14 +29,15 @@ impl ShardActor {
         writes.extend(state.activity.writes());
         let oldest = state.oldest_unsettled();
         let catching_up = &state.catching_up;
-        state.watermarks.retain(|guild, at| {
+        writes.extend(state.unread.write(|| self.unread_key()));
+        state.watermarks.save(|guild, at| {
             if catching_up.contains_key(guild) {
                 return true;
             }
             // The watermark never passes a message without a durable owner; later messages are saved once that one is
             // settled.
-            let held = oldest.get(guild).filter(|oldest| **oldest <= *at);
-            let safe = held.map_or(*at, |oldest| Timestamp(oldest.0.saturating_sub(1)));
+            let held = oldest.get(guild).filter(|oldest| **oldest <= at);
+            let safe = held.map_or(at, |oldest| Timestamp(oldest.0.saturating_sub(1)));
             let key = keys::watermark(&self.parts.door, guild);
             writes.push(Write::Put { key, value: safe.0.to_string(), ttl: Some(keys::WATERMARK_TTL) });
             held.is_some()

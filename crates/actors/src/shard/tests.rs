@@ -1,4 +1,5 @@
 mod catching_up;
+mod gaps;
 mod quoted;
 mod resumed;
 
@@ -19,7 +20,7 @@ use crate::testing::{
     BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, live, mention, message, place, row, settle, usual,
 };
 use domain::ids::MessageId;
-use domain::incoming::{Deletion, Posted, Quoted};
+use domain::incoming::{Deletion, Incoming, Posted, Quoted};
 use ports::testing::{
     Connection, Connections, FixedDice, Go, ManualClock, MemoryStore, ScriptedModels, ScriptedPoster, ScriptedSource,
     UNPLACED, UNTOLD,
@@ -195,6 +196,7 @@ async fn the_watermark_stays_behind_an_older_message_that_nobody_owns() {
     let mut world = world(MemoryStore::new()).await;
     let connection = world.connections.next().await;
     ready(&connection);
+    told(&world, &connection, "5", "42");
     posted(&connection, 2, "10");
     posted(&connection, 3, "11");
     let (first, second) = (world.event().await.unwrap().1, world.event().await.unwrap().1);

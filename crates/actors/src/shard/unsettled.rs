@@ -31,10 +31,21 @@ pub(super) const AGAIN_AFTER: [Duration; 5] = [
     Duration::from_secs(20),
 ];
 
+/// The way on which an event came.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Arrival {
+    /// With this sequence number of the session.
+    Live(u64),
+    /// Read back, because the session announced a gap with this sequence number; `None` if the current session did not.
+    Missed(Option<u64>),
+}
+
 /// An event that was sent.
 pub(super) struct Pending {
     pub incoming: Incoming,
     pub sequence: Option<u64>,
+    /// True if the connection delivered it, false if it was read back.
+    is_live: bool,
     pub returns: usize,
     /// True if the lookup of the message that it replies to ended, with or without success.
     pub looked_up: bool,
@@ -70,7 +81,7 @@ impl ShardActor {
         ctx: &mut ActorContext<ShardActor>,
         state: &mut ShardState,
         incoming: Incoming,
-        sequence: Option<u64>,
+        arrival: Arrival,
     ) {
         let Some(share) = state.room.take(&incoming) else {
             let shed = WorkShed::beside(Shed::Shard, Bound::Number, asked_by(&incoming));
@@ -83,7 +94,12 @@ impl ShardActor {
         }
         let ticket = state.next_ticket;
         state.next_ticket += 1;
-        state.unsettled.insert(ticket, Pending { incoming, sequence, returns: 0, looked_up: false, _share: share });
+        let (sequence, is_live) = match arrival {
+            Arrival::Live(sequence) => (Some(sequence), true),
+            Arrival::Missed(told_at) => (told_at, false),
+        };
+        let pending = Pending { incoming, sequence, is_live, returns: 0, looked_up: false, _share: share };
+        state.unsettled.insert(ticket, pending);
         self.hand_on(ctx, state, ticket);
     }
 
@@ -177,8 +193,12 @@ impl ShardState {
     pub(super) fn settle(&mut self, ticket: u64) {
         let Some(pending) = self.unsettled.remove(&ticket) else { return };
         if let Incoming::Posted(Posted { guild, at, .. }) = pending.incoming {
-            let mark = self.watermarks.entry(guild.unwrap_or_else(|| DIRECT.to_owned())).or_insert(at);
-            *mark = (*mark).max(at);
+            let guild = guild.unwrap_or_else(|| DIRECT.to_owned());
+            if pending.is_live {
+                self.watermarks.raise_live(guild, at);
+            } else {
+                self.watermarks.raise_read_back(guild, at);
+            }
         }
     }
 }

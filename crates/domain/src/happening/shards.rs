@@ -34,4 +34,25 @@ pub enum ShardChange<'a> {
         /// The number of messages, at least 1.
         messages: usize,
     },
+    /// More messages were missed than are read back in one place; the older ones were not read.
+    Exceeded {
+        /// The place of the messages.
+        place: &'a Place,
+        /// The number of messages that were read.
+        messages: usize,
+    },
+    /// Missed messages could not be read back; they are tried again later.
+    Unread {
+        /// The place of the messages.
+        place: &'a Place,
+        /// The reason.
+        reason: &'a str,
+    },
+    /// Missed messages were given up.
+    NotRead {
+        /// The number of places.
+        places: usize,
+        /// The reason.
+        reason: &'static str,
+    },
 }

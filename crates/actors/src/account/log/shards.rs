@@ -22,5 +22,20 @@ pub(super) fn changed(shard: u32, change: ShardChange<'_>) {
         ShardChange::CaughtUp { place, messages } => {
             tracing::info!(event = names::GATEWAY_CAUGHT_UP, %place, messages, "a gap was read back");
         }
+        ShardChange::Exceeded { place, messages } => {
+            tracing::warn!(event = names::GATEWAY_CAUGHT_UP, %place, messages, "as many messages were missed as `catch_up.per_channel`; older ones were not read");
+        }
+        ShardChange::Unread { place, reason } => {
+            tracing::warn!(event = names::GATEWAY_CAUGHT_UP, %place, reason, "the missed messages of a channel could not be read; trying again");
+        }
+        ShardChange::NotRead { places, reason } => {
+            tracing::warn!(
+                event = names::GATEWAY_DROPPED,
+                shard,
+                reason,
+                channels = places,
+                "missed messages of channels were not read in time"
+            );
+        }
     }
 }
