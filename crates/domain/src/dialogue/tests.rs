@@ -31,7 +31,7 @@ fn completion(content: &str) -> Completion {
         finish: Finish::Stop,
         hosted: crate::hosted::HostedUse::default(),
         usage,
-        raw: Value::Null,
+        raw: Value::Null.into(),
     }
 }
 

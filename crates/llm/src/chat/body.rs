@@ -136,7 +136,7 @@ fn messages<'a>(items: &'a [Item], model: &Model<'_>) -> Vec<Message<'a>> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Message<'a> {
-    AsItCame(&'a Value),
+    AsItCame(&'a WrittenJson),
     Ours(Ours<'a>),
 }
 

@@ -106,7 +106,7 @@ async fn one_exact_request_and_its_answer() {
     )
     .unwrap();
     let mut request = request();
-    request.messages.push(Item { raw: Some(raw.clone()), ..Item::new(Role::Assistant, "the view") });
+    request.messages.push(Item { raw: Some(raw.clone().into()), ..Item::new(Role::Assistant, "the view") });
     request.form = Some(Arc::new(form()));
     let completion = client.complete("m", &request).await.unwrap();
 
@@ -117,7 +117,7 @@ async fn one_exact_request_and_its_answer() {
         finish: Finish::Stop,
         hosted: domain::hosted::HostedUse::default(),
         usage: Usage { prompt: 9, completion: 1, cached: 0, estimated: false },
-        raw: json!({"role": "assistant", "content": "hello"}),
+        raw: json!({"role": "assistant", "content": "hello"}).into(),
     };
     assert_eq!(completion, whole);
     let (headers, body) = told.recv().await.unwrap();

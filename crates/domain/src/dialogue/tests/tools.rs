@@ -177,7 +177,7 @@ fn reply(step: &Step) -> &str {
 fn sent(request: &Request) -> String {
     let words = |item: &Item| {
         let text = match &item.raw {
-            Some(raw) => format!("<{}>", raw["kept"]),
+            Some(raw) => format!("<{}>", raw.to_value()["kept"]),
             None => item.content.replace('\n', " ").chars().take(24).collect(),
         };
         format!("{}:{text}", item.role.as_str())

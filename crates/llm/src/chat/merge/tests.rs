@@ -200,7 +200,7 @@ fn of_too_many_calls_the_first_are_kept_with_their_own_arguments() {
         let arguments: Vec<&str> = completion.calls.iter().map(|call| call.arguments.as_str()).collect();
         let wanted: Vec<String> = (0..CALLS_MAX).map(|number| format!("{{\"n\":{number}}}")).collect();
         assert_eq!(arguments, wanted);
-        assert_eq!(completion.raw["tool_calls"].as_array().map(Vec::len), Some(CALLS_MAX), "each has a result");
+        assert_eq!(completion.raw.to_value()["tool_calls"].as_array().map(Vec::len), Some(CALLS_MAX), "each has a result");
     }
 }
 
@@ -250,7 +250,7 @@ fn arguments_of_the_function_that_answers_are_the_text_as_they_grow() {
     assert_eq!(pieces, ["", "", "{\"response\": \"", "Hi\"}"]);
     assert_eq!((completion.content.as_str(), completion.calls.len()), ("Sure.", 1));
     // The echo is the message as it came.
-    assert_eq!(completion.raw["tool_calls"][0]["function"]["arguments"], "{\"response\": \"Hi\"}");
+    assert_eq!(completion.raw.to_value()["tool_calls"][0]["function"]["arguments"], "{\"response\": \"Hi\"}");
     // Nothing that results of tools may change is shown.
     let tool_first = [begun(0, "roll", "{}"), begun(1, ANSWER_FUNCTION, "{\"a\": 1}")];
     assert_eq!(answered(&tool_first, "tool_calls").0.concat(), "");

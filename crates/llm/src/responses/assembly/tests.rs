@@ -76,7 +76,7 @@ fn a_streamed_message_is_read_along_and_kept_as_its_last_version() {
         completed(&json!([whole])),
     ]);
     assert_eq!((text.as_str(), read.content.as_str(), read.finish), ("Hello", "Hello", Finish::Stop));
-    assert_eq!(read.raw, json!([whole]));
+    assert_eq!(read.raw.to_value(), json!([whole]));
     assert_eq!((read.usage.prompt, read.usage.completion, read.usage.estimated), (10, 5, false));
 }
 
@@ -123,7 +123,7 @@ fn calls_grow_by_deltas_and_unknown_items_are_kept() {
     let read = Assembly::into_completion(assembly, &|| 40);
     let calls: Vec<_> = read.calls.iter().map(|call| (call.id.as_str(), call.arguments.as_str())).collect();
     assert_eq!(calls, [("a", "{\"sides\": 6}"), ("b", "{}")]);
-    assert_eq!(read.raw, json!([reasoning, call("a", "roll", "{\"sides\": 6}"), call("b", "flip", "{}"), future]));
+    assert_eq!(read.raw.to_value(), json!([reasoning, call("a", "roll", "{\"sides\": 6}"), call("b", "flip", "{}"), future]));
 }
 
 #[test]
