@@ -59,7 +59,7 @@ impl Size {
     /// Returns the size of text that is added to a value.
     pub fn of_text(text: &str) -> Self {
         let escaped = |byte: u8| match byte {
-            b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 2,
+            b'"' | b'\\' | 8..=10 | 12 | 13 => 2,
             0..0x20 => 6,
             _ => 1,
         };

@@ -14,7 +14,6 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt, Stream, StreamExt};
 use serde::de::IgnoredAny;
-use serde_json::Value;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout, timeout_at};
 

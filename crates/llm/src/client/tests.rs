@@ -530,6 +530,37 @@ async fn giant_answers_are_given_up_early() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_of_many_small_values_is_refused_before_it_is_parsed() {
+    let tree = "[0],".repeat(900_000);
+    let whole = format!(
+        r#"{{"choices":[{{"message":{{"role":"assistant","content":"hello","extra":[{tree}0]}},"finish_reason":"stop"}}]}}"#
+    );
+    let address = answering(200, &[], whole).await;
+    let client = client("m", format!("http://{address}"), LONG);
+    let expected = (ModelErrorKind::TooLarge, "the answer has more than 65536 values");
+    let error = client.complete("m", &request()).await.unwrap_err();
+    assert_eq!((error.kind, error.message.as_str()), expected);
+    let error = client.stream("m", &request(), sink().0).await.unwrap_err();
+    assert_eq!((error.kind, error.message.as_str()), expected, "plain JSON where a stream was asked for");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_answer_is_read_and_its_echo_shares_its_text() {
+    let thought = "thinking, ".repeat(100_000);
+    let whole = format!(
+        r#"{{"choices":[{{"message":{{"role":"assistant","content":"hello","thought":"{thought}"}},"finish_reason":"stop"}}]}}"#
+    );
+    let client = client("m", format!("http://{}", answering(200, &[], whole).await), LONG);
+    // More in sum than the memory of all answers, which each gives back.
+    for _ in 0..80 {
+        let answer = client.complete("m", &request()).await.unwrap();
+        assert_eq!(answer.raw.to_value()["thought"], thought);
+        let echo = Item::echo(&answer);
+        assert!(std::ptr::eq(echo.raw.unwrap().as_str(), answer.raw.as_str()));
+    }
+}
+
 #[tokio::test]
 async fn a_giant_error_is_cut() {
     let (address, _) = flood("HTTP/1.1 500 X\r\nconnection: close\r\n\r\n", &[b'x'; 1024]).await;
