@@ -8,11 +8,13 @@ use ports::{ModelError, ModelErrorKind};
 /// The most tool calls of one answer; further ones are dropped.
 pub const CALLS_MAX: usize = 64;
 
-/// The most JSON values of an answer, names of fields included, besides the bound on its bytes.
+/// The most JSON values of an answer, besides the bound on its bytes, which includes names of fields.
 pub const VALUES_MAX: usize = 64 * 1024;
 
-/// The memory of a value in its list, of a list with items and of an object with fields, in bytes.
+/// The memory of a value in its list, of the name of a field, of a list with items and of an object with fields, besides
+/// their contents, in bytes.
 const VALUE_BYTES: usize = 32;
+const NAME_BYTES: usize = 32;
 const LIST_BYTES: usize = 96;
 const OBJECT_BYTES: usize = 608;
 
@@ -23,7 +25,7 @@ pub struct TooMany;
 /// The size of a part of an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Size {
-    /// The number of values and of names.
+    /// The number of values.
     values: usize,
     /// At least its memory, and at least its length as JSON.
     bytes: usize,
@@ -53,7 +55,9 @@ impl Size {
 
     /// Returns the size of the name of a field.
     pub fn of_name(name: &str) -> Self {
-        Self { values: 1, ..Self::of_text(name) }
+        let mut size = Self { values: 0, bytes: NAME_BYTES };
+        size.add(Self::of_text(name));
+        size
     }
 
     /// Returns the size of text that is added to a value.
@@ -101,7 +105,7 @@ pub fn too_many(items: usize) -> ModelError {
     ModelError::new(ModelErrorKind::TooLarge, message)
 }
 
-/// Fails if JSON has more than `most` values, names included. It is not parsed, so that refusal takes no memory.
+/// Fails if JSON has more than `most` values. It is not parsed, so that the check takes no memory.
 ///
 /// # Errors
 /// It has more.
@@ -114,7 +118,8 @@ pub fn check_values(json: &[u8], most: usize) -> Result<(), ModelError> {
     Err(ModelError::new(ModelErrorKind::TooLarge, message))
 }
 
-/// Returns at least the number of values and names in JSON: each but the first follows a separator or an open bracket.
+/// Returns at least the number of values in JSON: each but the first follows a comma or an open bracket, directly or
+/// after its name.
 fn values_in(json: &[u8]) -> usize {
     let (mut values, mut in_text, mut escaped) = (1, false, false);
     for byte in json {
@@ -122,7 +127,7 @@ fn values_in(json: &[u8]) -> usize {
             _ if escaped => escaped = false,
             b'\\' if in_text => escaped = true,
             b'"' => in_text = !in_text,
-            b',' | b':' | b'[' | b'{' if !in_text => values += 1,
+            b',' | b'[' | b'{' if !in_text => values += 1,
             _ => {}
         }
     }
@@ -158,7 +163,7 @@ mod tests {
             assert!(values_in(text.as_bytes()) >= size.values, "{text}");
             assert!(size.bytes >= text.len(), "{text}");
         }
-        assert_eq!(values_in(br#"{"a,:[{": "b\\\",["}"#), 3, "brackets and separators in texts do not count");
+        assert_eq!(values_in(br#"{"a,:[{": "b\\\",["}"#), 2, "brackets and separators in texts do not count");
     }
 
     #[test]
