@@ -307,7 +307,10 @@ async fn a_flood_of_lines_is_given_up() {
 async fn a_frame_of_too_many_values_is_refused_before_it_is_parsed() {
     let frame = |values: &str| format!("data: {{\"choices\":[{{\"delta\":{{}}}}],\"unused\":[{values}0]}}\n\n");
     let error = run(pieces([frame(&"[0],".repeat(100_000))])).await.result.unwrap_err();
-    assert_eq!((error.kind, error.message.as_str()), (ModelErrorKind::TooLarge, "the answer has more than 65536 values"));
+    assert_eq!(
+        (error.kind, error.message.as_str()),
+        (ModelErrorKind::TooLarge, "the answer has more than 65536 values")
+    );
     let long_text = frame(&format!("\"{}\",", ",".repeat(400_000))) + STOP;
     assert!(run(pieces([long_text])).await.result.is_ok(), "separators in texts are no values");
 }

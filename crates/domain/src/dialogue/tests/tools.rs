@@ -176,7 +176,10 @@ fn a_turn_keeps_a_bounded_number_of_bytes_of_its_rounds() {
         let (request, asked) = dialogue.request(&row_that(Takes::Together), true, None);
         let echoed: Vec<&str> = request.messages.iter().filter_map(|item| Some(item.raw.as_ref()?.as_str())).collect();
         assert_eq!(echoed.len(), rounds);
-        assert!(echoed.iter().all(|text| std::ptr::eq(*text, raw.as_str())), "all requests share the text of the answer");
+        assert!(
+            echoed.iter().all(|text| std::ptr::eq(*text, raw.as_str())),
+            "all requests share the text of the answer"
+        );
         step = dialogue.next(Event::Completed(Completion { raw: raw.clone(), ..wants(&[ROLL]) }, asked));
         if let Step::RunTools(planned) = &step {
             rounds += 1;
@@ -199,7 +202,8 @@ fn a_kept_answer_is_stored_as_the_value_that_other_versions_read_and_write() {
     assert_eq!(record["running"]["echo"]["raw"], raw.to_value(), "an object, not text");
     // As a record of the version that kept values: with other spacing.
     let stored = serde_json::to_string_pretty(&record).unwrap();
-    let resumed = Dialogue::resume(serde_json::from_str(&stored).unwrap(), ReplyContract::Typed, schema(), available(true));
+    let resumed =
+        Dialogue::resume(serde_json::from_str(&stored).unwrap(), ReplyContract::Typed, schema(), available(true));
     let mut dialogue = resumed.dialogue;
     dialogue.next(Event::Ran(vec![ShownResult::text("8")]));
     let (request, _) = dialogue.request(&row_that(Takes::Together), true, None);

@@ -200,7 +200,11 @@ fn of_too_many_calls_the_first_are_kept_with_their_own_arguments() {
         let arguments: Vec<&str> = completion.calls.iter().map(|call| call.arguments.as_str()).collect();
         let wanted: Vec<String> = (0..CALLS_MAX).map(|number| format!("{{\"n\":{number}}}")).collect();
         assert_eq!(arguments, wanted);
-        assert_eq!(completion.raw.to_value()["tool_calls"].as_array().map(Vec::len), Some(CALLS_MAX), "each has a result");
+        assert_eq!(
+            completion.raw.to_value()["tool_calls"].as_array().map(Vec::len),
+            Some(CALLS_MAX),
+            "each has a result"
+        );
     }
 }
 

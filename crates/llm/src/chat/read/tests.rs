@@ -39,7 +39,10 @@ fn litellm_keeps_fields_that_we_do_not_know() {
     let text = include_str!("../../fixtures/litellm.json");
     let usage = Usage { prompt: 410, completion: 31, cached: 300, estimated: false };
     let completion = reading(text);
-    assert_eq!(completion.raw.to_value().pointer("/provider_specific_fields/thinking_blocks/0/signature"), Some(&json!("c2ln")));
+    assert_eq!(
+        completion.raw.to_value().pointer("/provider_specific_fields/thinking_blocks/0/signature"),
+        Some(&json!("c2ln"))
+    );
     let calls = completion.calls.clone();
     assert_eq!(calls.len(), 1, "{calls:?}");
     let raw = message_of(text);

@@ -123,7 +123,10 @@ fn calls_grow_by_deltas_and_unknown_items_are_kept() {
     let read = Assembly::into_completion(assembly, &|| 40);
     let calls: Vec<_> = read.calls.iter().map(|call| (call.id.as_str(), call.arguments.as_str())).collect();
     assert_eq!(calls, [("a", "{\"sides\": 6}"), ("b", "{}")]);
-    assert_eq!(read.raw.to_value(), json!([reasoning, call("a", "roll", "{\"sides\": 6}"), call("b", "flip", "{}"), future]));
+    assert_eq!(
+        read.raw.to_value(),
+        json!([reasoning, call("a", "roll", "{\"sides\": 6}"), call("b", "flip", "{}"), future])
+    );
 }
 
 #[test]
@@ -314,7 +317,11 @@ fn names_and_texts_of_items_are_bounded_in_bytes() {
     let nested = |n: u64| item("added", n, &json!({"type": "x", "extra": [{ long(n): 1 }]}));
     // The same item again, after text that no item repeats.
     let grown = |n: u64| {
-        if n.is_multiple_of(9) { item("added", 0, &json!({"type": "message", "id": "msg"})) } else { text_delta(0, &"\u{1}".repeat(70_000)) }
+        if n.is_multiple_of(9) {
+            item("added", 0, &json!({"type": "message", "id": "msg"}))
+        } else {
+            text_delta(0, &"\u{1}".repeat(70_000))
+        }
     };
     for (event, most) in [(&named as &dyn Fn(u64) -> Value, 10), (&nested, 10), (&grown, 200)] {
         let mut assembly = Assembled::default();
