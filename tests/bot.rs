@@ -128,6 +128,9 @@ mod reading_along;
 #[path = "bot/model_faults.rs"]
 mod model_faults;
 
+#[path = "bot/hostile_models.rs"]
+mod hostile_models;
+
 #[path = "bot/discord_faults.rs"]
 mod discord_faults;
 

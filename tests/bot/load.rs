@@ -113,7 +113,7 @@ fn number(event: &Value) -> u64 {
 }
 
 /// Returns the resident memory of a process in KiB: current or peak.
-fn memory(process: &Process, which: &str) -> u64 {
+pub fn memory(process: &Process, which: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(which)).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()

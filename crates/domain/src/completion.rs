@@ -110,7 +110,7 @@ impl Request {
     #[must_use]
     pub fn chars(&self, accepts: Accepts) -> usize {
         let items = self.messages.iter().map(|item| match &item.raw {
-            Some(raw) => raw.to_string().chars().count(),
+            Some(raw) => raw.as_str().chars().count(),
             None => item.text_for(accepts).chars().count() + item.chars_beside_text(accepts),
         });
         let tools = self.tools.iter().map(|tool| tool.chars());
@@ -127,7 +127,7 @@ impl Request {
             return 0;
         }
         let items = self.messages.iter().map(|item| match &item.raw {
-            Some(raw) => raw.to_string().len(),
+            Some(raw) => raw.as_str().len(),
             None => item.text_for(accepts).len() + item.chars_beside_text(accepts),
         });
         let tools = self.tools.iter().map(|tool| tool.bytes());
@@ -227,6 +227,12 @@ impl WrittenJson {
     }
 }
 
+impl From<Value> for WrittenJson {
+    fn from(value: Value) -> Self {
+        Self::new(&value)
+    }
+}
+
 impl PartialEq for WrittenJson {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()
@@ -277,7 +283,7 @@ pub struct Item {
     pub content: String,
     /// The model's own message in its provider's wire format. That provider gets it back unchanged, instead of the
     /// view. Opaque elsewhere.
-    pub raw: Option<Value>,
+    pub raw: Option<WrittenJson>,
     /// Pictures of the text, for models that accept them; other models get a description.
     pub pictures: Vec<Picture>,
     /// PDF files of the text, for models that accept them; other models get their text.
@@ -398,7 +404,16 @@ pub struct Completion {
     /// The tokens used.
     pub usage: Usage,
     /// The assistant message in its provider's wire format, for [`Item::echo`]. Opaque elsewhere.
-    pub raw: Value,
+    pub raw: WrittenJson,
+}
+
+impl Completion {
+    /// Returns the bytes that a turn keeps of it to continue after its tool calls.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let calls = self.calls.iter().map(ToolCall::bytes).sum::<usize>();
+        self.raw.as_str().len() + self.content.len() + calls
+    }
 }
 
 /// The reason why a model stopped.

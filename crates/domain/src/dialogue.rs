@@ -47,6 +47,10 @@ pub const MAX_REPAIR_CHARS: usize = 4_000;
 /// Maximum number of repair calls per turn.
 pub const MAX_REPAIRS: u32 = 1;
 
+/// The most bytes of answers with tool calls that a turn keeps, because each further request repeats them. A window of
+/// a million tokens is as long.
+pub const ROUNDS_BYTES: usize = 4 * 1024 * 1024;
+
 /// The dialogue of one turn.
 #[derive(Debug)]
 pub struct Dialogue {
@@ -227,6 +231,10 @@ impl Dialogue {
             return self.answered(&Completion { content, ..completion.clone() });
         }
         let calls = self.calls(completion, asked, read.is_ok());
+        let kept = self.rounds.iter().map(Round::bytes).sum::<usize>();
+        if !calls.is_empty() && kept + completion.bytes() > ROUNDS_BYTES {
+            return self.fall_back(Ending::Model(ModelErrorKind::TooLarge));
+        }
         if !calls.is_empty()
             && let Some(tools) = &mut self.tools
         {

@@ -3,6 +3,8 @@
 use ports::{ModelError, ModelErrorKind};
 use serde_json::Value;
 
+use crate::bounds::check_values;
+use crate::budget::Reservation;
 use crate::provider_error;
 
 /// The largest answer that is read, in bytes. The longest real ones are a tenth of this.
@@ -55,17 +57,20 @@ impl Blanks {
     }
 }
 
-/// Parses a successful body, on a blocking thread if it is long.
-pub async fn whole(body: Vec<u8>) -> Result<Value, ModelError> {
+/// Parses a successful body of at most `most` values, on a blocking thread if it is long.
+pub async fn whole(body: Vec<u8>, most: usize, held: &mut Reservation) -> Result<Value, ModelError> {
     if body.len() <= LONG_ANSWER {
-        return parsed(&body);
+        return parsed(&body, most);
     }
-    let parsing = tokio::task::spawn_blocking(move || parsed(&body));
+    held.parse().await?;
+    let parsing = tokio::task::spawn_blocking(move || parsed(&body, most));
     parsing.await.map_err(|_| ModelError::new(ModelErrorKind::Malformed, "the answer could not be parsed"))?
 }
 
-/// Parses a body and rejects one that is not a completion: not JSON, not an object, or an error.
-pub fn parsed(body: &[u8]) -> Result<Value, ModelError> {
+/// Parses a body and rejects one that is not a completion: not JSON, not an object, or an error. One with more than
+/// `most` values is rejected unparsed.
+pub fn parsed(body: &[u8], most: usize) -> Result<Value, ModelError> {
+    check_values(body, most)?;
     let value: Value = serde_json::from_slice(body).map_err(|error| {
         ModelError::new(ModelErrorKind::Malformed, format!("the answer is not usable JSON: {error}"))
     })?;

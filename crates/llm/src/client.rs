@@ -351,7 +351,8 @@ impl ModelClient {
         let model = self.row.embeddings.as_deref().ok_or_else(none)?;
         let call = self.transport.call(&self.wire.implementation(false), None);
         let (url, headers) = (self.account.url("/embeddings"), self.account.headers());
-        let answer = call.post(url, headers, &embeddings::body(model, request)).await?;
+        let most = embeddings::values_max(request);
+        let (answer, _held) = call.post(url, headers, &embeddings::body(model, request), most).await?;
         embeddings::read(&answer, request)
     }
 

@@ -21,6 +21,11 @@ pub fn body(model: &str, request: &EmbeddingRequest) -> Value {
     body
 }
 
+/// Returns the most JSON values of an answer: for each input a vector and a few fields, and some fields beside them.
+pub fn values_max(request: &EmbeddingRequest) -> usize {
+    (request.inputs.len() + 1).saturating_mul(DIMENSIONS_MAX)
+}
+
 /// Reads an answer.
 ///
 /// # Errors

@@ -7,6 +7,8 @@ use bytes::Bytes;
 use futures_util::stream;
 
 use crate::body::parsed;
+use crate::bounds::VALUES_MAX;
+use crate::budget::Budget;
 use crate::chat::Chat;
 use crate::responses::Responses;
 use crate::sse;
@@ -25,7 +27,7 @@ fn streamed(wire: &dyn Wire, bytes: &[u8], piece: usize) -> (String, Option<Stri
     });
     let pieces: Vec<_> = bytes.chunks(piece).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let answer = runtime.block_on(sse::read(stream::iter(pieces), wire, &sink));
+    let answer = runtime.block_on(sse::read(stream::iter(pieces), wire, &sink, &Budget::default()));
     let content = answer.and_then(|answer| answer.read(wire, &|| 0)).ok().map(|completion| completion.content);
     let heard = heard.lock().clone();
     (heard, content)
@@ -48,6 +50,6 @@ fn responses_streams() {
 #[test]
 fn whole_answers() {
     bolero::check!().with_iterations(64).with_max_len(4096).for_each(|bytes: &[u8]| {
-        drop(parsed(bytes));
+        drop(parsed(bytes, VALUES_MAX));
     });
 }

@@ -20,7 +20,9 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::body::{ANSWER_BYTES, Blanks, too_large, whole};
-use crate::wire::{Answer, Wire};
+use crate::bounds::VALUES_MAX;
+use crate::budget::{Budget, Reservation};
+use crate::wire::{Answer, AnswerForm, Wire};
 use crate::{provider_error, sse};
 use http_client::{Failure, FailureKind, HttpClient, Outgoing, Response, Settings};
 use ports::{DeltaSink, ModelError, ModelErrorKind};
@@ -67,6 +69,8 @@ pub struct Clients {
     clients: HashMap<TlsMode, HttpClient>,
     /// Builds the library's requests; sends none.
     request_builder: Option<reqwest::Client>,
+    /// The memory of all answers.
+    budget: Budget,
 }
 
 impl TlsMode {
@@ -112,6 +116,8 @@ pub struct Transport {
     client: HttpClient,
     request_builder: reqwest::Client,
     key: Option<Arc<SecretString>>,
+    /// The memory of this endpoint's answers.
+    budget: Budget,
 }
 
 impl Transport {
@@ -127,7 +133,8 @@ impl Transport {
         } else {
             TlsMode::HereEncrypted
         };
-        Ok(Self { client: clients.client(way)?, request_builder: clients.request_builder()?, key: key.map(Arc::new) })
+        let (client, request_builder) = (clients.client(way)?, clients.request_builder()?);
+        Ok(Self { client, request_builder, key: key.map(Arc::new), budget: clients.budget.of(base) })
     }
 
     /// Returns the builder of the library's requests.
@@ -169,17 +176,25 @@ impl Call {
         self.answer.lock().take()
     }
 
-    /// Posts a body and returns the answer.
+    /// Posts a body and returns the answer of at most `most` values, with its memory.
     ///
     /// # Errors
     /// The classified failure.
-    pub async fn post(&self, url: String, headers: HeaderMap, body: &Value) -> Result<Value, ModelError> {
+    pub async fn post(
+        &self,
+        url: String,
+        headers: HeaderMap,
+        body: &Value,
+        most: usize,
+    ) -> Result<(Value, Reservation), ModelError> {
         let answer = async {
             let request =
                 self.transport.request_builder.post(url).headers(headers).json(body).build().and_then(as_written);
             let request =
                 request.map_err(|_| ModelError::new(ModelErrorKind::BadRequest, "the request cannot be built"))?;
-            whole(body_of(self.executed(request).await?).await?).await
+            let mut held = self.transport.budget.begin();
+            let body = body_of(self.executed(request).await?, &mut held).await?;
+            Ok((whole(body, most, &mut held).await?, held))
         };
         answer.await.map_err(|error| self.transport.clean(error))
     }
@@ -187,10 +202,14 @@ impl Call {
     async fn exchange(&self, request: http::Request<Outgoing>) -> Result<Answer, ModelError> {
         let response = self.executed(request).await?;
         match &self.heard {
-            None => whole(body_of(response).await?).await.map(Answer::Json),
+            None => {
+                let mut held = self.transport.budget.begin();
+                let body = body_of(response, &mut held).await?;
+                Ok(Answer { form: AnswerForm::Json(whole(body, VALUES_MAX, &mut held).await?), held })
+            }
             Some(heard) => {
                 let source = response.map(|piece| piece.map_err(|failure| broken(&failure)));
-                sse::read(source, &*self.wire, heard).await
+                sse::read(source, &*self.wire, heard, &self.transport.budget).await
             }
         }
     }
@@ -263,7 +282,7 @@ fn is_here(base: &str) -> bool {
 }
 
 /// Reads the whole body of a success. Stops as soon as it cannot be a completion.
-async fn body_of(mut response: Response) -> Result<Vec<u8>, ModelError> {
+async fn body_of(mut response: Response, held: &mut Reservation) -> Result<Vec<u8>, ModelError> {
     if response.length().is_some_and(|length| length > ANSWER_BYTES as u64) {
         return Err(too_large());
     }
@@ -274,6 +293,7 @@ async fn body_of(mut response: Response) -> Result<Vec<u8>, ModelError> {
             return Err(too_large());
         }
         blanks.check(&chunk)?;
+        held.hold(body.len() + chunk.len()).await?;
         body.extend_from_slice(&chunk);
     }
     Ok(body)

@@ -3,7 +3,7 @@
 //! `registry` reads the configured models; `client` requests completions over a model's `wire`. A wire is a seam:
 //! `chat` (chat completions) and `responses` write requests, read answers and assemble streams; another wire would be a
 //! module beside them, and `row_wire` holds the choice of a row. The modules below are independent of the wire: `http` transports
-//! requests and parses responses once; `sse` splits a stream into frames; `provider_error` classifies failures. This
+//! requests and parses responses once, within `bounds` and the memory `budget`; `sse` splits a stream into frames; `provider_error` classifies failures. This
 //! crate does not retry failures and does not read the environment.
 
 pub mod registry;
@@ -21,6 +21,7 @@ mod embeddings;
 
 mod arguments;
 mod bounds;
+mod budget;
 mod lenient;
 mod pictures;
 mod texts;

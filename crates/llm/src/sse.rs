@@ -14,13 +14,14 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt, Stream, StreamExt};
 use serde::de::IgnoredAny;
-use serde_json::Value;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::body::{ANSWER_BYTES, BLANK_RUN, Blanks, LONG_ANSWER, too_large, whole};
+use crate::bounds::{VALUES_MAX, check_values};
+use crate::budget::{Budget, Reservation};
 use crate::provider_error::{self, ProviderError};
-use crate::wire::{Answer, Assembly, Piece, Unusable, Wire};
+use crate::wire::{Answer, AnswerForm, Assembly, Piece, Unusable, Wire};
 use ports::{Delta, DeltaSink, ModelError, ModelErrorKind};
 
 #[cfg(test)]
@@ -57,7 +58,12 @@ const REST_TIME: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// The stream broke, contained an error, ended early or exceeded a bound.
-pub async fn read<S>(mut source: S, wire: &dyn Wire, heard: &DeltaSink) -> Result<Answer, ModelError>
+pub async fn read<S>(
+    mut source: S,
+    wire: &dyn Wire,
+    heard: &DeltaSink,
+    budget: &Budget,
+) -> Result<Answer, ModelError>
 where
     S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin + 'static,
 {
@@ -78,14 +84,14 @@ where
         }
     };
     if matches!(first, Some(b'{' | b'[')) {
-        plain(source, begun.into()).await.map(Answer::Json)
+        plain(source, begun.into(), budget.begin()).await
     } else {
-        frames(source, &begun, wire, heard).await.map(Answer::Streamed)
+        frames(source, &begun, wire, heard, budget.begin()).await
     }
 }
 
 /// Reads the rest of a body that is not a stream.
-async fn plain<S>(mut source: S, mut body: Vec<u8>) -> Result<Value, ModelError>
+async fn plain<S>(mut source: S, mut body: Vec<u8>, mut held: Reservation) -> Result<Answer, ModelError>
 where
     S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin,
 {
@@ -96,9 +102,10 @@ where
             return Err(too_large());
         }
         blanks.check(&bytes)?;
+        held.hold(body.len() + bytes.len()).await?;
         body.extend_from_slice(&bytes);
     }
-    whole(body).await
+    Ok(Answer { form: AnswerForm::Json(whole(body, VALUES_MAX, &mut held).await?), held })
 }
 
 async fn frames<S>(
@@ -106,7 +113,8 @@ async fn frames<S>(
     begun: &[u8],
     wire: &dyn Wire,
     heard: &DeltaSink,
-) -> Result<Box<dyn Assembly>, ModelError>
+    held: Reservation,
+) -> Result<Answer, ModelError>
 where
     S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin + 'static,
 {
@@ -118,6 +126,7 @@ where
         blanks: Blanks::default(),
         told: 0,
         slice: 0,
+        held,
     };
     let mut read = begun.len();
     let mut done = reading.take(begun).await?;
@@ -164,9 +173,9 @@ where
     if done {
         read_rest(source);
     }
-    let Reading { assembly, .. } = reading;
+    let Reading { assembly, held, .. } = reading;
     if assembly.is_answer() {
-        return Ok(assembly);
+        return Ok(Answer { form: AnswerForm::Streamed(assembly), held });
     }
     Err(ModelError::new(ModelErrorKind::Connection, "the stream ended without an answer"))
 }
@@ -204,6 +213,7 @@ struct Reading<'a> {
     told: usize,
     /// The bytes read since the last yield.
     slice: usize,
+    held: Reservation,
 }
 
 impl Reading<'_> {
@@ -224,6 +234,7 @@ impl Reading<'_> {
                 yield_now().await;
             }
         }
+        self.held.hold(self.frames.pending() + self.assembly.bytes()).await?;
         Ok(false)
     }
 
@@ -245,9 +256,13 @@ impl Reading<'_> {
             let taken = self.assembly.take(&frame);
             return self.tell(taken);
         }
+        // Its values take more memory than its text.
+        let parsing = self.held.budget().parsing().await?;
         let (mut assembly, frame) = (std::mem::replace(&mut self.assembly, self.wire.assembly()), frame.into_owned());
         let taking = move || {
-            let taken = assembly.take(&frame).map(Piece::into_owned);
+            let checked = check_values(frame.as_bytes(), VALUES_MAX).map_err(Unusable::OutOfBounds);
+            let taken = checked.and_then(|()| assembly.take(&frame).map(Piece::into_owned));
+            drop(parsing);
             (assembly, taken)
         };
         let (assembly, taken) = tokio::task::spawn_blocking(taking).await.map_err(|_| not_json())?;
@@ -315,10 +330,15 @@ impl Frame<'_> {
 }
 
 impl Frames {
+    /// Returns the bytes of the frame that is not complete.
+    fn pending(&self) -> usize {
+        self.line.len() + self.data.len()
+    }
+
     /// Processes a line or a piece of one. A frame is complete as soon as its brackets are closed: some servers omit
     /// the blank line. A frame on one line is not copied.
     fn feed<'a>(&mut self, piece: &'a [u8]) -> Result<Option<Frame<'a>>, ModelError> {
-        if self.line.len() + piece.len() + self.data.len() > FRAME_BYTES {
+        if self.pending() + piece.len() > FRAME_BYTES {
             let message = format!("a frame is larger than {FRAME_BYTES} bytes");
             return Err(ModelError::new(ModelErrorKind::TooLarge, message));
         }

@@ -10,8 +10,11 @@ use std::fmt;
 use async_openai::error::OpenAIError;
 use async_trait::async_trait;
 use serde_json::Value;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
 
 use crate::account::Account;
+use crate::budget::Reservation;
 use crate::hosting::Hosting;
 use crate::provider_error::ProviderError;
 use domain::completion::{Accepts, Completion, ReasoningEffort, Request};
@@ -127,6 +130,9 @@ pub trait Assembly: Send {
         false
     }
 
+    /// Returns the memory of the answer so far, in bytes.
+    fn bytes(&self) -> usize;
+
     /// True if a part of an answer arrived.
     fn is_answer(&self) -> bool;
 
@@ -134,7 +140,13 @@ pub trait Assembly: Send {
     fn into_completion(self: Box<Self>, prompt_chars: &dyn Fn() -> usize) -> Completion;
 }
 
-pub enum Answer {
+/// A received answer, with its memory.
+pub struct Answer {
+    pub form: AnswerForm,
+    pub held: Reservation,
+}
+
+pub enum AnswerForm {
     /// Received as one JSON value.
     Json(Value),
     Streamed(Box<dyn Assembly>),
@@ -146,18 +158,24 @@ impl Answer {
     /// # Errors
     /// It contains no message.
     pub fn read(self, wire: &dyn Wire, prompt_chars: &dyn Fn() -> usize) -> Result<Completion, ModelError> {
-        match self {
-            Self::Json(answer) => wire.read(answer, prompt_chars),
-            Self::Streamed(assembly) => Ok(assembly.into_completion(prompt_chars)),
-        }
+        let Self { form, held } = self;
+        let read = || match form {
+            AnswerForm::Json(answer) => wire.read(answer, prompt_chars),
+            AnswerForm::Streamed(assembly) => Ok(assembly.into_completion(prompt_chars)),
+        };
+        let has_threads = || Handle::try_current().is_ok_and(|now| now.runtime_flavor() == RuntimeFlavor::MultiThread);
+        // A long one would block the tasks of its thread for too long.
+        let read = if held.is_long() && has_threads() { block_in_place(read) } else { read() };
+        drop(held);
+        read
     }
 }
 
 impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Json(_) => "Json",
-            Self::Streamed(_) => "Streamed",
+        f.write_str(match self.form {
+            AnswerForm::Json(_) => "Json",
+            AnswerForm::Streamed(_) => "Streamed",
         })
     }
 }

@@ -414,7 +414,7 @@ fn said(content: String) -> Completion {
         finish: Finish::Stop,
         usage: Usage::default(),
         hosted: HostedUse::default(),
-        raw: Value::Null,
+        raw: Value::Null.into(),
     }
 }
 

@@ -88,7 +88,7 @@ fn question(request: &Request) -> Option<Number> {
 fn completion(request: &Request, number: Number, kind: Kind) -> Completion {
     let called = request.messages.iter().any(|item| {
         item.calls.iter().any(|call| tokens(&call.arguments).contains(&number))
-            || item.raw.as_ref().is_some_and(|raw| tokens(&raw["called"].to_string()).contains(&number))
+            || item.raw.as_ref().is_some_and(|raw| tokens(&raw.to_value()["called"].to_string()).contains(&number))
     });
     let wanted = match kind {
         Kind::Look if !called => Some(LOOK),
@@ -99,7 +99,7 @@ fn completion(request: &Request, number: Number, kind: Kind) -> Completion {
     if let Some(tool) = tool {
         let arguments = json!({ "about": token(number) }).to_string();
         let call = ToolCall { id: format!("call-{number}"), name: tool.name.clone(), arguments };
-        let raw = json!({ "called": token(number) });
+        let raw = json!({ "called": token(number) }).into();
         return Completion { finish: Finish::ToolCalls, calls: vec![call], raw, ..said(String::new()) };
     }
     let text = match kind {
@@ -128,7 +128,7 @@ fn said(content: String) -> Completion {
         finish: Finish::Stop,
         hosted: HostedUse::default(),
         usage,
-        raw: json!({}),
+        raw: json!({}).into(),
     }
 }
 

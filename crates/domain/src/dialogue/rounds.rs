@@ -45,6 +45,12 @@ impl Round {
         messages.push(Item::new(Role::User, format!("{results}\nUse these results, and go on with my question.")));
     }
 
+    /// Returns the bytes of the answer that it keeps.
+    pub fn bytes(&self) -> usize {
+        let raw = self.echo.raw.as_ref().map_or(0, |raw| raw.as_str().len());
+        raw + self.echo.content.len() + self.calls.iter().map(ToolCall::bytes).sum::<usize>()
+    }
+
     /// Removes the later half of each long result. False if there is none.
     pub fn shorten(&mut self) -> bool {
         let mut cut = false;

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::rounds::Round;
 use super::{Dialogue, Stage};
-use crate::completion::{Accepts, Item, Role, ToolCall};
+use crate::completion::{Accepts, Item, Role, ToolCall, WrittenJson};
 use crate::prompt::Transcript;
 use crate::reply::Schema;
 use crate::tool::begun::Begun;
@@ -38,7 +37,7 @@ struct SavedItem {
     role: Role,
     content: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    raw: Option<Value>,
+    raw: Option<WrittenJson>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     calls: Vec<ToolCall>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -31,7 +31,7 @@ fn completion(content: &str) -> Completion {
         finish: Finish::Stop,
         hosted: crate::hosted::HostedUse::default(),
         usage,
-        raw: Value::Null,
+        raw: Value::Null.into(),
     }
 }
 
@@ -106,7 +106,7 @@ fn a_repair_shows_the_words_of_the_bad_answer_and_nothing_else_of_it() {
     let raw = json!({"role": "assistant", "content": "Wait.", "reasoning": "hm", "tool_calls": [{"id": "1"}]});
     let (_, requests) = play(
         ReplyContract::Typed,
-        vec![completed(Completion { raw, ..completion("Wait.") }), completed(completion(GOOD))],
+        vec![completed(Completion { raw: raw.into(), ..completion("Wait.") }), completed(completion(GOOD))],
     );
     assert_eq!(requests[1].messages[2], Item::new(Role::Assistant, "Wait."));
 }

@@ -136,7 +136,7 @@ fn messages(items: &[Item], accepts: Accepts) -> Vec<Message<'_>> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Message<'a> {
-    AsItCame(&'a Value),
+    AsItCame(&'a WrittenJson),
     Ours(Ours<'a>),
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::chunk::{Chunk, Delta, Fields};
 use super::read::{self, text_of};
-use crate::bounds::{CALLS_MAX, Room, TooMany, chars, too_many, values};
+use crate::bounds::{CALLS_MAX, Room, Size, TooMany, chars, too_many};
 use crate::lenient::{Loose, Read};
 use crate::provider_error;
 use crate::usage::Reported;
@@ -94,6 +94,10 @@ impl Assembly for Merged {
 
     fn is_quiet(&self) -> bool {
         self.quiet
+    }
+
+    fn bytes(&self) -> usize {
+        self.room.bytes()
     }
 
     fn is_answer(&self) -> bool {
@@ -204,21 +208,20 @@ fn add_loose(into: &mut Map<String, Value>, name: &str, more: Loose<'_>, room: &
 /// Appends to the text with this name.
 fn add_text(into: &mut Map<String, Value>, name: &str, more: &str, room: &mut Room) -> Result<(), TooMany> {
     match into.get_mut(name) {
-        Some(Value::String(there)) => add_to(there, name, more),
-        Some(Value::Null) | None => {
-            room.take(1)?;
-            into.insert(name.to_owned(), more.into());
-        }
+        Some(Value::String(there)) => add_to(there, name, more, room)?,
+        Some(Value::Null) | None => return put(into, name, more.into(), room),
         Some(there) => *there = grown(name, there.take(), more.into(), room)?,
     }
     Ok(())
 }
 
-fn add_to(there: &mut String, name: &str, more: &str) {
+fn add_to(there: &mut String, name: &str, more: &str, room: &mut Room) -> Result<(), TooMany> {
     if WHOLE.contains(&name) && !more.is_empty() {
+        room.give_back(Size::of_text(there));
         there.clear();
     }
     there.push_str(more);
+    room.take(Size::of_text(more))
 }
 
 /// Merges a value into the one with this name.
@@ -227,19 +230,28 @@ fn add_value(into: &mut Map<String, Value>, name: &str, more: Value, room: &mut 
         // Null never overwrites a value.
         Some(_) if more.is_null() => {}
         Some(there) if !there.is_null() => *there = grown(name, there.take(), more, room)?,
-        Some(_) | None => {
-            let fresh = match more {
-                Value::Array(_) => {
-                    room.take(1)?;
-                    grown(name, Value::Array(Vec::new()), more, room)?
-                }
-                more => {
-                    room.take(values(&more))?;
-                    more
-                }
-            };
-            into.insert(name.to_owned(), fresh);
-        }
+        Some(_) | None => return put(into, name, more, room),
+    }
+    Ok(())
+}
+
+/// Sets the value of a name that has none or null.
+fn put(into: &mut Map<String, Value>, name: &str, value: Value, room: &mut Room) -> Result<(), TooMany> {
+    let fresh = if value.is_array() {
+        let empty = Value::Array(Vec::new());
+        room.take(Size::of(&empty))?;
+        // Merged into an empty list, so that items are bounded alike.
+        grown(name, empty, value, room)?
+    } else {
+        room.take(Size::of(&value))?;
+        value
+    };
+    if let Some(null) = into.get_mut(name) {
+        room.give_back(Size::of(null));
+        *null = fresh;
+    } else {
+        room.take(Size::of_name(name))?;
+        into.insert(name.to_owned(), fresh);
     }
     Ok(())
 }
@@ -248,7 +260,7 @@ fn add_value(into: &mut Map<String, Value>, name: &str, more: Value, room: &mut 
 fn grown(name: &str, there: Value, more: Value, room: &mut Room) -> Result<Value, TooMany> {
     Ok(match (there, more) {
         (Value::String(mut there), Value::String(more)) => {
-            add_to(&mut there, name, &more);
+            add_to(&mut there, name, &more, room)?;
             Value::String(there)
         }
         (Value::Object(mut there), Value::Object(more)) => {
@@ -263,7 +275,11 @@ fn grown(name: &str, there: Value, more: Value, room: &mut Room) -> Result<Value
         }
         // The content changes from text to parts within the stream.
         (Value::String(there), Value::Array(more)) => {
-            let mut parts = vec![json!({"type": "text", "text": there})];
+            let before = Value::String(there);
+            room.give_back(Size::of(&before));
+            let parts = json!([{"type": "text", "text": before}]);
+            room.take(Size::of(&parts))?;
+            let Value::Array(mut parts) = parts else { return Err(TooMany) };
             for item in more {
                 add(name, &mut parts, item, room)?;
             }
@@ -274,8 +290,8 @@ fn grown(name: &str, there: Value, more: Value, room: &mut Room) -> Result<Value
             Value::Array(there)
         }
         (there, more) => {
-            room.give_back(values(&there));
-            room.take(values(&more))?;
+            room.give_back(Size::of(&there));
+            room.take(Size::of(&more))?;
             more
         }
     })
@@ -284,7 +300,7 @@ fn grown(name: &str, there: Value, more: Value, room: &mut Room) -> Result<Value
 /// Appends an item to the list of this name, or merges it with the item that it continues.
 fn add(name: &str, list: &mut Vec<Value>, item: Value, room: &mut Room) -> Result<(), TooMany> {
     let Value::Object(mut item) = item else {
-        room.take(values(&item))?;
+        room.take(Size::of(&item))?;
         list.push(item);
         return Ok(());
     };
@@ -298,10 +314,10 @@ fn add(name: &str, list: &mut Vec<Value>, item: Value, room: &mut Room) -> Resul
             return Err(TooMany);
         }
         // The last excess call takes the place of the one before: the rest of its arguments has to belong to it.
-        room.give_back(list.drain(ITEMS_MAX..).map(|call| values(&call)).sum());
+        list.drain(ITEMS_MAX..).for_each(|call| room.give_back(Size::of(&call)));
     }
-    room.take(1)?;
     // Merged into an empty object, so that nested lists are bounded alike.
+    room.take(Size::of(&Value::Object(Map::new())))?;
     let mut fresh = Map::new();
     merge(&mut fresh, item, room)?;
     list.push(Value::Object(fresh));

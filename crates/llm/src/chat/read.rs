@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::arguments;
 use crate::bounds::CALLS_MAX;
 use crate::usage::{Reported, usage_of};
-use domain::completion::{Completion, Finish, ToolCall};
+use domain::completion::{Completion, Finish, ToolCall, WrittenJson};
 use domain::hosted::HostedUse;
 use ports::{ModelError, ModelErrorKind};
 
@@ -75,7 +75,7 @@ pub(super) fn message(
         usage: usage_of(usage, prompt_chars, answer_chars),
         refusal: refusal.or(refused_part),
         content,
-        raw,
+        raw: WrittenJson::new(&raw),
     }
 }
 
@@ -88,7 +88,7 @@ pub(super) fn blocked(usage: Option<Reported>, prompt_chars: &dyn Fn() -> usize)
         finish: Finish::Filtered,
         hosted: HostedUse::default(),
         usage: usage_of(usage, prompt_chars, 0),
-        raw: json!({"role": "assistant", "content": ""}),
+        raw: json!({"role": "assistant", "content": ""}).into(),
     }
 }
 

@@ -106,7 +106,7 @@ async fn one_exact_request_and_its_answer() {
     )
     .unwrap();
     let mut request = request();
-    request.messages.push(Item { raw: Some(raw.clone()), ..Item::new(Role::Assistant, "the view") });
+    request.messages.push(Item { raw: Some(raw.clone().into()), ..Item::new(Role::Assistant, "the view") });
     request.form = Some(Arc::new(form()));
     let completion = client.complete("m", &request).await.unwrap();
 
@@ -117,7 +117,7 @@ async fn one_exact_request_and_its_answer() {
         finish: Finish::Stop,
         hosted: domain::hosted::HostedUse::default(),
         usage: Usage { prompt: 9, completion: 1, cached: 0, estimated: false },
-        raw: json!({"role": "assistant", "content": "hello"}),
+        raw: json!({"role": "assistant", "content": "hello"}).into(),
     };
     assert_eq!(completion, whole);
     let (headers, body) = told.recv().await.unwrap();
@@ -527,6 +527,37 @@ async fn giant_answers_are_given_up_early() {
         assert_eq!((error.kind, &error.message), (kind, message));
         let sent = told.recv().await.unwrap();
         assert!(sent < most, "{sent} bytes were taken");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_of_many_small_values_is_refused_before_it_is_parsed() {
+    let tree = "[0],".repeat(900_000);
+    let whole = format!(
+        r#"{{"choices":[{{"message":{{"role":"assistant","content":"hello","extra":[{tree}0]}},"finish_reason":"stop"}}]}}"#
+    );
+    let address = answering(200, &[], whole).await;
+    let client = client("m", format!("http://{address}"), LONG);
+    let expected = (ModelErrorKind::TooLarge, "the answer has more than 65536 values");
+    let error = client.complete("m", &request()).await.unwrap_err();
+    assert_eq!((error.kind, error.message.as_str()), expected);
+    let error = client.stream("m", &request(), sink().0).await.unwrap_err();
+    assert_eq!((error.kind, error.message.as_str()), expected, "plain JSON where a stream was asked for");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_answer_is_read_and_its_echo_shares_its_text() {
+    let thought = "thinking, ".repeat(100_000);
+    let whole = format!(
+        r#"{{"choices":[{{"message":{{"role":"assistant","content":"hello","thought":"{thought}"}},"finish_reason":"stop"}}]}}"#
+    );
+    let client = client("m", format!("http://{}", answering(200, &[], whole).await), LONG);
+    // More in sum than the memory of all answers, which each gives back.
+    for _ in 0..80 {
+        let answer = client.complete("m", &request()).await.unwrap();
+        assert_eq!(answer.raw.to_value()["thought"], thought);
+        let echo = Item::echo(&answer);
+        assert!(std::ptr::eq(echo.raw.unwrap().as_str(), answer.raw.as_str()));
     }
 }
 

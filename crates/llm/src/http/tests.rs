@@ -76,10 +76,11 @@ fn only_this_machine_goes_without_a_proxy() {
 async fn a_long_answer_is_parsed_off_the_task() {
     let text = "x".repeat(LONG_ANSWER);
     let body = format!("{{\"choices\": [\"{text}\"]}}").into_bytes();
-    let parsing = whole(body);
+    let (mut held, mut other) = (Budget::default().begin(), Budget::default().begin());
+    let parsing = whole(body, VALUES_MAX, &mut held);
     tokio::pin!(parsing);
     assert!(futures_util::poll!(parsing.as_mut()).is_pending());
-    assert!(parsing.await.is_ok() && whole(b"{}".to_vec()).await.is_ok());
+    assert!(parsing.await.is_ok() && whole(b"{}".to_vec(), VALUES_MAX, &mut other).await.is_ok());
 }
 
 /// Complete bodies of all kinds.
@@ -99,7 +100,7 @@ fn bodies(size: usize) -> Vec<String> {
 fn a_whole_answer_costs_in_proportion_to_its_length() {
     cost::grows_linearly(4 * 1024, bodies, |bodies| {
         for body in &bodies {
-            drop(parsed(body.as_bytes()));
+            drop(parsed(body.as_bytes(), VALUES_MAX));
         }
     });
 }
@@ -107,7 +108,7 @@ fn a_whole_answer_costs_in_proportion_to_its_length() {
 #[test]
 fn the_longest_answer_that_is_parsed_in_place_fits_a_slice() {
     let body = |size: usize| format!("{{\"choices\":[{}]}}", vec!["{}"; size / 3].join(","));
-    cost::fits_a_slice(LONG_ANSWER, body, |body| drop(parsed(body.as_bytes())));
+    cost::fits_a_slice(LONG_ANSWER, body, |body| drop(parsed(body.as_bytes(), VALUES_MAX)));
 }
 
 #[test]

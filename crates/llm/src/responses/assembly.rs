@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::event::{Event, Kind, PartKind, Response};
 use super::item::{self, Item};
 use super::read::{self, Ending};
-use crate::bounds::{CALLS_MAX, Room, TooMany, chars, too_many, values};
+use crate::bounds::{CALLS_MAX, Room, Size, TooMany, chars, too_many};
 use crate::lenient::{Loose, Read};
 use crate::provider_error::{self, ProviderError};
 use crate::usage::Reported;
@@ -46,6 +46,8 @@ pub(super) struct Assembled {
 #[derive(Debug, Default)]
 struct Slot {
     item: Item,
+    /// The size of the item, as far as taken of the room.
+    size: Size,
     /// The characters of hidden content that were reported.
     hidden: usize,
     /// True if the item is complete.
@@ -80,6 +82,10 @@ impl Assembly for Assembled {
 
     fn is_complete(&self) -> bool {
         self.ending.is_some()
+    }
+
+    fn bytes(&self) -> usize {
+        self.room.bytes()
     }
 
     fn is_answer(&self) -> bool {
@@ -185,9 +191,10 @@ impl Assembled {
                 return Err(TooMany);
             }
             let Value::Object(item) = fresh() else { return Err(TooMany) };
-            self.room.take(size(&item))?;
+            let size = size(&item);
+            self.room.take(size)?;
             self.calls += usize::from(item::is_call(&item));
-            self.slots.insert(place, Slot { item, ..Slot::default() });
+            self.slots.insert(place, Slot { item, size, ..Slot::default() });
         }
         self.slots.get_mut(&place).ok_or(TooMany)
     }
@@ -205,8 +212,9 @@ impl Assembled {
         let was = self.visible(&before.item);
         self.calls -= usize::from(item::is_call(&before.item));
         self.calls += usize::from(item::is_call(&item));
-        self.room.give_back(size(&before.item));
-        self.room.take(size(&item))?;
+        let size = size(&item);
+        self.room.give_back(before.size);
+        self.room.take(size)?;
         let now = self.visible(&item);
         let rest = now.strip_prefix(&was).unwrap_or_default();
         let all = item.values().map(chars).sum::<usize>().saturating_sub(now.chars().count());
@@ -214,7 +222,7 @@ impl Assembled {
         if item::is_message(&item) {
             self.hold_prose_back(&mut piece);
         }
-        self.slots.insert(place, Slot { item, hidden: before.hidden + piece.hidden, done });
+        self.slots.insert(place, Slot { item, size, hidden: before.hidden + piece.hidden, done });
         Ok(piece)
     }
 
@@ -236,6 +244,7 @@ impl Assembled {
     fn append<'a>(&mut self, place: u64, kind: PartKind, index: u64, more: Cow<'a, str>) -> Result<Piece<'a>, TooMany> {
         let Some(text) = self.text_at(place, kind, index)? else { return Ok(Piece::default()) };
         text.push_str(&more);
+        self.grew(place, Size::of_text(&more))?;
         Ok(self.told(place, kind == PartKind::OutputText, more))
     }
 
@@ -245,7 +254,16 @@ impl Assembled {
         let Some(rest) = whole.strip_prefix(text.as_str()) else { return Ok(Piece::default()) };
         let rest = rest.to_owned();
         text.push_str(&rest);
+        self.grew(place, Size::of_text(&rest))?;
         Ok(self.told(place, kind == PartKind::OutputText, Cow::Owned(rest)))
+    }
+
+    /// Takes room for what was added to an item.
+    fn grew(&mut self, place: u64, more: Size) -> Result<(), TooMany> {
+        if let Some(slot) = self.slots.get_mut(&place) {
+            slot.size.add(more);
+        }
+        self.room.take(more)
     }
 
     /// Returns the text of a part, which is created if it is the next one; `None` if the item is complete.
@@ -264,8 +282,11 @@ impl Assembled {
         let Some(parts) = parts.as_array_mut() else { return Ok(None) };
         let at = usize::try_from(index).unwrap_or(usize::MAX).min(parts.len());
         if at == parts.len() {
-            self.room.take(3)?;
-            parts.push(json!({"type": part, field: ""}));
+            let part = json!({"type": part, field: ""});
+            let size = Size::of(&part);
+            slot.size.add(size);
+            self.room.take(size)?;
+            parts.push(part);
         }
         let Some(part) = parts[at].as_object_mut() else { return Ok(None) };
         let text = part.entry(field).or_insert_with(|| json!(""));
@@ -288,6 +309,7 @@ impl Assembled {
             Some(Value::String(there)) => there.push_str(&more),
             _ => drop(slot.item.insert("arguments".to_owned(), Value::String(more.clone().into_owned()))),
         }
+        self.grew(place, Size::of_text(&more))?;
         let shown = self.slots.get(&place).is_some_and(|slot| self.shows_arguments_of(&slot.item));
         Ok(self.told(place, shown, more))
     }
@@ -348,7 +370,12 @@ impl Assembled {
     }
 }
 
-/// Returns the number of values of an item, with itself.
-fn size(item: &Item) -> usize {
-    1 + item.values().map(values).sum::<usize>()
+/// Returns the size of an item, to which two lists may be added.
+fn size(item: &Item) -> Size {
+    let mut size = Size::of(&json!({"content": [], "summary": []}));
+    for (name, value) in item {
+        size.add(Size::of_name(name));
+        size.add(Size::of(value));
+    }
+    size
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use secrecy::ExposeSecret;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
 use crate::hosting::{Hosted, Hosting};
@@ -112,8 +113,8 @@ fn inputs(items: &[Item], accepts: Accepts) -> Vec<Input<'_>> {
     let mut inputs: Vec<Input<'_>> = Vec::with_capacity(items.len());
     for item in items {
         // The items of an earlier answer; another wire's message is written anew.
-        if let Some(Value::Array(raw)) = &item.raw {
-            inputs.extend(raw.iter().map(Input::AsItCame));
+        if let Some(raw) = item.raw.as_ref().and_then(items_of) {
+            inputs.extend(raw.into_iter().map(Input::AsItCame));
             continue;
         }
         let content = Content::of(item, accepts);
@@ -129,6 +130,11 @@ fn inputs(items: &[Item], accepts: Accepts) -> Vec<Input<'_>> {
         inputs.extend(item.calls.iter().map(Input::call));
     }
     inputs
+}
+
+/// Returns the items of an earlier answer as they were written; `None` for a message of another wire.
+fn items_of(raw: &WrittenJson) -> Option<Vec<&RawValue>> {
+    serde_json::from_str(raw.as_str()).ok()
 }
 
 /// Returns the role. A result without the id of its call is the member's text: the wire has no such role.
@@ -150,7 +156,7 @@ fn add<'a>(inputs: &mut Vec<Input<'a>>, next: Message<'a>) {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Input<'a> {
-    AsItCame(&'a Value),
+    AsItCame(&'a RawValue),
     Message(Message<'a>),
     Call(Call<'a>),
     Result(CallOutput<'a>),

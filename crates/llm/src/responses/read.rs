@@ -82,7 +82,7 @@ pub(super) fn completion(
         finish,
         hosted,
         usage: usage_of(usage, prompt_chars, answer_chars),
-        raw: items.into_iter().map(Value::Object).collect(),
+        raw: Value::Array(items.into_iter().map(Value::Object).collect()).into(),
     }
 }
 

@@ -70,7 +70,7 @@ where
         Delta::Text(text) => told.lock().0.push_str(text),
         Delta::Hidden(chars) => told.lock().1 += chars,
     });
-    let result = read(source, &Chat::default(), &sink).await;
+    let result = read(source, &Chat::default(), &sink, &Budget::default()).await;
     let result = result.and_then(|answer| answer.read(&Chat::default(), &|| 40));
     let (heard, hidden) = heard.lock().clone();
     Read { heard, hidden, result }
@@ -97,7 +97,7 @@ async fn every_provider_is_understood() {
         assert_eq!((heard.as_str(), completion.content.as_str()), ("Hello 😀", "Hello 😀"), "{stream}");
         assert_eq!(completion.finish, Finish::Stop);
         assert_eq!((completion.usage.prompt, completion.usage.completion, completion.usage.estimated), (9, 3, false));
-        assert_eq!(completion.raw["role"], "assistant");
+        assert_eq!(completion.raw.to_value()["role"], "assistant");
     }
 }
 
@@ -301,6 +301,38 @@ async fn of_a_flood_of_calls_the_first_are_the_answer() {
 async fn a_flood_of_lines_is_given_up() {
     let lines = "data: [\n".repeat(100_000);
     assert_eq!(run(pieces([lines])).await.result.unwrap_err().kind, ModelErrorKind::Malformed);
+}
+
+#[tokio::test]
+async fn a_frame_of_too_many_values_is_refused_before_it_is_parsed() {
+    let frame = |values: &str| format!("data: {{\"choices\":[{{\"delta\":{{}}}}],\"unused\":[{values}0]}}\n\n");
+    let error = run(pieces([frame(&"[0],".repeat(100_000))])).await.result.unwrap_err();
+    assert_eq!(
+        (error.kind, error.message.as_str()),
+        (ModelErrorKind::TooLarge, "the answer has more than 65536 values")
+    );
+    let long_text = frame(&format!("\"{}\",", ",".repeat(400_000))) + STOP;
+    assert!(run(pieces([long_text])).await.result.is_ok(), "separators in texts are no values");
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_of_one_provider_share_a_budget_of_memory() {
+    // Each stays open with an answer of almost the largest size.
+    let budget = Budget::default().of("one");
+    let sink: DeltaSink = Arc::new(|_| {});
+    let text: Vec<Bytes> = (0..9).map(|_| Bytes::from(content(&"x".repeat(440_000)))).collect();
+    let open = (0..9).map(|_| {
+        let source = stream::iter(text.clone().into_iter().map(Ok)).chain(stream::pending());
+        let (budget, sink) = (budget.clone(), Arc::clone(&sink));
+        tokio::spawn(async move { read(Box::pin(source), &Chat::default(), &sink, &budget).await.map(drop) })
+    });
+    let mut open: Vec<_> = open.collect();
+    let (first, _, rest) = futures_util::future::select_all(open.drain(..)).await;
+    assert_eq!(first.unwrap().unwrap_err().kind, ModelErrorKind::TooLarge, "half of the budget is eight of them");
+    assert!(rest.iter().filter(|reading| !reading.is_finished()).count() >= 7);
+    let other = read(pieces([OPENAI]), &Chat::default(), &sink, &budget.of("other")).await;
+    assert!(other.is_ok(), "other providers have memory");
+    rest.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 /// Counts how often other tasks ran while the stream was read.

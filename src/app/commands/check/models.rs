@@ -277,7 +277,7 @@ mod tests {
             finish,
             hosted: domain::hosted::HostedUse::default(),
             usage,
-            raw: Value::Null,
+            raw: Value::Null.into(),
         };
         let (verdict, signs) = judge(&completion, &schema());
         (verdict, signs.join("; "))

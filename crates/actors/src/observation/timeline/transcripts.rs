@@ -281,7 +281,7 @@ mod tests {
             hosted: domain::hosted::HostedUse::default(),
             finish: Finish::Stop,
             usage: Usage::default(),
-            raw: serde_json::Value::Null,
+            raw: serde_json::Value::Null.into(),
         };
         transcripts.answered(&turn, number, &Ok(completion));
         let tools = &transcripts.of(&turn)[0].tools;

@@ -105,7 +105,7 @@ fn wants(calls: &[(&str, &str)]) -> Completion {
         name: (*name).to_owned(),
         arguments: (*arguments).to_owned(),
     };
-    let raw = json!({"role": "assistant", "content": null, "tool_calls": calls.len(), "kept": true});
+    let raw = json!({"role": "assistant", "content": null, "tool_calls": calls.len(), "kept": true}).into();
     Completion { calls: calls.iter().enumerate().map(call).collect(), finish: Finish::ToolCalls, raw, ..completion("") }
 }
 
@@ -166,6 +166,50 @@ fn a_result_behind_a_waiting_call_keeps_its_full_text() {
     assert_eq!((call.name.as_str(), told), ("get_time", &ran));
 }
 
+#[test]
+fn a_turn_keeps_a_bounded_number_of_bytes_of_its_rounds() {
+    let mut dialogue = Dialogue::new(short(), ReplyContract::Typed, schema(), tools(9, 9));
+    let mut step = dialogue.next(Event::Begin);
+    let raw: WrittenJson = json!({"role": "assistant", "thoughts": "x".repeat(ROUNDS_BYTES / 3)}).into();
+    let mut rounds = 0;
+    while let Step::AskModel = step {
+        let (request, asked) = dialogue.request(&row_that(Takes::Together), true, None);
+        let echoed: Vec<&str> = request.messages.iter().filter_map(|item| Some(item.raw.as_ref()?.as_str())).collect();
+        assert_eq!(echoed.len(), rounds);
+        assert!(
+            echoed.iter().all(|text| std::ptr::eq(*text, raw.as_str())),
+            "all requests share the text of the answer"
+        );
+        step = dialogue.next(Event::Completed(Completion { raw: raw.clone(), ..wants(&[ROLL]) }, asked));
+        if let Step::RunTools(planned) = &step {
+            rounds += 1;
+            step = dialogue.next(Event::Ran(vec![ShownResult::text("8"); planned.len()]));
+        }
+    }
+    assert_eq!((rounds, step), (2, Step::GiveUp(Ending::Model(ModelErrorKind::TooLarge))));
+}
+
+#[test]
+fn a_kept_answer_is_stored_as_the_value_that_other_versions_read_and_write() {
+    let mut dialogue = Dialogue::new(short(), ReplyContract::Typed, schema(), tools(3, 6));
+    dialogue.next(Event::Begin);
+    let (_, asked) = dialogue.request(&row_that(Takes::Together), true, None);
+    let wanted = wants(&[ROLL]);
+    let raw = wanted.raw.clone();
+    let Step::RunTools(planned) = dialogue.next(Event::Completed(wanted, asked)) else { panic!("calls") };
+    let stored = serde_json::to_string(&dialogue.save(&[], &planned, 1).unwrap()).unwrap();
+    let record: Value = serde_json::from_str(&stored).unwrap();
+    assert_eq!(record["running"]["echo"]["raw"], raw.to_value(), "an object, not text");
+    // As a record of the version that kept values: with other spacing.
+    let stored = serde_json::to_string_pretty(&record).unwrap();
+    let resumed =
+        Dialogue::resume(serde_json::from_str(&stored).unwrap(), ReplyContract::Typed, schema(), available(true));
+    let mut dialogue = resumed.dialogue;
+    dialogue.next(Event::Ran(vec![ShownResult::text("8")]));
+    let (request, _) = dialogue.request(&row_that(Takes::Together), true, None);
+    assert_eq!(request.messages.iter().find_map(|item| item.raw.clone()), Some(raw));
+}
+
 fn reply(step: &Step) -> &str {
     match step {
         Step::Finish(finished) => &finished.reply.response,
@@ -177,7 +221,7 @@ fn reply(step: &Step) -> &str {
 fn sent(request: &Request) -> String {
     let words = |item: &Item| {
         let text = match &item.raw {
-            Some(raw) => format!("<{}>", raw["kept"]),
+            Some(raw) => format!("<{}>", raw.to_value()["kept"]),
             None => item.content.replace('\n', " ").chars().take(24).collect(),
         };
         format!("{}:{text}", item.role.as_str())

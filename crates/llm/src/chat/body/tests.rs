@@ -103,7 +103,7 @@ fn neighbours_of_one_role_become_one_message() {
         Item::new(Role::Assistant, "two"),
         Item::result(&call, "4"),
         Item::result(&call, "5"),
-        Item { raw: Some(raw.clone()), ..Item::new(Role::User, "the view") },
+        Item { raw: Some(raw.clone().into()), ..Item::new(Role::User, "the view") },
         Item::new(Role::User, "and?"),
     ];
     let body = sent(&Request { messages, ..Request::default() }, NOTHING);

@@ -200,7 +200,11 @@ fn of_too_many_calls_the_first_are_kept_with_their_own_arguments() {
         let arguments: Vec<&str> = completion.calls.iter().map(|call| call.arguments.as_str()).collect();
         let wanted: Vec<String> = (0..CALLS_MAX).map(|number| format!("{{\"n\":{number}}}")).collect();
         assert_eq!(arguments, wanted);
-        assert_eq!(completion.raw["tool_calls"].as_array().map(Vec::len), Some(CALLS_MAX), "each has a result");
+        assert_eq!(
+            completion.raw.to_value()["tool_calls"].as_array().map(Vec::len),
+            Some(CALLS_MAX),
+            "each has a result"
+        );
     }
 }
 
@@ -250,7 +254,7 @@ fn arguments_of_the_function_that_answers_are_the_text_as_they_grow() {
     assert_eq!(pieces, ["", "", "{\"response\": \"", "Hi\"}"]);
     assert_eq!((completion.content.as_str(), completion.calls.len()), ("Sure.", 1));
     // The echo is the message as it came.
-    assert_eq!(completion.raw["tool_calls"][0]["function"]["arguments"], "{\"response\": \"Hi\"}");
+    assert_eq!(completion.raw.to_value()["tool_calls"][0]["function"]["arguments"], "{\"response\": \"Hi\"}");
     // Nothing that results of tools may change is shown.
     let tool_first = [begun(0, "roll", "{}"), begun(1, ANSWER_FUNCTION, "{\"a\": 1}")];
     assert_eq!(answered(&tool_first, "tool_calls").0.concat(), "");
@@ -309,4 +313,48 @@ fn values_of_a_message_are_bounded_in_sum() {
     let mut merged = Merged::default();
     let piece = json!({"choices": [{"index": 0, "delta": {"content": "word ", "tool_calls": null}}]}).to_string();
     assert!((0..VALUES_MAX + 10).all(|_| merged.take(&piece).is_ok()));
+}
+
+/// Returns the room that a message takes if it is measured as a whole.
+fn measured(message: &Map<String, Value>) -> usize {
+    let mut room = Room::default();
+    for (name, value) in message {
+        room.take(Size::of_name(name)).unwrap();
+        room.take(Size::of(value)).unwrap();
+    }
+    room.bytes()
+}
+
+#[test]
+fn names_of_fields_are_bounded_like_texts() {
+    let long = |n: usize| format!("{n:06}{}", "x".repeat(500_000));
+    let outer = |n: usize| json!({ long(n): 1 });
+    let inner = |n: usize| json!({"reasoning_details": [{ long(n): 1 }]});
+    let nested = |n: usize| json!({"vendor": {"x": { long(n): null }}});
+    let controls = |n: usize| json!({ format!("{n:06}{}", "\u{1}".repeat(80_000)): "" });
+    for delta in [&outer as &dyn Fn(usize) -> Value, &inner, &nested, &controls] {
+        let mut merged = Merged::default();
+        let chunk = |n: usize| json!({"choices": [{"index": 0, "delta": delta(n)}]}).to_string();
+        let taken = (0..60).take_while(|n| merged.take(&chunk(*n)).is_ok()).count();
+        assert!((7..=8).contains(&taken), "{taken}");
+        assert!(merged.bytes() >= Value::Object(merged.message).to_string().len());
+    }
+}
+
+#[test]
+fn the_room_of_a_message_is_that_of_its_present_fields() {
+    let deltas = [
+        json!({"role": "assistant", "content": "a\n", "x": null, "y": 1}),
+        json!({"role": "assistant", "content": [{"type": "text", "text": "b"}], "x": [1, [2], {"a": "b"}]}),
+        json!({"content": "c", "x": [{"a": "\u{1}d"}], "y": "text", "signature": "long text"}),
+        json!({"content": 7, "x": "instead", "y": {"a": {"b": []}}, "signature": "short"}),
+        json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "ro", "arguments": ""}}], "y": {"a": {"b": [3]}}}),
+        json!({"tool_calls": [{"index": 0, "function": {"name": "ll", "arguments": "{}"}}], "y": []}),
+    ];
+    let mut merged = Merged::default();
+    // Repeated, so that a difference would add up.
+    for delta in deltas.iter().cycle().take(60) {
+        said(&mut merged, &json!({"choices": [{"index": 0, "delta": delta}]}));
+        assert_eq!(merged.bytes(), measured(&merged.message), "{delta}: {:?}", merged.message);
+    }
 }

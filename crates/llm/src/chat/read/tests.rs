@@ -29,7 +29,7 @@ fn openai() {
         finish: Finish::Stop,
         hosted: HostedUse::default(),
         usage,
-        raw: message_of(text),
+        raw: message_of(text).into(),
     };
     assert_eq!(reading(text), whole);
 }
@@ -39,7 +39,10 @@ fn litellm_keeps_fields_that_we_do_not_know() {
     let text = include_str!("../../fixtures/litellm.json");
     let usage = Usage { prompt: 410, completion: 31, cached: 300, estimated: false };
     let completion = reading(text);
-    assert_eq!(completion.raw.pointer("/provider_specific_fields/thinking_blocks/0/signature"), Some(&json!("c2ln")));
+    assert_eq!(
+        completion.raw.to_value().pointer("/provider_specific_fields/thinking_blocks/0/signature"),
+        Some(&json!("c2ln"))
+    );
     let calls = completion.calls.clone();
     assert_eq!(calls.len(), 1, "{calls:?}");
     let raw = message_of(text);
@@ -51,7 +54,7 @@ fn litellm_keeps_fields_that_we_do_not_know() {
         finish: Finish::ToolCalls,
         hosted: HostedUse::default(),
         usage,
-        raw,
+        raw: raw.into(),
     };
     assert_eq!(completion, whole);
 }
@@ -69,7 +72,7 @@ fn calls_are_read_however_their_arguments_come() {
     let told: Vec<_> = read.calls.iter().map(|call| (&*call.id, &*call.name, &*call.arguments)).collect();
     assert_eq!(told, [("a", "one", "{\"n\":1}"), ("call_1_two", "two", "{\"n\":2}"), ("c", "three", "")]);
     let ids = |completion: &Completion| {
-        let calls = completion.raw["tool_calls"].as_array().cloned().unwrap_or_default();
+        let calls = completion.raw.to_value()["tool_calls"].as_array().cloned().unwrap_or_default();
         calls.iter().map(|call| call["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(ids(&read), ["a", "call_1_two", "c"], "the echo has a call for each result");
@@ -96,7 +99,7 @@ fn a_history_holds_objects_for_arguments_and_the_call_what_the_model_wrote() {
         let answer = json!({"choices": [{"message": message, "finish_reason": "tool_calls"}]});
         let completion = read(answer, &|| 0).unwrap();
         assert_eq!(completion.calls[0].arguments, as_read, "{written}");
-        assert_eq!(completion.raw["tool_calls"][0]["function"]["arguments"], echoed, "{written}");
+        assert_eq!(completion.raw.to_value()["tool_calls"][0]["function"]["arguments"], echoed, "{written}");
     }
 }
 
@@ -252,7 +255,7 @@ fn the_one_call_of_the_older_form_is_a_call_and_is_echoed_as_one() {
     let function = json!({"name": "roll", "arguments": "{\"n\":1}"});
     let call = json!({"id": "call_0_roll", "type": "function", "function": function});
     assert_eq!(
-        read.raw,
+        read.raw.to_value(),
         json!({"role": "assistant", "content": null, "tool_calls": [call]}),
         "and no empty text beside it"
     );

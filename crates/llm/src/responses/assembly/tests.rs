@@ -76,7 +76,7 @@ fn a_streamed_message_is_read_along_and_kept_as_its_last_version() {
         completed(&json!([whole])),
     ]);
     assert_eq!((text.as_str(), read.content.as_str(), read.finish), ("Hello", "Hello", Finish::Stop));
-    assert_eq!(read.raw, json!([whole]));
+    assert_eq!(read.raw.to_value(), json!([whole]));
     assert_eq!((read.usage.prompt, read.usage.completion, read.usage.estimated), (10, 5, false));
 }
 
@@ -123,7 +123,10 @@ fn calls_grow_by_deltas_and_unknown_items_are_kept() {
     let read = Assembly::into_completion(assembly, &|| 40);
     let calls: Vec<_> = read.calls.iter().map(|call| (call.id.as_str(), call.arguments.as_str())).collect();
     assert_eq!(calls, [("a", "{\"sides\": 6}"), ("b", "{}")]);
-    assert_eq!(read.raw, json!([reasoning, call("a", "roll", "{\"sides\": 6}"), call("b", "flip", "{}"), future]));
+    assert_eq!(
+        read.raw.to_value(),
+        json!([reasoning, call("a", "roll", "{\"sides\": 6}"), call("b", "flip", "{}"), future])
+    );
 }
 
 #[test]
@@ -305,4 +308,26 @@ fn each_event_costs_in_proportion_to_its_length() {
         (0..size).map(|_| part.to_string()).collect()
     };
     cost::grows_linearly(512, unplaced, run);
+}
+
+#[test]
+fn names_and_texts_of_items_are_bounded_in_bytes() {
+    let long = |n: u64| format!("{n:06}{}", "x".repeat(400_000));
+    let named = |n: u64| item("done", n, &json!({"type": "reasoning", long(n): 1}));
+    let nested = |n: u64| item("added", n, &json!({"type": "x", "extra": [{ long(n): 1 }]}));
+    // The same item again, after text that no item repeats.
+    let grown = |n: u64| {
+        if n.is_multiple_of(9) {
+            item("added", 0, &json!({"type": "message", "id": "msg"}))
+        } else {
+            text_delta(0, &"\u{1}".repeat(70_000))
+        }
+    };
+    for (event, most) in [(&named as &dyn Fn(u64) -> Value, 10), (&nested, 10), (&grown, 200)] {
+        let mut assembly = Assembled::default();
+        let taken = (0..200).take_while(|n| assembly.take(&event(*n).to_string()).is_ok()).count();
+        assert!(taken >= 9 && taken <= most, "{taken}");
+        let length: usize = assembly.slots.values().map(|slot| json!(slot.item).to_string().len()).sum();
+        assert!(assembly.bytes() >= length, "{length}");
+    }
 }

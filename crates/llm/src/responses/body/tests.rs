@@ -70,7 +70,7 @@ fn items_of_an_earlier_answer_go_back_as_they_came_and_results_name_their_call()
         {"type": "of_the_future", "kept": true},
     ]);
     let call = ToolCall { id: "c1".into(), name: "roll".into(), arguments: "{}".into() };
-    let echo = Item { raw: Some(raw.clone()), ..Item::new(Role::Assistant, "the view") };
+    let echo = Item { raw: Some(raw.clone().into()), ..Item::new(Role::Assistant, "the view") };
     let messages = vec![Item::new(Role::User, "roll"), echo, Item::result(&call, "4"), Item::result(&call, "")];
     let body = sent(&MODEL, &Request { messages, ..Request::default() });
     let input = body["input"].as_array().unwrap();
@@ -82,7 +82,7 @@ fn items_of_an_earlier_answer_go_back_as_they_came_and_results_name_their_call()
 #[test]
 fn a_message_of_another_wire_is_written_anew() {
     let raw = json!({"role": "assistant", "content": "their form"});
-    let echo = Item { raw: Some(raw), ..Item::new(Role::Assistant, "the view") };
+    let echo = Item { raw: Some(raw.into()), ..Item::new(Role::Assistant, "the view") };
     let call = ToolCall { id: "c1".into(), name: "roll".into(), arguments: "{}".into() };
     let calling = Item { calls: vec![call.clone()], ..Item::new(Role::Assistant, "") };
     let messages = vec![Item::new(Role::User, "a"), echo, calling, Item::result(&call, "4")];

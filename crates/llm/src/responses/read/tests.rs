@@ -21,7 +21,7 @@ fn a_whole_answer_is_read_with_its_usage_and_its_items_are_kept() {
     let read =
         read_ok(json!({"object": "response", "status": "completed", "error": null, "output": output, "usage": usage}));
     assert_eq!((read.content.as_str(), read.finish, read.calls), ("Hello", Finish::Stop, vec![]));
-    assert_eq!(read.raw, output);
+    assert_eq!(read.raw.to_value(), output);
     let usage = read.usage;
     assert_eq!((usage.prompt, usage.cached, usage.completion, usage.estimated), (90, 64, 30, false));
 }
@@ -35,7 +35,7 @@ fn each_call_has_a_name_an_id_of_its_own_and_arguments_that_can_be_sent_back() {
     let told: Vec<_> = read.calls.iter().map(|call| (call.id.as_str(), call.arguments.as_str())).collect();
     let same = [("a", "{\"sides\": 6}"), ("call_1_roll", "not JSON"), ("p", "{\"sides\":6}"), ("fc", "{}")];
     assert_eq!((told.as_slice(), read.finish), (same.as_slice(), Finish::ToolCalls));
-    let echoed: Vec<_> = read.raw.as_array().unwrap().iter().map(|item| item["arguments"].clone()).collect();
+    let echoed: Vec<_> = read.raw.to_value().as_array().unwrap().iter().map(|item| item["arguments"].clone()).collect();
     assert_eq!(echoed, ["{\"sides\": 6}", "{}", "{\"sides\":6}", "{}"]);
 }
 
@@ -43,7 +43,7 @@ fn each_call_has_a_name_an_id_of_its_own_and_arguments_that_can_be_sent_back() {
 fn calls_beyond_the_bound_are_dropped_with_their_items() {
     let output: Vec<Value> = (0..CALLS_MAX + 9).map(|n| call(&n.to_string(), "{}")).collect();
     let read = read_ok(json!({"status": "completed", "output": output}));
-    assert_eq!((read.calls.len(), read.raw.as_array().unwrap().len()), (CALLS_MAX, CALLS_MAX));
+    assert_eq!((read.calls.len(), read.raw.to_value().as_array().unwrap().len()), (CALLS_MAX, CALLS_MAX));
 }
 
 #[test]
@@ -81,12 +81,12 @@ fn reasoning_that_cannot_be_sent_back_is_dropped_with_the_ids_that_belong_to_it(
         {"type": "message", "role": "assistant", "content": "a"},
         {"type": "function_call", "call_id": "c", "name": "roll", "arguments": "{}"},
     ]);
-    assert_eq!(read.raw, kept);
+    assert_eq!(read.raw.to_value(), kept);
     // Open models write their reasoning in the clear.
     let clear =
         json!({"type": "reasoning", "id": "rs", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]});
     let read = read_ok(json!({"status": "completed", "output": [clear.clone(), call("c", "{}")]}));
-    assert_eq!(read.raw, json!([clear, call("c", "{}")]));
+    assert_eq!(read.raw.to_value(), json!([clear, call("c", "{}")]));
 }
 
 #[test]
@@ -122,5 +122,5 @@ fn the_use_of_the_providers_own_tools_is_read_and_an_approval_is_refused() {
         [("web_search", "ok"), ("docs__tools/list", "failed"), ("docs__read", "ok"), ("docs__write", "denied")];
     assert_eq!(calls, expected.map(|(name, end)| (name.to_owned(), end)));
     assert_eq!(read.hosted.sources.iter().map(|source| source.url.as_str()).collect::<Vec<_>>(), ["https://a"]);
-    assert!(!read.raw.to_string().contains("mcp_approval_request"), "it would wait for an answer: {}", read.raw);
+    assert!(!read.raw.as_str().contains("mcp_approval_request"), "it would wait for an answer: {}", read.raw.as_str());
 }

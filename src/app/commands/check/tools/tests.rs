@@ -68,7 +68,7 @@ impl Models for Scripted {
             finish: if calls_now { Finish::ToolCalls } else { Finish::Stop },
             hosted: domain::hosted::HostedUse::default(),
             usage: Usage::default(),
-            raw: json!({"role": "assistant"}),
+            raw: json!({"role": "assistant"}).into(),
         })
     }
 }
