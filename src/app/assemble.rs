@@ -52,7 +52,8 @@ use ports::{
 use render;
 use settings::Settings;
 use settings::stores::StoreChoice;
-use speech::Speech;
+use speech::hearing::Hearing;
+use speech::synthesis::Synthesis;
 use store::redis::lease::Lease;
 use store::resilient::Resilient;
 use store::turns::StoredTurns;
@@ -87,7 +88,7 @@ struct Checked {
     /// The doors to platforms, the home of the bot first.
     platforms: Vec<DoorRecord>,
     own: Vec<Box<dyn BuiltInTool>>,
-    speech: Speech,
+    speech: (Synthesis, Hearing),
     us: Identity,
 }
 

@@ -12,14 +12,17 @@ use actors::services::basics::Basics;
 use actors::services::embeddings::Meter;
 use actors::services::in_force::InForce;
 use actors::services::preferences::PreferenceKeeper;
+use actors::services::speech_costs::SpeechCosts;
 use actors::services::standings::Standings;
 use actors::services::toolbox::Toolbox;
 use actors::services::usable_tools::UsableTools;
 use actors::wiring::Handles;
 use domain::lineage::Identity;
-use ports::{Limiter, PromptSections};
+use ports::{Limiter, PromptSections, SpeechMetering};
 use settings::Settings;
 use speech::Speech;
+use speech::hearing::Hearing;
+use speech::synthesis::Synthesis;
 use terminal::sessions::Sessions;
 use web::model_api::{self, ModelApi};
 
@@ -41,7 +44,7 @@ pub(crate) fn programs(
     in_force: &Arc<InForce>,
     handles: &Handles,
     (events, prompts, settings): (&TurnEvents, &Arc<dyn PromptSections>, &Arc<PreferenceKeeper>),
-    speech: Speech,
+    (synthesis, hearing): (Synthesis, Hearing),
     (sessions, vitals, toolbox, limiter, us): OfPrograms<'_>,
 ) -> Router {
     let api = ModelApi::new(model_api::Parts {
@@ -60,6 +63,14 @@ pub(crate) fn programs(
         dice: Arc::clone(dice),
         bounds: bounds(&live.now().settings),
     });
+    let speech: Arc<dyn SpeechMetering> = Arc::new(SpeechCosts {
+        live: live.clone(),
+        limiter: Arc::clone(limiter),
+        store: Arc::clone(store),
+        clock: Arc::clone(clock),
+        numbers: Arc::default(),
+    });
+    let speech = Speech::new(synthesis, hearing, &speech);
     let (store, rate_limiter) = (Arc::clone(store), handles.rate_limiter());
     let usage = Standings { live: live.clone(), store: Arc::clone(&store), clock: Arc::clone(clock), rate_limiter };
     let sessions = terminal::routes::router(terminal::routes::Parts {

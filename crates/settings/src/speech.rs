@@ -50,6 +50,9 @@ pub struct Voice {
     /// The timeout of one sentence.
     #[serde(default = "usual_timeout", deserialize_with = "read::some_duration")]
     pub timeout: Duration,
+    /// The price in dollars per million characters; without it, speech is not counted in dollars.
+    #[serde(default, deserialize_with = "read::price")]
+    pub price_per_million: Option<f64>,
 }
 
 /// One `[[speech.hearing]]`.
@@ -83,6 +86,9 @@ pub struct Ear {
     /// The timeout of one utterance.
     #[serde(default = "usual_timeout", deserialize_with = "read::some_duration")]
     pub timeout: Duration,
+    /// The price in dollars per minute; without it, hearing is not counted in dollars.
+    #[serde(default, deserialize_with = "read::price")]
+    pub price_per_minute: Option<f64>,
 }
 
 impl Voice {
@@ -99,6 +105,7 @@ impl Voice {
             command,
             format: None,
             timeout: usual_timeout(),
+            price_per_million: None,
         }
     }
 }

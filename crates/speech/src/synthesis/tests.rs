@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::{Endpoint, Source};
-use domain::ids::Door;
+use domain::ids::{Door, Person};
 
 /// The beginning of audio, of which the lengths lie.
 const WAV: &[u8] = b"RIFF\xff\xff\xff\xffWAVEfmt and so on";
@@ -17,7 +17,7 @@ fn person(id: &str) -> Person {
 
 fn command(words: &[&str]) -> Voice {
     let source = Source::Command(words.iter().map(|word| (*word).to_owned()).collect());
-    Voice { source, voice: String::new(), format: Format::Wav, timeout: Duration::from_secs(20) }
+    Voice { source, voice: String::new(), format: Format::Wav, timeout: Duration::from_secs(20), price: None }
 }
 
 fn synthesis(voices: Vec<Voice>) -> Arc<Synthesis> {
@@ -85,6 +85,7 @@ async fn service(requests: mpsc::UnboundedSender<String>) -> Voice {
         voice: "alloy".to_owned(),
         format: Format::Wav,
         timeout: Duration::from_secs(5),
+        price: None,
     }
 }
 

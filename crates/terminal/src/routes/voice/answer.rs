@@ -18,6 +18,8 @@ pub(super) struct Answer {
     pub is_cut: bool,
     /// True if the turn becomes an exchange of the conversation: a command and an apology do not.
     pub is_exchange: bool,
+    /// True once a limit refused its speech: the rest is text.
+    pub is_text: bool,
     sentences: Sentences,
     /// The text since the answer last began anew.
     text: String,
@@ -37,6 +39,7 @@ impl Answer {
             turn,
             is_cut: false,
             is_exchange,
+            is_text: false,
             sentences: Sentences::new(),
             text: String::new(),
             displayed: String::new(),

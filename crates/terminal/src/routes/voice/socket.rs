@@ -4,6 +4,7 @@ mod listening;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::ws::{Message as Frame, WebSocket, close_code};
 use base64::Engine;
@@ -25,7 +26,7 @@ use domain::ids::{MessageId, Person, Place};
 use domain::incoming::{Incoming, Interruption};
 use domain::turn_event::{TurnEvent, TurnUpdate};
 use ports::{Reading, TurnEventReader};
-use speech::Speech;
+use speech::{Failure, Speech};
 use speech::synthesis::Sound;
 use web::client_socket::{ClientSocket, Disconnected};
 
@@ -50,6 +51,11 @@ pub(super) struct VoiceSocket {
     last: u64,
     /// The position at which a client resumes, until it is reached.
     resumes: Option<Resumed>,
+}
+
+/// Returns when speech is available again.
+fn again(wait: Option<Duration>) -> String {
+    wait.map_or_else(String::new, |wait| format!(". Speech is available again in {} seconds", wait.as_secs() + 1))
 }
 
 /// The position at which a client resumes.
@@ -260,6 +266,7 @@ impl VoiceSocket {
             self.put(&Event { number, turn: turn.to_owned(), content: Content::Sentence(sentence) }).await?;
             if !speech.is_empty()
                 && !self.muted
+                && !self.answers.iter().any(|answer| answer.turn == turn && answer.is_text)
                 && !self.parts.speech.synthesis.is_silent()
                 && !self.queue.speak(of.clone(), speech)
             {
@@ -288,8 +295,18 @@ impl VoiceSocket {
                 self.put(&of_turn(audio(format.media_type(), STANDARD.encode(bytes), false))).await
             }
             Sound::End => self.put(&of_turn(audio("", String::new(), true))).await,
+            Sound::Failed(Failure::OverLimit(wait)) => self.go_on_as_text(of, wait).await,
             Sound::Failed(_) => self.fail(of, "no voice spoke this sentence").await,
         }
+    }
+
+    /// Ends the speech of an answer over a limit; its text continues.
+    async fn go_on_as_text(&mut self, of: SentenceId, wait: Option<Duration>) -> Result<(), Disconnected> {
+        self.queue.silence(Some(&of.turn));
+        if let Some(answer) = self.answers.iter_mut().find(|answer| answer.turn == of.turn) {
+            answer.is_text = true;
+        }
+        self.fail(of, &format!("the limit of speech is reached; the answer continues as text{}", again(wait))).await
     }
 
     async fn fail(&mut self, of: SentenceId, why: &str) -> Result<(), Disconnected> {
