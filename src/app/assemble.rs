@@ -52,8 +52,7 @@ use ports::{
 use render;
 use settings::Settings;
 use settings::stores::StoreChoice;
-use speech::hearing::Hearing;
-use speech::synthesis::Synthesis;
+use speech::Uncounted;
 use store::redis::lease::Lease;
 use store::resilient::Resilient;
 use store::turns::StoredTurns;
@@ -88,7 +87,7 @@ struct Checked {
     /// The doors to platforms, the home of the bot first.
     platforms: Vec<DoorRecord>,
     own: Vec<Box<dyn BuiltInTool>>,
-    speech: (Synthesis, Hearing),
+    speech: Uncounted,
     us: Identity,
 }
 

@@ -20,9 +20,7 @@ use actors::wiring::Handles;
 use domain::lineage::Identity;
 use ports::{Limiter, PromptSections, SpeechMetering};
 use settings::Settings;
-use speech::Speech;
-use speech::hearing::Hearing;
-use speech::synthesis::Synthesis;
+use speech::Uncounted;
 use terminal::sessions::Sessions;
 use web::model_api::{self, ModelApi};
 
@@ -44,7 +42,7 @@ pub(crate) fn programs(
     in_force: &Arc<InForce>,
     handles: &Handles,
     (events, prompts, settings): (&TurnEvents, &Arc<dyn PromptSections>, &Arc<PreferenceKeeper>),
-    (synthesis, hearing): (Synthesis, Hearing),
+    speech: Uncounted,
     (sessions, vitals, toolbox, limiter, us): OfPrograms<'_>,
 ) -> Router {
     let api = ModelApi::new(model_api::Parts {
@@ -63,14 +61,13 @@ pub(crate) fn programs(
         dice: Arc::clone(dice),
         bounds: bounds(&live.now().settings),
     });
-    let speech: Arc<dyn SpeechMetering> = Arc::new(SpeechCosts {
+    let costs: Arc<dyn SpeechMetering> = Arc::new(SpeechCosts {
         live: live.clone(),
         limiter: Arc::clone(limiter),
         store: Arc::clone(store),
         clock: Arc::clone(clock),
         numbers: Arc::default(),
     });
-    let speech = Speech::new(synthesis, hearing, &speech);
     let (store, rate_limiter) = (Arc::clone(store), handles.rate_limiter());
     let usage = Standings { live: live.clone(), store: Arc::clone(&store), clock: Arc::clone(clock), rate_limiter };
     let sessions = terminal::routes::router(terminal::routes::Parts {
@@ -89,7 +86,7 @@ pub(crate) fn programs(
         console: Arc::new(LiveConsole { live: live.clone(), store }),
         prompts: Arc::clone(prompts),
         settings: Arc::clone(settings) as _,
-        speech,
+        speech: speech.counted_by(&costs),
     });
     model_api::router(Arc::new(api)).merge(sessions)
 }

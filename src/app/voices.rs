@@ -1,15 +1,18 @@
 //! The voices of `[[speech.voices]]`, and the rows of `[[speech.hearing]]`.
 
+use std::collections::HashMap;
+
 use secrecy::SecretString;
 
 use crate::app::configured::Lookup;
 use domain::host::is_loopback;
+use domain::tool::failure::ToolFailure;
 use settings::Settings;
 use settings::address::is_remote;
 use settings::speech::{Ear as EarRow, Voice as Row};
 use speech::hearing::{Ear, Hearing};
 use speech::synthesis::{Format, Synthesis, Voice};
-use speech::{Endpoint, Source};
+use speech::{Announcement, Endpoint, Phrases, Source, Uncounted};
 
 /// The address of the API without `url`.
 const URL: &str = "https://api.openai.com/v1";
@@ -51,18 +54,18 @@ fn each<R, T>(
     if mistakes.is_empty() { Ok(all) } else { Err(mistakes) }
 }
 
-/// Returns the synthesis and the hearing.
+/// Returns the synthesis, the hearing, and the phrases that announce tools.
 ///
 /// # Errors
 /// As of [`voices`] and [`ears`], or TLS cannot be set up.
-pub(crate) fn speech(settings: &Settings, lookup: &Lookup) -> Result<(Synthesis, Hearing), Vec<String>> {
+pub(crate) fn speech(settings: &Settings, lookup: &Lookup) -> Result<Uncounted, Vec<String>> {
     let (voices, ears) = match (voices(settings, lookup), ears(settings, lookup)) {
         (Ok(voices), Ok(ears)) => (voices, ears),
         (voices, ears) => return Err([voices.err(), ears.err()].into_iter().flatten().flatten().collect()),
     };
     let synthesis = Synthesis::new(voices).map_err(|mistake| vec![mistake])?;
     let hearing = Hearing::new(ears).map_err(|mistake| vec![mistake])?;
-    Ok((synthesis, hearing))
+    Ok(Uncounted { synthesis, hearing, phrases: phrases(settings) })
 }
 
 /// Returns the secrets of these settings and of the variables that they name.
@@ -70,6 +73,24 @@ pub(crate) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString>
     let voices = settings.speech.voices.iter().map(|row| (&row.env_key, &row.key));
     let ears = settings.speech.hearing.iter().map(|row| (&row.env_key, &row.key));
     voices.chain(ears).filter_map(|(env_key, written)| key(env_key.as_deref(), written.as_ref(), lookup)).collect()
+}
+
+/// Returns the phrases of `[[speech.phrases]]`; of two rows with one language, the first applies.
+fn phrases(settings: &Settings) -> Phrases {
+    let mut all = HashMap::new();
+    for row in settings.speech.phrases.iter().rev() {
+        let code = row.language.to_lowercase();
+        let words = [
+            (Announcement::Running, &row.running),
+            (Announcement::Failed(ToolFailure::Access), &row.access),
+            (Announcement::Failed(ToolFailure::Timeout), &row.timeout),
+            (Announcement::Failed(ToolFailure::NotFound), &row.not_found),
+            (Announcement::Failed(ToolFailure::Other), &row.other),
+        ];
+        let set = words.into_iter().filter_map(|(announcement, words)| Some((announcement, words.clone()?)));
+        all.extend(set.map(|(announcement, words)| ((code.clone(), announcement), words)));
+    }
+    Phrases(all)
 }
 
 fn voice(row: &Row, lookup: &Lookup) -> Result<Voice, String> {

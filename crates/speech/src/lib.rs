@@ -9,6 +9,8 @@ mod clients;
 
 mod failure;
 
+mod phrases;
+
 mod program;
 
 mod sentences;
@@ -29,6 +31,7 @@ use std::sync::Arc;
 use self::hearing::Hearing;
 use self::synthesis::Synthesis;
 pub use failure::Failure;
+pub use phrases::{Announcement, Phrases};
 pub use program::PATH;
 pub use sentences::Sentences;
 pub use source::{Endpoint, Source};
@@ -43,13 +46,29 @@ pub struct Speech {
     pub synthesis: Arc<Synthesis>,
     /// The rows that hear.
     pub hearing: Arc<Hearing>,
+    /// The phrases that announce tools.
+    pub phrases: Arc<Phrases>,
 }
 
-impl Speech {
-    /// Returns both, whose costs are counted here.
+/// The parts of [`Speech`] before its costs are counted.
+pub struct Uncounted {
+    /// The voices.
+    pub synthesis: Synthesis,
+    /// The rows that hear.
+    pub hearing: Hearing,
+    /// The phrases that announce tools.
+    pub phrases: Phrases,
+}
+
+impl Uncounted {
+    /// Returns speech whose costs are counted here.
     #[must_use]
-    pub fn new(synthesis: Synthesis, hearing: Hearing, meter: &Arc<dyn SpeechMetering>) -> Self {
-        let synthesis = Arc::new(synthesis.counted_by(Arc::clone(meter)));
-        Self { synthesis, hearing: Arc::new(hearing.counted_by(Arc::clone(meter))) }
+    pub fn counted_by(self, meter: &Arc<dyn SpeechMetering>) -> Speech {
+        let Self { synthesis, hearing, phrases } = self;
+        Speech {
+            synthesis: Arc::new(synthesis.counted_by(Arc::clone(meter))),
+            hearing: Arc::new(hearing.counted_by(Arc::clone(meter))),
+            phrases: Arc::new(phrases),
+        }
     }
 }

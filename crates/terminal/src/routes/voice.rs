@@ -50,6 +50,9 @@ pub(super) struct Wanted {
     /// The last sentence of that turn whose audio the client has; later ones are sent again.
     #[serde(default)]
     sentence: Option<usize>,
+    /// The language of the speaker, for announcements of tools.
+    #[serde(default)]
+    language: Option<String>,
 }
 
 /// Opens a socket.
@@ -82,7 +85,7 @@ pub(super) async fn open(
     let upgrade = upgrade.max_message_size(MESSAGE_MAX).max_frame_size(MESSAGE_MAX);
     upgrade.on_upgrade(move |socket| async move {
         let position = wanted.after.map(|after| (after, wanted.sentence));
-        if let Some(talk) = VoiceSocket::new(socket, parts, (caller, place), position) {
+        if let Some(talk) = VoiceSocket::new(socket, parts, (caller, place), position, wanted.language) {
             talk.serve(ended).await;
         }
         drop(socket_place);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::wire::Sentence;
-use speech::{Part, Sentences};
+use speech::{Announcement, Part, Sentences};
 
 /// Maximum bytes of an answer that become sentences: over an hour of speech. The rest is in the session only.
 const TEXT_MAX: usize = 64 * 1024;
@@ -31,6 +31,10 @@ pub(super) struct Answer {
     said: VecDeque<String>,
     /// The speech before that, which is not repeated.
     said_before: VecDeque<String>,
+    /// The announcements of tools, each spoken once.
+    announced: Vec<Announcement>,
+    /// True once anything is spoken.
+    has_speech: bool,
 }
 
 impl Answer {
@@ -47,6 +51,8 @@ impl Answer {
             begins_anew: false,
             said: VecDeque::new(),
             said_before: VecDeque::new(),
+            announced: Vec::new(),
+            has_speech: false,
         }
     }
 
@@ -62,6 +68,20 @@ impl Answer {
     pub fn pause(&mut self) -> Vec<Sentence> {
         let rest = self.sentences.flush();
         self.numbered(rest)
+    }
+
+    /// Returns a sentence without a display that announces a tool. `None` if it was announced before, or if a tool runs
+    /// after the answer said something.
+    pub fn announce(&mut self, announcement: Announcement, words: &str) -> Option<Sentence> {
+        let is_told = self.announced.contains(&announcement) || (announcement == Announcement::Running && self.has_speech);
+        if is_told || words.is_empty() {
+            return None;
+        }
+        self.announced.push(announcement);
+        self.has_speech = true;
+        let number = self.ends.len();
+        self.ends.push(self.displayed.len());
+        Some(Sentence { number, speech: words.to_owned(), ..Sentence::default() })
     }
 
     /// Completes the answer with its whole text.
@@ -119,6 +139,7 @@ impl Answer {
     fn number(&mut self, part: Part) -> Sentence {
         let Part { display, mut speech, emotions, speaks } = part;
         if !speech.is_empty() {
+            self.has_speech = true;
             self.said.push_back(speech.clone());
             // A repeated beginning is displayed and not spoken again.
             if self.said_before.pop_front().is_some_and(|before| before == speech) {
@@ -137,6 +158,7 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use domain::tool::failure::ToolFailure;
 
     fn shown(sentences: &[Sentence]) -> Vec<(&str, &str, bool)> {
         sentences.iter().map(|one| (one.text.as_str(), one.speech.as_str(), one.anew)).collect()
@@ -179,6 +201,23 @@ mod tests {
         assert_eq!(shown(&answer.pause()), [("Let me look", "Let me look", false)]);
         assert_eq!(shown(&answer.draft("It is 4. A", true)), [("It is 4.", "It is 4.", true)]);
         assert_eq!(answer.heard(Some(9)), "Let me lookIt is 4.");
+    }
+
+    #[test]
+    fn each_announcement_is_spoken_once_and_displayed_never() {
+        let failed = Announcement::Failed(ToolFailure::Timeout);
+        let mut answer = Answer::new("1".to_owned(), true);
+        let mut said = |announcement| answer.announce(announcement, "Wait.").map(|one| (one.number, one.text, one.speech));
+        let spoken = |number| Some((number, String::new(), "Wait.".to_owned()));
+        assert_eq!((said(Announcement::Running), said(Announcement::Running)), (spoken(0), None));
+        assert_eq!((said(failed), said(failed)), (spoken(1), None));
+        assert_eq!(answer.announce(Announcement::Failed(ToolFailure::Other), ""), None);
+        assert_eq!(shown(&answer.finish("It is 4.")), [("It is 4.", "It is 4.", false)]);
+        assert_eq!(answer.heard(Some(2)), "It is 4.");
+        let mut answer = Answer::new("1".to_owned(), true);
+        answer.draft("Let me look. ", true);
+        answer.pause();
+        assert_eq!(answer.announce(Announcement::Running, "Wait."), None, "the model said it");
     }
 
     #[test]

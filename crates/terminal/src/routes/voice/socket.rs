@@ -24,9 +24,9 @@ use domain::api_key::Caller;
 use domain::history::{Exchange, interrupted};
 use domain::ids::{MessageId, Person, Place};
 use domain::incoming::{Incoming, Interruption};
-use domain::turn_event::{TurnEvent, TurnUpdate};
+use domain::turn_event::{ToolState, TurnEvent, TurnUpdate};
 use ports::{Reading, TurnEventReader};
-use speech::{Failure, Speech};
+use speech::{Announcement, Failure, Speech};
 use speech::synthesis::Sound;
 use web::client_socket::{ClientSocket, Disconnected};
 
@@ -47,6 +47,8 @@ pub(super) struct VoiceSocket {
     queue: Queue,
     hears: Hears,
     muted: bool,
+    /// The language of the speaker, for announcements of tools.
+    language: Option<String>,
     /// The number of the last event that was read.
     last: u64,
     /// The position at which a client resumes, until it is reached.
@@ -74,6 +76,7 @@ impl VoiceSocket {
         parts: Parts,
         (caller, place): (Caller, Place),
         position: Option<(u64, Option<usize>)>,
+        language: Option<String>,
     ) -> Option<Self> {
         let newest = *parts.events.read(&place, 0)?.newest.borrow();
         // The answer in progress is rebuilt from its beginning.
@@ -94,6 +97,7 @@ impl VoiceSocket {
             queue: Queue::default(),
             hears: Hears::default(),
             muted: false,
+            language,
             last: from,
             resumes,
         })
@@ -101,7 +105,7 @@ impl VoiceSocket {
 
     /// Serves the socket until either side closes it.
     pub async fn serve(mut self, ended: CancellationToken) {
-        let Speech { synthesis, hearing } = &self.parts.speech;
+        let Speech { synthesis, hearing, .. } = &self.parts.speech;
         let [voice, hears] = [synthesis.name(), hearing.name()].map(|name| name.map(str::to_owned));
         if self.send(String::new(), Content::Ready { voice, hears }).await.is_err() {
             return;
@@ -202,9 +206,19 @@ impl VoiceSocket {
                 with(&mut |answer| answer.draft(&text, anew));
                 None
             }
-            Update::Tool { call, name, state, .. } => {
-                with(&mut |answer| answer.pause());
-                Some(Content::ToolStatus { call, name, state })
+            Update::Tool { call, name, state, failure, .. } => {
+                let announcement = match state {
+                    ToolState::Running => Some(Announcement::Running),
+                    ToolState::Succeeded | ToolState::Failed => failure.map(Announcement::Failed),
+                };
+                let (phrases, tag) = (&self.parts.speech.phrases, self.language.as_deref());
+                with(&mut |answer| {
+                    let mut sentences = answer.pause();
+                    let said = |one| answer.announce(one, phrases.say(tag, one));
+                    sentences.extend(announcement.and_then(said));
+                    sentences
+                });
+                Some(Content::ToolStatus { call, name, state, failure })
             }
             Update::Gate { id, question, expires_at, form, link, decision } => {
                 with(&mut |answer| answer.pause());

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::routes::{Submitted, Verdict};
 use crate::wire::Unanswered;
 use domain::question::{Form, Link};
+use domain::tool::failure::ToolFailure;
 use domain::turn_event::{GateDecision, ToolState};
 
 /// An event for the client.
@@ -57,7 +58,14 @@ pub(super) enum Content {
         end: bool,
     },
     /// A tool call changed its state.
-    ToolStatus { call: String, name: String, state: ToolState },
+    ToolStatus {
+        call: String,
+        name: String,
+        state: ToolState,
+        /// The category of a failure.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        failure: Option<ToolFailure>,
+    },
     /// A call requires approval, or was decided.
     Approval {
         id: String,
@@ -92,12 +100,12 @@ pub(super) enum Content {
 }
 
 /// A part of an answer.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Sentence {
     /// Its number in the turn, from 0.
     #[serde(rename = "sentence")]
     pub number: usize,
-    /// The text to display. The texts of all sentences since the last `anew`, joined, are the answer.
+    /// The text to display; empty for an announcement of a tool. The texts of all sentences since the last `anew`, joined, are the answer.
     pub text: String,
     /// The text to speak; empty for a silent one.
     pub speech: String,
