@@ -107,6 +107,15 @@ mod typed;
 #[path = "bot/voice.rs"]
 mod voice;
 
+#[path = "bot/voice_costs.rs"]
+mod voice_costs;
+
+#[path = "bot/voice_tools.rs"]
+mod voice_tools;
+
+#[path = "bot/voice_vtuber.rs"]
+mod voice_vtuber;
+
 #[path = "bot/approvals.rs"]
 mod approvals;
 

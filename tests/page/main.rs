@@ -7,6 +7,7 @@ mod examples;
 mod models;
 mod past;
 mod setup;
+mod spoken;
 mod starts;
 mod tour;
 mod voice;

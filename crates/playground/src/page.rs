@@ -45,7 +45,7 @@ const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 /// Every file of the page: path, media type, text.
-const FILES: [(&str, &str, &str); 43] = [
+const FILES: [(&str, &str, &str); 44] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/playground/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/playground/chaos.css", "text/css; charset=utf-8", include_str!("page/chaos.css")),
@@ -82,6 +82,7 @@ const FILES: [(&str, &str, &str); 43] = [
     ("/voice", "text/html; charset=utf-8", include_str!("page/voice.html")),
     ("/playground/voice.css", "text/css; charset=utf-8", include_str!("page/voice.css")),
     ("/playground/voice.js", SCRIPT, include_str!("page/voice.js")),
+    ("/playground/answers.js", SCRIPT, include_str!("page/answers.js")),
     ("/playground/talk.js", SCRIPT, include_str!("page/talk.js")),
     ("/playground/player.js", SCRIPT, include_str!("page/player.js")),
     ("/playground/reciter.js", SCRIPT, include_str!("page/reciter.js")),

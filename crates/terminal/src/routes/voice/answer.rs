@@ -151,7 +151,8 @@ impl Answer {
         let number = self.ends.len();
         self.displayed.push_str(&display);
         self.ends.push(self.displayed.len());
-        Sentence { number, text: display, speech, emotions, speaks, anew: std::mem::take(&mut self.begins_anew) }
+        let anew = std::mem::take(&mut self.begins_anew);
+        Sentence { number, text: display, speech, emotions, speaks, anew, has_audio: false }
     }
 }
 

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use self::listening::Hears;
 use super::answer::Answer;
 use super::queue::{Output, Queue, SentenceId};
+use super::vtuber::{Step, Vtuber};
 use super::wire::{Content, Event, Request, Sentence};
 use crate::DOOR;
 use crate::routes::{Parts, decided, submit};
@@ -49,6 +50,8 @@ pub(super) struct VoiceSocket {
     muted: bool,
     /// The language of the speaker, for announcements of tools.
     language: Option<String>,
+    /// The message names of Open-LLM-VTuber's front end, for a client that has them.
+    vtuber: Option<Vtuber>,
     /// The number of the last event that was read.
     last: u64,
     /// The position at which a client resumes, until it is reached.
@@ -58,6 +61,17 @@ pub(super) struct VoiceSocket {
 /// Returns when speech is available again.
 fn again(wait: Option<Duration>) -> String {
     wait.map_or_else(String::new, |wait| format!(". Speech is available again in {} seconds", wait.as_secs() + 1))
+}
+
+/// The wishes of a client that opens a socket.
+#[derive(Default)]
+pub(super) struct Opening {
+    /// The last event that the client has, and the last sentence whose audio it has; `None` for a new client.
+    pub position: Option<(u64, Option<usize>)>,
+    /// The language of the speaker.
+    pub language: Option<String>,
+    /// The message names of Open-LLM-VTuber's front end.
+    pub vtuber: Option<Vtuber>,
 }
 
 /// The position at which a client resumes.
@@ -71,13 +85,8 @@ struct Resumed {
 impl VoiceSocket {
     /// Creates the loop. A new client reads from now on, one that resumes after its last event. `None` if the session
     /// has no events.
-    pub fn new(
-        socket: WebSocket,
-        parts: Parts,
-        (caller, place): (Caller, Place),
-        position: Option<(u64, Option<usize>)>,
-        language: Option<String>,
-    ) -> Option<Self> {
+    pub fn new(socket: WebSocket, parts: Parts, (caller, place): (Caller, Place), opening: Opening) -> Option<Self> {
+        let Opening { position, language, vtuber } = opening;
         let newest = *parts.events.read(&place, 0)?.newest.borrow();
         // The answer in progress is rebuilt from its beginning.
         let from = if position.is_some() { 0 } else { newest };
@@ -98,6 +107,7 @@ impl VoiceSocket {
             hears: Hears::default(),
             muted: false,
             language,
+            vtuber,
             last: from,
             resumes,
         })
@@ -267,6 +277,13 @@ impl VoiceSocket {
         Ok(())
     }
 
+    /// True if further sentences of a turn are spoken.
+    fn is_voiced(&self, turn: &str) -> bool {
+        !self.muted
+            && !self.parts.speech.synthesis.is_silent()
+            && !self.answers.iter().any(|answer| answer.turn == turn && answer.is_text)
+    }
+
     async fn pass_on(
         &mut self,
         number: u64,
@@ -274,16 +291,13 @@ impl VoiceSocket {
         sentences: Vec<Sentence>,
         content: Option<Content>,
     ) -> Result<(), Disconnected> {
-        for sentence in sentences {
+        for mut sentence in sentences {
             let speech = sentence.speech.clone();
             let of = SentenceId { number, turn: turn.to_owned(), sentence: sentence.number };
+            sentence.has_audio = self.is_voiced(turn) && !speech.is_empty();
+            let has_audio = sentence.has_audio;
             self.put(&Event { number, turn: turn.to_owned(), content: Content::Sentence(sentence) }).await?;
-            if !speech.is_empty()
-                && !self.muted
-                && !self.answers.iter().any(|answer| answer.turn == turn && answer.is_text)
-                && !self.parts.speech.synthesis.is_silent()
-                && !self.queue.speak(of.clone(), speech)
-            {
+            if has_audio && !self.queue.speak(of.clone(), speech) {
                 self.fail(of, "too much text waits for its audio").await?;
             }
         }
@@ -320,7 +334,8 @@ impl VoiceSocket {
         if let Some(answer) = self.answers.iter_mut().find(|answer| answer.turn == of.turn) {
             answer.is_text = true;
         }
-        self.fail(of, &format!("the limit of speech is reached; the answer continues as text{}", again(wait))).await
+        let why = format!("the limit of speech is reached; the answer continues as text{}", again(wait));
+        self.put(&Event { number: of.number, turn: of.turn, content: Content::TextOnly { why } }).await
     }
 
     async fn fail(&mut self, of: SentenceId, why: &str) -> Result<(), Disconnected> {
@@ -336,11 +351,29 @@ impl VoiceSocket {
             Some(Ok(Frame::Binary(samples))) => return self.sound(&samples).await,
             Some(Ok(Frame::Close(_)) | Err(_)) | None => return Err(Disconnected),
         };
-        let said = match serde_json::from_str(&text) {
-            Ok(said) => said,
-            Err(error) => return self.refuse(&format!("not understood: {error}")).await,
+        let Some(vtuber) = &mut self.vtuber else {
+            return match serde_json::from_str(&text) {
+                Ok(request) => self.requested(request).await,
+                Err(error) => self.refuse(&format!("not understood: {error}")).await,
+            };
         };
-        match said {
+        match vtuber.read(&text) {
+            Ok(steps) => {
+                for step in steps {
+                    match step {
+                        Step::Request(request) => self.requested(request).await?,
+                        Step::Samples(samples) => self.sound(&samples).await?,
+                        Step::Reply(value) => self.socket.send(Frame::text(value.to_string())).await?,
+                    }
+                }
+                Ok(())
+            }
+            Err(why) => self.refuse(&why).await,
+        }
+    }
+
+    async fn requested(&mut self, request: Request) -> Result<(), Disconnected> {
+        match request {
             Request::Text { text, id } => self.submit(text, id.as_deref()).await,
             Request::Listen { hands_free } => self.listen(hands_free).await,
             Request::ListenEnd => self.listen_end().await,
@@ -409,8 +442,14 @@ impl VoiceSocket {
     }
 
     async fn put(&mut self, event: &Event) -> Result<(), Disconnected> {
-        // Plain data with string keys always serializes.
-        self.socket.send(Frame::text(serde_json::to_string(event).unwrap_or_default())).await
+        let Some(vtuber) = &mut self.vtuber else {
+            // Plain data with string keys always serializes.
+            return self.socket.send(Frame::text(serde_json::to_string(event).unwrap_or_default())).await;
+        };
+        for message in vtuber.messages(event) {
+            self.socket.send(Frame::text(message.to_string())).await?;
+        }
+        Ok(())
     }
 
     async fn close(&mut self, code: u16, reason: &str) -> Result<(), Disconnected> {

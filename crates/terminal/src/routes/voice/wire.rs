@@ -91,6 +91,8 @@ pub(super) enum Content {
         sentence: Option<usize>,
         why: String,
     },
+    /// A limit ended the speech of the answer: the rest is text.
+    TextOnly { why: String },
     /// Events up to this number are lost.
     Missed,
     /// A text was accepted.
@@ -118,6 +120,9 @@ pub(super) struct Sentence {
     /// True if the answer begins here: earlier sentences of the turn are not part of it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub anew: bool,
+    /// True if its audio, or an error about it, follows.
+    #[serde(skip)]
+    pub has_audio: bool,
 }
 
 /// A message of the client.
