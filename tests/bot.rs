@@ -110,6 +110,9 @@ mod voice;
 #[path = "bot/voice_costs.rs"]
 mod voice_costs;
 
+#[path = "bot/voice_figures.rs"]
+mod voice_figures;
+
 #[path = "bot/voice_tools.rs"]
 mod voice_tools;
 
