@@ -9,9 +9,11 @@ use crate::voice::{Speaker, asks, heard, of, texts};
 
 const KEY: &str = "sk-one";
 /// A thousandth of a dollar per character.
-const VOICES: &str = r#"[{kind = "command", command = ["sh", "-c", "printf 'RIFF....WAVE'; cat"], price_per_million = 1000}]"#;
+const VOICES: &str =
+    r#"[{kind = "command", command = ["sh", "-c", "printf 'RIFF....WAVE'; cat"], price_per_million = 1000}]"#;
 /// A dollar per second.
-const HEARING: &str = r#"[{kind = "command", command = ["sh", "-c", "cat > /dev/null; echo two plus two"], price_per_minute = 60}]"#;
+const HEARING: &str =
+    r#"[{kind = "command", command = ["sh", "-c", "cat > /dev/null; echo two plus two"], price_per_minute = 60}]"#;
 /// Four sentences of the same length, each of which costs 14,000 millionths of a dollar.
 const WORDS: &str = "One two three. Four five six. Six five four. Five one six.";
 const EACH: u64 = 14_000;

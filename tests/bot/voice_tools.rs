@@ -62,9 +62,7 @@ fn a_tool_that_is_late_says_so_and_its_output_is_never_spoken() {
         std::fs::write(&file, json!({"mcpServers": {"slow": example}}).to_string()).unwrap();
         let setup = Setup::new().set("PATH", std::env::var("PATH").unwrap()).set("STAFFAI_MCP_CONFIG", file.display());
         let world = World::with(setup.set("STAFFAI_VOICES", ECHO)).await;
-        world
-            .until_told("/api/v1/tools", |tools| tools.to_string().contains("slow__wait").then_some(()))
-            .await;
+        world.until_told("/api/v1/tools", |tools| tools.to_string().contains("slow__wait").then_some(())).await;
         world.model.does(|ask| {
             if ask.results().is_empty() {
                 Act::calls(&[("c1", "slow__wait", json!({"seconds": 8}))])

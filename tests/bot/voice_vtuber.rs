@@ -105,7 +105,9 @@ fn the_client_of_open_llm_vtuber_writes_speaks_and_interrupts() {
         world.model.always(Act::says("Yes."));
         client.sends(json!({"type": "text-input", "text": "and?"})).await;
         client.until("control", "conversation-chain-end").await;
-        assert!(world.model.last().talk().contains("assistant: One is first. [interrupted here: the rest was not heard]"));
+        assert!(
+            world.model.last().talk().contains("assistant: One is first. [interrupted here: the rest was not heard]")
+        );
         client.sends(json!({"type": "switch-config", "file": "x"})).await;
         client.until("error", "").await;
     });

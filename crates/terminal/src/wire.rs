@@ -244,7 +244,13 @@ mod tests {
                 r#"{"number":3,"turn":"9","event":"final","text":"again in 2 s"}"#,
             ),
             (
-                TurnUpdate::Tool { call: "c".to_owned(), name: "roll".to_owned(), state: tool, failure: None, text: None },
+                TurnUpdate::Tool {
+                    call: "c".to_owned(),
+                    name: "roll".to_owned(),
+                    state: tool,
+                    failure: None,
+                    text: None,
+                },
                 r#"{"number":3,"turn":"9","event":"tool","call":"c","name":"roll","state":"running"}"#,
             ),
             (

@@ -93,7 +93,8 @@ impl SpeechCosts {
 /// Returns the accounts that speech counts in, with its cost: those of dollars, and those of calls whose rows name this
 /// work.
 fn shares(budgets: &[Budget], payer: Payer<'_>, linked: &Linked, (work, micros): (SpeechWork, u64)) -> Vec<Share> {
-    let those = |wanted: fn(&Budget) -> bool| budgets.iter().filter(|budget| wanted(budget)).cloned().collect::<Vec<_>>();
+    let those =
+        |wanted: fn(&Budget) -> bool| budgets.iter().filter(|budget| wanted(budget)).cloned().collect::<Vec<_>>();
     let mut shares = budget::of_turn(&those(|budget| budget.cost == Cost::Dollars), payer);
     for share in &mut shares {
         share.amount = Some(micros);

@@ -25,8 +25,9 @@ impl CallEnd {
     #[must_use]
     pub const fn failure(&self) -> Option<ToolFailure> {
         Some(match self {
-            Self::Begun(_)
-            | Self::NotApproved(NotApproved::Denied | NotApproved::Expired | NotApproved::Stopped) => return None,
+            Self::Begun(_) | Self::NotApproved(NotApproved::Denied | NotApproved::Expired | NotApproved::Stopped) => {
+                return None;
+            }
             Self::Result(_) if self.succeeded() => return None,
             Self::Denied
             | Self::NotApproved(
@@ -84,7 +85,10 @@ mod tests {
         assert_eq!(CallEnd::NotApproved(NotApproved::Denied).failure(), None);
         let result = |is_error| {
             let parts = vec![Part::Text("timeout".to_owned())];
-            CallEnd::Result(Finding::of(ToolResult { parts, is_error, ..ToolResult::default() }, ResultLimits::default()))
+            CallEnd::Result(Finding::of(
+                ToolResult { parts, is_error, ..ToolResult::default() },
+                ResultLimits::default(),
+            ))
         };
         assert_eq!((result(false).failure(), result(true).failure()), (None, Some(ToolFailure::Other)));
     }

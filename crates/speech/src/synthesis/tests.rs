@@ -191,7 +191,10 @@ async fn what_a_source_may_demand_is_settled_and_a_failure_is_free() {
     // A dollar per character at the first voice, two at the second.
     let voices = vec![
         Voice { timeout: Duration::from_millis(500), price: Some(1e6), ..service(tell).await },
-        Voice { price: Some(2e6), ..command(&["sh", "-c", "read text; [ \"$text\" = refused ] || printf 'RIFF....WAVE'"]) },
+        Voice {
+            price: Some(2e6),
+            ..command(&["sh", "-c", "read text; [ \"$text\" = refused ] || printf 'RIFF....WAVE'"])
+        },
     ];
     let account = Arc::new(Account { settled, limit: 40_000_000 });
     let synthesis = Arc::new(Synthesis::new(voices).unwrap().counted_by(account));

@@ -73,7 +73,8 @@ impl Answer {
     /// Returns a sentence without a display that announces a tool. `None` if it was announced before, or if a tool runs
     /// after the answer said something.
     pub fn announce(&mut self, announcement: Announcement, words: &str) -> Option<Sentence> {
-        let is_told = self.announced.contains(&announcement) || (announcement == Announcement::Running && self.has_speech);
+        let is_told =
+            self.announced.contains(&announcement) || (announcement == Announcement::Running && self.has_speech);
         if is_told || words.is_empty() {
             return None;
         }
@@ -208,7 +209,8 @@ mod tests {
     fn each_announcement_is_spoken_once_and_displayed_never() {
         let failed = Announcement::Failed(ToolFailure::Timeout);
         let mut answer = Answer::new("1".to_owned(), true);
-        let mut said = |announcement| answer.announce(announcement, "Wait.").map(|one| (one.number, one.text, one.speech));
+        let mut said =
+            |announcement| answer.announce(announcement, "Wait.").map(|one| (one.number, one.text, one.speech));
         let spoken = |number| Some((number, String::new(), "Wait.".to_owned()));
         assert_eq!((said(Announcement::Running), said(Announcement::Running)), (spoken(0), None));
         assert_eq!((said(failed), said(failed)), (spoken(1), None));

@@ -27,8 +27,8 @@ use domain::ids::{MessageId, Person, Place};
 use domain::incoming::{Incoming, Interruption};
 use domain::turn_event::{ToolState, TurnEvent, TurnUpdate};
 use ports::{Reading, TurnEventReader};
-use speech::{Announcement, Failure, Speech};
 use speech::synthesis::Sound;
+use speech::{Announcement, Failure, Speech};
 use web::client_socket::{ClientSocket, Disconnected};
 
 /// Maximum size of a message of the client, in bytes.

@@ -60,7 +60,13 @@ mod tests {
             file.extend(std::iter::repeat_n(loud.to_le_bytes(), 20).flatten());
         }
         assert_eq!(volumes(&file), [0.0, 0.5, 1.0]);
-        for hostile in [&b""[..], b"RIFF", &file[..30], b"RIFF....WAVEfmt \xff\xff\xff\xff", &[b"RIFF....WAVE", &[0; 4_000][..]].concat()] {
+        for hostile in [
+            &b""[..],
+            b"RIFF",
+            &file[..30],
+            b"RIFF....WAVEfmt \xff\xff\xff\xff",
+            &[b"RIFF....WAVE", &[0; 4_000][..]].concat(),
+        ] {
             assert_eq!(volumes(hostile), [0.0; 0]);
         }
         assert_eq!(samples(&[0.0, 1.0, -1.0, f32::NAN, 9.0]), [0, 0, 255, 127, 1, 128, 0, 0, 255, 127]);

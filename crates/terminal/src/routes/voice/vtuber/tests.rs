@@ -55,12 +55,14 @@ fn the_heard_text_of_an_interruption_names_its_last_sentence() {
     for (number, text) in [(0, "One is first."), (1, " Two is second."), (2, " Three.")] {
         vtuber.messages(&sentence(number, text, true));
     }
-    for (heard, to) in [("", None), ("One", None), ("One is first.", Some(0)), ("One is first.Two is second.Th", Some(1))] {
+    for (heard, to) in
+        [("", None), ("One", None), ("One is first.", Some(0)), ("One is first.Two is second.Th", Some(1))]
+    {
         let steps = vtuber.read(&json!({"type": "interrupt-signal", "text": heard}).to_string()).unwrap();
         let [Step::Request(Request::Interrupt { spoken_to, turn })] = &steps[..] else { panic!("{steps:?}") };
         assert_eq!((*spoken_to, turn.as_deref()), (to, Some("7")), "{heard}");
     }
-    // What was not heard is not sent any more.
+    // The rest is not sent.
     vtuber.messages(&event(Content::Interrupted { spoken_to: None }));
     assert_eq!(vtuber.messages(&audio(0, b"RIFF", true)), [Value::Null; 0]);
 }
@@ -70,10 +72,14 @@ fn samples_begin_a_stream_and_unknown_messages_are_refused() {
     let mut vtuber = Vtuber::new("one".to_owned());
     let data = r#"{"type": "mic-audio-data", "audio": [0.5, -0.5]}"#;
     let steps = vtuber.read(data).unwrap();
-    assert!(matches!(&steps[..], [Step::Request(Request::Listen { hands_free: false }), Step::Samples(bytes)] if bytes.len() == 4));
+    assert!(
+        matches!(&steps[..], [Step::Request(Request::Listen { hands_free: false }), Step::Samples(bytes)] if bytes.len() == 4)
+    );
     assert!(matches!(&vtuber.read(data).unwrap()[..], [Step::Samples(_)]));
     assert!(matches!(&vtuber.read(r#"{"type": "mic-audio-end"}"#).unwrap()[..], [Step::Request(Request::ListenEnd)]));
-    for hostile in ["[]", "{", r#"{"type": 7}"#, r#"{"type": "switch-config"}"#, r#"{"type": "mic-audio-data", "audio": "x"}"#] {
+    for hostile in
+        ["[]", "{", r#"{"type": 7}"#, r#"{"type": "switch-config"}"#, r#"{"type": "mic-audio-data", "audio": "x"}"#]
+    {
         assert!(vtuber.read(hostile).is_err(), "{hostile}");
     }
 }
