@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::runtime::Handle;
 
 use crate::services::running::Live;
 use domain::ids::TurnId;
@@ -57,9 +58,11 @@ impl SpeechMetering for SpeechCosts {
     }
 
     fn settle(&self, reservation: SpeechReservation, micros: u64) {
+        // At the end of the process, a reservation that is not settled counts until it leaves its window.
+        let Ok(runtime) = Handle::try_current() else { return };
         let this = self.clone();
         // The work is charged even if its reader has gone.
-        tokio::spawn(async move {
+        runtime.spawn(async move {
             this.step(&reservation, micros, LimitStep::Settle(reservation.id.clone(), None)).await;
             this.write_down(&reservation.payer, micros).await;
         });
