@@ -57,7 +57,7 @@ fn a_tool_that_is_late_says_so_and_its_output_is_never_spoken() {
         let folder = TempDir::new().unwrap();
         let file = folder.path().join("mcp.json");
         let example = json!({
-            "command": env!("CARGO_BIN_EXE_staffai"), "args": ["example-server"], "trusted": true, "timeout": "300ms",
+            "command": env!("CARGO_BIN_EXE_staffai"), "args": ["example-server"], "trusted": true, "timeout": "1s",
         });
         std::fs::write(&file, json!({"mcpServers": {"slow": example}}).to_string()).unwrap();
         let setup = Setup::new().set("PATH", std::env::var("PATH").unwrap()).set("STAFFAI_MCP_CONFIG", file.display());

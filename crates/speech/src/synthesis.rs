@@ -9,6 +9,7 @@ mod format;
 mod voice;
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -81,14 +82,25 @@ impl Synthesis {
         }
         let (this, text, payer) = (Arc::clone(self), text.to_owned(), payer.into());
         let permit = self.permits.take(Some(&payer.person));
+        let mut bill = Box::pin(this.bill(&text, &payer));
+        // Without a server, the cost is reserved here, so sentences are reserved in their order.
+        let reserved = bill.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         Clip::recorded(permit, move |recorder| async move {
+            let bill = match reserved {
+                Poll::Ready(bill) => bill,
+                Poll::Pending => bill.await,
+            };
+            let mut bill = match bill {
+                Ok(bill) => bill,
+                Err(failure) => return recorder.end(Err(failure)),
+            };
             if !recorder.has_begun() {
                 let Ok(permit) = timeout(PERMIT_WITHIN, this.permits.wait(Some(&payer.person))).await else {
                     return recorder.end(Err(Failure::Late));
                 };
                 recorder.begin(permit);
             }
-            let result = this.record(&text, &payer, &recorder).await;
+            let result = this.record(&text, &mut bill, &recorder).await;
             if let (Ok(format), Some(bytes)) = (&result, recorder.recorded()) {
                 this.cache.lock().put(key, *format, bytes);
             }
@@ -96,11 +108,16 @@ impl Synthesis {
         })
     }
 
-    /// Records the text with the first voice that returns audio.
-    async fn record(&self, text: &str, payer: &SpeechPayer, recorder: &Recorder) -> Result<Format, Failure> {
-        let mut failed = Failure::Refused("no voice is configured".to_owned());
+    /// Reserves the cost of a text: that of the most expensive voice.
+    fn bill(&self, text: &str, payer: &SpeechPayer) -> impl Future<Output = Result<Bill, Failure>> + Send + use<> {
         let most = self.voices.iter().map(|voice| voice.micros(text)).max().unwrap_or_default();
-        let mut bill = Bill::reserve(&self.meter, payer, SpeechWork::Synthesis, most).await?;
+        let (meter, payer) = (self.meter.clone(), payer.clone());
+        async move { Bill::reserve(&meter, &payer, SpeechWork::Synthesis, most).await }
+    }
+
+    /// Records the text with the first voice that returns audio.
+    async fn record(&self, text: &str, bill: &mut Bill, recorder: &Recorder) -> Result<Format, Failure> {
+        let mut failed = Failure::Refused("no voice is configured".to_owned());
         for voice in &self.voices {
             bill.begin(voice.micros(text));
             let recorded = timeout(voice.timeout, voice.record(&self.clients, text, recorder)).await;
