@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::model::Act;
 use crate::support::{Setup, World, story};
@@ -54,14 +53,15 @@ fn a_tool_announces_itself_and_its_failure_in_the_phrases_of_the_language() {
 #[expect(clippy::disallowed_methods, reason = "children need the path of the machine that the tests run on")]
 fn a_tool_that_is_late_says_so_and_its_output_is_never_spoken() {
     story(async {
-        let folder = TempDir::new().unwrap();
-        let file = folder.path().join("mcp.json");
+        // A guard that starts children is this program, so the bot is a process.
+        let setup = Setup::new().set("PATH", std::env::var("PATH").unwrap()).set("STAFFAI_VOICES", ECHO);
+        let world = World::without_bot(setup).await;
         let example = json!({
             "command": env!("CARGO_BIN_EXE_staffai"), "args": ["example-server"], "trusted": true, "timeout": "1s",
         });
-        std::fs::write(&file, json!({"mcpServers": {"slow": example}}).to_string()).unwrap();
-        let setup = Setup::new().set("PATH", std::env::var("PATH").unwrap()).set("STAFFAI_MCP_CONFIG", file.display());
-        let world = World::with(setup.set("STAFFAI_VOICES", ECHO)).await;
+        let servers = json!({"mcpServers": {"slow": example}});
+        std::fs::write(world.dir.path().join("mcp.json"), servers.to_string()).unwrap();
+        let _process = world.process("bot").await;
         world.until_told("/api/v1/tools", |tools| tools.to_string().contains("slow__wait").then_some(())).await;
         world.model.does(|ask| {
             if ask.results().is_empty() {
