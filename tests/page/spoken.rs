@@ -107,7 +107,7 @@ fn an_answer_is_drawn_like_a_message_of_the_chat() {
     let browser = Browser::open(home.path());
     browser.go(&format!("{url}/voice"));
     browser.until("document.getElementById('link').textContent === 'connected'");
-    browser.keys("#draft", "formatting\n");
+    browser.keys("#draft", "markdown\n");
     browser.until("document.querySelector('#lines .spoken-block strong')?.innerText === 'bold'");
     browser.until(&format!("document.querySelector('#lines .spoken-block code') && !{LINES}.includes('**')"));
 }
