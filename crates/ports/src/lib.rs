@@ -48,7 +48,9 @@ pub use self::files::{FetchError, NoDocuments, NoFiles, NotDrawn, NotRead};
 pub use self::in_force::{Console, Keys, ModelsInForce, RowChange, ToolsOf, UsageOf, Webhooks};
 pub use self::lottery::Lottery;
 pub use self::members::{AccountLinks, Facts, MemberSettings, PromptSections};
-pub use self::metering::{EmbeddingAsk, NotEmbedded, SpeechPayer, SpeechRefused, SpeechReservation, SpeechWork};
+pub use self::metering::{
+    EmbeddingAsk, NotEmbedded, SpeechMetering, SpeechPayer, SpeechRefused, SpeechReservation, SpeechWork,
+};
 pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::models::Models;
 pub use self::requests::{
@@ -216,24 +218,6 @@ pub trait Metering: Send + Sync {
 
     /// Returns how long the limits refuse this person from now on. `None` if they do not, or permanently.
     async fn refused_for(&self, person: &Person) -> Option<Duration>;
-}
-
-/// The cost of speech. It counts against limits and in the ledger like the cost of turns.
-#[async_trait]
-pub trait SpeechMetering: Send + Sync {
-    /// Reserves work that costs this much, in millionths of a dollar, before a source is called.
-    ///
-    /// # Errors
-    /// A limit of the payer refuses it; nothing is counted.
-    async fn reserve(
-        &self,
-        payer: &SpeechPayer,
-        work: SpeechWork,
-        micros: u64,
-    ) -> Result<SpeechReservation, SpeechRefused>;
-
-    /// Settles reserved work with its actual cost, in the background.
-    fn settle(&self, reservation: SpeechReservation, micros: u64);
 }
 
 // === Tools ===

@@ -1,6 +1,8 @@
-//! Model use outside of turns, within the limits of the caller.
+//! Model use outside of turns, and speech, within the limits of the caller.
 
 use std::time::Duration;
+
+use async_trait::async_trait;
 
 use super::ModelError;
 use domain::embedding::EmbeddingRequest;
@@ -90,3 +92,21 @@ pub struct SpeechReservation {
 /// A limit of the payer refuses the work, for this long. `None`: the limit never allows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpeechRefused(pub Option<Duration>);
+
+/// The cost of speech. It counts against limits and in the ledger like the cost of turns.
+#[async_trait]
+pub trait SpeechMetering: Send + Sync {
+    /// Reserves work that costs this much, in millionths of a dollar, before a source is called.
+    ///
+    /// # Errors
+    /// A limit of the payer refuses it; nothing is counted.
+    async fn reserve(
+        &self,
+        payer: &SpeechPayer,
+        work: SpeechWork,
+        micros: u64,
+    ) -> Result<SpeechReservation, SpeechRefused>;
+
+    /// Settles reserved work with its actual cost, in the background.
+    fn settle(&self, reservation: SpeechReservation, micros: u64);
+}
