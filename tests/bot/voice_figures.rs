@@ -193,7 +193,10 @@ fn many_sessions_speak_at_once_and_a_reader_that_stops_delays_no_other() {
     story_within(MOST, async {
         let voice = VoiceService { bytes: 48_000, ..VoiceService::default() };
         let setup = Setup::new().set("STAFFAI_VOICES", voice.begin().await);
-        let world = World::with(setup.set("STAFFAI_API_KEYS", "sk-one,sk-two,sk-three")).await;
+        // One key alone may have half of the sockets, and many keys fewer each.
+        let keys: Vec<String> = (0..12).map(|number| format!("sk-{number}")).collect();
+        let setup = setup.set("STAFFAI_API_KEYS", keys.join(",")).set("STAFFAI_HTTP__CONNECTIONS", 512);
+        let world = World::with(setup).await;
         world.model.does(|ask| {
             let who = ask.question();
             Act::says((0..10).map(|number| format!("{who} has {number} now.")).collect::<Vec<_>>().join(" "))
@@ -203,14 +206,13 @@ fn many_sessions_speak_at_once_and_a_reader_that_stops_delays_no_other() {
         let mut slow = Vec::new();
         for number in 0..size(1, 8) {
             let query = format!("session=slow{number}");
-            slow.push(Speaker::opens(&world, &query, &[("authorization", "Bearer sk-three")]).await.unwrap());
+            slow.push(Speaker::opens(&world, &query, &[("authorization", "Bearer sk-11")]).await.unwrap());
             slow[number].sends(asks("Slow")).await;
         }
         let mut sessions = Vec::new();
         for number in 0..many {
-            let key = if number % 2 == 0 { "Bearer sk-one" } else { "Bearer sk-two" };
-            let query = format!("session=s{number}");
-            sessions.push(Speaker::opens(&world, &query, &[("authorization", key)]).await.unwrap());
+            let (key, query) = (format!("Bearer sk-{}", number % 11), format!("session=s{number}"));
+            sessions.push(Speaker::opens(&world, &query, &[("authorization", key.as_str())]).await.unwrap());
         }
         let opened = resident();
         let tasks: Vec<_> = sessions
