@@ -18,8 +18,6 @@ pub(super) struct Answer {
     pub is_cut: bool,
     /// True if the turn becomes an exchange of the conversation: a command and an apology do not.
     pub is_exchange: bool,
-    /// True once a limit refused its speech: the rest is text.
-    pub is_text: bool,
     sentences: Sentences,
     /// The text since the answer last began anew.
     text: String,
@@ -33,8 +31,8 @@ pub(super) struct Answer {
     said_before: VecDeque<String>,
     /// The announcements of tools, each spoken once.
     announced: Vec<Announcement>,
-    /// True once anything is spoken.
-    has_speech: bool,
+    /// The number of spoken sentences, announcements included.
+    spoken: usize,
 }
 
 impl Answer {
@@ -43,7 +41,6 @@ impl Answer {
             turn,
             is_cut: false,
             is_exchange,
-            is_text: false,
             sentences: Sentences::new(),
             text: String::new(),
             displayed: String::new(),
@@ -52,7 +49,7 @@ impl Answer {
             said: VecDeque::new(),
             said_before: VecDeque::new(),
             announced: Vec::new(),
-            has_speech: false,
+            spoken: 0,
         }
     }
 
@@ -74,12 +71,12 @@ impl Answer {
     /// after the answer said something.
     pub fn announce(&mut self, announcement: Announcement, words: &str) -> Option<Sentence> {
         let is_told =
-            self.announced.contains(&announcement) || (announcement == Announcement::Running && self.has_speech);
+            self.announced.contains(&announcement) || (announcement == Announcement::Running && self.spoken > 0);
         if is_told || words.is_empty() {
             return None;
         }
         self.announced.push(announcement);
-        self.has_speech = true;
+        self.spoken += 1;
         let number = self.ends.len();
         self.ends.push(self.displayed.len());
         Some(Sentence { number, speech: words.to_owned(), ..Sentence::default() })
@@ -140,7 +137,7 @@ impl Answer {
     fn number(&mut self, part: Part) -> Sentence {
         let Part { display, mut speech, emotions, speaks } = part;
         if !speech.is_empty() {
-            self.has_speech = true;
+            self.spoken += 1;
             self.said.push_back(speech.clone());
             // A repeated beginning is displayed and not spoken again.
             if self.said_before.pop_front().is_some_and(|before| before == speech) {

@@ -48,6 +48,8 @@ pub(super) struct VoiceSocket {
     queue: Queue,
     hears: Hears,
     muted: bool,
+    /// The turn whose speech a limit ended last: the rest of it is text.
+    text_only: Option<String>,
     /// The language of the speaker, for announcements of tools.
     language: Option<String>,
     /// The message names of Open-LLM-VTuber's front end, for a client that has them.
@@ -106,6 +108,7 @@ impl VoiceSocket {
             queue: Queue::default(),
             hears: Hears::default(),
             muted: false,
+            text_only: None,
             language,
             vtuber,
             last: from,
@@ -279,9 +282,7 @@ impl VoiceSocket {
 
     /// True if further sentences of a turn are spoken.
     fn is_voiced(&self, turn: &str) -> bool {
-        !self.muted
-            && !self.parts.speech.synthesis.is_silent()
-            && !self.answers.iter().any(|answer| answer.turn == turn && answer.is_text)
+        !self.muted && !self.parts.speech.synthesis.is_silent() && self.text_only.as_deref() != Some(turn)
     }
 
     async fn pass_on(
@@ -331,9 +332,7 @@ impl VoiceSocket {
     /// Ends the speech of an answer over a limit; its text continues.
     async fn go_on_as_text(&mut self, of: SentenceId, wait: Option<Duration>) -> Result<(), Disconnected> {
         self.queue.silence(Some(&of.turn));
-        if let Some(answer) = self.answers.iter_mut().find(|answer| answer.turn == of.turn) {
-            answer.is_text = true;
-        }
+        self.text_only = Some(of.turn.clone());
         let why = format!("the limit of speech is reached; the answer continues as text{}", again(wait));
         self.put(&Event { number: of.number, turn: of.turn, content: Content::TextOnly { why } }).await
     }

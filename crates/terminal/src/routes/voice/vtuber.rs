@@ -238,7 +238,8 @@ impl Vtuber {
     /// Returns the messages of the complete sentences before the first incomplete one.
     fn ready(&mut self) -> Vec<Value> {
         let mut messages = Vec::new();
-        while let Some(sentence) = self.waiting.pop_front_if(|waiting| waiting.is_complete) {
+        let complete = self.waiting.iter().take_while(|waiting| waiting.is_complete).count();
+        for sentence in self.waiting.drain(..complete) {
             self.had_audio |= !sentence.audio.is_empty();
             if !(sentence.text.is_empty() && sentence.audio.is_empty()) {
                 messages.push(sentence.message());

@@ -25,7 +25,9 @@ pub(super) fn volumes(file: &[u8]) -> Vec<f64> {
     let mut volumes: Vec<f64> = samples.chunks(slice).map(loudness).collect();
     let most = volumes.iter().copied().fold(0.0, f64::max);
     if most > 0.0 {
-        volumes.iter_mut().for_each(|volume| *volume = (*volume / most * 1_000.0).round() / 1_000.0);
+        for volume in &mut volumes {
+            *volume = (*volume / most * 1_000.0).round() / 1_000.0;
+        }
     }
     volumes
 }
