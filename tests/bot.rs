@@ -107,6 +107,18 @@ mod typed;
 #[path = "bot/voice.rs"]
 mod voice;
 
+#[path = "bot/voice_costs.rs"]
+mod voice_costs;
+
+#[path = "bot/voice_figures.rs"]
+mod voice_figures;
+
+#[path = "bot/voice_tools.rs"]
+mod voice_tools;
+
+#[path = "bot/voice_vtuber.rs"]
+mod voice_vtuber;
+
 #[path = "bot/approvals.rs"]
 mod approvals;
 

@@ -52,7 +52,7 @@ use ports::{
 use render;
 use settings::Settings;
 use settings::stores::StoreChoice;
-use speech::Speech;
+use speech::Uncounted;
 use store::redis::Redis;
 use store::redis::lease::Lease;
 use store::resilient::Resilient;
@@ -88,7 +88,7 @@ struct Checked {
     /// The doors to platforms, the home of the bot first.
     platforms: Vec<DoorRecord>,
     own: Vec<Box<dyn BuiltInTool>>,
-    speech: Speech,
+    speech: Uncounted,
     us: Identity,
 }
 

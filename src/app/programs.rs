@@ -12,14 +12,15 @@ use actors::services::basics::Basics;
 use actors::services::embeddings::Meter;
 use actors::services::in_force::InForce;
 use actors::services::preferences::PreferenceKeeper;
+use actors::services::speech_costs::SpeechCosts;
 use actors::services::standings::Standings;
 use actors::services::toolbox::Toolbox;
 use actors::services::usable_tools::UsableTools;
 use actors::wiring::Handles;
 use domain::lineage::Identity;
-use ports::{Limiter, PromptSections};
+use ports::{Limiter, PromptSections, SpeechMetering};
 use settings::Settings;
-use speech::Speech;
+use speech::Uncounted;
 use terminal::sessions::Sessions;
 use web::model_api::{self, ModelApi};
 
@@ -41,7 +42,7 @@ pub(crate) fn programs(
     in_force: &Arc<InForce>,
     handles: &Handles,
     (events, prompts, settings): (&TurnEvents, &Arc<dyn PromptSections>, &Arc<PreferenceKeeper>),
-    speech: Speech,
+    speech: Uncounted,
     (sessions, vitals, toolbox, limiter, us): OfPrograms<'_>,
 ) -> Router {
     let api = ModelApi::new(model_api::Parts {
@@ -59,6 +60,13 @@ pub(crate) fn programs(
         clock: Arc::clone(clock),
         dice: Arc::clone(dice),
         bounds: bounds(&live.now().settings),
+    });
+    let costs: Arc<dyn SpeechMetering> = Arc::new(SpeechCosts {
+        live: live.clone(),
+        limiter: Arc::clone(limiter),
+        store: Arc::clone(store),
+        clock: Arc::clone(clock),
+        numbers: Arc::default(),
     });
     let (store, rate_limiter) = (Arc::clone(store), handles.rate_limiter());
     let usage = Standings { live: live.clone(), store: Arc::clone(&store), clock: Arc::clone(clock), rate_limiter };
@@ -78,7 +86,7 @@ pub(crate) fn programs(
         console: Arc::new(LiveConsole { live: live.clone(), store }),
         prompts: Arc::clone(prompts),
         settings: Arc::clone(settings) as _,
-        speech,
+        speech: speech.counted_by(&costs),
     });
     model_api::router(Arc::new(api)).merge(sessions)
 }

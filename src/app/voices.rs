@@ -1,17 +1,18 @@
 //! The voices of `[[speech.voices]]`, and the rows of `[[speech.hearing]]`.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use secrecy::SecretString;
 
 use crate::app::configured::Lookup;
 use domain::host::is_loopback;
+use domain::tool::failure::ToolFailure;
 use settings::Settings;
 use settings::address::is_remote;
 use settings::speech::{Ear as EarRow, Voice as Row};
 use speech::hearing::{Ear, Hearing};
 use speech::synthesis::{Format, Synthesis, Voice};
-use speech::{Endpoint, Source, Speech};
+use speech::{Announcement, Endpoint, Phrases, Source, Uncounted};
 
 /// The address of the API without `url`.
 const URL: &str = "https://api.openai.com/v1";
@@ -53,18 +54,18 @@ fn each<R, T>(
     if mistakes.is_empty() { Ok(all) } else { Err(mistakes) }
 }
 
-/// Returns the synthesis and the hearing.
+/// Returns the synthesis, the hearing, and the phrases that announce tools.
 ///
 /// # Errors
 /// As of [`voices`] and [`ears`], or TLS cannot be set up.
-pub(crate) fn speech(settings: &Settings, lookup: &Lookup) -> Result<Speech, Vec<String>> {
+pub(crate) fn speech(settings: &Settings, lookup: &Lookup) -> Result<Uncounted, Vec<String>> {
     let (voices, ears) = match (voices(settings, lookup), ears(settings, lookup)) {
         (Ok(voices), Ok(ears)) => (voices, ears),
         (voices, ears) => return Err([voices.err(), ears.err()].into_iter().flatten().flatten().collect()),
     };
     let synthesis = Synthesis::new(voices).map_err(|mistake| vec![mistake])?;
     let hearing = Hearing::new(ears).map_err(|mistake| vec![mistake])?;
-    Ok(Speech { synthesis: Arc::new(synthesis), hearing: Arc::new(hearing) })
+    Ok(Uncounted { synthesis, hearing, phrases: phrases(settings) })
 }
 
 /// Returns the secrets of these settings and of the variables that they name.
@@ -74,25 +75,44 @@ pub(crate) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString>
     voices.chain(ears).filter_map(|(env_key, written)| key(env_key.as_deref(), written.as_ref(), lookup)).collect()
 }
 
+/// Returns the phrases of `[[speech.phrases]]`; of two rows with one language, the first applies.
+fn phrases(settings: &Settings) -> Phrases {
+    let mut all = HashMap::new();
+    for row in settings.speech.phrases.iter().rev() {
+        let code = row.language.to_lowercase();
+        let words = [
+            (Announcement::Running, &row.running),
+            (Announcement::Failed(ToolFailure::Access), &row.access),
+            (Announcement::Failed(ToolFailure::Timeout), &row.timeout),
+            (Announcement::Failed(ToolFailure::NotFound), &row.not_found),
+            (Announcement::Failed(ToolFailure::Other), &row.other),
+        ];
+        let set = words.into_iter().filter_map(|(announcement, words)| Some((announcement, words.clone()?)));
+        all.extend(set.map(|(announcement, words)| ((code.clone(), announcement), words)));
+    }
+    Phrases(all)
+}
+
 fn voice(row: &Row, lookup: &Lookup) -> Result<Voice, String> {
-    let Row { kind, url, key, env_key, model, voice, command, format, timeout } = row;
+    let Row { kind, url, key, env_key, model, voice, command, format, timeout, price_per_million } = row;
     let name = format.as_deref().unwrap_or("wav");
     let unknown = || format!("there is no format {name:?}; there are {}", Format::names());
     let format = Format::find(name).ok_or_else(unknown)?;
     let usual = Usual { path: "/audio/speech", model: MODEL, command: r#"["espeak-ng", "--stdin", "--stdout"]"# };
     let source = Given { kind, url, key, env_key, model, command }.source(&usual, lookup)?;
-    Ok(Voice { source, voice: voice.clone().unwrap_or_else(|| VOICE.to_owned()), format, timeout: *timeout })
+    let voice = voice.clone().unwrap_or_else(|| VOICE.to_owned());
+    Ok(Voice { source, voice, format, timeout: *timeout, price: *price_per_million })
 }
 
 fn ear(row: &EarRow, lookup: &Lookup) -> Result<Ear, String> {
-    let EarRow { kind, url, key, env_key, model, language, stream, command, timeout } = row;
+    let EarRow { kind, url, key, env_key, model, language, stream, command, timeout, price_per_minute } = row;
     let usual = Usual {
         path: "/audio/transcriptions",
         model: HEARING_MODEL,
         command: r#"["pocketsphinx_continuous", "-infile", "/dev/stdin"]"#,
     };
     let source = Given { kind, url, key, env_key, model, command }.source(&usual, lookup)?;
-    Ok(Ear { source, language: language.clone(), streams: *stream, timeout: *timeout })
+    Ok(Ear { source, language: language.clone(), streams: *stream, timeout: *timeout, price: *price_per_minute })
 }
 
 /// The parts of a source that its row leaves out: the path of its endpoint, the model, and a command as an example.
@@ -145,6 +165,8 @@ fn key(env_key: Option<&str>, written: Option<&SecretString>, lookup: &Lookup) -
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use settings::sources::Sources;
 

@@ -73,8 +73,7 @@ impl Browser {
     pub fn open_with(home: &Path, flags: &[&str]) -> Self {
         let browser = Self::begin(home, flags);
         let source = "try { sessionStorage.setItem('playground.tour', 'over') } catch { }";
-        let command = json!({"cmd": "Page.addScriptToEvaluateOnNewDocument", "params": {"source": source}});
-        browser.call("POST", "/goog/cdp/execute", &command);
+        browser.before_pages(source);
         browser
     }
 
@@ -165,9 +164,39 @@ impl Browser {
 
     /// Sets the preferred colour scheme.
     pub fn prefers(&self, scheme: &str) {
-        let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        self.emulate("prefers-color-scheme", scheme);
+    }
+
+    /// Sets one preference of media queries; all others have their defaults.
+    pub fn emulate(&self, name: &str, value: &str) {
+        let features = json!({"features": [{"name": name, "value": value}]});
         let command = json!({"cmd": "Emulation.setEmulatedMedia", "params": features});
         self.call("POST", "/goog/cdp/execute", &command);
+    }
+
+    /// Runs a script in each page before its own scripts.
+    pub fn before_pages(&self, source: &str) {
+        let command = json!({"cmd": "Page.addScriptToEvaluateOnNewDocument", "params": {"source": source}});
+        self.call("POST", "/goog/cdp/execute", &command);
+    }
+
+    /// Presses the mouse on the first match of a selector, and holds it until [`Self::release`].
+    pub fn hold(&self, selector: &str) {
+        let origin = json!({"element-6066-11e4-a52e-4f735466cecf": self.element(selector)});
+        let to = json!({"type": "pointerMove", "duration": 0, "x": 0, "y": 0, "origin": origin});
+        let steps = json!([to, {"type": "pointerDown", "button": 0}]);
+        self.call("POST", "/actions", &json!({"actions": [{"type": "pointer", "id": "mouse", "actions": steps}]}));
+    }
+
+    /// Presses a key, and holds it until [`Self::release`].
+    pub fn hold_key(&self, key: &str) {
+        let steps = json!([{"type": "keyDown", "value": key}]);
+        self.call("POST", "/actions", &json!({"actions": [{"type": "key", "id": "keys", "actions": steps}]}));
+    }
+
+    /// Releases the mouse and all keys.
+    pub fn release(&self) {
+        self.call("DELETE", "/actions", &Value::Null);
     }
 
     /// Returns the console errors since the last call.

@@ -8,6 +8,7 @@ mod models;
 mod past;
 mod settings;
 mod setup;
+mod spoken;
 mod starts;
 mod tour;
 mod voice;

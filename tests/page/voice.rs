@@ -7,9 +7,9 @@ use crate::browser::Browser;
 use crate::{playground, playground_with};
 
 /// The conversation.
-const LINES: &str = "document.getElementById('lines').innerText";
+pub const LINES: &str = "document.getElementById('lines').innerText";
 /// True while the answer sounds.
-const SPEAKS: &str = "document.getElementById('face-box').dataset.doing === 'speaking'";
+pub const SPEAKS: &str = "document.getElementById('face-box').dataset.doing === 'speaking'";
 
 fn ms(id: &str) -> String {
     format!("Number(document.getElementById('{id}').dataset.ms ?? NaN)")
@@ -34,6 +34,8 @@ fn an_answer_is_spoken_and_an_interruption_silences_it() {
     }
     found.extend(browser.finds("an answer sounds"));
     browser.until(&format!("!({SPEAKS})"));
+    // The answer is drawn like a message of the chat, although it came in sentences.
+    browser.until(&format!("document.querySelector('#lines .spoken-block') && !{LINES}.includes('**')"));
     // The next answer is interrupted in the middle.
     browser.keys("#draft", "help\n");
     browser.until(SPEAKS);
@@ -61,7 +63,7 @@ fn an_answer_is_spoken_and_an_interruption_silences_it() {
 }
 
 /// Records a question as the fake microphone repeats it: speech, then a silence.
-fn question(home: &Path) -> String {
+pub fn question(home: &Path) -> String {
     let file = home.join("question.wav");
     let speech = Command::new("espeak-ng").args(["--stdout", "hello there, who are you"]).output().expect("espeak-ng");
     let mut bytes = speech.stdout;

@@ -9,6 +9,7 @@ mod spanish;
 
 use super::ending::{Ending, ModelErrorKind};
 use super::locale::Locale;
+use super::tool::failure::ToolFailure;
 
 /// All sentences in one language.
 struct Words {
@@ -25,6 +26,10 @@ struct Words {
     may_have_acted: &'static str,
     internal: &'static str,
     tools_at_work: &'static str,
+    tool_access: &'static str,
+    tool_timeout: &'static str,
+    tool_not_found: &'static str,
+    tool_failed: &'static str,
     busy: &'static str,
     lane_full: &'static str,
     lane_busy: &'static str,
@@ -190,6 +195,18 @@ pub const fn lane_busy(locale: Locale) -> &'static str {
 #[must_use]
 pub const fn tools_at_work(locale: Locale) -> &'static str {
     words(locale).tools_at_work
+}
+
+/// Says that a tool failed, by the category of its failure.
+#[must_use]
+pub const fn tool_failed(failure: ToolFailure, locale: Locale) -> &'static str {
+    let words = words(locale);
+    match failure {
+        ToolFailure::Access => words.tool_access,
+        ToolFailure::Timeout => words.tool_timeout,
+        ToolFailure::NotFound => words.tool_not_found,
+        ToolFailure::Other => words.tool_failed,
+    }
 }
 
 /// Says that a restart interrupted an answer.

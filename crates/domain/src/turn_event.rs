@@ -15,6 +15,7 @@ pub use super::gate::GateDecision;
 use super::gate::Subject;
 use super::ids::{Timestamp, TurnId};
 use super::outgoing::Part;
+use super::tool::failure::ToolFailure;
 
 /// One event of a place's stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +57,8 @@ pub enum TurnUpdate {
         name: String,
         /// The state of the call.
         state: ToolState,
+        /// The category of the failure, for a failed call with one.
+        failure: Option<ToolFailure>,
         /// The preview, at most [`PREVIEW_MAX`] characters: the arguments at the start, the progress while the call
         /// runs, and the result at the end.
         text: Option<String>,

@@ -83,6 +83,7 @@ const FILES: [(&str, &str, &str); 44] = [
     ("/voice", "text/html; charset=utf-8", include_str!("page/voice.html")),
     ("/playground/voice.css", "text/css; charset=utf-8", include_str!("page/voice.css")),
     ("/playground/voice.js", SCRIPT, include_str!("page/voice.js")),
+    ("/playground/answers.js", SCRIPT, include_str!("page/answers.js")),
     ("/playground/talk.js", SCRIPT, include_str!("page/talk.js")),
     ("/playground/player.js", SCRIPT, include_str!("page/player.js")),
     ("/playground/reciter.js", SCRIPT, include_str!("page/reciter.js")),

@@ -49,7 +49,9 @@ pub use self::files::{FetchError, NoDocuments, NoFiles, NotDrawn, NotRead};
 pub use self::in_force::{Console, Keys, ModelsInForce, RowChange, ToolsOf, UsageOf, Webhooks};
 pub use self::lottery::Lottery;
 pub use self::members::{AccountLinks, Facts, MemberSettings, PromptSections};
-pub use self::metering::{EmbeddingAsk, NotEmbedded};
+pub use self::metering::{
+    EmbeddingAsk, NotEmbedded, SpeechMetering, SpeechPayer, SpeechRefused, SpeechReservation, SpeechWork,
+};
 pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::models::Models;
 pub use self::open_gates::OpenGates;

@@ -169,6 +169,14 @@ pub fn chance<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Erro
     })
 }
 
+/// Reads a price in dollars, 0 or more.
+pub fn price<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    read(deserializer, "dollars, 0 or more, such as 15 or 0.006", |plain| {
+        let dollars: f64 = plain.text()?.parse().ok()?;
+        (dollars >= 0.0 && dollars.is_finite()).then_some(Some(dollars))
+    })
+}
+
 /// Reads an hour of the day, 0 to 24.
 pub fn hour<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
     read(deserializer, "an hour from 0 to 24", |plain| parsed(plain).filter(|hour| *hour <= 24))

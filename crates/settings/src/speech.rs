@@ -17,6 +17,33 @@ pub struct Speech {
     /// The rows that transcribe speech, in order.
     #[serde(deserialize_with = "read::rows")]
     pub hearing: Vec<Ear>,
+    /// The phrases that announce tools, by language.
+    #[serde(deserialize_with = "read::rows")]
+    pub phrases: Vec<PhraseRow>,
+}
+
+/// One `[[speech.phrases]]`. A phrase that is not set is that of the program; an empty one is not spoken.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PhraseRow {
+    /// The language as ISO 639-1.
+    #[serde(deserialize_with = "read::some_text")]
+    pub language: String,
+    /// Spoken when the first tool of an answer runs and nothing was said before it.
+    #[serde(default)]
+    pub running: Option<String>,
+    /// Spoken when a source cannot be reached or does not admit the caller.
+    #[serde(default)]
+    pub access: Option<String>,
+    /// Spoken when a source did not respond in time.
+    #[serde(default)]
+    pub timeout: Option<String>,
+    /// Spoken when a tool or object does not exist.
+    #[serde(default)]
+    pub not_found: Option<String>,
+    /// Spoken for any other failure.
+    #[serde(default)]
+    pub other: Option<String>,
 }
 
 /// One `[[speech.voices]]`.
@@ -50,6 +77,9 @@ pub struct Voice {
     /// The timeout of one sentence.
     #[serde(default = "usual_timeout", deserialize_with = "read::some_duration")]
     pub timeout: Duration,
+    /// The price in dollars per million characters; without it, speech is not counted in dollars.
+    #[serde(default, deserialize_with = "read::price")]
+    pub price_per_million: Option<f64>,
 }
 
 /// One `[[speech.hearing]]`.
@@ -83,6 +113,9 @@ pub struct Ear {
     /// The timeout of one utterance.
     #[serde(default = "usual_timeout", deserialize_with = "read::some_duration")]
     pub timeout: Duration,
+    /// The price in dollars per minute; without it, hearing is not counted in dollars.
+    #[serde(default, deserialize_with = "read::price")]
+    pub price_per_minute: Option<f64>,
 }
 
 impl Voice {
@@ -99,6 +132,7 @@ impl Voice {
             command,
             format: None,
             timeout: usual_timeout(),
+            price_per_million: None,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Failures of speech.
 
+use std::time::Duration;
+
 /// The reason why a sentence has no audio, or an utterance no transcript.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
@@ -15,4 +17,7 @@ pub enum Failure {
     /// The bytes are not audio of the expected format.
     #[error("the answer is no audio of this format")]
     NotAudio,
+    /// A limit of the payer refuses it, for this long. `None`: the limit never allows it.
+    #[error("the payer is over a limit")]
+    OverLimit(Option<Duration>),
 }

@@ -15,10 +15,11 @@ use tokio::time::timeout;
 
 pub use self::ear::Ear;
 pub use self::listener::{Found, Listener, Misfit, RATE, UTTERANCE_MAX};
+use crate::bill::{Bill, Meter};
 use crate::clients::Clients;
 use crate::failure::Failure;
-use domain::ids::Person;
 use ports::shares::Shares;
+use ports::{SpeechMetering, SpeechPayer, SpeechWork};
 use telemetry::events::HEARING_FAILED;
 
 /// Maximum number of utterances of all sessions that are being transcribed. One person has at most half of them.
@@ -36,6 +37,7 @@ pub struct Hearing {
     clients: Clients,
     permits: Shares,
     waiting: Shares,
+    meter: Meter,
 }
 
 /// The words of an utterance.
@@ -63,7 +65,13 @@ impl Hearing {
     pub fn new(ears: Vec<Ear>) -> Result<Self, String> {
         let clients = Clients::of(ears.iter().map(|ear| &ear.source))?;
         let shares = |most| Shares::new(Arc::new(Semaphore::new(most)));
-        Ok(Self { ears, clients, permits: shares(PERMITS), waiting: shares(WAITING) })
+        Ok(Self { ears, clients, permits: shares(PERMITS), waiting: shares(WAITING), meter: None })
+    }
+
+    /// Returns the same hearing, whose costs are counted here.
+    #[must_use]
+    pub fn counted_by(self, meter: Arc<dyn SpeechMetering>) -> Self {
+        Self { meter: Some(meter), ..self }
     }
 
     /// Returns the name of the first row; `None` if there is none.
@@ -72,16 +80,20 @@ impl Hearing {
         self.ears.first().map(|ear| ear.source.name())
     }
 
-    /// Begins to transcribe samples of this person: [`RATE`] per second, one channel, 16 bits, little-endian. `None` if too
-    /// many utterances wait.
+    /// Begins to transcribe samples of this person, who pays: [`RATE`] per second, one channel, 16 bits, little-endian.
+    /// `None` if too many utterances wait.
     #[must_use]
-    pub fn start(self: &Arc<Self>, samples: &[u8], holder: &Person) -> Option<Transcription> {
-        let place = self.waiting.take(Some(holder))?;
+    pub fn start(self: &Arc<Self>, samples: &[u8], payer: impl Into<SpeechPayer>) -> Option<Transcription> {
+        let payer = payer.into();
+        let place = self.waiting.take(Some(&payer.person))?;
         let (told, words) = mpsc::channel(WORDS);
-        let (this, wave, holder) = (Arc::clone(self), wave(samples), holder.clone());
+        let (this, wave, minutes) = (Arc::clone(self), wave(samples), minutes(samples));
         let task = tokio::spawn(async move {
-            let last = match timeout(PERMIT_WITHIN, this.permits.wait(Some(&holder))).await {
-                Ok(_permit) => this.transcribe(&wave, &told).await.map_or_else(Words::Failed, Words::Final),
+            let last = match timeout(PERMIT_WITHIN, this.permits.wait(Some(&payer.person))).await {
+                Ok(_permit) => {
+                    let words = this.transcribe((&wave, minutes), &payer, &told).await;
+                    words.map_or_else(Words::Failed, Words::Final)
+                }
                 Err(_) => Words::Failed(Failure::Late),
             };
             // The words are short.
@@ -92,15 +104,25 @@ impl Hearing {
         Some(Transcription { words, task: task.abort_handle() })
     }
 
-    async fn transcribe(&self, wave: &[u8], told: &mpsc::Sender<Words>) -> Result<String, Failure> {
+    async fn transcribe(
+        &self,
+        (wave, minutes): (&[u8], f64),
+        payer: &SpeechPayer,
+        told: &mpsc::Sender<Words>,
+    ) -> Result<String, Failure> {
         let mut failed = Failure::Refused("hearing is disabled".to_owned());
+        let most = self.ears.iter().map(|ear| ear.micros(minutes)).max().unwrap_or_default();
+        let mut bill = Bill::reserve(&self.meter, payer, SpeechWork::Hearing, most).await?;
         for ear in &self.ears {
+            bill.begin(ear.micros(minutes));
             let partial = |words: &str| {
                 // A full channel has newer words soon.
                 let _ = told.try_send(Words::Partial(words.to_owned()));
             };
             let heard = timeout(ear.timeout, ear.hear(&self.clients, wave, partial)).await;
-            failed = match heard.unwrap_or(Err(Failure::Late)) {
+            let heard = heard.unwrap_or(Err(Failure::Late));
+            bill.end(matches!(heard, Ok(_) | Err(Failure::Late)));
+            failed = match heard {
                 Ok(words) => return Ok(words),
                 Err(failure) => failure,
             };
@@ -122,6 +144,12 @@ impl Drop for Transcription {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+/// Returns the duration of samples in minutes.
+#[expect(clippy::cast_precision_loss, reason = "utterances are short")]
+fn minutes(samples: &[u8]) -> f64 {
+    samples.len() as f64 / f64::from(RATE * 2) / 60.0
 }
 
 /// Returns samples as a WAV file.

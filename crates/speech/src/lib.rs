@@ -3,9 +3,13 @@
 
 mod abbreviations;
 
+mod bill;
+
 mod clients;
 
 mod failure;
+
+mod phrases;
 
 mod program;
 
@@ -26,10 +30,14 @@ use std::sync::Arc;
 
 use self::hearing::Hearing;
 use self::synthesis::Synthesis;
+pub use failure::Failure;
+pub use phrases::{Announcement, Phrases};
 pub use program::PATH;
 pub use sentences::Sentences;
 pub use source::{Endpoint, Source};
 pub use spoken::Part;
+
+use ports::SpeechMetering;
 
 /// The voices, and the rows that hear. Clones are the same.
 #[derive(Clone)]
@@ -38,4 +46,29 @@ pub struct Speech {
     pub synthesis: Arc<Synthesis>,
     /// The rows that hear.
     pub hearing: Arc<Hearing>,
+    /// The phrases that announce tools.
+    pub phrases: Arc<Phrases>,
+}
+
+/// The parts of [`Speech`] before its costs are counted.
+pub struct Uncounted {
+    /// The voices.
+    pub synthesis: Synthesis,
+    /// The rows that hear.
+    pub hearing: Hearing,
+    /// The phrases that announce tools.
+    pub phrases: Phrases,
+}
+
+impl Uncounted {
+    /// Returns speech whose costs are counted here.
+    #[must_use]
+    pub fn counted_by(self, meter: &Arc<dyn SpeechMetering>) -> Speech {
+        let Self { synthesis, hearing, phrases } = self;
+        Speech {
+            synthesis: Arc::new(synthesis.counted_by(Arc::clone(meter))),
+            hearing: Arc::new(hearing.counted_by(Arc::clone(meter))),
+            phrases: Arc::new(phrases),
+        }
+    }
 }

@@ -9,6 +9,7 @@ mod format;
 mod voice;
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -20,10 +21,11 @@ use self::clip::Recorder;
 pub use self::clip::{AUDIO_MAX, Clip, Sound};
 pub use self::format::Format;
 pub use self::voice::Voice;
+use crate::bill::{Bill, Meter};
 use crate::clients::Clients;
 pub use crate::failure::Failure;
-use domain::ids::Person;
 use ports::shares::Shares;
+use ports::{SpeechMetering, SpeechPayer, SpeechWork};
 use telemetry::events::SPEECH_FAILED;
 
 /// Maximum number of audios of all sessions that are being synthesized or delivered. One person has at most half of them.
@@ -38,6 +40,7 @@ pub struct Synthesis {
     clients: Clients,
     permits: Shares,
     cache: Mutex<Cache>,
+    meter: Meter,
 }
 
 impl Synthesis {
@@ -48,7 +51,13 @@ impl Synthesis {
     pub fn new(voices: Vec<Voice>) -> Result<Self, String> {
         let clients = Clients::of(voices.iter().map(|voice| &voice.source))?;
         let permits = Shares::new(Arc::new(Semaphore::new(PERMITS)));
-        Ok(Self { voices, clients, permits, cache: Mutex::default() })
+        Ok(Self { voices, clients, permits, cache: Mutex::default(), meter: None })
+    }
+
+    /// Returns the same synthesis, whose costs are counted here.
+    #[must_use]
+    pub fn counted_by(self, meter: Arc<dyn SpeechMetering>) -> Self {
+        Self { meter: Some(meter), ..self }
     }
 
     /// True if no voice is configured.
@@ -63,24 +72,35 @@ impl Synthesis {
         self.voices.first().map(|voice| voice.source.name())
     }
 
-    /// Begins to synthesize a text for this person. Dropping the clip cancels it, and frees its permit. A session
-    /// therefore starts the next clip only when the one before has [begun](Clip::has_begun).
+    /// Begins to synthesize a text, which this person pays for; a cached one is free. Dropping the clip cancels it, and
+    /// frees its permit. A session therefore starts the next clip only when the one before has [begun](Clip::has_begun).
     #[must_use]
-    pub fn start(self: &Arc<Self>, text: &str, holder: &Person) -> Clip {
+    pub fn start(self: &Arc<Self>, text: &str, payer: impl Into<SpeechPayer>) -> Clip {
         let key = Cache::key(text);
         if let Some((format, bytes)) = self.cache.lock().get(&key) {
             return Clip::whole(format, bytes);
         }
-        let (this, text, holder) = (Arc::clone(self), text.to_owned(), holder.clone());
-        let permit = self.permits.take(Some(&holder));
+        let (this, text, payer) = (Arc::clone(self), text.to_owned(), payer.into());
+        let permit = self.permits.take(Some(&payer.person));
+        let mut bill = Box::pin(this.bill(&text, &payer));
+        // Without a server, the cost is reserved here, so sentences are reserved in their order.
+        let reserved = bill.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         Clip::recorded(permit, move |recorder| async move {
+            let bill = match reserved {
+                Poll::Ready(bill) => bill,
+                Poll::Pending => bill.await,
+            };
+            let mut bill = match bill {
+                Ok(bill) => bill,
+                Err(failure) => return recorder.end(Err(failure)),
+            };
             if !recorder.has_begun() {
-                let Ok(permit) = timeout(PERMIT_WITHIN, this.permits.wait(Some(&holder))).await else {
+                let Ok(permit) = timeout(PERMIT_WITHIN, this.permits.wait(Some(&payer.person))).await else {
                     return recorder.end(Err(Failure::Late));
                 };
                 recorder.begin(permit);
             }
-            let result = this.record(&text, &recorder).await;
+            let result = this.record(&text, &mut bill, &recorder).await;
             if let (Ok(format), Some(bytes)) = (&result, recorder.recorded()) {
                 this.cache.lock().put(key, *format, bytes);
             }
@@ -88,18 +108,29 @@ impl Synthesis {
         })
     }
 
+    /// Reserves the cost of a text: that of the most expensive voice.
+    fn bill(&self, text: &str, payer: &SpeechPayer) -> impl Future<Output = Result<Bill, Failure>> + Send + use<> {
+        let most = self.voices.iter().map(|voice| voice.micros(text)).max().unwrap_or_default();
+        let (meter, payer) = (self.meter.clone(), payer.clone());
+        async move { Bill::reserve(&meter, &payer, SpeechWork::Synthesis, most).await }
+    }
+
     /// Records the text with the first voice that returns audio.
-    async fn record(&self, text: &str, recorder: &Recorder) -> Result<Format, Failure> {
+    async fn record(&self, text: &str, bill: &mut Bill, recorder: &Recorder) -> Result<Format, Failure> {
         let mut failed = Failure::Refused("no voice is configured".to_owned());
         for voice in &self.voices {
+            bill.begin(voice.micros(text));
             let recorded = timeout(voice.timeout, voice.record(&self.clients, text, recorder)).await;
-            failed = match recorded.unwrap_or(Err(Failure::Late)) {
+            let recorded = recorded.unwrap_or(Err(Failure::Late));
+            let has_audio = recorder.has_audio();
+            bill.end(has_audio || recorded == Err(Failure::Late));
+            failed = match recorded {
                 Ok(()) => return Ok(voice.format),
                 Err(failure) => failure,
             };
             tracing::warn!(event = SPEECH_FAILED, voice = voice.source.name(), reason = %failed, "a sentence was not synthesized");
             // Audio of two voices cannot be joined.
-            if recorder.has_audio() {
+            if has_audio {
                 break;
             }
         }

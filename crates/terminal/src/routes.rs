@@ -105,6 +105,7 @@ pub fn router(parts: Parts) -> Router {
         .route("/api/v1/prompts", get(prompts::list))
         .route("/api/v1/prompts/{section}", get(prompts::show).post(prompts::change))
         .route("/api/v1/voice", get(voice::open))
+        .route("/api/v1/voice/vtuber", get(voice::open_vtuber))
         .route("/api/v1/openapi.json", get(manage::openapi))
         .layer(Extension(reading::Answers::default()))
         .layer(Extension(voice::Sockets::default()))

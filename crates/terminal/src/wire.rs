@@ -10,6 +10,7 @@ use domain::layout::lay_out;
 use domain::notice::template;
 use domain::outgoing::{Capabilities, Part};
 use domain::question::{Form, Link};
+use domain::tool::failure::ToolFailure;
 use domain::turn_event::{GateDecision, ToolState, TurnEvent, TurnUpdate};
 
 /// One event.
@@ -51,6 +52,9 @@ pub enum Update {
         name: String,
         /// Its state.
         state: ToolState,
+        /// The category of its failure.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<ToolFailure>,
         /// Its arguments, its progress or its result, as shown.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
@@ -145,13 +149,18 @@ impl Event {
             TurnUpdate::Accepted => Update::Accepted,
             TurnUpdate::Queued { ahead } => Update::Queued { ahead: *ahead },
             TurnUpdate::Draft { text, anew } => Update::Draft { text: text.clone(), anew: *anew },
-            TurnUpdate::Tool { call, name, state, text } => {
-                Update::Tool { call: call.clone(), name: name.clone(), state: *state, text: text.clone() }
-            }
+            TurnUpdate::Tool { call, name, state, failure, text } => Update::Tool {
+                call: call.clone(),
+                name: name.clone(),
+                state: *state,
+                failure: *failure,
+                text: text.clone(),
+            },
             TurnUpdate::Task { id, name, status } => Update::Tool {
                 call: id.clone(),
                 name: name.clone(),
                 state: ToolState::Running,
+                failure: None,
                 text: Some(status.clone()).filter(|status| !status.is_empty()),
             },
             TurnUpdate::Gate { id, question, arguments, subject, expires_at, decision } => Update::Gate {
@@ -235,7 +244,13 @@ mod tests {
                 r#"{"number":3,"turn":"9","event":"final","text":"again in 2 s"}"#,
             ),
             (
-                TurnUpdate::Tool { call: "c".to_owned(), name: "roll".to_owned(), state: tool, text: None },
+                TurnUpdate::Tool {
+                    call: "c".to_owned(),
+                    name: "roll".to_owned(),
+                    state: tool,
+                    failure: None,
+                    text: None,
+                },
                 r#"{"number":3,"turn":"9","event":"tool","call":"c","name":"roll","state":"running"}"#,
             ),
             (

@@ -19,13 +19,17 @@ export async function microphone(hear, level) {
   }
   const source = context.createMediaStreamSource(stream);
   const capture = new AudioWorkletNode(context, "capture", { numberOfOutputs: 0 });
+  let open = true;
   capture.port.addEventListener("message", ({ data }) => {
+    // Samples that were captured before the end arrive after it.
+    if (!open) return;
     level(rms(Array.from(data, (sample) => sample / 32_768)));
     hear(data.buffer);
   });
   capture.port.start();
   source.connect(capture);
   return () => {
+    open = false;
     level(0);
     return close();
   };

@@ -26,8 +26,9 @@ export function listening(page) {
         if (now.mode !== mode) return void close();
         page.send({ event: "listen", hands_free: mode === "hands" });
         now.close = () => {
+          const closed = close();
           page.send({ event: "listen_end" });
-          return close();
+          return closed;
         };
       } else {
         const level = await microphone(() => {}, (loudness) => (at("level").value = Math.min(1, loudness * 4)));

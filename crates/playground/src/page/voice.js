@@ -1,5 +1,6 @@
 // The voice page: a person writes or speaks, and the answer is spoken until the person interrupts it.
 
+import { answers } from "./answers.js";
 import { linked } from "./asking.js";
 import { act, feel, mouth } from "./face.js";
 import { listening } from "./listening.js";
@@ -15,9 +16,7 @@ const SILENCE = 0.001;
 
 /** What the server has, and the state of the conversation. */
 const here = { voice: "", hears: "", turn: "", asked: 0, texted: 0, voiced: 0, thinking: false, muted: false, stops: false, cut: new Set() };
-/** The sentences of answers: their text, speech, element and emotions, by turn and number. */
-const sentences = new Map();
-const keyOf = (turn, sentence) => `${turn}/${sentence}`;
+const shown = answers(answerOf);
 
 let context = null;
 let played = null;
@@ -40,8 +39,7 @@ function time(id, ms) {
 }
 
 function sounded({ turn, sentence }, delay) {
-  const known = sentences.get(keyOf(turn, sentence));
-  feel(known?.emotions[0]);
+  feel(shown.get(turn, sentence)?.emotions[0]);
   if (turn !== here.turn || here.voiced === 0 || at("time-sound").dataset.turn === turn) return;
   at("time-sound").dataset.turn = turn;
   time("time-sound", performance.now() - here.voiced + delay);
@@ -90,10 +88,7 @@ function interrupt() {
   here.thinking = false;
   if (turn) cut(turn, heard);
   else here.stops = true;
-  for (const [key, sentence] of sentences) {
-    if (sentence.turn === turn && sentence.speech && (heard === null || sentence.number > heard)) sentence.element.classList.add("unheard");
-    if (sentence.turn !== turn) sentences.delete(key);
-  }
+  shown.cut(turn, heard);
   line("aside", "", heard === null ? "Stopped before anything was heard." : "Stopped here; the rest was not heard.");
 }
 
@@ -131,12 +126,8 @@ const events = {
       here.texted = performance.now();
       if (here.asked) time("time-text", here.texted - here.asked);
     }
-    if (event.anew) for (const known of sentences.values()) if (known.turn === event.turn) known.element.remove();
-    const element = make("span", event.speech ? "" : "quiet-part", event.text);
-    answerOf(event.turn).append(element);
+    shown.add(event);
     at("scroll").scrollTop = at("scroll").scrollHeight;
-    const known = { turn: event.turn, number: event.sentence, text: event.text, speech: event.speech, element, emotions: event.emotions ?? [] };
-    sentences.set(keyOf(event.turn, event.sentence), known);
     if (!here.voice && !here.muted && event.speech) recited?.say(event.turn, event.sentence, event.speech);
   },
   audio(event) {
@@ -168,6 +159,9 @@ const events = {
     if (turn !== here.turn) return;
     here.thinking = false;
     if (unanswered && !here.cut.has(turn)) line("aside", "", `There is no answer: ${unanswered.replaceAll("_", " ")}.`);
+  },
+  text_only({ why }) {
+    line("aside", "", `${why[0].toUpperCase()}${why.slice(1)}.`);
   },
   error({ sentence, why }) {
     if (sentence === undefined) set(at("problem"), `${why[0].toUpperCase()}${why.slice(1)}.`);
@@ -230,10 +224,11 @@ function approval({ id, question, form, link, decision }) {
 /** Shows the sentence that sounds, word by word. */
 function caption() {
   const now = voice()?.now();
-  const known = now && sentences.get(keyOf(now.turn, now.sentence));
+  const known = now && shown.get(now.turn, now.sentence);
   if (!known) return;
-  if (at("caption").dataset.of !== keyOf(now.turn, now.sentence)) {
-    at("caption").dataset.of = keyOf(now.turn, now.sentence);
+  const key = `${now.turn}/${now.sentence}`;
+  if (at("caption").dataset.of !== key) {
+    at("caption").dataset.of = key;
     at("caption").replaceChildren(...known.speech.split(/(?<=\s)/).map((word) => make("span", "", word)));
   }
   let letters = now.part * known.speech.length;

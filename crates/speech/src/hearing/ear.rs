@@ -6,6 +6,7 @@ use http::header::CONTENT_TYPE;
 use http_client::{Events, Form, Response};
 use serde_json::Value;
 
+use crate::bill::micros;
 use crate::clients::Clients;
 use crate::failure::Failure;
 use crate::program;
@@ -28,9 +29,16 @@ pub struct Ear {
     pub streams: bool,
     /// The timeout of one utterance.
     pub timeout: Duration,
+    /// The price in dollars per minute. `None` costs nothing.
+    pub price: Option<f64>,
 }
 
 impl Ear {
+    /// Returns the cost of this many minutes in millionths of a dollar.
+    pub(super) fn micros(&self, minutes: f64) -> u64 {
+        micros(self.price, minutes * 1e6)
+    }
+
     /// Returns the words of a WAV file.
     pub(super) async fn hear(
         &self,

@@ -1,7 +1,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use domain::ids::Door;
+use domain::ids::{Door, Person};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -14,7 +14,7 @@ fn person() -> Person {
 
 fn command(script: &str, timeout: Duration) -> Ear {
     let source = Source::Command(["sh", "-c", script].map(str::to_owned).into());
-    Ear { source, language: None, streams: false, timeout }
+    Ear { source, language: None, streams: false, timeout, price: None }
 }
 
 async fn all(hearing: &Arc<Hearing>, samples: &[u8]) -> Vec<Words> {
@@ -146,7 +146,7 @@ async fn service(response: &'static str) -> (Ear, tokio::task::JoinHandle<String
         model: "whisper-1".to_owned(),
     };
     let (source, language) = (Source::OpenAi(endpoint), Some("en".to_owned()));
-    (Ear { source, language, streams: true, timeout: Duration::from_secs(20) }, asked)
+    (Ear { source, language, streams: true, timeout: Duration::from_secs(20), price: None }, asked)
 }
 
 #[tokio::test]

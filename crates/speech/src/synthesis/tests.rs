@@ -6,7 +6,8 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::{Endpoint, Source};
-use domain::ids::Door;
+use domain::ids::{Door, Person, TurnId};
+use ports::{SpeechRefused, SpeechReservation};
 
 /// The beginning of audio, of which the lengths lie.
 const WAV: &[u8] = b"RIFF\xff\xff\xff\xffWAVEfmt and so on";
@@ -17,7 +18,7 @@ fn person(id: &str) -> Person {
 
 fn command(words: &[&str]) -> Voice {
     let source = Source::Command(words.iter().map(|word| (*word).to_owned()).collect());
-    Voice { source, voice: String::new(), format: Format::Wav, timeout: Duration::from_secs(20) }
+    Voice { source, voice: String::new(), format: Format::Wav, timeout: Duration::from_secs(20), price: None }
 }
 
 fn synthesis(voices: Vec<Voice>) -> Arc<Synthesis> {
@@ -63,7 +64,7 @@ async fn service(requests: mpsc::UnboundedSender<String>) -> Voice {
                     "refused" => b"HTTP/1.1 500 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_vec(),
                     "json" => b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{\"error\": \"out of voices\"}".to_vec(),
                     "short" => wav(WAV.len() * 2),
-                    "silent" => std::future::pending().await,
+                    "silent" | "silent too" => std::future::pending().await,
                     "endless" => {
                         socket.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").await.unwrap();
                         while socket.write_all(&[WAV, &[7; 8_192]].concat()).await.is_ok() {}
@@ -85,6 +86,7 @@ async fn service(requests: mpsc::UnboundedSender<String>) -> Voice {
         voice: "alloy".to_owned(),
         format: Format::Wav,
         timeout: Duration::from_secs(5),
+        price: None,
     }
 }
 
@@ -155,4 +157,63 @@ async fn espeak_speaks_without_an_account() {
     assert!(bytes.len() > 10_000, "{} bytes of audio", bytes.len());
     let louder = bytes[44..].chunks_exact(2).any(|sample| i16::from_le_bytes([sample[0], sample[1]]).abs() > 1_000);
     assert!(louder, "the audio is not silent");
+}
+
+/// Records what is settled, in millionths of a dollar; refuses all reservations above a limit.
+struct Account {
+    settled: mpsc::UnboundedSender<u64>,
+    limit: u64,
+}
+
+#[async_trait::async_trait]
+impl SpeechMetering for Account {
+    async fn reserve(
+        &self,
+        payer: &SpeechPayer,
+        work: SpeechWork,
+        micros: u64,
+    ) -> Result<SpeechReservation, SpeechRefused> {
+        if micros > self.limit {
+            return Err(SpeechRefused(None));
+        }
+        Ok(SpeechReservation { id: TurnId::new(Door::new("terminal"), "1"), payer: payer.clone(), work })
+    }
+
+    fn settle(&self, _reservation: SpeechReservation, micros: u64) {
+        self.settled.send(micros).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_a_source_may_demand_is_settled_and_a_failure_is_free() {
+    let ((tell, mut asked), (settled, mut told)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    // A dollar per character at the first voice, two at the second.
+    let voices = vec![
+        Voice { timeout: Duration::from_millis(500), price: Some(1e6), ..service(tell).await },
+        Voice {
+            price: Some(2e6),
+            ..command(&["sh", "-c", "read text; [ \"$text\" = refused ] || printf 'RIFF....WAVE'"])
+        },
+    ];
+    let account = Arc::new(Account { settled, limit: 40_000_000 });
+    let synthesis = Arc::new(Synthesis::new(voices).unwrap().counted_by(account));
+    // The first voice answers; then it refuses, as does the second; then it sends no audio, and the second answers; then
+    // it is late, which it may demand, and the second answers.
+    for (text, dollars) in [("fine", 4), ("refused", 0), ("json", 8), ("silent", 18)] {
+        heard(synthesis.start(text, &person("1"))).await;
+        assert_eq!(told.recv().await, Some(dollars * 1_000_000), "{text}");
+        asked.recv().await;
+    }
+    // A cached text is free.
+    assert_eq!(heard(synthesis.start("fine", &person("1"))).await.1, None);
+    // A request that is cancelled may be demanded.
+    let clip = synthesis.start("silent too", &person("1"));
+    assert_eq!(asked.recv().await.as_deref(), Some("silent too"));
+    drop(clip);
+    assert_eq!(told.recv().await, Some(10_000_000));
+    // Over a limit, no source is called.
+    let (bytes, failure) = heard(synthesis.start("more than the payer may have", &person("1"))).await;
+    assert_eq!((bytes, failure), (Vec::new(), Some(Failure::OverLimit(None))));
+    assert!(asked.try_recv().is_err() && told.try_recv().is_err());
 }

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::Failure;
 use super::clip::Recorder;
 use super::format::Format;
+use crate::bill::micros;
 use crate::clients::Clients;
 use crate::program;
 use crate::source::Source;
@@ -22,9 +23,17 @@ pub struct Voice {
     pub format: Format,
     /// The timeout of one sentence.
     pub timeout: Duration,
+    /// The price in dollars per million characters. `None` costs nothing.
+    pub price: Option<f64>,
 }
 
 impl Voice {
+    /// Returns the cost of a text in millionths of a dollar.
+    #[expect(clippy::cast_precision_loss, reason = "texts are short")]
+    pub(super) fn micros(&self, text: &str) -> u64 {
+        micros(self.price, text.chars().count() as f64)
+    }
+
     /// Records a text.
     pub(super) async fn record(&self, clients: &Clients, text: &str, recorder: &Recorder) -> Result<(), Failure> {
         match &self.source {

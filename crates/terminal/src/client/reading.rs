@@ -248,7 +248,9 @@ impl Client {
                 self.decide(&id, &format!("{question}{link}"), out).await?;
                 Ok(())
             }
-            Update::Tool { call, name, state, text: Some(text) } => self.tool(turn, &call, &name, (state, &text), out),
+            Update::Tool { call, name, state, text: Some(text), .. } => {
+                self.tool(turn, &call, &name, (state, &text), out)
+            }
             Update::Accepted | Update::Queued { .. } | Update::Tool { .. } | Update::Gate { .. } | Update::Missed => {
                 Ok(())
             }

@@ -248,6 +248,7 @@ fn parts(store: &Arc<MemoryStore>) -> Parts {
         speech: Speech {
             synthesis: Arc::new(Synthesis::new(Vec::new()).unwrap()),
             hearing: Arc::new(Hearing::new(Vec::new()).unwrap()),
+            phrases: Arc::default(),
         },
     }
 }

@@ -5,6 +5,7 @@
 mod answer;
 mod queue;
 mod socket;
+mod vtuber;
 mod wire;
 
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use axum::response::Response;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 
-use self::socket::{MESSAGE_MAX, VoiceSocket};
+use self::socket::{MESSAGE_MAX, Opening, VoiceSocket};
+use self::vtuber::Vtuber;
 use super::Parts;
 use super::problem::{refused, status_of};
 use super::submit::Stop;
@@ -50,6 +52,9 @@ pub(super) struct Wanted {
     /// The last sentence of that turn whose audio the client has; later ones are sent again.
     #[serde(default)]
     sentence: Option<usize>,
+    /// The language of the speaker, for announcements of tools.
+    #[serde(default)]
+    language: Option<String>,
 }
 
 /// Opens a socket.
@@ -63,13 +68,58 @@ pub(super) async fn open(
     let Ok(Query(wanted)) = wanted else {
         return refused(StatusCode::BAD_REQUEST, "session is required; after and sentence must be numbers");
     };
+    let opening = Opening {
+        position: wanted.after.map(|after| (after, wanted.sentence)),
+        language: wanted.language,
+        vtuber: None,
+    };
+    upgraded(parts, (caller, sockets, stop), upgrade, (&wanted.session, MESSAGE_MAX), opening).await
+}
+
+/// The session of a client with the message names of Open-LLM-VTuber's front end.
+#[derive(Debug, Deserialize)]
+pub(super) struct WantedByVtuber {
+    /// The session's name or number; that front end names none.
+    #[serde(default = "usual_session")]
+    session: String,
+    /// The language of the speaker, for announcements of tools.
+    #[serde(default)]
+    language: Option<String>,
+}
+
+fn usual_session() -> String {
+    "vtuber".to_owned()
+}
+
+/// Opens a socket with the message names of Open-LLM-VTuber's front end.
+pub(super) async fn open_vtuber(
+    State(parts): State<Parts>,
+    (Extension(caller), Extension(sockets)): (Extension<Caller>, Extension<Sockets>),
+    stop: Stop,
+    wanted: Result<Query<WantedByVtuber>, QueryRejection>,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Response {
+    let Ok(Query(WantedByVtuber { session, language })) = wanted else {
+        return refused(StatusCode::BAD_REQUEST, "session and language must be given once each");
+    };
+    let opening = Opening { language, vtuber: Some(Vtuber::new(session.clone())), ..Opening::default() };
+    upgraded(parts, (caller, sockets, stop), upgrade, (&session, vtuber::MESSAGE_MAX), opening).await
+}
+
+async fn upgraded(
+    parts: Parts,
+    (caller, sockets, stop): (Caller, Sockets, Stop),
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+    (session, message_max): (&str, usize),
+    opening: Opening,
+) -> Response {
     let Ok(upgrade) = upgrade else {
         return refused(StatusCode::UPGRADE_REQUIRED, "this endpoint is a WebSocket");
     };
     let Some(socket_place) = sockets.0.take(Some(&caller.name().to_owned())) else {
         return refused(StatusCode::TOO_MANY_REQUESTS, "too many sockets are open; close one");
     };
-    let place = match parts.sessions.open(&caller, &wanted.session).await {
+    let place = match parts.sessions.open(&caller, session).await {
         Ok(found) => found.place,
         Err(why) => return refused(status_of(why), &why.to_string()),
     };
@@ -79,10 +129,9 @@ pub(super) async fn open(
     parts.events.open(&place);
     // Cancelled at shutdown.
     let ended = stop.map(|Extension(stop)| stop).unwrap_or_default();
-    let upgrade = upgrade.max_message_size(MESSAGE_MAX).max_frame_size(MESSAGE_MAX);
+    let upgrade = upgrade.max_message_size(message_max).max_frame_size(message_max);
     upgrade.on_upgrade(move |socket| async move {
-        let position = wanted.after.map(|after| (after, wanted.sentence));
-        if let Some(talk) = VoiceSocket::new(socket, parts, (caller, place), position) {
+        if let Some(talk) = VoiceSocket::new(socket, parts, (caller, place), opening) {
             talk.serve(ended).await;
         }
         drop(socket_place);

@@ -5,6 +5,7 @@ use domain::gate::{ApprovalDecision, Gate};
 use domain::happening::{CallOrigin, Happening};
 use domain::notice::gate::question_in_words;
 use domain::tool::called::CallEnd;
+use domain::tool::failure::ToolFailure;
 use domain::turn::{Answer, Turn};
 use domain::turn_event::{PREVIEW_MAX, ToolState, TurnUpdate};
 use ports::Observer;
@@ -24,10 +25,10 @@ impl Observer for TurnEvents {
             Happening::ToolBegan { turn, number, tool, arguments } => self.append(turn, || {
                 // Plain data with string keys always serializes.
                 let arguments = serde_json::to_string(arguments).unwrap_or_default();
-                update(tool, number, ToolState::Running, &arguments)
+                update(tool, number, (ToolState::Running, None), &arguments)
             }),
             Happening::ToolProgressed { turn, number, tool, words } => {
-                self.append(turn, || update(tool, number, ToolState::Running, words));
+                self.append(turn, || update(tool, number, (ToolState::Running, None), words));
             }
             Happening::ToolCalled(ref call) => {
                 let (Some(end), entry) = (call.end, &call.call.entry) else { return };
@@ -38,7 +39,7 @@ impl Observer for TurnEvents {
                 let state = if end.succeeded() { ToolState::Succeeded } else { ToolState::Failed };
                 let CallOrigin { id, person, place, .. } = call.origin;
                 self.publish_of(Some(person), place, id, || {
-                    update(&entry.name, call.number, state, &end.clone().told(entry.effect).text)
+                    update(&entry.name, call.number, (state, end.failure()), &end.clone().told(entry.effect).text)
                 });
             }
             _ => {}
@@ -82,8 +83,8 @@ fn answered(answer: &Answer) -> TurnUpdate {
     TurnUpdate::answer(answer.outgoing.parts.as_slice().into(), &answer.outcome, &answer.effort)
 }
 
-fn update(name: &str, number: usize, state: ToolState, text: &str) -> TurnUpdate {
+fn update(name: &str, number: usize, (state, failure): (ToolState, Option<ToolFailure>), text: &str) -> TurnUpdate {
     let text: String = text.chars().take(PREVIEW_MAX).collect();
     let text = Some(text).filter(|text| !text.is_empty());
-    TurnUpdate::Tool { call: number.to_string(), name: name.to_owned(), state, text }
+    TurnUpdate::Tool { call: number.to_string(), name: name.to_owned(), state, failure, text }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::wire::Sentence;
-use speech::{Part, Sentences};
+use speech::{Announcement, Part, Sentences};
 
 /// Maximum bytes of an answer that become sentences: over an hour of speech. The rest is in the session only.
 const TEXT_MAX: usize = 64 * 1024;
@@ -29,6 +29,10 @@ pub(super) struct Answer {
     said: VecDeque<String>,
     /// The speech before that, which is not repeated.
     said_before: VecDeque<String>,
+    /// The announcements of tools, each spoken once.
+    announced: Vec<Announcement>,
+    /// The number of spoken sentences, announcements included.
+    spoken: usize,
 }
 
 impl Answer {
@@ -44,6 +48,8 @@ impl Answer {
             begins_anew: false,
             said: VecDeque::new(),
             said_before: VecDeque::new(),
+            announced: Vec::new(),
+            spoken: 0,
         }
     }
 
@@ -59,6 +65,21 @@ impl Answer {
     pub fn pause(&mut self) -> Vec<Sentence> {
         let rest = self.sentences.flush();
         self.numbered(rest)
+    }
+
+    /// Returns a sentence without a display that announces a tool. `None` if it was announced before, or if a tool runs
+    /// after the answer said something.
+    pub fn announce(&mut self, announcement: Announcement, words: &str) -> Option<Sentence> {
+        let is_told =
+            self.announced.contains(&announcement) || (announcement == Announcement::Running && self.spoken > 0);
+        if is_told || words.is_empty() {
+            return None;
+        }
+        self.announced.push(announcement);
+        self.spoken += 1;
+        let number = self.ends.len();
+        self.ends.push(self.displayed.len());
+        Some(Sentence { number, speech: words.to_owned(), ..Sentence::default() })
     }
 
     /// Completes the answer with its whole text.
@@ -116,6 +137,7 @@ impl Answer {
     fn number(&mut self, part: Part) -> Sentence {
         let Part { display, mut speech, emotions, speaks } = part;
         if !speech.is_empty() {
+            self.spoken += 1;
             self.said.push_back(speech.clone());
             // A repeated beginning is displayed and not spoken again.
             if self.said_before.pop_front().is_some_and(|before| before == speech) {
@@ -127,13 +149,15 @@ impl Answer {
         let number = self.ends.len();
         self.displayed.push_str(&display);
         self.ends.push(self.displayed.len());
-        Sentence { number, text: display, speech, emotions, speaks, anew: std::mem::take(&mut self.begins_anew) }
+        let anew = std::mem::take(&mut self.begins_anew);
+        Sentence { number, text: display, speech, emotions, speaks, anew, has_audio: false }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use domain::tool::failure::ToolFailure;
 
     fn shown(sentences: &[Sentence]) -> Vec<(&str, &str, bool)> {
         sentences.iter().map(|one| (one.text.as_str(), one.speech.as_str(), one.anew)).collect()
@@ -176,6 +200,24 @@ mod tests {
         assert_eq!(shown(&answer.pause()), [("Let me look", "Let me look", false)]);
         assert_eq!(shown(&answer.draft("It is 4. A", true)), [("It is 4.", "It is 4.", true)]);
         assert_eq!(answer.heard(Some(9)), "Let me lookIt is 4.");
+    }
+
+    #[test]
+    fn each_announcement_is_spoken_once_and_displayed_never() {
+        let failed = Announcement::Failed(ToolFailure::Timeout);
+        let mut answer = Answer::new("1".to_owned(), true);
+        let mut said =
+            |announcement| answer.announce(announcement, "Wait.").map(|one| (one.number, one.text, one.speech));
+        let spoken = |number| Some((number, String::new(), "Wait.".to_owned()));
+        assert_eq!((said(Announcement::Running), said(Announcement::Running)), (spoken(0), None));
+        assert_eq!((said(failed), said(failed)), (spoken(1), None));
+        assert_eq!(answer.announce(Announcement::Failed(ToolFailure::Other), ""), None);
+        assert_eq!(shown(&answer.finish("It is 4.")), [("It is 4.", "It is 4.", false)]);
+        assert_eq!(answer.heard(Some(2)), "It is 4.");
+        let mut answer = Answer::new("1".to_owned(), true);
+        answer.draft("Let me look. ", true);
+        answer.pause();
+        assert_eq!(answer.announce(Announcement::Running, "Wait."), None, "the model said it");
     }
 
     #[test]

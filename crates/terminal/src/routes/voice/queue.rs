@@ -139,7 +139,8 @@ mod tests {
     async fn audio_is_in_order_although_its_voice_is_slow_or_fails() {
         const MANY: usize = 200;
         let source = Source::Command(["sh", "-c", SCRIPT].map(str::to_owned).into());
-        let voice = Voice { source, voice: String::new(), format: Format::Wav, timeout: Duration::from_secs(20) };
+        let voice =
+            Voice { source, voice: String::new(), format: Format::Wav, timeout: Duration::from_secs(20), price: None };
         let (synthesis, person) = (Arc::new(Synthesis::new(vec![voice]).unwrap()), Person::new(DOOR, "1"));
         let mut queue = Queue::default();
         for sentence in 0..MANY {

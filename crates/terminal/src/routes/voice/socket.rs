@@ -4,6 +4,7 @@ mod listening;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::ws::{Message as Frame, WebSocket, close_code};
 use base64::Engine;
@@ -14,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use self::listening::Hears;
 use super::answer::Answer;
 use super::queue::{Output, Queue, SentenceId};
+use super::vtuber::{Step, Vtuber};
 use super::wire::{Content, Event, Request, Sentence};
 use crate::DOOR;
 use crate::routes::{Parts, decided, submit};
@@ -23,10 +25,10 @@ use domain::api_key::Caller;
 use domain::history::{Exchange, interrupted};
 use domain::ids::{MessageId, Person, Place};
 use domain::incoming::{Incoming, Interruption};
-use domain::turn_event::{TurnEvent, TurnUpdate};
+use domain::turn_event::{ToolState, TurnEvent, TurnUpdate};
 use ports::{Reading, TurnEventReader};
-use speech::Speech;
 use speech::synthesis::Sound;
+use speech::{Announcement, Failure, Speech};
 use web::client_socket::{ClientSocket, Disconnected};
 
 /// Maximum size of a message of the client, in bytes.
@@ -46,10 +48,32 @@ pub(super) struct VoiceSocket {
     queue: Queue,
     hears: Hears,
     muted: bool,
+    /// The turn whose speech a limit ended last: the rest of it is text.
+    text_only: Option<String>,
+    /// The language of the speaker, for announcements of tools.
+    language: Option<String>,
+    /// The message names of Open-LLM-VTuber's front end, for a client that has them.
+    vtuber: Option<Vtuber>,
     /// The number of the last event that was read.
     last: u64,
     /// The position at which a client resumes, until it is reached.
     resumes: Option<Resumed>,
+}
+
+/// Returns when speech is available again.
+fn again(wait: Option<Duration>) -> String {
+    wait.map_or_else(String::new, |wait| format!(". Speech is available again in {} seconds", wait.as_secs() + 1))
+}
+
+/// The wishes of a client that opens a socket.
+#[derive(Default)]
+pub(super) struct Opening {
+    /// The last event that the client has, and the last sentence whose audio it has; `None` for a new client.
+    pub position: Option<(u64, Option<usize>)>,
+    /// The language of the speaker.
+    pub language: Option<String>,
+    /// The message names of Open-LLM-VTuber's front end.
+    pub vtuber: Option<Vtuber>,
 }
 
 /// The position at which a client resumes.
@@ -63,12 +87,8 @@ struct Resumed {
 impl VoiceSocket {
     /// Creates the loop. A new client reads from now on, one that resumes after its last event. `None` if the session
     /// has no events.
-    pub fn new(
-        socket: WebSocket,
-        parts: Parts,
-        (caller, place): (Caller, Place),
-        position: Option<(u64, Option<usize>)>,
-    ) -> Option<Self> {
+    pub fn new(socket: WebSocket, parts: Parts, (caller, place): (Caller, Place), opening: Opening) -> Option<Self> {
+        let Opening { position, language, vtuber } = opening;
         let newest = *parts.events.read(&place, 0)?.newest.borrow();
         // The answer in progress is rebuilt from its beginning.
         let from = if position.is_some() { 0 } else { newest };
@@ -88,6 +108,9 @@ impl VoiceSocket {
             queue: Queue::default(),
             hears: Hears::default(),
             muted: false,
+            text_only: None,
+            language,
+            vtuber,
             last: from,
             resumes,
         })
@@ -95,7 +118,7 @@ impl VoiceSocket {
 
     /// Serves the socket until either side closes it.
     pub async fn serve(mut self, ended: CancellationToken) {
-        let Speech { synthesis, hearing } = &self.parts.speech;
+        let Speech { synthesis, hearing, .. } = &self.parts.speech;
         let [voice, hears] = [synthesis.name(), hearing.name()].map(|name| name.map(str::to_owned));
         if self.send(String::new(), Content::Ready { voice, hears }).await.is_err() {
             return;
@@ -196,9 +219,19 @@ impl VoiceSocket {
                 with(&mut |answer| answer.draft(&text, anew));
                 None
             }
-            Update::Tool { call, name, state, .. } => {
-                with(&mut |answer| answer.pause());
-                Some(Content::ToolStatus { call, name, state })
+            Update::Tool { call, name, state, failure, .. } => {
+                let announcement = match state {
+                    ToolState::Running => Some(Announcement::Running),
+                    ToolState::Succeeded | ToolState::Failed => failure.map(Announcement::Failed),
+                };
+                let (phrases, tag) = (&self.parts.speech.phrases, self.language.as_deref());
+                with(&mut |answer| {
+                    let mut sentences = answer.pause();
+                    let said = |one| answer.announce(one, phrases.say(tag, one));
+                    sentences.extend(announcement.and_then(said));
+                    sentences
+                });
+                Some(Content::ToolStatus { call, name, state, failure })
             }
             Update::Gate { id, question, expires_at, form, link, decision } => {
                 with(&mut |answer| answer.pause());
@@ -247,6 +280,11 @@ impl VoiceSocket {
         Ok(())
     }
 
+    /// True if further sentences of a turn are spoken.
+    fn is_voiced(&self, turn: &str) -> bool {
+        !self.muted && !self.parts.speech.synthesis.is_silent() && self.text_only.as_deref() != Some(turn)
+    }
+
     async fn pass_on(
         &mut self,
         number: u64,
@@ -254,15 +292,13 @@ impl VoiceSocket {
         sentences: Vec<Sentence>,
         content: Option<Content>,
     ) -> Result<(), Disconnected> {
-        for sentence in sentences {
+        for mut sentence in sentences {
             let speech = sentence.speech.clone();
             let of = SentenceId { number, turn: turn.to_owned(), sentence: sentence.number };
+            sentence.has_audio = self.is_voiced(turn) && !speech.is_empty();
+            let has_audio = sentence.has_audio;
             self.put(&Event { number, turn: turn.to_owned(), content: Content::Sentence(sentence) }).await?;
-            if !speech.is_empty()
-                && !self.muted
-                && !self.parts.speech.synthesis.is_silent()
-                && !self.queue.speak(of.clone(), speech)
-            {
+            if has_audio && !self.queue.speak(of.clone(), speech) {
                 self.fail(of, "too much text waits for its audio").await?;
             }
         }
@@ -288,8 +324,17 @@ impl VoiceSocket {
                 self.put(&of_turn(audio(format.media_type(), STANDARD.encode(bytes), false))).await
             }
             Sound::End => self.put(&of_turn(audio("", String::new(), true))).await,
+            Sound::Failed(Failure::OverLimit(wait)) => self.go_on_as_text(of, wait).await,
             Sound::Failed(_) => self.fail(of, "no voice spoke this sentence").await,
         }
+    }
+
+    /// Ends the speech of an answer over a limit; its text continues.
+    async fn go_on_as_text(&mut self, of: SentenceId, wait: Option<Duration>) -> Result<(), Disconnected> {
+        self.queue.silence(Some(&of.turn));
+        self.text_only = Some(of.turn.clone());
+        let why = format!("the limit of speech is reached; the answer continues as text{}", again(wait));
+        self.put(&Event { number: of.number, turn: of.turn, content: Content::TextOnly { why } }).await
     }
 
     async fn fail(&mut self, of: SentenceId, why: &str) -> Result<(), Disconnected> {
@@ -305,11 +350,29 @@ impl VoiceSocket {
             Some(Ok(Frame::Binary(samples))) => return self.sound(&samples).await,
             Some(Ok(Frame::Close(_)) | Err(_)) | None => return Err(Disconnected),
         };
-        let said = match serde_json::from_str(&text) {
-            Ok(said) => said,
-            Err(error) => return self.refuse(&format!("not understood: {error}")).await,
+        let Some(vtuber) = &mut self.vtuber else {
+            return match serde_json::from_str(&text) {
+                Ok(request) => self.requested(request).await,
+                Err(error) => self.refuse(&format!("not understood: {error}")).await,
+            };
         };
-        match said {
+        match vtuber.read(&text) {
+            Ok(steps) => {
+                for step in steps {
+                    match step {
+                        Step::Request(request) => self.requested(request).await?,
+                        Step::Samples(samples) => self.sound(&samples).await?,
+                        Step::Reply(value) => self.socket.send(Frame::text(value.to_string())).await?,
+                    }
+                }
+                Ok(())
+            }
+            Err(why) => self.refuse(&why).await,
+        }
+    }
+
+    async fn requested(&mut self, request: Request) -> Result<(), Disconnected> {
+        match request {
             Request::Text { text, id } => self.submit(text, id.as_deref()).await,
             Request::Listen { hands_free } => self.listen(hands_free).await,
             Request::ListenEnd => self.listen_end().await,
@@ -378,8 +441,14 @@ impl VoiceSocket {
     }
 
     async fn put(&mut self, event: &Event) -> Result<(), Disconnected> {
-        // Plain data with string keys always serializes.
-        self.socket.send(Frame::text(serde_json::to_string(event).unwrap_or_default())).await
+        let Some(vtuber) = &mut self.vtuber else {
+            // Plain data with string keys always serializes.
+            return self.socket.send(Frame::text(serde_json::to_string(event).unwrap_or_default())).await;
+        };
+        for message in vtuber.messages(event) {
+            self.socket.send(Frame::text(message.to_string())).await?;
+        }
+        Ok(())
     }
 
     async fn close(&mut self, code: u16, reason: &str) -> Result<(), Disconnected> {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::routes::{Submitted, Verdict};
 use crate::wire::Unanswered;
 use domain::question::{Form, Link};
+use domain::tool::failure::ToolFailure;
 use domain::turn_event::{GateDecision, ToolState};
 
 /// An event for the client.
@@ -57,7 +58,14 @@ pub(super) enum Content {
         end: bool,
     },
     /// A tool call changed its state.
-    ToolStatus { call: String, name: String, state: ToolState },
+    ToolStatus {
+        call: String,
+        name: String,
+        state: ToolState,
+        /// The category of a failure.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        failure: Option<ToolFailure>,
+    },
     /// A call requires approval, or was decided.
     Approval {
         id: String,
@@ -83,6 +91,8 @@ pub(super) enum Content {
         sentence: Option<usize>,
         why: String,
     },
+    /// A limit ended the speech of the answer: the rest is text.
+    TextOnly { why: String },
     /// Events up to this number are lost.
     Missed,
     /// A text was accepted.
@@ -92,12 +102,12 @@ pub(super) enum Content {
 }
 
 /// A part of an answer.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Sentence {
     /// Its number in the turn, from 0.
     #[serde(rename = "sentence")]
     pub number: usize,
-    /// The text to display. The texts of all sentences since the last `anew`, joined, are the answer.
+    /// The text to display; empty for an announcement of a tool. The texts of all sentences since the last `anew`, joined, are the answer.
     pub text: String,
     /// The text to speak; empty for a silent one.
     pub speech: String,
@@ -110,6 +120,9 @@ pub(super) struct Sentence {
     /// True if the answer begins here: earlier sentences of the turn are not part of it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub anew: bool,
+    /// True if its audio, or an error about it, follows.
+    #[serde(skip)]
+    pub has_audio: bool,
 }
 
 /// A message of the client.

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::VoiceSocket;
+use super::{VoiceSocket, again};
 use crate::routes::voice::wire::Content;
+use speech::Failure;
 use speech::hearing::{Found, Listener, Transcription, Words};
 use web::client_socket::Disconnected;
 
@@ -101,6 +102,10 @@ impl VoiceSocket {
         let text = match words {
             Words::Partial(text) => return self.send(String::new(), Content::Heard { text, last: false }).await,
             Words::Final(text) => text,
+            Words::Failed(Failure::OverLimit(wait)) => {
+                self.hears.utterances.pop_front();
+                return self.refuse(&format!("the limit of speech is reached; write instead{}", again(wait))).await;
+            }
             Words::Failed(_) => {
                 self.hears.utterances.pop_front();
                 return self.refuse("what was said could not be transcribed; say it again, or write").await;

@@ -1,0 +1,87 @@
+//! Tools in speech: they announce themselves by phrases, and their output is never spoken.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::model::Act;
+use crate::support::{Setup, World, story};
+use crate::voice::{ECHO, Speaker, asks, heard, of, texts};
+
+/// Returns what is spoken.
+fn spoken(events: &[Value]) -> Vec<String> {
+    heard(events).into_iter().map(|(_, words)| words.trim_start_matches("RIFF....WAVE").to_owned()).collect()
+}
+
+#[test]
+fn a_tool_announces_itself_and_its_failure_in_the_phrases_of_the_language() {
+    story(async {
+        let phrases = r#"[{language = "de", running = "Augenblick, ich würfle.", other = "Hoppla."}]"#;
+        let setup = Setup::new().set("STAFFAI_VOICES", ECHO).set("STAFFAI_TOOLS__LIMITS", "roll_* 1/10m");
+        let world = World::with(setup.set("STAFFAI_SPEECH__PHRASES", phrases)).await;
+        let roll = |id: &'static str| (id, "roll_dice", json!({"notation": "2d6"}));
+        world.model.does(move |ask| match ask.results().len() {
+            0 => Act::calls(&[roll("c1")]),
+            1 => Act::calls(&[roll("c2")]),
+            _ => Act::says("That was it."),
+        });
+        let mut speaker = Speaker::open(&world, "session=one&language=de-AT").await;
+        speaker.sends(asks("roll")).await;
+        let events = speaker.answer().await;
+        assert_eq!(spoken(&events), ["Augenblick, ich würfle.", "Hoppla.", "That was it."]);
+        // They are no part of the answer.
+        assert_eq!(texts(&events), "That was it.");
+        let failed: Vec<&Value> = of(&events, "tool_status").filter(|status| status["state"] == "failed").collect();
+        assert_eq!((failed.len(), failed[0]["failure"].as_str()), (1, Some("other")), "{events:?}");
+        // In order: the announcement, the state, and the answer.
+        let at = |wanted: &dyn Fn(&Value) -> bool| events.iter().position(wanted).unwrap();
+        let failure = at(&|event| event["state"] == "failed");
+        assert!(at(&|event| event["speech"] == "Hoppla.") < failure, "{events:?}");
+        assert!(failure < at(&|event| event["speech"] == "That was it."), "{events:?}");
+        // Another language has the phrases of the program; a model that says something itself needs no announcement.
+        let mut other = Speaker::open(&world, "session=two").await;
+        other.sends(asks("roll")).await;
+        let events = other.answer().await;
+        assert_eq!(
+            spoken(&events),
+            ["One moment, I am using my tools for this.", "I ran into a small issue there.", "That was it."]
+        );
+    });
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "children need the path of the machine that the tests run on")]
+fn a_tool_that_is_late_says_so_and_its_output_is_never_spoken() {
+    story(async {
+        // A guard that starts children is this program, so the bot is a process.
+        let setup = Setup::new().set("PATH", std::env::var("PATH").unwrap()).set("STAFFAI_VOICES", ECHO);
+        let world = World::without_bot(setup).await;
+        let example = json!({
+            "command": env!("CARGO_BIN_EXE_staffai"), "args": ["example-server"], "trusted": true, "timeout": "1s",
+        });
+        let servers = json!({"mcpServers": {"slow": example}});
+        std::fs::write(world.dir.path().join("mcp.json"), servers.to_string()).unwrap();
+        let _process = world.process("bot").await;
+        world.until_told("/api/v1/tools", |tools| tools.to_string().contains("slow__wait").then_some(())).await;
+        world.model.does(|ask| {
+            if ask.results().is_empty() {
+                Act::calls(&[("c1", "slow__wait", json!({"seconds": 8}))])
+            } else {
+                Act::says("It is not there yet.")
+            }
+        });
+        let mut speaker = Speaker::open(&world, "session=one").await;
+        speaker.sends(asks("wait")).await;
+        let events = tokio::time::timeout(Duration::from_secs(30), speaker.answer()).await.expect("the call times out");
+        assert_eq!(
+            spoken(&events),
+            [
+                "One moment, I am using my tools for this.",
+                "That's taking a bit longer than expected.",
+                "It is not there yet."
+            ]
+        );
+        let failed = of(&events, "tool_status").find(|status| status["state"] == "failed").unwrap();
+        assert_eq!(failed["failure"], "timeout", "{events:?}");
+    });
+}
