@@ -88,7 +88,7 @@ async fn a_whole_configuration_is_well() {
         .has("ok", "prompts", "built in")
         .has("ok", "schema", "compiles, built in")
         .has("ok", "model rows", "demo")
-        .has("ok", "store", "data is empty or missing")
+        .has("ok", "store", "the folder data has no store yet")
         .has("ok", "discord token", "accepted; the bot is staffai")
         .has("ok", "discord message content", "enabled")
         .has("ok", "discord gateway", "of 1000 gateway sessions left for today; Discord recommends 1 shards")
@@ -234,7 +234,7 @@ async fn a_port_in_use_is_found_without_contacting_a_service() {
             drop(stream);
         }
     }));
-    for (variable, part) in [("STAFFAI_HTTP_ADDR", "pages"), ("STAFFAI_HEALTH_ADDR", "health")] {
+    for (variable, part) in [("STAFFAI_HTTP_ADDR", "http"), ("STAFFAI_HEALTH_ADDR", "health")] {
         let outcome = bench.check(&["--offline"], &[(variable, &address)]).await;
         outcome.has("wrong", part, &format!("{address} is in use by another program")).has("wrong", part, variable);
         assert_eq!(outcome.code, 1);
