@@ -98,6 +98,15 @@ async fn a_whole_configuration_is_well() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_unreachable_discord_is_no_mistake_of_the_token() {
+    let bench = Bench::start(|_| {}).await;
+    let outcome = bench.check(&[], &[("DISCORD_API_URL", "http://127.0.0.1:1")]).await;
+    outcome.has("wrong", "discord  ", "check the network").has("ok", "model demo", "structured output: yes");
+    assert!(outcome.code == 1 && !outcome.table.contains("discord token"), "{}", outcome.table);
+    assert!(outcome.table.ends_with("1 problem\n"), "{}", outcome.table);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_rejected_token_is_named_and_never_shown() {
     let bench = Bench::start(|_| {}).await;
     let secret = "another-token-entirely";
