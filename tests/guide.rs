@@ -434,7 +434,7 @@ fn every_key_of_the_program_is_in_the_table() {
     // A key or its prefix begins with the program's name, or is one of the Python bot's: words with a colon at the end.
     let prefix = |literal: &&str| {
         let words = literal.split('{').next().unwrap_or_default();
-        literal.starts_with("staffai:") || (words == **literal && words.len() > 1 && words.ends_with(':'))
+        literal.starts_with("staffai:") || (*words == **literal && words.len() > 1 && words.ends_with(':'))
     };
     let stored = literals.into_iter().filter(prefix).map(|literal| literal.split('{').next().unwrap_or_default());
     let stored: BTreeSet<&str> = stored.filter(|key| *key != NEVER_STORED).collect();
