@@ -305,7 +305,7 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         (
             "staffai:hook:",
             "the id of an accepted [webhook](triggers.md) request, to recognise its repetition",
-            "30 days, if the scheme does not sign the time".to_owned(),
+            "30 days".to_owned(),
         ),
         (keys::MODEL_ROWS, "changes of model rows (Redis only)", "no expiry; at most 256 KiB".to_owned()),
         (
