@@ -171,8 +171,11 @@ fn the_image_runs_without_privileges_and_asks_itself_how_it_is() {
 fn the_image_of_the_guide_for_tool_programs_is_complete() {
     let page = read("deploy/README.md");
     let file = page.split_once("```dockerfile\n").unwrap().1.split_once("```").unwrap().0.replace("\\\n", " ");
-    let lines: Vec<String> =
-        file.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).filter(|line| !line.is_empty()).collect();
+    let lines: Vec<String> = file
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .filter(|line| !line.is_empty())
+        .collect();
     let ours = image();
     for name in ["WORKDIR", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT", "CMD"] {
         let line = ours.iter().find(|line| line.starts_with(&format!("{name} "))).unwrap();

@@ -111,11 +111,16 @@ fn levels() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     for path in sources() {
         let text = shipped(&path);
         for level in LEVELS {
-            for (_, call) in text.match_indices(&format!("{level}!(")).map(|(at, call)| (at, &text[at + call.len()..])) {
+            for (_, call) in text.match_indices(&format!("{level}!(")).map(|(at, call)| (at, &text[at + call.len()..]))
+            {
                 let Some(event) = call.trim_start().strip_prefix("event = ") else { continue };
-                let event = event.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':').next().unwrap_or_default();
+                let event =
+                    event.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':').next().unwrap_or_default();
                 let event = constants.get(event.rsplit(':').next().unwrap_or_default());
-                found.entry(event.unwrap_or_else(|| panic!("{}: unknown event", path.display()))).or_default().insert(level);
+                found
+                    .entry(event.unwrap_or_else(|| panic!("{}: unknown event", path.display())))
+                    .or_default()
+                    .insert(level);
             }
         }
     }
@@ -362,7 +367,11 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             "a Discord server in which a member was counted, so that `/export` and `/forget` find the counts",
             format!("{} days after the last count", days(ledger::ALL_TTL)),
         ),
-        (ledger::INDEXED, "a mark: counts that versions without these entries wrote have entries too", life(ledger::INDEXED_TTL)),
+        (
+            ledger::INDEXED,
+            "a mark: counts that versions without these entries wrote have entries too",
+            life(ledger::INDEXED_TTL),
+        ),
         (
             ledger::TOTAL_PREFIX,
             "token count of one member, in the format of the [Python bot](../coming-from.md)",
@@ -427,7 +436,8 @@ const NEVER_STORED: &str = keys::PROBE;
 #[test]
 fn every_key_of_the_program_is_in_the_table() {
     let folder = Path::new("crates/domain/src/keys");
-    let of_keys = |path: &Path| path.ancestors().any(|parent| parent.ends_with(folder)) || path.ends_with("domain/src/keys.rs");
+    let of_keys =
+        |path: &Path| path.ancestors().any(|parent| parent.ends_with(folder)) || path.ends_with("domain/src/keys.rs");
     let files: Vec<String> = sources().iter().filter(|path| of_keys(path)).map(|path| shipped(path)).collect();
     let code = files.iter().flat_map(|text| text.lines()).filter(|line| !line.trim_start().starts_with("//"));
     let literals: Vec<&str> = code.flat_map(|line| line.split('"').skip(1).step_by(2)).collect();

@@ -39,7 +39,9 @@ fn the_workflows_have_no_mistakes() {
 #[test]
 fn the_scripts_have_no_mistakes() {
     let mut scripts = files("deploy", "sh");
-    scripts.extend(["test", ".ci/run", "deploy/package/postrm", "deploy/package/staffai-service"].map(|name| root().join(name)));
+    scripts.extend(
+        ["test", ".ci/run", "deploy/package/postrm", "deploy/package/staffai-service"].map(|name| root().join(name)),
+    );
     finds_nothing("shellcheck", &["--severity=style"], &scripts);
 }
 
@@ -89,13 +91,18 @@ fn a_command_of_the_service_gets_its_secrets_and_data() {
         let variable = name.to_uppercase();
         assert!(super::is_secret(&variable), "{variable}");
         assert!(values("SetCredential").contains(&format!("{name}:\\n")), "{name} is optional");
-        assert!(values("Environment").iter().any(|pairs| pairs.contains(&format!("{variable}_FILE=%d/{name}"))), "{name}");
+        assert!(
+            values("Environment").iter().any(|pairs| pairs.contains(&format!("{variable}_FILE=%d/{name}"))),
+            "{name}"
+        );
         assert!(script.contains(&format!("-p LoadCredential={credential} -p 'SetCredential={name}:\\n'")), "{name}");
         assert!(script.contains(&format!("{variable}_FILE=\"$from/{name}\"")), "{name}");
         secrets += 1;
     }
     assert_eq!(secrets, 4);
-    for setting in ["DynamicUser", "StateDirectory", "StateDirectoryMode", "WorkingDirectory", "EnvironmentFile", "UMask"] {
+    for setting in
+        ["DynamicUser", "StateDirectory", "StateDirectoryMode", "WorkingDirectory", "EnvironmentFile", "UMask"]
+    {
         let value = values(setting).remove(0);
         assert!(script.contains(&format!("-p {setting}={value} ")), "{setting}={value}");
     }

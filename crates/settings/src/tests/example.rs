@@ -43,7 +43,8 @@ fn push(text: &mut String, line: &str) {
 
 fn line(name: &str, default: &str) -> String {
     // Docker takes the quotes of its `--env-file` literally, so only a value that would be cut has them.
-    let quoted = if default.contains(" #") || default.starts_with('#') { format!("\"{default}\"") } else { default.to_owned() };
+    let quoted =
+        if default.contains(" #") || default.starts_with('#') { format!("\"{default}\"") } else { default.to_owned() };
     // Only names that the operator must set are not commented out.
     let comment = if matches!(name, "DISCORD_BOT_TOKEN" | "LITELLM_MODEL") { "" } else { "#" };
     format!("{comment}{name}={quoted}")
