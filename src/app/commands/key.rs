@@ -39,10 +39,10 @@ pub(crate) enum Action {
         /// The name of a profile of prompts that it may select. Can be repeated. Default: all profiles.
         #[arg(long = "profile", value_name = "NAME")]
         profiles: Vec<String>,
-        /// Requests per rate_limiter.window. Default: http.key_requests. 0: unlimited.
+        /// Requests per `rate_limiter.window`. Default: `http.key_requests`. 0: unlimited.
         #[arg(long, value_name = "NUMBER", requires = "tokens")]
         messages: Option<u32>,
-        /// Tokens per rate_limiter.window. Default: http.key_tokens. 0: unlimited.
+        /// Tokens per `rate_limiter.window`. Default: `http.key_tokens`. 0: unlimited.
         #[arg(long, value_name = "NUMBER", requires = "messages")]
         tokens: Option<u64>,
         /// Reuses the name of a revoked key: the new key takes over its sessions and conversations.
