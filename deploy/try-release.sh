@@ -67,10 +67,7 @@ healthy() {
 }
 process() { inside systemctl show --property=MainPID --value staffai; }
 # The documented way to run a command with the user and the data of the service.
-command_of_service() {
-    inside systemd-run --quiet --pipe --wait --collect -p DynamicUser=yes -p User=staffai -p StateDirectory=staffai \
-        -p WorkingDirectory=/etc/staffai -p EnvironmentFile=/etc/staffai/staffai.env -E STAFFAI_DATA_DIR=/var/lib/staffai staffai "$@"
-}
+command_of_service() { inside staffai-service "$@"; }
 
 inside apt-get install -y $ARRIVED/package.deb >"$work/log" 2>&1 || { cat "$work/log"; wrong "the package does not install"; }
 [ "$(inside systemctl is-enabled staffai)" = enabled ] || wrong "the unit is not enabled"
@@ -93,6 +90,9 @@ status=$(inside cat "/proc/$(process)/status")
 [ "$(awk '/^CapEff:|^CapBnd:/ {print $2}' <<<"$status" | sort -u)" = 0000000000000000 ] || wrong "it has capabilities"
 inside systemctl reload staffai
 healthy reload
+command_of_service check --offline >"$work/log" 2>&1 || wrong "check: $(cat "$work/log")"
+command_of_service backup - 2>"$work/log" >"$work/copy" || wrong "backup: $(cat "$work/log")"
+tail -n 1 "$work/copy" | grep -q '"sha256"' || wrong "the backup has no end"
 command_of_service key add tester >/dev/null 2>"$work/log" || wrong "key add: $(cat "$work/log")"
 well "service: healthy as a dynamic user without capabilities and without a model key"
 

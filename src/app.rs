@@ -118,7 +118,7 @@ enum Format {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs the service: answers in Discord until it is stopped.
+    /// Runs the service until it is stopped: answers in Discord, in Slack, to programs over HTTP, and over NATS.
     Run(Options),
     /// Runs everything on this machine, with a chat page and a demo model. Needs no account.
     Playground {
@@ -128,7 +128,8 @@ enum Command {
         #[command(flatten)]
         options: Options,
     },
-    /// Checks the configuration, Discord, the model and the store, and prints each problem. Exits with 0 or 1.
+    /// Checks the configuration, the store, Discord, Slack, models and tool servers, and prints each problem. Exits with 0
+    /// or 1.
     Check {
         /// Contacts no service.
         #[arg(long)]
@@ -162,7 +163,7 @@ enum Command {
         #[command(flatten)]
         options: Options,
     },
-    /// Asks recorded questions of two model rows or prompts, and prints both answers of each.
+    /// Sends recorded questions to two model rows or prompts, and prints both answers to each.
     Replay {
         #[command(flatten)]
         of: commands::replay::Of,

@@ -88,13 +88,22 @@ async fn a_whole_configuration_is_well() {
         .has("ok", "prompts", "built in")
         .has("ok", "schema", "compiles, built in")
         .has("ok", "model rows", "demo")
-        .has("ok", "store", "data is empty or missing")
+        .has("ok", "store", "the folder data has no store yet")
         .has("ok", "discord token", "accepted; the bot is staffai")
         .has("ok", "discord message content", "enabled")
         .has("ok", "discord gateway", "of 1000 gateway sessions left for today; Discord recommends 1 shards")
         .has("ok", "model demo", "structured output: yes");
     assert_eq!(outcome.code, 0, "{}", outcome.table);
     assert_eq!(std::fs::read_dir(bench.folder.path()).unwrap().count(), 0, "the check left something behind");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unreachable_discord_is_no_mistake_of_the_token() {
+    let bench = Bench::start(|_| {}).await;
+    let outcome = bench.check(&[], &[("DISCORD_API_URL", "http://127.0.0.1:1")]).await;
+    outcome.has("wrong", "discord  ", "check the network").has("ok", "model demo", "structured output: yes");
+    assert!(outcome.code == 1 && !outcome.table.contains("discord token"), "{}", outcome.table);
+    assert!(outcome.table.ends_with("1 problem\n"), "{}", outcome.table);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -234,7 +243,7 @@ async fn a_port_in_use_is_found_without_contacting_a_service() {
             drop(stream);
         }
     }));
-    for (variable, part) in [("STAFFAI_HTTP_ADDR", "pages"), ("STAFFAI_HEALTH_ADDR", "health")] {
+    for (variable, part) in [("STAFFAI_HTTP_ADDR", "http"), ("STAFFAI_HEALTH_ADDR", "health")] {
         let outcome = bench.check(&["--offline"], &[(variable, &address)]).await;
         outcome.has("wrong", part, &format!("{address} is in use by another program")).has("wrong", part, variable);
         assert_eq!(outcome.code, 1);

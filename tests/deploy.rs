@@ -118,7 +118,7 @@ fn seconds(text: &str) -> Duration {
     humantime::parse_duration(text).unwrap()
 }
 
-/// The default stop timeout of container runtimes.
+/// The default stop timeout of Kubernetes.
 const RUNTIMES_WAIT: Duration = Duration::from_secs(30);
 
 /// Returns the longest default shutdown: the drain, then the tree and the store.
@@ -165,6 +165,28 @@ fn the_image_runs_without_privileges_and_asks_itself_how_it_is() {
     assert_eq!(value("STAFFAI_DATA_DIR"), "/data");
     assert_eq!(value("STAFFAI_HTTP_ADDR").rsplit(':').next(), Some("8420"), "the port that is published");
     assert!(read("deploy/root.sh").contains("ca-certificates.crt"), "discord is reached over TLS");
+}
+
+#[test]
+fn the_image_of_the_guide_for_tool_programs_is_complete() {
+    let page = read("deploy/README.md");
+    let file = page.split_once("```dockerfile\n").unwrap().1.split_once("```").unwrap().0.replace("\\\n", " ");
+    let lines: Vec<String> = file
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .filter(|line| !line.is_empty())
+        .collect();
+    let ours = image();
+    for name in ["WORKDIR", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT", "CMD"] {
+        let line = ours.iter().find(|line| line.starts_with(&format!("{name} "))).unwrap();
+        assert!(lines.contains(line), "{line}");
+    }
+    for (name, value) in image_environment().into_iter().filter(|(name, _)| name != "PATH") {
+        assert!(file.contains(&format!("{name}={value}")), "{name}");
+    }
+    for path in ["/usr/local/bin/staffai", "/etc/ssl/certs/ca-certificates.crt", "/data"] {
+        assert!(lines.iter().any(|line| line.starts_with("COPY --from=staffai") && line.ends_with(path)), "{path}");
+    }
 }
 
 #[test]
@@ -348,9 +370,14 @@ fn secrets_go_only_to_whom_they_belong() {
     }
     let pod = &deployment()["spec"]["template"]["spec"];
     let mounted = pod["volumes"].as_array().unwrap().iter().find(|volume| volume["name"] == "secrets").unwrap();
-    let items: Vec<&str> =
-        mounted["secret"]["items"].as_array().unwrap().iter().filter_map(|item| item["key"].as_str()).collect();
-    assert_eq!(items, ["discord_bot_token", "litellm_api_key"]);
+    assert!(mounted["secret"]["items"].is_null(), "each key of the secret is a file");
+    let files: BTreeSet<String> = ["deploy/kubernetes/deployment.yaml", "deploy/README.md"]
+        .into_iter()
+        .flat_map(|path| read(path).split("--from-file=").skip(1).map(str::to_owned).collect::<Vec<_>>())
+        .filter_map(|rest| rest.split([' ', '\n', '.', '`']).next().map(str::to_uppercase))
+        .collect();
+    let secrets: Vec<&String> = files.iter().filter(|name| is_secret(name)).collect();
+    assert_eq!(secrets, ["DISCORD_BOT_TOKEN", "LITELLM_API_KEY", "SLACK_APP_TOKEN", "SLACK_BOT_TOKEN"]);
 }
 
 #[test]

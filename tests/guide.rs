@@ -1,8 +1,9 @@
 //! The tables of the operator's guide match the program. A table that differs is printed as it should be: put it
 //! between its two marks.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use domain::keys::{self, ledger};
@@ -72,13 +73,82 @@ fn the_settings_are_those_of_the_default_file() {
 
 #[test]
 fn the_events_are_those_of_the_log() {
-    let mut text = String::from("\n");
-    head(&mut text, &["event", "meaning"]);
-    for (name, meaning) in EVENTS {
-        row(&mut text, &[&format!("`{name}`"), meaning]);
+    let (mut text, levels) = (String::from("\n"), levels());
+    head(&mut text, &["event", "level", "meaning"]);
+    for (name, meaning) in EVENTS.iter().copied().collect::<BTreeMap<_, _>>() {
+        let levels = levels.get(name).unwrap_or_else(|| panic!("no line of the log has {name}"));
+        let levels: Vec<&str> = LEVELS.into_iter().filter(|level| levels.contains(level)).collect();
+        row(&mut text, &[&format!("`{name}`"), &levels.join(", "), meaning]);
     }
     text.push('\n');
     same("events", &text);
+}
+
+/// The levels of log lines, the gravest first.
+const LEVELS: [&str; 4] = ["error", "warn", "info", "debug"];
+
+/// The events whose level is an argument of a macro, or that the writer of the log itself writes.
+const INDIRECT: [(&str, &[&str]); 3] = [
+    (telemetry::events::ACTOR_HEALTH, &["info", "debug"]),
+    (telemetry::events::SUMMARY_MADE, &["warn", "info", "debug"]),
+    (telemetry::events::LOG_SHED, &["warn"]),
+];
+
+/// Returns the levels of each event, as the source logs it.
+fn levels() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
+    let constants = file("crates/telemetry/src/events.rs");
+    let constant = |line: &str| {
+        let (constant, rest) = line.trim().split_once(" = \"")?;
+        let name = rest.split_once('"')?.0;
+        Some((constant.to_owned(), EVENTS.iter().find(|(event, _)| *event == name)?.0))
+    };
+    let constants: BTreeMap<String, &str> = constants.lines().filter_map(constant).collect();
+    assert_eq!(constants.len(), EVENTS.len());
+    let mut found: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (name, levels) in INDIRECT {
+        found.entry(name).or_default().extend(levels);
+    }
+    for path in sources() {
+        let text = shipped(&path);
+        for level in LEVELS {
+            for (_, call) in text.match_indices(&format!("{level}!(")).map(|(at, call)| (at, &text[at + call.len()..]))
+            {
+                let Some(event) = call.trim_start().strip_prefix("event = ") else { continue };
+                let event =
+                    event.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':').next().unwrap_or_default();
+                let event = constants.get(event.rsplit(':').next().unwrap_or_default());
+                found
+                    .entry(event.unwrap_or_else(|| panic!("{}: unknown event", path.display())))
+                    .or_default()
+                    .insert(level);
+            }
+        }
+    }
+    found
+}
+
+/// Returns the Rust files of the program.
+fn sources() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let crates = std::fs::read_dir(root.join("crates")).unwrap().map(|entry| entry.unwrap().path().join("src"));
+    let mut folders: Vec<PathBuf> = crates.chain([root.join("src")]).collect();
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests.rs") {
+                files.push(path);
+            }
+        }
+    }
+    files
+}
+
+/// Returns the text of a file before its tests.
+fn shipped(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().to_owned()
 }
 
 #[test]
@@ -97,10 +167,21 @@ fn the_metrics_are_those_that_are_scraped() {
     same("metrics", &text);
 }
 
+/// The time in which an unfinished deletion is repeated: `UNFINISHED_TTL` of the actors.
+const UNFINISHED_FORGETTING: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Returns a duration in its largest whole unit.
+fn life(life: Duration) -> String {
+    let seconds = life.as_secs();
+    let units = [("day", 24 * 60 * 60), ("hour", 60 * 60), ("minute", 60), ("second", 1)];
+    let (unit, length) = units.into_iter().find(|(_, length)| seconds.is_multiple_of(*length)).unwrap();
+    let count = seconds / length;
+    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Stored data, by the prefix of its key, with its retention.
 #[expect(clippy::too_many_lines, reason = "one row for each kind of key")]
 fn kept() -> Vec<(&'static str, &'static str, String)> {
-    let life = |life: Duration| humantime::format_duration(life).to_string();
     let history = "`history.ttl` after the last exchange (default 30 minutes; 0: no expiry)".to_owned();
     let answered = format!("as long as the history, or {} if that never expires", life(keys::ANSWERED_TTL));
     let asked = format!(
@@ -109,7 +190,8 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         life(keys::conversations::SUMMARY_AGE_MAX)
     );
     let turn = format!(
-        "{} after the last change while open, and after the end of the wait of one that waits; {} once closed",
+        "open: {} after the last change; waiting for a decision: {} after the wait ends; closed: {}",
+        life(keys::TURN_TTL),
         life(keys::TURN_TTL),
         life(keys::CLOSED_TURN_TTL)
     );
@@ -154,7 +236,7 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         (keys::FORMAT, "the format of the stored data", "no expiry; one record".to_owned()),
         (
             keys::LEASE,
-            "the active process, and one that stands by",
+            "the active process and the standby",
             format!("{} s after the last renewal", lease::WAITS.as_secs()),
         ),
         (
@@ -194,18 +276,54 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             "one line of the transcript of such a session",
             "`http.session_ttl` after it was written (default 7 days)".to_owned(),
         ),
+        (
+            "staffai:fact:",
+            "a [fact](members.md#facts) about one member, with the place where it was told",
+            "`memory.facts_ttl` after it was last told (default 365 days)".to_owned(),
+        ),
+        (
+            "staffai:facts:*`, `staffai:facts_by:",
+            "index of the facts of a member, and of the facts learned from a message",
+            "as long as the facts".to_owned(),
+        ),
+        (
+            "staffai:facts_told:",
+            "the number of facts of all members, by the time when they were told",
+            format!("`memory.facts_ttl` and {}", life(keys::facts::FACTS_TOLD_STEP)),
+        ),
+        (
+            keys::AUDIT_PREFIX,
+            "one entry of the [audit of tools](tools.md#the-audit-of-tools), with its member",
+            "`tools.audit` (default 30 days)".to_owned(),
+        ),
+        ("staffai:audit_lines:", "the number of these entries of one day", life(keys::AUDIT_COUNT_TTL)),
+        (
+            keys::FORGOTTEN_PREFIX,
+            "a member asked to delete all data, or one conversation: running turns store nothing from before that time",
+            format!("about twice `turn.longest`; an unfinished request at least {}", life(UNFINISHED_FORGETTING)),
+        ),
+        (
+            keys::restrictions::ENDLESS_PREFIX,
+            "start of a restriction that only a moderator ends",
+            life(keys::restrictions::ENDLESS_TTL),
+        ),
+        (
+            "staffai:hook:",
+            "the id of an accepted [webhook](triggers.md) request, to recognise its repetition",
+            "30 days".to_owned(),
+        ),
         (keys::MODEL_ROWS, "changes of model rows (Redis only)", "no expiry; at most 256 KiB".to_owned()),
         (
             keys::past::PAST_PREFIX,
             "the last 200 turns of one process with the ids of channel, member and message, and its counters of the last ten minutes; `/forget` removes the turns of the member",
-            "1day after the last write; at most 81 keys".to_owned(),
+            "1 day after the last write; at most 81 keys".to_owned(),
         ),
         (keys::REVOKED_KEYS, "hashes of revoked API keys (Redis only)", "no expiry; at most 1,000".to_owned()),
         (keys::LINKS, "the accounts that are linked to one person", "no expiry; at most 10,000 accounts".to_owned()),
         (
             keys::LINK_CODES,
             "hashes of codes to link accounts, with the account that got each, and the accounts that entered wrong codes",
-            "no expiry; at most 1,000 codes and 100 wrong ones, each for 5min".to_owned(),
+            "no expiry; at most 1,000 codes and 100 wrong ones, each for 5 minutes".to_owned(),
         ),
         (
             "staffai:response:*`, `staffai:responses:",
@@ -249,7 +367,11 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             "a Discord server in which a member was counted, so that `/export` and `/forget` find the counts",
             format!("{} days after the last count", days(ledger::ALL_TTL)),
         ),
-        (ledger::INDEXED, "these entries have the counts of earlier versions", life(ledger::INDEXED_TTL)),
+        (
+            ledger::INDEXED,
+            "a mark: counts that versions without these entries wrote have entries too",
+            life(ledger::INDEXED_TTL),
+        ),
         (
             ledger::TOTAL_PREFIX,
             "token count of one member, in the format of the [Python bot](../coming-from.md)",
@@ -306,6 +428,32 @@ fn the_keys_are_those_of_the_store() {
     }
     text.push('\n');
     same("keys", &text);
+}
+
+/// The key of a probe, which is never written.
+const NEVER_STORED: &str = keys::PROBE;
+
+#[test]
+fn every_key_of_the_program_is_in_the_table() {
+    let folder = Path::new("crates/domain/src/keys");
+    let of_keys =
+        |path: &Path| path.ancestors().any(|parent| parent.ends_with(folder)) || path.ends_with("domain/src/keys.rs");
+    let files: Vec<String> = sources().iter().filter(|path| of_keys(path)).map(|path| shipped(path)).collect();
+    let code = files.iter().flat_map(|text| text.lines()).filter(|line| !line.trim_start().starts_with("//"));
+    let literals: Vec<&str> = code.flat_map(|line| line.split('"').skip(1).step_by(2)).collect();
+    // A key or its prefix begins with the program's name, or is one of the Python bot's: words with a colon at the end.
+    let prefix = |literal: &&str| {
+        let words = literal.split('{').next().unwrap_or_default();
+        literal.starts_with("staffai:") || (*words == **literal && words.len() > 1 && words.ends_with(':'))
+    };
+    let stored = literals.into_iter().filter(prefix).map(|literal| literal.split('{').next().unwrap_or_default());
+    let stored: BTreeSet<&str> = stored.filter(|key| *key != NEVER_STORED).collect();
+    assert!(stored.len() > 50 && stored.contains("staffai:hook:") && stored.contains("msg_rl:"), "{stored:?}");
+    let rows = kept();
+    let rows: Vec<&str> = rows.iter().flat_map(|(names, _, _)| names.split("*`, `")).collect();
+    let named = |key: &str| rows.iter().any(|row| key == *row || (row.ends_with(':') && key.starts_with(row)));
+    let missing: Vec<&&str> = stored.iter().filter(|key| !named(key)).collect();
+    assert!(missing.is_empty(), "the table of stored data has no row for {missing:?}");
 }
 
 #[test]

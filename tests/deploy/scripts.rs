@@ -39,7 +39,9 @@ fn the_workflows_have_no_mistakes() {
 #[test]
 fn the_scripts_have_no_mistakes() {
     let mut scripts = files("deploy", "sh");
-    scripts.extend(["test", ".ci/run", "deploy/package/postrm"].map(|name| root().join(name)));
+    scripts.extend(
+        ["test", ".ci/run", "deploy/package/postrm", "deploy/package/staffai-service"].map(|name| root().join(name)),
+    );
     finds_nothing("shellcheck", &["--severity=style"], &scripts);
 }
 
@@ -75,5 +77,33 @@ fn the_package_installs_the_unit_and_keeps_what_the_operator_wrote() {
         assert!(name.contains(' ') || (known.contains(name) && !super::is_secret(name)), "{name}");
     }
     super::unit_has("EnvironmentFile", "/etc/staffai/staffai.env");
-    super::unit_has("ConditionPathExists", "/etc/staffai/discord_bot_token");
+    super::unit_has("ConditionPathExists", "|/etc/staffai/discord_bot_token");
+    super::unit_has("ConditionPathExists", "|/etc/staffai/slack_bot_token");
+}
+
+#[test]
+fn a_command_of_the_service_gets_its_secrets_and_data() {
+    let script = read("deploy/package/staffai-service");
+    let (unit, mut secrets) = (super::unit(), 0);
+    let values = |key: &str| unit.iter().filter(|(k, _)| k == key).map(|(_, v)| v.clone()).collect::<Vec<_>>();
+    for credential in values("LoadCredential") {
+        let name = credential.split(':').next().expect("a name").to_owned();
+        let variable = name.to_uppercase();
+        assert!(super::is_secret(&variable), "{variable}");
+        assert!(values("SetCredential").contains(&format!("{name}:\\n")), "{name} is optional");
+        assert!(
+            values("Environment").iter().any(|pairs| pairs.contains(&format!("{variable}_FILE=%d/{name}"))),
+            "{name}"
+        );
+        assert!(script.contains(&format!("-p LoadCredential={credential} -p 'SetCredential={name}:\\n'")), "{name}");
+        assert!(script.contains(&format!("{variable}_FILE=\"$from/{name}\"")), "{name}");
+        secrets += 1;
+    }
+    assert_eq!(secrets, 4);
+    for setting in
+        ["DynamicUser", "StateDirectory", "StateDirectoryMode", "WorkingDirectory", "EnvironmentFile", "UMask"]
+    {
+        let value = values(setting).remove(0);
+        assert!(script.contains(&format!("-p {setting}={value} ")), "{setting}={value}");
+    }
 }

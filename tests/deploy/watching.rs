@@ -279,7 +279,7 @@ const ALERTS: &[Alert] = &[
         lasts: "5m",
         severity: "warning",
         summary: "work is rejected because of overload: {{ $labels.where }}",
-        action: "Members are asked to come back later. Check the bounds in use and the source of the load.",
+        action: "Members are asked to come back later. Read `where` in `turn.shed`; find the slow model or the flood, then raise that bound.",
     },
     Alert {
         name: "StaffaiActorRestarts",
@@ -303,7 +303,7 @@ const ALERTS: &[Alert] = &[
         lasts: "2m",
         severity: "warning",
         summary: "more than a thousand messages wait for {{ $labels.actor }}",
-        action: "Check the row of that actor in the dashboard, and the CPU usage.",
+        action: "Open the row of that actor in the dashboard: if it hangs, restart the process; if the CPU is busy, limit the load or give it more CPU.",
     },
     Alert {
         name: "StaffaiBoundUsed",
@@ -311,16 +311,17 @@ const ALERTS: &[Alert] = &[
         lasts: "5m",
         severity: "warning",
         summary: "more than 90 % of {{ $labels.bound }} is in use",
-        action: "Slow models hold permits; above the bound, members are asked to come back later.",
+        action: "Above the bound, members are asked to come back later. Run `staffai check --models` to find a slow model, then raise `llm.concurrent` or `turn.open`.",
     },
     Alert {
         name: "StaffaiPartDown",
         // A tool server, one model row, or a place that refuses posts is optional: members are answered without it.
-        expression: "staffai_part_up{kind=~\"store|door|shard\"} == 0",
+        // A failing store has an alert of its own; this one is about its settings.
+        expression: "staffai_part_up{kind=~\"door|shard\"} == 0 or (staffai_part_up{kind=\"store\"} == 0 unless on (instance, job) staffai_store_degraded == 1)",
         lasts: "5m",
         severity: "warning",
         summary: "{{ $labels.kind }} {{ $labels.name }} does not work",
-        action: "`/readyz` has its last error.",
+        action: "Read its `last_error` in `/readyz`, and follow the row of that message in \"When something is wrong\" in the guide.",
     },
     Alert {
         name: "StaffaiStoreDegraded",
@@ -339,7 +340,7 @@ const ALERTS: &[Alert] = &[
         action: "`config.rejected` in the log lists each mistake.",
     },
     Alert {
-        name: "StaffaiRestartsAgainAndAgain",
+        name: "StaffaiRestartLoop",
         expression: "resets(staffai_uptime_seconds[30m]) > 3",
         lasts: "0m",
         severity: "critical",

@@ -150,7 +150,7 @@ async fn a_copy_needs_a_key_that_may_operate_once_there_are_keys() {
     let mut asked = keyed(program("backup", folder.path(), &service));
     asked.arg("copy");
     let (code, told) = end_of(asked).await;
-    assert!(code == i32::from(exit::NEGATIVE) && told.contains("needs a key that may operate"), "{told}");
+    assert!(code == i32::from(exit::NEGATIVE) && told.contains("requires a key with the right operate"), "{told}");
     assert!(!folder.path().join("copy").exists());
 }
 

@@ -329,7 +329,7 @@ impl McpActor {
             if self.offers(&listing, &call) {
                 self.call(ctx, state, call);
             } else {
-                self.refuse([call], "the tool is not what it was before; ask somebody who runs this bot to look at it");
+                self.refuse([call], "the tool has changed; an operator must accept it with /refresh_tools");
             }
         }
         self.tell(state, listing);

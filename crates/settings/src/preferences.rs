@@ -41,7 +41,7 @@ fn set(values: &mut Preferences, text: &str) -> Result<(), String> {
         Some(_) | None => Err(Invalid::Value(change.setting)),
     });
     result.map_err(|invalid| match invalid {
-        Invalid::Name => format!("must list a setting and its value; the settings are {}", names()),
+        Invalid::Name => format!("must list settings and their values, without brackets and quotes in a variable, such as verbosity short,language de; the settings are {}", names()),
         Invalid::Value(setting) => format!("must give {} one of these values: {}", setting.name(), setting.values()),
     })
 }

@@ -76,7 +76,7 @@ events! {
     LLM_REPAIRED = "llm.repaired": "a model answer violated the schema; it was repaired or requested again";
     LLM_REFUSED = "llm.refused": "a provider rejected several turns in a row for the same reason; its row is misconfigured";
     LLM_ACCEPTED = "llm.accepted": "a row that was rejected works again";
-    SUMMARY_MADE = "summary.made": "older exchanges of a conversation were to be summarised: `outcome` is written, budget, busy, failed, unusable or forgotten (a source was deleted meanwhile)";
+    SUMMARY_MADE = "summary.made": "an attempt to summarise older exchanges of a conversation ended: `outcome` is written, budget, busy, failed, unusable or forgotten (a source was deleted meanwhile)";
     LLM_WENT_ON = "llm.went_on": "a partly shown answer broke off; a fallback row continues it";
     LLM_FALLBACK = "llm.fallback": "a model failed and another row was called";
     LLM_PLAIN = "llm.plain": "a provider rejected an optional part of requests; `without` names the part that is omitted for a while";

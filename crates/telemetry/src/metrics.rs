@@ -90,7 +90,7 @@ metrics! {
     MCP_STATE = "staffai_mcp_state", MetricKind::Gauge, "state of a tool server, by server: 4 ready, 3 degraded, 2 open, 1 starting, 0 stopped";
     MCP_CLIENT_OPERATION_DURATION_SECONDS = "mcp_client_operation_duration_seconds", MetricKind::Histogram(SECONDS), "duration of requests to tool servers, by method and error";
     BREAKER_OPEN = "staffai_breaker_open", MetricKind::Gauge, "1 while the circuit breaker of a model is open, else 0, by model";
-    BOUND_USED = "staffai_bound_used", MetricKind::Gauge, "used part of a bound (open turns, model calls), by bound";
+    BOUND_USED = "staffai_bound_used", MetricKind::Gauge, "permits or turns in use, by bound";
     BOUND_MAX = "staffai_bound_max", MetricKind::Gauge, "size of a bound, by bound";
     LLM_COST_DOLLARS = "staffai_llm_cost_dollars", MetricKind::Gauge, "cost of model calls since the start, for rows with prices, by model";
     SUMMARIES_TOTAL = "staffai_summaries_total", MetricKind::Counter, "attempts to summarise older exchanges of conversations, by outcome";

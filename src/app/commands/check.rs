@@ -63,7 +63,10 @@ pub async fn run(cli: &Cli, scope: Scope) -> u8 {
         say!("all checks passed");
         return exit::FINE;
     }
-    say!("wrong: {}", report.wrong());
+    match report.wrong() {
+        1 => say!("1 problem"),
+        several => say!("{several} problems"),
+    }
     exit::NEGATIVE
 }
 

@@ -39,13 +39,13 @@ pub(crate) enum Action {
         /// The name of a profile of prompts that it may select. Can be repeated. Default: all profiles.
         #[arg(long = "profile", value_name = "NAME")]
         profiles: Vec<String>,
-        /// Requests per window of the limits, instead of those of members. 0: unlimited.
+        /// Requests per `rate_limiter.window`. Default: `http.key_requests`. 0: unlimited.
         #[arg(long, value_name = "NUMBER", requires = "tokens")]
         messages: Option<u32>,
-        /// Tokens per window of the limits. 0: unlimited.
+        /// Tokens per `rate_limiter.window`. Default: `http.key_tokens`. 0: unlimited.
         #[arg(long, value_name = "NUMBER", requires = "messages")]
         tokens: Option<u64>,
-        /// The holder of a revoked key of this name gets the new one, with its sessions and conversations.
+        /// Reuses the name of a revoked key: the new key takes over its sessions and conversations.
         #[arg(long)]
         same_holder: bool,
         /// Days until it expires. Default: never.
@@ -82,7 +82,8 @@ pub(crate) enum RightName {
     Chat,
     /// Use the bot's tools for its answers.
     Tools,
-    /// Use the dashboard, the tree and the terminal sessions.
+    /// Administer the bot: read all stored data (backup, audit, turns, sessions, usage), decide on approvals, change
+    /// prompts and model rows, link accounts.
     Operate,
 }
 
@@ -144,8 +145,8 @@ fn add(settings: &Settings, action: &Action) -> Result<(), String> {
     say!("{key}");
     if !ring(settings)?.has_operator(SystemClock.now()) {
         eprintln!(
-            "no key has the right operate, so nobody can open the dashboard and the sessions of the terminal: \
-             staffai key add NAME --right operate makes one that has it"
+            "no key has the right operate; until one has it, the dashboard, backup, audit and replay of a running service \
+             are not accessible: run staffai key add NAME --right operate"
         );
     }
     Ok(())
@@ -186,7 +187,7 @@ fn list(settings: &Settings) -> Result<(), String> {
         let rights: Vec<&str> = key.rights.iter().map(|right| right.as_str()).collect();
         let all = |names: &[String]| if names.is_empty() { "all".to_owned() } else { names.join(",") };
         let limits = key.limits.map_or_else(
-            || "of every member".to_owned(),
+            || "default".to_owned(),
             |KeyLimits { messages, tokens }| format!("{messages} requests, {tokens} tokens"),
         );
         let until = match key.expires_at {
@@ -238,7 +239,8 @@ async fn revoke(settings: &Settings, name: &str) -> Result<(), String> {
     if ring(settings)?.has_none() {
         let file = file(settings);
         eprintln!(
-            "no key is left, so nobody may ask; make one with staffai key add, or remove {} to let this machine ask without one",
+            "no key is left, and every request is refused; create a key with staffai key add, or remove {} to let programs \
+             on this machine connect without a key",
             file.display()
         );
     }

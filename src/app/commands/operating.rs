@@ -87,7 +87,7 @@ pub(crate) async fn ask_service(
     }
     let response = request.send().await.map_err(|error| source.failed(error))?;
     if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-        return Err(source.failed("it needs a key that may operate; set STAFFAI_API_KEYS to one"));
+        return Err(source.failed("it requires a key with the right operate; set STAFFAI_API_KEYS to one"));
     }
     let response = response.error_for_status().map_err(|error| source.failed(error))?;
     Ok(Answer { response, source })

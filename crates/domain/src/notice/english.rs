@@ -23,7 +23,7 @@ pub(super) const WORDS: Words = Words {
     busy: "Sorry, too many people are asking me things right now; please try again in a minute.",
     lane_full: "I am still working on your earlier messages; please wait for those answers first.",
     lane_busy: "I am still working on your last message; please ask again when I have answered it.",
-    limit_over: "You have reached the limit for now. I can answer you again {retry_at}, but only in <#{channel_id}>, until {until}.",
+    limit_over: "You have reached the limit for now. I can answer you again {retry_at}. Until {until}, I answer you only in <#{channel_id}>.",
     limit_over_for_now: "You have reached the limit for now; I can answer again {retry_at}.",
     limit_over_nowhere: "You have reached the limit; I cannot answer you until {until}.",
     limit_never: "I may not answer you here.",

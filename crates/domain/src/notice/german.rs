@@ -23,7 +23,7 @@ pub(super) const WORDS: Words = Words {
     busy: "Entschuldige, gerade fragen mich zu viele Leute; versuch es bitte in einer Minute noch einmal.",
     lane_full: "Ich arbeite noch an deinen früheren Nachrichten; warte bitte erst auf diese Antworten.",
     lane_busy: "Ich arbeite noch an deiner letzten Nachricht; frag bitte wieder, wenn ich sie beantwortet habe.",
-    limit_over: "Du hast das Limit vorerst erreicht. Ich kann dir {retry_at} wieder antworten, aber nur in <#{channel_id}>, bis {until}.",
+    limit_over: "Du hast das Limit vorerst erreicht. Ich kann dir {retry_at} wieder antworten. Ich antworte dir nur in <#{channel_id}>, bis {until}.",
     limit_over_for_now: "Du hast das Limit vorerst erreicht; {retry_at} kann ich dir wieder antworten.",
     limit_over_nowhere: "Du hast das Limit erreicht; ich kann dir nicht antworten, bis {until}.",
     limit_never: "Hier darf ich dir nicht antworten.",

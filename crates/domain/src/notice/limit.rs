@@ -102,12 +102,12 @@ mod tests {
             (
                 &confined,
                 true,
-                "You have reached the limit for now. I can answer you again <t:1800000000:R>, but only in <#42>, until 2027-01-16 08:00 UTC.",
+                "You have reached the limit for now. I can answer you again <t:1800000000:R>. Until 2027-01-16 08:00 UTC, I answer you only in <#42>.",
             ),
             (
                 &moderator,
                 true,
-                "You have reached the limit for now. I can answer you again <t:1800000000:R>, but only in <#42>, until a moderator lifts it.",
+                "You have reached the limit for now. I can answer you again <t:1800000000:R>. Until a moderator lifts it, I answer you only in <#42>.",
             ),
             (&nowhere, true, "You have reached the limit; I cannot answer you until 2027-01-16 08:00 UTC."),
             (&confined, false, "You have reached the limit for now; I can answer again <t:1800000000:R>."),

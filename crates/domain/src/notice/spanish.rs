@@ -23,7 +23,7 @@ pub(super) const WORDS: Words = Words {
     busy: "Lo siento, demasiadas personas me preguntan ahora mismo; inténtalo de nuevo en un minuto.",
     lane_full: "Todavía estoy con tus mensajes anteriores; espera primero a esas respuestas.",
     lane_busy: "Todavía estoy con tu último mensaje; pregunta de nuevo cuando lo haya respondido.",
-    limit_over: "Has llegado al límite por ahora. Podré responderte de nuevo {retry_at}, pero solo en <#{channel_id}> hasta {until}.",
+    limit_over: "Has llegado al límite por ahora. Podré responderte de nuevo {retry_at}. Hasta {until}, solo te respondo en <#{channel_id}>.",
     limit_over_for_now: "Has llegado al límite por ahora; podré responderte de nuevo {retry_at}.",
     limit_over_nowhere: "Has llegado al límite; no puedo responderte hasta {until}.",
     limit_never: "Aquí no puedo responderte.",

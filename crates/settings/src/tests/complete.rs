@@ -10,6 +10,7 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use super::super::defaults::{DEFAULT_TOML, entries};
 use super::super::edges::{AllowedMentions, DirectMessages, LogFormat, Shards};
 use super::super::env::{VARIABLES, general_name};
+use super::super::problem::Layer;
 use super::super::{Settings, show};
 use super::{example, good, settings};
 
@@ -143,6 +144,32 @@ fn the_example_is_the_table_of_names() {
     let written = std::fs::read_to_string(path).unwrap_or_default();
     let expected = example::text();
     assert!(written == expected, "replace the text of .env.example with:\n{expected}");
+}
+
+#[test]
+fn each_form_in_the_example_is_accepted_and_no_default_has_quotes() {
+    let example = example::text();
+    let lines: Vec<&str> = example.lines().collect();
+    let mut tables = 0;
+    for pair in lines.windows(2) {
+        let name = pair[1].trim_start_matches('#').split('=').next().unwrap();
+        if let Some((_, form)) = pair[0].split_once("Format: ") {
+            let value = form.strip_suffix('.').unwrap();
+            let set = loaded_from(name, value);
+            assert!(set.len() == 1, "{name} is set by {set:?}");
+            tables += 1;
+        }
+        // Container engines take quotes in their files of variables literally.
+        assert!(!pair[1].contains("=\""), "{}", pair[1]);
+    }
+    assert!(tables >= 10, "{tables}");
+}
+
+/// Returns the keys that a variable sets.
+fn loaded_from(name: &str, value: &str) -> Vec<String> {
+    let loaded = good(&[(name, value)], &[]);
+    let set = loaded.origins.iter().filter(|(_, origin)| origin.layer > Layer::Default);
+    set.map(|(key, _)| key.to_string()).collect()
 }
 
 #[test]

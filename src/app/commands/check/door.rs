@@ -48,7 +48,10 @@ async fn ask(settings: &Settings, report: &mut Report) {
             tell_account(&account, report);
             report.ok(INVITE, invite::address(&account.application, settings.restriction.role.is_some()));
         }
-        Err(error) => return report.wrong_with(TOKEN, refusal(&error)),
+        Err(error) => {
+            let rejected = matches!(error, PostError::Rejected { .. });
+            return report.wrong_with(if rejected { TOKEN } else { "discord" }, refusal(&error));
+        }
     }
     gateway(&rest, report).await;
     let guilds = permissions(&rest, report).await;
@@ -129,6 +132,9 @@ fn refusal(error: &PostError) -> String {
         PostError::Rejected { reason: Rejection::Credentials, .. } => {
             "rejected; set DISCORD_BOT_TOKEN to the token shown in the discord developer portal > Bot > Reset Token"
                 .to_owned()
+        }
+        PostError::Unsure(why) | PostError::Transient(why) => {
+            format!("{why}; check the network, its proxy or firewall, and DISCORD_API_URL")
         }
         error => error.to_string(),
     }

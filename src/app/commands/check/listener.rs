@@ -1,4 +1,4 @@
-//! Checks that the addresses of the pages can be bound.
+//! Checks that the addresses of the HTTP listeners can be bound.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
@@ -12,7 +12,7 @@ pub async fn check(settings: &Settings, report: &mut Report) {
     let http = &settings.http;
     let health = http.health_addr.map(|address| ("health", address, "STAFFAI_HEALTH_ADDR"));
     let further = http.listeners.iter().map(|address| ("listener", *address, "http.listeners"));
-    let first = [("pages", http.addr, "STAFFAI_HTTP_ADDR")];
+    let first = [("http", http.addr, "STAFFAI_HTTP_ADDR")];
     for (part, address, variable) in first.into_iter().chain(health).chain(further) {
         match free(address) {
             Ok(()) => report.ok(part, format!("{address} is free")),

@@ -43,7 +43,10 @@ pub async fn check(settings: &Settings, offline: bool, report: &mut Report) {
     // service.
     if !dir.join(FILE).exists() {
         return match could_make(dir) {
-            Ok(()) => report.ok(STORE, format!("embedded; {} is empty or missing, and can be created", dir.display())),
+            Ok(()) => report.ok(
+                STORE,
+                format!("embedded; the folder {} has no store yet; the first start creates one", dir.display()),
+            ),
             Err(error) => {
                 let dir = dir.display();
                 report.wrong_with(STORE, format!("{dir} is not writable ({error}); {DIR_FIX}"));
