@@ -22,7 +22,9 @@ use super::web_api::CallError;
 use super::{Account, Slack, dialogue};
 use domain::incoming::{Deletion, Incoming, Posted};
 use domain::keys::{CATCH_UP_AGE_MAX, TURN_TTL};
+use domain::locale::Locale;
 use domain::manners::Draw;
+use domain::notice::workspace;
 use domain::rejection::Rejection;
 use ports::{Intake, Lottery, PostError};
 use telemetry::events::GATEWAY_DROPPED;
@@ -104,9 +106,10 @@ impl Work {
             Content::Shortcut(shortcut) => Some(open_dialogue(slack, *shortcut).boxed()),
             Content::Asked(asked) => {
                 let asked = async move {
+                    let user = asked.user.clone();
                     match slack.ask(*asked, &us).await {
                         Ok(posted) => Taken::of(accept(Incoming::Posted(posted)).await),
-                        Err(error) => not_asked(&error),
+                        Err(error) => not_asked(&error, Locale::of(slack.member(&user).await.locale.as_deref())),
                     }
                 };
                 Some(asked.boxed())
@@ -155,13 +158,13 @@ async fn open_dialogue(slack: Arc<Slack>, shortcut: Shortcut) -> Taken {
     Taken::Settled
 }
 
-fn not_asked(error: &CallError) -> Taken {
+fn not_asked(error: &CallError, locale: Locale) -> Taken {
     tracing::info!(event = GATEWAY_DROPPED, %error, "a question about a message could not be posted");
     let reason = match PostError::from(error.clone()) {
         PostError::Rejected { reason: Rejection::PlaceGone | Rejection::Forbidden, .. } => {
-            "The bot cannot post here. Invite it to this conversation, then ask again."
+            workspace::not_invited(locale)
         }
-        _ => "Slack did not take the question. Please try again in a minute.",
+        _ => workspace::not_asked(locale),
     };
     Taken::Answered(dialogue::refusal(reason))
 }
