@@ -118,7 +118,7 @@ enum Format {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs the service: answers in Discord until it is stopped.
+    /// Runs the service: answers at all configured doors until it is stopped.
     Run(Options),
     /// Runs everything on this machine, with a chat page and a demo model. Needs no account.
     Playground {
@@ -128,7 +128,7 @@ enum Command {
         #[command(flatten)]
         options: Options,
     },
-    /// Checks the configuration, Discord, the model and the store, and prints each problem. Exits with 0 or 1.
+    /// Checks the configuration, the platforms, the model and the store, and prints each problem. Exits with 0 or 1.
     Check {
         /// Contacts no service.
         #[arg(long)]

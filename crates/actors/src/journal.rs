@@ -1,8 +1,10 @@
 //! journal: the write-ahead log of accepted turns, and the lease on each turn.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: accepted turns from the gateway, answers from conversations and the limiter, requests to forget from
-//! commands, deliveries from the outbox, reports of restarts.
+//! Receives: accepted turns and cancellations from the gateway; answers, parked and dropped turns from conversations;
+//! refused turns from the limiter; notes from turn tasks that they act, and requests for a report when a turn is
+//! closed; shown requests and decisions from approvals; requests to forget from commands; deliveries from the outbox;
+//! reports of restarts from supervisors; the request to drain from the app.
 //! Sends: open turns and their outcomes to the limiter; recorded answers to the outbox; pending decisions to
 //! approvals; turns that continue after a decision to conversations.
 //! A restart loses: nothing durable. The journal loads its records and offers every open turn again.

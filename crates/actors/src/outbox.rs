@@ -1,8 +1,9 @@
 //! outbox: the only sender of messages through one door.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: answers from the journal, notices from the gateway, typing and drafts from turns, reads from turns and
-//! shards, answers to commands from commands, reactions from the limiter.
+//! Receives: answers from the journal; notices from the gateway; typing, drafts and reads from turn tasks; reads and
+//! changes of permissions from shards; answers to commands from commands; posts, statuses and answers to clicks from
+//! approvals; posts from the reporter; posts, notices and changes of roles from the sweeper; reactions from the limiter.
 //! Sends: deliveries, or the reason for a failed delivery, to the journal.
 //! A restart loses: the queues and the state of drafts. The journal offers every answer again, and running turns
 //! announce their drafts again; the outbox looks for both in the channel before it posts. Budgets live outside of the

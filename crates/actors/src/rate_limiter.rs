@@ -1,8 +1,8 @@
 //! `rate_limiter`: admits turns within the quotas of their members, and settles their real use.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: open, resumed, ended and withdrawn turns from the journal; ended turns from conversations; requests from
-//! commands.
+//! Receives: open, resumed, ended and withdrawn turns from the journal; ended turns from conversations and turn tasks;
+//! requests for the use of a member from commands and session routes.
 //! Sends: admitted turns to conversations, refusals to the journal, breaches to the sweeper, reactions to the outbox.
 //! A restart loses: the steps not done yet, at most the content of one window. The journal offers their turns again,
 //! and the reservation of a turn is idempotent. If the end of a turn was lost, its reservation stays at the estimate
