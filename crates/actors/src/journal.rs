@@ -432,7 +432,7 @@ impl Journal {
             tracing::debug!(event = GATEWAY_DROPPED, reason = "its sender stopped waiting", turn = %turn.id, "message dropped");
             return;
         }
-        self.taken(&turn, answer.as_ref(), Some(receipt.age()));
+        self.report_custody(&turn, answer.as_ref(), Some(receipt.age()));
         let id = turn.id.clone();
         let pace = if receipt.is_awaited() { Pace::Now } else { Pace::Gathered };
         let kept = clearance::shared(self.turns.accept(&OpenTurn::new(turn.clone(), answer.clone()), pace));

@@ -93,6 +93,18 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 /// The most answered turns remembered, to ignore late drafts. By default, fewer turns than this can be open at once.
 const ANSWERED_MAX: usize = 4_000;
 
+/// The reply to a request that another actor makes through the outbox.
+type RequestReply = Reply<Result<PostResult, PostError>>;
+
+/// The way in which such a request is made.
+#[derive(Clone, Copy)]
+enum RequestKind {
+    /// With a few tries, within the budgets.
+    Read,
+    /// In one attempt, without the budgets.
+    Interact,
+}
+
 /// Events from the outbox's own timers and couriers.
 pub enum OutboxEvent {
     /// A courier finished the job at the head of its place's queue.
@@ -265,11 +277,11 @@ impl Actor for Outbox {
             }
             OutboxMsg::Withdraw { place, turn, perhaps } => self.withdrawn(ctx, state, &place, &turn, perhaps),
             OutboxMsg::Release { place, turn } => Self::release(state, &place, &turn),
-            OutboxMsg::Read(request, reply) => self.read(ctx, request, reply),
+            OutboxMsg::Read(request, reply) => self.request(ctx, RequestKind::Read, request, reply),
             OutboxMsg::Status { place, message, piece } => self.show_status(ctx, place, message, piece),
             // The caller may have stopped waiting.
             OutboxMsg::Kind(place, reply) => drop(reply.send(self.poster.kind(&place))),
-            OutboxMsg::Interact(request, reply) => self.interact(ctx, request, reply),
+            OutboxMsg::Interact(request, reply) => self.request(ctx, RequestKind::Interact, request, reply),
             OutboxMsg::AccessChanged(scope) => self.access_changed(ctx, state, &scope),
         }
         Ok(())
@@ -413,24 +425,16 @@ impl Outbox {
         Courier { poster, pacer, dice, renderer, pace, live, task, tries, patience, clearance }
     }
 
-    fn interact(
-        &self,
-        ctx: &mut ActorContext<Outbox>,
-        request: PostRequest,
-        reply: Reply<Result<PostResult, PostError>>,
-    ) {
+    /// Performs one request in a task.
+    fn request(&self, ctx: &mut ActorContext<Outbox>, kind: RequestKind, request: PostRequest, reply: RequestReply) {
         let mut courier = self.courier(SharedPace::default());
         ctx.background(async move {
+            let result = match kind {
+                RequestKind::Read => courier.read(&request).await,
+                RequestKind::Interact => courier.attempt(&request).await,
+            };
             // The caller may have stopped waiting.
-            let _ = reply.send(courier.attempt(&request).await);
-        });
-    }
-
-    fn read(&self, ctx: &mut ActorContext<Outbox>, request: PostRequest, reply: Reply<Result<PostResult, PostError>>) {
-        let mut courier = self.courier(SharedPace::default());
-        ctx.background(async move {
-            // The caller may have stopped waiting.
-            let _ = reply.send(courier.read(&request).await);
+            let _ = reply.send(result);
         });
     }
 

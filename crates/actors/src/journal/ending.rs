@@ -6,7 +6,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::entry::{JournalEntry, Stage, Visible, open_turn};
-use super::offering::may_have_acted;
 use super::{Journal, JournalState, memory};
 use crate::messages::clearance;
 use crate::messages::journal::JournalMsg;
@@ -38,17 +37,14 @@ fn silent(turn: &Turn, answer: &Answer) -> Option<Dropped> {
 }
 
 /// Returns the last-resort answer to a turn: an apology.
-pub(super) fn gave_up(entry: &JournalEntry) -> Answer {
-    if entry.may_have_acted() {
-        return may_have_acted(&entry.turn);
-    }
-    entry.turn.apology(notice::apology(Apology::Internal, entry.turn.locale()), Ending::OffersExhausted)
+pub(super) fn last_resort_answer(entry: &JournalEntry) -> Answer {
+    entry.apology(notice::apology(Apology::Internal, entry.turn.locale()), Ending::OffersExhausted)
 }
 
 impl Journal {
     /// Reports that the journal owns a turn from now on, with its answer if there is one. `decided` is the time that
     /// a new turn took from its door to the journal.
-    pub(super) fn taken(&self, turn: &Turn, answer: Option<&Answer>, decided: Option<Duration>) {
+    pub(super) fn report_custody(&self, turn: &Turn, answer: Option<&Answer>, decided: Option<Duration>) {
         self.account.tell(&Happening::TurnTaken { turn, decided });
         if let Some(answer) = answer {
             self.account.tell(&Happening::TurnAnswered(turn, answer));
@@ -61,7 +57,7 @@ impl Journal {
         if entry.answer().is_some() {
             return;
         }
-        self.gone(entry);
+        self.withdraw_request(entry);
         if let Some(parked) = entry.parked.as_ref().filter(|_| answer.effort == Effort::default()) {
             // The sender of the answer lacks the effort spent before the turn was parked.
             answer.effort = parked.effort.clone();
@@ -146,7 +142,7 @@ impl Journal {
             && entry.turn.trigger.is_asked()
             && let Some(Answer { outcome: Outcome::Replied, effort, .. }) = entry.answer()
         {
-            let answer = Answer { effort: effort.clone(), ..gave_up(entry) };
+            let answer = Answer { effort: effort.clone(), ..last_resort_answer(entry) };
             self.account.tell(&Happening::TurnAnswered(&entry.turn, &answer));
             entry.stage = Stage::Answered { answer, since: Instant::now() };
             self.record_answer(entry);
@@ -163,7 +159,7 @@ impl Journal {
         match message {
             JournalMsg::Answered(id, _) => {
                 let Some(entry) = state.open.get(&id) else { return };
-                let answer = gave_up(entry);
+                let answer = last_resort_answer(entry);
                 self.answered(state, &id, answer);
             }
             JournalMsg::Delivered(id, Delivery { posted, .. }) => {

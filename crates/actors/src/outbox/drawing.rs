@@ -34,6 +34,15 @@ pub struct Drew {
     pub(super) drawn: Drawn,
 }
 
+/// A draft with the text to show.
+struct DraftView<'a> {
+    place: &'a Place,
+    turn: &'a TurnId,
+    reply_to: Option<MessageId>,
+    pieces: &'a [String],
+    drawn: &'a mut Drawn,
+}
+
 /// The next change of a draft.
 enum Change {
     /// An edit of the message of this index.
@@ -124,20 +133,16 @@ impl Courier {
             slot = Slot::take(&self.pacer, || Some(Payer::at(&*self.poster, &place))).await;
         }
         if let Some(change) = next_change(&drawn, &pieces) {
-            self.show(&place, (&turn, reply_to), change, (&pieces, &mut drawn)).await;
+            let draft = DraftView { place: &place, turn: &turn, reply_to, pieces: &pieces, drawn: &mut drawn };
+            self.show(draft, change).await;
         }
         drawn.behind = next_change(&drawn, &pieces).is_some();
         drop(slot);
         Drew { place, turn, track, drawn }
     }
 
-    async fn show(
-        &mut self,
-        place: &Place,
-        (turn, reply_to): (&TurnId, Option<MessageId>),
-        change: Change,
-        (pieces, drawn): (&[String], &mut Drawn),
-    ) {
+    async fn show(&mut self, draft: DraftView<'_>, change: Change) {
+        let DraftView { place, turn, reply_to, pieces, drawn } = draft;
         let now = Instant::now();
         let (index, request) = match change {
             Change::Edit(index, message) => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::services::forgotten::Forgotten;
+use crate::services::forgotten::{Forgotten, Question};
 use crate::services::histories;
 use crate::services::recorded;
 use crate::services::running::Running;
@@ -105,9 +105,10 @@ impl<'a> ConversationRecords<'a> {
         let asked = Asked { person: heard.person.clone(), place: place.clone(), at: heard.asked_at };
         let mut writes = asked.marks(message, running);
         writes.push(histories::write(key, &history, self.ttl));
+        let question = Question { person: &heard.person, place, at: heard.asked_at };
         let written = {
             let saving = forgotten.saving();
-            let is_forgotten = saving.covers_question(message, (&heard.person, place), heard.asked_at);
+            let is_forgotten = saving.covers_question(message, question);
             // Visible at once.
             (!is_forgotten).then(|| self.store.write(writes))
         };

@@ -11,7 +11,7 @@ use super::{Thinking, earlier};
 use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::OutboxMsg;
 use crate::services::experiments;
-use crate::services::forgotten::{Forgotten, Moment, StoredWishes};
+use crate::services::forgotten::{Forgotten, HistoryRead, Moment, Question, StoredWishes};
 use crate::services::histories;
 use crate::services::preferences;
 use crate::services::recorded;
@@ -52,8 +52,7 @@ pub(super) async fn prefer(parts: &TurnParts, running: &Running, turn: &mut Arc<
     if running.has_preferences(turn) && turn.policy.preferences.is_empty() {
         let record = if running.reads_preferences(turn) { record(parts, turn).await } else { Record::default() };
         if !running.settings.llm.experiments.is_empty() {
-            let at = (&turn.place, turn.parent.as_ref(), turn.guild.as_deref());
-            let is_chosen = running.has_chosen_model(&record, at);
+            let is_chosen = running.has_chosen_model(&record, turn);
             tally.joins(experiments::choose(running, Arc::make_mut(turn), is_chosen));
         }
         let chosen = running.preferences(&record, &turn.place, turn.parent.as_ref(), turn.guild.as_deref());
@@ -223,8 +222,9 @@ struct Check {
 impl Check {
     async fn run(self) {
         let Self { store, forgotten, key, asked: (question, at), .. } = &self;
-        let asked = (&self.person, &self.place, *at);
-        let wished = StoredWishes::of(&**store, self.now, asked, (&self.others, self.read)).await;
+        let asked = Question { person: &self.person, place: &self.place, at: *at };
+        let history = HistoryRead { others: &self.others, read: self.read };
+        let wished = StoredWishes::of(&**store, self.now, asked, history).await;
         if !wished.covers && wished.later().next().is_none() {
             return;
         }
