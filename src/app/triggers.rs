@@ -6,6 +6,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::app::configured::Lookup;
 use crate::app::doors;
+use crate::app::row_secret;
 use actors::services::running::Triggers;
 use domain::fire::{Deed, NAME_MAX};
 use domain::ids::Place;
@@ -90,7 +91,7 @@ pub(crate) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString>
 }
 
 fn secret(row: &HookRow, lookup: &Lookup) -> Option<SecretString> {
-    row.env_secret.as_deref().map_or_else(|| row.secret.clone(), |variable| lookup(variable))
+    row_secret::find(row.env_secret.as_deref(), row.secret.as_ref(), lookup)
 }
 
 /// Adds the place to each mistake of one row.
@@ -104,11 +105,18 @@ fn placed<'a>(
 }
 
 /// The fields that timers and webhooks share.
-type OfRow<'a> = (&'a str, &'a str, &'a str, u32, bool, Option<&'a String>);
+struct SharedFields<'a> {
+    name: &'a str,
+    prompt: &'a str,
+    target: &'a str,
+    per_hour: u32,
+    tools: bool,
+    model: Option<&'a String>,
+}
 
 /// Reads the shared fields. Adds each mistake to `mistakes`.
-fn deed(row: OfRow<'_>, names: &mut BTreeSet<String>, mistakes: &mut Vec<String>) -> Option<Deed> {
-    let (name, prompt, target, per_hour, tools, model) = row;
+fn action(row: SharedFields<'_>, names: &mut BTreeSet<String>, mistakes: &mut Vec<String>) -> Option<Deed> {
+    let SharedFields { name, prompt, target, per_hour, tools, model } = row;
     mistakes.extend(named(name, names).err());
     let target = place(target).map_err(|mistake| mistakes.push(mistake)).ok()?;
     let (name, prompt, model) = (name.to_owned(), prompt.to_owned(), model.cloned());
@@ -118,7 +126,9 @@ fn deed(row: OfRow<'_>, names: &mut BTreeSet<String>, mistakes: &mut Vec<String>
 fn timer(row: &TimerRow, names: &mut BTreeSet<String>) -> Result<Timer, Vec<String>> {
     let TimerRow { name, cron, zone, prompt, target, per_hour, grace, tools, model } = row;
     let mut mistakes = Vec::new();
-    let deed = deed((name, prompt, target, *per_hour, *tools, model.as_ref()), names, &mut mistakes);
+    let (per_hour, tools, model) = (*per_hour, *tools, model.as_ref());
+    let fields = SharedFields { name, prompt, target, per_hour, tools, model };
+    let deed = action(fields, names, &mut mistakes);
     if *grace > GRACE_MAX {
         mistakes.push(format!("grace is at most {} minutes", GRACE_MAX.as_secs() / 60));
     }
@@ -132,7 +142,9 @@ fn timer(row: &TimerRow, names: &mut BTreeSet<String>) -> Result<Timer, Vec<Stri
 fn hook(row: &HookRow, lookup: &Lookup, names: &mut BTreeSet<String>) -> Result<Webhook, Vec<String>> {
     let HookRow { name, prompt, target, per_hour, window, tools, model, .. } = row;
     let mut mistakes = Vec::new();
-    let deed = deed((name, prompt, target, *per_hour, *tools, model.as_ref()), names, &mut mistakes);
+    let (per_hour, tools, model) = (*per_hour, *tools, model.as_ref());
+    let fields = SharedFields { name, prompt, target, per_hour, tools, model };
+    let deed = action(fields, names, &mut mistakes);
     if *window > WINDOW_MAX {
         mistakes.push(format!("window is at most {} minutes", WINDOW_MAX.as_secs() / 60));
     }

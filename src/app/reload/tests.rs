@@ -81,7 +81,7 @@ fn every_broken_prompt_of_a_channel_is_named_at_once() {
         std::fs::write(path, text).unwrap();
     }
     let settings = settings(&[("STAFFAI_PROMPTS_DIR", folder.path())]);
-    let mut mistakes = crate::app::files::prompts(&settings).unwrap_err();
+    let mut mistakes = crate::app::setting_files::prompts(&settings).unwrap_err();
     mistakes.sort();
     let told = mistakes.join("\n").replace(&channels.display().to_string(), "channels");
     insta::assert_snapshot!(told, @r"
@@ -92,7 +92,7 @@ fn every_broken_prompt_of_a_channel_is_named_at_once() {
     for wrong in ["2", "general"] {
         std::fs::remove_dir_all(channels.join(wrong)).unwrap();
     }
-    let prompts = crate::app::files::prompts(&settings).unwrap();
+    let prompts = crate::app::setting_files::prompts(&settings).unwrap();
     assert_eq!(prompts.channels.len(), 1);
     let known = prompts.channels.values().next().unwrap();
     assert_eq!((known.personality.as_deref(), known.interjection.as_deref()), (Some("You are one."), None));
