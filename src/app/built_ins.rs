@@ -71,18 +71,18 @@ pub(crate) fn by_hand(settings: &Settings, lookup: &Lookup) -> Result<BuiltIns, 
     let us = agents::identity(settings, &SystemDice);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let mut own = configured(settings, lookup, &us, &clock, Arc::new(SystemDice))?;
-    let nobodys: Arc<dyn Facts> = Arc::new(NobodysFacts);
-    own.extend(memory(settings, &nobodys));
+    let none: Arc<dyn Facts> = Arc::new(NoFacts);
+    own.extend(memory(settings, &none));
     let no_turns: Arc<dyn CleanCalls> = Arc::new(OpenCalls::default());
     own.extend(models(settings, &no_turns));
     Ok(BuiltIns::new(own))
 }
 
 /// The facts for a call by hand: none, as such a call belongs to no member.
-struct NobodysFacts;
+struct NoFacts;
 
 #[async_trait]
-impl Facts for NobodysFacts {
+impl Facts for NoFacts {
     async fn remember(&self, _asked: &OnBehalf, _text: &str) -> Result<Remembered, NotKept> {
         Err(NotKept::Off)
     }

@@ -123,7 +123,7 @@ pub struct ApprovalsState {
     early: Vec<Clicked>,
     /// The withdrawals made before the allowances were loaded.
     withdrawn: Vec<Withdrawal>,
-    /// The gates that were closed while their questions were being posted, with the final text to show. At most
+    /// The gates that were closed while their questions were being posted, with the decision to show. At most
     /// [`OPEN_MAX`].
     closed: HashMap<GateId, (Gate, ApprovalDecision)>,
 }
@@ -239,7 +239,7 @@ impl Actor for Approvals {
                 if let Some(allowances) = allowances {
                     self.adopt(state, allowances);
                 }
-                // Of gates that are loaded already, one that was closed since would be asked again.
+                // Applies only the first load: a later one could reopen a gate that was closed since.
                 if let Some(waiting) = waiting.filter(|_| !state.loaded) {
                     state.loaded = true;
                     for waiting in waiting {
@@ -291,8 +291,8 @@ impl Approvals {
         );
     }
 
-    /// Adds the allowances of an earlier process, except those withdrawn meanwhile. Only their first load counts: a later
-    /// one could bring back an allowance that was withdrawn since.
+    /// Adds the allowances of an earlier process, except those withdrawn meanwhile. Applies only the first load: a later
+    /// one could restore an allowance that was withdrawn since.
     fn adopt(&self, state: &mut ApprovalsState, allowances: Vec<Allowance>) {
         if std::mem::replace(&mut state.allowed, true) {
             return;

@@ -196,7 +196,7 @@ impl ConfigWatcher {
 
     fn reject(&self, mistakes: &[String], files: Option<&str>) {
         let reason = mistakes.join("; ");
-        tracing::error!(event = CONFIG_REJECTED, files, reason, "the changed files are wrong; what runs goes on");
+        tracing::error!(event = CONFIG_REJECTED, files, reason, "the changed files are invalid; the previous configuration stays in force");
         self.live.reject(reason);
     }
 

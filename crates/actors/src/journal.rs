@@ -109,7 +109,7 @@ pub enum JournalEvent {
 pub struct Journal {
     /// The store of the records.
     pub turns: Arc<dyn Turns>,
-    /// Reports if the backend of the records responds.
+    /// Reports whether the backend of the records responds.
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
@@ -121,7 +121,7 @@ pub struct Journal {
     pub approvals: Handle<ApprovalsMsg>,
     /// Receives turns that continue after a decision.
     pub conversations: Handle<ConversationsMsg>,
-    /// Post answers.
+    /// The outboxes, which post answers.
     pub outboxes: Outboxes,
     /// The members and messages that must not be remembered.
     pub forgotten: Arc<Forgotten>,

@@ -189,7 +189,7 @@ impl Timers {
                     event = TRIGGER_REFUSED,
                     name,
                     reason = "late",
-                    "a timer was due while nobody could ask"
+                    "a timer was missed: it could not fire within its grace period"
                 );
                 Some(self.dealt_with(timer, due))
             }

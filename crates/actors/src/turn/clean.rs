@@ -35,7 +35,7 @@ const DEPTH_MAX: u32 = 2;
 
 /// The prompt for a model that receives tools for a task.
 const TASK: &str =
-    "Do the task with the tools that you have, and answer with what came of it. Nobody can be asked back.";
+    "Do the task with the tools that you have, and answer with what came of it. You cannot ask questions.";
 
 /// True for a tool of this program that delegates work to other models.
 fn delegates(entry: &CatalogueEntry) -> bool {

@@ -1,5 +1,4 @@
-//! The exchanges before the history: their number and their summary. The history itself is read and saved as without
-//! them.
+//! The exchanges before the history: their number and their summary. Reading and saving of the history are unaffected.
 
 use super::parts::TurnParts;
 use crate::messages::summaries::{Conversation, SummariesMsg};

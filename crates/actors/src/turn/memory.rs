@@ -47,7 +47,7 @@ pub(super) struct Recalled {
 }
 
 /// Puts the member's settings into force, and sets the row of a turn if it is not the first one. If they cannot be read
-/// in time, what the member may have forbidden is not done.
+/// in time, features that the member may have disabled are off.
 pub(super) async fn prefer(parts: &TurnParts, running: &Running, turn: &mut Arc<Turn>, tally: &Tally) {
     if running.has_preferences(turn) && turn.policy.preferences.is_empty() {
         let record = if running.reads_preferences(turn) { record(parts, turn).await } else { Record::default() };
@@ -70,7 +70,7 @@ async fn record(parts: &TurnParts, turn: &Turn) -> Record {
     let read = tokio::time::timeout(FETCH_WITHIN, preferences::stored(&*parts.basics.store, &key));
     read.await.ok().flatten().unwrap_or_else(|| {
         let member = &turn.person;
-        tracing::warn!(%member, "the settings cannot be read: a turn does without what its member may have forbidden");
+        tracing::warn!(%member, "the member's settings cannot be read; features that the member may have disabled are off for this turn");
         Record::unread()
     })
 }

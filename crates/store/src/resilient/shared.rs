@@ -243,7 +243,7 @@ impl<B: Backend> Shared<B> {
             return;
         }
         if let Some(loses) = &keeping.loses {
-            tracing::info!(event = STORE_KEEPING, reason = loses, "what the store can lose");
+            tracing::info!(event = STORE_KEEPING, reason = loses, "the settings of the store allow data loss");
         }
         if let Some(breaks) = &keeping.breaks {
             tracing::error!(event = STORE_KEEPING, reason = breaks, "the settings of the store break promises");
