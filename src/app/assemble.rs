@@ -404,7 +404,7 @@ pub(crate) async fn open_store(
     match (settings.chosen_store(), fault) {
         (StoreChoice::Redis(address), _) => {
             let opener = redis_opener(&address)?;
-            let store = Resilient::start_with(move || opener.open(), Arc::clone(clock), redis::limits()).await;
+            let store = Resilient::start_with(move || opener.open(), Arc::clone(clock), redis::bounds()).await;
             Ok(store.map_err(in_use)?.into())
         }
         (StoreChoice::Embedded(dir), Some(fault)) => {

@@ -39,8 +39,10 @@ use domain::happening::Happening;
 use domain::ids::{Door, MessageId, Timestamp};
 use domain::keys;
 use domain::ownership::Range;
+use domain::unquoted::unquoted;
 use ports::shares::Shares;
 use ports::{Clock, Origin, Scanned, Store, Write};
+use telemetry::events::STORE_CORRUPT;
 
 /// The interval at which expired gates are closed and unposted questions are retried.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -272,6 +274,15 @@ impl Actor for Approvals {
     }
 }
 
+/// Reads a stored allowance. An unreadable one is logged and allows nothing.
+fn allowance((key, text): &(String, String)) -> Option<Allowance> {
+    let read = serde_json::from_str(text).map_err(|error| {
+        let error = unquoted(&error);
+        tracing::error!(event = STORE_CORRUPT, key, error, "an allowance cannot be read; it is skipped");
+    });
+    read.ok()
+}
+
 impl Approvals {
     /// Loads the state of an earlier process.
     fn load(&self, ctx: &mut ActorContext<Approvals>) {
@@ -282,8 +293,7 @@ impl Approvals {
                 let scan = store.scan(keys::ALLOWANCE_PREFIX, ALLOWANCES_MAX);
                 let scanned = tokio::time::timeout(RECORDED_WITHIN, scan).await.map(Scanned::into_parts);
                 let stored = scanned.ok().filter(|(stored, complete)| *complete || stored.len() >= ALLOWANCES_MAX);
-                let allowances = stored
-                    .map(|(stored, _)| stored.iter().filter_map(|(_, text)| serde_json::from_str(text).ok()).collect());
+                let allowances = stored.map(|(stored, _)| stored.iter().filter_map(allowance).collect());
                 let waiting = journal.call(JournalMsg::Waiting, RECORDED_WITHIN).await.ok();
                 ApprovalsEvent::Loaded(waiting, allowances)
             },

@@ -30,18 +30,17 @@ use crate::runtime::handle::{Handle, Refused, Reply};
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::running::{Live, Running};
 use domain::attachment;
-use domain::gate::Parked;
 use domain::happening::Happening;
 use domain::ids::{self, Timestamp, TurnId};
 use domain::keys;
 use domain::limits::account::Share;
-use domain::limits::charge::{Charge, charge, spent};
+use domain::limits::charge::spent;
 use domain::limits::estimate::Learned;
 use domain::limits::rules::Applied;
 use domain::limits::{
     AccountStanding, AccountUse, Cost, Decision, LimitStep, Member, Request, Reservation, Standing, estimate_max,
 };
-use domain::turn::{self, Effort, HistoryScope, Turn};
+use domain::turn::{Effort, HistoryScope, Turn};
 use ports::{Clock, Limiter, Store, Subject};
 
 /// The timeout of one step. The store has a shorter timeout of its own.
@@ -355,33 +354,6 @@ impl MemberQueue {
 impl Job {
     fn admits(&self, turn: &TurnId) -> bool {
         matches!(self, Self::Admit { offered, .. } if offered.turn.id == *turn)
-    }
-}
-
-/// Returns the unit that the member's window counts for this turn, with its use: a part that follows a decision is
-/// counted separately, under its own id.
-#[must_use]
-pub fn counted(turn: &Arc<Turn>, goes_on: Option<&Parked>, effort: &Effort) -> (Arc<Turn>, Effort) {
-    match goes_on.filter(|parked| parked.case.decision.is_some()) {
-        Some(parked) => (part(turn, parked), effort.since(&parked.effort)),
-        None => (Arc::clone(turn), effort.clone()),
-    }
-}
-
-/// Returns the part of a turn that follows a decision, as the window counts it.
-#[must_use]
-pub fn part(turn: &Turn, parked: &Parked) -> Arc<Turn> {
-    Arc::new(Turn { id: parked.part(), ..turn.clone() })
-}
-
-/// Settles or cancels the use of a turn whose answer is known. If the limiter is down, the estimate stays until it ages
-/// out.
-pub fn close(limiter: &Handle<RateLimiterMsg>, turn: &Arc<Turn>, goes_on: Option<&Parked>, answer: &turn::Answer) {
-    let (turn, effort) = counted(turn, goes_on, &answer.effort);
-    match charge(&answer.outcome, &effort) {
-        Charge::Settle => limiter.tell(RateLimiterMsg::Settle { turn, effort }),
-        Charge::Cancel => limiter.tell(RateLimiterMsg::Cancel(turn)),
-        Charge::Nothing => {}
     }
 }
 

@@ -43,7 +43,7 @@ use crate::messages::journal::{JournalMsg, Parking};
 use crate::messages::outbox::OutboxMsg;
 use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::outbox::PlaceAccess;
-use crate::rate_limiter;
+use crate::services::settlement;
 use crate::runtime::blocking::blocking;
 use crate::services::forgotten::Moment;
 use crate::services::prompt_sections;
@@ -227,7 +227,7 @@ fn spent_in_vain(parts: &TurnParts, turn: &Arc<Turn>, goes_on: Option<&Parked>, 
     }
     // Settled even if nothing was used, because the reservation expected a whole answer. If the limiter refuses this,
     // the estimate stays until it ages out.
-    let (turn, effort) = rate_limiter::counted(turn, goes_on, effort);
+    let (turn, effort) = settlement::counted(turn, goes_on, effort);
     parts.neighbors.rate_limiter.tell(RateLimiterMsg::Settle { turn, effort });
 }
 

@@ -207,8 +207,8 @@ impl Embedded {
             // On failure the rows stay in the log, and the next batch retries.
             match moved.await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::warn!(%error, "the store's log could not be moved into its tables"),
-                Err(error) => tracing::warn!(%error, "the store's log could not be moved into its tables"),
+                Ok(Err(error)) => warn_unmoved(&error),
+                Err(error) => warn_unmoved(&error),
             }
         });
     }
@@ -398,7 +398,7 @@ impl Inner {
         };
         if let Err(error) = emptied {
             // The next opening retries.
-            tracing::warn!(%error, "the store's log could not be moved into its tables");
+            warn_unmoved(&error);
         }
         match self.bloated(&database) {
             Ok(false) => {}
@@ -427,6 +427,10 @@ impl Inner {
         transaction.abort()?;
         Ok(size / COMPACT_FACTOR > stats.stored_bytes() + stats.metadata_bytes())
     }
+}
+
+fn warn_unmoved(error: &dyn std::fmt::Display) {
+    tracing::warn!(%error, "the store's log could not be moved into its tables");
 }
 
 /// True if the contents of the file are damaged, rather than the disk or the access to it.

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use self::limits::LimitScript;
 use self::line::Line;
 use self::pool::{Link, Pool};
-use crate::resilient::Limits;
+use crate::resilient::StoreBounds;
 use crate::{AccountsKnown, Backend, BackendError, Batch, Found, LimitOutcome, Steps};
 use domain::limits::Request;
 use domain::limits::member_windows::Changes;
@@ -86,13 +86,13 @@ const COMMIT_LEAST: Duration = Duration::from_millis(200);
 
 /// The bounds of a store on this backend.
 #[must_use]
-pub fn limits() -> Limits {
-    Limits {
+pub fn bounds() -> StoreBounds {
+    StoreBounds {
         gather: GATHER,
         retry_most: RETRY_MOST,
         read_least: READ_LEAST,
         commit_least: COMMIT_LEAST,
-        ..Limits::default()
+        ..StoreBounds::default()
     }
 }
 

@@ -100,7 +100,7 @@ const OVERLAY_BYTES: usize = 16 * 1024 * 1024;
 
 /// Bounds and pauses of the store. Only tests need other values than the default.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct StoreBounds {
     /// The time for which the first write waits for others.
     pub gather: Duration,
     /// The deadline of a commit, a sweep or a reopening.
@@ -125,7 +125,7 @@ pub struct Limits {
     pub bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for StoreBounds {
     fn default() -> Self {
         Self {
             gather: GATHER,
@@ -162,7 +162,7 @@ impl<B: Backend> Resilient<B> {
         open: impl Fn() -> Result<B, OpenError> + Send + Sync + 'static,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, OpenError> {
-        Self::start_with(open, clock, Limits::default()).await
+        Self::start_with(open, clock, StoreBounds::default()).await
     }
 
     /// Like [`Self::start`], with custom bounds.
@@ -172,7 +172,7 @@ impl<B: Backend> Resilient<B> {
     pub async fn start_with(
         open: impl Fn() -> Result<B, OpenError> + Send + Sync + 'static,
         clock: Arc<dyn Clock>,
-        limits: Limits,
+        limits: StoreBounds,
     ) -> Result<Self, OpenError> {
         let shared = Arc::new(Shared::new(clock, limits));
         gauge!(STORE_DEGRADED).set(0.0);

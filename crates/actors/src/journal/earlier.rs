@@ -7,7 +7,7 @@ use super::ending::last_resort_answer;
 use super::entry::{JournalEntry, apology};
 use super::{Journal, JournalEvent, JournalState};
 use crate::messages::approvals::ApprovalsMsg;
-use crate::rate_limiter;
+use crate::services::settlement;
 use crate::runtime::supervisor::ActorContext;
 use domain::ending::Ending;
 use domain::happening::{Happening, Resumed};
@@ -82,7 +82,7 @@ impl Journal {
                     };
                     self.report_custody(&turn, answer.as_ref(), None);
                     if let Some(answer) = &answer {
-                        rate_limiter::close(&self.rate_limiter, &turn, None, answer);
+                        settlement::settle_or_cancel(&self.rate_limiter, &turn, None, answer);
                     }
                     resumed.push(id.clone());
                     let mut entry = JournalEntry::of_earlier_life(turn, answer, acted);

@@ -11,7 +11,7 @@ use crate::messages::clearance;
 use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::{Delivery, OutboxMsg};
 use crate::messages::rate_limiter::RateLimiterMsg;
-use crate::rate_limiter;
+use crate::services::settlement;
 use crate::services::experiments;
 use domain::arm_figures;
 use domain::delivery::{Form, RefusalRecord};
@@ -63,7 +63,7 @@ impl Journal {
             answer.effort = parked.effort.clone();
         }
         // The cost is final, and the member may ask again as soon as the answer is visible.
-        rate_limiter::close(&self.rate_limiter, &entry.turn, entry.parked.as_deref(), &answer);
+        settlement::settle_or_cancel(&self.rate_limiter, &entry.turn, entry.parked.as_deref(), &answer);
         let charged = charge(&answer.outcome, &answer.effort);
         self.account.tell(&Happening::TurnCharged(id, charged, spent(&answer.effort)));
         let answer = memory::keep(&entry.turn, answer);
@@ -226,7 +226,7 @@ impl Journal {
     /// and none of its text is kept.
     pub(super) fn abandon(&self, state: &mut JournalState, turn: Arc<Turn>, answer: Option<Answer>) {
         if let Some(answer) = &answer {
-            rate_limiter::close(&self.rate_limiter, &turn, None, answer);
+            settlement::settle_or_cancel(&self.rate_limiter, &turn, None, answer);
         }
         let entry = JournalEntry::of_earlier_life(turn, answer, false);
         self.close(state, &entry, Vec::new(), Vec::new(), Some(Dropped::NotRepeated));

@@ -11,7 +11,7 @@ use super::{Journal, JournalState, Recovered};
 use crate::messages::conversations::{ConversationsMsg, OfferedTurn};
 use crate::messages::outbox::{NONCE_TRUST, OutboxMsg, Rescue};
 use crate::messages::rate_limiter::RateLimiterMsg;
-use crate::rate_limiter;
+use crate::services::settlement;
 use crate::tree::{HeldTurns, Scope};
 use domain::delivery::RefusalRecord;
 use domain::ending::{Dropped, Ending};
@@ -54,7 +54,7 @@ impl Journal {
             Stage::Open { offers } if entry.parked.is_some() => {
                 if let Some(parked) = entry.parked.as_deref() {
                     // If the limiter refuses this, it does not count this part.
-                    self.rate_limiter.tell(RateLimiterMsg::GoesOn(rate_limiter::part(turn, parked)));
+                    self.rate_limiter.tell(RateLimiterMsg::GoesOn(settlement::part(turn, parked)));
                 }
                 let offered = OfferedTurn { turn: turn.clone(), again, resumed: entry.parked.clone() };
                 let offer = ConversationsMsg::Offer(Box::new(offered));

@@ -16,7 +16,7 @@ use super::{Journal, JournalEvent, JournalState};
 use crate::messages::approvals::{ApprovalsMsg, Waiting};
 use crate::messages::journal::{Decided, Parking};
 use crate::messages::rate_limiter::RateLimiterMsg;
-use crate::rate_limiter;
+use crate::services::settlement;
 use crate::runtime::handle::Reply;
 use crate::runtime::supervisor::ActorContext;
 use domain::ending::Ending;
@@ -62,7 +62,7 @@ impl Journal {
         let Some(entry) = state.open.get_mut(id) else { return };
         self.account.tell(&Happening::TurnParked(&gate));
         // The cost so far is final. If the limiter refuses this, its estimate remains and expires.
-        let (counted, took) = rate_limiter::counted(&entry.turn, entry.parked.as_deref(), &effort);
+        let (counted, took) = settlement::counted(&entry.turn, entry.parked.as_deref(), &effort);
         self.rate_limiter.tell(RateLimiterMsg::Settle { turn: counted, effort: took });
         if effort.drafted {
             entry.visible = Visible::Perhaps;

@@ -292,11 +292,7 @@ pub(super) async fn load(parts: &TurnParts, turn: &Turn) -> History {
         Err(error) => {
             let aside = keys::quarantine(&key);
             tracing::error!(event = STORE_CORRUPT, key, aside, %error, "the history cannot be read; it is set aside");
-            drop(parts.basics.store.write(vec![Write::Put {
-                key: aside,
-                value: stored,
-                ttl: Some(keys::QUARANTINE_TTL),
-            }]));
+            drop(parts.basics.store.write(vec![Write::quarantine(&key, stored)]));
             History::default()
         }
     }

@@ -13,7 +13,7 @@ use super::decision::{KnownLimits, Steady};
 use super::overlay::{Overlay, Snapshot};
 use super::recent::Recent;
 use super::terms::Terms;
-use super::{GATHERED_ENOUGH, Limits};
+use super::{GATHERED_ENOUGH, StoreBounds};
 use crate::{Backend, BackendError};
 use domain::ids::Timestamp;
 use domain::ownership::{FencingToken, Range, Term};
@@ -24,7 +24,7 @@ use telemetry::events::{STORE_DEGRADED, STORE_FENCED, STORE_KEEPING, STORE_RECOV
 /// State shared by callers and the writer task.
 pub struct Shared<B> {
     pub clock: Arc<dyn Clock>,
-    pub limits: Limits,
+    pub limits: StoreBounds,
     /// The name of this store at its backend.
     pub writer: Arc<str>,
     state: Mutex<State<B>>,
@@ -98,7 +98,7 @@ impl<B> State<B> {
 }
 
 impl<B: Backend> Shared<B> {
-    pub fn new(clock: Arc<dyn Clock>, limits: Limits) -> Self {
+    pub fn new(clock: Arc<dyn Clock>, limits: StoreBounds) -> Self {
         Self {
             writer: writer_name(clock.now()),
             steady: Steady::beginning(clock.now()),
