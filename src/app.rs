@@ -15,8 +15,6 @@ pub mod system;
 
 mod backup;
 
-mod begun;
-
 mod built_ins;
 
 pub mod configured;
@@ -63,6 +61,8 @@ mod setting_files;
 mod signals;
 
 mod standby;
+
+mod start_log;
 
 mod traces;
 

@@ -8,7 +8,7 @@ use crate::app::configured::Lookup;
 use crate::app::doors;
 use crate::app::row_secret;
 use actors::services::running::Triggers;
-use domain::fire::{Deed, NAME_MAX};
+use domain::fire::{NAME_MAX, TriggerAction};
 use domain::ids::Place;
 use domain::model::Row;
 use domain::timer::{CronSchedule, GRACE_MAX, Timer};
@@ -115,12 +115,12 @@ struct SharedFields<'a> {
 }
 
 /// Reads the shared fields. Adds each mistake to `mistakes`.
-fn action(row: SharedFields<'_>, names: &mut BTreeSet<String>, mistakes: &mut Vec<String>) -> Option<Deed> {
+fn action(row: SharedFields<'_>, names: &mut BTreeSet<String>, mistakes: &mut Vec<String>) -> Option<TriggerAction> {
     let SharedFields { name, prompt, target, per_hour, tools, model } = row;
     mistakes.extend(named(name, names).err());
     let target = place(target).map_err(|mistake| mistakes.push(mistake)).ok()?;
     let (name, prompt, model) = (name.to_owned(), prompt.to_owned(), model.cloned());
-    Some(Deed { name, target, prompt, per_hour, tools, model })
+    Some(TriggerAction { name, target, prompt, per_hour, tools, model })
 }
 
 fn timer(row: &TimerRow, names: &mut BTreeSet<String>) -> Result<Timer, Vec<String>> {
@@ -128,13 +128,13 @@ fn timer(row: &TimerRow, names: &mut BTreeSet<String>) -> Result<Timer, Vec<Stri
     let mut mistakes = Vec::new();
     let (per_hour, tools, model) = (*per_hour, *tools, model.as_ref());
     let fields = SharedFields { name, prompt, target, per_hour, tools, model };
-    let deed = action(fields, names, &mut mistakes);
+    let action = action(fields, names, &mut mistakes);
     if *grace > GRACE_MAX {
         mistakes.push(format!("grace is at most {} minutes", GRACE_MAX.as_secs() / 60));
     }
     let schedule = CronSchedule::read(cron, zone).map_err(|more| mistakes.extend(more)).ok();
-    match (deed, schedule) {
-        (Some(deed), Some(schedule)) if mistakes.is_empty() => Ok(Timer { deed, schedule, grace: *grace }),
+    match (action, schedule) {
+        (Some(action), Some(schedule)) if mistakes.is_empty() => Ok(Timer { action, schedule, grace: *grace }),
         _ => Err(mistakes),
     }
 }
@@ -144,13 +144,13 @@ fn hook(row: &HookRow, lookup: &Lookup, names: &mut BTreeSet<String>) -> Result<
     let mut mistakes = Vec::new();
     let (per_hour, tools, model) = (*per_hour, *tools, model.as_ref());
     let fields = SharedFields { name, prompt, target, per_hour, tools, model };
-    let deed = action(fields, names, &mut mistakes);
+    let action = action(fields, names, &mut mistakes);
     if *window > WINDOW_MAX {
         mistakes.push(format!("window is at most {} minutes", WINDOW_MAX.as_secs() / 60));
     }
     let proof = proof(row, lookup).map_err(|mistake| mistakes.push(mistake)).ok();
-    match (deed, proof) {
-        (Some(deed), Some(proof)) if mistakes.is_empty() => Ok(Webhook { deed, proof }),
+    match (action, proof) {
+        (Some(action), Some(proof)) if mistakes.is_empty() => Ok(Webhook { action, proof }),
         _ => Err(mistakes),
     }
 }
@@ -236,9 +236,9 @@ mod tests {
         "#;
         let triggers = read_from(toml).unwrap();
         let timer = &triggers.timers[0];
-        assert_eq!((timer.deed.per_hour, timer.grace.as_secs(), timer.deed.tools), (12, 900, false));
+        assert_eq!((timer.action.per_hour, timer.grace.as_secs(), timer.action.tools), (12, 900, false));
         let hook = &triggers.hooks["ci"];
-        assert_eq!((hook.deed.target.to_string().as_str(), hook.deed.per_hour), ("terminal:laptop.builds", 3));
+        assert_eq!((hook.action.target.to_string().as_str(), hook.action.per_hour), ("terminal:laptop.builds", 3));
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub enum ApprovalsEvent {
     /// The time to check for expired gates.
     Look,
     /// The question is posted, or the reason why not.
-    Posted(GateId, Result<MessageId, Unasked>),
+    Posted(GateId, Result<MessageId, RequestFailure>),
     /// The response to a click is deferred.
     Claimed(Box<Clicked>),
     /// The journal recorded a decision (true) or does not have the gate pending (false); `None` if it did not answer.
@@ -71,7 +71,7 @@ pub enum ApprovalsEvent {
 
 /// The reason why a question is not posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unasked {
+pub enum RequestFailure {
     /// The failure is temporary: retry.
     Again,
     /// The question cannot be posted.
@@ -277,7 +277,7 @@ impl Actor for Approvals {
 /// Reads a stored allowance. An unreadable one is logged and allows nothing.
 fn allowance((key, text): &(String, String)) -> Option<Allowance> {
     let read = serde_json::from_str(text).map_err(|error| {
-        let error = unquoted(&error);
+        let error = unquoted(&error.to_string());
         tracing::error!(event = STORE_CORRUPT, key, error, "an allowance cannot be read; it is skipped");
     });
     read.ok()

@@ -53,7 +53,7 @@ use crate::account::Account;
 use crate::messages::approvals::ApprovalsMsg;
 use crate::messages::clearance;
 use crate::messages::conversations::ConversationsMsg;
-use crate::messages::journal::{Accepted, JournalMsg, Left, Recovered};
+use crate::messages::journal::{Accepted, JournalMsg, Recovered, RemainingWork};
 use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::messages::receipt::Receipt;
 use crate::observation::board::Board;
@@ -393,7 +393,7 @@ impl Journal {
             JournalMsg::Left(reply) => {
                 let undelivered = state.open.values().filter(|entry| entry.is_undelivered()).count();
                 // The caller may have stopped waiting.
-                let _ = reply.send(Left { open: state.open.len(), undelivered });
+                let _ = reply.send(RemainingWork { open: state.open.len(), undelivered });
             }
             // If the turn is not open, the reply is dropped here, which answers the caller.
             JournalMsg::TellWhenClosed(id, reply) => {

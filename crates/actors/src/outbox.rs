@@ -57,7 +57,7 @@ use self::pace::SharedPace;
 pub use self::pacer::Pacer;
 use self::pacer::Payer;
 use self::queue::PlaceQueue;
-use self::typing::Thinking;
+use self::typing::TypingTurns;
 use crate::account::Account;
 use crate::messages::clearance::Clearance;
 use crate::messages::journal::JournalMsg;
@@ -114,7 +114,7 @@ pub enum OutboxEvent {
     /// A closed place is due for a probe.
     Probe(Place),
     /// A courier finished a draft.
-    Drew(drawing::Drew),
+    DraftReturned(drawing::DraftReturn),
     /// Drafts are due for sampling.
     Sample,
     /// A turn may have been running long enough for a typing indicator.
@@ -161,7 +161,7 @@ pub struct OutboxState {
     drafts: Drafts,
     /// True if the sampling timer is running.
     sampling: bool,
-    typing: HashMap<Place, Thinking>,
+    typing: HashMap<Place, TypingTurns>,
     /// True if the timer of [`OutboxEvent::TypingDue`] is running.
     typing_due: bool,
     /// The time until which a courtesy is muted in a place, because the place refused it or reached its limit.
@@ -312,7 +312,7 @@ impl Actor for Outbox {
             OutboxEvent::CourierReturned(_, returned) => {
                 Origin::Outside(Some(job::subject(&returned.job.task, &returned.job.outgoing)))
             }
-            OutboxEvent::Drew(_) => Origin::Outside(None),
+            OutboxEvent::DraftReturned(_) => Origin::Outside(None),
             OutboxEvent::Probe(_)
             | OutboxEvent::Sweep(_)
             | OutboxEvent::Sample
@@ -339,7 +339,7 @@ impl Actor for Outbox {
             OutboxEvent::CourierReturned(place, returned) => self.courier_returned(ctx, state, &place, *returned),
             OutboxEvent::Sweep(place) => self.sweep(ctx, state, &place),
             OutboxEvent::Probe(place) => self.send_couriers(ctx, state, &place),
-            OutboxEvent::Drew(drew) => self.drew(ctx, state, drew),
+            OutboxEvent::DraftReturned(returned) => self.draft_returned(ctx, state, returned),
             OutboxEvent::Sample => {
                 self.sample(ctx, state);
                 state.sampling = !state.drafts.is_empty();

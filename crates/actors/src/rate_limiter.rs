@@ -54,7 +54,7 @@ pub enum RateLimiterEvent {
     /// The store completed the current step of a member.
     Decided(Member, Decision),
     /// The store failed at the step, for this reason.
-    Unruled(Member, String),
+    StepFailed(Member, String),
 }
 
 /// The behaviour and its arguments.
@@ -175,7 +175,7 @@ impl Actor for RateLimiter {
                 }
                 self.next(ctx, state, &member);
             }
-            RateLimiterEvent::Unruled(member, reason) => {
+            RateLimiterEvent::StepFailed(member, reason) => {
                 tracing::error!(reason, "a step about a limit was not done");
                 if let Some(Job::Admit { offered, .. }) =
                     state.lanes.get_mut(&member).and_then(|lane| lane.under_way.take())
@@ -217,10 +217,12 @@ impl RateLimiter {
                     let decided = async move {
                         match tokio::time::timeout(STEP_WITHIN, step).await {
                             Ok(answer) => RateLimiterEvent::Decided(there, answer),
-                            Err(_) => RateLimiterEvent::Unruled(there, "the store did not answer in time".to_owned()),
+                            Err(_) => {
+                                RateLimiterEvent::StepFailed(there, "the store did not answer in time".to_owned())
+                            }
                         }
                     };
-                    ctx.task(decided, move |panic| RateLimiterEvent::Unruled(back, panic));
+                    ctx.task(decided, move |panic| RateLimiterEvent::StepFailed(back, panic));
                     return;
                 }
             }

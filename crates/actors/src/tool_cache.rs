@@ -409,7 +409,12 @@ impl ToolCache {
             }
         }
         for (tool, lost) in simplified.into_iter().take(LINES_MAX) {
-            tracing::info!(event = TOOL_SIMPLIFIED, tool, lost, "a tool schema was simplified; constraints were omitted");
+            tracing::info!(
+                event = TOOL_SIMPLIFIED,
+                tool,
+                lost,
+                "a tool schema was simplified; constraints were omitted"
+            );
         }
         for server in servers {
             self.built_server(ctx, state, server);

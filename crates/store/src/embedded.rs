@@ -22,7 +22,7 @@ use parking_lot::{Mutex, RwLock};
 use redb::{Database, ReadableDatabase, TableDefinition};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::{Backend, BackendError, Batch, Found, OwnedWrites, Steps, Ticket, counted};
+use crate::{Backend, BackendError, Batch, FoundRows, OwnedWrites, Steps, Ticket, counted};
 use absent::Absent;
 use domain::ids::Timestamp;
 use domain::keys;
@@ -244,7 +244,7 @@ impl Backend for Embedded {
         Ok(found.map_err(|missing| self.inner.absent.lock().learn(key.to_owned(), missing, since)).ok())
     }
 
-    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<Found, BackendError> {
+    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<FoundRows, BackendError> {
         let mut found = Vec::with_capacity(prefixes.len());
         for prefix in prefixes {
             found.push(self.rows(prefix, limit).await?);

@@ -17,7 +17,7 @@ use self::limits::LimitScript;
 use self::line::Line;
 use self::pool::{Link, Pool};
 use crate::resilient::StoreBounds;
-use crate::{AccountsKnown, Backend, BackendError, Batch, Found, LimitOutcome, Steps};
+use crate::{AccountsKnown, Backend, BackendError, Batch, FoundRows, LimitOutcome, Steps};
 use domain::limits::Request;
 use domain::limits::member_windows::Changes;
 use domain::ownership::{FencingToken, Range};
@@ -193,7 +193,7 @@ impl Backend for Redis {
         got.map_err(|why| BackendError::NotText(format!("redis at {}: the value of {key} {why}", self.place)))
     }
 
-    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<Found, BackendError> {
+    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<FoundRows, BackendError> {
         if limit == 0 || prefixes.is_empty() {
             return Ok(Scanned::new(vec![Vec::new(); prefixes.len()], true));
         }

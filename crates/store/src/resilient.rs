@@ -23,7 +23,7 @@ use self::recent::Recent;
 use self::scan_permits::ScanPermits;
 use self::shared::Shared;
 use self::writer::Writer;
-use crate::{Backend, Found, OpenError, Steps, counted};
+use crate::{Backend, FoundRows, OpenError, Steps, counted};
 use domain::counter::Counter;
 use domain::ids::{Person, Timestamp};
 use domain::limits;
@@ -63,7 +63,7 @@ mod tests;
 const GATHER: Duration = Duration::from_millis(10);
 
 /// The least time between two commits that are sent along with another request to a server.
-const COMPANY_EVERY: Duration = Duration::from_millis(5);
+const PIGGYBACK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The number of pending keys that triggers an immediate commit.
 const GATHERED_ENOUGH: usize = 512;
@@ -318,7 +318,7 @@ impl<B: Backend> Store for Resilient<B> {
         prefixes: &'a [&'a str],
         limit: usize,
         person: Option<&'a Person>,
-    ) -> BoxFuture<'a, Found> {
+    ) -> BoxFuture<'a, FoundRows> {
         Box::pin(async move {
             let is_readable = self.shared.lock().readable().is_some();
             let permit = if is_readable { self.scans.take(person).await } else { None };

@@ -110,9 +110,9 @@ fn triggers(settings: &Settings, lookup: &Lookup, report: &mut Report) {
         Ok(triggers) => triggers,
         Err(mistakes) => return mistakes.into_iter().for_each(|mistake| report.wrong_with("triggers", mistake)),
     };
-    let timers = triggers.timers.iter().map(|timer| ("timer", &timer.deed));
-    for (kind, deed) in timers.chain(triggers.hooks.values().map(|hook| ("webhook", &hook.deed))) {
-        report.ok(&format!("{kind} {}", deed.name), format!("answers go to {}", deed.target));
+    let timers = triggers.timers.iter().map(|timer| ("timer", &timer.action));
+    for (kind, action) in timers.chain(triggers.hooks.values().map(|hook| ("webhook", &hook.action))) {
+        report.ok(&format!("{kind} {}", action.name), format!("answers go to {}", action.target));
     }
 }
 

@@ -18,7 +18,7 @@ use domain::ending::{Dropped, Ending};
 use domain::happening::{Happening, Resumed};
 use domain::ids::TurnId;
 use domain::notice::{self, Apology};
-use domain::outgoing::{Medium, Outgoing, Spent};
+use domain::outgoing::{AnswerCost, Medium, Outgoing};
 use domain::planted::Defect;
 use domain::turn::{Outcome, Turn};
 
@@ -75,7 +75,7 @@ impl Journal {
                 let drafted = answer.effort.drafted;
                 let rescue = turn.trigger.is_asked().then(|| self.rescue(turn));
                 let replies = self.outboxes.medium(&id.door) == Medium::Replies;
-                let spent = || Spent { model: answer.effort.model.clone(), tokens: answer.effort.usage.total() };
+                let spent = || AnswerCost { model: answer.effort.model.clone(), tokens: answer.effort.usage.total() };
                 let spent = replies.then(|| Arc::new(spent()));
                 let (apology, private) = (!answer.outcome.answers(), matches!(answer.outcome, Outcome::Refused(_)));
                 let outgoing = Outgoing { apology, spent, private, ..answer.outgoing.clone() };

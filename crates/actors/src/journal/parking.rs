@@ -16,9 +16,9 @@ use super::{Journal, JournalEvent, JournalState};
 use crate::messages::approvals::{ApprovalsMsg, Waiting};
 use crate::messages::journal::{Decided, Parking};
 use crate::messages::rate_limiter::RateLimiterMsg;
-use crate::services::settlement;
 use crate::runtime::handle::Reply;
 use crate::runtime::supervisor::ActorContext;
+use crate::services::settlement;
 use domain::ending::Ending;
 use domain::fair_share;
 use domain::gate::{

@@ -2,7 +2,7 @@
 
 use super::parts::TurnParts;
 use crate::messages::summaries::{Conversation, SummariesMsg};
-use crate::services::conversation_records::Asked;
+use crate::services::conversation_records::AskedQuestion;
 use crate::services::running::Running;
 use domain::counter::Counter;
 use domain::history::{History, HistoryEntry};
@@ -65,7 +65,7 @@ pub(super) fn writes(running: &Running, turn: &Turn, history: &History, key: &st
         by: Counter::from(evicted),
         ttl: (!ttl.is_zero()).then_some(ttl),
     });
-    Asked::mark(turn, running).into_iter().chain(evicted)
+    AskedQuestion::mark(turn, running).into_iter().chain(evicted)
 }
 
 /// Requests the summary of what this history will evict next.

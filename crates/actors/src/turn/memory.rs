@@ -7,7 +7,7 @@ use serde_json::Map;
 
 use super::parts::TurnParts;
 use super::tally::Tally;
-use super::{Thinking, earlier};
+use super::{TurnTask, earlier};
 use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::OutboxMsg;
 use crate::services::experiments;
@@ -243,7 +243,7 @@ impl Check {
     }
 }
 
-impl Thinking<'_> {
+impl TurnTask<'_> {
     /// Returns the member's facts as a block of a prompt, read once for a turn. `None` if there are none, if nothing of
     /// the turn is remembered, or if the rules deny the member the tool that searches facts.
     pub(super) async fn facts(&self) -> Option<&str> {

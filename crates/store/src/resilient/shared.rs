@@ -34,7 +34,7 @@ pub struct Shared<B> {
     /// Ends gathering: there is enough work, or a caller is waiting.
     pub enough: Notify,
     /// Signals that another request is about to be sent to the backend.
-    pub company: Notify,
+    pub piggyback: Notify,
     pub closing: CancellationToken,
     pub steady: Steady,
     /// The deadline of reads and limit decisions.
@@ -121,7 +121,7 @@ impl<B: Backend> Shared<B> {
             progress: watch::Sender::new(Progress::default()),
             dirty: Notify::new(),
             enough: Notify::new(),
-            company: Notify::new(),
+            piggyback: Notify::new(),
             fenced: watch::Sender::default(),
             closing: CancellationToken::new(),
         }
@@ -163,7 +163,7 @@ impl<B: Backend> Shared<B> {
     /// Lets waiting writes join a request that is about to be sent to a server.
     pub fn take_along(&self, state: &State<B>) {
         if B::SHARED && self.progress.borrow().sent < state.overlay.last() {
-            self.company.notify_one();
+            self.piggyback.notify_one();
         }
     }
 

@@ -9,7 +9,7 @@ use super::*;
 use crate::embedded::Embedded;
 use crate::embedded::opener::Opener;
 use crate::suite::{CLOSING, TestClock, add, delete, put, put_for, row};
-use crate::{BackendError, Batch, Found};
+use crate::{BackendError, Batch, FoundRows};
 use domain::ids::{Door, Person};
 use domain::ownership::Range;
 
@@ -70,7 +70,7 @@ impl Backend for Faulty {
         self.real.get(key).await
     }
 
-    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<Found, BackendError> {
+    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<FoundRows, BackendError> {
         self.switches.obey(&self.switches.reads).await?;
         self.real.scan_many(prefixes, limit, steps).await
     }
@@ -603,7 +603,7 @@ impl Backend for Slow {
         Ok(None)
     }
 
-    async fn scan_many(&self, prefixes: &[&str], _: usize, steps: &Steps) -> Result<Found, BackendError> {
+    async fn scan_many(&self, prefixes: &[&str], _: usize, steps: &Steps) -> Result<FoundRows, BackendError> {
         for _ in 0..self.steps {
             tokio::time::sleep(self.each).await;
             steps.done();

@@ -86,7 +86,12 @@ pub(super) fn repaired(turn: &TurnId, repairs: u32) {
 }
 
 pub(super) fn row_refused(model: &str, reason: &str) {
-    tracing::error!(event = names::LLM_REFUSED, model, reason, "the provider rejects every call of this row; correct its key or model");
+    tracing::error!(
+        event = names::LLM_REFUSED,
+        model,
+        reason,
+        "the provider rejects every call of this row; correct its key or model"
+    );
 }
 
 pub(super) fn row_accepted(model: &str) {
@@ -94,7 +99,12 @@ pub(super) fn row_accepted(model: &str) {
 }
 
 pub(super) fn breaker_opened(model: &str, reason: &str) {
-    tracing::error!(event = names::BREAKER_OPENED, model, reason, "the circuit breaker opened; calls to this model are paused");
+    tracing::error!(
+        event = names::BREAKER_OPENED,
+        model,
+        reason,
+        "the circuit breaker opened; calls to this model are paused"
+    );
 }
 
 pub(super) fn breaker_closed(model: &str) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::Thinking;
+use super::TurnTask;
 use super::parts::{Readers, TurnParts};
 use super::tally::Flow;
 use crate::messages::deadline::Deadline;
@@ -51,7 +51,7 @@ const WRITE_EVERY: Duration = Duration::from_millis(50);
 /// The number of characters of a clean call's text that are shown as progress.
 const WATCHED_CHARS: usize = 160;
 
-impl Thinking<'_> {
+impl TurnTask<'_> {
     /// Calls models until one answers, with a request built for each row. The error is the last failure.
     pub(super) async fn ask(&self, dialogue: &Dialogue) -> Result<Event, Ending> {
         let Self { parts, turn, slot, deadline, .. } = *self;
@@ -378,7 +378,7 @@ impl Growing {
 /// A call in flight. An interruption drops it: the tokens streamed so far are counted, and a call interrupted by the
 /// turn's deadline is also reported. A cancelled turn reports nothing about the model.
 struct Underway<'a> {
-    thinking: &'a Thinking<'a>,
+    thinking: &'a TurnTask<'a>,
     row: &'a Row,
     /// The request, and the number of bytes in it that tools added.
     sent: (&'a Request, usize),
