@@ -164,9 +164,9 @@ fn profiles(folder: &Path, mistakes: &mut Vec<String>) -> BTreeMap<String, Chann
 fn doors(folder: &Path, mistakes: &mut Vec<String>) -> BTreeMap<Door, ChannelPrompts> {
     let mut doors = BTreeMap::new();
     for (path, name) in folders(folder, mistakes) {
-        let door = NAMES.iter().find(|door| door.as_str() == name);
+        let door = NAMES.into_iter().find(|door| door.as_str() == name);
         match (door, channel(&path)) {
-            (Some(door), Ok(prompts)) => drop(doors.insert(door.clone(), prompts)),
+            (Some(door), Ok(prompts)) => drop(doors.insert(door, prompts)),
             (None, Ok(_)) => {
                 let known = NAMES.map(|door| door.to_string()).join(", ");
                 mistakes.push(format!("{}: the folder's name is no door; there are {known}", path.display()));
