@@ -15,8 +15,6 @@ pub mod system;
 
 mod backup;
 
-mod begun;
-
 mod built_ins;
 
 pub mod configured;
@@ -52,13 +50,19 @@ mod programs;
 
 pub mod reload;
 
+mod row_secret;
+
 mod rows;
 
 mod servers;
 
+mod setting_files;
+
 mod signals;
 
 mod standby;
+
+mod start_log;
 
 mod traces;
 
@@ -284,58 +288,54 @@ impl Command {
 
 /// Runs one command and gives the process its exit code.
 pub fn main(cli: &Cli) -> ExitCode {
-    if let Command::Guard { program, .. } = &cli.command {
-        return ExitCode::from(guard(program));
-    }
-    if let Command::ReadDocument { characters, .. } = &cli.command {
-        let read = documents::child::run(*characters);
-        return ExitCode::from(if read.is_ok() { exit::FINE } else { exit::NEGATIVE });
-    }
-    #[cfg(feature = "playground")]
-    if matches!(cli.command, Command::ExampleServer(_)) {
-        let served = ::playground::example_server::serve();
-        return ExitCode::from(if served.is_ok() { exit::FINE } else { exit::NEGATIVE });
-    }
-    if rustls::crypto::ring::default_provider().install_default().is_err() {
-        eprintln!("a cryptography provider was installed twice; this is a defect of the program");
-        return ExitCode::from(exit::GAVE_UP);
-    }
     let code = match &cli.command {
+        Command::Guard { program, .. } => guard(program),
+        Command::ReadDocument { characters, .. } => of_child(&documents::child::run(*characters)),
+        #[cfg(feature = "playground")]
+        Command::ExampleServer(_) => of_child(&::playground::example_server::serve()),
         // A setting gives the number of threads.
-        Command::Run(_) => commands::run(cli),
-        _ => on_threads(Threads::Auto, others(cli)),
+        Command::Run(_) => with_cryptography(|| commands::run(cli)),
+        Command::Init { of, .. } => hosted(commands::init::run(cli, of)),
+        Command::Chat { of, .. } => hosted(commands::chat::run(cli, of)),
+        Command::Playground { verbose, .. } => hosted(playground(cli, *verbose)),
+        #[cfg(feature = "playground")]
+        Command::PlaygroundBot { verbose, .. } => hosted(playground::bot::run(cli, *verbose)),
+        Command::Check { offline, models, .. } => {
+            hosted(commands::check::run(cli, commands::check::Scope { offline: *offline, models: *models }))
+        }
+        Command::Health(_) => hosted(commands::health(cli)),
+        Command::Audit { of, .. } => hosted(commands::audit::run(cli, of)),
+        Command::Replay { of, .. } => hosted(commands::replay::run(cli, of)),
+        Command::Backup { file, .. } => hosted(commands::backup::make(cli, file)),
+        Command::Restore { file, .. } => hosted(commands::backup::restore(cli, file)),
+        Command::Migrate { to, .. } => hosted(commands::migrate::run(cli, *to)),
+        Command::Tree { markdown, .. } => commands::tree(*markdown),
+        Command::Config(_) => commands::config(cli),
+        Command::Tools { action } => hosted(commands::tools::run(cli, action)),
+        Command::Key { action } => hosted(commands::key::run(cli, action)),
+        Command::Model { action } => hosted(commands::model::run(cli, action)),
+        Command::Mcp { action } => hosted(commands::mcp::run(cli, action)),
     };
     ExitCode::from(code)
 }
 
-/// Runs a command whose number of threads is not configurable.
-async fn others(cli: &Cli) -> u8 {
-    match &cli.command {
-        Command::Init { of, .. } => commands::init::run(cli, of).await,
-        Command::Chat { of, .. } => commands::chat::run(cli, of).await,
-        Command::Playground { verbose, .. } => playground(cli, *verbose).await,
-        #[cfg(feature = "playground")]
-        Command::PlaygroundBot { verbose, .. } => Box::pin(playground::bot::run(cli, *verbose)).await,
-        Command::Check { offline, models, .. } => {
-            commands::check::run(cli, commands::check::Scope { offline: *offline, models: *models }).await
-        }
-        Command::Health(_) => commands::health(cli).await,
-        Command::Audit { of, .. } => commands::audit::run(cli, of).await,
-        Command::Replay { of, .. } => commands::replay::run(cli, of).await,
-        Command::Backup { file, .. } => commands::backup::make(cli, file).await,
-        Command::Restore { file, .. } => commands::backup::restore(cli, file).await,
-        Command::Migrate { to, .. } => commands::migrate::run(cli, *to).await,
-        Command::Tree { markdown, .. } => commands::tree(*markdown),
-        Command::Config(_) => commands::config(cli),
-        Command::Tools { action } => commands::tools::run(cli, action).await,
-        Command::Key { action } => commands::key::run(cli, action).await,
-        Command::Model { action } => commands::model::run(cli, action).await,
-        Command::Mcp { action } => commands::mcp::run(cli, action).await,
-        // These commands create their own runtimes or need none.
-        Command::Run(_) | Command::Guard { .. } | Command::ReadDocument { .. } => exit::USAGE,
-        #[cfg(feature = "playground")]
-        Command::ExampleServer(_) => exit::USAGE,
+/// Returns the exit code of a child process that serves its parent alone.
+fn of_child<T, E>(result: &Result<T, E>) -> u8 {
+    if result.is_ok() { exit::FINE } else { exit::NEGATIVE }
+}
+
+/// Runs a command that may open encrypted connections.
+fn with_cryptography(command: impl FnOnce() -> u8) -> u8 {
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        eprintln!("a cryptography provider was installed twice; this is a defect of the program");
+        return exit::GAVE_UP;
     }
+    command()
+}
+
+/// Runs a command whose number of threads is not configurable.
+fn hosted(command: impl Future<Output = u8>) -> u8 {
+    with_cryptography(|| on_threads(Threads::Auto, command))
 }
 
 /// Runs a command to completion on the given number of threads. A single thread is the current one.

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::app::backup::Copies;
 use crate::app::configured::Configured;
 pub use crate::app::launch::{Launch, StartError};
-use crate::app::programs::programs;
+use crate::app::programs::{ProgramParts, programs};
 use crate::app::reload::{self, Watched};
 use crate::app::standby::{self, Active, Alone, StandbyParts};
 use crate::app::{built_ins, doors, format, voices};
@@ -152,7 +152,11 @@ fn check_again(earlier: Checked, launch: &Launch) -> Checked {
     let Some(watched) = &launch.reread else { return earlier };
     watched.configured().and_then(|configured| check(configured, launch)).unwrap_or_else(|mistakes| {
         let reason = mistakes.join("; ");
-        tracing::error!(event = CONFIG_REJECTED, reason, "the files changed and are wrong; the earlier ones are used");
+        tracing::error!(
+            event = CONFIG_REJECTED,
+            reason,
+            "the changed files are invalid; the previous configuration stays in force"
+        );
         earlier.live.reject(reason);
         earlier
     })
@@ -168,24 +172,36 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
     let Opened { store, owned, limiter } = open_store(&settings, &clock, faults.store()).await?;
     format::check(&*store).await?;
-    let others = (!alone).then(|| doors::chat_service(&settings, &clock)).flatten();
+    let nats_door = (!alone).then(|| doors::chat_service(&settings, &clock)).flatten();
     let basics = Basics { live, store, clock, dice };
     // No turn starts before the links are known, if the store answers.
     links::refresh(&basics.live, &*basics.store).await;
     let sessions = sessions(&basics);
-    let doors = opened(door_records(platforms, &sessions, others), documents)?;
+    let doors = opened(door_records(platforms, &sessions, nats_door), documents)?;
     let records = Records::new(&basics, limiter, turns(owned, &doors.all));
     let vitals = Arc::new(vitals(&basics, launch.tally, launch.logged, mask));
     let (handles, sections) = (Handles::new(&doors.all), sections(&basics));
     let (in_force, built_in) = (in_force(&basics), built_in(own, &settings, &records.facts, &sections));
     let toolbox = toolbox(&built_in, !basics.live.now().servers.entries.is_empty());
-    let kept = Arc::new(PreferenceKeeper::new(basics.clone(), Arc::clone(&toolbox)));
-    let beside = (&sessions, &vitals, &toolbox, &records.limiter, us);
+    let preferences = Arc::new(PreferenceKeeper::new(basics.clone(), Arc::clone(&toolbox)));
+    let program_parts = ProgramParts {
+        basics: &basics,
+        in_force: &in_force,
+        handles: &handles,
+        events: &events,
+        prompts: &sections,
+        settings: &preferences,
+        sessions: &sessions,
+        vitals: &vitals,
+        toolbox: &toolbox,
+        limiter: &records.limiter,
+        us,
+    };
     let listener = Api::new(ApiOptions {
         exposure: exposure(&settings),
         keys: Arc::clone(&in_force) as _,
         refuse,
-        programs: programs(&basics, &in_force, &handles, (&events, &sections, &kept), speech, beside),
+        programs: programs(program_parts, speech),
         vitals: Arc::clone(&vitals) as _,
         metrics: launch.metrics,
         page: None,
@@ -199,7 +215,7 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     let parts = Parts {
         tools: ToolParts {
             toolbox,
-            settings: kept,
+            settings: preferences,
             built_in,
             servers: servers(&settings, &basics.clock, nats.clone()),
             providers: nats.map(|nats| nats as Arc<dyn ToolProviders>),
@@ -300,8 +316,8 @@ fn kept_routes(settings: &Settings, basics: &Basics, audit: &Arc<Audit>, home: &
 }
 
 /// Returns the records of the doors, those of platforms first.
-fn door_records(platforms: Vec<DoorRecord>, sessions: &Arc<Sessions>, others: Option<DoorRecord>) -> Vec<DoorRecord> {
-    platforms.into_iter().chain([doors::terminal(sessions), doors::model_api()]).chain(others).collect()
+fn door_records(platforms: Vec<DoorRecord>, sessions: &Arc<Sessions>, nats: Option<DoorRecord>) -> Vec<DoorRecord> {
+    platforms.into_iter().chain([doors::terminal(sessions), doors::model_api()]).chain(nats).collect()
 }
 
 /// Returns the addresses of the pages and their access rules.
@@ -401,7 +417,7 @@ pub(crate) async fn open_store(
     match (settings.chosen_store(), fault) {
         (StoreChoice::Redis(address), _) => {
             let opener = redis_opener(&address)?;
-            let store = Resilient::start_with(move || opener.open(), Arc::clone(clock), redis::limits()).await;
+            let store = Resilient::start_with(move || opener.open(), Arc::clone(clock), redis::bounds()).await;
             Ok(store.map_err(in_use)?.into())
         }
         (StoreChoice::Embedded(dir), Some(fault)) => {

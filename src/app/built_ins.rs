@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 
 use crate::app::configured::Lookup;
+use crate::app::row_secret;
 use crate::app::system::{SystemClock, SystemDice};
 use crate::app::voices;
 use actors::services::clean_calls::OpenCalls;
@@ -17,7 +18,6 @@ use domain::host::is_loopback;
 use domain::lineage::Identity;
 use domain::tool::OnBehalf;
 use ports::{CleanCalls, Clock, Dice, Facts, PromptSections};
-use settings::address::is_remote;
 use settings::{Settings, data_tools};
 use tools::google_drive::{self, Credentials};
 use tools::url_extract::{self, UrlExtract};
@@ -71,18 +71,18 @@ pub(crate) fn by_hand(settings: &Settings, lookup: &Lookup) -> Result<BuiltIns, 
     let us = agents::identity(settings, &SystemDice);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let mut own = configured(settings, lookup, &us, &clock, Arc::new(SystemDice))?;
-    let nobodys: Arc<dyn Facts> = Arc::new(NobodysFacts);
-    own.extend(memory(settings, &nobodys));
+    let none: Arc<dyn Facts> = Arc::new(NoFacts);
+    own.extend(memory(settings, &none));
     let no_turns: Arc<dyn CleanCalls> = Arc::new(OpenCalls::default());
     own.extend(models(settings, &no_turns));
     Ok(BuiltIns::new(own))
 }
 
 /// The facts for a call by hand: none, as such a call belongs to no member.
-struct NobodysFacts;
+struct NoFacts;
 
 #[async_trait]
-impl Facts for NobodysFacts {
+impl Facts for NoFacts {
     async fn remember(&self, _asked: &OnBehalf, _text: &str) -> Result<Remembered, NotKept> {
         Err(NotKept::Off)
     }
@@ -125,7 +125,8 @@ pub(crate) fn models(settings: &Settings, calls: &Arc<dyn CleanCalls>) -> Vec<Bo
 
 /// Returns the secrets of these settings and of the variables that they name.
 pub(crate) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
-    let keys = settings.tools.web_search.iter().filter_map(|row| key(row, lookup));
+    let key = |row: &data_tools::WebSearch| row_secret::find(row.env_key.as_deref(), row.key.as_ref(), lookup);
+    let keys = settings.tools.web_search.iter().filter_map(key);
     let drive = settings.google_drive.credentials.clone();
     let rows = agents::secrets(settings, lookup).into_iter().chain(voices::secrets(settings, lookup));
     keys.chain(drive).chain(databases::secrets(settings, lookup)).chain(rows).collect()
@@ -194,15 +195,9 @@ fn search(row: &data_tools::WebSearch, lookup: &Lookup) -> Result<web_search::Ro
     let url = url.ok_or_else(|| format!("{name} has no address of its own; set url to that of your {name}"))?;
     let parsed: http::Uri = url.parse().map_err(|_| "its url is no address".to_owned())?;
     let host = parsed.host().unwrap_or_default();
-    let key = key(row, lookup);
-    if let (Some(variable), None) = (&row.env_key, &key) {
-        return Err(format!("the variable {variable} that env_key names is not set"));
-    }
+    let key = row_secret::key_for(&parsed, row.env_key.as_deref(), row.key.as_ref(), lookup)?;
     if provider.needs_key() && key.is_none() {
         return Err(format!("{name} wants a key; set env_key to the name of the variable that holds it"));
-    }
-    if parsed.scheme_str() == Some("http") && is_remote(host) && key.is_some() {
-        return Err("its url is http to another network, where the key could be read on the way; use https".to_owned());
     }
     if let (Some(what), None) = (provider.engine, &row.engine) {
         return Err(format!("{name} wants {what}; set engine to it"));
@@ -234,10 +229,6 @@ pub(crate) fn drive(settings: &data_tools::GoogleDrive) -> Result<Option<google_
     }
     let (folder, changes, bytes, timeout) = (folder.clone(), *changes, *bytes, *timeout);
     Ok(Some(google_drive::Options { credentials, folder, changes, url, here, bytes, timeout }))
-}
-
-fn key(row: &data_tools::WebSearch, lookup: &Lookup) -> Option<SecretString> {
-    row.env_key.as_deref().map_or_else(|| row.key.clone(), |variable| lookup(variable))
 }
 
 #[cfg(test)]

@@ -184,7 +184,7 @@ pub(crate) async fn serve(launch: Launch, started: impl AsyncFnOnce(SocketAddr))
         never = begun => match never {},
     };
     match ended {
-        Ended::Told => {
+        Ended::StopRequested => {
             tokio::select! {
                 _ = app.drain() => {}
                 () = ends.next() => tracing::warn!(event = DRAIN_FINISHED, finished = false, "stopped at once"),

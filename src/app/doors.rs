@@ -1,5 +1,5 @@
 //! The doors of this program: the record of each door's parts, and the decisions of the settings about it. To add a
-//! door, add an entry to both.
+//! door, extend `NAMES`, `POSTABLE` and `rules`, and write a function for its record.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -93,16 +93,15 @@ fn without_roles(rules: TriageRules) -> TriageRules {
     TriageRules { communities: HashSet::new(), operators: HashSet::new(), restriction: None, ..rules }
 }
 
-/// Returns the rules for Slack. Its ids begin with a letter, so ids of accounts, roles and channels of Discord are none
-/// of its: the same lists have both. It has user groups instead of roles, which the bot does not assign.
+/// Returns the rules for Slack. Ids of Discord are numbers and those of Slack begin with a letter, so one list can hold
+/// both. Slack has user groups instead of roles, which the bot does not assign.
 fn of_workspace(rules: TriageRules) -> TriageRules {
-    let operators = rules.operators.clone();
     let by_record = |rules: restriction::RestrictionRules| {
         let channel = rules.channel.filter(|channel| channel.starts_with(|c: char| c.is_ascii_alphabetic()));
         restriction::RestrictionRules { channel, by_record: true, ..rules }
     };
-    let restriction = rules.restriction.clone().map(by_record);
-    TriageRules { direct_messages: true, operators, restriction, ..without_roles(rules) }
+    let restriction = rules.restriction.map(by_record);
+    TriageRules { communities: HashSet::new(), direct_messages: true, restriction, ..rules }
 }
 
 /// Returns the rules for a door where approvals cannot be requested.

@@ -39,10 +39,10 @@ impl Deadlines {
 /// Returns the result of a drain as a sentence.
 pub(super) const fn summary(finished: bool, left: Option<usize>, saved: bool) -> &'static str {
     match (finished, left, saved) {
-        (_, _, false) => "drained; not everything could be written down, and what was not is lost",
+        (_, _, false) => "drained; some data could not be saved and is lost",
         (true, Some(0), true) => "drained; nothing is left",
-        (true, _, true) => "drained; what came meanwhile stays in the journal",
-        (false, _, true) => "drained; what is left stays in the journal",
+        (true, _, true) => "drained; turns that arrived meanwhile stay in the journal",
+        (false, _, true) => "drained; the remaining turns stay in the journal",
     }
 }
 

@@ -2,7 +2,7 @@
 
 /// Success, or an end as requested.
 pub const FINE: u8 = 0;
-/// A check failed.
+/// The command failed, or `check` or `health` is negative.
 pub const NEGATIVE: u8 = 1;
 /// Bad configuration or usage.
 pub const USAGE: u8 = 64;

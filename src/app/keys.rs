@@ -1,6 +1,5 @@
 //! The file of API keys in the data directory. The running service reloads it when it changes.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -143,13 +142,11 @@ pub(crate) fn change(
     change_file(&file(settings), change)
 }
 
-/// Changes the file. Concurrent changes wait for the lock.
+/// Changes the file. Concurrent changes wait for the lock, which is held only while the file is written.
 fn change_file(path: &Path, change: impl FnOnce(&mut Vec<ApiKey>) -> Result<(), String>) -> Result<(), String> {
     let shown = path.display();
     let failed = |error: std::io::Error| format!("{shown}: {error}");
-    let dir = path.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(dir).map_err(failed)?;
-    let lock = File::create(dir.join(LOCK)).map_err(failed)?;
+    let lock = files::lock_file(path.parent().unwrap_or(Path::new(".")), LOCK).map_err(failed)?;
     lock.lock().map_err(failed)?;
     let mut keys = read(path)?.unwrap_or_default();
     change(&mut keys)?;

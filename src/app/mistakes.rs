@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::app::configured::Lookup;
-use crate::app::{built_ins, doors, experiments, files, keys, rows, triggers};
+use crate::app::{built_ins, doors, experiments, keys, rows, setting_files, triggers};
 use actors::services::running::Triggers;
 use domain::api_key::KeyRing;
 use domain::prompt::Prompts;
@@ -38,12 +38,12 @@ pub(crate) struct Parts {
 /// Reads everything that these settings name, and continues after each mistake.
 pub(crate) fn examine(settings: &Settings, lookup: &Lookup) -> Parts {
     let mut list = List::default();
-    let prompts = list.take("prompts", files::prompts(settings));
-    let schema = list.take("schema", one(files::schema(settings)));
+    let prompts = list.take("prompts", setting_files::prompts(settings));
+    let schema = list.take("schema", one(setting_files::schema(settings)));
     // Without a model, the required rows are unknown; the missing model has a line of its own.
     let asked = settings.llm.model.is_some();
     let rows = if asked { list.take("model rows", rows::configured(settings, lookup)) } else { None };
-    let servers = list.take("tool servers", one(files::servers(settings, lookup)));
+    let servers = list.take("tool servers", one(setting_files::servers(settings, lookup)));
     let keys = list.take("keys", one(keys::ring(settings)));
     let triggers = list.take("triggers", triggers::read(settings, lookup));
     if let Some((registry, _)) = &rows {

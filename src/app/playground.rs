@@ -124,8 +124,17 @@ pub async fn run(cli: &Cli, verbose: bool) -> u8 {
     let model = if demo.is_some() { None } else { configured(&loaded) };
     let start = Start { verbose, demo: demo.is_some(), log: loaded.settings.store.dir.join(LOG), model };
     let birth = local.birth(demo.as_ref(), spare.as_ref());
-    let code =
-        serve((&args(cli, verbose), at, places, &start), of_keys, (&local, &spells, &birth), (keeper, asks)).await;
+    let page = Page {
+        args: &args(cli, verbose),
+        address: at,
+        places,
+        start: &start,
+        keys: of_keys,
+        local: &local,
+        spells: &spells,
+        birth: &birth,
+    };
+    let code = page.serve(keeper, asks).await;
     end.cancel();
     // The task ends with the write in progress and a last one.
     let _ = keeping.await;
@@ -137,66 +146,80 @@ pub async fn run(cli: &Cli, verbose: bool) -> u8 {
     code
 }
 
-/// Serves the page and keeps the bot running until the process is stopped.
-async fn serve(
-    (args, at, places, start): (&[String], String, Vec<(&'static str, u16)>, &Start),
-    of_keys: Arc<OfKeys>,
-    (local, spells, birth): (&Local, &Arc<Spells>, &Birth),
-    (keeper, asks): (Arc<Keeper>, Asks),
-) -> u8 {
-    let Local { service, workspace, .. } = local;
-    let bot = Arc::clone(&keeper) as _;
-    let chaos = Chaos::new(service.faults().clone(), Arc::clone(spells), birth.demo_url.is_some(), bot);
-    let models = Neighbours::at(places, start.model.clone(), Arc::clone(&keeper) as _);
-    let setup = Arc::new(FirstSetup::new(&of_keys.reading));
-    let page = page::router(
-        service.clone(),
-        workspace.clone(),
-        Breaking { chaos, models, setup, token: system::random_token() },
-    );
-    let (Ok(mut ends), Ok(hangups), Ok(behind)) = (Ends::listen(), Hangups::listen(), Behind::new(keeper.address()))
-    else {
-        eprintln!("signals cannot be handled");
-        return exit::GAVE_UP;
-    };
-    let api = Api::in_front(at, page, refuse, Arc::clone(&of_keys) as _, behind);
-    let (stop, now, closing) = (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());
-    let mut bound = api.bound();
-    let (reloaded, connected) = (Arc::clone(&keeper), service.clone());
-    let _hangups = hangups.each(move || reloaded.reload());
-    let closed = closing.clone();
-    let mut serving = tokio::spawn(async move { api.serve(closed).await });
-    if bound.wait_for(Option::is_some).await.is_err() {
-        eprintln!(
-            "the page cannot be served: {}",
-            serving.await.map_or_else(|e| e.to_string(), |e| e.err().unwrap_or_default())
+/// The page, and what its bot is started with.
+struct Page<'a> {
+    /// The arguments of the bot's process.
+    args: &'a [String],
+    /// The address of the page.
+    address: String,
+    /// The addresses searched for model servers.
+    places: Vec<(&'static str, u16)>,
+    start: &'a Start,
+    keys: Arc<OfKeys>,
+    local: &'a Local,
+    spells: &'a Arc<Spells>,
+    birth: &'a Birth,
+}
+
+impl Page<'_> {
+    /// Serves the page and keeps the bot running until the process is stopped.
+    async fn serve(self, keeper: Arc<Keeper>, asks: Asks) -> u8 {
+        let Page { args, address, places, start, keys: of_keys, local, spells, birth } = self;
+        let Local { service, workspace, .. } = local;
+        let bot = Arc::clone(&keeper) as _;
+        let chaos = Chaos::new(service.faults().clone(), Arc::clone(spells), birth.demo_url.is_some(), bot);
+        let models = Neighbours::at(places, start.model.clone(), Arc::clone(&keeper) as _);
+        let setup = Arc::new(FirstSetup::new(&of_keys.reading));
+        let page = page::router(
+            service.clone(),
+            workspace.clone(),
+            Breaking { chaos, models, setup, token: system::random_token() },
         );
-        return exit::USAGE;
-    }
-    let address = *bound.borrow();
-    let kept = keeper.keep(args, birth, asks, stop.clone(), now.clone());
-    let saying = async {
-        if let Some(address) = address {
-            start.say(&connected, address).await;
+        let (Ok(mut ends), Ok(hangups), Ok(behind)) =
+            (Ends::listen(), Hangups::listen(), Behind::new(keeper.address()))
+        else {
+            eprintln!("signals cannot be handled");
+            return exit::GAVE_UP;
+        };
+        let api = Api::in_front(address, page, refuse, Arc::clone(&of_keys) as _, behind);
+        let (stop, now, closing) = (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());
+        let mut bound = api.bound();
+        let (reloaded, connected) = (Arc::clone(&keeper), service.clone());
+        let _hangups = hangups.each(move || reloaded.reload());
+        let closed = closing.clone();
+        let mut serving = tokio::spawn(async move { api.serve(closed).await });
+        if bound.wait_for(Option::is_some).await.is_err() {
+            eprintln!(
+                "the page cannot be served: {}",
+                serving.await.map_or_else(|e| e.to_string(), |e| e.err().unwrap_or_default())
+            );
+            return exit::USAGE;
         }
-        std::future::pending::<()>().await;
-    };
-    let told = async {
-        ends.next().await;
-        stop.cancel();
-        ends.next().await;
-        now.cancel();
-        std::future::pending::<()>().await;
-    };
-    let code = tokio::select! {
-        code = kept => code,
-        () = saying => exit::FINE,
-        () = told => exit::FINE,
-        () = of_keys.read_again() => exit::FINE,
-    };
-    closing.cancel();
-    let _ = tokio::time::timeout(PAGE_ENDS_WITHIN, &mut serving).await;
-    code
+        let address = *bound.borrow();
+        let kept = keeper.keep(args, birth, asks, stop.clone(), now.clone());
+        let saying = async {
+            if let Some(address) = address {
+                start.say(&connected, address).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        let told = async {
+            ends.next().await;
+            stop.cancel();
+            ends.next().await;
+            now.cancel();
+            std::future::pending::<()>().await;
+        };
+        let code = tokio::select! {
+            code = kept => code,
+            () = saying => exit::FINE,
+            () = told => exit::FINE,
+            () = of_keys.read_again() => exit::FINE,
+        };
+        closing.cancel();
+        let _ = tokio::time::timeout(PAGE_ENDS_WITHIN, &mut serving).await;
+        code
+    }
 }
 
 /// Returns the log destination of this process and its bot. Prints the reason on failure.

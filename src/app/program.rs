@@ -9,9 +9,9 @@ use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::assemble::{self, Assembled, Launch, StartError};
-use super::begun::StartFields;
 use super::drain::{self, Deadlines, STORE_WITHIN};
 use super::standby::Active;
+use super::start_log::StartFields;
 use super::unlisted::Unlisted;
 use actors::services::running::Exit;
 use actors::wiring::{Drained, Tree};
@@ -49,7 +49,7 @@ pub struct App {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
     /// It received the request to end.
-    Told,
+    StopRequested,
     /// The root supervisor gave up.
     GaveUp,
     /// A required service refused the bot permanently.
@@ -85,7 +85,7 @@ impl App {
         let _returning = AbortOnDropHandle::new(tokio::spawn(return_memory()));
         tokio::select! {
             reason = lost => Ended::Superseded(reason),
-            () = told => Ended::Told,
+            () = told => Ended::StopRequested,
             () = self.tree.gave_up() => Ended::GaveUp,
             refused = refused => match refused.map(|exit| exit.clone()) {
                 Ok(Some(Exit::Refused(reason))) => Ended::Refused(reason),

@@ -32,19 +32,28 @@ fn bounds(settings: &Settings) -> model_api::Bounds {
     model_api::Bounds { answer: settings.turn.lease() + AFTER_TURN, at_once: settings.http.key_concurrent }
 }
 
-/// The further parts that programs reach over HTTP.
-pub(crate) type OfPrograms<'a> =
-    (&'a Arc<Sessions>, &'a Arc<TreeVitals>, &'a Arc<Toolbox>, &'a Arc<dyn Limiter>, Identity);
+/// The parts that programs reach over HTTP.
+pub(crate) struct ProgramParts<'a> {
+    pub basics: &'a Basics,
+    pub in_force: &'a Arc<InForce>,
+    pub handles: &'a Handles,
+    pub events: &'a TurnEvents,
+    pub prompts: &'a Arc<dyn PromptSections>,
+    /// The settings of members.
+    pub settings: &'a Arc<PreferenceKeeper>,
+    pub sessions: &'a Arc<Sessions>,
+    pub vitals: &'a Arc<TreeVitals>,
+    pub toolbox: &'a Arc<Toolbox>,
+    pub limiter: &'a Arc<dyn Limiter>,
+    /// The name of this program among agents.
+    pub us: Identity,
+}
 
 /// The doors of programs over HTTP: one with the API of a model, one with sessions.
-pub(crate) fn programs(
-    Basics { live, store, clock, dice }: &Basics,
-    in_force: &Arc<InForce>,
-    handles: &Handles,
-    (events, prompts, settings): (&TurnEvents, &Arc<dyn PromptSections>, &Arc<PreferenceKeeper>),
-    speech: Uncounted,
-    (sessions, vitals, toolbox, limiter, us): OfPrograms<'_>,
-) -> Router {
+pub(crate) fn programs(parts: ProgramParts<'_>, speech: Uncounted) -> Router {
+    let ProgramParts { in_force, handles, events, prompts, settings, sessions, vitals, toolbox, limiter, us, .. } =
+        parts;
+    let Basics { live, store, clock, dice } = parts.basics;
     let api = ModelApi::new(model_api::Parts {
         intake: Arc::new(handles.intake()),
         events: Arc::new(events.clone()),

@@ -61,9 +61,9 @@ impl Watched {
 }
 
 impl Files for Watched {
-    fn looks(&self) -> FileFingerprints {
-        let mut looked = looks(&self.sources);
-        looked.extend(looks(&self.named.lock()));
+    fn fingerprints(&self) -> FileFingerprints {
+        let mut looked = fingerprints(&self.sources);
+        looked.extend(fingerprints(&self.named.lock()));
         looked
     }
 
@@ -77,9 +77,9 @@ impl Files for Watched {
     }
 
     fn read(&self) -> (FileFingerprints, Result<Running, Vec<String>>) {
-        let mut looked = looks(&self.sources);
+        let mut looked = fingerprints(&self.sources);
         let configured = self.configured();
-        looked.extend(looks(&self.named.lock()));
+        looked.extend(fingerprints(&self.named.lock()));
         (looked, configured.and_then(running))
     }
 }
@@ -99,12 +99,12 @@ fn named(settings: &Settings) -> BTreeSet<PathBuf> {
 }
 
 /// Returns the fingerprints of these files, and of the files in these folders.
-fn looks(paths: &BTreeSet<PathBuf>) -> FileFingerprints {
-    let mut looks = FileFingerprints::new();
+fn fingerprints(paths: &BTreeSet<PathBuf>) -> FileFingerprints {
+    let mut fingerprints = FileFingerprints::new();
     for path in paths {
-        stamp(path, WATCHED_DEPTH, &mut looks);
+        stamp(path, WATCHED_DEPTH, &mut fingerprints);
     }
-    looks
+    fingerprints
 }
 
 /// Reads and checks everything that belongs to these settings.
@@ -205,22 +205,22 @@ pub(crate) fn limits(settings: &Settings) -> limits::rules::LimitRules {
 }
 
 /// Adds the fingerprint of a file, or of the files in a folder.
-fn stamp(path: &Path, depth: usize, looks: &mut FileFingerprints) {
+fn stamp(path: &Path, depth: usize, fingerprints: &mut FileFingerprints) {
     let Ok(about) = std::fs::metadata(path) else { return };
     if about.is_dir() {
         if depth == 0 {
             return;
         }
         let Ok(entries) = std::fs::read_dir(path) else { return };
-        let left = WATCHED_MAX.saturating_sub(looks.len());
+        let left = WATCHED_MAX.saturating_sub(fingerprints.len());
         for entry in entries.flatten().take(left) {
-            stamp(&entry.path(), depth - 1, looks);
+            stamp(&entry.path(), depth - 1, fingerprints);
         }
         return;
     }
     let mut hasher = DefaultHasher::new();
     (about.len(), about.modified().ok()).hash(&mut hasher);
-    looks.insert(path.to_owned(), hasher.finish());
+    fingerprints.insert(path.to_owned(), hasher.finish());
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Changes of model rows made at run time: a file in the data directory that overrides the file of model rows.
 //! Processes on one Redis share the changes: the store holds them too, and each process copies them to its own file.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -105,8 +104,8 @@ pub(crate) async fn change(
 ) -> Result<(), String> {
     let path = file(settings);
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-    std::fs::create_dir_all(&settings.store.dir).map_err(failed)?;
-    let lock = File::create(settings.store.dir.join(LOCK)).map_err(failed)?;
+    let lock = files::lock_file(&settings.store.dir, LOCK).map_err(failed)?;
+    // The holder may wait for the shared store, so a second change is refused instead of blocking its thread.
     lock.try_lock().map_err(|_| "the rows are being changed by another program; try again".to_owned())?;
     let mut changed = |stored: Option<&str>| {
         let mut changed = match stored {

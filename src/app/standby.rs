@@ -1,12 +1,7 @@
 //! The lease on a shared store: of several processes with one bot account, one is active and the others stand by.
 //!
-//! ```text
-//!            lease free                 request to end: drain, save, release
-//!   start ───────────────▶ active ──────────────────────────────────────────▶ exit
-//!     │ held elsewhere       ▲  │ held elsewhere, or not renewed for a term
-//!     ▼                      │  ▼ while another process may act
-//!   standing by ─────────────┘  stopped at once; exit when the store answers
-//! ```
+//! `docs/architecture.md` ("Standby") draws the states and lists the remaining cases. The process that lost the lease
+//! stops at once, and exits with 75 when the store answers.
 //!
 //! - A process that stands by opens no door. It serves health, readiness and metrics alone.
 //! - While the store does not answer, only the process whose data directory has the right to [act alone](alone) acts. If

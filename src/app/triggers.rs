@@ -6,8 +6,9 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::app::configured::Lookup;
 use crate::app::doors;
+use crate::app::row_secret;
 use actors::services::running::Triggers;
-use domain::fire::{Deed, NAME_MAX};
+use domain::fire::{NAME_MAX, TriggerAction};
 use domain::ids::Place;
 use domain::model::Row;
 use domain::timer::{CronSchedule, GRACE_MAX, Timer};
@@ -90,7 +91,7 @@ pub(crate) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString>
 }
 
 fn secret(row: &HookRow, lookup: &Lookup) -> Option<SecretString> {
-    row.env_secret.as_deref().map_or_else(|| row.secret.clone(), |variable| lookup(variable))
+    row_secret::find(row.env_secret.as_deref(), row.secret.as_ref(), lookup)
 }
 
 /// Adds the place to each mistake of one row.
@@ -104,27 +105,36 @@ fn placed<'a>(
 }
 
 /// The fields that timers and webhooks share.
-type OfRow<'a> = (&'a str, &'a str, &'a str, u32, bool, Option<&'a String>);
+struct SharedFields<'a> {
+    name: &'a str,
+    prompt: &'a str,
+    target: &'a str,
+    per_hour: u32,
+    tools: bool,
+    model: Option<&'a String>,
+}
 
 /// Reads the shared fields. Adds each mistake to `mistakes`.
-fn deed(row: OfRow<'_>, names: &mut BTreeSet<String>, mistakes: &mut Vec<String>) -> Option<Deed> {
-    let (name, prompt, target, per_hour, tools, model) = row;
+fn action(row: SharedFields<'_>, names: &mut BTreeSet<String>, mistakes: &mut Vec<String>) -> Option<TriggerAction> {
+    let SharedFields { name, prompt, target, per_hour, tools, model } = row;
     mistakes.extend(named(name, names).err());
     let target = place(target).map_err(|mistake| mistakes.push(mistake)).ok()?;
     let (name, prompt, model) = (name.to_owned(), prompt.to_owned(), model.cloned());
-    Some(Deed { name, target, prompt, per_hour, tools, model })
+    Some(TriggerAction { name, target, prompt, per_hour, tools, model })
 }
 
 fn timer(row: &TimerRow, names: &mut BTreeSet<String>) -> Result<Timer, Vec<String>> {
     let TimerRow { name, cron, zone, prompt, target, per_hour, grace, tools, model } = row;
     let mut mistakes = Vec::new();
-    let deed = deed((name, prompt, target, *per_hour, *tools, model.as_ref()), names, &mut mistakes);
+    let (per_hour, tools, model) = (*per_hour, *tools, model.as_ref());
+    let fields = SharedFields { name, prompt, target, per_hour, tools, model };
+    let action = action(fields, names, &mut mistakes);
     if *grace > GRACE_MAX {
         mistakes.push(format!("grace is at most {} minutes", GRACE_MAX.as_secs() / 60));
     }
     let schedule = CronSchedule::read(cron, zone).map_err(|more| mistakes.extend(more)).ok();
-    match (deed, schedule) {
-        (Some(deed), Some(schedule)) if mistakes.is_empty() => Ok(Timer { deed, schedule, grace: *grace }),
+    match (action, schedule) {
+        (Some(action), Some(schedule)) if mistakes.is_empty() => Ok(Timer { action, schedule, grace: *grace }),
         _ => Err(mistakes),
     }
 }
@@ -132,13 +142,15 @@ fn timer(row: &TimerRow, names: &mut BTreeSet<String>) -> Result<Timer, Vec<Stri
 fn hook(row: &HookRow, lookup: &Lookup, names: &mut BTreeSet<String>) -> Result<Webhook, Vec<String>> {
     let HookRow { name, prompt, target, per_hour, window, tools, model, .. } = row;
     let mut mistakes = Vec::new();
-    let deed = deed((name, prompt, target, *per_hour, *tools, model.as_ref()), names, &mut mistakes);
+    let (per_hour, tools, model) = (*per_hour, *tools, model.as_ref());
+    let fields = SharedFields { name, prompt, target, per_hour, tools, model };
+    let action = action(fields, names, &mut mistakes);
     if *window > WINDOW_MAX {
         mistakes.push(format!("window is at most {} minutes", WINDOW_MAX.as_secs() / 60));
     }
     let proof = proof(row, lookup).map_err(|mistake| mistakes.push(mistake)).ok();
-    match (deed, proof) {
-        (Some(deed), Some(proof)) if mistakes.is_empty() => Ok(Webhook { deed, proof }),
+    match (action, proof) {
+        (Some(action), Some(proof)) if mistakes.is_empty() => Ok(Webhook { action, proof }),
         _ => Err(mistakes),
     }
 }
@@ -224,9 +236,9 @@ mod tests {
         "#;
         let triggers = read_from(toml).unwrap();
         let timer = &triggers.timers[0];
-        assert_eq!((timer.deed.per_hour, timer.grace.as_secs(), timer.deed.tools), (12, 900, false));
+        assert_eq!((timer.action.per_hour, timer.grace.as_secs(), timer.action.tools), (12, 900, false));
         let hook = &triggers.hooks["ci"];
-        assert_eq!((hook.deed.target.to_string().as_str(), hook.deed.per_hour), ("terminal:laptop.builds", 3));
+        assert_eq!((hook.action.target.to_string().as_str(), hook.action.per_hour), ("terminal:laptop.builds", 3));
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use secrecy::SecretString;
 
 use crate::app::configured::Lookup;
+use crate::app::row_secret;
 use domain::host::is_loopback;
 use domain::tool::failure::ToolFailure;
 use settings::Settings;
-use settings::address::is_remote;
 use settings::speech::{Ear as EarRow, Voice as Row};
 use speech::hearing::{Ear, Hearing};
 use speech::synthesis::{Format, Synthesis, Voice};
@@ -72,7 +72,8 @@ pub(crate) fn speech(settings: &Settings, lookup: &Lookup) -> Result<Uncounted, 
 pub(crate) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
     let voices = settings.speech.voices.iter().map(|row| (&row.env_key, &row.key));
     let ears = settings.speech.hearing.iter().map(|row| (&row.env_key, &row.key));
-    voices.chain(ears).filter_map(|(env_key, written)| key(env_key.as_deref(), written.as_ref(), lookup)).collect()
+    let rows = voices.chain(ears);
+    rows.filter_map(|(env_key, key)| row_secret::find(env_key.as_deref(), key.as_ref(), lookup)).collect()
 }
 
 /// Returns the phrases of `[[speech.phrases]]`; of two rows with one language, the first applies.
@@ -146,21 +147,10 @@ impl Given<'_> {
         let base = self.url.as_deref().unwrap_or(URL).trim_end_matches('/');
         let url: http::Uri = format!("{base}{path}").parse().map_err(|_| "its url is no address".to_owned())?;
         let host = url.host().unwrap_or_default();
-        let key = key(self.env_key.as_deref(), self.key.as_ref(), lookup);
-        if let (Some(variable), None) = (self.env_key, &key) {
-            return Err(format!("the variable {variable} that env_key names is not set"));
-        }
-        if url.scheme_str() == Some("http") && is_remote(host) && key.is_some() {
-            let why = "its url is http to another network, where the key could be read on the way; use https";
-            return Err(why.to_owned());
-        }
+        let key = row_secret::key_for(&url, self.env_key.as_deref(), self.key.as_ref(), lookup)?;
         let model = self.model.clone().unwrap_or_else(|| model.to_owned());
         Ok(Endpoint { here: is_loopback(host), url, key, model })
     }
-}
-
-fn key(env_key: Option<&str>, written: Option<&SecretString>, lookup: &Lookup) -> Option<SecretString> {
-    env_key.map_or_else(|| written.cloned(), |variable| lookup(variable))
 }
 
 #[cfg(test)]

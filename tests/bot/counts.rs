@@ -295,7 +295,7 @@ fn child_that_runs_the_bot() {
         };
         let mut app = App::start(launch).await.unwrap_or_else(|error| panic!("{error}"));
         let ended = app.serve(async { drop(stopped.await) }).await;
-        assert_eq!(ended, Ended::Told);
+        assert_eq!(ended, Ended::StopRequested);
         app.stop().await;
     });
 }

@@ -269,8 +269,8 @@ impl World {
             let told = async { how = telling.await.unwrap_or(How::Stop) };
             let ended = app.serve(told).await;
             let finished = match (&ended, how) {
-                (Ended::Told, How::Drain) => app.drain().await,
-                (Ended::Told | Ended::Refused(_) | Ended::Superseded(_), _) => {
+                (Ended::StopRequested, How::Drain) => app.drain().await,
+                (Ended::StopRequested | Ended::Refused(_) | Ended::Superseded(_), _) => {
                     app.stop().await;
                     false
                 }
@@ -283,13 +283,13 @@ impl World {
 
     /// Stops the bot without waiting for turns in flight.
     pub async fn stop(&self) {
-        assert_eq!(self.end(How::Stop).await.0, Ended::Told);
+        assert_eq!(self.end(How::Stop).await.0, Ended::StopRequested);
     }
 
     /// Drains the bot. Returns true if nothing was left.
     pub async fn drain(&self) -> bool {
         let (ended, finished) = self.end(How::Drain).await;
-        assert_eq!(ended, Ended::Told);
+        assert_eq!(ended, Ended::StopRequested);
         finished
     }
 

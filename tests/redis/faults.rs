@@ -10,7 +10,7 @@ use secrecy::SecretString;
 use staffai::app::system::SystemClock;
 use store::redis;
 use store::redis::opener::Opener;
-use store::resilient::{Limits, Resilient};
+use store::resilient::{Resilient, StoreBounds};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::select;
 use tokio::task::JoinHandle;
@@ -186,7 +186,7 @@ async fn a_connection_that_died_in_silence_is_replaced_while_callers_give_up_ear
 async fn what_waits_to_be_written_goes_along_with_what_is_read() {
     let server = Server::start();
     let opener = Opener::new(&SecretString::from(server.url())).unwrap();
-    let limits = Limits { gather: Duration::from_secs(600), ..redis::limits() };
+    let limits = StoreBounds { gather: Duration::from_secs(600), ..redis::bounds() };
     let store = Resilient::start_with(move || opener.open(), Arc::new(SystemClock), limits).await.unwrap();
     let written = store.write(vec![put("a", "1")]);
     assert_eq!(soon(store.get("b")).await, None);
@@ -199,7 +199,7 @@ async fn what_waits_to_be_written_goes_along_with_what_is_read() {
 async fn what_is_read_after_something_was_sent_is_read_behind_it() {
     let server = Server::start();
     let opener = Opener::new(&SecretString::from(server.url())).unwrap();
-    let limits = Limits { gather: Duration::from_secs(600), ..redis::limits() };
+    let limits = StoreBounds { gather: Duration::from_secs(600), ..redis::bounds() };
     let store = Resilient::start_with(move || opener.open(), Arc::new(SystemClock), limits).await.unwrap();
     for round in 0..20 {
         let value = round.to_string();

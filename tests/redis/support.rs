@@ -32,7 +32,7 @@ pub const STALL: Duration = Duration::from_secs(8);
 /// Opens the store as the program does.
 pub async fn store(url: &str) -> Resilient<Redis> {
     let opener = Opener::new(&SecretString::from(url.to_owned())).unwrap();
-    Resilient::start_with(move || opener.open(), Arc::new(SystemClock), redis::limits()).await.unwrap()
+    Resilient::start_with(move || opener.open(), Arc::new(SystemClock), redis::bounds()).await.unwrap()
 }
 
 /// Returns the inputs of a start with these variables.

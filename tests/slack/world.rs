@@ -169,7 +169,7 @@ impl World {
         let bot = self.bot.lock().take().expect("the bot runs");
         let _ = bot.stop.send(());
         let ended = tokio::time::timeout(SOON, bot.task).await.expect("it ends soon").expect("no panic");
-        assert_eq!(ended, Ended::Told);
+        assert_eq!(ended, Ended::StopRequested);
     }
 
     /// Starts the bot as a process of its own and waits until it is connected.

@@ -57,7 +57,7 @@ pub async fn run(on_core: bool, size: Size, table: &mut Table) -> Result<(), Str
         return Ok(());
     };
     let opener = redis::opener::Opener::new(&format!("redis://127.0.0.1:{PORT}/0").into())?;
-    let store = Resilient::start_with(move || opener.open(), clock, redis::limits()).await;
+    let store = Resilient::start_with(move || opener.open(), clock, redis::bounds()).await;
     let store = store.map_err(|error| error.to_string())?;
     // Until the server is reached, the store decides locally.
     let deadline = Instant::now() + UP_WITHIN;

@@ -40,8 +40,10 @@ use domain::happening::Happening;
 use domain::ids::{Door, MessageId, Timestamp};
 use domain::keys;
 use domain::ownership::Range;
+use domain::unquoted::unquoted;
 use ports::shares::Shares;
 use ports::{Clock, Origin, Scanned, Store, Write};
+use telemetry::events::STORE_CORRUPT;
 
 /// The interval at which expired gates are closed and unposted questions are retried.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -59,7 +61,7 @@ pub enum ApprovalsEvent {
     /// The time to check for expired gates.
     Look,
     /// The question is posted, or the reason why not.
-    Posted(GateId, Result<MessageId, Unasked>),
+    Posted(GateId, Result<MessageId, RequestFailure>),
     /// The response to a click is deferred.
     Claimed(Box<Clicked>),
     /// The journal recorded a decision (true) or does not have the gate pending (false); `None` if it did not answer.
@@ -70,7 +72,7 @@ pub enum ApprovalsEvent {
 
 /// The reason why a question is not posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unasked {
+pub enum RequestFailure {
     /// The failure is temporary: retry.
     Again,
     /// The question cannot be posted.
@@ -124,7 +126,7 @@ pub struct ApprovalsState {
     early: Vec<Clicked>,
     /// The withdrawals made before the allowances were loaded.
     withdrawn: Vec<Withdrawal>,
-    /// The gates that were closed while their questions were being posted, with the final text to show. At most
+    /// The gates that were closed while their questions were being posted, with the decision to show. At most
     /// [`OPEN_MAX`].
     closed: HashMap<GateId, (Gate, ApprovalDecision)>,
 }
@@ -244,7 +246,7 @@ impl Actor for Approvals {
                 if let Some(allowances) = allowances {
                     self.adopt(state, allowances);
                 }
-                // Of gates that are loaded already, one that was closed since would be asked again.
+                // Applies only the first load: a later one could reopen a gate that was closed since.
                 if let Some(waiting) = waiting.filter(|_| !state.loaded) {
                     state.loaded = true;
                     for waiting in waiting {
@@ -277,6 +279,15 @@ impl Actor for Approvals {
     }
 }
 
+/// Reads a stored allowance. An unreadable one is logged and allows nothing.
+fn allowance((key, text): &(String, String)) -> Option<Allowance> {
+    let read = serde_json::from_str(text).map_err(|error| {
+        let error = unquoted(&error.to_string());
+        tracing::error!(event = STORE_CORRUPT, key, error, "an allowance cannot be read; it is skipped");
+    });
+    read.ok()
+}
+
 impl Approvals {
     /// Loads the state of an earlier process.
     fn load(&self, ctx: &mut ActorContext<Approvals>) {
@@ -287,8 +298,7 @@ impl Approvals {
                 let scan = store.scan(keys::ALLOWANCE_PREFIX, ALLOWANCES_MAX);
                 let scanned = tokio::time::timeout(RECORDED_WITHIN, scan).await.map(Scanned::into_parts);
                 let stored = scanned.ok().filter(|(stored, complete)| *complete || stored.len() >= ALLOWANCES_MAX);
-                let allowances = stored
-                    .map(|(stored, _)| stored.iter().filter_map(|(_, text)| serde_json::from_str(text).ok()).collect());
+                let allowances = stored.map(|(stored, _)| stored.iter().filter_map(allowance).collect());
                 let waiting = journal.call(JournalMsg::Waiting, RECORDED_WITHIN).await.ok();
                 ApprovalsEvent::Loaded(waiting, allowances)
             },
@@ -296,8 +306,8 @@ impl Approvals {
         );
     }
 
-    /// Adds the allowances of an earlier process, except those withdrawn meanwhile. Only their first load counts: a later
-    /// one could bring back an allowance that was withdrawn since.
+    /// Adds the allowances of an earlier process, except those withdrawn meanwhile. Applies only the first load: a later
+    /// one could restore an allowance that was withdrawn since.
     fn adopt(&self, state: &mut ApprovalsState, allowances: Vec<Allowance>) {
         if std::mem::replace(&mut state.allowed, true) {
             return;

@@ -1,7 +1,7 @@
 //! commands: runs the slash commands of members.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: commands and autocomplete requests from the gateway.
+//! Receives: commands, autocomplete requests and steps of the dialogue of settings from the gateway.
 //! Sends: answers to the outbox, forget requests to the journal, queries to the limiter, reloads to `config_watcher`,
 //! status line refreshes to `presence_scheduler`, `Refresh` to tools.
 //! A restart loses: the running commands. The platform reports a missing answer to their members, who run them again.

@@ -40,7 +40,7 @@ pub type FileFingerprints = BTreeMap<PathBuf, u64>;
 /// The files of the configuration. All calls can block on the disk.
 pub trait Files: Send + Sync {
     /// Returns the fingerprints of the files.
-    fn looks(&self) -> FileFingerprints;
+    fn fingerprints(&self) -> FileFingerprints;
 
     /// Writes the shared value of this key to its file if it differs. Returns true if the file changed.
     fn mirror(&self, _key: &str, _shared: &str) -> bool {
@@ -165,10 +165,10 @@ impl ConfigWatcher {
             }
             let looked = blocking_caught(move || {
                 let mirrored = told.iter().fold(false, |any, (key, shared)| files.mirror(key, shared) || any);
-                (files.looks(), mirrored)
+                (files.fingerprints(), mirrored)
             });
             match looked.await {
-                Ok((looks, mirrored)) => ConfigWatcherEvent::Looked(Some(looks), mirrored),
+                Ok((fingerprints, mirrored)) => ConfigWatcherEvent::Looked(Some(fingerprints), mirrored),
                 Err(_) => ConfigWatcherEvent::Looked(None, false),
             }
         };
@@ -196,7 +196,12 @@ impl ConfigWatcher {
 
     fn reject(&self, mistakes: &[String], files: Option<&str>) {
         let reason = mistakes.join("; ");
-        tracing::error!(event = CONFIG_REJECTED, files, reason, "the changed files are wrong; what runs goes on");
+        tracing::error!(
+            event = CONFIG_REJECTED,
+            files,
+            reason,
+            "the changed files are invalid; the previous configuration stays in force"
+        );
         self.live.reject(reason);
     }
 
@@ -256,7 +261,7 @@ mod tests {
     }
 
     impl Files for SlowFiles {
-        fn looks(&self) -> FileFingerprints {
+        fn fingerprints(&self) -> FileFingerprints {
             FileFingerprints::default()
         }
 
@@ -323,14 +328,14 @@ mod tests {
         }
     }
 
-    fn looks(files: &[(&str, u64)]) -> FileFingerprints {
+    fn fingerprints(files: &[(&str, u64)]) -> FileFingerprints {
         files.iter().map(|(path, look)| (PathBuf::from(path), *look)).collect()
     }
 
     #[test]
     fn changed_files_are_named_and_many_are_counted() {
-        let before = looks(&[("a", 1), ("b", 1), ("c", 1)]);
-        let after = looks(&[("a", 1), ("b", 2), ("d", 1)]);
+        let before = fingerprints(&[("a", 1), ("b", 1), ("c", 1)]);
+        let after = fingerprints(&[("a", 1), ("b", 2), ("d", 1)]);
         assert_eq!(changed(Some(&before), Some(&after)).as_deref(), Some("b, c, d"));
         assert_eq!(changed(Some(&before), Some(&before)), None);
         assert_eq!(changed(None, Some(&before)), None);

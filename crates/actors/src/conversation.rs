@@ -24,7 +24,7 @@ use crate::runtime::handle::Handle;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::in_flight::Flight;
 use crate::turn::parts::TurnParts;
-use crate::turn::{self, Driven, Started, Tally};
+use crate::turn::{self, Started, Tally, TurnResult};
 use domain::ending::{Dropped, Ending};
 use domain::happening::{Happening, WorkShed};
 use domain::ids::{Place, TurnId};
@@ -40,7 +40,7 @@ const IDLE_AFTER: Duration = Duration::from_secs(10);
 pub enum ConversationEvent {
     /// A task ended: with an answer, with a request for a decision, or with neither because it was cancelled. The turn
     /// counts as in flight until the journal has the result.
-    Ended(Lane, TurnId, Driven, Flight),
+    Ended(Lane, TurnId, TurnResult, Flight),
     /// A task panicked.
     Panicked(Lane, Box<Started>, String),
     /// Time to check if this conversation is idle.
@@ -114,10 +114,10 @@ impl Actor for Conversation {
         match event {
             ConversationEvent::Ended(lane, id, driven, flight) => {
                 match driven {
-                    Driven::Answered(answer) => self.answer(id, *answer),
+                    TurnResult::Answered(answer) => self.answer(id, *answer),
                     // If the journal refuses this, it has the turn in its records and offers it again.
-                    Driven::Parked(parking) => self.parts.neighbors.journal.tell(JournalMsg::Park(id, parking)),
-                    Driven::Over => {}
+                    TurnResult::Parked(parking) => self.parts.neighbors.journal.tell(JournalMsg::Park(id, parking)),
+                    TurnResult::Over => {}
                 }
                 drop(flight);
                 self.next(ctx, state, &lane);

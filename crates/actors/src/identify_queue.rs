@@ -105,7 +105,11 @@ impl Actor for IdentifyQueue {
             IdentifyQueueEvent::Ask => self.ask(ctx),
             IdentifyQueueEvent::Advised(Ok(advice)) => self.advised(ctx, state, advice),
             IdentifyQueueEvent::Advised(Err(SourceError::Refused(reason))) => {
-                tracing::error!(event = GATEWAY_CLOSED, reason, "the platform refuses us for good");
+                tracing::error!(
+                    event = GATEWAY_CLOSED,
+                    reason,
+                    "the platform rejects the bot permanently; correct its token or its permissions"
+                );
                 self.exit.send_replace(Some(Exit::Refused(reason)));
             }
             IdentifyQueueEvent::Advised(Err(SourceError::Unreachable(reason))) => {

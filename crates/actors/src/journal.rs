@@ -1,8 +1,10 @@
 //! journal: the write-ahead log of accepted turns, and the lease on each turn.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: accepted turns from the gateway, answers from conversations and the limiter, requests to forget from
-//! commands, deliveries from the outbox, reports of restarts.
+//! Receives: accepted turns and cancellations from the gateway; answers, parked and dropped turns from conversations;
+//! refused turns from the limiter; notes from turn tasks that they act, and requests for a report when a turn is
+//! closed; shown requests and decisions from approvals; requests to forget from commands; deliveries from the outbox;
+//! reports of restarts from supervisors; the request to drain from the app.
 //! Sends: open turns and their outcomes to the limiter; recorded answers to the outbox; pending decisions to
 //! approvals; turns that continue after a decision to conversations.
 //! A restart loses: nothing durable. The journal loads its records and offers every open turn again.
@@ -51,7 +53,7 @@ use crate::account::Account;
 use crate::messages::approvals::ApprovalsMsg;
 use crate::messages::clearance;
 use crate::messages::conversations::ConversationsMsg;
-use crate::messages::journal::{Accepted, JournalMsg, Left, Recovered};
+use crate::messages::journal::{Accepted, JournalMsg, Recovered, RemainingWork};
 use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::messages::receipt::Receipt;
 use crate::observation::board::Board;
@@ -107,7 +109,7 @@ pub enum JournalEvent {
 pub struct Journal {
     /// The store of the records.
     pub turns: Arc<dyn Turns>,
-    /// Reports if the backend of the records responds.
+    /// Reports whether the backend of the records responds.
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
@@ -119,7 +121,7 @@ pub struct Journal {
     pub approvals: Handle<ApprovalsMsg>,
     /// Receives turns that continue after a decision.
     pub conversations: Handle<ConversationsMsg>,
-    /// Post answers.
+    /// The outboxes, which post answers.
     pub outboxes: Outboxes,
     /// The members and messages that must not be remembered.
     pub forgotten: Arc<Forgotten>,
@@ -391,7 +393,7 @@ impl Journal {
             JournalMsg::Left(reply) => {
                 let undelivered = state.open.values().filter(|entry| entry.is_undelivered()).count();
                 // The caller may have stopped waiting.
-                let _ = reply.send(Left { open: state.open.len(), undelivered });
+                let _ = reply.send(RemainingWork { open: state.open.len(), undelivered });
             }
             // If the turn is not open, the reply is dropped here, which answers the caller.
             JournalMsg::TellWhenClosed(id, reply) => {
@@ -430,7 +432,7 @@ impl Journal {
             tracing::debug!(event = GATEWAY_DROPPED, reason = "its sender stopped waiting", turn = %turn.id, "message dropped");
             return;
         }
-        self.taken(&turn, answer.as_ref(), Some(receipt.age()));
+        self.report_custody(&turn, answer.as_ref(), Some(receipt.age()));
         let id = turn.id.clone();
         let pace = if receipt.is_awaited() { Pace::Now } else { Pace::Gathered };
         let kept = clearance::shared(self.turns.accept(&OpenTurn::new(turn.clone(), answer.clone()), pace));

@@ -1,8 +1,9 @@
 //! outbox: the only sender of messages through one door.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: answers from the journal, notices from the gateway, typing and drafts from turns, reads from turns and
-//! shards, answers to commands from commands, reactions from the limiter.
+//! Receives: answers from the journal; notices from the gateway; typing, drafts and reads from turn tasks; reads and
+//! changes of permissions from shards; answers to commands from commands; posts, statuses and answers to clicks from
+//! approvals; posts from the reporter; posts, notices and changes of roles from the sweeper; reactions from the limiter.
 //! Sends: deliveries, or the reason for a failed delivery, to the journal.
 //! A restart loses: the queues and the state of drafts. The journal offers every answer again, and running turns
 //! announce their drafts again; the outbox looks for both in the channel before it posts. Budgets live outside of the
@@ -56,7 +57,7 @@ use self::pace::SharedPace;
 pub use self::pacer::Pacer;
 use self::pacer::Payer;
 use self::queue::PlaceQueue;
-use self::typing::Thinking;
+use self::typing::TypingTurns;
 use crate::account::Account;
 use crate::messages::clearance::Clearance;
 use crate::messages::journal::JournalMsg;
@@ -92,6 +93,18 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 /// The most answered turns remembered, to ignore late drafts. By default, fewer turns than this can be open at once.
 const ANSWERED_MAX: usize = 4_000;
 
+/// The reply to a request that another actor makes through the outbox.
+type RequestReply = Reply<Result<PostResult, PostError>>;
+
+/// The way in which such a request is made.
+#[derive(Clone, Copy)]
+enum RequestKind {
+    /// With a few tries, within the budgets.
+    Read,
+    /// In one attempt, without the budgets.
+    Interact,
+}
+
 /// Events from the outbox's own timers and couriers.
 pub enum OutboxEvent {
     /// A courier finished the job at the head of its place's queue.
@@ -101,7 +114,7 @@ pub enum OutboxEvent {
     /// A closed place is due for a probe.
     Probe(Place),
     /// A courier finished a draft.
-    Drew(drawing::Drew),
+    DraftReturned(drawing::DraftReturn),
     /// Drafts are due for sampling.
     Sample,
     /// A turn may have been running long enough for a typing indicator.
@@ -148,7 +161,7 @@ pub struct OutboxState {
     drafts: Drafts,
     /// True if the sampling timer is running.
     sampling: bool,
-    typing: HashMap<Place, Thinking>,
+    typing: HashMap<Place, TypingTurns>,
     /// True if the timer of [`OutboxEvent::TypingDue`] is running.
     typing_due: bool,
     /// The time until which a courtesy is muted in a place, because the place refused it or reached its limit.
@@ -266,11 +279,11 @@ impl Actor for Outbox {
             }
             OutboxMsg::Withdraw { place, turn, perhaps } => self.withdrawn(ctx, state, &place, &turn, perhaps),
             OutboxMsg::Release { place, turn } => Self::release(state, &place, &turn),
-            OutboxMsg::Read(request, reply) => self.read(ctx, request, reply),
+            OutboxMsg::Read(request, reply) => self.request(ctx, RequestKind::Read, request, reply),
             OutboxMsg::Status { place, message, piece } => self.show_status(ctx, place, message, piece),
             // The caller may have stopped waiting.
             OutboxMsg::Kind(place, reply) => drop(reply.send(self.poster.kind(&place))),
-            OutboxMsg::Interact(request, reply) => self.interact(ctx, request, reply),
+            OutboxMsg::Interact(request, reply) => self.request(ctx, RequestKind::Interact, request, reply),
             OutboxMsg::AccessChanged(scope) => self.access_changed(ctx, state, &scope),
         }
         Ok(())
@@ -301,7 +314,7 @@ impl Actor for Outbox {
             OutboxEvent::CourierReturned(_, returned) => {
                 Origin::Outside(Some(job::subject(&returned.job.task, &returned.job.outgoing)))
             }
-            OutboxEvent::Drew(_) => Origin::Outside(None),
+            OutboxEvent::DraftReturned(_) => Origin::Outside(None),
             OutboxEvent::Probe(_)
             | OutboxEvent::Sweep(_)
             | OutboxEvent::Sample
@@ -328,7 +341,7 @@ impl Actor for Outbox {
             OutboxEvent::CourierReturned(place, returned) => self.courier_returned(ctx, state, &place, *returned),
             OutboxEvent::Sweep(place) => self.sweep(ctx, state, &place),
             OutboxEvent::Probe(place) => self.send_couriers(ctx, state, &place),
-            OutboxEvent::Drew(drew) => self.drew(ctx, state, drew),
+            OutboxEvent::DraftReturned(returned) => self.draft_returned(ctx, state, returned),
             OutboxEvent::Sample => {
                 self.sample(ctx, state);
                 state.sampling = !state.drafts.is_empty();
@@ -414,24 +427,16 @@ impl Outbox {
         Courier { poster, pacer, dice, renderer, pace, live, task, tries, patience, clearance }
     }
 
-    fn interact(
-        &self,
-        ctx: &mut ActorContext<Outbox>,
-        request: PostRequest,
-        reply: Reply<Result<PostResult, PostError>>,
-    ) {
+    /// Performs one request in a task.
+    fn request(&self, ctx: &mut ActorContext<Outbox>, kind: RequestKind, request: PostRequest, reply: RequestReply) {
         let mut courier = self.courier(SharedPace::default());
         ctx.background(async move {
+            let result = match kind {
+                RequestKind::Read => courier.read(&request).await,
+                RequestKind::Interact => courier.attempt(&request).await,
+            };
             // The caller may have stopped waiting.
-            let _ = reply.send(courier.attempt(&request).await);
-        });
-    }
-
-    fn read(&self, ctx: &mut ActorContext<Outbox>, request: PostRequest, reply: Reply<Result<PostResult, PostError>>) {
-        let mut courier = self.courier(SharedPace::default());
-        ctx.background(async move {
-            // The caller may have stopped waiting.
-            let _ = reply.send(courier.read(&request).await);
+            let _ = reply.send(result);
         });
     }
 

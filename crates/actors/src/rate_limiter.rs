@@ -1,8 +1,8 @@
 //! `rate_limiter`: admits turns within the quotas of their members, and settles their real use.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: open, resumed, ended and withdrawn turns from the journal; ended turns from conversations; requests from
-//! commands.
+//! Receives: open, resumed, ended and withdrawn turns from the journal; ended turns from conversations and turn tasks;
+//! requests for the use of a member from commands and session routes.
 //! Sends: admitted turns to conversations, refusals to the journal, breaches to the sweeper, reactions to the outbox.
 //! A restart loses: the steps not done yet, at most the content of one window. The journal offers their turns again,
 //! and the reservation of a turn is idempotent. If the end of a turn was lost, its reservation stays at the estimate
@@ -30,18 +30,17 @@ use crate::runtime::handle::{Handle, Refused, Reply};
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::running::{Live, Running};
 use domain::attachment;
-use domain::gate::Parked;
 use domain::happening::Happening;
 use domain::ids::{self, Timestamp, TurnId};
 use domain::keys;
 use domain::limits::account::Share;
-use domain::limits::charge::{Charge, charge, spent};
+use domain::limits::charge::spent;
 use domain::limits::estimate::Learned;
 use domain::limits::rules::Applied;
 use domain::limits::{
     AccountStanding, AccountUse, Cost, Decision, LimitStep, Member, Request, Reservation, Standing, estimate_max,
 };
-use domain::turn::{self, Effort, HistoryScope, Turn};
+use domain::turn::{Effort, HistoryScope, Turn};
 use ports::{Clock, Limiter, Store, Subject};
 
 /// The timeout of one step. The store has a shorter timeout of its own.
@@ -55,7 +54,7 @@ pub enum RateLimiterEvent {
     /// The store completed the current step of a member.
     Decided(Member, Decision),
     /// The store failed at the step, for this reason.
-    Unruled(Member, String),
+    StepFailed(Member, String),
 }
 
 /// The behaviour and its arguments.
@@ -178,7 +177,7 @@ impl Actor for RateLimiter {
                 }
                 self.next(ctx, state, &member);
             }
-            RateLimiterEvent::Unruled(member, reason) => {
+            RateLimiterEvent::StepFailed(member, reason) => {
                 tracing::error!(reason, "a step about a limit was not done");
                 if let Some(Job::Admit { offered, .. }) =
                     state.lanes.get_mut(&member).and_then(|lane| lane.under_way.take())
@@ -220,10 +219,12 @@ impl RateLimiter {
                     let decided = async move {
                         match tokio::time::timeout(STEP_WITHIN, step).await {
                             Ok(answer) => RateLimiterEvent::Decided(there, answer),
-                            Err(_) => RateLimiterEvent::Unruled(there, "the store did not answer in time".to_owned()),
+                            Err(_) => {
+                                RateLimiterEvent::StepFailed(there, "the store did not answer in time".to_owned())
+                            }
                         }
                     };
-                    ctx.task(decided, move |panic| RateLimiterEvent::Unruled(back, panic));
+                    ctx.task(decided, move |panic| RateLimiterEvent::StepFailed(back, panic));
                     return;
                 }
             }
@@ -361,33 +362,6 @@ impl MemberQueue {
 impl Job {
     fn admits(&self, turn: &TurnId) -> bool {
         matches!(self, Self::Admit { offered, .. } if offered.turn.id == *turn)
-    }
-}
-
-/// Returns the unit that the member's window counts for this turn, with its use: a part that follows a decision is
-/// counted separately, under its own id.
-#[must_use]
-pub fn counted(turn: &Arc<Turn>, goes_on: Option<&Parked>, effort: &Effort) -> (Arc<Turn>, Effort) {
-    match goes_on.filter(|parked| parked.case.decision.is_some()) {
-        Some(parked) => (part(turn, parked), effort.since(&parked.effort)),
-        None => (Arc::clone(turn), effort.clone()),
-    }
-}
-
-/// Returns the part of a turn that follows a decision, as the window counts it.
-#[must_use]
-pub fn part(turn: &Turn, parked: &Parked) -> Arc<Turn> {
-    Arc::new(Turn { id: parked.part(), ..turn.clone() })
-}
-
-/// Settles or cancels the use of a turn whose answer is known. If the limiter is down, the estimate stays until it ages
-/// out.
-pub fn close(limiter: &Handle<RateLimiterMsg>, turn: &Arc<Turn>, goes_on: Option<&Parked>, answer: &turn::Answer) {
-    let (turn, effort) = counted(turn, goes_on, &answer.effort);
-    match charge(&answer.outcome, &effort) {
-        Charge::Settle => limiter.tell(RateLimiterMsg::Settle { turn, effort }),
-        Charge::Cancel => limiter.tell(RateLimiterMsg::Cancel(turn)),
-        Charge::Nothing => {}
     }
 }
 

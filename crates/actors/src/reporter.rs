@@ -184,7 +184,7 @@ impl Reporter {
 
     async fn report(&self, due: Due) -> Result<Fate, String> {
         if let StoreStatus::Degraded(reason) = self.store.status() {
-            return Err(format!("the store fails, so nobody knows what was used and reported: {reason}"));
+            return Err(format!("the store fails, so usage since the last report is unknown: {reason}"));
         }
         let last = match self.store.read(keys::REPORT_LAST).await {
             Stored::Unreadable(Unreadable::NoAnswer) => {

@@ -25,6 +25,7 @@ pub mod prompt_sections;
 pub mod recorded;
 pub(crate) mod restricted;
 pub mod running;
+pub(crate) mod settlement;
 pub mod speech_costs;
 pub mod standings;
 pub(crate) mod tool_use;

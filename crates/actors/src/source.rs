@@ -104,7 +104,7 @@ impl Actor for SourceActor {
                 self.connect(ctx);
             }
             SourceEvent::Ended(SourceError::Refused(reason)) => {
-                tracing::error!(event = SOURCE_REFUSED, door = %self.door, reason, "the platform refuses us for good");
+                tracing::error!(event = SOURCE_REFUSED, door = %self.door, reason, "the platform rejects the bot permanently; correct its token or its permissions");
                 self.board.down(self.part.kind, &self.part.name, &reason);
                 if let Some(exit) = &self.exit {
                     exit.send_replace(Some(Exit::Refused(reason)));

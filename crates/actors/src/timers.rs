@@ -141,7 +141,7 @@ impl Timers {
     async fn look(&self, mut known: BTreeMap<String, TimerState>) -> BTreeMap<String, TimerState> {
         let running = self.live.now();
         let looks = running.triggers.timers.iter().map(|timer| {
-            let name = &timer.deed.name;
+            let name = &timer.action.name;
             let known = known.remove(name).filter(|known| known.mark.schedule == timer.schedule.as_str());
             let look = async move {
                 let known = match known {
@@ -159,7 +159,7 @@ impl Timers {
     /// Reads the state of a timer. A new timer counts as processed up to now; `None` while the store gives no reliable
     /// answer.
     async fn read(&self, timer: &Timer) -> Option<TimerState> {
-        let stored = self.certain(&keys::triggers::timer(&timer.deed.name)).await?;
+        let stored = self.certain(&keys::triggers::timer(&timer.action.name)).await?;
         let mark = stored.and_then(|text| serde_json::from_str::<Mark>(&text).ok());
         match mark.filter(|mark| mark.schedule == timer.schedule.as_str()) {
             Some(mark) => Some(TimerState { mark, next: None }),
@@ -181,7 +181,7 @@ impl Timers {
         if known.next.is_some_and(|next| now < next) {
             return Some(known);
         }
-        let name = &timer.deed.name;
+        let name = &timer.action.name;
         match timer.due(known.mark.done, now) {
             Due::Later(next) => Some(TimerState { next: next.or(Some(Timestamp(u64::MAX))), ..known }),
             Due::Missed(due) => {
@@ -189,7 +189,7 @@ impl Timers {
                     event = TRIGGER_REFUSED,
                     name,
                     reason = "late",
-                    "a timer was due while nobody could ask"
+                    "a timer was missed: it could not fire within its grace period"
                 );
                 Some(self.dealt_with(timer, due))
             }
@@ -229,7 +229,7 @@ impl Timers {
     /// Records that everything up to a time is processed.
     fn dealt_with(&self, timer: &Timer, done: Timestamp) -> TimerState {
         let mark = Mark { schedule: timer.schedule.as_str().to_owned(), done };
-        let key = keys::triggers::timer(&timer.deed.name);
+        let key = keys::triggers::timer(&timer.action.name);
         // Plain data always serializes.
         let value = serde_json::to_string(&mark).unwrap_or_default();
         drop(self.store.write(vec![Write::Put { key, value, ttl: Some(keys::triggers::TIMER_TTL) }]));

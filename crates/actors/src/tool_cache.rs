@@ -409,7 +409,12 @@ impl ToolCache {
             }
         }
         for (tool, lost) in simplified.into_iter().take(LINES_MAX) {
-            tracing::info!(event = TOOL_SIMPLIFIED, tool, lost, "models are told less than the schema of a tool says");
+            tracing::info!(
+                event = TOOL_SIMPLIFIED,
+                tool,
+                lost,
+                "a tool schema was simplified; constraints were omitted"
+            );
         }
         for server in servers {
             self.built_server(ctx, state, server);
@@ -429,10 +434,10 @@ impl ToolCache {
         known.pins = pins.or(known.pins.take());
         self.remembered.put(&name, known);
         for tool in changed.iter().filter(|tool| !known.changed.contains(tool)).take(LINES_MAX) {
-            tracing::warn!(event = TOOL_CHANGED, server = %name, tool, accepted = false, "a tool is not what it was; it is held back until an operator runs /refresh_tools");
+            tracing::warn!(event = TOOL_CHANGED, server = %name, tool, accepted = false, "the definition of a tool changed; it is held back until an operator runs /refresh_tools");
         }
         for tool in accepted.iter().take(LINES_MAX) {
-            tracing::warn!(event = TOOL_CHANGED, server = %name, tool, accepted = true, "a tool is not what it was");
+            tracing::warn!(event = TOOL_CHANGED, server = %name, tool, accepted = true, "the definition of a tool changed");
         }
         known.changed.clone_from(&changed);
         let provider = known.server.entry.transport == Transport::Provider;

@@ -176,7 +176,7 @@ pub enum ActorKind {
     Shard,
 }
 
-/// Restarts immediately after a first failure, then by exponential backoff with full jitter up to five seconds.
+/// Restarts within 20 ms after a first failure, then by exponential backoff with full jitter up to five seconds.
 const QUICK: Backoff = Backoff { base: Duration::from_millis(20), cap: Duration::from_secs(5) };
 
 /// Branches tolerate more failures than the root, so that failures stay local and intensities do not multiply.

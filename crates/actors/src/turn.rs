@@ -8,13 +8,13 @@
 //! no model is called again for the same text: a fallback row is called for the rest, and if there is none, the turn
 //! keeps the text and adds an apology below it. If the trigger of a turn is deleted, its draft stays as it is.
 
-mod ask;
-mod asking;
+mod approval;
 mod begun;
 mod clean;
 mod earlier;
 mod files;
 mod memory;
+mod model_call;
 mod overheard;
 mod parked;
 pub mod parts;
@@ -31,7 +31,7 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use self::asking::Round;
+use self::approval::Round;
 use self::begun::TasksUnderWay;
 use self::parked::GoingOn;
 use self::parts::TurnParts;
@@ -43,11 +43,11 @@ use crate::messages::journal::{JournalMsg, Parking};
 use crate::messages::outbox::OutboxMsg;
 use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::outbox::PlaceAccess;
-use crate::rate_limiter;
 use crate::runtime::blocking::blocking;
 use crate::services::forgotten::Moment;
 use crate::services::prompt_sections;
 use crate::services::running::Running;
+use crate::services::settlement;
 use domain::completion::{Completion, ToolCall};
 use domain::dialogue::{Dialogue, Event, Finished, Resumed, Step};
 use domain::draft;
@@ -87,7 +87,7 @@ pub struct Started {
 }
 
 /// The result of the task of a turn.
-pub enum Driven {
+pub enum TurnResult {
     /// An answer.
     Answered(Box<Answer>),
     /// The turn is parked until a decision.
@@ -97,7 +97,7 @@ pub enum Driven {
 }
 
 /// Produces the answer to one turn within its deadline, or the request for a decision that it requires.
-pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationToken) -> Driven {
+pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationToken) -> TurnResult {
     let Started { mut turn, again, waited_since, slot, tally, resumed } = started;
     let running = parts.basics.live.now();
     let settings = &running.settings.turn;
@@ -129,7 +129,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         let (running, turn, slot, tally, deadline) = (&*running, &turn, &slot, &tally, &deadline);
         let (tools, facts) = (Tools::of(parts, running, turn, tasks.clone()).await, OnceCell::new());
         let thinking =
-            Thinking { parts, running, turn, again, slot, tally, deadline, tools, depth: 0, watcher: None, facts };
+            TurnTask { parts, running, turn, again, slot, tally, deadline, tools, depth: 0, watcher: None, facts };
         thinking.think(going_on.as_ref()).await
     };
     let thought = tokio::select! {
@@ -142,18 +142,18 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     tasks.cancel(None, &parts.tools.toolbox.now());
     let effort = tally.effort();
     let answer = match thought {
-        Some(Some(Thought::Answer(answer))) => answer,
+        Some(Some(DialogueEnd::Answer(answer))) => answer,
         Some(None) => tally.apology(&turn, Ending::Deadline),
-        Some(Some(Thought::Wait(parking))) => {
+        Some(Some(DialogueEnd::Wait(parking))) => {
             // If the outbox refuses this, the draft ends at the turn's deadline.
             outbox.tell(forget(&turn));
-            return Driven::Parked(parking);
+            return TurnResult::Parked(parking);
         }
         None => {
             spent_in_vain(parts, &turn, parked.as_deref(), &effort);
             // If the outbox refuses this, the draft ends at the turn's deadline.
             outbox.tell(forget(&turn));
-            return Driven::Over;
+            return TurnResult::Over;
         }
     };
     // The answer also ends the typing indicator.
@@ -166,7 +166,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     if !turn.trigger.is_asked() {
         interjected(parts, &turn, &answer);
     }
-    Driven::Answered(Box::new(answer))
+    TurnResult::Answered(Box::new(answer))
 }
 
 /// Returns the message that ends the draft of this turn.
@@ -175,13 +175,13 @@ fn forget(turn: &Turn) -> OutboxMsg {
 }
 
 /// Returns the end of a turn whose place accepts no answer; `None` if the place accepts one.
-fn closed(parts: &TurnParts, tally: &Tally, turn: &Arc<Turn>) -> Option<Driven> {
+fn closed(parts: &TurnParts, tally: &Tally, turn: &Arc<Turn>) -> Option<TurnResult> {
     match parts.shared.closed.access(&turn.place, turn.trigger.is_asked().then_some(&turn.person)) {
         PlaceAccess::Open => None,
         PlaceAccess::Notice => Some(not_begun(tally, turn, Ending::PlaceClosed)),
         PlaceAccess::Silent => {
             dropped(parts, turn);
-            Some(Driven::Over)
+            Some(TurnResult::Over)
         }
     }
 }
@@ -215,8 +215,8 @@ fn dropped(parts: &TurnParts, turn: &Arc<Turn>) {
 }
 
 /// Returns the end of a turn that cannot start now.
-fn not_begun(tally: &Tally, turn: &Turn, why: Ending) -> Driven {
-    Driven::Answered(Box::new(Answer { effort: tally.effort(), ..tally.apology(turn, why) }))
+fn not_begun(tally: &Tally, turn: &Turn, why: Ending) -> TurnResult {
+    TurnResult::Answered(Box::new(Answer { effort: tally.effort(), ..tally.apology(turn, why) }))
 }
 
 /// Settles the use of a cancelled turn: its record is closed already and does not include it.
@@ -227,7 +227,7 @@ fn spent_in_vain(parts: &TurnParts, turn: &Arc<Turn>, goes_on: Option<&Parked>, 
     }
     // Settled even if nothing was used, because the reservation expected a whole answer. If the limiter refuses this,
     // the estimate stays until it ages out.
-    let (turn, effort) = rate_limiter::counted(turn, goes_on, effort);
+    let (turn, effort) = settlement::counted(turn, goes_on, effort);
     parts.neighbors.rate_limiter.tell(RateLimiterMsg::Settle { turn, effort });
 }
 
@@ -285,7 +285,7 @@ async fn taken_in(mut dialogue: Dialogue, event: Event) -> (Dialogue, Step) {
 }
 
 /// The context of a turn in flight.
-struct Thinking<'a> {
+struct TurnTask<'a> {
     parts: &'a TurnParts,
     running: &'a Running,
     turn: &'a Turn,
@@ -304,7 +304,7 @@ struct Thinking<'a> {
 
 /// The result of thinking.
 #[expect(clippy::large_enum_variant, reason = "most of them are answers, and it lives for a moment")]
-enum Thought {
+enum DialogueEnd {
     Answer(Answer),
     /// A call requires approval first.
     Wait(Box<Parking>),
@@ -315,7 +315,7 @@ enum Work {
     /// The dialogue begins.
     Asking,
     /// An event arrived.
-    Told(Event),
+    Event(Event),
     /// Calls to run, after those that are done.
     Round(Vec<Planned>, Vec<ShownResult>),
 }
@@ -330,7 +330,7 @@ struct Gathered {
     _room: Vec<Share>,
 }
 
-impl Thinking<'_> {
+impl TurnTask<'_> {
     /// Gathers the data to answer a question.
     async fn asked(&self) -> Gathered {
         let Self { parts, running, turn, .. } = *self;
@@ -368,7 +368,7 @@ impl Thinking<'_> {
         Gathered { transcript, history: (recalled.history, recalled.read), _room: files.room }
     }
 
-    async fn think(&self, going_on: Option<&GoingOn>) -> Thought {
+    async fn think(&self, going_on: Option<&GoingOn>) -> DialogueEnd {
         let Self { parts, running, turn, .. } = *self;
         if let Some(going_on) = going_on {
             return match self.go_on().await {
@@ -376,7 +376,7 @@ impl Thinking<'_> {
                     done.extend(self.run_decided(&mut left, going_on).await);
                     self.work(dialogue, Work::Round(left, done), history).await
                 }
-                Err(why) => Thought::Answer(self.tally.apology(turn, why)),
+                Err(why) => DialogueEnd::Answer(self.tally.apology(turn, why)),
             };
         }
         let Gathered { transcript, history, _room } = if turn.trigger.is_asked() {
@@ -389,7 +389,7 @@ impl Thinking<'_> {
                     _room: Vec::new(),
                 },
                 Err(why) => {
-                    return Thought::Answer(turn.apology(notice::apology(Apology::of(why), turn.locale()), why));
+                    return DialogueEnd::Answer(turn.apology(notice::apology(Apology::of(why), turn.locale()), why));
                 }
             }
         };
@@ -400,17 +400,17 @@ impl Thinking<'_> {
     }
 
     /// Runs the dialogue until it has an answer or a request for a decision.
-    async fn work(&self, mut dialogue: Dialogue, begin: Work, history: (History, Moment)) -> Thought {
+    async fn work(&self, mut dialogue: Dialogue, begin: Work, history: (History, Moment)) -> DialogueEnd {
         let Self { turn, .. } = *self;
         let mut next = begin;
         loop {
             let event = match next {
                 Work::Asking => Event::Begin,
-                Work::Told(event) => event,
+                Work::Event(event) => event,
                 Work::Round(left, done) => match self.run_tools(left, done).await {
                     Round::Ran(told) => Event::Ran(told),
                     Round::Ask(asking) => match self.parking(&dialogue, asking) {
-                        Ok(parking) => return Thought::Wait(Box::new(parking)),
+                        Ok(parking) => return DialogueEnd::Wait(Box::new(parking)),
                         Err(too_long) => {
                             let (done, left) = self.refuse(too_long).await;
                             next = Work::Round(left, done);
@@ -422,7 +422,7 @@ impl Thinking<'_> {
             let step;
             (dialogue, step) = taken_in(dialogue, event).await;
             next = match step {
-                Step::AskModel => Work::Told(self.ask(&dialogue).await.unwrap_or_else(Event::Failed)),
+                Step::AskModel => Work::Event(self.ask(&dialogue).await.unwrap_or_else(Event::Failed)),
                 Step::RunTools(planned) => {
                     self.tell_status(notice::tools_at_work(turn.locale()));
                     Work::Round(planned, Vec::new())
@@ -432,9 +432,9 @@ impl Thinking<'_> {
                         self.tally.repaired(repairs);
                         self.parts.readers.account.tell(&Happening::ReplyRepaired(&turn.id, repairs));
                     }
-                    return Thought::Answer(self.finish(&reply, calls, history));
+                    return DialogueEnd::Answer(self.finish(&reply, calls, history));
                 }
-                Step::GiveUp(why) => return Thought::Answer(self.tally.apology(turn, why)),
+                Step::GiveUp(why) => return DialogueEnd::Answer(self.tally.apology(turn, why)),
             };
         }
     }

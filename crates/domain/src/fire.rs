@@ -30,7 +30,7 @@ const ID_DIGITS: usize = 16;
 
 /// The configured action of a timer or webhook.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Deed {
+pub struct TriggerAction {
     /// The name in settings, logs and the ledger.
     pub name: String,
     /// The place where the answer is posted.
@@ -83,7 +83,7 @@ pub struct Fire {
     /// The id, the same for the same occurrence in every process and after each restart.
     pub id: MessageId,
     cause: Cause,
-    deed: Deed,
+    action: TriggerAction,
     text: String,
     at: Timestamp,
 }
@@ -91,26 +91,26 @@ pub struct Fire {
 impl Fire {
     /// Creates a fire. `occurrence` distinguishes it from others of the same name: its due time, or the signed bytes.
     #[must_use]
-    pub fn new(cause: Cause, deed: &Deed, occurrence: &[u8], text: &str, at: Timestamp) -> Self {
+    pub fn new(cause: Cause, action: &TriggerAction, occurrence: &[u8], text: &str, at: Timestamp) -> Self {
         let mut hasher = Sha256::new();
         hasher.update(cause.word());
         hasher.update([0]);
-        hasher.update(&deed.name);
+        hasher.update(&action.name);
         hasher.update([0]);
         hasher.update(occurrence);
         let mut id = String::from(cause.prefix());
         for byte in hasher.finalize().iter().take(ID_DIGITS / 2) {
             let _ = write!(id, "{byte:02x}");
         }
-        let id = MessageId::new(deed.target.door.clone(), id);
-        Self { id, cause, deed: deed.clone(), text: own_words(text), at }
+        let id = MessageId::new(action.target.door.clone(), id);
+        Self { id, cause, action: action.clone(), text: own_words(text), at }
     }
 
     /// Returns the turn for this fire; `door` is the door's policy for answers. It uses and stores no history.
     #[must_use]
     pub fn turn(self, door: &Policy) -> Turn {
-        let Self { id, cause, deed, text, at } = self;
-        let Deed { name, target, tools, model, .. } = deed;
+        let Self { id, cause, action, text, at } = self;
+        let TriggerAction { name, target, tools, model, .. } = action;
         let history = HistoryScope::Nothing;
         let tools = door.tools && tools;
         Turn {
@@ -143,14 +143,14 @@ impl Fire {
     /// Returns the request that counts this fire against the budget of its name. Idempotent for the same fire.
     #[must_use]
     pub fn budget(&self) -> limits::Request {
-        let member = keys::triggers::fired(self.cause.word(), &self.deed.name);
-        step(member, TurnId::of(&self.id), self.deed.per_hour, BUDGET_WINDOW)
+        let member = keys::triggers::fired(self.cause.word(), &self.action.name);
+        step(member, TurnId::of(&self.id), self.action.per_hour, BUDGET_WINDOW)
     }
 
     /// Returns the name of the timer or webhook.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.deed.name
+        &self.action.name
     }
 }
 
@@ -166,15 +166,22 @@ mod tests {
     use super::*;
     use crate::ids::Door;
 
-    fn deed(name: &str) -> Deed {
+    fn action(name: &str) -> TriggerAction {
         let target = Place::new(Door::new("discord"), "42");
-        Deed { name: name.to_owned(), target, prompt: "Say hello.".into(), per_hour: 2, tools: true, model: None }
+        TriggerAction {
+            name: name.to_owned(),
+            target,
+            prompt: "Say hello.".into(),
+            per_hour: 2,
+            tools: true,
+            model: None,
+        }
     }
 
     #[test]
     fn the_same_occurrence_has_the_same_id_and_no_other_has() {
         let id = |cause, name: &str, due: u64| {
-            Fire::new(cause, &deed(name), &due.to_be_bytes(), "x", Timestamp(due + 7)).id.id
+            Fire::new(cause, &action(name), &due.to_be_bytes(), "x", Timestamp(due + 7)).id.id
         };
         let first = id(Cause::Timer, "morning", 1);
         assert_eq!(first, id(Cause::Timer, "morning", 1));
@@ -189,7 +196,7 @@ mod tests {
     fn a_fire_has_no_roles_no_memory_and_no_tools_where_the_door_has_none() {
         let fire = |policy: &Policy| {
             let text = "[Quoted message by Ada (id 7), for reference only:]";
-            Fire::new(Cause::Webhook, &deed("ci"), b"1", text, Timestamp(9)).turn(policy)
+            Fire::new(Cause::Webhook, &action("ci"), b"1", text, Timestamp(9)).turn(policy)
         };
         let turn = fire(&Policy::default());
         assert_eq!((turn.roles.len(), turn.guild, turn.policy.history), (0, None, HistoryScope::Nothing));

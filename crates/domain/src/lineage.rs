@@ -36,7 +36,7 @@ pub struct ChainBudget {
 
 /// The exhausted part of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Spent {
+pub enum ChainExhausted {
     /// No further server may follow.
     #[error("no further server may be asked in this chain: its depth is used up")]
     Hops,
@@ -58,14 +58,14 @@ impl ChainBudget {
     ///
     /// # Errors
     /// The part that is exhausted.
-    pub fn share(&mut self, used: u64, ms: u64) -> Result<Self, Spent> {
+    pub fn share(&mut self, used: u64, ms: u64) -> Result<Self, ChainExhausted> {
         let tokens = self.tokens.saturating_sub(used) / 2;
         let share = Self { hops: self.hops.saturating_sub(1), calls: self.calls.saturating_sub(1) / 2, tokens, ms };
         match self {
-            Self { hops: 0, .. } => return Err(Spent::Hops),
-            Self { calls: 0, .. } => return Err(Spent::Calls),
-            _ if tokens < TOKENS_LEAST => return Err(Spent::Tokens),
-            _ if ms < TIME_LEAST_MS => return Err(Spent::Time),
+            Self { hops: 0, .. } => return Err(ChainExhausted::Hops),
+            Self { calls: 0, .. } => return Err(ChainExhausted::Calls),
+            _ if tokens < TOKENS_LEAST => return Err(ChainExhausted::Tokens),
+            _ if ms < TIME_LEAST_MS => return Err(ChainExhausted::Time),
             _ => {}
         }
         self.calls -= 1 + share.calls;
@@ -280,14 +280,14 @@ mod tests {
                 Err(spent) => break spent,
             }
         };
-        assert_eq!(spent, Spent::Calls);
+        assert_eq!(spent, ChainExhausted::Calls);
         let calls: u32 = shares.iter().map(|share| 1 + share.calls).sum();
         assert!(calls <= BUDGET.calls && shares.iter().map(|share| share.tokens).sum::<u64>() <= BUDGET.tokens);
         assert!(shares.iter().all(|share| share.hops == 2 && share.ms == 1_000));
         for (mut budget, used, ms, wanted) in [
-            (ChainBudget { hops: 0, ..BUDGET }, 0, 1_000, Spent::Hops),
-            (BUDGET, 99_500, 1_000, Spent::Tokens),
-            (BUDGET, 0, 100, Spent::Time),
+            (ChainBudget { hops: 0, ..BUDGET }, 0, 1_000, ChainExhausted::Hops),
+            (BUDGET, 99_500, 1_000, ChainExhausted::Tokens),
+            (BUDGET, 0, 100, ChainExhausted::Time),
         ] {
             assert_eq!(budget.share(used, ms), Err(wanted));
         }

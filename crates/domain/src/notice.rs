@@ -74,6 +74,8 @@ pub mod restriction;
 
 pub mod template;
 
+pub mod workspace;
+
 /// The reason for an apology instead of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Apology {
@@ -249,6 +251,8 @@ mod tests {
                 lane_busy(locale),
                 tools_at_work(locale),
                 limit::wait(locale),
+                workspace::not_invited(locale),
+                workspace::not_asked(locale),
             ]);
         }
         notices.push(unwell());

@@ -14,7 +14,7 @@ pub const FILE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The effort spent on an answer, for doors that show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spent {
+pub struct AnswerCost {
     /// The model row that answered; `None` if no model was called.
     pub model: Option<String>,
     /// The total tokens of all calls.
@@ -35,7 +35,7 @@ pub struct Outgoing {
     pub apology: bool,
     /// The effort spent on it, for doors that show it.
     #[serde(skip)]
-    pub spent: Option<Arc<Spent>>,
+    pub spent: Option<Arc<AnswerCost>>,
     /// True if it concerns only the author of the message that it answers, for doors that can show it to one member.
     #[serde(skip)]
     pub private: bool,
@@ -219,7 +219,7 @@ pub struct Piece {
     /// True if it is part of an apology: there is no answer, or no better one.
     pub apology: bool,
     /// The effort spent on the answer, for doors that show it.
-    pub spent: Option<Arc<Spent>>,
+    pub spent: Option<Arc<AnswerCost>>,
     /// True if it concerns only the author of the answered message, for doors that can show it to one member.
     pub private: bool,
     /// True if it is a draft, which a later edit finishes.

@@ -6,7 +6,7 @@ use croner::Cron;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp as Instant, Zoned};
 
-use super::fire::{Cause, Deed, Fire};
+use super::fire::{Cause, Fire, TriggerAction};
 use super::ids::Timestamp;
 
 /// The schedule of a timer: a cron expression in a time zone. When clocks go forward, times inside the gap are due
@@ -81,7 +81,7 @@ pub const GRACE_MAX: Duration = Duration::from_secs(1800);
 #[derive(Debug, Clone)]
 pub struct Timer {
     /// The action.
-    pub deed: Deed,
+    pub action: TriggerAction,
     /// The schedule.
     pub schedule: CronSchedule,
     /// The delay up to which it still fires, after the process was down or overloaded.
@@ -113,7 +113,7 @@ impl Timer {
     /// Returns its fire for this due time.
     #[must_use]
     pub fn fire(&self, due: Timestamp, now: Timestamp) -> Fire {
-        Fire::new(Cause::Timer, &self.deed, &due.0.to_be_bytes(), &self.deed.prompt, now)
+        Fire::new(Cause::Timer, &self.action, &due.0.to_be_bytes(), &self.action.prompt, now)
     }
 }
 
@@ -129,8 +129,9 @@ mod tests {
 
     fn timer(cron: &str, zone: &str) -> Timer {
         let target = Place::new(Door::new("discord"), "42");
-        let deed = Deed { name: "t".into(), target, prompt: "Hello.".into(), per_hour: 4, tools: false, model: None };
-        Timer { deed, schedule: CronSchedule::read(cron, zone).unwrap(), grace: Duration::from_secs(900) }
+        let action =
+            TriggerAction { name: "t".into(), target, prompt: "Hello.".into(), per_hour: 4, tools: false, model: None };
+        Timer { action, schedule: CronSchedule::read(cron, zone).unwrap(), grace: Duration::from_secs(900) }
     }
 
     #[test]

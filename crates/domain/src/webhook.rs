@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::clean::clean;
-use super::fire::{Cause, Deed, Fire};
+use super::fire::{Cause, Fire, TriggerAction};
 use super::ids::Timestamp;
 use super::signature::SigningKey;
 
@@ -34,7 +34,7 @@ const CLOSE: &str = "}}";
 #[derive(Debug, Clone)]
 pub struct Webhook {
     /// The action.
-    pub deed: Deed,
+    pub action: TriggerAction,
     /// The authentication of its requests.
     pub proof: Proof,
 }
@@ -58,7 +58,7 @@ impl fmt::Debug for Proof {
 
 /// A received webhook request.
 #[derive(Debug, Clone, Copy)]
-pub struct Knock<'a> {
+pub struct WebhookRequest<'a> {
     /// The time of signing as received, in seconds since the Unix epoch; `None` if the scheme signs no time.
     pub stamp: Option<&'a str>,
     /// The sender's id of the event, equal in all retries; `None` identifies the event by time stamp and body.
@@ -69,7 +69,7 @@ pub struct Knock<'a> {
     pub proof: &'a str,
 }
 
-impl Knock<'_> {
+impl WebhookRequest<'_> {
     /// Returns the bytes that identify the event within its webhook. Only signed parts count, because the others may be
     /// changed in transit.
     fn occurrence(&self, scheme: &Scheme) -> Vec<u8> {
@@ -134,8 +134,8 @@ impl Proof {
     ///
     /// # Errors
     /// See [`Unproven`].
-    pub fn check_head(&self, knock: Knock<'_>, now: Timestamp) -> Result<(), Unproven> {
-        let Knock { stamp, delivery, proof, .. } = knock;
+    pub fn check_head(&self, knock: WebhookRequest<'_>, now: Timestamp) -> Result<(), Unproven> {
+        let WebhookRequest { stamp, delivery, proof, .. } = knock;
         let is_named = delivery.map_or(!self.scheme.needs_id(), is_delivery);
         if !is_named || !self.scheme.is_formed(proof) {
             return Err(Unproven::Form);
@@ -151,7 +151,7 @@ impl Proof {
         if now.since(at).max(at.since(now)) > self.window { Err(Unproven::Time) } else { Ok(()) }
     }
 
-    fn fits(&self, knock: Knock<'_>) -> bool {
+    fn fits(&self, knock: WebhookRequest<'_>) -> bool {
         self.scheme.fits(knock, &self.secret, &self.key)
     }
 
@@ -159,7 +159,7 @@ impl Proof {
     ///
     /// # Errors
     /// See [`Unproven`].
-    pub fn check(&self, knock: Knock<'_>, now: Timestamp) -> Result<(), Unproven> {
+    pub fn check(&self, knock: WebhookRequest<'_>, now: Timestamp) -> Result<(), Unproven> {
         self.check_head(knock, now)?;
         if self.fits(knock) { Ok(()) } else { Err(Unproven::Signature) }
     }
@@ -168,8 +168,14 @@ impl Proof {
 impl Webhook {
     /// Returns the fire for an authenticated request.
     #[must_use]
-    pub fn fire(&self, knock: Knock<'_>, data: &Value, now: Timestamp) -> Fire {
-        Fire::new(Cause::Webhook, &self.deed, &knock.occurrence(self.proof.scheme), &fill(&self.deed.prompt, data), now)
+    pub fn fire(&self, knock: WebhookRequest<'_>, data: &Value, now: Timestamp) -> Fire {
+        Fire::new(
+            Cause::Webhook,
+            &self.action,
+            &knock.occurrence(self.proof.scheme),
+            &fill(&self.action.prompt, data),
+            now,
+        )
     }
 }
 
@@ -221,8 +227,9 @@ mod tests {
 
     fn hook() -> Webhook {
         let target = Place::new(Door::new("discord"), "42");
-        let deed = Deed { name: "ci".into(), target, prompt: "Tell.".into(), per_hour: 4, tools: false, model: None };
-        Webhook { deed, proof: proof("staffai", "a secret of this story") }
+        let action =
+            TriggerAction { name: "ci".into(), target, prompt: "Tell.".into(), per_hour: 4, tools: false, model: None };
+        Webhook { action, proof: proof("staffai", "a secret of this story") }
     }
 
     fn proof(scheme: &str, secret: &str) -> Proof {
@@ -238,7 +245,7 @@ mod tests {
     ) -> Result<Vec<u8>, Unproven> {
         let proof = proof(scheme, secret);
         let find = |name: &str| headers.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
-        let knock = Knock { body: body.as_bytes(), ..proof.scheme.knock(find) };
+        let knock = WebhookRequest { body: body.as_bytes(), ..proof.scheme.knock(find) };
         proof.check(knock, Timestamp(second * 1_000)).map(|()| knock.occurrence(proof.scheme))
     }
 
@@ -339,7 +346,7 @@ mod tests {
             ("1700000000", "{}", &good, Timestamp(NOW.0 + 301_000), Err(Unproven::Time)),
             ("1700000000", "{}", &good, Timestamp(NOW.0 - 301_000), Err(Unproven::Time)),
         ] {
-            let knock = Knock { stamp: Some(stamp), delivery: None, body: body.as_bytes(), proof: signature };
+            let knock = WebhookRequest { stamp: Some(stamp), delivery: None, body: body.as_bytes(), proof: signature };
             assert_eq!(hook().proof.check(knock, now), wanted, "{stamp} {body} {signature}");
         }
     }
@@ -348,7 +355,7 @@ mod tests {
     fn an_id_is_signed_too_and_says_alone_which_delivery_it_is() {
         let body = "{}";
         let told = |stamp: &'static str, delivery: Option<&'static str>, signature: &str| {
-            let knock = Knock { stamp: Some(stamp), delivery, body: body.as_bytes(), proof: signature };
+            let knock = WebhookRequest { stamp: Some(stamp), delivery, body: body.as_bytes(), proof: signature };
             hook().proof.check(knock, NOW).map(|()| hook().fire(knock, &json!({}), NOW).id)
         };
         let secret = "a secret of this story";

@@ -90,6 +90,14 @@ pub enum Write {
     },
 }
 
+impl Write {
+    /// Sets an unreadable record of this key aside, for inspection by an operator: see [`keys::quarantine`].
+    #[must_use]
+    pub fn quarantine(key: &str, value: String) -> Self {
+        Self::Put { key: keys::quarantine(key), value, ttl: Some(keys::QUARANTINE_TTL) }
+    }
+}
+
 impl From<Increment> for Write {
     fn from(Increment { key, by, ttl }: Increment) -> Self {
         Self::Add { key, by, ttl }

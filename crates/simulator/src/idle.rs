@@ -51,7 +51,7 @@ impl Vitals for Unread {
 pub struct Still;
 
 impl Files for Still {
-    fn looks(&self) -> FileFingerprints {
+    fn fingerprints(&self) -> FileFingerprints {
         FileFingerprints::new()
     }
 

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::outside::{Answer, Way};
 use super::swarm::Port;
 use super::world::World;
-use ::store::{Backend, BackendError, Batch, Found, OpenError, Steps};
+use ::store::{Backend, BackendError, Batch, FoundRows, OpenError, Steps};
 use domain::ownership::Range;
 use ports::{Clock as _, Scanned, StoredRow};
 
@@ -50,7 +50,7 @@ impl Backend for SimulatedBackend {
         self.perform(Port::Load, |world| world.rows.get(world.now(), key)).await
     }
 
-    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<Found, BackendError> {
+    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<FoundRows, BackendError> {
         let living = |world: &World| {
             let rows = |prefix: &&str| world.rows.living(world.now(), prefix).into_iter().take(limit).collect();
             prefixes.iter().map(rows).collect()

@@ -14,22 +14,14 @@ use super::Slack;
 use super::ids::{self, At};
 use super::web_api::{Arguments, Call, CallError};
 use domain::ids::Place;
+use domain::notice::workspace::{SUGGESTED_PROMPTS, WORKING};
 
-/// The status of a thread while the bot works. Slack shows it behind the name of the bot.
-const WORKS: &str = "is thinking...";
 /// The time after which a status is shown again: Slack removes it after two minutes, and when the bot posts.
 const AGAIN: Duration = Duration::from_secs(60);
 /// The time for which a workspace that refused a status is not asked again.
 const REFUSED: Duration = Duration::from_secs(3_600);
 /// The most threads that are remembered.
 const MOST: usize = 1_000;
-
-/// The prompts that the bot suggests: title and message.
-pub(super) const PROMPTS: [(&str, &str); 3] = [
-    ("What can you do?", "What can you help me with?"),
-    ("Which tools do you have?", "Which tools can you use, and for what?"),
-    ("Which data of mine do you store?", "Which of my data do you store, and how do I delete it?"),
-];
 
 /// The statuses that are shown.
 #[derive(Default)]
@@ -80,7 +72,7 @@ impl Slack {
         let now = Instant::now();
         let Some(thread) = at.thread.filter(|_| self.statuses.is_due(place, now)) else { return Ok(()) };
         let arguments: Arguments<'_> =
-            vec![("channel_id", at.channel.into()), ("thread_ts", thread.into()), ("status", WORKS.into())];
+            vec![("channel_id", at.channel.into()), ("thread_ts", thread.into()), ("status", WORKING.into())];
         // A repeated status has the same effect.
         match self.api.call::<Nothing>(Call::reads("assistant.threads.setStatus"), arguments).await {
             Err(error @ (CallError::Refused(_) | CallError::Unexplained(_))) => {
@@ -106,7 +98,7 @@ impl Slack {
 
 /// Returns the prompts in Slack's form.
 pub(super) fn prompts() -> Value {
-    PROMPTS.iter().map(|(title, message)| json!({"title": title, "message": message})).collect()
+    SUGGESTED_PROMPTS.iter().map(|(title, message)| json!({"title": title, "message": message})).collect()
 }
 
 /// The place of a new conversation of the view.

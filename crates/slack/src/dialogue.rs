@@ -15,6 +15,7 @@ use super::web_api::{Arguments, Call, CallError};
 use super::{Account, Slack};
 use domain::ids::Person;
 use domain::incoming::{Author, AuthorKind, Posted, Quoted, WantedModels};
+use domain::notice::workspace;
 use domain::outgoing::Piece;
 use domain::quoted::Seen;
 
@@ -33,11 +34,11 @@ impl Slack {
         let view = json!({
             "type": "modal",
             "callback_id": ASK,
-            "title": text("Ask about this message"),
-            "submit": text("Ask"),
-            "close": text("Cancel"),
+            "title": text(workspace::ASK_TITLE),
+            "submit": text(workspace::ASK_SUBMIT),
+            "close": text(workspace::ASK_CLOSE),
             "private_metadata": serde_json::to_string(&shortcut.about).unwrap_or_default(),
-            "blocks": [{"type": "input", "block_id": ASK, "label": text("Your question"), "element": input}],
+            "blocks": [{"type": "input", "block_id": ASK, "label": text(workspace::ASK_QUESTION), "element": input}],
         });
         let arguments: Arguments<'_> =
             vec![("trigger_id", shortcut.trigger.as_str().into()), ("view", view.to_string().into())];
@@ -51,7 +52,7 @@ impl Slack {
     pub(super) async fn ask(&self, asked: Asked, us: &Account) -> Result<Posted, CallError> {
         let Asked { user, view, question, about } = asked;
         let member = self.member(&user).await;
-        let shown: String = format!("**@{} asks:** {question}", member.name).chars().take(TEXT_LIMIT).collect();
+        let shown: String = workspace::asked(&member.name, &question).chars().take(TEXT_LIMIT).collect();
         let at = At { channel: &about.channel, thread: Some(&about.root) };
         // Slack sends a dialogue again if its acknowledgement is lost.
         let mark = Mark { nonce: format!("{ASK}-{view}"), answers: None };

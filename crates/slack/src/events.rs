@@ -148,7 +148,7 @@ pub(super) fn read(text: &str, us: &Account) -> Frame {
     }
 }
 
-/// Reads the id of an envelope whose other fields cannot be read: it must be acknowledged, or it comes again for ever.
+/// Reads the id of an envelope whose other fields cannot be read: it must be acknowledged, otherwise Slack redelivers it.
 fn broken(text: &str) -> Frame {
     #[derive(Deserialize)]
     struct Id {

@@ -119,7 +119,7 @@ pub enum BadAccess {
     Client(String),
 }
 
-/// Slack's Web API with what is known about the workspace. Its sockets and its poster share one.
+/// Slack's Web API with cached workspace data. Its sockets and its poster share one.
 pub struct Slack {
     api: WebApi,
     account: OnceCell<Account>,

@@ -14,7 +14,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use super::events::{self, Content, Frame};
-use super::taking::{Taken, Work, count};
+use super::taking::{EventOutcome, Work, count};
 use super::unreadable::Unreadable;
 use super::{Account, Slack};
 use http_client::Duplex;
@@ -210,9 +210,9 @@ impl Running {
         match self.work.taking(content) {
             Some(taking) => {
                 let acknowledged = move |taken| match taken {
-                    Taken::Settled => Some(acknowledgement(&id, None)),
-                    Taken::Answered(payload) => Some(acknowledgement(&id, Some(payload))),
-                    Taken::Returned => None,
+                    EventOutcome::Settled => Some(acknowledgement(&id, None)),
+                    EventOutcome::Answered(payload) => Some(acknowledgement(&id, Some(payload))),
+                    EventOutcome::Returned => None,
                 };
                 self.taken.push(taking.map(acknowledged).boxed());
                 Step::Continue(())

@@ -22,7 +22,9 @@ use super::web_api::CallError;
 use super::{Account, Slack, dialogue};
 use domain::incoming::{Deletion, Incoming, Posted};
 use domain::keys::{CATCH_UP_AGE_MAX, TURN_TTL};
+use domain::locale::Locale;
 use domain::manners::Draw;
+use domain::notice::workspace;
 use domain::rejection::Rejection;
 use ports::{Intake, Lottery, PostError};
 use telemetry::events::GATEWAY_DROPPED;
@@ -34,7 +36,7 @@ const LATE: Duration = Duration::from_secs(60);
 const ANSWER_WITHIN: Duration = Duration::from_millis(2_200);
 
 /// The result of the work on an event.
-pub(super) enum Taken {
+pub(super) enum EventOutcome {
     /// It needs no redelivery.
     Settled,
     /// It needs no redelivery, and Slack gets this answer.
@@ -43,7 +45,7 @@ pub(super) enum Taken {
     Returned,
 }
 
-impl Taken {
+impl EventOutcome {
     fn of(accepted: bool) -> Self {
         if accepted { Self::Settled } else { Self::Returned }
     }
@@ -66,7 +68,7 @@ pub(super) struct Work {
 
 impl Work {
     /// Returns the work on an event; `None` if the event does not concern the bot.
-    pub(super) fn taking(&self, content: Content) -> Option<BoxFuture<'static, Taken>> {
+    pub(super) fn taking(&self, content: Content) -> Option<BoxFuture<'static, EventOutcome>> {
         let (slack, us, intake) = (Arc::clone(&self.slack), self.us.clone(), Arc::clone(&self.intake));
         let person = Slack::us(&us);
         let accept = move |incoming: Incoming| async move { intake.accept(incoming, person).await.is_ok() };
@@ -76,7 +78,7 @@ impl Work {
                     let draw = self.draw(&wire, &us)?;
                     let overheard =
                         async move { accept(Incoming::Posted(slack.overheard(&wire, draw, &us).await)).await };
-                    return Some(overheard.map(Taken::of).boxed());
+                    return Some(overheard.map(EventOutcome::of).boxed());
                 }
                 let age = slack.clock.now().since(ids::moment(&wire.ts).unwrap_or_default());
                 if age > TURN_TTL {
@@ -85,35 +87,38 @@ impl Work {
                     return None;
                 }
                 if age > CATCH_UP_AGE_MAX {
-                    return Some(async move { Taken::of(slack.late(&wire, &us, accept).await) }.boxed());
+                    return Some(async move { EventOutcome::of(slack.late(&wire, &us, accept).await) }.boxed());
                 }
                 let posted = async move { accept(Incoming::Posted(slack.completed(&wire, &us).await)).await };
-                Some(posted.map(Taken::of).boxed())
+                Some(posted.map(EventOutcome::of).boxed())
             }
             Content::Deleted(message) => {
                 let deletion = Deletion { message, guild: Some(us.team.clone()) };
-                Some(accept(Incoming::Deleted(deletion)).map(Taken::of).boxed())
+                Some(accept(Incoming::Deleted(deletion)).map(EventOutcome::of).boxed())
             }
-            Content::Reacted(reaction) => Some(accept(Incoming::Reacted(reaction)).map(Taken::of).boxed()),
-            Content::Pressed(press) => Some(async move { Taken::of(slack.pressed(*press, &us, accept).await) }.boxed()),
-            Content::Ran(run) => Some(async move { Taken::of(slack.ran(*run, &us, accept).await) }.boxed()),
+            Content::Reacted(reaction) => Some(accept(Incoming::Reacted(reaction)).map(EventOutcome::of).boxed()),
+            Content::Pressed(press) => {
+                Some(async move { EventOutcome::of(slack.pressed(*press, &us, accept).await) }.boxed())
+            }
+            Content::Ran(run) => Some(async move { EventOutcome::of(slack.ran(*run, &us, accept).await) }.boxed()),
             Content::Sent(sent) => Some(async move { slack.sent(*sent, &us, accept).await }.boxed()),
             Content::Home(user) => {
-                Some(async move { slack.publish_home(&user).await }.map(|()| Taken::Settled).boxed())
+                Some(async move { slack.publish_home(&user).await }.map(|()| EventOutcome::Settled).boxed())
             }
             Content::Shortcut(shortcut) => Some(open_dialogue(slack, *shortcut).boxed()),
             Content::Asked(asked) => {
                 let asked = async move {
+                    let user = asked.user.clone();
                     match slack.ask(*asked, &us).await {
-                        Ok(posted) => Taken::of(accept(Incoming::Posted(posted)).await),
-                        Err(error) => not_asked(&error),
+                        Ok(posted) => EventOutcome::of(accept(Incoming::Posted(posted)).await),
+                        Err(error) => not_asked(&error, Locale::of(slack.member(&user).await.locale.as_deref())),
                     }
                 };
                 Some(asked.boxed())
             }
             Content::Opened(opened) => {
                 let suggested = async move { slack.suggest(&opened.channel, &opened.thread).await };
-                Some(suggested.map(|()| Taken::Settled).boxed())
+                Some(suggested.map(|()| EventOutcome::Settled).boxed())
             }
             Content::RateLimited => {
                 tracing::warn!(event = GATEWAY_DROPPED, reason = "rate limited", "slack holds events back: too many");
@@ -148,22 +153,22 @@ async fn open_modal(slack: &Slack, us: &Account, press: &mut Press) -> bool {
     }
 }
 
-async fn open_dialogue(slack: Arc<Slack>, shortcut: Shortcut) -> Taken {
+async fn open_dialogue(slack: Arc<Slack>, shortcut: Shortcut) -> EventOutcome {
     if let Err(error) = slack.open_dialogue(&shortcut).await {
         tracing::warn!(event = GATEWAY_DROPPED, %error, "the dialogue of a shortcut could not be opened");
     }
-    Taken::Settled
+    EventOutcome::Settled
 }
 
-fn not_asked(error: &CallError) -> Taken {
+fn not_asked(error: &CallError, locale: Locale) -> EventOutcome {
     tracing::info!(event = GATEWAY_DROPPED, %error, "a question about a message could not be posted");
     let reason = match PostError::from(error.clone()) {
         PostError::Rejected { reason: Rejection::PlaceGone | Rejection::Forbidden, .. } => {
-            "The bot cannot post here. Invite it to this conversation, then ask again."
+            workspace::not_invited(locale)
         }
-        _ => "Slack did not take the question. Please try again in a minute.",
+        _ => workspace::not_asked(locale),
     };
-    Taken::Answered(dialogue::refusal(reason))
+    EventOutcome::Answered(dialogue::refusal(reason))
 }
 
 impl Slack {
@@ -202,18 +207,18 @@ impl Slack {
         sent: Submission,
         us: &Account,
         accept: impl FnOnce(Incoming) -> A,
-    ) -> Taken {
+    ) -> EventOutcome {
         let (id, place) = (sent.callback().id, sent.place.clone());
         let mut answer = self.submissions.begin(&id);
         let until = Instant::now() + ANSWER_WITHIN;
         let member = self.member(&sent.user).await;
-        let Some(step) = sent.step(member, us) else { return Taken::Settled };
+        let Some(step) = sent.step(member, us) else { return EventOutcome::Settled };
         if !accept(step).await {
-            return Taken::Returned;
+            return EventOutcome::Returned;
         }
         let answered = timeout_at(until, answer.wait_for(Option::is_some)).await;
         let answered = answered.ok().and_then(Result::ok).and_then(|answer| answer.clone());
-        Taken::Answered(answered.unwrap_or_else(|| views::told_later(us, &place.id)))
+        EventOutcome::Answered(answered.unwrap_or_else(|| views::told_later(us, &place.id)))
     }
 
     /// Passes on a message whose record may be gone, unless its thread shows that it was answered or that it was

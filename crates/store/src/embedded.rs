@@ -22,7 +22,7 @@ use parking_lot::{Mutex, RwLock};
 use redb::{Database, ReadableDatabase, TableDefinition};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::{Backend, BackendError, Batch, Found, OwnedWrites, Steps, Ticket, counted};
+use crate::{Backend, BackendError, Batch, FoundRows, OwnedWrites, Steps, Ticket, counted};
 use absent::Absent;
 use domain::ids::Timestamp;
 use domain::keys;
@@ -207,8 +207,8 @@ impl Embedded {
             // On failure the rows stay in the log, and the next batch retries.
             match moved.await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::warn!(%error, "the store's log could not be moved into its tables"),
-                Err(error) => tracing::warn!(%error, "the store's log could not be moved into its tables"),
+                Ok(Err(error)) => warn_unmoved(&error),
+                Err(error) => warn_unmoved(&error),
             }
         });
     }
@@ -244,7 +244,7 @@ impl Backend for Embedded {
         Ok(found.map_err(|missing| self.inner.absent.lock().learn(key.to_owned(), missing, since)).ok())
     }
 
-    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<Found, BackendError> {
+    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<FoundRows, BackendError> {
         let mut found = Vec::with_capacity(prefixes.len());
         for prefix in prefixes {
             found.push(self.rows(prefix, limit).await?);
@@ -398,7 +398,7 @@ impl Inner {
         };
         if let Err(error) = emptied {
             // The next opening retries.
-            tracing::warn!(%error, "the store's log could not be moved into its tables");
+            warn_unmoved(&error);
         }
         match self.bloated(&database) {
             Ok(false) => {}
@@ -427,6 +427,10 @@ impl Inner {
         transaction.abort()?;
         Ok(size / COMPACT_FACTOR > stats.stored_bytes() + stats.metadata_bytes())
     }
+}
+
+fn warn_unmoved(error: &dyn std::fmt::Display) {
+    tracing::warn!(%error, "the store's log could not be moved into its tables");
 }
 
 /// True if the contents of the file are damaged, rather than the disk or the access to it.

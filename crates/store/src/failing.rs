@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
-use super::{Backend, BackendError, Batch, Found, OpenError, Steps};
+use super::{Backend, BackendError, Batch, FoundRows, OpenError, Steps};
 use domain::ownership::Range;
 use ports::{Keeping, StoreFault, StoredRow};
 
@@ -42,7 +42,7 @@ impl<B: Backend> Backend for Failing<B> {
         self.works()?.get(key).await
     }
 
-    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<Found, BackendError> {
+    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<FoundRows, BackendError> {
         self.works()?.scan_many(prefixes, limit, steps).await
     }
 

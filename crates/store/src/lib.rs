@@ -52,7 +52,7 @@ pub trait Backend: Send + Sync + 'static {
     ///
     /// # Errors
     /// See [`BackendError`].
-    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<Found, BackendError>;
+    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<FoundRows, BackendError>;
 
     /// Like [`Self::scan_many`], for one prefix; a part of the rows if there are too many keys to visit.
     ///
@@ -146,7 +146,7 @@ pub trait Backend: Send + Sync + 'static {
 pub const SCANS_AT_ONCE: usize = 4;
 
 /// The rows of each prefix of a scan.
-pub type Found = Scanned<Vec<Vec<Row>>>;
+pub type FoundRows = Scanned<Vec<Vec<Row>>>;
 
 /// The progress of a scan. A scan that makes steps is slow but not stuck.
 #[derive(Debug, Default)]

@@ -16,8 +16,8 @@ use tokio::sync::mpsc;
 use self::limits::LimitScript;
 use self::line::Line;
 use self::pool::{Link, Pool};
-use crate::resilient::Limits;
-use crate::{AccountsKnown, Backend, BackendError, Batch, Found, LimitOutcome, Steps};
+use crate::resilient::StoreBounds;
+use crate::{AccountsKnown, Backend, BackendError, Batch, FoundRows, LimitOutcome, Steps};
 use domain::limits::Request;
 use domain::limits::member_windows::Changes;
 use domain::ownership::{FencingToken, Range};
@@ -86,13 +86,13 @@ const COMMIT_LEAST: Duration = Duration::from_millis(200);
 
 /// The bounds of a store on this backend.
 #[must_use]
-pub fn limits() -> Limits {
-    Limits {
+pub fn bounds() -> StoreBounds {
+    StoreBounds {
         gather: GATHER,
         retry_most: RETRY_MOST,
         read_least: READ_LEAST,
         commit_least: COMMIT_LEAST,
-        ..Limits::default()
+        ..StoreBounds::default()
     }
 }
 
@@ -193,7 +193,7 @@ impl Backend for Redis {
         got.map_err(|why| BackendError::NotText(format!("redis at {}: the value of {key} {why}", self.place)))
     }
 
-    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<Found, BackendError> {
+    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<FoundRows, BackendError> {
         if limit == 0 || prefixes.is_empty() {
             return Ok(Scanned::new(vec![Vec::new(); prefixes.len()], true));
         }

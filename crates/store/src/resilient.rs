@@ -23,7 +23,7 @@ use self::recent::Recent;
 use self::scan_permits::ScanPermits;
 use self::shared::Shared;
 use self::writer::Writer;
-use crate::{Backend, Found, OpenError, Steps, counted};
+use crate::{Backend, FoundRows, OpenError, Steps, counted};
 use domain::counter::Counter;
 use domain::ids::{Person, Timestamp};
 use domain::limits;
@@ -63,7 +63,7 @@ mod tests;
 const GATHER: Duration = Duration::from_millis(10);
 
 /// The least time between two commits that are sent along with another request to a server.
-const COMPANY_EVERY: Duration = Duration::from_millis(5);
+const PIGGYBACK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The number of pending keys that triggers an immediate commit.
 const GATHERED_ENOUGH: usize = 512;
@@ -100,7 +100,7 @@ const OVERLAY_BYTES: usize = 16 * 1024 * 1024;
 
 /// Bounds and pauses of the store. Only tests need other values than the default.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct StoreBounds {
     /// The time for which the first write waits for others.
     pub gather: Duration,
     /// The deadline of a commit, a sweep or a reopening.
@@ -125,7 +125,7 @@ pub struct Limits {
     pub bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for StoreBounds {
     fn default() -> Self {
         Self {
             gather: GATHER,
@@ -162,7 +162,7 @@ impl<B: Backend> Resilient<B> {
         open: impl Fn() -> Result<B, OpenError> + Send + Sync + 'static,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, OpenError> {
-        Self::start_with(open, clock, Limits::default()).await
+        Self::start_with(open, clock, StoreBounds::default()).await
     }
 
     /// Like [`Self::start`], with custom bounds.
@@ -172,7 +172,7 @@ impl<B: Backend> Resilient<B> {
     pub async fn start_with(
         open: impl Fn() -> Result<B, OpenError> + Send + Sync + 'static,
         clock: Arc<dyn Clock>,
-        limits: Limits,
+        limits: StoreBounds,
     ) -> Result<Self, OpenError> {
         let shared = Arc::new(Shared::new(clock, limits));
         gauge!(STORE_DEGRADED).set(0.0);
@@ -318,7 +318,7 @@ impl<B: Backend> Store for Resilient<B> {
         prefixes: &'a [&'a str],
         limit: usize,
         person: Option<&'a Person>,
-    ) -> BoxFuture<'a, Found> {
+    ) -> BoxFuture<'a, FoundRows> {
         Box::pin(async move {
             let is_readable = self.shared.lock().readable().is_some();
             let permit = if is_readable { self.scans.take(person).await } else { None };

@@ -25,7 +25,7 @@ use self::peer::{Peer, Question};
 use super::{BuiltInTool, arguments, reads, told};
 use domain::hex::hex;
 use domain::ids::{TurnId, millis};
-use domain::lineage::{ChainBudget, Lineage, Message, Spent};
+use domain::lineage::{ChainBudget, ChainExhausted, Lineage, Message};
 use domain::tool::{Annotations, CallError, OnBehalf, Tool, ToolKind, ToolRequest, ToolResult};
 use ports::{Clock, ProgressSink};
 
@@ -102,7 +102,7 @@ impl AgentCall {
     }
 
     /// Returns the lineage of a call for this turn, with its share of the remaining budget.
-    fn given_on(&self, asked: &OnBehalf, ms: u64) -> Result<Lineage, Spent> {
+    fn given_on(&self, asked: &OnBehalf, ms: u64) -> Result<Lineage, ChainExhausted> {
         let now = self.clock.now();
         let begun = asked.lineage.as_deref();
         let ms = begun.map_or(ms, |lineage| lineage.left_ms(now).min(ms));
@@ -120,7 +120,7 @@ impl AgentCall {
             turns.push_back((asked.turn.clone(), budget));
         }
         let left = turns.iter_mut().find(|(turn, _)| *turn == asked.turn).map(|(_, left)| left);
-        let share = left.ok_or(Spent::Calls)?.share(asked.tokens, ms)?;
+        let share = left.ok_or(ChainExhausted::Calls)?.share(asked.tokens, ms)?;
         Ok(lineage.through(&self.us, share, now))
     }
 }

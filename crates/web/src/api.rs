@@ -27,7 +27,7 @@ pub mod links;
 
 mod guard;
 
-mod rooms;
+mod body_slots;
 
 mod site;
 
@@ -35,7 +35,7 @@ mod connections;
 
 mod cuttable;
 
-mod places;
+mod connection_slots;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -47,8 +47,8 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+pub use self::connection_slots::Capacity;
 use self::form::Refuse;
-pub use self::places::Capacity;
 use domain::proxies::{Network, Proxies};
 use ports::{Keys, Listener, Vitals};
 use telemetry::events::API_LISTENING;

@@ -16,7 +16,7 @@ use domain::ids::{Person, TurnId};
 use domain::incoming::Incoming;
 use domain::keys;
 use domain::limits::Decision;
-use domain::webhook::{Knock, Unproven};
+use domain::webhook::{Unproven, WebhookRequest};
 use ports::{Clock, Intake, Limiter, Store, Stored, Webhooks, Write};
 use telemetry::events::TRIGGER_REFUSED;
 
@@ -60,7 +60,7 @@ async fn fired(State(hooks): State<Hooks>, Path(name): Path<String>, request: Re
         Ok(body) => body,
         Err(rejection) => return refused(rejection.status(), &rejection.body_text()),
     };
-    let (knock, now) = (Knock { body: &body, ..knock }, hooks.clock.now());
+    let (knock, now) = (WebhookRequest { body: &body, ..knock }, hooks.clock.now());
     if let Err(why) = hook.proof.check(knock, now) {
         return unproven(&name, why);
     }
@@ -145,7 +145,7 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use domain::fire::{Cause, Deed};
+    use domain::fire::{Cause, TriggerAction};
     use domain::gate::{ApprovalDecision, Click, ClickRefusal};
     use domain::ids::Place;
     use domain::webhook::Webhook;
@@ -187,7 +187,7 @@ mod tests {
             clock: Arc::new(ManualClock::new()),
             process: "process".into(),
         };
-        let deed = Deed {
+        let action = TriggerAction {
             name: "ci".to_owned(),
             target: Place::new(DOOR, "42"),
             prompt: "What broke?".to_owned(),
@@ -195,7 +195,7 @@ mod tests {
             tools: false,
             model: None,
         };
-        let fire = || Fire::new(Cause::Webhook, &deed, b"delivery 1", "What broke?", BEGINNING);
+        let fire = || Fire::new(Cause::Webhook, &action, b"delivery 1", "What broke?", BEGINNING);
         let remembered = Some(Duration::from_secs(3_600));
         assert_eq!(hooks.take(fire(), remembered).await.status(), StatusCode::ACCEPTED);
         // The claim of the first delivery is over.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::app::configured::Lookup;
+use crate::app::row_secret;
 use domain::api_key::is_name;
 use domain::host::is_loopback;
 use domain::lineage::{ChainBudget, Identity};
 use ports::{Clock, Dice};
 use settings::Settings;
-use settings::address::is_remote;
 use settings::agents::Peer;
 use tools::BuiltInTool;
 use tools::agent_call::{AgentCall, Row};
@@ -90,7 +90,7 @@ fn row(peer: &Peer, lookup: &Lookup) -> Result<Row, String> {
     }
     let key = match (key(peer, lookup), &peer.env_key) {
         (Some(key), _) => key,
-        (None, Some(variable)) => return Err(format!("{name}: the variable {variable} that env_key names is not set")),
+        (None, Some(variable)) => return Err(format!("{name}: {}", row_secret::unset(variable))),
         (None, None) => {
             return Err(format!("{name}: set env_key to the name of the variable that holds our key there"));
         }
@@ -99,18 +99,14 @@ fn row(peer: &Peer, lookup: &Lookup) -> Result<Row, String> {
     if !visible(key.expose_secret()) {
         return Err(format!("{name}: its key has signs that no key has; set it to what staffai key add printed there"));
     }
-    if url.scheme() == "http" && is_remote(&host) {
-        return Err(format!(
-            "{name}: its url is http to another network, where the key could be read on the way; use https"
-        ));
-    }
+    row_secret::check_transport(url.scheme(), &host).map_err(|mistake| format!("{name}: {mistake}"))?;
     let here = is_loopback(&host);
     let (name, description, timeout) = (name.clone(), peer.description.clone(), peer.timeout);
     Ok(Row { name, url, here, key, description, timeout })
 }
 
 fn key(peer: &Peer, lookup: &Lookup) -> Option<SecretString> {
-    peer.env_key.as_deref().map_or_else(|| peer.key.clone(), |variable| lookup(variable))
+    row_secret::find(peer.env_key.as_deref(), peer.key.as_ref(), lookup)
 }
 
 #[cfg(test)]

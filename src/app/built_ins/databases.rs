@@ -3,6 +3,7 @@
 use secrecy::SecretString;
 
 use crate::app::configured::Lookup;
+use crate::app::row_secret;
 use settings::data_tools::Database;
 use settings::{Settings, address};
 
@@ -13,7 +14,7 @@ pub(crate) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString>
 }
 
 fn url(row: &Database, lookup: &Lookup) -> Option<SecretString> {
-    row.env_url.as_deref().map_or_else(|| row.url.clone(), |variable| lookup(variable))
+    row_secret::find(row.env_url.as_deref(), row.url.as_ref(), lookup)
 }
 
 #[cfg(not(feature = "databases"))]

@@ -11,7 +11,7 @@ use crate::app::commands::reading::Reading;
 use crate::app::configured;
 use crate::app::configured::Lookup;
 use crate::app::mistakes::{self, Mistake};
-use crate::app::{Cli, built_ins, exit, files, triggers};
+use crate::app::{Cli, built_ins, exit, setting_files, triggers};
 use llm::registry::Registry;
 use settings::problem::Layer;
 use settings::{Examined, Loaded, Settings};
@@ -113,9 +113,9 @@ fn triggers(settings: &Settings, lookup: &Lookup, report: &mut Report) {
         Ok(triggers) => triggers,
         Err(mistakes) => return mistakes.into_iter().for_each(|mistake| report.wrong_with("triggers", mistake)),
     };
-    let timers = triggers.timers.iter().map(|timer| ("timer", &timer.deed));
-    for (kind, deed) in timers.chain(triggers.hooks.values().map(|hook| ("webhook", &hook.deed))) {
-        report.ok(&format!("{kind} {}", deed.name), format!("answers go to {}", deed.target));
+    let timers = triggers.timers.iter().map(|timer| ("timer", &timer.action));
+    for (kind, action) in timers.chain(triggers.hooks.values().map(|hook| ("webhook", &hook.action))) {
+        report.ok(&format!("{kind} {}", action.name), format!("answers go to {}", action.target));
     }
 }
 
@@ -182,9 +182,9 @@ fn configuration(loaded: &Loaded, readable: bool, report: &mut Report) {
 }
 
 fn prompts(settings: &Settings, report: &mut Report) {
-    match files::prompts(settings) {
+    match setting_files::prompts(settings) {
         Ok(prompts) => {
-            let from = files::origin(&settings.prompts.dir.join("personality_prompt.txt"));
+            let from = setting_files::origin(&settings.prompts.dir.join("personality_prompt.txt"));
             let words = prompts.personality.split_whitespace().count();
             let channels = prompts.channels.len();
             let own = if channels == 0 { String::new() } else { format!("; {channels} channels have a separate one") };
@@ -192,8 +192,8 @@ fn prompts(settings: &Settings, report: &mut Report) {
         }
         Err(mistakes) => mistakes.into_iter().for_each(|mistake| report.wrong_with("prompts", mistake)),
     }
-    match files::schema(settings) {
-        Ok(_) => report.ok("schema", format!("compiles, {}", files::origin(&settings.llm.schema))),
+    match setting_files::schema(settings) {
+        Ok(_) => report.ok("schema", format!("compiles, {}", setting_files::origin(&settings.llm.schema))),
         Err(mistake) => report.wrong_with("schema", mistake),
     }
 }

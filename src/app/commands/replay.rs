@@ -15,7 +15,7 @@ use crate::app::commands::operating::{self, Failed};
 use crate::app::commands::reading::{self, Reading};
 use crate::app::commands::tools::harmless;
 use crate::app::drain::STORE_WITHIN;
-use crate::app::{Cli, exit, files, rows};
+use crate::app::{Cli, exit, files, rows, setting_files};
 use actors::services::recorded;
 use domain::notice::report::{dollars, grouped};
 use domain::recorded::{QUESTION_CHARS, RECORDED_MAX};
@@ -66,8 +66,8 @@ pub(crate) async fn run(cli: &Cli, of: &Of) -> u8 {
 async fn replay(loaded: &Loaded, of: &Of) -> Result<u8, Failed> {
     let usage = |mistakes: Vec<String>| (mistakes.join("\n"), exit::USAGE);
     let settings = &loaded.settings;
-    let prompts = files::prompts(settings).map_err(usage)?;
-    let schema = files::schema(settings).map_err(|mistake| usage(vec![mistake]))?;
+    let prompts = setting_files::prompts(settings).map_err(usage)?;
+    let schema = setting_files::schema(settings).map_err(|mistake| usage(vec![mistake]))?;
     let (registry, _) = rows::configured(settings, &reading::lookup(loaded)).map_err(usage)?;
     let client = Client::new(registry).map_err(|mistake| usage(vec![mistake]))?;
     let named = [(&of.base_model, &of.base_profile), (&of.model, &of.profile)];

@@ -31,22 +31,22 @@ fn files_that_a_reload_names_for_the_first_time_are_watched_from_then_on() {
     let before = settings(&[("STAFFAI_PROMPTS_DIR", &old)]);
     let after = settings(&[("STAFFAI_PROMPTS_DIR", &new)]);
     let watched = Watched::new(Arc::new(move || Ok(configured(after.clone()))), [], &before);
-    let first = watched.looks();
+    let first = watched.fingerprints();
     std::fs::write(new.join("personality_prompt.txt"), "You are new.").unwrap();
-    assert_eq!(watched.looks(), first, "nobody named that folder yet");
+    assert_eq!(watched.fingerprints(), first, "nobody named that folder yet");
 
     let (seen, running) = watched.read();
     assert_eq!(&*running.unwrap_or_else(|mistakes| panic!("{mistakes:?}")).prompts.personality, "You are new.");
-    assert_eq!(watched.looks(), seen, "what was read is no news");
+    assert_eq!(watched.fingerprints(), seen, "what was read is no news");
     std::fs::write(old.join("personality_prompt.txt"), "You are old.").unwrap();
-    assert_eq!(watched.looks(), seen, "nobody names that folder any more");
+    assert_eq!(watched.fingerprints(), seen, "nobody names that folder any more");
     std::fs::write(new.join("personality_prompt.txt"), "  ").unwrap();
-    assert_ne!(watched.looks(), seen);
+    assert_ne!(watched.fingerprints(), seen);
 
     let (seen, running) = watched.read();
     assert!(running.is_err_and(|mistakes| mistakes[0].contains("new/personality_prompt.txt")));
     std::fs::write(new.join("personality_prompt.txt"), "You are mended.").unwrap();
-    assert_ne!(watched.looks(), seen, "a mended file is looked at again");
+    assert_ne!(watched.fingerprints(), seen, "a mended file is looked at again");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn every_broken_prompt_of_a_channel_is_named_at_once() {
         std::fs::write(path, text).unwrap();
     }
     let settings = settings(&[("STAFFAI_PROMPTS_DIR", folder.path())]);
-    let mut mistakes = crate::app::files::prompts(&settings).unwrap_err();
+    let mut mistakes = crate::app::setting_files::prompts(&settings).unwrap_err();
     mistakes.sort();
     let told = mistakes.join("\n").replace(&channels.display().to_string(), "channels");
     insta::assert_snapshot!(told, @r"
@@ -92,7 +92,7 @@ fn every_broken_prompt_of_a_channel_is_named_at_once() {
     for wrong in ["2", "general"] {
         std::fs::remove_dir_all(channels.join(wrong)).unwrap();
     }
-    let prompts = crate::app::files::prompts(&settings).unwrap();
+    let prompts = crate::app::setting_files::prompts(&settings).unwrap();
     assert_eq!(prompts.channels.len(), 1);
     let known = prompts.channels.values().next().unwrap();
     assert_eq!((known.personality.as_deref(), known.interjection.as_deref()), (Some("You are one."), None));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Approvals, ApprovalsEvent, ApprovalsState, AskState, Open, Unasked};
+use super::{Approvals, ApprovalsEvent, ApprovalsState, AskState, Open, RequestFailure};
 use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::OutboxMsg;
 use crate::runtime::supervisor::ActorContext;
@@ -49,13 +49,13 @@ impl Approvals {
                 let post = |reply| OutboxMsg::Post { name, outgoing, reply };
                 let result = match outbox.call(post, POSTED_WITHIN).await {
                     // The last message has the buttons.
-                    Ok(Ok(delivery)) => delivery.posted.into_iter().next_back().ok_or(Unasked::Never),
-                    Ok(Err(Unposted::Busy)) | Err(_) => Err(Unasked::Again),
-                    Ok(Err(_)) => Err(Unasked::Never),
+                    Ok(Ok(delivery)) => delivery.posted.into_iter().next_back().ok_or(RequestFailure::Never),
+                    Ok(Err(Unposted::Busy)) | Err(_) => Err(RequestFailure::Again),
+                    Ok(Err(_)) => Err(RequestFailure::Never),
                 };
                 ApprovalsEvent::Posted(there, result)
             },
-            move |_| ApprovalsEvent::Posted(back, Err(Unasked::Again)),
+            move |_| ApprovalsEvent::Posted(back, Err(RequestFailure::Again)),
         );
     }
 
@@ -65,7 +65,7 @@ impl Approvals {
         ctx: &mut ActorContext<Approvals>,
         state: &mut ApprovalsState,
         id: &GateId,
-        result: Result<MessageId, Unasked>,
+        result: Result<MessageId, RequestFailure>,
     ) {
         let Some(open) = state.open.get_mut(id) else {
             if let (Some((gate, decision)), Ok(message)) = (state.closed.remove(id), result) {
@@ -80,8 +80,8 @@ impl Approvals {
                 self.journal.tell(JournalMsg::Asked(turn, id.clone(), message.clone()));
                 open.asking = AskState::Asked(Some(message));
             }
-            Err(Unasked::Again) => open.asking = AskState::Due,
-            Err(Unasked::Never) => {
+            Err(RequestFailure::Again) => open.asking = AskState::Due,
+            Err(RequestFailure::Never) => {
                 open.asking = AskState::Asked(None);
                 // A task goes on without its message.
                 if open.case.decision.is_none() && open.case.gate.subject.task().is_none() {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::entry::JournalEntry;
-use super::offering::may_have_acted;
+use super::ending::last_resort_answer;
+use super::entry::{JournalEntry, apology};
 use super::{Journal, JournalEvent, JournalState};
 use crate::messages::approvals::ApprovalsMsg;
-use crate::rate_limiter;
 use crate::runtime::supervisor::ActorContext;
+use crate::services::settlement;
 use domain::ending::Ending;
 use domain::happening::{Happening, Resumed};
 use domain::ids::TurnId;
@@ -60,7 +60,7 @@ impl Journal {
                     self.abandon(state, turn, answer);
                 }
                 Ok(Custody::Open(OpenTurn { turn, answer: None, acted, parked: Some(parked), .. })) => {
-                    resumed.extend(self.take_up_waiting(state, JournalEntry::that_waits(turn, acted, parked)));
+                    resumed.extend(self.adopt_parked(state, JournalEntry::that_waits(turn, acted, parked)));
                 }
                 Ok(Custody::Open(OpenTurn { turn, answer, acted, refused, .. })) => {
                     let acted = acted && !Defect::RepeatedEffect.is_planted();
@@ -69,24 +69,25 @@ impl Journal {
                     let id = turn.id.clone();
                     if acted && answer.is_none() && self.in_flight.has(&id) {
                         // Only the journal restarted: the task still works on the turn and will report the answer.
-                        self.taken(&turn, None, None);
+                        self.report_custody(&turn, None, None);
                         state.open.insert(id, JournalEntry::of_earlier_life(turn, None, acted));
                         continue;
                     }
                     let late = self.clock.now().since(turn.at) > self.live.now().settings.catch_up.age;
                     let answer = match answer {
-                        None if acted => Some(may_have_acted(&turn)),
-                        None if late => Some(turn.apology(notice::interrupted(turn.locale()), Ending::Interrupted)),
+                        None if acted || late => {
+                            Some(apology(&turn, acted, notice::interrupted(turn.locale()), Ending::Interrupted))
+                        }
                         known => known,
                     };
-                    self.taken(&turn, answer.as_ref(), None);
+                    self.report_custody(&turn, answer.as_ref(), None);
                     if let Some(answer) = &answer {
-                        rate_limiter::close(&self.rate_limiter, &turn, None, answer);
+                        settlement::settle_or_cancel(&self.rate_limiter, &turn, None, answer);
                     }
                     resumed.push(id.clone());
                     let mut entry = JournalEntry::of_earlier_life(turn, answer, acted);
                     entry.refused = refused;
-                    self.take_over(&mut entry);
+                    self.rerecord_answer(&mut entry);
                     state.open.insert(id, entry);
                 }
                 Ok(Custody::Closed(ClosedTurn { posted, alone })) => {
@@ -115,7 +116,7 @@ impl Journal {
 
     /// Records an answer again if another process may own its turn; the answer is posted once the store accepts the
     /// record.
-    fn take_over(&self, entry: &mut JournalEntry) {
+    fn rerecord_answer(&self, entry: &mut JournalEntry) {
         if self.turns.is_shared() && entry.answer().is_some() {
             self.record_answer(entry);
         }
@@ -127,15 +128,15 @@ impl Journal {
     }
 
     /// Takes up a turn that is parked, or continues after a decision. Returns its id if there is work to do now.
-    fn take_up_waiting(&self, state: &mut JournalState, entry: JournalEntry) -> Option<TurnId> {
+    fn adopt_parked(&self, state: &mut JournalState, entry: JournalEntry) -> Option<TurnId> {
         let id = entry.turn.id.clone();
-        self.taken(&entry.turn, None, None);
+        self.report_custody(&entry.turn, None, None);
         if entry.acted && self.in_flight.has(&id) {
             // Only the journal restarted: the task still works on the turn and will report the answer.
             state.open.insert(id, entry);
             return None;
         }
-        let late = if entry.acted { Some(may_have_acted(&entry.turn)) } else { self.too_late(&entry) };
+        let late = entry.acted.then(|| last_resort_answer(&entry)).or_else(|| self.too_late(&entry));
         let waits = entry.waits_for().is_some();
         state.open.insert(id.clone(), entry);
         if let Some(answer) = late {

@@ -6,14 +6,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::entry::{JournalEntry, Stage, Visible, open_turn};
-use super::offering::may_have_acted;
 use super::{Journal, JournalState, memory};
 use crate::messages::clearance;
 use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::{Delivery, OutboxMsg};
 use crate::messages::rate_limiter::RateLimiterMsg;
-use crate::rate_limiter;
 use crate::services::experiments;
+use crate::services::settlement;
 use domain::arm_figures;
 use domain::delivery::{Form, RefusalRecord};
 use domain::ending::{Dropped, Ending, Unposted};
@@ -38,17 +37,14 @@ fn silent(turn: &Turn, answer: &Answer) -> Option<Dropped> {
 }
 
 /// Returns the last-resort answer to a turn: an apology.
-pub(super) fn gave_up(entry: &JournalEntry) -> Answer {
-    if entry.may_have_acted() {
-        return may_have_acted(&entry.turn);
-    }
-    entry.turn.apology(notice::apology(Apology::Internal, entry.turn.locale()), Ending::OffersExhausted)
+pub(super) fn last_resort_answer(entry: &JournalEntry) -> Answer {
+    entry.apology(notice::apology(Apology::Internal, entry.turn.locale()), Ending::OffersExhausted)
 }
 
 impl Journal {
     /// Reports that the journal owns a turn from now on, with its answer if there is one. `decided` is the time that
     /// a new turn took from its door to the journal.
-    pub(super) fn taken(&self, turn: &Turn, answer: Option<&Answer>, decided: Option<Duration>) {
+    pub(super) fn report_custody(&self, turn: &Turn, answer: Option<&Answer>, decided: Option<Duration>) {
         self.account.tell(&Happening::TurnTaken { turn, decided });
         if let Some(answer) = answer {
             self.account.tell(&Happening::TurnAnswered(turn, answer));
@@ -61,13 +57,13 @@ impl Journal {
         if entry.answer().is_some() {
             return;
         }
-        self.gone(entry);
+        self.withdraw_request(entry);
         if let Some(parked) = entry.parked.as_ref().filter(|_| answer.effort == Effort::default()) {
             // The sender of the answer lacks the effort spent before the turn was parked.
             answer.effort = parked.effort.clone();
         }
         // The cost is final, and the member may ask again as soon as the answer is visible.
-        rate_limiter::close(&self.rate_limiter, &entry.turn, entry.parked.as_deref(), &answer);
+        settlement::settle_or_cancel(&self.rate_limiter, &entry.turn, entry.parked.as_deref(), &answer);
         let charged = charge(&answer.outcome, &answer.effort);
         self.account.tell(&Happening::TurnCharged(id, charged, spent(&answer.effort)));
         let answer = memory::keep(&entry.turn, answer);
@@ -146,7 +142,7 @@ impl Journal {
             && entry.turn.trigger.is_asked()
             && let Some(Answer { outcome: Outcome::Replied, effort, .. }) = entry.answer()
         {
-            let answer = Answer { effort: effort.clone(), ..gave_up(entry) };
+            let answer = Answer { effort: effort.clone(), ..last_resort_answer(entry) };
             self.account.tell(&Happening::TurnAnswered(&entry.turn, &answer));
             entry.stage = Stage::Answered { answer, since: Instant::now() };
             self.record_answer(entry);
@@ -163,7 +159,7 @@ impl Journal {
         match message {
             JournalMsg::Answered(id, _) => {
                 let Some(entry) = state.open.get(&id) else { return };
-                let answer = gave_up(entry);
+                let answer = last_resort_answer(entry);
                 self.answered(state, &id, answer);
             }
             JournalMsg::Delivered(id, Delivery { posted, .. }) => {
@@ -230,7 +226,7 @@ impl Journal {
     /// and none of its text is kept.
     pub(super) fn abandon(&self, state: &mut JournalState, turn: Arc<Turn>, answer: Option<Answer>) {
         if let Some(answer) = &answer {
-            rate_limiter::close(&self.rate_limiter, &turn, None, answer);
+            settlement::settle_or_cancel(&self.rate_limiter, &turn, None, answer);
         }
         let entry = JournalEntry::of_earlier_life(turn, answer, false);
         self.close(state, &entry, Vec::new(), Vec::new(), Some(Dropped::NotRepeated));

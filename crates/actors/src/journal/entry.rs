@@ -9,8 +9,10 @@ use crate::messages::approvals::Waiting;
 use crate::messages::clearance::Clearance;
 use crate::runtime::handle::{Refused, Reply};
 use domain::delivery::{BESIDE_AFTER, RefusalRecord};
+use domain::ending::Ending;
 use domain::gate::Parked;
 use domain::ids::TurnId;
+use domain::notice::{self, Apology};
 use domain::turn::{Answer, OpenTurn, Turn};
 use ports::shares::Share;
 
@@ -84,12 +86,12 @@ pub(super) enum Stage {
 impl JournalEntry {
     /// Creates the entry of a turn accepted now.
     pub(super) fn new(turn: Arc<Turn>, answer: Option<Answer>, permit: Share) -> Self {
-        Self { permit: Some(permit), ..Self::taken(turn, answer) }
+        Self { permit: Some(permit), ..Self::fresh(turn, answer) }
     }
 
     /// Creates the entry of a recovered turn, with its answer if there is one.
     pub(super) fn of_earlier_life(turn: Arc<Turn>, answer: Option<Answer>, acted: bool) -> Self {
-        Self { visible: Visible::Perhaps, acted, ..Self::taken(turn, answer) }
+        Self { visible: Visible::Perhaps, acted, ..Self::fresh(turn, answer) }
     }
 
     /// Creates the entry of a recovered turn that is parked, or was about to continue.
@@ -115,12 +117,17 @@ impl JournalEntry {
         self.acted || self.parked.as_ref().is_some_and(|parked| parked.acted)
     }
 
+    /// Returns an apology without an answer: see [`apology`].
+    pub(super) fn apology(&self, sentence: &str, why: Ending) -> Answer {
+        apology(&self.turn, self.may_have_acted(), sentence, why)
+    }
+
     /// Releases the permit while the turn is parked.
     pub(super) fn give_back_permit(&mut self) {
         self.permit = None;
     }
 
-    fn taken(turn: Arc<Turn>, answer: Option<Answer>) -> Self {
+    fn fresh(turn: Arc<Turn>, answer: Option<Answer>) -> Self {
         let taken = Instant::now();
         let stage = match answer {
             Some(answer) => Stage::Answered { answer, since: taken },
@@ -168,6 +175,15 @@ impl JournalEntry {
     pub(super) fn posting_for(&self) -> Duration {
         self.answered_at().elapsed()
     }
+}
+
+/// Returns the apology for a turn without an answer: this sentence, or, if a tool with side effects may have run, that
+/// the effects may have happened.
+pub(super) fn apology(turn: &Turn, acted: bool, sentence: &str, why: Ending) -> Answer {
+    if acted {
+        return turn.apology(notice::apology(Apology::MayHaveActed, turn.locale()), Ending::MayHaveActed);
+    }
+    turn.apology(sentence, why)
 }
 
 /// Returns the ids in the order of the questions, because lanes and places keep the order in which turns arrive.

@@ -5,22 +5,22 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::ending::gave_up;
+use super::ending::last_resort_answer;
 use super::entry::{HandOver, JournalEntry, Stage, Visible, oldest_first};
 use super::{Journal, JournalState, Recovered};
 use crate::messages::conversations::{ConversationsMsg, OfferedTurn};
 use crate::messages::outbox::{NONCE_TRUST, OutboxMsg, Rescue};
 use crate::messages::rate_limiter::RateLimiterMsg;
-use crate::rate_limiter;
+use crate::services::settlement;
 use crate::tree::{HeldTurns, Scope};
 use domain::delivery::RefusalRecord;
 use domain::ending::{Dropped, Ending};
 use domain::happening::{Happening, Resumed};
 use domain::ids::TurnId;
 use domain::notice::{self, Apology};
-use domain::outgoing::{Medium, Outgoing, Spent};
+use domain::outgoing::{AnswerCost, Medium, Outgoing};
 use domain::planted::Defect;
-use domain::turn::{Answer, Outcome, Turn};
+use domain::turn::{Outcome, Turn};
 
 /// The most offers of a turn before it is answered with an apology. This stops a turn that crashes its conversation
 /// every time.
@@ -30,11 +30,6 @@ const GRACE: Duration = Duration::from_secs(30);
 
 /// The time before the deadline of a turn at which the member is told that the platform refuses the answer.
 const RESCUE_BEFORE: Duration = Duration::from_secs(10);
-
-/// Returns the answer to a turn that was interrupted after a tool with side effects may have run.
-pub(super) fn may_have_acted(turn: &Turn) -> Answer {
-    turn.apology(notice::apology(Apology::MayHaveActed, turn.locale()), Ending::MayHaveActed)
-}
 
 impl Journal {
     /// Offers an open turn to the actor for its next step: the limiter, which leads to an answer, or the outbox, which
@@ -51,19 +46,15 @@ impl Journal {
             {
                 self.withdraw(state, id, Dropped::NotRepeated);
             }
-            Stage::Open { .. } if entry.acted => {
-                let answer = may_have_acted(turn);
-                self.answered(state, id, answer);
-            }
-            Stage::Open { offers: OFFERS_MAX.. } => {
-                let answer = gave_up(entry);
+            Stage::Open { offers } if entry.acted || *offers >= OFFERS_MAX => {
+                let answer = last_resort_answer(entry);
                 self.answered(state, id, answer);
             }
             // The limiter admitted the turn before it was parked.
             Stage::Open { offers } if entry.parked.is_some() => {
                 if let Some(parked) = entry.parked.as_deref() {
                     // If the limiter refuses this, it does not count this part.
-                    self.rate_limiter.tell(RateLimiterMsg::GoesOn(rate_limiter::part(turn, parked)));
+                    self.rate_limiter.tell(RateLimiterMsg::GoesOn(settlement::part(turn, parked)));
                 }
                 let offered = OfferedTurn { turn: turn.clone(), again, resumed: entry.parked.clone() };
                 let offer = ConversationsMsg::Offer(Box::new(offered));
@@ -84,7 +75,7 @@ impl Journal {
                 let drafted = answer.effort.drafted;
                 let rescue = turn.trigger.is_asked().then(|| self.rescue(turn));
                 let replies = self.outboxes.medium(&id.door) == Medium::Replies;
-                let spent = || Spent { model: answer.effort.model.clone(), tokens: answer.effort.usage.total() };
+                let spent = || AnswerCost { model: answer.effort.model.clone(), tokens: answer.effort.usage.total() };
                 let spent = replies.then(|| Arc::new(spent()));
                 let (apology, private) = (!answer.outcome.answers(), matches!(answer.outcome, Outcome::Refused(_)));
                 let outgoing = Outgoing { apology, spent, private, ..answer.outgoing.clone() };
@@ -186,12 +177,7 @@ impl Journal {
         };
         for id in oldest_first(state.open.values().filter(late)) {
             let entry = &state.open[&id];
-            let turn = &entry.turn;
-            let answer = if entry.may_have_acted() {
-                may_have_acted(turn)
-            } else {
-                turn.apology(notice::apology(Apology::TimedOut, turn.locale()), Ending::Stalled)
-            };
+            let answer = entry.apology(notice::apology(Apology::TimedOut, entry.turn.locale()), Ending::Stalled);
             self.answered(state, &id, answer);
         }
     }

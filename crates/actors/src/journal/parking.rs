@@ -12,14 +12,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::entry::{HandOver, JournalEntry, Stage, Visible, oldest_first, open_turn};
-use super::offering::may_have_acted;
 use super::{Journal, JournalEvent, JournalState};
 use crate::messages::approvals::{ApprovalsMsg, Waiting};
 use crate::messages::journal::{Decided, Parking};
 use crate::messages::rate_limiter::RateLimiterMsg;
-use crate::rate_limiter;
 use crate::runtime::handle::Reply;
 use crate::runtime::supervisor::ActorContext;
+use crate::services::settlement;
 use domain::ending::Ending;
 use domain::fair_share;
 use domain::gate::{
@@ -63,7 +62,7 @@ impl Journal {
         let Some(entry) = state.open.get_mut(id) else { return };
         self.account.tell(&Happening::TurnParked(&gate));
         // The cost so far is final. If the limiter refuses this, its estimate remains and expires.
-        let (counted, took) = rate_limiter::counted(&entry.turn, entry.parked.as_deref(), &effort);
+        let (counted, took) = settlement::counted(&entry.turn, entry.parked.as_deref(), &effort);
         self.rate_limiter.tell(RateLimiterMsg::Settle { turn: counted, effort: took });
         if effort.drafted {
             entry.visible = Visible::Perhaps;
@@ -172,11 +171,11 @@ impl Journal {
         if entry.parked.is_some() || entry.visible == Visible::Perhaps {
             writes.push(Write::Delete { key: keys::parked(&entry.turn.id) });
         }
-        self.gone(entry);
+        self.withdraw_request(entry);
     }
 
     /// Withdraws the pending request of this turn, if there is one.
-    pub(super) fn gone(&self, entry: &JournalEntry) {
+    pub(super) fn withdraw_request(&self, entry: &JournalEntry) {
         if let Some(waiting) = entry.waits_for() {
             self.account.tell(&Happening::TurnDecided(&waiting.gate, &ApprovalDecision::Withdrawn));
             // If approvals refuses this, it learns of the end from the journal's reply to a decision.
@@ -188,8 +187,7 @@ impl Journal {
     pub(super) fn too_late(&self, entry: &JournalEntry) -> Option<Answer> {
         let parked = entry.parked.as_ref()?;
         let late = self.clock.now().since(parked.case.gate.expires_at) > self.live.now().settings.catch_up.age;
-        let interrupted = || entry.turn.apology(notice::interrupted(entry.turn.locale()), Ending::Interrupted);
-        late.then(|| if parked.acted { may_have_acted(&entry.turn) } else { interrupted() })
+        late.then(|| entry.apology(notice::interrupted(entry.turn.locale()), Ending::Interrupted))
     }
 }
 

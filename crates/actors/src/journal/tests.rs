@@ -633,11 +633,11 @@ async fn while_draining_turns_are_recorded_but_not_begun_and_known_answers_still
     assert_eq!((world.offered().await, world.record("11").as_str()), (None, "open"));
     world.answered(&before, "in time");
     let left = world.journal.call(JournalMsg::Left, Duration::from_secs(1));
-    assert_eq!(left.await, Ok(Left { open: 2, undelivered: 1 }));
+    assert_eq!(left.await, Ok(RemainingWork { open: 2, undelivered: 1 }));
     assert_eq!(world.delivery().await, Some(("10".into(), "in time".into(), false)));
     world.delivered("10");
     let left = world.journal.call(JournalMsg::Left, Duration::from_secs(1));
-    assert_eq!(left.await, Ok(Left { open: 1, undelivered: 0 }));
+    assert_eq!(left.await, Ok(RemainingWork { open: 1, undelivered: 0 }));
 }
 
 #[tokio::test(start_paused = true)]

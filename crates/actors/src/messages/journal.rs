@@ -56,7 +56,7 @@ pub enum JournalMsg {
     /// Stops the offers of turns; accepted turns are still recorded.
     Drain,
     /// Returns the amount of remaining work.
-    Left(Reply<Left>),
+    Left(Reply<RemainingWork>),
     /// From a turn that replies to the answer of the named turn. The reply is sent when the named turn is closed, or at
     /// once if it is not open.
     TellWhenClosed(TurnId, Reply<()>),
@@ -110,7 +110,7 @@ pub struct Recovered {
 
 /// The amount of remaining work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Left {
+pub struct RemainingWork {
     /// The number of turns that are not closed.
     pub open: usize,
     /// The number of open turns with an answer that is not posted yet.

@@ -28,7 +28,7 @@ const READ_TRIES: u32 = 3;
 /// seconds.
 const REJECTED_TRIES: u32 = 6;
 
-/// The reason why a request is not retried.
+/// The reason for which a request is not retried.
 pub(super) enum PostFailure {
     /// The place is gone or forbidden: every other request for it is rejected as well.
     Place(Rejection, String),
@@ -40,8 +40,6 @@ pub(super) enum PostFailure {
     TriggerGone,
     /// The platform refused the request for now, and the answers behind it stop waiting.
     Refused(Unposted),
-    /// No failure: the edits are done, and the rest is posted in its turn.
-    Begun,
 }
 
 impl Courier {

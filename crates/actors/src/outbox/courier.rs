@@ -69,6 +69,13 @@ struct Progress {
     looked: bool,
 }
 
+/// The extent to which an answer was brought into its channel.
+enum Brought {
+    Complete,
+    /// The edits are done, and the rest is posted in its turn.
+    EditsOnly,
+}
+
 /// The result of an edit.
 enum Edited {
     Done,
@@ -98,7 +105,7 @@ impl Courier {
         let Progress { found, doubtful, first_visible, .. } = progress;
         job.tries = self.tries.clone();
         let end = match result {
-            Ok(form) => {
+            Ok((form, Brought::Complete)) => {
                 if form != Form::Whole {
                     let place = tracing::field::display(&job.outgoing.place);
                     tracing::warn!(
@@ -113,10 +120,12 @@ impl Courier {
                 let delivery = Delivery { posted, first_visible, doubled: found.doubled, form };
                 return Returned { job, track, end: End::Posted(delivery) };
             }
-            Err(_) if self.clearance.is_lost() => return Returned { job, track, end: End::Fenced },
-            Err(PostFailure::Begun) => {
+            Ok((_, Brought::EditsOnly)) | Err(_) if self.clearance.is_lost() => {
+                return Returned { job, track, end: End::Fenced };
+            }
+            Ok((_, Brought::EditsOnly)) => {
                 job.edited = true;
-                End::Begun
+                End::EditsOnly
             }
             Err(PostFailure::TriggerGone) => End::TriggerGone,
             Err(PostFailure::Place(reason, words)) => End::Closed(reason, words),
@@ -129,17 +138,22 @@ impl Courier {
 
     /// Tries the forms of an answer, from the best to the least that is due. Returns the form that the platform
     /// accepted.
-    async fn round(&mut self, job: &Job, track: Track, progress: &mut Progress) -> Result<Form, PostFailure> {
+    async fn round(
+        &mut self,
+        job: &Job,
+        track: Track,
+        progress: &mut Progress,
+    ) -> Result<(Form, Brought), PostFailure> {
         let until = self.tries.begun.unwrap_or_else(Instant::now) + GIVE_UP_AFTER;
         let mut form = self.tries.best;
         let mut passing = None;
         loop {
             let result = match form {
                 Form::Whole | Form::Words | Form::Apology => self.post(job, form, track, &mut *progress, until).await,
-                Form::Reaction => self.react(job).await,
+                Form::Reaction => self.react(job).await.map(|()| Brought::Complete),
             };
             let (refusal, reason) = match result {
-                Ok(()) => return Ok(form),
+                Ok(brought) => return Ok((form, brought)),
                 // No time is left for any form.
                 Err(PostFailure::Request(reason @ Unposted::GaveUp(_))) => return Err(PostFailure::Request(reason)),
                 Err(PostFailure::Refused(reason)) => (RefusalKind::Passing, reason),
@@ -167,7 +181,7 @@ impl Courier {
         track: Track,
         progress: &mut Progress,
         until: Instant,
-    ) -> Result<(), PostFailure> {
+    ) -> Result<Brought, PostFailure> {
         let pieces = self.pieces(job, form).await;
         if pieces.is_empty() {
             return Err(PostFailure::Request(Unposted::Nothing));
@@ -186,9 +200,11 @@ impl Courier {
             }
             progress.looked = true;
         }
-        self.bring(job, &pieces, track, progress, until).await?;
-        self.remove_rest(&job.outgoing.place, &mut progress.found, pieces.len()).await;
-        Ok(())
+        let brought = self.bring(job, &pieces, track, progress, until).await?;
+        if matches!(brought, Brought::Complete) {
+            self.remove_rest(&job.outgoing.place, &mut progress.found, pieces.len()).await;
+        }
+        Ok(brought)
     }
 
     /// Returns the content of each post of this form.
@@ -275,7 +291,7 @@ impl Courier {
         track: Track,
         progress: &mut Progress,
         until: Instant,
-    ) -> Result<(), PostFailure> {
+    ) -> Result<Brought, PostFailure> {
         let mut missing = false;
         for (index, piece) in pieces.iter().enumerate() {
             if index > 0 && Defect::FirstPartOnly.is_planted() {
@@ -314,7 +330,7 @@ impl Courier {
             progress.first_visible.get_or_insert_with(Instant::now);
             progress.found.note(index, VisiblePiece::whole(message, piece));
         }
-        if missing && track == Track::Edits { Err(PostFailure::Begun) } else { Ok(()) }
+        Ok(if missing && track == Track::Edits { Brought::EditsOnly } else { Brought::Complete })
     }
 
     /// Removes the messages of a draft beyond the end of the answer, in one try, because the answer itself is
@@ -349,7 +365,8 @@ impl Courier {
         let (apology, spent) = (*apology || piece.apology, spent.clone());
         let told = Piece { apology, spent, private: *private, ..piece.clone() };
         let mut request = PostRequest::Create { place, piece: told, reply_to, nonce };
-        for attempt in 0.. {
+        let mut attempt = 0;
+        loop {
             if self.tries.unsure.is_some_and(|at| at.elapsed() > NONCE_TRUST) {
                 let (place, anchor) = (&job.outgoing.place, job.anchor());
                 if matches!(anchor, Anchor::Nothing) {
@@ -379,8 +396,8 @@ impl Courier {
                 Err(PostFailure::Request(_)) if of_reply && drop_reply(&mut request) => {}
                 outcome => outcome?,
             }
+            attempt += 1;
         }
-        unreachable!("tries end by a result or by the deadline")
     }
 
     /// True if our message exists in its place, as far as the platform reports.
@@ -404,9 +421,10 @@ impl Courier {
     ) -> Result<Edited, PostFailure> {
         let place = job.outgoing.place.clone();
         let request = PostRequest::Edit { place, message: message.clone(), piece: piece.clone() };
-        for attempt in 0.. {
+        let mut attempt = 0;
+        loop {
             let error = match self.perform(&request).await {
-                Ok(_) => break,
+                Ok(_) => return Ok(Edited::Done),
                 Err(error) if error.is_message_gone() => return Ok(Edited::Gone),
                 Err(error) => error,
             };
@@ -422,8 +440,8 @@ impl Courier {
                 Err(PostFailure::Request(_)) if rejected && piece.is_plain() => return Ok(Edited::Refused),
                 outcome => outcome?,
             }
+            attempt += 1;
         }
-        Ok(Edited::Done)
     }
 }
 

@@ -27,11 +27,20 @@ pub(super) const DRAFT_SPARES: u32 = 10;
 const FURTHER_MIN: usize = 80;
 
 /// The return of a courier with a draft.
-pub struct Drew {
+pub struct DraftReturn {
     pub(super) place: Place,
     pub(super) turn: TurnId,
     pub(super) track: Track,
     pub(super) drawn: Drawn,
+}
+
+/// A draft with the text to show.
+struct DraftView<'a> {
+    place: &'a Place,
+    turn: &'a TurnId,
+    reply_to: Option<MessageId>,
+    pieces: &'a [String],
+    drawn: &'a mut Drawn,
 }
 
 /// The next change of a draft.
@@ -84,15 +93,20 @@ impl Outbox {
         queue.line(track).out = Some(Task::Draft(step.turn.clone()));
         let courier = self.courier(queue.pace.clone());
         let (turn, place, lost) = (step.turn.clone(), place.clone(), step.drawn.clone().unknown());
-        ctx.task(async move { OutboxEvent::Drew(courier.draw(step, slot).await) }, move |panic| {
+        ctx.task(async move { OutboxEvent::DraftReturned(courier.draw(step, slot).await) }, move |panic| {
             tracing::error!(event = OUTBOX_REFUSED, turn = %turn, panic, "the courier of a draft panicked");
-            OutboxEvent::Drew(Drew { place, turn, track, drawn: lost })
+            OutboxEvent::DraftReturned(DraftReturn { place, turn, track, drawn: lost })
         });
         true
     }
 
-    pub(super) fn drew(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, drew: Drew) {
-        let Drew { place, turn, track, drawn } = drew;
+    pub(super) fn draft_returned(
+        &self,
+        ctx: &mut ActorContext<Outbox>,
+        state: &mut OutboxState,
+        returned: DraftReturn,
+    ) {
+        let DraftReturn { place, turn, track, drawn } = returned;
         let withdrawn = self.drew_withdrawn(ctx, state, &place, &turn, &drawn);
         if !drawn.shown.is_empty() && !withdrawn {
             // A visible draft replaces the typing indicator.
@@ -111,33 +125,29 @@ impl Outbox {
 impl Courier {
     /// Shows the present text of an unfinished answer, first by new messages, later by edits. The slot is for this one
     /// request.
-    pub(super) async fn draw(mut self, step: Step, mut slot: Slot) -> Drew {
+    pub(super) async fn draw(mut self, step: Step, mut slot: Slot) -> DraftReturn {
         let Step { turn, place, reply_to, text, mut drawn, track } = step;
         let limit = self.poster.capabilities().text_limit;
         let pieces = blocking_if(text.len() > LAID_OUT_HERE, move || draft::draft(&text, limit)).await;
         if drawn.doubtful && !pieces.is_empty() {
             if !self.look_for(&place, &turn, &pieces, &mut drawn).await {
                 drawn.behind = true;
-                return Drew { place, turn, track, drawn };
+                return DraftReturn { place, turn, track, drawn };
             }
             // The search may have taken longer than a slot lasts.
             slot = Slot::take(&self.pacer, || Some(Payer::at(&*self.poster, &place))).await;
         }
         if let Some(change) = next_change(&drawn, &pieces) {
-            self.show(&place, (&turn, reply_to), change, (&pieces, &mut drawn)).await;
+            let draft = DraftView { place: &place, turn: &turn, reply_to, pieces: &pieces, drawn: &mut drawn };
+            self.show(draft, change).await;
         }
         drawn.behind = next_change(&drawn, &pieces).is_some();
         drop(slot);
-        Drew { place, turn, track, drawn }
+        DraftReturn { place, turn, track, drawn }
     }
 
-    async fn show(
-        &mut self,
-        place: &Place,
-        (turn, reply_to): (&TurnId, Option<MessageId>),
-        change: Change,
-        (pieces, drawn): (&[String], &mut Drawn),
-    ) {
+    async fn show(&mut self, draft: DraftView<'_>, change: Change) {
+        let DraftView { place, turn, reply_to, pieces, drawn } = draft;
         let now = Instant::now();
         let (index, request) = match change {
             Change::Edit(index, message) => {

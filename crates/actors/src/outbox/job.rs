@@ -20,7 +20,7 @@ use domain::rejection::Rejection;
 use ports::Subject;
 use ports::shares::Share;
 
-/// One answer to be delivered.
+/// One message to be delivered: an answer, a notice or a post.
 #[derive(Clone)]
 pub(super) struct Job {
     pub task: Task,
@@ -211,7 +211,7 @@ pub(super) enum End {
     /// Another process owns its turn.
     Fenced,
     /// Each existing message is finished and listed in the job; the rest is still to be posted.
-    Begun,
+    EditsOnly,
     /// The trigger was deleted, and none of the answer was posted.
     TriggerGone,
     /// The platform refused it for now, for this reason.

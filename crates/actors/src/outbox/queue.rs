@@ -59,6 +59,15 @@ pub(super) struct Closed {
     pub refusals: u32,
 }
 
+/// A job that failed because its place is closed.
+struct ClosedJob {
+    job: Job,
+    track: Track,
+    rejection: Rejection,
+    /// The platform's message.
+    words: String,
+}
+
 impl PlaceQueue {
     /// Returns the queue of this kind.
     pub(super) fn line(&mut self, track: Track) -> &mut Line {
@@ -226,7 +235,7 @@ impl Outbox {
             }
             // The store reports this to the journal.
             End::Fenced => {}
-            End::Begun => queue.posts.jobs.push_front(job),
+            End::EditsOnly => queue.posts.jobs.push_front(job),
             End::Failed(reason) => {
                 self.opened(state, place);
                 self.report(state, job.task, Err(reason));
@@ -234,7 +243,7 @@ impl Outbox {
             End::Refused(reason) => self.refused(ctx, state, place, (job, track), reason),
             End::Closed(rejection, words) => {
                 let track = track.unwrap_or(Track::Posts);
-                self.closed_again(ctx, state, place, (job, track), (rejection, words));
+                self.closed_again(ctx, state, place, ClosedJob { job, track, rejection, words });
             }
             End::Panicked(reason) if !job.panicked => {
                 tracing::error!(event = OUTBOX_RETRIED, place = %place, reason, "a courier panicked");
@@ -248,14 +257,8 @@ impl Outbox {
     }
 
     /// Closes a place. Its queued answers wait for some seconds, and fail if that does not help.
-    fn closed_again(
-        &self,
-        ctx: &mut ActorContext<Outbox>,
-        state: &mut OutboxState,
-        place: &Place,
-        (job, track): (Job, Track),
-        (rejection, words): (Rejection, String),
-    ) {
+    fn closed_again(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place, closed: ClosedJob) {
+        let ClosedJob { job, track, rejection, words } = closed;
         let Some(queue) = state.lanes.get_mut(place) else { return };
         let refusals = queue.closed.take().map_or(0, |closed| closed.refusals) + 1;
         let until = Instant::now() + CLOSED_FOR;

@@ -13,20 +13,20 @@ use ports::PostRequest;
 
 /// The running turns of a place, and the visibility of its typing indicator.
 #[derive(Default)]
-pub(super) struct Thinking {
-    turns: HashMap<TurnId, Thought>,
+pub(super) struct TypingTurns {
+    turns: HashMap<TurnId, RunningTurn>,
     shown: bool,
 }
 
 /// One running turn.
-struct Thought {
+struct RunningTurn {
     /// The time from which a typing indicator is due.
     due: Instant,
     /// The time after which the turn no longer counts as running.
     until: Deadline,
 }
 
-impl Thinking {
+impl TypingTurns {
     /// True if a turn has been running long enough.
     fn is_due(&self, now: Instant) -> bool {
         self.turns.values().any(|thought| thought.due <= now)
@@ -51,7 +51,7 @@ impl Outbox {
     ) {
         let (now, after) = (Instant::now(), self.live.now().settings.turn.typing_after);
         let thinking = state.typing.entry(place.clone()).or_default();
-        thinking.turns.insert(turn, Thought { due: now + after, until });
+        thinking.turns.insert(turn, RunningTurn { due: now + after, until });
         if thinking.begins(now) {
             self.show_typing(ctx, state, place);
         } else if !thinking.shown && !std::mem::replace(&mut state.typing_due, true) {
@@ -62,7 +62,7 @@ impl Outbox {
     /// Shows typing in the places where a turn has been running long enough.
     pub(super) fn typing_due(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState) {
         let now = Instant::now();
-        let begin = |(place, thinking): (&Place, &mut Thinking)| thinking.begins(now).then(|| place.clone());
+        let begin = |(place, thinking): (&Place, &mut TypingTurns)| thinking.begins(now).then(|| place.clone());
         let places: Vec<Place> = state.typing.iter_mut().filter_map(begin).collect();
         for place in places {
             self.show_typing(ctx, state, place);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::services::forgotten::Forgotten;
+use crate::services::forgotten::{Forgotten, Question};
 use crate::services::histories;
 use crate::services::recorded;
 use crate::services::running::Running;
@@ -22,7 +22,7 @@ const LOOK_MAX: usize = 10_000;
 
 /// The mark of a remembered question, by the id of its message: a deletion names nothing but that id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct AskedQuestion {
     /// The member who asked.
     pub person: Person,
     /// The place of the conversation.
@@ -31,7 +31,7 @@ pub(crate) struct Asked {
     pub at: Timestamp,
 }
 
-impl Asked {
+impl AskedQuestion {
     /// The writes of the mark of this turn's question and of its index. They live as long as the answer may be
     /// replied to or text from the question be summarised.
     pub(crate) fn mark(turn: &Turn, running: &Running) -> Vec<Write> {
@@ -102,12 +102,13 @@ impl<'a> ConversationRecords<'a> {
             Stored::Part(_) | Stored::Unreadable(_) => return false,
         };
         history.add(heard, running.settings.history.max_messages);
-        let asked = Asked { person: heard.person.clone(), place: place.clone(), at: heard.asked_at };
+        let asked = AskedQuestion { person: heard.person.clone(), place: place.clone(), at: heard.asked_at };
         let mut writes = asked.marks(message, running);
         writes.push(histories::write(key, &history, self.ttl));
+        let question = Question { person: &heard.person, place, at: heard.asked_at };
         let written = {
             let saving = forgotten.saving();
-            let is_forgotten = saving.covers_question(message, (&heard.person, place), heard.asked_at);
+            let is_forgotten = saving.covers_question(message, question);
             // Visible at once.
             (!is_forgotten).then(|| self.store.write(writes))
         };
@@ -198,8 +199,10 @@ impl<'a> ConversationRecords<'a> {
             Stored::Unreadable(Unreadable::NoAnswer) => return false,
             stored => stored.value(),
         };
-        let Some(asked) = stored.and_then(|stored| serde_json::from_str::<Asked>(&stored).ok()) else { return true };
-        let Asked { person, place, at } = &asked;
+        let Some(asked) = stored.and_then(|stored| serde_json::from_str::<AskedQuestion>(&stored).ok()) else {
+            return true;
+        };
+        let AskedQuestion { person, place, at } = &asked;
         let withdrawing = forgotten.withdraw(person, place, *at);
         let own = keys::history(person, place);
         let mut done = self.forget(&own, |kept| kept.forget_asked_at(None, *at)).await;
@@ -214,7 +217,7 @@ impl<'a> ConversationRecords<'a> {
         done &= self.forget_answers(person, answered, |exchange| exchange.asked_at == *at).await;
         drop(withdrawing);
         if done {
-            let index = Asked::index(person, message);
+            let index = AskedQuestion::index(person, message);
             drop(self.store.write(vec![Write::Delete { key: mark }, Write::Delete { key: index }]));
         }
         done

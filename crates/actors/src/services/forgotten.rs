@@ -105,6 +105,23 @@ async fn stored(store: &dyn Store, person: &Person, place: Option<&Place>, now: 
     Some(serde_json::from_str(&text).unwrap_or_else(all))
 }
 
+/// A member's question, as far as a request to be forgotten may concern it.
+#[derive(Clone, Copy)]
+pub(crate) struct Question<'a> {
+    pub person: &'a Person,
+    pub place: &'a Place,
+    pub at: Timestamp,
+}
+
+/// The history that was read for a question.
+#[derive(Clone, Copy)]
+pub(crate) struct HistoryRead<'a> {
+    /// The other members whose text it contains.
+    pub others: &'a [Person],
+    /// The moment of the read.
+    pub read: Moment,
+}
+
 /// The stored requests that restrict the save of a turn.
 pub(crate) struct StoredWishes {
     /// True if nothing from the question may be kept.
@@ -114,14 +131,14 @@ pub(crate) struct StoredWishes {
 }
 
 impl StoredWishes {
-    /// Reads the requests that concern a person's question in a place at a moment, and the history read for it at
-    /// `read`, which contains text of other members.
+    /// Reads the requests that concern a question, and the history that was read for it.
     pub(crate) async fn of(
         store: &dyn Store,
         now: Timestamp,
-        (person, place, at): (&Person, &Place, Timestamp),
-        (others, read): (&[Person], Moment),
+        question: Question<'_>,
+        history: HistoryRead<'_>,
     ) -> Self {
+        let (Question { person, place, at }, HistoryRead { others, read }) = (question, history);
         let read_at = Timestamp(now.0.saturating_sub(ids::millis(read.1.elapsed() + SKEW)));
         let others = join_all(others.iter().map(|person| stored(store, person, None, now)));
         let own = [None, Some(place)].map(|place| stored(store, person, place, now));
@@ -266,12 +283,14 @@ impl Saving<'_> {
     /// True if nothing of this turn may be kept: its person asked to be forgotten after the question, or deleted it.
     #[must_use]
     pub fn covers(&self, turn: &Turn) -> bool {
-        self.covers_question(&turn.id.trigger(), (&turn.person, &turn.place), turn.at)
+        let question = Question { person: &turn.person, place: &turn.place, at: turn.at };
+        self.covers_question(&turn.id.trigger(), question)
     }
 
-    /// True if nothing of this person's question in this place may be kept, like [`Self::covers`].
+    /// True if nothing of the question in this message may be kept, like [`Self::covers`].
     #[must_use]
-    pub fn covers_question(&self, message: &MessageId, (person, place): (&Person, &Place), at: Timestamp) -> bool {
+    pub(crate) fn covers_question(&self, message: &MessageId, question: Question<'_>) -> bool {
+        let Question { person, place, at } = question;
         self.0.deleted.contains(message) || self.wishes(person, place).any(|wish| at <= wish.cut)
     }
 

@@ -238,17 +238,13 @@ impl Running {
         chosen
     }
 
-    /// True if a person has chosen a model for this place, or their community has one.
+    /// True if the member of a turn has chosen a model for its place, or the community has one.
     #[must_use]
-    pub fn has_chosen_model(
-        &self,
-        record: &Record,
-        (place, parent, guild): (&Place, Option<&Place>, Option<&str>),
-    ) -> bool {
+    pub fn has_chosen_model(&self, record: &Record, turn: &Turn) -> bool {
         let Members { settings: open, community_defaults, .. } = &self.settings.members;
-        let theirs = record.in_force(place, parent, Preferences::default()).model;
+        let theirs = record.in_force(&turn.place, turn.parent.as_ref(), Preferences::default()).model;
         let theirs = theirs.filter(|_| open.contains(&Setting::Model));
-        let of_community = guild.and_then(|guild| community_defaults.get(guild)?.model.as_ref());
+        let of_community = turn.guild.as_ref().and_then(|guild| community_defaults.get(guild)?.model.as_ref());
         let offered = |key: &String| self.choices().iter().any(|row| row.key == *key);
         theirs.as_ref().or(of_community).is_some_and(offered)
     }

@@ -11,7 +11,7 @@ use ports::testing::FixedDice;
 /// A platform that counts its open and begun connections.
 #[derive(Default)]
 struct Platform {
-    /// The reason for which it refuses the bot for good.
+    /// The reason for which it rejects the bot permanently.
     refuses: Option<&'static str>,
     open: AtomicUsize,
     begun: AtomicUsize,

@@ -4,7 +4,7 @@ use std::time::Duration;
 use super::*;
 use crate::llm_dispatcher::LlmDispatcher;
 use crate::model_permits::ModelPermits;
-use crate::services::conversation_records::{Asked, ConversationRecords};
+use crate::services::conversation_records::{AskedQuestion, ConversationRecords};
 use crate::testing::{BEGINNING, DOOR, LEAF, Stage, Tree, at, live, person, place, row, settle};
 use domain::history::{Exchange, History};
 use domain::ids::{MessageId, Person, Place, Timestamp};
@@ -267,7 +267,7 @@ async fn a_deletion_that_meets_a_failing_store_is_repeated() {
     let world = world(&[]).await;
     world.has("7", &place("42"), 2);
     let (message, asked) = (MessageId::new(DOOR, "9"), asked_at(1));
-    let mark = Asked { person: person("7"), place: place("42"), at: asked };
+    let mark = AskedQuestion { person: person("7"), place: place("42"), at: asked };
     world.store.put(keys::conversations::asked(&message), serde_json::to_string(&mark).unwrap());
     let running = live(&[], Arc::clone(&world.models) as _).now();
     let (records, key) = (ConversationRecords::new(&*world.store, &running), keys::history(&person("7"), &place("42")));

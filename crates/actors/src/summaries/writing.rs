@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{Reserved, SummaryParts};
 use crate::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, Priority, Report, Summary as CallSummary};
 use crate::messages::summaries::Conversation;
-use crate::services::forgotten::{Moment, StoredWishes};
+use crate::services::forgotten::{HistoryRead, Moment, Question, StoredWishes};
 use crate::services::running::Running;
 use domain::completion::{Item, Request, Usage};
 use domain::forgetting::Forgetting;
@@ -98,7 +98,8 @@ impl Save<'_> {
         let Conversation { person, place } = conversation;
         let others: Vec<Person> = self.others(&summary).collect();
         let now = parts.basics.clock.now();
-        let wished = StoredWishes::of(&*parts.basics.store, now, (person, place, now), (&others, read)).await;
+        let (asked, history) = (Question { person, place, at: now }, HistoryRead { others: &others, read });
+        let wished = StoredWishes::of(&*parts.basics.store, now, asked, history).await;
         let before = summary.clone();
         wished.clean(&mut summary);
         if summary != before {

@@ -4,7 +4,7 @@ use crate::messages::receipt::Receipt;
 use crate::runtime::handle::Handle;
 use crate::services::running::Triggers;
 use crate::testing::{Inbox, LEAF, Stage, Tree, at, place, row, running};
-use domain::fire::{CLAIM, Deed};
+use domain::fire::{CLAIM, TriggerAction};
 use domain::timer::CronSchedule;
 use ports::testing::{ManualClock, MemoryStore, ScriptedModels};
 
@@ -25,9 +25,15 @@ struct Process {
 }
 
 async fn process(name: &str, (store, clock): &Outside, cron: &str, per_hour: u32) -> Process {
-    let deed =
-        Deed { name: "tide".into(), target: place("42"), prompt: "Which?".into(), per_hour, tools: false, model: None };
-    let timer = Timer { deed, schedule: CronSchedule::read(cron, "UTC").unwrap(), grace: HOUR / 4 };
+    let action = TriggerAction {
+        name: "tide".into(),
+        target: place("42"),
+        prompt: "Which?".into(),
+        per_hour,
+        tools: false,
+        model: None,
+    };
+    let timer = Timer { action, schedule: CronSchedule::read(cron, "UTC").unwrap(), grace: HOUR / 4 };
     let triggers = Triggers { timers: vec![Arc::new(timer)], ..Triggers::default() };
     let running =
         crate::services::running::Running { triggers, ..running(&[], Arc::new(ScriptedModels::new(&["main"]))) };

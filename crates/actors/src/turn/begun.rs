@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use serde_json::Map;
 use tokio::time::{Instant, sleep};
 
-use super::Thinking;
-use super::asking::Leave;
+use super::TurnTask;
+use super::approval::Leave;
 use super::parked::{BACK_WITHIN, GoingOn};
 use super::tools::{Outcome, known_name};
 use crate::services::toolbox::Toolset;
@@ -72,7 +72,7 @@ impl TasksUnderWay {
     }
 }
 
-impl Thinking<'_> {
+impl TurnTask<'_> {
     /// Makes the steps of a call until it is finished, or needs what its turn can wait for.
     pub(super) async fn steps(
         &self,

@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use super::{Thinking, Thought, Work};
+use super::{DialogueEnd, TurnTask, Work};
 use crate::messages::deadline::Deadline;
 use crate::services::clean_calls::CleanRequest;
 use domain::completion::{Item, Role};
@@ -35,14 +35,14 @@ const DEPTH_MAX: u32 = 2;
 
 /// The prompt for a model that receives tools for a task.
 const TASK: &str =
-    "Do the task with the tools that you have, and answer with what came of it. Nobody can be asked back.";
+    "Do the task with the tools that you have, and answer with what came of it. You cannot ask questions.";
 
 /// True for a tool of this program that delegates work to other models.
 fn delegates(entry: &CatalogueEntry) -> bool {
     entry.tool.source == Source::BuiltIn && entry.tool.kind == ToolKind::Llm
 }
 
-impl Thinking<'_> {
+impl TurnTask<'_> {
     /// Runs a call, and serves the model calls that its tool requests.
     pub(super) async fn serving<T>(
         &self,
@@ -123,7 +123,7 @@ impl Thinking<'_> {
                 transcript.insert(0, Item::new(Role::System, TASK));
             }
             let turn = apart(self.turn, &row, text);
-            let thinking = Thinking {
+            let thinking = TurnTask {
                 turn: &turn,
                 tally: &self.tally.beside(),
                 deadline: &until,
@@ -137,11 +137,11 @@ impl Thinking<'_> {
             let dialogue = Dialogue::new(transcript.into(), ReplyContract::Plain, schema, offered);
             let nothing = (History::default(), self.parts.facts.forgotten().now());
             match thinking.work(dialogue, Work::Asking, nothing).await {
-                Thought::Answer(answer) => match (answer.outcome, answer.exchange) {
+                DialogueEnd::Answer(answer) => match (answer.outcome, answer.exchange) {
                     (Outcome::Apologised(why), _) => Err(format!("{row} gave no answer: {}", why.as_str())),
                     (_, exchange) => Ok(exchange.map(|exchange| exchange.answered).unwrap_or_default()),
                 },
-                Thought::Wait(_) => Err(format!("{row} gave no answer")),
+                DialogueEnd::Wait(_) => Err(format!("{row} gave no answer")),
             }
         };
         asked.boxed()

@@ -1,9 +1,8 @@
-//! The exchanges before the history: their number and their summary. The history itself is read and saved as without
-//! them.
+//! The exchanges before the history: their number and their summary. Reading and saving of the history are unaffected.
 
 use super::parts::TurnParts;
 use crate::messages::summaries::{Conversation, SummariesMsg};
-use crate::services::conversation_records::Asked;
+use crate::services::conversation_records::AskedQuestion;
 use crate::services::running::Running;
 use domain::counter::Counter;
 use domain::history::{History, HistoryEntry};
@@ -66,7 +65,7 @@ pub(super) fn writes(running: &Running, turn: &Turn, history: &History, key: &st
         by: Counter::from(evicted),
         ttl: (!ttl.is_zero()).then_some(ttl),
     });
-    Asked::mark(turn, running).into_iter().chain(evicted)
+    AskedQuestion::mark(turn, running).into_iter().chain(evicted)
 }
 
 /// Requests the summary of what this history will evict next.

@@ -7,11 +7,11 @@ use serde_json::Map;
 
 use super::parts::TurnParts;
 use super::tally::Tally;
-use super::{Thinking, earlier};
+use super::{TurnTask, earlier};
 use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::OutboxMsg;
 use crate::services::experiments;
-use crate::services::forgotten::{Forgotten, Moment, StoredWishes};
+use crate::services::forgotten::{Forgotten, HistoryRead, Moment, Question, StoredWishes};
 use crate::services::histories;
 use crate::services::preferences;
 use crate::services::recorded;
@@ -47,13 +47,12 @@ pub(super) struct Recalled {
 }
 
 /// Puts the member's settings into force, and sets the row of a turn if it is not the first one. If they cannot be read
-/// in time, what the member may have forbidden is not done.
+/// in time, features that the member may have disabled are off.
 pub(super) async fn prefer(parts: &TurnParts, running: &Running, turn: &mut Arc<Turn>, tally: &Tally) {
     if running.has_preferences(turn) && turn.policy.preferences.is_empty() {
         let record = if running.reads_preferences(turn) { record(parts, turn).await } else { Record::default() };
         if !running.settings.llm.experiments.is_empty() {
-            let at = (&turn.place, turn.parent.as_ref(), turn.guild.as_deref());
-            let is_chosen = running.has_chosen_model(&record, at);
+            let is_chosen = running.has_chosen_model(&record, turn);
             tally.joins(experiments::choose(running, Arc::make_mut(turn), is_chosen));
         }
         let chosen = running.preferences(&record, &turn.place, turn.parent.as_ref(), turn.guild.as_deref());
@@ -71,7 +70,7 @@ async fn record(parts: &TurnParts, turn: &Turn) -> Record {
     let read = tokio::time::timeout(FETCH_WITHIN, preferences::stored(&*parts.basics.store, &key));
     read.await.ok().flatten().unwrap_or_else(|| {
         let member = &turn.person;
-        tracing::warn!(%member, "the settings cannot be read: a turn does without what its member may have forbidden");
+        tracing::warn!(%member, "the member's settings cannot be read; features that the member may have disabled are off for this turn");
         Record::unread()
     })
 }
@@ -223,8 +222,9 @@ struct Check {
 impl Check {
     async fn run(self) {
         let Self { store, forgotten, key, asked: (question, at), .. } = &self;
-        let asked = (&self.person, &self.place, *at);
-        let wished = StoredWishes::of(&**store, self.now, asked, (&self.others, self.read)).await;
+        let asked = Question { person: &self.person, place: &self.place, at: *at };
+        let history = HistoryRead { others: &self.others, read: self.read };
+        let wished = StoredWishes::of(&**store, self.now, asked, history).await;
         if !wished.covers && wished.later().next().is_none() {
             return;
         }
@@ -243,7 +243,7 @@ impl Check {
     }
 }
 
-impl Thinking<'_> {
+impl TurnTask<'_> {
     /// Returns the member's facts as a block of a prompt, read once for a turn. `None` if there are none, if nothing of
     /// the turn is remembered, or if the rules deny the member the tool that searches facts.
     pub(super) async fn facts(&self) -> Option<&str> {
@@ -292,11 +292,7 @@ pub(super) async fn load(parts: &TurnParts, turn: &Turn) -> History {
         Err(error) => {
             let aside = keys::quarantine(&key);
             tracing::error!(event = STORE_CORRUPT, key, aside, %error, "the history cannot be read; it is set aside");
-            drop(parts.basics.store.write(vec![Write::Put {
-                key: aside,
-                value: stored,
-                ttl: Some(keys::QUARANTINE_TTL),
-            }]));
+            drop(parts.basics.store.write(vec![Write::quarantine(&key, stored)]));
             History::default()
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::{Thinking, scene};
+use super::{TurnTask, scene};
 use crate::messages::outbox::OutboxMsg;
 use crate::services::prompt_sections;
 use domain::ending::Ending;
@@ -20,7 +20,7 @@ const READ: u8 = 50;
 /// The maximum number of authors whose roles are requested.
 const AUTHORS_MAX: usize = 10;
 
-impl Thinking<'_> {
+impl TurnTask<'_> {
     /// Returns the transcript for an interjection: the last messages of people at this moment.
     ///
     /// # Errors

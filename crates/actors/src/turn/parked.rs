@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::parts::TurnParts;
 use super::tools::Tools;
-use super::{Gathered, Thinking};
+use super::{Gathered, TurnTask};
 use crate::messages::journal::Parking;
 use crate::messages::outbox::OutboxMsg;
 use crate::services::running::Running;
@@ -98,7 +98,7 @@ async fn roles_now(parts: &TurnParts, running: &Running, turn: &Turn) -> Option<
     }
 }
 
-impl Thinking<'_> {
+impl TurnTask<'_> {
     /// Returns the record with which the journal parks the turn.
     pub(super) fn parking(&self, dialogue: &Dialogue, asking: Asking) -> Result<Parking, TooLong> {
         let made = self.gate(&asking).zip(said(dialogue, &asking, &self.tools));

@@ -4,15 +4,15 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use super::Thinking;
-use super::asking::Leave;
+use super::TurnTask;
+use super::approval::Leave;
 use super::files::{self, HeldBytes, ResourceFile};
 use domain::attachment::{Attachment, Unread};
 use domain::tool::called::{CallEnd, ResourceContents};
 use domain::tool::named_resource::{NamedResource, RESOURCES_READ_MAX, named};
 use domain::tool::{Blob, ResultLimits};
 
-impl Thinking<'_> {
+impl TurnTask<'_> {
     /// Reads the resources that the question names. A resource that cannot be read has the reason.
     pub(super) async fn resources(&self) -> Vec<ResourceFile> {
         if !self.turn.trigger.has_message() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::Thinking;
+use super::TurnTask;
 use crate::messages::outbox::OutboxMsg;
 use domain::happening::Happening;
 use domain::notice;
@@ -18,7 +18,7 @@ use ports::tools::Progress;
 /// The minimum time between two progress reports of one call.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
-impl Thinking<'_> {
+impl TurnTask<'_> {
     /// Returns the sink that shows the progress of a call, in tenths of the total that its source reports. A tool of
     /// this program may send text, which is shown unchanged.
     pub(super) fn progress(&self, ready: &Ready, number: usize) -> Option<ProgressSink> {

@@ -11,8 +11,8 @@ use futures_util::{FutureExt, StreamExt, stream};
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 
-use super::Thinking;
-use super::asking::{Leave, Round};
+use super::TurnTask;
+use super::approval::{Leave, Round};
 use super::begun::TasksUnderWay;
 use super::parked::Asking;
 use super::parts::TurnParts;
@@ -124,7 +124,7 @@ impl Outcome {
 
 /// A call in flight. If the turn is interrupted, the drop of this value still records the call.
 struct Underway<'a> {
-    thinking: &'a Thinking<'a>,
+    thinking: &'a TurnTask<'a>,
     ready: &'a Ready,
     number: usize,
     times: Times,
@@ -172,7 +172,7 @@ struct Times {
     ran: Option<Instant>,
 }
 
-impl Thinking<'_> {
+impl TurnTask<'_> {
     /// Returns the tools to offer to the model; `None` for interjections.
     pub(super) async fn offered_tools(&self) -> Option<TurnTools> {
         let Self { running, turn, .. } = self;

@@ -39,7 +39,7 @@ use ports::{Faults, GatewaySession, NoDocuments, NoFaults, NoFiles, StreamEvent,
 struct Still;
 
 impl Files for Still {
-    fn looks(&self) -> FileFingerprints {
+    fn fingerprints(&self) -> FileFingerprints {
         FileFingerprints::new()
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::Knock;
+use super::WebhookRequest;
 use crate::signature::{Signature, SigningKey};
 
 /// The maximum number of proofs checked in one header.
@@ -178,7 +178,7 @@ impl Scheme {
 
     /// Returns the request as described by its headers, without its body.
     #[must_use]
-    pub fn knock<'a>(&self, header: impl Fn(&str) -> Option<&'a str>) -> Knock<'a> {
+    pub fn knock<'a>(&self, header: impl Fn(&str) -> Option<&'a str>) -> WebhookRequest<'a> {
         let proof = header(self.header).unwrap_or_default();
         let stamp = match self.time {
             Time::Absent => None,
@@ -189,7 +189,7 @@ impl Scheme {
             Id::Absent => None,
             Id::Optional(name) | Id::Required(name) => header(name),
         };
-        Knock { stamp, delivery, body: &[], proof }
+        WebhookRequest { stamp, delivery, body: &[], proof }
     }
 
     /// True if requests contain the time of signing.
@@ -222,7 +222,7 @@ impl Scheme {
 
     /// True if a request was authenticated with this secret. Each comparison takes constant time.
     #[must_use]
-    pub fn fits(&self, knock: Knock<'_>, secret: &[u8], key: &SigningKey) -> bool {
+    pub fn fits(&self, knock: WebhookRequest<'_>, secret: &[u8], key: &SigningKey) -> bool {
         let mut pieces: Vec<&[u8]> = Vec::with_capacity(2 * self.signed.len());
         for part in self.signed {
             match part {

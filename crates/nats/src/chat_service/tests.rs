@@ -12,7 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::*;
 use domain::gate::{ApprovalDecision, Click, ClickRefusal};
 use domain::ids::Timestamp;
-use domain::outgoing::{Piece, Spent};
+use domain::outgoing::{AnswerCost, Piece};
 use ports::NotAccepted;
 
 /// A server that is stopped with the test.
@@ -112,7 +112,7 @@ async fn a_question_that_is_too_long_is_refused_at_its_arrival() {
 #[tokio::test]
 async fn a_refusal_is_never_sent_as_a_success_however_many_turns_ended_before_it() {
     let Served { client, service, intake, .. } = &serve().await;
-    let spent = Spent { model: Some("row".to_owned()), tokens: 15 };
+    let spent = AnswerCost { model: Some("row".to_owned()), tokens: 15 };
     for (apology, success) in [(true, false), (false, true)] {
         let piece = Piece { apology, spent: Some(Arc::new(spent.clone())), ..Piece::text("words") };
         let asked = ask(client, json!({"channel": "lobby", "user": "Ada", "message": "hello"}));

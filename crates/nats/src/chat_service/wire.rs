@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use domain::outgoing::Spent;
+use domain::outgoing::AnswerCost;
 
 /// The longest name of a channel or a user, in bytes.
 const NAME_MAX: usize = 64;
@@ -94,7 +94,7 @@ impl<'a> Reply<'a> {
     }
 
     /// Adds the cost of the answer.
-    pub(super) fn with(self, spent: &'a Spent) -> Self {
+    pub(super) fn with(self, spent: &'a AnswerCost) -> Self {
         Self { tokens_used: spent.tokens, provider: spent.model.as_deref(), ..self }
     }
 }

@@ -6,7 +6,7 @@ use ::redis::{RedisResult, cmd};
 
 use super::pool::{Link, Node};
 use super::text;
-use crate::{Found, Steps};
+use crate::{FoundRows, Steps};
 use ports::{Row, Scanned};
 
 /// The keys that the server visits for one page of a scan.
@@ -23,7 +23,7 @@ pub(super) const FETCH: usize = 250;
 
 /// Returns the first rows of each prefix, in order. Keys of other types are skipped. Incomplete if there are more keys
 /// than a pass visits.
-pub(super) async fn rows(link: &mut Link, prefixes: &[&str], limit: usize, steps: &Steps) -> RedisResult<Found> {
+pub(super) async fn rows(link: &mut Link, prefixes: &[&str], limit: usize, steps: &Steps) -> RedisResult<FoundRows> {
     let Keys { of: all, visited: mut complete } = keys(link, prefixes, steps).await?;
     let mut found = Vec::with_capacity(prefixes.len());
     for keys in all {

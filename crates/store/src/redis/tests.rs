@@ -36,7 +36,7 @@ fn bench(server: &Arc<Server>) -> Bench {
     let open = move || {
         let (opener, clock) = (opener(&there), Arc::clone(&used));
         let opened = async move {
-            let store = Resilient::start_with(move || opener.open(), clock, limits()).await.unwrap();
+            let store = Resilient::start_with(move || opener.open(), clock, bounds()).await.unwrap();
             Box::new(store) as Box<dyn Opened>
         };
         Box::pin(opened) as futures_util::future::BoxFuture<'static, _>
@@ -80,7 +80,7 @@ behaves!(
 async fn a_value_that_is_not_text_is_not_absent_and_never_lost() {
     let server = Server::start();
     let opener = opener(&server);
-    let store = Resilient::start_with(move || opener.open(), Arc::new(TestClock::default()), limits()).await.unwrap();
+    let store = Resilient::start_with(move || opener.open(), Arc::new(TestClock::default()), bounds()).await.unwrap();
     let _: i64 = server.ask("HSET discord_context:1:1 role user");
     let _: Option<String> = server.words(&["EVAL", "redis.call('SET', 'discord_context:1:2', '\\255')", "0"]);
     for key in ["discord_context:1:1", "discord_context:1:2"] {
@@ -284,7 +284,7 @@ async fn an_owner_that_writes_nothing_learns_of_the_next_one_with_its_next_sweep
     let server = Arc::new(Server::start());
     let open = || async {
         let opener = opener(&server);
-        let limits = Limits { sweep: Duration::from_millis(50), ..super::limits() };
+        let limits = StoreBounds { sweep: Duration::from_millis(50), ..super::bounds() };
         Resilient::start_with(move || opener.open(), Arc::new(TestClock::default()), limits).await.unwrap()
     };
     let range = Range::Door(Door::new("d"));

@@ -117,7 +117,7 @@ async fn ask<B: Backend>(
     let all = shared.everything(request);
     match backend.decide_limit(request, &all).await? {
         LimitOutcome::Decided(decision) => Ok((decision.decision.clone(), shared.decided(request, &all, decision))),
-        LimitOutcome::Lost => Err(BackendError::Failed("it lost what it was just told".to_owned())),
+        LimitOutcome::Lost => Err(BackendError::Failed("it lost the state that was just sent".to_owned())),
     }
 }
 

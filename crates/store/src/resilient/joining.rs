@@ -89,8 +89,7 @@ async fn whole<B: Backend>(backend: &B, write: Write) -> Result<Vec<Write>, Back
         Err(error) => {
             let aside = keys::quarantine(&key);
             tracing::error!(event = STORE_CORRUPT, key, aside, %error, "the history cannot be read; it is set aside");
-            let aside = Write::Put { key: aside, value: stored, ttl: Some(keys::QUARANTINE_TTL) };
-            Ok(vec![aside, Write::Put { key, value, ttl }])
+            Ok(vec![Write::quarantine(&key, stored), Write::Put { key, value, ttl }])
         }
     }
 }

@@ -13,7 +13,7 @@ use super::decision::{KnownLimits, Steady};
 use super::overlay::{Overlay, Snapshot};
 use super::recent::Recent;
 use super::terms::Terms;
-use super::{GATHERED_ENOUGH, Limits};
+use super::{GATHERED_ENOUGH, StoreBounds};
 use crate::{Backend, BackendError};
 use domain::ids::Timestamp;
 use domain::ownership::{FencingToken, Range, Term};
@@ -24,7 +24,7 @@ use telemetry::events::{STORE_DEGRADED, STORE_FENCED, STORE_KEEPING, STORE_RECOV
 /// State shared by callers and the writer task.
 pub struct Shared<B> {
     pub clock: Arc<dyn Clock>,
-    pub limits: Limits,
+    pub limits: StoreBounds,
     /// The name of this store at its backend.
     pub writer: Arc<str>,
     state: Mutex<State<B>>,
@@ -34,7 +34,7 @@ pub struct Shared<B> {
     /// Ends gathering: there is enough work, or a caller is waiting.
     pub enough: Notify,
     /// Signals that another request is about to be sent to the backend.
-    pub company: Notify,
+    pub piggyback: Notify,
     pub closing: CancellationToken,
     pub steady: Steady,
     /// The deadline of reads and limit decisions.
@@ -98,7 +98,7 @@ impl<B> State<B> {
 }
 
 impl<B: Backend> Shared<B> {
-    pub fn new(clock: Arc<dyn Clock>, limits: Limits) -> Self {
+    pub fn new(clock: Arc<dyn Clock>, limits: StoreBounds) -> Self {
         Self {
             writer: writer_name(clock.now()),
             steady: Steady::beginning(clock.now()),
@@ -121,7 +121,7 @@ impl<B: Backend> Shared<B> {
             progress: watch::Sender::new(Progress::default()),
             dirty: Notify::new(),
             enough: Notify::new(),
-            company: Notify::new(),
+            piggyback: Notify::new(),
             fenced: watch::Sender::default(),
             closing: CancellationToken::new(),
         }
@@ -163,7 +163,7 @@ impl<B: Backend> Shared<B> {
     /// Lets waiting writes join a request that is about to be sent to a server.
     pub fn take_along(&self, state: &State<B>) {
         if B::SHARED && self.progress.borrow().sent < state.overlay.last() {
-            self.company.notify_one();
+            self.piggyback.notify_one();
         }
     }
 
@@ -243,7 +243,7 @@ impl<B: Backend> Shared<B> {
             return;
         }
         if let Some(loses) = &keeping.loses {
-            tracing::info!(event = STORE_KEEPING, reason = loses, "what the store can lose");
+            tracing::info!(event = STORE_KEEPING, reason = loses, "the settings of the store allow data loss");
         }
         if let Some(breaks) = &keeping.breaks {
             tracing::error!(event = STORE_KEEPING, reason = breaks, "the settings of the store break promises");

@@ -9,7 +9,7 @@ use super::*;
 use crate::embedded::Embedded;
 use crate::embedded::opener::Opener;
 use crate::suite::{CLOSING, TestClock, add, delete, put, put_for, row};
-use crate::{BackendError, Batch, Found};
+use crate::{BackendError, Batch, FoundRows};
 use domain::ids::{Door, Person};
 use domain::ownership::Range;
 
@@ -70,7 +70,7 @@ impl Backend for Faulty {
         self.real.get(key).await
     }
 
-    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<Found, BackendError> {
+    async fn scan_many(&self, prefixes: &[&str], limit: usize, steps: &Steps) -> Result<FoundRows, BackendError> {
         self.switches.obey(&self.switches.reads).await?;
         self.real.scan_many(prefixes, limit, steps).await
     }
@@ -110,7 +110,7 @@ struct World {
     store: Resilient<Faulty>,
 }
 
-const QUICK: Limits = Limits {
+const QUICK: StoreBounds = StoreBounds {
     gather: Duration::from_millis(1),
     commit: Duration::from_millis(300),
     read: Duration::from_millis(300),
@@ -125,11 +125,11 @@ const QUICK: Limits = Limits {
 };
 
 impl World {
-    async fn new(limits: Limits) -> Self {
+    async fn new(limits: StoreBounds) -> Self {
         Self::on(TempDir::new().unwrap(), Mood::Well, limits).await
     }
 
-    async fn on(dir: TempDir, reads: Mood, limits: Limits) -> Self {
+    async fn on(dir: TempDir, reads: Mood, limits: StoreBounds) -> Self {
         let clock = Arc::new(TestClock::default());
         let switches = Arc::new(Switches {
             reads: Mutex::new(reads),
@@ -298,7 +298,7 @@ async fn histories_without_an_end_are_joined_a_few_at_a_time() {
     };
     let key = |number: usize| format!("discord_context:{number}:1");
     let patient = Duration::from_secs(10);
-    let limits = Limits { commit: patient, commit_least: patient, read: patient, read_least: patient, ..QUICK };
+    let limits = StoreBounds { commit: patient, commit_least: patient, read: patient, read_least: patient, ..QUICK };
     let world = World::new(limits).await;
     for number in 0..MANY {
         let stored = format!("[{}]", history("a", 100 * 1024));
@@ -376,7 +376,7 @@ async fn a_history_that_was_written_here_is_not_asked_for_where_nobody_else_writ
 
 #[tokio::test]
 async fn what_is_written_during_a_read_is_what_the_read_tells() {
-    let world = World::new(Limits { gather: CLOSING, read: CLOSING, ..QUICK }).await;
+    let world = World::new(StoreBounds { gather: CLOSING, read: CLOSING, ..QUICK }).await;
     assert!(world.store.commit(vec![put("a", "old"), put("b", "old")]).await);
     world.switches.set(Mood::Hangs, Mood::Well);
     let reads = async { tokio::join!(world.store.get("a"), world.store.get("b"), world.store.get("c")) };
@@ -395,7 +395,7 @@ async fn what_is_written_during_a_read_is_what_the_read_tells() {
 
 #[tokio::test]
 async fn a_hanging_backend_stalls_one_read_and_then_none() {
-    let world = World::new(Limits { commit: Duration::from_secs(60), ..QUICK }).await;
+    let world = World::new(StoreBounds { commit: Duration::from_secs(60), ..QUICK }).await;
     assert!(world.store.write(vec![put("a", "1")]).await);
     world.switches.set(Mood::Hangs, Mood::Hangs);
     assert_eq!(world.store.get("a").await, None);
@@ -468,7 +468,7 @@ async fn what_memory_drops_is_never_called_durable() {
 
 #[tokio::test]
 async fn writes_that_gather_share_a_commit() {
-    let world = World::new(Limits { gather: Duration::from_millis(200), ..QUICK }).await;
+    let world = World::new(StoreBounds { gather: Duration::from_millis(200), ..QUICK }).await;
     let writes: Vec<_> = (0..50).map(|n| world.store.write(vec![put(&format!("k{n:02}"), "x")])).collect();
     assert!(futures_util::future::join_all(writes).await.into_iter().all(|durable| durable));
     assert!(world.switches.applied.load(Ordering::SeqCst) <= 2);
@@ -477,7 +477,7 @@ async fn writes_that_gather_share_a_commit() {
 
 #[tokio::test]
 async fn what_is_waited_for_does_not_wait_for_company() {
-    let world = World::new(Limits { gather: Duration::from_secs(60 * 60), ..QUICK }).await;
+    let world = World::new(StoreBounds { gather: Duration::from_secs(60 * 60), ..QUICK }).await;
     let joined = world.store.write(vec![put("a", "1")]);
     assert!(world.store.commit(vec![put("b", "1")]).await);
     assert!(joined.await, "pending writes join it");
@@ -493,7 +493,7 @@ async fn a_dropped_future_changes_nothing() {
 
 #[tokio::test]
 async fn closing_a_hanging_store_takes_no_longer_than_allowed() {
-    let world = World::new(Limits { commit: Duration::from_secs(60), ..QUICK }).await;
+    let world = World::new(StoreBounds { commit: Duration::from_secs(60), ..QUICK }).await;
     world.switches.set(Mood::Well, Mood::Hangs);
     let write = world.store.write(vec![put("a", "1")]);
     let begun = Instant::now();
@@ -504,7 +504,7 @@ async fn closing_a_hanging_store_takes_no_longer_than_allowed() {
 
 #[tokio::test]
 async fn the_writer_sweeps_again_and_again() {
-    let world = World::new(Limits { sweep: Duration::from_millis(10), ..QUICK }).await;
+    let world = World::new(StoreBounds { sweep: Duration::from_millis(10), ..QUICK }).await;
     assert!(world.store.write(vec![put_for("a", "1", 1), put_for("b", "1", 60)]).await);
     world.clock.advance(Duration::from_secs(2));
     let swept = async {
@@ -603,7 +603,7 @@ impl Backend for Slow {
         Ok(None)
     }
 
-    async fn scan_many(&self, prefixes: &[&str], _: usize, steps: &Steps) -> Result<Found, BackendError> {
+    async fn scan_many(&self, prefixes: &[&str], _: usize, steps: &Steps) -> Result<FoundRows, BackendError> {
         for _ in 0..self.steps {
             tokio::time::sleep(self.each).await;
             steps.done();

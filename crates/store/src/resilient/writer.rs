@@ -18,7 +18,7 @@ use super::joining::join;
 use super::reading::in_time;
 use super::shared::Shared;
 use super::terms::Grouped;
-use super::{COMPANY_EVERY, GATHERED_ENOUGH, SWEEP_AGAIN};
+use super::{GATHERED_ENOUGH, PIGGYBACK_INTERVAL, SWEEP_AGAIN};
 use crate::{Backend, BackendError, Batch, OpenError, Steps, Ticket};
 use domain::limits::member_windows::{Changes, MEMBERS_MAX};
 use domain::ownership::{FencingToken, Range, Term};
@@ -188,17 +188,17 @@ impl<B: Backend> Writer<B> {
     /// just was.
     async fn gather(&self) {
         let gather = self.shared.limits.gather;
-        let company = async {
+        let piggyback = async {
             loop {
-                self.shared.company.notified().await;
-                if self.committed.is_none_or(|committed| committed.elapsed() >= COMPANY_EVERY.min(gather)) {
+                self.shared.piggyback.notified().await;
+                if self.committed.is_none_or(|committed| committed.elapsed() >= PIGGYBACK_INTERVAL.min(gather)) {
                     return;
                 }
             }
         };
         select! {
             () = sleep(gather) => {}
-            () = company => {}
+            () = piggyback => {}
             () = self.shared.enough.notified() => {}
             () = self.shared.closing.cancelled() => {}
         }

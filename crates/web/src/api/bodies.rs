@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use tokio::time::sleep;
 
-use crate::api::places::{AwaitsBody, Busy};
+use crate::api::connection_slots::{AwaitsBody, Busy};
 
 /// Responds with 408 if the body of a request does not arrive within the timeout.
 pub async fn within(State(limit): State<Duration>, request: Request, next: Next) -> Response {

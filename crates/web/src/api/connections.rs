@@ -22,10 +22,10 @@ use tower::Service;
 
 use crate::api::Limits;
 use crate::api::bodies::{CameBody, SentBody};
+use crate::api::connection_slots::{ConnectionSlot, ConnectionSlots, Reach};
 use crate::api::cuttable::Cuttable;
 use crate::api::grants::Cut;
 use crate::api::guard::Link;
-use crate::api::places::{Place, Places, Share};
 use domain::proxies::Proxies;
 use telemetry::events::API_REFUSED;
 
@@ -50,7 +50,7 @@ pub async fn serve(
     stop: &CancellationToken,
 ) {
     let mut open = JoinSet::new();
-    let places = Places::new(limits.capacity, proxies);
+    let places = ConnectionSlots::new(limits.capacity, proxies);
     loop {
         tokio::select! {
             () = stop.cancelled() => break,
@@ -75,12 +75,12 @@ pub async fn serve(
     let _ = timeout(limits.grace * 2, async { while open.join_next().await.is_some() {} }).await;
 }
 
-async fn connection(stream: TcpStream, place: Place, router: Router, limits: Limits, stop: CancellationToken) {
+async fn connection(stream: TcpStream, place: ConnectionSlot, router: Router, limits: Limits, stop: CancellationToken) {
     let (Ok(peer), Ok(own)) = (stream.peer_addr(), stream.local_addr()) else { return };
     let link = Link { peer: peer.ip().to_canonical(), own: own.ip().to_canonical(), share: place.share };
     // A failure is reported by the next write; this option only lowers the latency of small responses.
     let _ = stream.set_nodelay(true);
-    let (gives_way, reserved) = (place.gives_way.clone(), place.share == Share::HealthOnly);
+    let (gives_way, reserved) = (place.gives_way.clone(), place.share == Reach::HealthOnly);
     // Cancelled when this side ends the connection for any reason, but not when the client does.
     let ended = stop.child_token();
     let ending = ended.clone();
@@ -121,7 +121,11 @@ async fn connection(stream: TcpStream, place: Place, router: Router, limits: Lim
 }
 
 /// Serves one request; the connection is busy until the response is sent.
-async fn answer(mut request: Request<Incoming>, mut router: Router, place: Arc<Place>) -> Result<Response, Infallible> {
+async fn answer(
+    mut request: Request<Incoming>,
+    mut router: Router,
+    place: Arc<ConnectionSlot>,
+) -> Result<Response, Infallible> {
     let link = request.extensions().get::<Link>().copied();
     let lines = request.headers().get_all(FORWARDED_FOR).iter().filter_map(|line| line.to_str().ok());
     let client = link.map(|link| place.client(link.peer, lines));
@@ -130,7 +134,7 @@ async fn answer(mut request: Request<Incoming>, mut router: Router, place: Arc<P
         link.peer = client;
         // A connection that has just lost its place is refused like one without a place.
         if busy.is_none() {
-            link.share = Share::HealthOnly;
+            link.share = Reach::HealthOnly;
         }
     }
     request.extensions_mut().insert(place);

@@ -26,10 +26,10 @@ use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::api::connection_slots::Reach;
 use crate::api::form::{Refuse, in_form};
 use crate::api::guard::{Access, Link, Rejection};
 use crate::api::ops::{Gate, guard, refused, with_safe_headers};
-use crate::api::places::Share;
 use crate::api::{Api, Limits, Site, bodies, dashboard};
 use domain::api_key::Right;
 use ports::Keys;
@@ -201,7 +201,7 @@ async fn answer(
     ended: Option<axum::Extension<CancellationToken>>,
     request: Request,
 ) -> Response {
-    if link.share == Share::HealthOnly && !HEALTH.contains(&request.uri().path()) {
+    if link.share == Reach::HealthOnly && !HEALTH.contains(&request.uri().path()) {
         return refused(Rejection::Busy, request.headers());
     }
     let address = *behind.address.borrow();
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn who_asks_over_the_network_is_named_and_meant_for_this_machine() {
-        let link = Link { peer: [10, 0, 0, 9].into(), own: [10, 0, 0, 1].into(), share: Share::Whole };
+        let link = Link { peer: [10, 0, 0, 9].into(), own: [10, 0, 0, 1].into(), share: Reach::Whole };
         for (origin, passed) in
             [("http://10.0.0.1:8420", "http://localhost"), ("http://evil.example", "http://evil.example")]
         {
@@ -359,7 +359,7 @@ mod tests {
         for (ours, path) in [(true, "/waits"), (true, "/streams"), (false, "/waits"), (false, "/streams")] {
             let ended = CancellationToken::new();
             let mut request = Request::get(path).body(Body::empty()).unwrap();
-            request.extensions_mut().insert(Link { peer: here, own: here, share: Share::Whole });
+            request.extensions_mut().insert(Link { peer: here, own: here, share: Reach::Whole });
             request.extensions_mut().insert(ended.clone());
             let mut routes = routes.clone();
             let asking = tokio::spawn(async move {

@@ -8,8 +8,8 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::api::connection_slots::Reach;
 use crate::api::cors::Origins;
-use crate::api::places::Share;
 use crate::api::site::{follows_a_link, is_foreign, only};
 use domain::api_key::{Caller, Right};
 use ports::Keys;
@@ -47,7 +47,7 @@ pub struct Link {
     /// The address that the client connected to.
     pub own: IpAddr,
     /// The paths this connection may request.
-    pub share: Share,
+    pub share: Reach,
 }
 
 /// The parts of a request that authorization depends on.
@@ -134,7 +134,7 @@ pub fn admit(
     origins: &Origins,
 ) -> Result<Caller, Rejection> {
     let GuardedRequest { link, method, path, headers } = asked;
-    if access != Access::Open && link.share == Share::HealthOnly {
+    if access != Access::Open && link.share == Reach::HealthOnly {
         return Err(Rejection::Busy);
     }
     // A browser adds a bearer key only for a page that has it, so this needs no further checks.
@@ -249,7 +249,7 @@ pub(super) mod tests {
 
     fn ask(link: &str, lines: &[(&'static str, &str)], keys: &[&str], access: Access) -> Result<(), Rejection> {
         let (peer, own) = link.split_once(' ').unwrap();
-        let link = Link { peer: peer.parse().unwrap(), own: own.parse().unwrap(), share: Share::Whole };
+        let link = Link { peer: peer.parse().unwrap(), own: own.parse().unwrap(), share: Reach::Whole };
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
             headers.append(*name, value.parse().unwrap());
@@ -260,7 +260,7 @@ pub(super) mod tests {
 
     #[test]
     fn pages_of_listed_sites_need_a_bearer_key() {
-        let link = Link { peer: [127, 0, 0, 1].into(), own: [127, 0, 0, 1].into(), share: Share::Whole };
+        let link = Link { peer: [127, 0, 0, 1].into(), own: [127, 0, 0, 1].into(), share: Reach::Whole };
         let ask = |keys: &[&'static str], authorization: Option<&str>| {
             let mut headers = HeaderMap::new();
             headers.insert(header::HOST, "127.0.0.1:8420".parse().unwrap());
@@ -369,7 +369,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_reserved_place_is_for_health_alone() {
-        let link = Link { peer: [10, 0, 0, 9].into(), own: [10, 0, 0, 2].into(), share: Share::HealthOnly };
+        let link = Link { peer: [10, 0, 0, 9].into(), own: [10, 0, 0, 2].into(), share: Reach::HealthOnly };
         let mut headers = HeaderMap::new();
         headers.insert(header::AUTHORIZATION, "Bearer first-key".parse().unwrap());
         let keys = Ring(KeyRing::of_secrets(["first-key"]));
@@ -387,7 +387,7 @@ pub(super) mod tests {
 
     #[test]
     fn pages_of_other_sites_are_refused_unless_a_link_on_them_leads_to_one_of_our_pages() {
-        let link = Link { peer: [127, 0, 0, 1].into(), own: [127, 0, 0, 1].into(), share: Share::Whole };
+        let link = Link { peer: [127, 0, 0, 1].into(), own: [127, 0, 0, 1].into(), share: Reach::Whole };
         let ask = |(method, path): (Method, &str), lines: &[(&'static str, &'static str)], access: Access| {
             let mut headers = HeaderMap::new();
             headers.insert(header::HOST, "localhost:8420".parse().unwrap());

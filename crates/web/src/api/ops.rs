@@ -13,12 +13,12 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
+use crate::api::body_slots::BodySlots;
+use crate::api::connection_slots::ConnectionSlot;
 use crate::api::cors::{self, Origins};
 use crate::api::form::in_form;
 use crate::api::grants::{Cut, Grant};
 use crate::api::guard::{Access, GuardedRequest, Link, Rejection, admit, shows_bearer};
-use crate::api::places::Place;
-use crate::api::rooms::Rooms;
 use crate::api::site::{FETCH_MODE, is_foreign};
 use crate::api::{ApiOptions, SERVER_NAME, bodies, dashboard};
 use domain::api_key::{Caller, Proven, Right};
@@ -42,7 +42,7 @@ pub fn router(options: ApiOptions) -> Router {
     let gate = Gate { keys: Arc::clone(&keys), access: Access::Needs(Right::Chat), origins: origins.clone() };
     let programs =
         options.programs.layer(from_fn_with_state(gate, guard)).layer(from_fn_with_state(origins, cors::told));
-    let signed = options.signed.layer(from_fn_with_state(Rooms::new(), while_there_is_room));
+    let signed = options.signed.layer(from_fn_with_state(BodySlots::new(), while_there_is_room));
     let private = Router::new()
         .route("/api/v1/tree", get(tree))
         .route("/api/v1/turns", get(turns))
@@ -211,7 +211,7 @@ pub(super) async fn guard(
     if access == Access::Open {
         return next.run(request).await;
     }
-    if let (Caller::Key(key), Some(place)) = (&caller, request.extensions().get::<Arc<Place>>())
+    if let (Caller::Key(key), Some(place)) = (&caller, request.extensions().get::<Arc<ConnectionSlot>>())
         && !place.count_for(&key.name)
     {
         return refused(Rejection::KeyBusy, request.headers());
@@ -229,7 +229,7 @@ fn headers_of_refusal(headers: &HeaderMap) -> HeaderMap {
 /// Bounds the concurrent self-authenticating requests, and refuses those of other sites' pages. Their bodies are read
 /// before the sender is known, so they have separate places.
 async fn while_there_is_room(
-    State(rooms): State<Rooms>,
+    State(rooms): State<BodySlots>,
     link: axum::Extension<Link>,
     request: Request,
     next: Next,

@@ -12,7 +12,7 @@ use super::report::{CheckStatus, Report};
 use super::tools;
 use crate::app::configured::Lookup;
 use crate::app::rows;
-use crate::app::{files, reload, triggers};
+use crate::app::{reload, setting_files, triggers};
 use domain::attachment::Enclosed;
 use domain::completion::{Completion, Finish, Item, Request, Role};
 use domain::ids::{Door, Place};
@@ -43,7 +43,7 @@ pub fn rows(settings: &Settings, lookup: &Lookup, report: &mut Report) -> Option
     match rows::configured(settings, lookup) {
         Ok((registry, _)) => {
             let names: Vec<&str> = registry.rows().iter().map(|row| row.key.as_str()).collect();
-            report.ok("model rows", format!("{}; {}", names.join(", "), files::origin(&settings.llm.models)));
+            report.ok("model rows", format!("{}; {}", names.join(", "), setting_files::origin(&settings.llm.models)));
             for key in names.into_iter().filter(|key| registry.endpoint(key).is_some_and(|at| is_readable(&at.base))) {
                 let why = "has a plain http address in another network: messages of members can be read in transit; use https";
                 report.push(&format!("model {key}"), CheckStatus::Note, why);
@@ -75,7 +75,7 @@ fn is_readable(base: &str) -> bool {
 
 /// Asks the default row; with `all`, every row or the models that `LITELLM_MODELS` names.
 pub async fn ask(settings: &Settings, lookup: &Lookup, registry: Registry, all: bool, report: &mut Report) {
-    let (Ok(prompts), Ok(schema)) = (files::prompts(settings), files::schema(settings)) else {
+    let (Ok(prompts), Ok(schema)) = (setting_files::prompts(settings), setting_files::schema(settings)) else {
         return report.skipped("model", "not called, because the prompts or the schema are wrong");
     };
     let messages = transcript(&prompts);

@@ -7,8 +7,8 @@ use crate::app::built_ins;
 use crate::app::commands::mcp::logins;
 use crate::app::commands::tools::held;
 use crate::app::configured::Lookup;
-use crate::app::files;
 use crate::app::servers::{self, Tried};
+use crate::app::setting_files;
 use domain::near;
 use domain::tool::ServerName;
 use domain::tool::name::callable;
@@ -31,7 +31,7 @@ pub(super) fn read(
     secrets: &mut Vec<SecretString>,
     report: &mut Report,
 ) -> Vec<ServerEntry> {
-    let Configured { servers, secrets: own } = match files::servers(settings, lookup) {
+    let Configured { servers, secrets: own } = match setting_files::servers(settings, lookup) {
         Ok((configured, _)) => configured,
         Err(mistake) => {
             report.wrong_with(FILE, mistake);

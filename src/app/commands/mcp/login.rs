@@ -11,7 +11,7 @@ use crate::app::commands::reading::Reading;
 use crate::app::commands::tools::harmless;
 use crate::app::servers::{self, Tried};
 use crate::app::system::random_bits;
-use crate::app::{Cli, exit, files};
+use crate::app::{Cli, exit, setting_files};
 use mcp::oauth::flow::{self, Chance, Client, Made, Trust};
 use ports::tools::Transport;
 
@@ -50,7 +50,7 @@ pub(super) async fn run(cli: &Cli, name: &str, wish: Wish<'_>) -> u8 {
             );
         }
     }
-    let entries = match files::servers(&loaded.settings, &lookup) {
+    let entries = match setting_files::servers(&loaded.settings, &lookup) {
         Ok((configured, _)) => configured.servers.entries,
         Err(mistake) => return wrong(&mistake, exit::USAGE),
     };

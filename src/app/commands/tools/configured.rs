@@ -13,7 +13,7 @@ use crate::app::commands::mcp::logins;
 use crate::app::commands::reading;
 use crate::app::commands::reading::Reading;
 use crate::app::servers::{self, Tried};
-use crate::app::{Cli, built_ins, doors, exit, files};
+use crate::app::{Cli, built_ins, doors, exit, setting_files};
 use actors::services::running::LimitScope;
 use domain::ids::{Door, Person, Place};
 use domain::tool::access::{Access, Standing};
@@ -76,7 +76,7 @@ impl Catalogued {
         let lookup = reading::lookup(&loaded);
         let settings = loaded.settings;
         let member = of.member.as_deref().map(|id| Member::of(id, of, &settings)).transpose()?;
-        let configured = files::servers(&settings, &lookup).map_err(|mistake| {
+        let configured = setting_files::servers(&settings, &lookup).map_err(|mistake| {
             eprintln!("{mistake}");
             exit::USAGE
         })?;

@@ -86,15 +86,25 @@ pub(super) fn repaired(turn: &TurnId, repairs: u32) {
 }
 
 pub(super) fn row_refused(model: &str, reason: &str) {
-    tracing::error!(event = names::LLM_REFUSED, model, reason, "every turn is refused like this");
+    tracing::error!(
+        event = names::LLM_REFUSED,
+        model,
+        reason,
+        "the provider rejects every call of this row; correct its key or model"
+    );
 }
 
 pub(super) fn row_accepted(model: &str) {
-    tracing::info!(event = names::LLM_ACCEPTED, model, "the provider takes the calls of this row again");
+    tracing::info!(event = names::LLM_ACCEPTED, model, "the provider accepts calls of this row again");
 }
 
 pub(super) fn breaker_opened(model: &str, reason: &str) {
-    tracing::error!(event = names::BREAKER_OPENED, model, reason, "the model is left alone for a while");
+    tracing::error!(
+        event = names::BREAKER_OPENED,
+        model,
+        reason,
+        "the circuit breaker opened; calls to this model are paused"
+    );
 }
 
 pub(super) fn breaker_closed(model: &str) {

@@ -17,7 +17,12 @@ pub(super) fn changed(shard: u32, change: ShardChange<'_>) {
             }
         }
         ShardChange::Refused(reason) => {
-            tracing::error!(event = names::GATEWAY_CLOSED, shard, reason, "the platform refuses us for good");
+            tracing::error!(
+                event = names::GATEWAY_CLOSED,
+                shard,
+                reason,
+                "the platform rejects the bot permanently; correct its token or its permissions"
+            );
         }
         ShardChange::CaughtUp { place, messages } => {
             tracing::info!(event = names::GATEWAY_CAUGHT_UP, %place, messages, "a gap was read back");

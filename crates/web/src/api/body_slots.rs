@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::api::connection_slots::{Reach, network};
 use crate::api::guard::Link;
-use crate::api::places::{Share, network};
 
 /// Maximum concurrent bodies.
 const AT_ONCE: usize = 64;
@@ -28,7 +28,7 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// All places.
 #[derive(Clone, Default)]
-pub struct Rooms(Arc<Mutex<Held>>);
+pub struct BodySlots(Arc<Mutex<Held>>);
 
 #[derive(Default)]
 struct Held {
@@ -44,13 +44,13 @@ struct Body {
 }
 
 /// A place for one body; released when dropped.
-pub struct Room {
-    rooms: Rooms,
+pub struct BodySlot {
+    rooms: BodySlots,
     number: u64,
     displaced: CancellationToken,
 }
 
-impl Rooms {
+impl BodySlots {
     /// Creates the places, all free.
     pub fn new() -> Self {
         Self::default()
@@ -58,8 +58,8 @@ impl Rooms {
 
     /// Takes a place for a request of this connection. `None` if all places are taken, or those of this address, and no
     /// body may be displaced.
-    pub fn take(&self, link: &Link) -> Option<Room> {
-        if link.share == Share::HealthOnly {
+    pub fn take(&self, link: &Link) -> Option<BodySlot> {
+        if link.share == Reach::HealthOnly {
             return None;
         }
         let peer = network(link.peer);
@@ -77,7 +77,7 @@ impl Rooms {
         held.last += 1;
         let (number, displaced) = (held.last, CancellationToken::new());
         held.bodies.insert(number, Body { peer, begun: Instant::now(), displaced: displaced.clone() });
-        Some(Room { rooms: self.clone(), number, displaced })
+        Some(BodySlot { rooms: self.clone(), number, displaced })
     }
 }
 
@@ -108,14 +108,14 @@ impl Held {
     }
 }
 
-impl Room {
+impl BodySlot {
     /// Resolves when another body displaces this one.
     pub async fn displaced(&self) {
         self.displaced.cancelled().await;
     }
 }
 
-impl Drop for Room {
+impl Drop for BodySlot {
     fn drop(&mut self) {
         self.rooms.0.lock().bodies.remove(&self.number);
     }
@@ -126,18 +126,18 @@ mod tests {
     use super::*;
 
     fn of(last: u8) -> Link {
-        Link { peer: [10, 0, 0, last].into(), own: [10, 0, 0, 99].into(), share: Share::Whole }
+        Link { peer: [10, 0, 0, last].into(), own: [10, 0, 0, 99].into(), share: Reach::Whole }
     }
 
     /// Takes all places: as many for each address as it may have.
-    fn filled(rooms: &Rooms) -> Vec<Room> {
+    fn filled(rooms: &BodySlots) -> Vec<BodySlot> {
         let peers = (0..AT_ONCE).map(|n| u8::try_from(n / OF_ONE_PEER).unwrap());
         peers.map(|last| rooms.take(&of(last)).unwrap()).collect()
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_address_has_a_share_and_all_together_have_a_bound() {
-        let rooms = Rooms::new();
+        let rooms = BodySlots::new();
         let held: Vec<_> = (0..OF_ONE_PEER).map_while(|_| rooms.take(&of(1))).collect();
         assert!(held.len() == OF_ONE_PEER && rooms.take(&of(1)).is_none(), "its share is taken");
         let each: Vec<_> = (100..=255).map_while(|last| rooms.take(&of(last))).collect();
@@ -145,14 +145,14 @@ mod tests {
         assert!(rooms.take(&of(5)).is_none(), "all are taken, by one address each");
         drop(each);
         assert!(rooms.take(&of(5)).is_some());
-        assert!(rooms.take(&Link { share: Share::HealthOnly, ..of(5) }).is_none());
+        assert!(rooms.take(&Link { share: Reach::HealthOnly, ..of(5) }).is_none());
         drop(held);
         assert!(rooms.0.lock().bodies.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_new_body_displaces_one_of_the_address_with_the_most() {
-        let rooms = Rooms::new();
+        let rooms = BodySlots::new();
         let held = filled(&rooms);
         let new = rooms.take(&of(5)).expect("no body is late, but some addresses have many");
         held[AT_ONCE - 1].displaced().await;
@@ -164,7 +164,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_body_gives_way_to_a_new_one() {
-        let rooms = Rooms::new();
+        let rooms = BodySlots::new();
         let held: Vec<_> = (0..AT_ONCE).map(|n| rooms.take(&of(u8::try_from(n).unwrap())).unwrap()).collect();
         assert!(rooms.take(&of(100)).is_none(), "all are young, and no address has more than one");
         tokio::time::advance(GRACE).await;

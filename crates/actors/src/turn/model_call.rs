@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::Thinking;
+use super::TurnTask;
 use super::parts::{Readers, TurnParts};
 use super::tally::Flow;
 use crate::messages::deadline::Deadline;
@@ -51,7 +51,7 @@ const WRITE_EVERY: Duration = Duration::from_millis(50);
 /// The number of characters of a clean call's text that are shown as progress.
 const WATCHED_CHARS: usize = 160;
 
-impl Thinking<'_> {
+impl TurnTask<'_> {
     /// Calls models until one answers, with a request built for each row. The error is the last failure.
     pub(super) async fn ask(&self, dialogue: &Dialogue) -> Result<Event, Ending> {
         let Self { parts, turn, slot, deadline, .. } = *self;
@@ -73,7 +73,7 @@ impl Thinking<'_> {
             account.tell(&Happening::ModelAsked(&turn.id, &row.key));
             let takes_tools = self.running.models.takes_tools(&row.key) && !without_tools.contains(&row.key);
             let (request, asked) = match &broken {
-                Some(begun) => dialogue.rest(&row, begun),
+                Some(shown_part) => dialogue.rest(&row, shown_part),
                 None => {
                     let facts = if dialogue.offers_recall(&row, takes_tools) { None } else { self.facts().await };
                     dialogue.request(&row, takes_tools, self.notes(facts).as_deref())
@@ -81,11 +81,11 @@ impl Thinking<'_> {
             };
             let kept = timeline.prompted(&turn.id, &row.key, &request);
             let flow = Flow::new(deadline);
-            let (begun, over) = (Instant::now(), false);
+            let (started_at, over) = (Instant::now(), false);
             let sent = (&request, asked.tool_bytes);
-            let call = Underway { thinking: self, row: &row, sent, tries, begun, flow: flow.clone(), over };
+            let call = Underway { thinking: self, row: &row, sent, tries, started_at, flow: flow.clone(), over };
             let result = match &broken {
-                Some(begun) => self.complete_rest(&row.key, &request, begun, flow).await,
+                Some(shown_part) => self.complete_rest(&row.key, &request, shown_part, flow).await,
                 None => {
                     let may_answer = asked.may_answer(turn.policy.reply);
                     self.complete(&row.key, &request, may_answer, dialogue.goes_on(), flow).await
@@ -96,7 +96,7 @@ impl Thinking<'_> {
             call.ended(&result);
             self.tell_hosted_calls(&row.key, &result);
             let error = match (result, broken.take()) {
-                (Ok(completion), Some(begun)) => return Ok(Event::WentOn(completion, begun)),
+                (Ok(completion), Some(shown_part)) => return Ok(Event::WentOn(completion, shown_part)),
                 (Ok(completion), None) => return Ok(Event::Completed(completion, asked)),
                 (Err(error), _) => error,
             };
@@ -105,7 +105,7 @@ impl Thinking<'_> {
             // A clean call shows no text in the slot.
             let shown = self.depth == 0 && !slot.withdraw();
             if shown {
-                broken = self.begun(dialogue, error.kind);
+                broken = self.resumable_part(dialogue, error.kind);
                 if broken.is_none() {
                     return Err(last_failure);
                 }
@@ -155,7 +155,7 @@ impl Thinking<'_> {
     }
 
     /// Returns the shown part of an interrupted answer if another row can continue it.
-    fn begun(&self, dialogue: &Dialogue, kind: ModelErrorKind) -> Option<ShownPart> {
+    fn resumable_part(&self, dialogue: &Dialogue, kind: ModelErrorKind) -> Option<ShownPart> {
         let may = kind.is_about_the_model() && dialogue.may_go_on();
         self.slot.visible().filter(|_| may).and_then(|shown| ShownPart::of(&shown))
     }
@@ -165,29 +165,25 @@ impl Thinking<'_> {
         &self,
         row: &str,
         request: &Request,
-        begun: &ShownPart,
+        shown_part: &ShownPart,
         flow: Flow,
     ) -> Result<Completion, ModelError> {
         let Self { parts, turn, slot, .. } = *self;
         parts.readers.account.tell(&Happening::AnswerContinued(&turn.id, row));
         let heard: DeltaSink = if self.draws() {
-            let (slot, begun, reading) =
-                (slot.clone(), begun.clone(), Mutex::new((Partial::default(), None::<Instant>)));
-            Arc::new(move |delta: Delta<'_>| {
-                flow.add(delta.chars());
-                let Delta::Text(more) = delta else { return };
-                let (rest, written_at) = &mut *reading.lock();
+            let (slot, shown_part) = (slot.clone(), shown_part.clone());
+            text_sink(flow, (Partial::default(), LastWrite::default()), move |(rest, last_write), more| {
                 rest.push(more);
-                if written_at.is_some_and(|at| at.elapsed() < WRITE_EVERY) {
+                if !last_write.is_due() {
                     return;
                 }
-                if let Some(text) = begun.growing(rest.visible()) {
-                    *written_at = Some(Instant::now());
+                if let Some(text) = shown_part.growing(rest.visible()) {
+                    last_write.note();
                     slot.write(&text);
                 }
             })
         } else {
-            Arc::new(move |delta: Delta<'_>| flow.add(delta.chars()))
+            counting_sink(flow)
         };
         self.running.models.stream(row, request, heard).await
     }
@@ -214,7 +210,7 @@ impl Thinking<'_> {
             }
             ReplyContract::Typed | ReplyContract::Verbatim | ReplyContract::Plain => match &self.watcher {
                 Some(watcher) => watched(row, flow, Arc::clone(watcher)),
-                None => Arc::new(move |delta: Delta<'_>| flow.add(delta.chars())),
+                None => counting_sink(flow),
             },
         };
         self.running.models.stream(row, request, heard).await
@@ -260,11 +256,8 @@ impl Thinking<'_> {
         let outbox =
             (unseen && draws && wanted).then(|| self.parts.neighbors.outboxes.of(&self.turn.place.door).clone());
         let (events, turn, draft) = (self.parts.readers.events.clone(), self.turn.clone(), self.draft());
-        let reading: Mutex<(Growing, Option<Instant>)> = Mutex::new((Growing::of(self.turn.policy.reply), None));
-        Arc::new(move |delta: Delta<'_>| {
-            flow.add(delta.chars());
-            let Delta::Text(more) = delta else { return };
-            let (growing, announced) = &mut *reading.lock();
+        let reading = (Growing::of(self.turn.policy.reply), None::<Instant>);
+        text_sink(flow, reading, move |(growing, announced), more| {
             let anew = growing.written == 0;
             let Some(text) = growing.push(more, slot.as_ref()) else { return };
             match (&outbox, &slot) {
@@ -283,25 +276,53 @@ impl Thinking<'_> {
 
 /// Returns the sink that reports the progress of a clean call to its caller.
 fn watched(row: &str, flow: Flow, watcher: ProgressSink) -> DeltaSink {
-    let (row, written) = (row.to_owned(), Mutex::<String>::default());
-    Arc::new(move |delta: Delta<'_>| {
-        flow.add(delta.chars());
-        let Delta::Text(more) = delta else { return };
-        let end = {
-            let written = &mut *written.lock();
-            let whole = format!("{written}{more}");
-            *written = tail(&whole, WATCHED_CHARS);
-            written.clone()
-        };
+    let row = row.to_owned();
+    text_sink(flow, String::new(), move |end, more| {
+        *end = tail(&format!("{end}{more}"), WATCHED_CHARS);
         watcher(Progress { done: 0.0, total: None, message: Some(format!("{row}: {end}")) });
     })
+}
+
+/// Returns the sink that counts the pieces of a stream.
+fn counting_sink(flow: Flow) -> DeltaSink {
+    Arc::new(move |delta: Delta<'_>| flow.add(delta.chars()))
+}
+
+/// Returns the sink that counts the pieces of a stream and passes its text on, with the state of the reader.
+fn text_sink<S: Send + 'static>(
+    flow: Flow,
+    state: S,
+    read: impl Fn(&mut S, &str) + Send + Sync + 'static,
+) -> DeltaSink {
+    let state = Mutex::new(state);
+    Arc::new(move |delta: Delta<'_>| {
+        flow.add(delta.chars());
+        if let Delta::Text(more) = delta {
+            read(&mut *state.lock(), more);
+        }
+    })
+}
+
+/// The time of the last copy of a growing draft into its slot.
+#[derive(Default)]
+struct LastWrite(Option<Instant>);
+
+impl LastWrite {
+    /// True if [`WRITE_EVERY`] has passed since, or if there was no copy.
+    fn is_due(&self) -> bool {
+        self.0.is_none_or(|at| at.elapsed() >= WRITE_EVERY)
+    }
+
+    fn note(&mut self) {
+        self.0 = Some(Instant::now());
+    }
 }
 
 /// A growing draft, with the length that its slot holds.
 struct Growing {
     read: Read,
     written: usize,
-    written_at: Option<Instant>,
+    last_write: LastWrite,
 }
 
 /// The state of the parsed stream.
@@ -332,7 +353,7 @@ impl Growing {
             ReplyContract::Typed => Read::Typed(Partial::default()),
             ReplyContract::Plain | ReplyContract::Verbatim => Read::Plain(Plain::default()),
         };
-        Self { read, written: 0, written_at: None }
+        Self { read, written: 0, last_write: LastWrite::default() }
     }
 
     /// Adds the next piece, and writes the text into the slot. Returns the added text; `None` until the next copy is due.
@@ -341,11 +362,12 @@ impl Growing {
         let visible = self.read.visible();
         let before = self.written;
         let grown = visible.len().saturating_sub(before);
-        let due = grown >= before / GROWTH || self.written_at.is_none_or(|at| at.elapsed() >= WRITE_EVERY);
+        let due = grown >= before / GROWTH || self.last_write.is_due();
         if grown == 0 || !due {
             return None;
         }
-        (self.written, self.written_at) = (visible.len(), Some(Instant::now()));
+        self.written = visible.len();
+        self.last_write.note();
         if let Some(slot) = slot {
             slot.write(visible);
         }
@@ -356,12 +378,12 @@ impl Growing {
 /// A call in flight. An interruption drops it: the tokens streamed so far are counted, and a call interrupted by the
 /// turn's deadline is also reported. A cancelled turn reports nothing about the model.
 struct Underway<'a> {
-    thinking: &'a Thinking<'a>,
+    thinking: &'a TurnTask<'a>,
     row: &'a Row,
     /// The request, and the number of bytes in it that tools added.
     sent: (&'a Request, usize),
     tries: u32,
-    begun: Instant,
+    started_at: Instant,
     flow: Flow,
     over: bool,
 }
@@ -370,10 +392,10 @@ impl Underway<'_> {
     /// Records that the call completed by itself.
     fn ended(mut self, result: &Result<Completion, ModelError>) {
         self.over = true;
-        self.thinking.tally.modelled(self.begun.elapsed());
+        self.thinking.tally.modelled(self.started_at.elapsed());
         let streamed = match result {
             Ok(completion) => {
-                let (took, tool_tokens) = (self.begun.elapsed(), self.tool_tokens(completion.usage));
+                let (took, tool_tokens) = (self.started_at.elapsed(), self.tool_tokens(completion.usage));
                 self.thinking.tally.completed(self.row, completion, took, tool_tokens);
                 None
             }
@@ -404,7 +426,7 @@ impl Underway<'_> {
             person: Some(turn.person.clone()),
             row: self.row.key.clone(),
             tries: self.tries,
-            took: self.begun.elapsed(),
+            took: self.started_at.elapsed(),
             streamed,
             result,
         };
@@ -418,7 +440,7 @@ impl Drop for Underway<'_> {
         if self.over {
             return;
         }
-        self.thinking.tally.modelled(self.begun.elapsed());
+        self.thinking.tally.modelled(self.started_at.elapsed());
         let streamed = self.cut_off();
         if streamed.is_none() && !self.row.stream {
             // A completion that arrives in one piece may be written already: the prompt at least was processed.

@@ -36,13 +36,13 @@ pub struct Capacity {
 
 /// The paths a connection may request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Share {
+pub enum Reach {
     Whole,
     HealthOnly,
 }
 
 /// All places of one listener.
-pub struct Places {
+pub struct ConnectionSlots {
     capacity: Capacity,
     proxies: Arc<Proxies>,
     taken: Mutex<Taken>,
@@ -61,7 +61,7 @@ struct Held {
     client: Option<IpAddr>,
     /// The name of the key of the request in progress.
     key: Option<String>,
-    share: Share,
+    share: Reach,
     /// The order in which connections began to wait; `None` while busy.
     waiting: Option<u64>,
     /// The start of a request whose body is incomplete.
@@ -70,29 +70,29 @@ struct Held {
 }
 
 /// A place; released when dropped.
-pub struct Place {
-    places: Arc<Places>,
+pub struct ConnectionSlot {
+    places: Arc<ConnectionSlots>,
     number: u64,
     /// The paths that may be requested.
-    pub share: Share,
+    pub share: Reach,
     /// Cancelled when the connection must close at once.
     pub gives_way: CancellationToken,
 }
 
 /// A request and its response; the connection is busy until this is dropped.
-pub struct Busy(Arc<Place>);
+pub struct Busy(Arc<ConnectionSlot>);
 
 /// A request with an incomplete body, until this is dropped.
-pub struct AwaitsBody(Arc<Place>);
+pub struct AwaitsBody(Arc<ConnectionSlot>);
 
-impl Places {
+impl ConnectionSlots {
     /// Creates the places, all free.
     pub fn new(capacity: Capacity, proxies: Arc<Proxies>) -> Arc<Self> {
         Arc::new(Self { capacity, proxies, taken: Mutex::default() })
     }
 
     /// Takes a place for a connection from this address; `None` if all are busy, including the reserved ones.
-    pub fn take(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
+    pub fn take(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionSlot> {
         let peer = (!self.proxies.trust(peer)).then(|| network(peer));
         let mut taken = self.taken.lock();
         let share = taken.make_room(&self.capacity, peer)?;
@@ -108,11 +108,11 @@ impl Places {
             gives_way: gives_way.clone(),
         };
         taken.held.insert(number, held);
-        Some(Place { places: Arc::clone(self), number, share, gives_way })
+        Some(ConnectionSlot { places: Arc::clone(self), number, share, gives_way })
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     /// Returns the client address that a peer forwards for, by the lines of its header `X-Forwarded-For`.
     pub fn client<'a>(&self, peer: IpAddr, forwarded: impl DoubleEndedIterator<Item = &'a str>) -> IpAddr {
         self.places.proxies.client(peer, forwarded)
@@ -139,7 +139,7 @@ impl Place {
     /// Counts the request in progress for this key. Returns false if the key keeps as many places busy as are left.
     pub fn count_for(&self, key: &str) -> bool {
         let mut taken = self.places.taken.lock();
-        let busy = |held: &Held| held.share == Share::Whole && held.waiting.is_none();
+        let busy = |held: &Held| held.share == Reach::Whole && held.waiting.is_none();
         let others = taken.count(busy).saturating_sub(1);
         let own = taken.count(|held| busy(held) && held.key.as_deref() == Some(key));
         let counted = fair_share::admits(own, self.places.capacity.connections.saturating_sub(others));
@@ -182,7 +182,7 @@ impl Drop for Busy {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.places.taken.lock().held.remove(&self.number);
     }
@@ -198,23 +198,23 @@ impl Taken {
         self.held.values().filter(|held| matching(held)).count()
     }
 
-    fn make_room(&mut self, capacity: &Capacity, peer: Option<IpAddr>) -> Option<Share> {
-        let whole = |held: &Held| held.share == Share::Whole;
+    fn make_room(&mut self, capacity: &Capacity, peer: Option<IpAddr>) -> Option<Reach> {
+        let whole = |held: &Held| held.share == Reach::Whole;
         let own = |held: &Held| whole(held) && held.peer == peer;
         // A peer at its maximum replaces one of its own connections, never another peer's.
         if peer.is_some() && self.count(own) >= capacity.per_peer {
             if self.close_longest_waiting(own) || self.close_latest_body(own) {
-                return Some(Share::Whole);
+                return Some(Reach::Whole);
             }
         } else if self.count(whole) < capacity.connections
             || self.close_longest_waiting(whole)
             || self.close_latest_body(whole)
         {
-            return Some(Share::Whole);
+            return Some(Reach::Whole);
         }
-        let reserved = |held: &Held| held.share == Share::HealthOnly;
+        let reserved = |held: &Held| held.share == Reach::HealthOnly;
         let free = self.count(reserved) < capacity.reserved || self.close_longest_waiting(reserved);
-        free.then_some(Share::HealthOnly)
+        free.then_some(Reach::HealthOnly)
     }
 
     fn close_longest_waiting(&mut self, matching: impl Fn(&Held) -> bool) -> bool {
@@ -257,16 +257,16 @@ mod tests {
         IpAddr::from([10, 0, 0, last])
     }
 
-    fn places() -> Arc<Places> {
-        Places::new(CAPACITY, Arc::default())
+    fn places() -> Arc<ConnectionSlots> {
+        ConnectionSlots::new(CAPACITY, Arc::default())
     }
 
     #[test]
     fn clients_behind_a_trusted_proxy_have_shares_of_their_own() {
         let proxies = Proxies::new(vec!["10.0.0.9".parse().unwrap()]);
-        let places = Places::new(CAPACITY, Arc::new(proxies));
+        let places = ConnectionSlots::new(CAPACITY, Arc::new(proxies));
         let held: Vec<_> = (0..4).map(|_| taken(&places, 9)).collect();
-        assert!(held.iter().all(|place| place.share == Share::Whole), "a proxy is no peer with a share");
+        assert!(held.iter().all(|place| place.share == Reach::Whole), "a proxy is no peer with a share");
         let first = [held[0].begin(peer(1)), held[1].begin(peer(1))];
         assert!(first.iter().all(Option::is_some));
         assert!(held[2].begin(peer(1)).is_none(), "its share is full");
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn keys_leave_places_for_each_other() {
-        let places = Places::new(Capacity { connections: 8, per_peer: 8, reserved: 1 }, Arc::default());
+        let places = ConnectionSlots::new(Capacity { connections: 8, per_peer: 8, reserved: 1 }, Arc::default());
         let mut busy = Vec::new();
         let mut begins = |key: &str| {
             let place = taken(&places, 1);
@@ -299,7 +299,7 @@ mod tests {
         assert!(first.begin(peer(1)).is_some_and(|_| first.count_for("c")), "a request that ended counts for none");
     }
 
-    fn taken(places: &Arc<Places>, last: u8) -> Arc<Place> {
+    fn taken(places: &Arc<ConnectionSlots>, last: u8) -> Arc<ConnectionSlot> {
         Arc::new(places.take(peer(last)).expect("there is a place"))
     }
 
@@ -311,7 +311,7 @@ mod tests {
         drop(held[0].begin(peer(1)));
         let new = taken(&places, 5);
         let closed: Vec<bool> = held.iter().map(|place| place.gives_way.is_cancelled()).collect();
-        assert_eq!((new.share, closed), (Share::Whole, vec![false, true, false, false]));
+        assert_eq!((new.share, closed), (Reach::Whole, vec![false, true, false, false]));
         assert!(held[1].begin(peer(2)).is_none(), "a request that comes just then is not begun");
     }
 
@@ -322,12 +322,12 @@ mod tests {
         let busy: Vec<_> = held.iter().map(|place| place.begin(peer(1)).unwrap()).collect();
         let first = taken(&places, 5);
         let second = taken(&places, 6);
-        assert_eq!((first.share, second.share), (Share::HealthOnly, Share::HealthOnly));
+        assert_eq!((first.share, second.share), (Reach::HealthOnly, Reach::HealthOnly));
         assert!(first.gives_way.is_cancelled(), "a reserved place that only waits is passed on");
         let _asking = second.begin(peer(6)).unwrap();
         assert!(places.take(peer(7)).is_none());
         drop(busy);
-        assert_eq!(taken(&places, 7).share, Share::Whole);
+        assert_eq!(taken(&places, 7).share, Reach::Whole);
         assert_eq!(held.iter().filter(|place| place.gives_way.is_cancelled()).count(), 1);
     }
 
@@ -337,14 +337,14 @@ mod tests {
         let held: Vec<_> = (0..2).map(|_| taken(&places, 1)).collect();
         let busy: Vec<_> = held.iter().map(|place| place.begin(peer(1)).unwrap()).collect();
         let bodies: Vec<_> = busy.iter().map(Busy::awaits_body).collect();
-        assert_eq!(taken(&places, 1).share, Share::HealthOnly, "a body may take a moment");
+        assert_eq!(taken(&places, 1).share, Reach::HealthOnly, "a body may take a moment");
         tokio::time::advance(BODY_GRACE).await;
         let third = taken(&places, 1);
         let closed: Vec<bool> = held.iter().map(|place| place.gives_way.is_cancelled()).collect();
-        assert_eq!((third.share, closed), (Share::Whole, vec![true, false]));
+        assert_eq!((third.share, closed), (Reach::Whole, vec![true, false]));
         let _asking = third.begin(peer(1)).unwrap();
         drop(bodies);
-        assert_eq!(taken(&places, 1).share, Share::HealthOnly, "a request that is whole never gives way");
+        assert_eq!(taken(&places, 1).share, Reach::HealthOnly, "a request that is whole never gives way");
     }
 
     #[test]
@@ -355,8 +355,8 @@ mod tests {
         let third = taken(&places, 2);
         assert_eq!((own[0].gives_way.is_cancelled(), others.gives_way.is_cancelled()), (true, false));
         let _busy = (own[1].begin(peer(2)), third.begin(peer(2)));
-        assert_eq!(taken(&places, 2).share, Share::HealthOnly);
-        assert_eq!(taken(&places, 3).share, Share::Whole);
+        assert_eq!(taken(&places, 2).share, Reach::HealthOnly);
+        assert_eq!(taken(&places, 3).share, Reach::Whole);
     }
 
     #[test]

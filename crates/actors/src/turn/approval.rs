@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::Thinking;
+use super::TurnTask;
 use super::parked::{Asking, GoingOn, Roles, TooLong};
 use super::tools::{Outcome, known_name};
 use crate::services::tool_use::Call;
@@ -39,7 +39,7 @@ pub(super) enum Leave<'a> {
     Continues(&'a GoingOn),
 }
 
-impl Thinking<'_> {
+impl TurnTask<'_> {
     /// Counts a call against the quotas. The error states when the call may be made.
     pub(super) async fn admit(&self, planned: Option<&Planned>) -> Result<(), Limited> {
         match planned {
