@@ -9,7 +9,8 @@ use tokio::time::timeout;
 
 use super::parts::TurnParts;
 use crate::services::running::Running;
-use domain::attachment::{self, Accepts, AttachmentAllowance, Enclosed, FileText, FileView, Plan, SLICE_BYTES, Unread, rooms};
+use domain::attachment::{self, AttachmentAllowance, Enclosed, FileText, FileView, Plan, SLICE_BYTES, Unread, rooms};
+use domain::completion::Accepts;
 use domain::document::{Container, DocumentText};
 use domain::ids::Person;
 use domain::incoming::{Attachment, Quoted};
