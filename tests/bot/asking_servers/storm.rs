@@ -24,8 +24,8 @@ const TASKS_A_KILL: usize = 20;
 const KILLS_MAX: usize = 25;
 /// The channels of the questions.
 const CHANNELS: [&str; 3] = ["general", "help", "random"];
-/// The members who wait for an answer at a time: a task takes about five seconds.
-const AT_ONCE: usize = 40;
+/// The members who wait for an answer at a time, at least; a task takes about five seconds.
+const AT_ONCE: usize = 20;
 
 /// The number of tasks; `TASK_STORM` sets another one.
 #[expect(clippy::disallowed_methods, reason = "a person who wants the figures sets it")]
@@ -63,7 +63,7 @@ fn tasks_with_questions_survive_kills_and_none_runs_again_or_is_orphaned() {
             // A few members ask at a time.
             unanswered.retain(|number| !answered.contains(&asked[number].id));
             let waiting = unanswered.len();
-            for _ in waiting..AT_ONCE.min(waiting + 5) {
+            for _ in waiting..AT_ONCE.max(many / 25).min(waiting + 5) {
                 let number = asked.len();
                 if number < many {
                     unanswered.push(number);
