@@ -45,7 +45,7 @@ const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 /// Every file of the page: path, media type, text.
-const FILES: [(&str, &str, &str); 44] = [
+const FILES: [(&str, &str, &str); 45] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/playground/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/playground/chaos.css", "text/css; charset=utf-8", include_str!("page/chaos.css")),
