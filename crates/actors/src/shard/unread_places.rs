@@ -2,10 +2,11 @@
 //! read or too old to be answered. The record in the store keeps a place until its messages have a durable owner.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::catch_up::{CATCH_UPS, CatchUp, MARK_AGAIN};
-use super::read_back::{PlaceRead, complete, read_place};
+use super::read_back::{PlaceRead, Roles, complete, read_place};
 use super::unsettled::Arrival;
 use super::{ShardActor, ShardEvent, ShardState};
 use crate::runtime::supervisor::ActorContext;
@@ -44,10 +45,9 @@ impl UnreadPlaces {
     fn load(&mut self, door: &Door, text: Option<&str>) {
         let stored: BTreeMap<String, StoredGaps> =
             text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-        for (guild, gaps) in stored {
+        for (guild, mut gaps) in stored {
             // Places that failed meanwhile have their earlier gap, too.
             let failed = self.by_guild.remove(&guild).map(|unread| unread.stored()).unwrap_or_default();
-            let mut gaps = gaps;
             for (place, (since, until)) in failed {
                 let gap = gaps.entry(place).or_insert((since, until));
                 *gap = (gap.0.min(since), gap.1.max(until));
@@ -159,7 +159,7 @@ impl ShardActor {
 
     /// Reads the record of the last process, as soon as the store answers.
     pub(super) fn load_unread(&self, ctx: &mut ActorContext<ShardActor>) {
-        let (store, key) = (self.parts.basics.store.clone(), self.unread_key());
+        let (store, key) = (Arc::clone(&self.parts.basics.store), self.unread_key());
         let load = async move {
             loop {
                 match tokio::time::timeout(LOAD_WITHIN, store.read(&key)).await {
@@ -206,7 +206,7 @@ impl ShardActor {
             let (parts, of_guild, failed) = (self.parts.clone(), guild.clone(), (guild.clone(), place.clone()));
             let read = async move {
                 let mut read = read_place(&parts, &place, since).await;
-                complete(&parts, &of_guild, since, &mut read.messages, &mut Default::default()).await;
+                complete(&parts, &of_guild, since, &mut read.messages, &mut Roles::default()).await;
                 ShardEvent::CaughtUp(of_guild, CatchUp::ReadAgain { place, until, read })
             };
             ctx.task(read, move |panic| {
