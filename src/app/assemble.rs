@@ -211,15 +211,8 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
         limits: limits(&settings),
     });
     let (bound, (exit, exited)) = (listener.bound(), watch::channel(None));
-    let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
     let parts = Parts {
-        tools: ToolParts {
-            toolbox,
-            settings: preferences,
-            built_in,
-            servers: servers(&settings, &basics.clock, nats.clone()),
-            providers: nats.map(|nats| nats as Arc<dyn ToolProviders>),
-        },
+        tools: tool_parts(&settings, &basics, toolbox, preferences, built_in),
         observation: Observation {
             instruments: vitals.instruments.clone(),
             events,
@@ -237,6 +230,24 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
         handles,
     };
     Ok(Assembled { parts, exited, bound, active })
+}
+
+/// The tools, with the connections to their servers and providers.
+fn tool_parts(
+    settings: &Settings,
+    basics: &Basics,
+    toolbox: Arc<Toolbox>,
+    preferences: Arc<PreferenceKeeper>,
+    built_in: BuiltIn,
+) -> ToolParts {
+    let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
+    ToolParts {
+        toolbox,
+        settings: preferences,
+        built_in,
+        servers: servers(settings, &basics.clock, nats.clone()),
+        providers: nats.map(|nats| nats as Arc<dyn ToolProviders>),
+    }
 }
 
 /// The settings in force, for requests.

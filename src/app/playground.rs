@@ -119,20 +119,17 @@ pub async fn run(cli: &Cli, verbose: bool) -> u8 {
     };
     let ((keeper, asks), end) = (Keeper::new(), CancellationToken::new());
     let keeping = tokio::spawn(chat::keep(local.service.clone(), keeper.address(), chat, end.clone()));
-    let at = loaded.settings.http.addr.to_string();
-    let places = places(&loaded.settings, demo.is_some());
     let model = if demo.is_some() { None } else { configured(&loaded) };
     let start = Start { verbose, demo: demo.is_some(), log: loaded.settings.store.dir.join(LOG), model };
-    let birth = local.birth(demo.as_ref(), spare.as_ref());
     let page = Page {
         args: &args(cli, verbose),
-        address: at,
-        places,
+        address: loaded.settings.http.addr.to_string(),
+        places: places(&loaded.settings, demo.is_some()),
         start: &start,
         keys: of_keys,
         local: &local,
         spells: &spells,
-        birth: &birth,
+        birth: &local.birth(demo.as_ref(), spare.as_ref()),
     };
     let code = page.serve(keeper, asks).await;
     end.cancel();

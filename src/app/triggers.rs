@@ -105,6 +105,7 @@ fn placed<'a>(
 }
 
 /// The fields that timers and webhooks share.
+#[derive(Clone, Copy)]
 struct SharedFields<'a> {
     name: &'a str,
     prompt: &'a str,

@@ -296,7 +296,8 @@ async fn a_database_that_does_not_answer_holds_turns_up_for_a_moment_once() {
 /// `MariaDB` notices no closed connection while a statement runs.
 #[tokio::test]
 async fn a_statement_of_mariadb_whose_caller_is_gone_is_ended_at_the_server() {
-    let list = "SELECT count(*) FROM information_schema.processlist WHERE info LIKE '%o23%' AND info NOT LIKE '%processlist%'";
+    let list =
+        "SELECT count(*) FROM information_schema.processlist WHERE info LIKE '%o23%' AND info NOT LIKE '%processlist%'";
     ends_with_its_caller(&Shop::mariadb().await.patient(), list).await;
 }
 
@@ -310,9 +311,8 @@ async fn a_statement_of_postgres_whose_caller_is_gone_is_ended_at_the_server() {
 async fn ends_with_its_caller(shop: &Shop, list: &str) {
     let orders: Vec<String> = (0..24).map(|n| format!("orders AS o{n}")).collect();
     let endless = format!("(SELECT count(*) FROM {})", orders.join(", "));
-    let running = async |shop: &Shop| {
-        !shop.raw_run(list).await.contains("Int(0)") && !shop.raw_run(list).await.contains("\"0\"")
-    };
+    let running =
+        async |shop: &Shop| !shop.raw_run(list).await.contains("Int(0)") && !shop.raw_run(list).await.contains("\"0\"");
     let change = format!("UPDATE log SET note = {endless}");
     let read = format!("SELECT {endless} AS n FROM orders");
     for (tool, tables, sql) in

@@ -231,26 +231,21 @@ impl Actor for Outbox {
                 clearance,
             } => {
                 state.quiet(&outgoing.place, &turn);
-                let place = outgoing.place.clone();
-                let drawn = drafted.then(Drawn::forgotten);
                 state.answered.insert(&turn);
-                self.enqueue(
-                    ctx,
-                    state,
-                    &place,
-                    Job {
-                        person: Some(person),
-                        check,
-                        others,
-                        nonce_until,
-                        drawn,
-                        since: Some(since),
-                        tries: refused.map(Tries::before).unwrap_or_default(),
-                        rescue,
-                        clearance,
-                        ..Job::new(Task::Turn(turn), outgoing)
-                    },
-                );
+                let (place, drawn) = (outgoing.place.clone(), drafted.then(Drawn::forgotten));
+                let job = Job {
+                    person: Some(person),
+                    check,
+                    others,
+                    nonce_until,
+                    drawn,
+                    since: Some(since),
+                    tries: refused.map(Tries::before).unwrap_or_default(),
+                    rescue,
+                    clearance,
+                    ..Job::new(Task::Turn(turn), outgoing)
+                };
+                self.enqueue(ctx, state, &place, job);
             }
             OutboxMsg::Notify { about, place, text } => self.notify(ctx, state, &about, &place, text),
             OutboxMsg::Post { name, outgoing, reply } => self.post(ctx, state, name, outgoing, reply),

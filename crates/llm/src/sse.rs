@@ -58,12 +58,7 @@ const REST_TIME: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// The stream broke, contained an error, ended early or exceeded a bound.
-pub async fn read<S>(
-    mut source: S,
-    wire: &dyn Wire,
-    heard: &DeltaSink,
-    budget: &Budget,
-) -> Result<Answer, ModelError>
+pub async fn read<S>(mut source: S, wire: &dyn Wire, heard: &DeltaSink, budget: &Budget) -> Result<Answer, ModelError>
 where
     S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin + 'static,
 {

@@ -46,8 +46,8 @@ pub(super) struct Job {
     pub tries: Tries,
     /// The time at which it was made.
     pub queued: Instant,
-    /// True if it takes several messages, so that short answers of its place may pass it.
-    pub long: bool,
+    /// Its length in its place.
+    pub length: Length,
     /// The notice that replaces it if the platform refuses it.
     pub rescue: Option<Rescue>,
     /// Permission to post it.
@@ -55,6 +55,15 @@ pub(super) struct Job {
     /// Its share of a bound on jobs, if one applies; clones hold it together.
     #[expect(dead_code, reason = "dropping it returns the share")]
     pub share: Option<Arc<Share<Payer>>>,
+}
+
+/// The length of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Length {
+    /// A few messages at most.
+    Short,
+    /// Several messages, so that short answers of its place may pass it.
+    Long,
 }
 
 /// The tries of an answer so far.
@@ -100,7 +109,7 @@ impl Job {
             panicked: false,
             tries: Tries::default(),
             queued: Instant::now(),
-            long: false,
+            length: Length::Short,
             rescue: None,
             clearance: Clearance::default(),
             share: None,
@@ -148,9 +157,12 @@ pub(super) const PASSED_FOR: Duration = Duration::from_secs(20);
 /// its own person. A platform accepts few messages of a place in a time, so long answers would delay all others there.
 pub(super) fn take_next(jobs: &mut VecDeque<Job>) -> Option<Job> {
     let first = jobs.front()?;
-    let waits = first.long && first.tries.begun.is_none() && !first.edited && first.queued.elapsed() < PASSED_FOR;
+    let waits = first.length == Length::Long
+        && first.tries.begun.is_none()
+        && !first.edited
+        && first.queued.elapsed() < PASSED_FOR;
     let mut earlier = HashSet::new();
-    let mut passes = |job: &Job| earlier.insert(job.person.clone()) && !job.long;
+    let mut passes = |job: &Job| earlier.insert(job.person.clone()) && job.length == Length::Short;
     let short = if waits { jobs.iter().position(&mut passes) } else { None };
     jobs.remove(short.unwrap_or(0))
 }

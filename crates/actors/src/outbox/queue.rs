@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::beside::Beside;
 use super::courier::Courier;
-use super::job::{self, End, Job, Returned, Task};
+use super::job::{self, End, Job, Length, Returned, Task};
 use super::pace::{SharedPace, Track};
 use super::{Outbox, OutboxEvent, OutboxState};
 use crate::messages::journal::JournalMsg;
@@ -123,7 +123,9 @@ impl PlaceQueue {
 
 impl Outbox {
     pub(super) fn enqueue(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place, mut job: Job) {
-        job.long = job.outgoing.text().len() > SHORT_MESSAGES * self.poster.capabilities().text_limit;
+        if job.outgoing.text().len() > SHORT_MESSAGES * self.poster.capabilities().text_limit {
+            job.length = Length::Long;
+        }
         let queue = state.lanes.entry(place.clone()).or_default();
         if queue.holds(&job.task) {
             // The answer is already in flight.

@@ -7,6 +7,7 @@ mod pieces;
 mod refused;
 
 use super::courtesy::SPARES;
+use super::job::Length;
 use super::pace::{Pace, Track};
 use super::queue::{CLOSED_FOR, Closed, PROBES_MAX, PlaceQueue};
 use super::*;
@@ -412,14 +413,15 @@ async fn a_short_answer_passes_long_ones_of_others_and_none_of_its_own_member() 
 
 #[tokio::test(start_paused = true)]
 async fn a_long_answer_is_passed_for_a_bounded_time() {
-    let job = |member: &str, long| {
+    let job = |member: &str, length| {
         let turn = turn("10", member, "42");
-        Job { person: Some(turn.person.clone()), long, ..Job::new(Task::Turn(turn.id.clone()), turn.reply_with("")) }
+        Job { person: Some(turn.person.clone()), length, ..Job::new(Task::Turn(turn.id.clone()), turn.reply_with("")) }
     };
-    let mut jobs = std::collections::VecDeque::from([job("1", true), job("2", false), job("3", false)]);
-    assert!(!job::take_next(&mut jobs).unwrap().long);
+    let mut jobs =
+        std::collections::VecDeque::from([job("1", Length::Long), job("2", Length::Short), job("3", Length::Short)]);
+    assert_eq!(job::take_next(&mut jobs).unwrap().length, Length::Short);
     tokio::time::advance(job::PASSED_FOR).await;
-    assert!(job::take_next(&mut jobs).unwrap().long);
+    assert_eq!(job::take_next(&mut jobs).unwrap().length, Length::Long);
     assert!(job::take_next(&mut jobs).is_some() && job::take_next(&mut jobs).is_none());
 }
 

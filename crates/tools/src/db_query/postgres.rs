@@ -128,10 +128,7 @@ async fn execute(client: &Client, statement: &Understood, asked: Asked) -> Resul
 /// Returns the first name behind a dot that the server may call as a function of a row, because a table has no such
 /// column: any user-defined function of that name, and a built-in one that is not on the allow list if none of the
 /// statement's tables has a column of that name. Names in a statement contain no quotes.
-async fn function_of_rows(
-    client: &Client,
-    statement: &Understood,
-) -> Result<Option<String>, tokio_postgres::Error> {
+async fn function_of_rows(client: &Client, statement: &Understood) -> Result<Option<String>, tokio_postgres::Error> {
     if statement.fields.is_empty() {
         return Ok(None);
     }
