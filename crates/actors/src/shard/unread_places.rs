@@ -97,7 +97,9 @@ impl UnreadPlaces {
         read.retain(|place| {
             let is_settled = !unsettled.contains(place);
             if is_settled {
-                by_guild.values_mut().for_each(|unread| unread.read(place));
+                for unread in by_guild.values_mut() {
+                    unread.read(place);
+                }
                 *changed = true;
             }
             !is_settled
