@@ -51,7 +51,7 @@ async fn not_begun(asker: &Asker, variables: &[(&str, &str)]) -> World {
 async fn begun(asker: &Asker, variables: &[(&str, &str)]) -> (World, Process) {
     let world = not_begun(asker, variables).await;
     let process = world.process("bot").await;
-    asker.listed(&world).await;
+    asker.listed(&world.http()).await;
     (world, process)
 }
 
@@ -322,7 +322,7 @@ fn a_bot_that_is_killed_while_a_server_asks_or_works_goes_on_once() {
         let asker = Asker::start().await;
         let world = not_begun(&asker, &[]).await;
         let first = world.process("first").await;
-        asker.listed(&world).await;
+        asker.listed(&world.http()).await;
         let (said, asked) = world.asks_for("book").await;
         let job = world.says("Ben", "random", "@staffai call job y");
         world.until("a task", || (asker.state().created("y") == 1).then_some(())).await;

@@ -203,8 +203,7 @@ async fn a_database_that_is_a_pipe_is_refused_and_never_waited_for() {
 async fn the_tools_say_what_they_are() {
     let shop = Shop::sqlite().await;
     let tools = shop.tools.tools();
-    let names: Vec<_> =
-        tools.iter().map(|tool| (&*tool.name, tool.kind, Effect::of(tool.annotations, None, true))).collect();
+    let names: Vec<_> = tools.iter().map(|tool| (&*tool.name, tool.kind, Effect::of(tool, None, true))).collect();
     assert_eq!(names, [("db_query", ToolKind::Db, Effect::Reads), ("db_change", ToolKind::Db, Effect::Changes)]);
     assert!(
         tools[0].description.ends_with("Tables: shop.cheap shop.order lines shop.orders"),

@@ -205,7 +205,7 @@ fn a_member_fills_in_the_form_of_a_tool_server_and_no_other_member_can() {
             results => Act::says(results.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" / ")),
         });
         world.start().await;
-        asker.listed().await;
+        asker.listed(&world.url("")).await;
         let said = world.service.says("U1", "C1", "@bot book");
         let has_buttons = |message: &Message| message.blocks.to_string().contains("actions");
         let asked = world.until("a question", || world.service.spoken().into_iter().find(has_buttons)).await;

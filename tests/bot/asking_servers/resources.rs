@@ -22,7 +22,7 @@ async fn begun(asker: &Asker) -> (World, Process) {
     std::fs::write(world.dir.path().join("scripted-models.json"), rows).unwrap();
     world.model.does(|ask| Act::says(format!("heard {}", ask.question().len())));
     let process = world.process("bot").await;
-    asker.listed(&world).await;
+    asker.listed(&world.http()).await;
     (world, process)
 }
 
@@ -121,7 +121,7 @@ fn a_list_of_resources_counts_in_the_quotas_and_is_audited() {
         let asker = Asker::start().await;
         let world = not_begun(&asker, &[("STAFFAI_TOOLS__LIMITS", "ask__list_resources 1/10m")]).await;
         let _bot = world.process("bot").await;
-        asker.listed(&world).await;
+        asker.listed(&world.http()).await;
         let before = asker.state().resource_lists;
         let list = || world.tells("Ada", "tools", &[("category", 3, "resources")]);
         let listed = list().await;

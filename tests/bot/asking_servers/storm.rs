@@ -49,7 +49,7 @@ fn tasks_with_questions_survive_kills_and_none_runs_again_or_is_orphaned() {
             members.iter().enumerate().map(|(number, id)| (id.to_string(), number)).collect();
         let mut random = rand::rngs::StdRng::seed_from_u64(7);
         let mut process = world.process("life-0").await;
-        asker.listed(&world).await;
+        asker.listed(&world.http()).await;
         let (mut asked, mut lives): (BTreeMap<usize, Said>, usize) = (BTreeMap::new(), 0);
         let mut unanswered: Vec<usize> = Vec::new();
         let mut next_kill = Instant::now() + Duration::from_secs(2);

@@ -132,7 +132,7 @@ async fn acts(scene: &Arc<Scene>, owner: usize, number: u64, lease: &Lease, open
     let clock = Arc::new(Skewed(Arc::clone(skew)));
     let ranges = vec![Range::Door(DOOR)];
     let open = async {
-        let store = Resilient::start_with(move || opener.open(), clock, redis::limits()).await.unwrap();
+        let store = Resilient::start_with(move || opener.open(), clock, redis::bounds()).await.unwrap();
         let store = Arc::new(store);
         let turns = StoredTurns::new(Arc::clone(&store) as _, ranges);
         Arc::new(Life { scene: Arc::clone(scene), number, store, turns })

@@ -169,7 +169,7 @@ fn each_form_in_the_example_is_accepted_and_no_default_has_quotes() {
 fn loaded_from(name: &str, value: &str) -> Vec<String> {
     let loaded = good(&[(name, value)], &[]);
     let set = loaded.origins.iter().filter(|(_, origin)| origin.layer > Layer::Default);
-    set.map(|(key, _)| key.to_string()).collect()
+    set.map(|(key, _)| key.clone()).collect()
 }
 
 #[test]
