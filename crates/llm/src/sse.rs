@@ -58,12 +58,7 @@ const REST_TIME: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// The stream broke, contained an error, ended early or exceeded a bound.
-pub async fn read<S>(
-    mut source: S,
-    wire: &dyn Wire,
-    heard: &DeltaSink,
-    budget: &Budget,
-) -> Result<Answer, ModelError>
+pub async fn read<S>(mut source: S, wire: &dyn Wire, heard: &DeltaSink, budget: &Budget) -> Result<Answer, ModelError>
 where
     S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin + 'static,
 {
@@ -118,16 +113,7 @@ async fn frames<S>(
 where
     S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin + 'static,
 {
-    let mut reading = Reading {
-        wire,
-        heard,
-        frames: Frames::default(),
-        assembly: wire.assembly(),
-        blanks: Blanks::default(),
-        told: 0,
-        slice: 0,
-        held,
-    };
+    let mut reading = Reading::new(wire, heard, held);
     let mut read = begun.len();
     let mut done = reading.take(begun).await?;
     // The deadline for data after the finish reason.
@@ -216,7 +202,12 @@ struct Reading<'a> {
     held: Reservation,
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    fn new(wire: &'a dyn Wire, heard: &'a DeltaSink, held: Reservation) -> Self {
+        let (frames, assembly, blanks) = (Frames::default(), wire.assembly(), Blanks::default());
+        Self { wire, heard, frames, assembly, blanks, told: 0, slice: 0, held }
+    }
+
     /// Processes a piece; returns true after the closing mark or the last frame.
     async fn take(&mut self, bytes: &[u8]) -> Result<bool, ModelError> {
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
