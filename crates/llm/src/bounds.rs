@@ -39,7 +39,9 @@ impl Size {
             Value::String(text) => size.add(Self::of_text(text)),
             Value::Array(items) => {
                 size.bytes += LIST_BYTES;
-                items.iter().for_each(|item| size.add(Self::of(item)));
+                for item in items {
+                    size.add(Self::of(item));
+                }
             }
             Value::Object(fields) => {
                 size.bytes += OBJECT_BYTES;

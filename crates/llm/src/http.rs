@@ -66,7 +66,7 @@ enum TlsMode {
 /// Clients shared by rows with the same kind of connection, because each new client reads the system's certificates.
 #[derive(Default)]
 pub struct Clients {
-    clients: HashMap<TlsMode, HttpClient>,
+    by_mode: HashMap<TlsMode, HttpClient>,
     /// Builds the library's requests; sends none.
     request_builder: Option<reqwest::Client>,
     /// The memory of all answers.
@@ -102,11 +102,11 @@ impl Clients {
     }
 
     fn client(&mut self, way: TlsMode) -> Result<HttpClient, String> {
-        if let Some(client) = self.clients.get(&way) {
+        if let Some(client) = self.by_mode.get(&way) {
             return Ok(client.clone());
         }
         let client = way.client()?;
-        self.clients.insert(way, client.clone());
+        self.by_mode.insert(way, client.clone());
         Ok(client)
     }
 }
