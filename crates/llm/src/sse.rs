@@ -17,8 +17,8 @@ use serde::de::IgnoredAny;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::body::{ANSWER_BYTES, BLANK_RUN, Blanks, LONG_ANSWER, too_large, whole};
-use crate::bounds::{VALUES_MAX, check_values};
+use crate::body::{BLANK_RUN, Blanks, too_large, whole};
+use crate::bounds::{ANSWER_BYTES, LONG_ANSWER, VALUES_MAX, check_values};
 use crate::budget::{Budget, Reservation};
 use crate::provider_error::{self, ProviderError};
 use crate::wire::{Answer, AnswerForm, Assembly, Piece, Unusable, Wire};
