@@ -79,7 +79,6 @@ pub struct Dialogue {
 
 /// The state of a dialogue.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one of a turn")]
 enum Stage {
     /// Before the first call, or the model is answering. Tools may be offered.
     Asking,

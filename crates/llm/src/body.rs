@@ -3,19 +3,13 @@
 use ports::{ModelError, ModelErrorKind};
 use serde_json::Value;
 
-use crate::bounds::check_values;
+use crate::bounds::{ANSWER_BYTES, LONG_ANSWER, check_values};
 use crate::budget::Reservation;
 use crate::provider_error;
-
-/// The largest answer that is read, in bytes. The longest real ones are a tenth of this.
-pub const ANSWER_BYTES: usize = 4 * 1024 * 1024;
 
 /// The longest run of white space in an answer. A model that loops in JSON mode emits only white space; keep-alive
 /// bytes of proxies stay far below.
 pub const BLANK_RUN: usize = 64 * 1024;
-
-/// The size in bytes above which an answer is parsed on a blocking thread, so that no task occupies a core for long.
-pub const LONG_ANSWER: usize = 64 * 1024;
 
 /// Counts consecutive white space, literal or escaped in JSON text.
 #[derive(Default)]

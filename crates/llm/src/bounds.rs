@@ -2,8 +2,13 @@
 
 use serde_json::Value;
 
-use crate::body::ANSWER_BYTES;
 use ports::{ModelError, ModelErrorKind};
+
+/// The largest answer that is read, in bytes. The longest real ones are a tenth of this.
+pub const ANSWER_BYTES: usize = 4 * 1024 * 1024;
+
+/// The size in bytes above which an answer is parsed on a blocking thread, so that no task occupies a core for long.
+pub const LONG_ANSWER: usize = 64 * 1024;
 
 /// The most tool calls of one answer; further ones are dropped.
 pub const CALLS_MAX: usize = 64;

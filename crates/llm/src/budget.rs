@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::body::{ANSWER_BYTES, LONG_ANSWER};
+use crate::bounds::{ANSWER_BYTES, LONG_ANSWER};
 use ports::shares::{Share, Shares};
 use ports::{ModelError, ModelErrorKind};
 

@@ -19,8 +19,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::body::{ANSWER_BYTES, Blanks, too_large, whole};
-use crate::bounds::VALUES_MAX;
+use crate::body::{Blanks, too_large, whole};
+use crate::bounds::{ANSWER_BYTES, VALUES_MAX};
 use crate::budget::{Budget, Reservation};
 use crate::wire::{Answer, AnswerForm, Wire};
 use crate::{provider_error, sse};

@@ -17,8 +17,8 @@ use serde::de::IgnoredAny;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::body::{ANSWER_BYTES, BLANK_RUN, Blanks, LONG_ANSWER, too_large, whole};
-use crate::bounds::{VALUES_MAX, check_values};
+use crate::body::{BLANK_RUN, Blanks, too_large, whole};
+use crate::bounds::{ANSWER_BYTES, LONG_ANSWER, VALUES_MAX, check_values};
 use crate::budget::{Budget, Reservation};
 use crate::provider_error::{self, ProviderError};
 use crate::wire::{Answer, AnswerForm, Assembly, Piece, Unusable, Wire};
@@ -113,16 +113,7 @@ async fn frames<S>(
 where
     S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin + 'static,
 {
-    let mut reading = Reading {
-        wire,
-        heard,
-        frames: Frames::default(),
-        assembly: wire.assembly(),
-        blanks: Blanks::default(),
-        told: 0,
-        slice: 0,
-        held,
-    };
+    let mut reading = Reading::new(wire, heard, held);
     let mut read = begun.len();
     let mut done = reading.take(begun).await?;
     // The deadline for data after the finish reason.
@@ -211,7 +202,12 @@ struct Reading<'a> {
     held: Reservation,
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    fn new(wire: &'a dyn Wire, heard: &'a DeltaSink, held: Reservation) -> Self {
+        let (frames, assembly, blanks) = (Frames::default(), wire.assembly(), Blanks::default());
+        Self { wire, heard, frames, assembly, blanks, told: 0, slice: 0, held }
+    }
+
     /// Processes a piece; returns true after the closing mark or the last frame.
     async fn take(&mut self, bytes: &[u8]) -> Result<bool, ModelError> {
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {

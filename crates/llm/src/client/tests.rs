@@ -17,7 +17,8 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
 use super::*;
-use crate::body::{ANSWER_BYTES, BLANK_RUN};
+use crate::body::BLANK_RUN;
+use crate::bounds::ANSWER_BYTES;
 use crate::registry::{self, DefaultRow};
 use domain::completion::{AnswerForm, Finish, Item, Role, ToolSpec, Usage, WrittenJson};
 use ports::Delta;

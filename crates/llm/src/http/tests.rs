@@ -1,7 +1,8 @@
 use http::HeaderValue;
 
 use super::*;
-use crate::body::{BLANK_RUN, LONG_ANSWER, parsed};
+use crate::body::{BLANK_RUN, parsed};
+use crate::bounds::LONG_ANSWER;
 
 fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
     pairs.iter().map(|(name, value)| (http::HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
