@@ -126,7 +126,7 @@ fn from_the_first_text_to_the_first_byte() {
             speaker.until(|event| event["event"] == "audio").await;
             let byte = Instant::now();
             let (arrived, sent) = voice.last.lock().take().unwrap();
-            added.push(byte - asked.lock().1 - (sent - arrived));
+            added.push(byte.saturating_duration_since(asked.lock().1).saturating_sub(sent - arrived));
             shown.push(byte.saturating_duration_since(text).saturating_sub(sent - arrived));
             speaker.answer().await;
         }

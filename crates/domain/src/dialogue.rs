@@ -85,7 +85,7 @@ enum Stage {
     /// The same, but only the final answer is requested.
     Closing,
     /// Tools are running.
-    Running(Round),
+    Running(Box<Round>),
     /// The dialogue ended.
     Over,
 }
@@ -176,7 +176,7 @@ impl Dialogue {
             (Stage::Asking, Event::Completed(completion, asked)) => self.completed(&completion, &asked),
             (Stage::Closing, Event::Completed(completion, _)) => self.answered(&completion),
             (Stage::Asking | Stage::Closing, Event::WentOn(completion, begun)) => self.went_on(&completion, &begun),
-            (Stage::Running(round), Event::Ran(told)) => self.ran(round, told),
+            (Stage::Running(round), Event::Ran(told)) => self.ran(*round, told),
             (
                 stage @ (Stage::Asking | Stage::Closing),
                 Event::Failed(Ending::Model(ModelErrorKind::ContextOverflow)),
@@ -239,7 +239,7 @@ impl Dialogue {
         {
             let planned = tools.plan(calls);
             let calls = planned.iter().map(|planned| planned.call().clone()).collect();
-            self.stage = Stage::Running(Round::new(completion, calls, asked));
+            self.stage = Stage::Running(Box::new(Round::new(completion, calls, asked)));
             return Step::RunTools(planned);
         }
         match (&asked.offered, read) {

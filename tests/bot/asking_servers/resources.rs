@@ -134,7 +134,7 @@ fn a_list_of_resources_counts_in_the_quotas_and_is_audited() {
         let ada = world.member("Ada").to_string();
         assert!(lines.iter().all(|line| line["person"].as_str().is_some_and(|id| id.contains(&ada))), "{told}");
         let mut outcomes: Vec<&Value> = lines.iter().map(|line| &line["outcome"]).collect();
-        outcomes.sort_unstable_by_key(|outcome| outcome.to_string());
+        outcomes.sort_unstable_by_key(ToString::to_string);
         assert_eq!(outcomes, ["limited", "ok"], "{told}");
     });
 }

@@ -116,7 +116,9 @@ fn judge(world: &World, asker: &Asker, asked: &BTreeMap<usize, Said>, lives: usi
     let (state, many) = (asker.state(), asked.len());
     let mut replies: HashMap<MessageId, Vec<String>> = HashMap::new();
     for Message { reply_to, content, .. } in spoken(world) {
-        reply_to.into_iter().for_each(|trigger| replies.entry(trigger).or_default().push(content.clone()));
+        if let Some(trigger) = reply_to {
+            replies.entry(trigger).or_default().push(content);
+        }
     }
     let words: Vec<String> = asked.values().map(|said| replies[&said.id][0].clone()).collect();
     let right = |number: usize, words: &str| words == format!("job w{number} is done with city-{number}");

@@ -144,7 +144,7 @@ impl Dialogue {
         let mut dialogue = Self::new(transcript, contract, schema, Some(tools));
         dialogue.rounds = saved.rounds.into_iter().map(SavedRound::round).collect();
         dialogue.fallback = saved.fallback;
-        dialogue.stage = Stage::Running(saved.running.round());
+        dialogue.stage = Stage::Running(Box::new(saved.running.round()));
         Resumed { dialogue, done, left, called }
     }
 }

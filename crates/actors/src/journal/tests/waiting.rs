@@ -48,7 +48,10 @@ impl World {
         match self.approvals.now().await? {
             ApprovalsMsg::Ask(waiting) => Some(format!("ask {}", waiting.gate.turn.id)),
             ApprovalsMsg::Gone(waiting) => Some(format!("gone {}", waiting.gate.turn.id)),
-            ApprovalsMsg::Decide(..) | ApprovalsMsg::List(_) | ApprovalsMsg::Withdraw(..) => None,
+            ApprovalsMsg::Decide(..)
+            | ApprovalsMsg::List(_)
+            | ApprovalsMsg::Overview(_)
+            | ApprovalsMsg::Withdraw(..) => None,
         }
     }
 
