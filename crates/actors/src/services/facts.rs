@@ -414,16 +414,15 @@ impl FactKeeper {
         before: Option<Fact>,
         bounds: &Bounds,
     ) -> Result<(), NotKept> {
-        let mut writes = self.removal(person, fact).await?;
         // The store holds the records of the fact in memory, so that both are one change there.
-        self.store.commit(std::mem::take(&mut writes)).await;
+        self.store.commit(self.removal(person, fact).await?).await;
         if let Some(before) = before {
             let mut index = self.index(person).await?;
             index.put(Named::from(&before));
             let value = serde_json::to_string(&before).unwrap_or_default();
-            writes.push(Write::Put { key: keys::facts::fact(person, &before.id), value, ttl: Some(bounds.ttl) });
-            writes.extend([self.written(person, &index), self.count(before.told, 1)]);
-            writes.push(self.tells(person, &before, bounds).await?);
+            let put = Write::Put { key: keys::facts::fact(person, &before.id), value, ttl: Some(bounds.ttl) };
+            let told = self.tells(person, &before, bounds).await?;
+            let writes = vec![put, self.written(person, &index), self.count(before.told, 1), told];
             self.store.commit(writes).await;
         }
         Ok(())
