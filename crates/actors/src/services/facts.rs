@@ -422,8 +422,7 @@ impl FactKeeper {
             let value = serde_json::to_string(&before).unwrap_or_default();
             let put = Write::Put { key: keys::facts::fact(person, &before.id), value, ttl: Some(bounds.ttl) };
             let told = self.tells(person, &before, bounds).await?;
-            let writes = vec![put, self.written(person, &index), self.count(before.told, 1), told];
-            self.store.commit(writes).await;
+            self.store.commit(vec![put, self.written(person, &index), self.count(before.told, 1), told]).await;
         }
         Ok(())
     }
