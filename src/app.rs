@@ -195,6 +195,8 @@ enum Command {
         #[command(flatten)]
         options: Options,
     },
+    /// Prints the processes that share the store, which one is active, and the fencing tokens of the doors.
+    Cluster(Options),
     /// Prints the supervision tree.
     Tree {
         /// Prints the block of actors.md.
@@ -264,6 +266,7 @@ impl Command {
             Self::Run(options)
             | Self::Health(options)
             | Self::Config(options)
+            | Self::Cluster(options)
             | Self::Playground { options, .. }
             | Self::Init { options, .. }
             | Self::Chat { options, .. }
@@ -309,6 +312,7 @@ pub fn main(cli: &Cli) -> ExitCode {
         Command::Backup { file, .. } => hosted(commands::backup::make(cli, file)),
         Command::Restore { file, .. } => hosted(commands::backup::restore(cli, file)),
         Command::Migrate { to, .. } => hosted(commands::migrate::run(cli, *to)),
+        Command::Cluster(_) => hosted(commands::cluster::run(cli)),
         Command::Tree { markdown, .. } => commands::tree(*markdown),
         Command::Config(_) => commands::config(cli),
         Command::Tools { action } => hosted(commands::tools::run(cli, action)),

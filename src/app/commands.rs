@@ -6,6 +6,7 @@ pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod chat;
 pub(crate) mod check;
+pub(crate) mod cluster;
 pub(crate) mod init;
 pub(crate) mod key;
 pub(crate) mod log;

@@ -14,6 +14,8 @@ mod alone;
 
 mod pages;
 
+mod presence;
+
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -26,6 +28,7 @@ use tokio_util::task::AbortOnDropHandle;
 pub(super) use self::alone::Alone;
 pub(super) use self::pages::StandbyParts;
 use self::pages::StandbyVitals;
+pub(super) use self::presence::{Presence, ProcessState};
 use ports::{Listener, Vitals};
 use store::redis::lease::{Lease, LeaseAnswer, LeaseFault, TERM};
 use telemetry::events::{LEASE_AWAITED, LEASE_LOST, LEASE_TAKEN, LEASE_UNKNOWN};
@@ -165,7 +168,10 @@ async fn wait(claim: &Arc<Claim>, parts: StandbyParts) -> Active {
     let (stop, at) = (CancellationToken::new(), parts.clone());
     let pages = serve(&at, &vitals, &stop);
     let taken = async {
-        let taken = stand_by(claim, &vitals).await;
+        let taken = tokio::select! {
+            taken = stand_by(claim, &vitals) => taken,
+            never = presence::report(claim, &at, ProcessState::Standby) => match never {},
+        };
         tracing::info!(event = LEASE_TAKEN, "the lease is free; this process takes over");
         stop.cancel();
         keep(claim, taken, parts, true)
@@ -238,7 +244,7 @@ fn holds(holder: &str) -> String {
 /// Renews the lease in the background until it is lost.
 fn keep(claim: &Arc<Claim>, renewed: (Instant, Option<bool>), parts: StandbyParts, took_over: bool) -> Active {
     let (tell, lost) = watch::channel(None);
-    let renewing = Arc::clone(claim);
+    let (renewing, at) = (Arc::clone(claim), parts.clone());
     if renewed.1.is_none() {
         claim.alone.acts();
     }
@@ -248,6 +254,7 @@ fn keep(claim: &Arc<Claim>, renewed: (Instant, Option<bool>), parts: StandbyPart
         let reason = tokio::select! {
             reason = renew(&renewing, renewed.0, &heard) => reason,
             never = renewing.alone.follow(&renewing.lease, awaited) => match never {},
+            never = presence::report(&renewing, &at, ProcessState::Active) => match never {},
         };
         show(false);
         tracing::error!(event = LEASE_LOST, reason, "this process stops");

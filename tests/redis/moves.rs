@@ -93,7 +93,8 @@ impl World {
         let lines = std::str::from_utf8(&copy.stdout).unwrap().lines().map(|line| line.parse::<Value>().unwrap());
         let rows =
             lines.filter_map(|line| Some((line["key"].as_str()?.to_owned(), line["value"].as_str()?.to_owned())));
-        rows.filter(|(key, _)| !key.starts_with("msg_rl:") && !key.starts_with("token_rl:")).collect()
+        let short = ["msg_rl:", "token_rl:", "staffai:process:"];
+        rows.filter(|(key, _)| !short.iter().any(|prefix| key.starts_with(prefix))).collect()
     }
 }
 

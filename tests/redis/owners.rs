@@ -70,6 +70,22 @@ impl Pair {
         Process::start(&self.folder(name), number, &variables)
     }
 
+    /// Returns what `staffai cluster` prints.
+    fn cluster(&self) -> String {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_staffai"));
+        command.arg("cluster").env_clear().envs(self.variables()).current_dir(self.dir.path());
+        let done = command.stdin(std::process::Stdio::null()).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap()
+    }
+
+    /// True if `staffai cluster` shows this process in this state.
+    fn shows(&self, process: &Process, state: &str) -> bool {
+        let address = format!("http://{}/", process.address);
+        let told = self.cluster();
+        told.lines().any(|line| line.ends_with(&address) && line.contains(&format!(")  {state}")))
+    }
+
     /// True if the process of this folder may start while the server is away.
     fn may_start_alone(&self, name: &str) -> bool {
         self.folder(name).join("data").join("alone.json").exists()
@@ -134,6 +150,8 @@ async fn a_second_process_stands_by_and_takes_over_from_a_killed_one() {
     assert_eq!(page(&two, "/healthz").await.0, 200);
     assert_eq!(page(&two, "/api/v1/models").await.0, 503);
     assert_eq!(page(&one, "/readyz").await.1["status"], "ready");
+    until("both are shown", || pair.shows(&one, "active") && pair.shows(&two, "standby")).await;
+    assert!(pair.cluster().contains("\n  discord     fencing token "), "{}", pair.cluster());
 
     let question = pair.asks("which way to the harbour");
     pair.logs("first", "turn.accepted").await;
@@ -146,6 +164,7 @@ async fn a_second_process_stands_by_and_takes_over_from_a_killed_one() {
     assert_eq!(pair.answers_to(question), 1);
     until("it is ready", || pair.count("second", "gateway.ready") + pair.count("second", "gateway.resumed") > 0).await;
     assert_eq!(page(&two, "/readyz").await.1["status"], "ready");
+    until("the other one is active", || pair.shows(&two, "active") && !pair.shows(&one, "active")).await;
     pair.end([one, two]).await;
 }
 

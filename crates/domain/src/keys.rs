@@ -41,6 +41,15 @@ pub const PARKED_PREFIX: &str = "staffai:parked:";
 /// The prefix of the newest fencing token of each range.
 pub const TERM_PREFIX: &str = "staffai:term:";
 
+/// The prefix of reports of processes that share a store.
+pub const PROCESS_PREFIX: &str = "staffai:process:";
+
+/// Returns the key of the report of a process.
+#[must_use]
+pub fn process(name: &str) -> String {
+    format!("{PROCESS_PREFIX}{name}")
+}
+
 /// The record of the format of the stored data.
 pub const FORMAT: &str = "staffai:format";
 

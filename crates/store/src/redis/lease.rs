@@ -75,6 +75,9 @@ pub const TERM: Duration = Duration::from_secs(2);
 /// The time for which a process that stands by is remembered; many times the pause between its requests.
 pub const WAITS: Duration = Duration::from_secs(10);
 
+/// The time for which a report of a process is kept.
+pub const PRESENT_FOR: Duration = Duration::from_secs(10);
+
 /// The duration of a term of [`Lease::alone`]: the longest time for which a directory that is gone keeps the right.
 pub const ALONE_TERM: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -173,9 +176,19 @@ impl Lease {
         self.ask::<u8>(&release).await.map(|_| ())
     }
 
+    /// Reports the state of this process to those that share the server, for [`PRESENT_FOR`].
+    ///
+    /// # Errors
+    /// See [`LeaseFault`].
+    pub async fn report(&self, state: &str) -> Result<(), LeaseFault> {
+        let mut set = cmd("SET");
+        set.arg(keys::process(&self.name)).arg(state).arg("PX").arg(millis(PRESENT_FOR));
+        self.ask(&set).await
+    }
+
     /// Sends one request. Connecting has its own, longer timeout: a server far away may need it.
     async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, LeaseFault> {
-        let failed = |reason: String| format!("redis at {}: EVAL of the lease: {reason}", self.redis.place);
+        let failed = |reason: String| format!("redis at {}: a request for the lease: {reason}", self.redis.place);
         let away = |error| LeaseFault::Away(failed(describe(error)));
         let (mut link, number) = self.redis.line.link().await.map_err(away)?;
         let answer = timeout(ANSWER_WITHIN, command.query_async(&mut link)).await;

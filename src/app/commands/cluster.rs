@@ -1,0 +1,66 @@
+//! `staffai cluster`: the processes that share this store, and the fencing tokens of its doors.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use super::operating::{self, Failed};
+use super::reading::Reading;
+use crate::app::drain::STORE_WITHIN;
+use crate::app::standby::Presence;
+use crate::app::{Cli, exit};
+use domain::ids::Timestamp;
+use domain::keys::{PROCESS_PREFIX, TERM_PREFIX};
+use domain::notice::template::moment;
+use ports::Store;
+use settings::Settings;
+
+/// The most processes and doors that are printed.
+const SHOWN_MAX: usize = 1_000;
+
+/// Prints the processes and the doors.
+pub(crate) async fn run(cli: &Cli) -> u8 {
+    let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
+    match told(&loaded.settings).await {
+        Ok(text) => {
+            say!("{text}");
+            exit::FINE
+        }
+        Err((why, code)) => {
+            eprintln!("{why}");
+            code
+        }
+    }
+}
+
+async fn told(settings: &Settings) -> Result<String, Failed> {
+    if !settings.chosen_store().is_shared() {
+        return Ok("the embedded store serves one process; with REDIS_URL, several processes share a store".to_owned());
+    }
+    let store = operating::open_store(settings).await?;
+    let text = table(&store).await;
+    store.close(STORE_WITHIN).await;
+    text.ok_or_else(|| ("the store cannot be reached; staffai check says why".to_owned(), exit::NEGATIVE))
+}
+
+/// Returns the table; `None` if the store does not answer.
+async fn table(store: &Arc<dyn Store>) -> Option<String> {
+    let processes = store.scan(PROCESS_PREFIX, SHOWN_MAX).await.whole()?;
+    let terms = store.scan(TERM_PREFIX, SHOWN_MAX).await.whole()?;
+    let mut text = format!("{} processes", processes.len());
+    for (key, value) in &processes {
+        let name = key.strip_prefix(PROCESS_PREFIX).unwrap_or(key);
+        let told = match serde_json::from_str::<Presence>(value) {
+            Ok(Presence { state, version, since, address }) => {
+                format!("{:<8}version {version}, since {}, http://{address}/", state.as_str(), moment(Timestamp(since)))
+            }
+            Err(_) => "reports in a form of another version".to_owned(),
+        };
+        // Writing into a string cannot fail.
+        let _ = write!(text, "\n  {name}  {told}");
+    }
+    let _ = write!(text, "\n{} doors with an owner", terms.len());
+    for (key, token) in &terms {
+        let _ = write!(text, "\n  {:<12}fencing token {token}", key.strip_prefix(TERM_PREFIX).unwrap_or(key));
+    }
+    Some(text)
+}

@@ -1,0 +1,58 @@
+//! What a process reports about itself to the others on its store.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
+
+use super::{Claim, StandbyParts};
+
+/// The pause between two reports: several fit into [`store::redis::lease::PRESENT_FOR`].
+const REPORT_EVERY: Duration = Duration::from_secs(3);
+
+/// The report of a process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::app) struct Presence {
+    pub state: ProcessState,
+    /// The version of the program.
+    pub version: String,
+    /// The time in milliseconds since 1970 at which the process entered this state.
+    pub since: u64,
+    /// The address of its HTTP listener.
+    pub address: String,
+}
+
+/// The state of a process.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::app) enum ProcessState {
+    /// It answers.
+    Active,
+    /// It takes over when the active one ends.
+    Standby,
+}
+
+impl ProcessState {
+    /// Returns the word for people.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Standby => "standby",
+        }
+    }
+}
+
+/// Reports this state until the future is dropped. A lost report is followed by the next.
+pub(super) async fn report(claim: &Claim, parts: &StandbyParts, state: ProcessState) -> Infallible {
+    let (version, since) = (env!("CARGO_PKG_VERSION").to_owned(), parts.clock.now().0);
+    let address = parts.live.now().settings.http.addr.to_string();
+    // Plain data always serializes.
+    let text = serde_json::to_string(&Presence { state, version, since, address }).unwrap_or_default();
+    loop {
+        if let Err(error) = claim.lease.report(&text).await {
+            tracing::debug!(%error, "the state of this process is not reported");
+        }
+        sleep(REPORT_EVERY).await;
+    }
+}
