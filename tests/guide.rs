@@ -233,6 +233,11 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             "the newest fencing token of a door: the process that owns its open turns",
             "no expiry; one per door".to_owned(),
         ),
+        (
+            keys::PROCESS_PREFIX,
+            "a process that shares the store: state, version, address (Redis only)",
+            format!("{} s after its last report", lease::PRESENT_FOR.as_secs()),
+        ),
         (keys::FORMAT, "the format of the stored data", "no expiry; one record".to_owned()),
         (
             keys::LEASE,

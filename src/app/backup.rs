@@ -17,7 +17,8 @@ use tokio::sync::mpsc;
 
 use crate::app::{files, keys, rows};
 use domain::ids::{self, Timestamp};
-use domain::keys::limits::{MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX};
+use domain::keys::limits::{ACCOUNT_PREFIX, MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX};
+use domain::keys::{MODEL_ROWS, REVOKED_KEYS};
 use ports::{Backups, Clock, Store, StoredRow, Write};
 use settings::Settings;
 use settings::sources::open_regular;
@@ -337,16 +338,20 @@ pub(crate) async fn put_into(
                     STAFFAI_DATA_DIR to a new directory, or REDIS_URL to an empty database"
             .to_owned());
     }
-    // A server stores windows of limits in another form, and they expire within a minute.
+    // A server stores windows of limits in another form: they begin anew.
     let on_server = settings.chosen_store().is_shared();
-    let stays = |key: &str| {
-        !(on_server && [MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX].iter().any(|window| key.starts_with(window)))
-    };
+    let windows = [MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX, ACCOUNT_PREFIX];
+    let stays = |key: &str| !(on_server && windows.iter().any(|window| key.starts_with(window)));
     let (mut batch, mut bytes, mut put, mut over, mut kept) = (Vec::new(), 0, 0_u64, 0_u64, 0_u64);
     let mut copy = Copy::open(from)?;
     while let Some((line, _)) = copy.next()? {
         match line {
             Line::Row { end: Some(end), .. } if end <= now.0 => over += 1,
+            // Processes on a server share these; the only process of an embedded store has files of them.
+            Line::Row { key, value, .. } if key == MODEL_ROWS && !on_server => {
+                kept += u64::from(put_file(&settings.store.dir, rows::FILE, &format!("{value}\n"))?);
+            }
+            Line::Row { key, .. } if key == REVOKED_KEYS && !on_server => {}
             Line::Row { key, value, end } if stays(&key) => {
                 put += 1;
                 bytes += key.len() + value.len();

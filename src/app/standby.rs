@@ -30,12 +30,9 @@ pub(super) use self::pages::StandbyParts;
 use self::pages::StandbyVitals;
 pub(super) use self::presence::{Presence, ProcessState};
 use ports::{Listener, Vitals};
-use store::redis::lease::{Lease, LeaseAnswer, LeaseFault, TERM};
+use store::redis::lease::{Lease, LeaseAnswer, LeaseFault, RENEW_EVERY, TERM};
 use telemetry::events::{LEASE_AWAITED, LEASE_LOST, LEASE_TAKEN, LEASE_UNKNOWN};
 use telemetry::metrics::ACTIVE;
-
-/// The pause between two renewals: several fit into a term.
-const RENEW_EVERY: Duration = Duration::from_millis(400);
 
 /// The pause between two requests of a process that stands by: the longest delay after a release.
 const ASK_EVERY: Duration = Duration::from_millis(100);
@@ -130,7 +127,7 @@ pub(super) async fn activate(
     stop: &CancellationToken,
 ) -> Option<Active> {
     let claim = Arc::new(Claim { lease, alone, tree: OnceLock::new() });
-    let active = stop.run_until_cancelled(wait(&claim, parts)).await;
+    let active = stop.run_until_cancelled(Box::pin(wait(&claim, parts))).await;
     if active.is_none() {
         release(&claim.lease).await;
     }
@@ -305,7 +302,11 @@ async fn renew(claim: &Claim, mut renewed: Instant, awaited: &watch::Sender<Opti
 }
 
 async fn release(lease: &Lease) {
-    let released = timeout(RELEASE_WITHIN, lease.release()).await;
+    let released = async {
+        lease.release().await?;
+        lease.leave().await
+    };
+    let released = timeout(RELEASE_WITHIN, released).await;
     let released = released.map_err(|late| late.to_string()).and_then(|done| done.map_err(|fault| fault.to_string()));
     if let Err(error) = released {
         tracing::debug!(event = LEASE_UNKNOWN, error, "the lease is not released; its term ends by itself");

@@ -136,5 +136,5 @@ async fn all_data_moves_to_a_server_and_back() {
     let left = std::fs::read_dir(world.dir.path().join("other")).unwrap();
     assert!(left.flatten().all(|file| !file.file_name().to_string_lossy().contains("migration")));
     let (code, told) = world.told(&["migrate", "embedded"], &other);
-    assert!(code == Some(1) && told.contains("the store is not empty"), "{told}");
+    assert!(code == Some(1) && told.contains("is not empty"), "{told}");
 }

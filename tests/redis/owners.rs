@@ -151,7 +151,7 @@ async fn a_second_process_stands_by_and_takes_over_from_a_killed_one() {
     assert_eq!(page(&two, "/api/v1/models").await.0, 503);
     assert_eq!(page(&one, "/readyz").await.1["status"], "ready");
     until("both are shown", || pair.shows(&one, "active") && pair.shows(&two, "standby")).await;
-    assert!(pair.cluster().contains("\n  discord     fencing token "), "{}", pair.cluster());
+    assert!(pair.cluster().contains("\nnewest fencing tokens of doors: "), "{}", pair.cluster());
 
     let question = pair.asks("which way to the harbour");
     pair.logs("first", "turn.accepted").await;

@@ -143,7 +143,8 @@ fn cut(text: &str, limit: usize) -> String {
 }
 
 /// True if a text is longer than `most` characters. Reads only the beginning of a much longer text.
-fn longer_than(text: &str, most: usize) -> bool {
+#[must_use]
+pub fn longer_than(text: &str, most: usize) -> bool {
     text.len() > most && text.chars().nth(most).is_some()
 }
 

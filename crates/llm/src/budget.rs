@@ -103,7 +103,7 @@ impl Reservation {
 }
 
 fn no_memory() -> ModelError {
-    let message = "there is no memory for an answer of this size: other answers of this provider hold it";
+    let message = "there is no memory for an answer of this size: other answers hold it";
     ModelError::new(ModelErrorKind::TooLarge, message)
 }
 

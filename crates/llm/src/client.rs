@@ -79,7 +79,20 @@ impl OptionalFeature {
             Self::Temperature => &["temperature"],
             Self::MaxTokens => &["max_tokens"],
             Self::Reasoning => &["reasoning.encrypted_content", "encrypted content", "encrypted_content", "'include'"],
-            Self::Files => &["file", "pdf"],
+            // A refusal of one file, such as a damaged one, is none of all files.
+            Self::Files => &[
+                "'file'",
+                "\"file\"",
+                "`file`",
+                "input_file",
+                "file_data",
+                "type file",
+                "file input",
+                "file content",
+                "support file",
+                "support pdf",
+                "application/pdf",
+            ],
             Self::Tools => &["tools", "tool_choice", "tool choice", "tool use", "tool call", "function call"],
         }
     }
@@ -297,7 +310,9 @@ impl ModelClient {
                     OptionalFeature::Tools => !request.tools.is_empty(),
                     OptionalFeature::Format => request.form.is_some(),
                     OptionalFeature::Reasoning => self.wire == RowWire::Responses && !request.tools.is_empty(),
-                    OptionalFeature::Files => request.messages.iter().any(|item| !item.files.is_empty()),
+                    OptionalFeature::Files => {
+                        self.row.pdf && request.messages.iter().any(|item| !item.files.is_empty())
+                    }
                     OptionalFeature::Stream | OptionalFeature::Temperature => true,
                 };
                 sent && !without[*extra as usize] && extra.is_refused_by(&error)

@@ -87,6 +87,8 @@ pub struct SpeechReservation {
     pub payer: SpeechPayer,
     /// The work.
     pub work: SpeechWork,
+    /// True if it has a price: work without one is in no account of dollars.
+    pub priced: bool,
 }
 
 /// A limit of the payer refuses the work, for this long. `None`: the limit never allows it.

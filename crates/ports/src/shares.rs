@@ -163,9 +163,12 @@ impl<K: Clone + Eq + Hash> Inner<K> {
     /// Returns the next request that fits, or that is over.
     fn next(&self) -> Option<Waiting<K>> {
         let Queue { waiting, recent } = &mut *self.queue.lock();
+        if self.permits.available_permits() == 0 {
+            return waiting.pop(|_, request| request.grant.is_closed());
+        }
         let fits =
             |request: &Waiting<K>| request.grant.is_closed() || self.admits(request.holder.as_ref(), request.many);
-        let is_new = |holder: &Option<K>| !holder.as_ref().is_some_and(|holder| recent.contains(holder));
+        let is_new = |holder: &Option<K>| holder.as_ref().is_some_and(|holder| !recent.contains(holder));
         let first = waiting.pop(|holder, request| is_new(holder) && fits(request));
         first.or_else(|| waiting.pop(|_, request| fits(request)))
     }

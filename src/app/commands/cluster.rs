@@ -6,13 +6,14 @@ use std::sync::Arc;
 use super::operating::{self, Failed};
 use super::reading::Reading;
 use crate::app::drain::STORE_WITHIN;
-use crate::app::standby::Presence;
-use crate::app::{Cli, exit};
+use crate::app::standby::{Presence, ProcessState};
+use crate::app::{Cli, assemble, exit};
 use domain::ids::Timestamp;
 use domain::keys::{PROCESS_PREFIX, TERM_PREFIX};
 use domain::notice::template::moment;
 use ports::Store;
 use settings::Settings;
+use store::redis::lease::Lease;
 
 /// The most processes and doors that are printed.
 const SHOWN_MAX: usize = 1_000;
@@ -20,7 +21,7 @@ const SHOWN_MAX: usize = 1_000;
 /// Prints the processes and the doors.
 pub(crate) async fn run(cli: &Cli) -> u8 {
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
-    match told(&loaded.settings).await {
+    match overview(&loaded.settings).await {
         Ok(text) => {
             say!("{text}");
             exit::FINE
@@ -32,35 +33,49 @@ pub(crate) async fn run(cli: &Cli) -> u8 {
     }
 }
 
-async fn told(settings: &Settings) -> Result<String, Failed> {
+async fn overview(settings: &Settings) -> Result<String, Failed> {
     if !settings.chosen_store().is_shared() {
         return Ok("the embedded store serves one process; with REDIS_URL, several processes share a store".to_owned());
     }
+    let away = || ("the store cannot be reached; staffai check says why".to_owned(), exit::NEGATIVE);
+    let holder = match settings.chosen_store().address() {
+        Some(address) => {
+            let redis = assemble::redis(&address).map_err(|error| (error.to_string(), exit::USAGE))?;
+            Lease::new(redis, String::new()).holder().await.map_err(|fault| (fault.to_string(), exit::NEGATIVE))?
+        }
+        None => None,
+    };
     let store = operating::open_store(settings).await?;
-    let text = table(&store).await;
+    let text = table(&store, holder.as_deref()).await;
     store.close(STORE_WITHIN).await;
-    text.ok_or_else(|| ("the store cannot be reached; staffai check says why".to_owned(), exit::NEGATIVE))
+    text.ok_or_else(away)
 }
 
-/// Returns the table; `None` if the store does not answer.
-async fn table(store: &Arc<dyn Store>) -> Option<String> {
+/// Returns the table; `None` if the store does not answer. `holder` has the lease.
+async fn table(store: &Arc<dyn Store>, holder: Option<&str>) -> Option<String> {
     let processes = store.scan(PROCESS_PREFIX, SHOWN_MAX).await.whole()?;
     let terms = store.scan(TERM_PREFIX, SHOWN_MAX).await.whole()?;
-    let mut text = format!("{} processes", processes.len());
+    let mut text = format!("processes: {}", processes.len());
     for (key, value) in &processes {
         let name = key.strip_prefix(PROCESS_PREFIX).unwrap_or(key);
-        let told = match serde_json::from_str::<Presence>(value) {
+        let report = match serde_json::from_str::<Presence>(value) {
             Ok(Presence { state, version, since, address }) => {
-                format!("{:<8}version {version}, since {}, http://{address}/", state.as_str(), moment(Timestamp(since)))
+                let state = match state {
+                    _ if holder == Some(name) => "active",
+                    ProcessState::Standby => "standby",
+                    // It ended or is paused, and its report is kept for some seconds.
+                    ProcessState::Active => "gone",
+                };
+                format!("{state:<8}version {version}, since {}, http://{address}/", moment(Timestamp(since)))
             }
             Err(_) => "reports in a form of another version".to_owned(),
         };
         // Writing into a string cannot fail.
-        let _ = write!(text, "\n  {name}  {told}");
+        let _ = write!(text, "\n  {name}  {report}");
     }
-    let _ = write!(text, "\n{} doors with an owner", terms.len());
+    let _ = write!(text, "\nnewest fencing tokens of doors: {}", terms.len());
     for (key, token) in &terms {
-        let _ = write!(text, "\n  {:<12}fencing token {token}", key.strip_prefix(TERM_PREFIX).unwrap_or(key));
+        let _ = write!(text, "\n  {:<12}{token}", key.strip_prefix(TERM_PREFIX).unwrap_or(key));
     }
     Some(text)
 }

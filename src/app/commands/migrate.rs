@@ -1,17 +1,18 @@
 //! `staffai migrate [redis|embedded]`: moves all stored data from the embedded store to Redis, or back.
 //!
 //! - The source is only read. The destination must be empty, and has all data or is reported as unusable.
-//! - No bot runs on either store meanwhile: the embedded store is locked, and Redis' lease is held.
+//! - Redis' lease is held meanwhile, so that no bot becomes active there. The embedded store is locked while it is read
+//!   or written.
 //! - Files of the data directory (keys, changed rows, logins) stay where they are: they belong to both stores.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::ValueEnum;
 use secrecy::SecretString;
 use tokio::time::sleep;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::backup::{of_store, put_back};
 use super::operating::{self, Failed};
@@ -23,13 +24,10 @@ use crate::app::{Cli, exit};
 use ports::Clock;
 use settings::Settings;
 use settings::stores::StoreChoice;
-use store::redis::lease::{Lease, LeaseAnswer, LeaseFault};
+use store::redis::lease::{Lease, LeaseAnswer, LeaseFault, RENEW_EVERY};
 
 /// The copy in the data directory, which exists only during a migration.
 const COPY: &str = "migration.copy";
-
-/// The pause between two renewals of the lease: several fit into a term.
-const RENEW_EVERY: Duration = Duration::from_millis(400);
 
 /// The store that receives the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -83,12 +81,16 @@ impl Stores {
     /// Copies all data while no bot can be active on the server. Returns a sentence about the result.
     async fn migrate(&self, to: Option<Destination>) -> Result<String, Failed> {
         let redis = assemble::redis(&self.address).map_err(|error| (error.to_string(), exit::USAGE))?;
-        let lease = Lease::new(redis, assemble::process_name(&SystemDice));
+        let lease = Arc::new(Lease::new(redis, assemble::process_name(&SystemDice)));
         take(&lease).await?;
+        // A task of its own: reading a long copy takes longer than a term.
+        let renewing = Arc::clone(&lease);
+        let mut lost = AbortOnDropHandle::new(tokio::spawn(async move { lost(&renewing).await }));
         let done = tokio::select! {
             done = self.copy(to) => done,
-            lost = lost(&lease) => Err(lost),
+            lost = &mut lost => Err(lost.unwrap_or_else(|_| ("the renewal of the lease broke".to_owned(), exit::NEGATIVE))),
         };
+        drop(lost);
         // The term ends by itself if the server does not answer.
         let _ = lease.release().await;
         done
@@ -103,19 +105,14 @@ impl Stores {
             Destination::Redis => (&self.embedded, &self.shared),
             Destination::Embedded => (&self.shared, &self.embedded),
         };
-        let dir = &self.embedded.store.dir;
-        // Opening the store creates its directory, for its owner alone.
-        if to == Destination::Embedded {
-            self.is_empty(target).await?;
+        // Opening an embedded store creates its directory, for its owner alone.
+        if !self.is_empty(target).await? {
+            let fix = "empty it, or move in the other direction: staffai migrate redis, or staffai migrate embedded";
+            return Err((format!("the store that receives the data is not empty; {fix}"), exit::NEGATIVE));
         }
-        let copy = dir.join(COPY);
-        let moved = pass(source, target, &copy).await;
-        if let Err(error) = fs::remove_file(&copy)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            eprintln!("{}: {error}; delete it: it has all data", copy.display());
-        }
-        let told = moved?;
+        let copy = CopyFile(self.embedded.store.dir.join(COPY));
+        let told = pass(source, target, &copy.0).await?;
+        drop(copy);
         let next = match to {
             Destination::Redis => "start the bot with the same REDIS_URL",
             Destination::Embedded => "start the bot without REDIS_URL and REDIS_HOST",
@@ -149,6 +146,19 @@ impl Stores {
     }
 }
 
+/// The copy; removed when dropped.
+struct CopyFile(PathBuf);
+
+impl Drop for CopyFile {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_file(&self.0)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            eprintln!("{}: {error}; delete it: it has all data", self.0.display());
+        }
+    }
+}
+
 /// Copies a store into a file, and the file into the other store.
 async fn pass(source: &Settings, target: &Settings, copy: &Path) -> Result<String, Failed> {
     of_store(source, copy).await?;
@@ -158,7 +168,11 @@ async fn pass(source: &Settings, target: &Settings, copy: &Path) -> Result<Strin
 /// Takes the lease, so that no bot becomes active.
 async fn take(lease: &Lease) -> Result<(), Failed> {
     match lease.take(false).await {
-        Ok(LeaseAnswer::Held { .. }) | Err(LeaseFault::Refused(_)) => Ok(()),
+        Ok(LeaseAnswer::Held { .. }) => Ok(()),
+        Err(LeaseFault::Refused(why)) => {
+            eprintln!("warning: {why}; make sure that no bot runs on this server");
+            Ok(())
+        }
         Ok(LeaseAnswer::Elsewhere(holder)) => {
             Err((format!("{holder} is active on this server; stop it, and those that stand by"), exit::IN_USE))
         }

@@ -1,4 +1,4 @@
-//! What a process reports about itself to the others on its store.
+//! The report of a process to the others on its store.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -31,16 +31,6 @@ pub(in crate::app) enum ProcessState {
     Active,
     /// It takes over when the active one ends.
     Standby,
-}
-
-impl ProcessState {
-    /// Returns the word for people.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Standby => "standby",
-        }
-    }
 }
 
 /// Reports this state until the future is dropped. A lost report is followed by the next.

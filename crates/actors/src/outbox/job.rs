@@ -139,6 +139,11 @@ impl Job {
         }
     }
 
+    /// True if some of it may be in the channel.
+    fn may_have_begun(&self) -> bool {
+        self.check || self.edited || self.panicked || self.drawn.is_some() || self.tries.begun.is_some()
+    }
+
     /// True if the answers of its place pass it.
     pub(super) fn goes_beside(&self) -> bool {
         lets_pass(self.tries.refused, self.tries.refused_for(), BESIDE_AFTER)
@@ -157,10 +162,7 @@ pub(super) const PASSED_FOR: Duration = Duration::from_secs(20);
 /// its own person. A platform accepts few messages of a place in a time, so long answers would delay all others there.
 pub(super) fn take_next(jobs: &mut VecDeque<Job>) -> Option<Job> {
     let first = jobs.front()?;
-    let waits = first.length == Length::Long
-        && first.tries.begun.is_none()
-        && !first.edited
-        && first.queued.elapsed() < PASSED_FOR;
+    let waits = first.length == Length::Long && !first.may_have_begun() && first.queued.elapsed() < PASSED_FOR;
     let mut earlier = HashSet::new();
     let mut passes = |job: &Job| earlier.insert(job.person.clone()) && job.length == Length::Short;
     let short = if waits { jobs.iter().position(&mut passes) } else { None };

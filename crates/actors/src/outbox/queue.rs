@@ -1,6 +1,7 @@
 //! The queues of a place: the pending posts and edits, the couriers in flight, and their results.
 //!
-//! Posts wait for each other, because members read them in order. An answer with messages in the channel begins with
+//! Posts wait for each other, because members read them in order. A short answer may pass a new long one of another
+//! person ([`job::take_next`]). An answer with messages in the channel begins with
 //! edits in a separate queue: platforms count edits in another bucket, and no post waits for an edit.
 
 use std::collections::VecDeque;
@@ -18,6 +19,7 @@ use crate::messages::outbox::Delivery;
 use crate::runtime::supervisor::ActorContext;
 use domain::ending::Unposted;
 use domain::ids::{Place, TurnId};
+use domain::layout;
 use domain::rejection::Rejection;
 use ports::AccessScope;
 use telemetry::events::{OUTBOX_CLOSED, OUTBOX_REFUSED, OUTBOX_RETRIED};
@@ -123,7 +125,7 @@ impl PlaceQueue {
 
 impl Outbox {
     pub(super) fn enqueue(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place, mut job: Job) {
-        if job.outgoing.text().len() > SHORT_MESSAGES * self.poster.capabilities().text_limit {
+        if layout::longer_than(&job.outgoing.text(), SHORT_MESSAGES * self.poster.capabilities().text_limit) {
             job.length = Length::Long;
         }
         let queue = state.lanes.entry(place.clone()).or_default();

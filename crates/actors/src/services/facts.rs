@@ -422,7 +422,15 @@ impl FactKeeper {
             let value = serde_json::to_string(&before).unwrap_or_default();
             let put = Write::Put { key: keys::facts::fact(person, &before.id), value, ttl: Some(bounds.ttl) };
             let told = self.tells(person, &before, bounds).await?;
-            self.store.commit(vec![put, self.written(person, &index), self.count(before.told, 1), told]).await;
+            let writes = vec![put, self.written(person, &index), self.count(before.told, 1), told];
+            let restored = {
+                let (saving, deletions) = (self.forgotten.saving(), self.deletions.lock());
+                let is_gone = saving.covers_person(person, before.told) || deletions.contains(&before.message);
+                (!is_gone).then(|| self.store.commit(writes))
+            };
+            if let Some(restored) = restored {
+                restored.await;
+            }
         }
         Ok(())
     }

@@ -46,8 +46,12 @@ impl SpeechMetering for SpeechCosts {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         // Unique across restarts and processes that share a store.
         let id = format!("{}#{}-{:x}-{number}", payer.person.id, work.as_str(), self.clock.now().0);
-        let reservation =
-            SpeechReservation { id: TurnId::new(payer.person.door.clone(), id), payer: payer.clone(), work };
+        let reservation = SpeechReservation {
+            id: TurnId::new(payer.person.door.clone(), id),
+            payer: payer.clone(),
+            work,
+            priced: micros > 0,
+        };
         let exempt = self.live.now().limits_in(&payer.person, &payer.place, payer.parent.as_ref(), &payer.roles).exempt;
         let limits = Limits { messages: 0, tokens: 0 };
         let step = Reservation { turn: reservation.id.clone(), tokens: 0, lease: LEASE, limits, exempt };
@@ -75,7 +79,8 @@ impl SpeechCosts {
         let SpeechPayer { person, guild, roles, place, parent } = &reservation.payer;
         let running = self.live.now();
         let payer = running.payer(person, roles, guild.as_deref(), place, parent.as_ref());
-        let shares = shares(&running.budgets, payer, &self.live.linked(person), (reservation.work, micros));
+        let cost = reservation.priced.then_some(micros);
+        let shares = shares(&running.budgets, payer, &self.live.linked(person), (reservation.work, cost));
         if shares.is_empty() {
             return None;
         }
@@ -95,12 +100,18 @@ impl SpeechCosts {
 
 /// Returns the accounts that speech counts in, with its cost: those of dollars, and those of calls whose rows name this
 /// work.
-fn shares(budgets: &[Budget], payer: Payer<'_>, linked: &Linked, (work, micros): (SpeechWork, u64)) -> Vec<Share> {
+fn shares(
+    budgets: &[Budget],
+    payer: Payer<'_>,
+    linked: &Linked,
+    (work, micros): (SpeechWork, Option<u64>),
+) -> Vec<Share> {
     let those =
         |wanted: fn(&Budget) -> bool| budgets.iter().filter(|budget| wanted(budget)).cloned().collect::<Vec<_>>();
-    let mut shares = budget::of_turn(&those(|budget| budget.cost == Cost::Dollars), payer);
+    let dollars = those(|budget| budget.cost == Cost::Dollars);
+    let mut shares = if micros.is_some() { budget::of_turn(&dollars, payer) } else { Vec::new() };
     for share in &mut shares {
-        share.amount = Some(micros);
+        share.amount = micros;
     }
     shares.extend(budget::of_call(&those(|budget| !budget.tools.is_empty()), payer, work.as_str()));
     let copies: Vec<Share> = linked.copies(payer.person, &shares).collect();

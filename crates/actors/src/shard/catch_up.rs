@@ -217,7 +217,7 @@ async fn read_back(
     let mut pages = 0;
     while let Some((place, last, since)) = rest.places.pop_front() {
         let mut read = if Instant::now() < end {
-            read_place(parts, &place, since).await
+            read_place(parts, &place, since, None).await
         } else {
             PlaceRead { unread: Some("the catch-up took too long".to_owned()), ..PlaceRead::default() }
         };

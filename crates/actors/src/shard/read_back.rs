@@ -32,14 +32,21 @@ pub struct PlaceRead {
     pub(super) exceeds: bool,
 }
 
-/// Reads the messages of a place since a time, page by page from the newest.
-pub(super) async fn read_place(parts: &ShardParts, place: &Place, since: Timestamp) -> PlaceRead {
+/// Reads the messages of a place since a time, page by page from the newest. With `until`, later messages are known: they
+/// are left out, and do not count against the configured number.
+pub(super) async fn read_place(
+    parts: &ShardParts,
+    place: &Place,
+    since: Timestamp,
+    until: Option<Timestamp>,
+) -> PlaceRead {
     let most = parts.basics.live.now().settings.catch_up.per_channel.min(PER_PLACE_MAX);
+    let is_missed = |posted: &Posted| until.is_none_or(|until| posted.at <= until);
     let mut pages: Vec<Vec<Posted>> = Vec::new();
-    let (mut range, mut many) = (HistoryRange::Newest, 0);
+    let (mut range, mut many, mut visited) = (HistoryRange::Newest, 0, 0);
     let mut read = PlaceRead { exceeds: most > 0, ..PlaceRead::default() };
-    while many < most {
-        let asked = PAGE.min(most - many);
+    while many < most && visited < PER_PLACE_MAX {
+        let asked = if until.is_some() { PAGE } else { PAGE.min(most - many) };
         let page = match read_page(parts, place, &range, asked).await {
             Ok(page) => page,
             Err(reason) => {
@@ -50,6 +57,8 @@ pub(super) async fn read_place(parts: &ShardParts, place: &Place, since: Timesta
         let first = page.first().map(|oldest| (oldest.id.clone(), oldest.at));
         // Unreadable messages are missing from a page, so a page that lacks a few may not be the last.
         let last_page = page.len() * 2 < asked;
+        visited += page.len();
+        let page: Vec<Posted> = page.into_iter().filter(is_missed).collect();
         many += page.len();
         pages.push(page);
         match first {

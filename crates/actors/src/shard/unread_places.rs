@@ -207,7 +207,7 @@ impl ShardActor {
         for (guild, place, since, until) in state.unread.begin(self.parts.basics.clock.now(), oldest) {
             let (parts, of_guild, failed) = (self.parts.clone(), guild.clone(), (guild.clone(), place.clone()));
             let read = async move {
-                let mut read = read_place(&parts, &place, since).await;
+                let mut read = read_place(&parts, &place, since, Some(until)).await;
                 complete(&parts, &of_guild, since, &mut read.messages, &mut Roles::default()).await;
                 ShardEvent::CaughtUp(of_guild, CatchUp::ReadAgain { place, until, read })
             };

@@ -146,7 +146,10 @@ async fn room(
     sort: impl Fn(Plan) -> bool,
 ) -> Option<Share> {
     let is_fetched = |planned: &PlannedFile<'_>| sort(planned.plan) && planned.held.is_none();
-    let bytes: u64 = plans.iter().filter(|planned| is_fetched(planned)).map(|planned| planned.file.size).sum();
+    // A PDF file is kept while a reader has a copy of it.
+    let copies = |plan| if plan == Plan::Pdf { 2 } else { 1 };
+    let fetched = plans.iter().filter(|planned| is_fetched(planned));
+    let bytes: u64 = fetched.map(|planned| planned.file.size.saturating_mul(copies(planned.plan))).sum();
     let room = room_of(parts, person, bytes).await;
     if room.is_none() {
         for planned in plans.iter_mut().filter(|planned| is_fetched(planned)) {

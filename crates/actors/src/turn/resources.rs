@@ -46,7 +46,7 @@ impl TurnTask<'_> {
         let images = images.into_iter().map(|image| (Some(image.mime), image.bytes.to_vec()));
         let blobs = blobs.into_iter().map(|Blob { mime, bytes, .. }| (mime, bytes.to_vec()));
         let mut files = Vec::new();
-        for (mime, bytes) in text.into_iter().chain(images).chain(blobs) {
+        for (mime, bytes) in text.into_iter().chain(images).chain(blobs).take(RESOURCES_READ_MAX) {
             files.push(self.held(resource.file(mime, bytes.len()), bytes).await);
         }
         files

@@ -20,6 +20,9 @@ const mine = new Set();
 /** Private messages of the bot that arrived while the panel awaits one; null otherwise. */
 let held = null;
 
+/** The actions that run; a panel can be closed and opened while one runs. */
+let attempts = 0;
+
 /** True if a message belongs to the panel, or may belong to it while the panel awaits an answer. */
 export function claims(message) {
   if (mine.has(message.id)) return true;
@@ -59,6 +62,7 @@ async function open() {
 /** Shows the result of an action, or the reason of its failure. */
 async function attempt({ status, save }, action) {
   save.disabled = true;
+  attempts += 1;
   held ??= [];
   try {
     status.textContent = await action();
@@ -68,9 +72,12 @@ async function attempt({ status, save }, action) {
     status.className = "problem";
   }
   // Answers of other commands came meanwhile.
-  const others = held.filter((message) => !mine.has(message.id));
-  held = null;
-  others.forEach(created);
+  attempts -= 1;
+  if (attempts === 0) {
+    const others = held.filter((message) => !mine.has(message.id));
+    held = null;
+    others.forEach(created);
+  }
   save.disabled = false;
 }
 

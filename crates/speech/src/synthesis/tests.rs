@@ -176,7 +176,7 @@ impl SpeechMetering for Account {
         if micros > self.limit {
             return Err(SpeechRefused(None));
         }
-        Ok(SpeechReservation { id: TurnId::new(Door::new("terminal"), "1"), payer: payer.clone(), work })
+        Ok(SpeechReservation { id: TurnId::new(Door::new("terminal"), "1"), payer: payer.clone(), work, priced: true })
     }
 
     fn settle(&self, _reservation: SpeechReservation, micros: u64) {

@@ -69,8 +69,19 @@ if told[2] == ARGV[1] then redis.call('HDEL', KEYS[1], 'waiting', 'waits_until')
 return 1
 ";
 
+/// Key: the record. Returns the holder whose term has not ended, or an empty string.
+const HOLDER: &str = r"
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local told = redis.call('HMGET', KEYS[1], 'holder', 'until')
+return told[1] and (tonumber(told[2] or 0) or 0) > now and told[1] or ''
+";
+
 /// The duration of a term, from each renewal.
 pub const TERM: Duration = Duration::from_secs(2);
+
+/// The pause between two renewals: several fit into a term.
+pub const RENEW_EVERY: Duration = Duration::from_millis(400);
 
 /// The time for which a process that stands by is remembered; many times the pause between its requests.
 pub const WAITS: Duration = Duration::from_secs(10);
@@ -184,6 +195,27 @@ impl Lease {
         let mut set = cmd("SET");
         set.arg(keys::process(&self.name)).arg(state).arg("PX").arg(millis(PRESENT_FOR));
         self.ask(&set).await
+    }
+
+    /// Deletes the report of this process.
+    ///
+    /// # Errors
+    /// See [`LeaseFault`].
+    pub async fn leave(&self) -> Result<(), LeaseFault> {
+        let mut delete = cmd("DEL");
+        delete.arg(keys::process(&self.name));
+        self.ask::<u8>(&delete).await.map(|_| ())
+    }
+
+    /// Returns the name of the process that holds the lease; `None` if it is free.
+    ///
+    /// # Errors
+    /// See [`LeaseFault`].
+    pub async fn holder(&self) -> Result<Option<String>, LeaseFault> {
+        let mut holder = cmd("EVAL");
+        holder.arg(HOLDER).arg(1).arg(self.terms.key);
+        let name: String = self.ask(&holder).await?;
+        Ok(Some(name).filter(|name| !name.is_empty()))
     }
 
     /// Sends one request. Connecting has its own, longer timeout: a server far away may need it.

@@ -8,7 +8,7 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, Value};
 
 use super::rows::Rows;
-use super::session::{self, Session};
+use super::session::{self, Session, StopAnswer};
 use super::statement::Understood;
 use super::{Asked, Driver, Engine, PACKET_BYTES};
 use ports::shares::Share;
@@ -45,18 +45,20 @@ impl Driver for Mysql {
     }
 }
 
-/// Tells the server to end the statement of a connection: `MySQL` has no timeout for statements that change data. True if
-/// the server was reached.
-async fn stop(opts: Opts, id: u32) -> bool {
+/// The server's error for a connection that it does not have (`ER_NO_SUCH_THREAD`).
+const NO_SUCH_THREAD: u16 = 1094;
+
+/// Tells the server to end the statement of a connection: `MySQL` has no timeout for statements that change data.
+async fn stop(opts: Opts, id: u32) -> StopAnswer {
     let kill = async {
         let mut connection = Conn::new(opts).await?;
         connection.query_drop(format!("KILL QUERY {id}")).await?;
         connection.disconnect().await
     };
     match kill.await {
-        // The connection of the statement is gone already, or another error of a server that answers.
-        Ok(()) | Err(mysql_async::Error::Server(_)) => true,
-        Err(_) => false,
+        Err(mysql_async::Error::Server(error)) if error.code == NO_SUCH_THREAD => StopAnswer::Ended,
+        Ok(()) | Err(mysql_async::Error::Server(_)) => StopAnswer::Told,
+        Err(_) => StopAnswer::Unreached,
     }
 }
 

@@ -13,7 +13,7 @@ use tokio_postgres::{CancelToken, Client, Config, NoTls, SimpleQueryMessage};
 
 use super::allowed::is_known;
 use super::rows::Rows;
-use super::session::{self, Session};
+use super::session::{self, Session, StopAnswer};
 use super::statement::Understood;
 use super::{Asked, Driver, Engine, RECEIVED_BYTES};
 use ports::shares::Share;
@@ -50,12 +50,13 @@ impl Postgres {
         Ok((client, ended))
     }
 
-    /// Tells the server to end the statement of a connection. True if the server was reached.
-    async fn stop(config: Config, statement: CancelToken) -> bool {
-        match Self::stream(&config).await {
+    /// Tells the server to end the statement of a connection.
+    async fn stop(config: Config, statement: CancelToken) -> StopAnswer {
+        let told = match Self::stream(&config).await {
             Ok(stream) => statement.cancel_query_raw(stream, NoTls).await.is_ok(),
             Err(_) => false,
-        }
+        };
+        if told { StopAnswer::Told } else { StopAnswer::Unreached }
     }
 }
 

@@ -19,13 +19,30 @@ use ports::shares::Share;
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 /// The number of tries in a row that do not reach the server, after which the statement counts as ended.
 const MISSES_MAX: u32 = 12;
+/// The number of tries after which a statement counts as ended in any case: about an hour. Its connection may be lost
+/// without a sign.
+const TRIES_MAX: u32 = 360;
+
+/// The answer to a request to end a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StopAnswer {
+    /// The server was told.
+    Told,
+    /// The server has no such statement any more.
+    Ended,
+    /// The server was not reached.
+    Unreached,
+}
+
+/// Tells a server to end a statement.
+pub(super) type Stop = Box<dyn Fn() -> BoxFuture<'static, StopAnswer> + Send + Sync>;
 
 /// A statement that begins when it is polled, and the way to stop it.
 pub(super) struct Session {
     /// Runs the statement. Dropping it closes the connection, which does not end the statement at the server.
     pub statement: BoxFuture<'static, Result<Rows, String>>,
-    /// Tells the server to end the statement. True if the server was reached.
-    pub stop: Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>,
+    /// Tells the server to end the statement.
+    pub stop: Stop,
 }
 
 /// Opens a session and runs its statement within this time. If the returned future is dropped, the statement is stopped.
@@ -74,18 +91,18 @@ async fn attend(
 
 /// Tells the server to end a statement until it did. Repeated, because a statement that begins at the same moment is not
 /// ended. The outcome is that of the statement.
-async fn stopped(
-    mut statement: BoxFuture<'static, Result<Rows, String>>,
-    stop: Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>,
-) -> Result<Rows, String> {
+async fn stopped(mut statement: BoxFuture<'static, Result<Rows, String>>, stop: Stop) -> Result<Rows, String> {
     let late = || Err("the statement takes too long: request or change fewer rows".to_owned());
     let mut misses = 0;
-    while misses < MISSES_MAX {
-        let reached = timeout(STOP_WITHIN, stop()).await.unwrap_or(false);
+    for _ in 0..TRIES_MAX {
+        let answer = timeout(STOP_WITHIN, stop()).await.unwrap_or(StopAnswer::Unreached);
         if let Ok(result) = timeout(STOP_WITHIN, &mut statement).await {
             return result.or_else(|_| late());
         }
-        misses = if reached { 0 } else { misses + 1 };
+        misses = if answer == StopAnswer::Unreached { misses + 1 } else { 0 };
+        if answer == StopAnswer::Ended || misses >= MISSES_MAX {
+            break;
+        }
     }
     late()
 }
@@ -122,7 +139,7 @@ mod tests {
             let stop = move || {
                 told.fetch_add(1, Ordering::SeqCst);
                 let reached = reached.load(Ordering::SeqCst);
-                async move { reached }.boxed()
+                async move { if reached { StopAnswer::Told } else { StopAnswer::Unreached } }.boxed()
             };
             Session { statement: statement.boxed(), stop: Box::new(stop) }
         }
@@ -135,7 +152,7 @@ mod tests {
         let session = stubborn.session();
         let caller = run(async move { Ok(session) }, Duration::from_secs(1), permit);
         assert!(timeout(Duration::from_secs(3), caller).await.is_err(), "its caller does not wait longer");
-        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        tokio::time::sleep(Duration::from_secs(1_800)).await;
         assert!(share.take(None).is_none() && stubborn.told.load(Ordering::SeqCst) > 100);
         stubborn.ends.notify_one();
         drop(timeout(Duration::from_secs(1), share.wait(None)).await.expect("the permit is free"));

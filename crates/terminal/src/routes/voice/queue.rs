@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::wire::Event;
-use domain::ids::Person;
+use ports::SpeechPayer;
 use speech::synthesis::{Clip, Sound, Synthesis};
 
 /// Maximum number of sentences of one socket that are synthesized concurrently.
@@ -65,13 +65,14 @@ impl Queue {
 
     /// Starts the synthesis of the next sentences. Each starts after the one before has begun, so that the first one
     /// never waits for a later one.
-    pub fn start(&mut self, synthesis: &Arc<Synthesis>, holder: &Person) {
+    pub fn start(&mut self, synthesis: &Arc<Synthesis>, payer: impl Into<SpeechPayer>) {
+        let payer = payer.into();
         let speaks = self.items.iter_mut().filter_map(|item| match item {
             Item::Speak { text, clip, .. } => Some((text, clip)),
             Item::Then(_) => None,
         });
         for (text, clip) in speaks.take(AHEAD) {
-            if !clip.get_or_insert_with(|| synthesis.start(text, holder)).has_begun() {
+            if !clip.get_or_insert_with(|| synthesis.start(text, payer.clone())).has_begun() {
                 break;
             }
         }
@@ -125,6 +126,7 @@ mod tests {
     use super::*;
     use crate::DOOR;
     use crate::routes::voice::wire::Content;
+    use domain::ids::Person;
     use speech::Source;
     use speech::synthesis::{Format, Voice};
 

@@ -26,7 +26,7 @@ use domain::history::{Exchange, interrupted};
 use domain::ids::{MessageId, Person, Place};
 use domain::incoming::{Incoming, Interruption};
 use domain::turn_event::{ToolState, TurnEvent, TurnUpdate};
-use ports::{Reading, TurnEventReader};
+use ports::{Reading, SpeechPayer, TurnEventReader};
 use speech::synthesis::Sound;
 use speech::{Announcement, Failure, Speech};
 use web::client_socket::{ClientSocket, Disconnected};
@@ -126,9 +126,15 @@ impl VoiceSocket {
         while self.step(&ended).await.is_ok() {}
     }
 
+    /// The payer of speech: the accounts of its session, as for its turns.
+    fn payer(&self) -> SpeechPayer {
+        SpeechPayer { place: self.place.clone(), ..SpeechPayer::from(&self.person) }
+    }
+
     async fn step(&mut self, ended: &CancellationToken) -> Result<(), Disconnected> {
         if !self.muted {
-            self.queue.start(&self.parts.speech.synthesis, &self.person);
+            let payer = self.payer();
+            self.queue.start(&self.parts.speech.synthesis, payer);
         }
         let (due, ends) = (self.socket.ping_due(), self.socket.ends());
         tokio::select! {

@@ -88,7 +88,7 @@ impl VoiceSocket {
         self.send(String::new(), Content::Speech { on: false }).await?;
         let hearing = &self.parts.speech.hearing;
         let has_room = self.hears.utterances.len() < UTTERANCES_MAX;
-        match has_room.then(|| hearing.start(&samples, &self.person)).flatten() {
+        match has_room.then(|| hearing.start(&samples, self.payer())).flatten() {
             Some(transcription) => {
                 self.hears.utterances.push_back(transcription);
                 Ok(())
