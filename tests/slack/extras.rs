@@ -177,7 +177,7 @@ fn a_member_is_told_in_the_dialogue_that_the_bot_may_not_post() {
         assert!(world.service.submits("is that certain?"));
         let answer = world.until("the reason", || world.service.payloads().into_iter().next()).await;
         assert_eq!(answer["response_action"], "errors");
-        assert!(answer["errors"]["ask"].as_str().is_some_and(|reason| reason.contains("Invite")), "{answer}");
+        assert!(answer["errors"]["ask"].as_str().is_some_and(|reason| reason.contains("invite me")), "{answer}");
         assert!(world.service.spoken().is_empty() && world.model.calls() == 0);
     });
 }
