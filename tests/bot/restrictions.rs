@@ -317,11 +317,13 @@ fn a_restricted_member_is_not_answered_in_direct_messages_either() {
         let setup = setup()
             .set("STAFFAI_DISCORD__DIRECT_MESSAGES", "answer")
             .set("RATE_LIMIT_COUNT", 1)
-            .set("RATE_LIMIT_WINDOW_SECONDS", 1)
-            .set("RESTRICTION_DURATION_SECONDS", 3);
+            .set("RATE_LIMIT_WINDOW_SECONDS", 2)
+            .set("RESTRICTION_DURATION_SECONDS", 4);
         let world = World::with(setup).await;
         let (ada, direct) = (world.member("Ada"), world.service.direct(world.member("Ada")).unwrap().id);
-        for number in 0..3 {
+        let first = world.says("Ada", "general", "@staffai 0");
+        assert_eq!(world.words_to(first).await, "You said: 0");
+        for number in 1..3 {
             world.says("Ada", "general", &format!("@staffai {number}"));
         }
         world.until("the role", || is_restricted(&world, ada).then_some(())).await;

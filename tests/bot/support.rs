@@ -570,7 +570,13 @@ impl World {
     }
 
     fn check_once(&self) {
-        let doubled: Vec<_> = self.replies_by_trigger().into_iter().filter(|(_, many)| *many > 1).collect();
+        let doubled = self.replies_by_trigger().into_iter().filter(|(_, many)| *many > 1);
+        let channels = self.service.channels();
+        let answers = |trigger| {
+            let messages = channels.iter().flat_map(|channel| self.service.messages(channel.id));
+            messages.filter(|message| message.reply_to == Some(trigger)).map(|message| message.content).collect()
+        };
+        let doubled: Vec<(MessageId, Vec<String>)> = doubled.map(|(trigger, _)| (trigger, answers(trigger))).collect();
         assert!(doubled.is_empty(), "answered more than once: {doubled:?}");
     }
 

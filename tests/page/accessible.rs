@@ -73,7 +73,8 @@ fn nothing_stands_in_the_way_of_those_who_see_or_move_differently() {
     browser.say("/tools");
     browser.answer("example__");
     browser.run("[...document.querySelectorAll('button.actor')].find(one => one.textContent === 'journal').click()");
-    browser.run("document.querySelector('#board .turn summary').click()");
+    // The newest turn waits for its approval.
+    browser.run("[...document.querySelectorAll('#board .turn summary')].at(-1).click()");
     browser.until(
         "document.querySelector('.detail .law')?.innerText && document.querySelector('.travel-box:not([hidden])')",
     );

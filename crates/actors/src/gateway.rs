@@ -221,6 +221,8 @@ impl Gateway {
                 let text = notice::not_served(turn.locale());
                 self.admit_with(state, turn, text, receipt);
             }
+            // A message from before the restriction that is read back was answered then.
+            TriageDecision::Restricted(_) if self.restricted.began_after(posted) => ignore(Reason::Restricted, receipt),
             TriageDecision::Restricted(turn) => {
                 // If the sweeper refuses this, the receipt is dropped, and the message is redelivered.
                 if self.sweeper.cast(SweeperMsg::Spoke(Arc::new(turn))).is_ok() {

@@ -76,6 +76,11 @@ impl Restricted {
         self.of_author(posted).is_some()
     }
 
+    /// True if the author's restriction began after this message was written.
+    pub fn began_after(&self, posted: &Posted) -> bool {
+        self.of_author(posted).is_some_and(|(_, since)| posted.at < since)
+    }
+
     /// True if the account is restricted in any community, and its door has restrictions.
     pub fn holds_anywhere(&self, running: &Running, account: &Person) -> bool {
         let applies = running.rules(&account.door).is_some_and(|rules| rules.restriction.is_some());
