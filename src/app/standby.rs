@@ -190,8 +190,7 @@ async fn may_act(claim: &Claim, fault: &LeaseFault) -> bool {
 async fn first_answer(lease: &Lease) -> (Instant, Result<LeaseAnswer, LeaseFault>) {
     let end = Instant::now() + START_WITHIN;
     loop {
-        let asked = Instant::now();
-        let answer = lease.take(false).await;
+        let (asked, answer) = lease.take_timed(false).await;
         if answer.is_ok() || Instant::now() >= end {
             return (asked, answer);
         }
@@ -217,8 +216,8 @@ async fn serve(parts: &StandbyParts, vitals: &Arc<StandbyVitals>, stop: &Cancell
 async fn stand_by(claim: &Claim, vitals: &StandbyVitals) -> (Instant, Option<bool>) {
     loop {
         sleep(ASK_EVERY).await;
-        let asked = Instant::now();
-        match claim.lease.take(true).await {
+        let (asked, answer) = claim.lease.take_timed(true).await;
+        match answer {
             Ok(LeaseAnswer::Held { awaited }) => return (asked, Some(awaited)),
             Ok(LeaseAnswer::Elsewhere(holder)) => {
                 claim.alone.give_up(&claim.lease).await;
@@ -275,7 +274,7 @@ async fn renew(claim: &Claim, mut renewed: Instant, awaited: &watch::Sender<Opti
         let ends = renewed + TERM.saturating_sub(MARGIN);
         let next = async {
             sleep(RENEW_EVERY).await;
-            (Instant::now(), claim.lease.take(false).await)
+            claim.lease.take_timed(false).await
         };
         let (asked, answer) = tokio::select! {
             biased;

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::{Cmd, FromRedisValue, RedisError, cmd};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::{Redis, describe};
 use domain::keys;
@@ -169,11 +169,27 @@ impl Lease {
     /// # Errors
     /// See [`LeaseFault`].
     pub async fn take(&self, stands_by: bool) -> Result<LeaseAnswer, LeaseFault> {
+        self.take_timed(stands_by).await.1
+    }
+
+    /// Like [`Self::take`], with the time at which the request was sent: a term begins no earlier. Connecting may take
+    /// long before that.
+    ///
+    /// # Errors
+    /// See [`LeaseFault`].
+    pub async fn take_timed(&self, stands_by: bool) -> (Instant, Result<LeaseAnswer, LeaseFault>) {
         let mut take = cmd("EVAL");
         take.arg(TAKE).arg(1).arg(self.terms.key).arg(&self.name);
         take.arg(millis(self.terms.term)).arg(millis(self.terms.waits)).arg(u8::from(stands_by));
-        let (held, told): (bool, String) = self.ask(&take).await?;
-        Ok(if held { LeaseAnswer::Held { awaited: told == "1" } } else { LeaseAnswer::Elsewhere(told) })
+        let mut sent = Instant::now();
+        let answer = self.ask_timed(&take, &mut sent).await;
+        let answer =
+            answer.map(
+                |(held, told): (bool, String)| {
+                    if held { LeaseAnswer::Held { awaited: told == "1" } } else { LeaseAnswer::Elsewhere(told) }
+                },
+            );
+        (sent, answer)
     }
 
     /// Ends the term of this process, so that another one need not wait for its end. Has no effect on the term of
@@ -220,9 +236,14 @@ impl Lease {
 
     /// Sends one request. Connecting has its own, longer timeout: a server far away may need it.
     async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, LeaseFault> {
+        self.ask_timed(command, &mut Instant::now()).await
+    }
+
+    async fn ask_timed<T: FromRedisValue>(&self, command: &Cmd, sent: &mut Instant) -> Result<T, LeaseFault> {
         let failed = |reason: String| format!("redis at {}: a request for the lease: {reason}", self.redis.place);
         let away = |error| LeaseFault::Away(failed(describe(error)));
         let (mut link, number) = self.redis.line.link().await.map_err(away)?;
+        *sent = Instant::now();
         let answer = timeout(ANSWER_WITHIN, command.query_async(&mut link)).await;
         let fault = match answer {
             Ok(Ok(answer)) => return Ok(answer),
