@@ -10,8 +10,8 @@
 //! actor and survive.
 //!
 //! Each place has two queues, one for posts and one for edits, and at most one courier for each queue: a monitored
-//! task that delivers the answer at the head. So posts keep their order within a place, posts and edits do not delay
-//! each other, a slow place delays no other place, and the outbox itself never waits for the network.
+//! task that delivers one answer. So posts keep their order within a place, except that a short answer may pass a new
+//! long one of another person (`job::take_next`); posts and edits do not delay each other, a slow place delays no other place, and the outbox itself never waits for the network.
 //!
 //! A streaming turn has a draft slot ("Drafts" in `actors.md`). The outbox samples the slots while the budget leaves
 //! room for answers: each place at most once a second, and only while no answer is queued there. An answer edits the
@@ -107,7 +107,7 @@ enum RequestKind {
 
 /// Events from the outbox's own timers and couriers.
 pub enum OutboxEvent {
-    /// A courier finished the job at the head of its place's queue.
+    /// A courier finished its job.
     CourierReturned(Place, Box<job::Returned>),
     /// The answers beside the queues of a place are due for a sweep.
     Sweep(Place),

@@ -130,8 +130,7 @@ impl Actor for RateLimiter {
                 }
             }
             RateLimiterMsg::GoesOn(turn) => self.enqueue(ctx, state, &member(&turn), Job::Count(turn)),
-            // An interjection has no reservation left, and is the expense of the bot.
-            RateLimiterMsg::Settle { turn, .. } if !turn.trigger.is_asked() => {}
+            RateLimiterMsg::Settle { turn, .. } if !counts(&turn) => {}
             RateLimiterMsg::Settle { turn, effort } => {
                 if effort.model.is_some() {
                     let usage = effort.of_member();
@@ -271,8 +270,7 @@ impl RateLimiter {
                 }
             }
             (Job::Admit { offered, .. }, Decision::Admitted) => {
-                // An interjection is only compared with the limits of its member.
-                if let (false, Some(lane)) = (offered.turn.trigger.is_asked(), state.lanes.get_mut(member)) {
+                if let (false, Some(lane)) = (counts(&offered.turn), state.lanes.get_mut(member)) {
                     lane.waiting.push_front(Job::Cancel(Arc::clone(&offered.turn)));
                 }
                 let offer = self.conversations.cast(ConversationsMsg::Offer(offered));
@@ -375,6 +373,12 @@ fn read_next(running: &Running, turn: &Turn) -> Vec<String> {
     let chosen = running.reads_preferences(turn).then(|| keys::preferences(turn.linked.lead(&turn.person)));
     let edits = (!running.prompts.sections.is_empty()).then(|| keys::PROMPT_EDITS.to_owned());
     history.into_iter().chain(facts).chain(chosen).chain(edits).collect()
+}
+
+/// True if a turn counts in the limits. An interjection is the expense of the bot: it is compared with the limits of its
+/// member, its reservation is cancelled at once, and its use is not settled.
+fn counts(turn: &Turn) -> bool {
+    turn.trigger.is_asked()
 }
 
 fn member(turn: &Turn) -> Member {

@@ -123,25 +123,25 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     memory::prefer(parts, &running, &mut turn, &tally).await;
     let parked = resumed.clone();
     let tasks = TasksUnderWay::default();
-    let thinking = async {
+    let work = async {
         surroundings::complete(parts, &running, &mut turn).await;
         let going_on = GoingOn::ready(parts, &running, &mut turn, resumed).await;
         let (running, turn, slot, tally, deadline) = (&*running, &turn, &slot, &tally, &deadline);
         let (tools, facts) = (Tools::of(parts, running, turn, tasks.clone()).await, OnceCell::new());
-        let thinking =
+        let task =
             TurnTask { parts, running, turn, again, slot, tally, deadline, tools, depth: 0, watcher: None, facts };
-        thinking.think(going_on.as_ref()).await
+        task.think(going_on.as_ref()).await
     };
-    let thought = tokio::select! {
+    let end = tokio::select! {
         biased;
         () = cancel.cancelled() => None,
-        thought = thinking => Some(Some(thought)),
+        end = work => Some(Some(end)),
         () = deadline.passed() => Some(None),
     };
     // All running work is dropped at this point and has reported its use.
     tasks.cancel(None, &parts.tools.toolbox.now());
     let effort = tally.effort();
-    let answer = match thought {
+    let answer = match end {
         Some(Some(DialogueEnd::Answer(answer))) => answer,
         Some(None) => tally.apology(&turn, Ending::Deadline),
         Some(Some(DialogueEnd::Wait(parking))) => {

@@ -56,7 +56,7 @@ pub async fn whole(body: Vec<u8>, most: usize, held: &mut Reservation) -> Result
     if body.len() <= LONG_ANSWER {
         return parsed(&body, most);
     }
-    held.parse().await?;
+    held.parse().await;
     let parsing = tokio::task::spawn_blocking(move || parsed(&body, most));
     parsing.await.map_err(|_| ModelError::new(ModelErrorKind::Malformed, "the answer could not be parsed"))?
 }

@@ -56,12 +56,9 @@ impl Budget {
         Reservation { budget: self.clone(), shares: Vec::new(), bytes: 0, parsing: None }
     }
 
-    /// Waits until something long may be parsed.
-    ///
-    /// # Errors
-    /// Never: the semaphore stays open.
-    pub async fn parsing(&self) -> Result<OwnedSemaphorePermit, ModelError> {
-        Arc::clone(&self.parsing).acquire_owned().await.map_err(|_| no_memory())
+    /// Waits until something long may be parsed. The semaphore is never closed, so there is always a permit.
+    pub async fn parsing(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.parsing).acquire_owned().await.ok()
     }
 }
 
@@ -84,12 +81,8 @@ impl Reservation {
     }
 
     /// Waits until a long answer may be parsed, and keeps that permit.
-    ///
-    /// # Errors
-    /// See [`Budget::parsing`].
-    pub async fn parse(&mut self) -> Result<(), ModelError> {
-        self.parsing = Some(self.budget.parsing().await?);
-        Ok(())
+    pub async fn parse(&mut self) {
+        self.parsing = self.budget.parsing().await;
     }
 
     /// True if the answer is long.

@@ -248,7 +248,7 @@ impl<'a> Reading<'a> {
             return self.tell(taken);
         }
         // Its values take more memory than its text.
-        let parsing = self.held.budget().parsing().await?;
+        let parsing = self.held.budget().parsing().await;
         let (mut assembly, frame) = (std::mem::replace(&mut self.assembly, self.wire.assembly()), frame.into_owned());
         let taking = move || {
             let checked = check_values(frame.as_bytes(), VALUES_MAX).map_err(Unusable::OutOfBounds);

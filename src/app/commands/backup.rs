@@ -14,7 +14,7 @@ use crate::app::backup::{CHUNKS_AHEAD, Copies, Copy, PassingCheck, put_into};
 use crate::app::drain::STORE_WITHIN;
 use crate::app::system::SystemClock;
 use crate::app::{Cli, assemble, exit, files};
-use ports::{Backups, Clock};
+use ports::{Backups, Clock, Store};
 use settings::{Loaded, Settings};
 
 /// The target of a copy.
@@ -52,7 +52,7 @@ impl Target {
     /// Writes a whole copy. Returns the number of lines.
     async fn write(&self, chunks: mpsc::Receiver<Vec<u8>>) -> Result<u64, Failed> {
         match self {
-            Self::Output => pass(chunks).await,
+            Self::Output => print(chunks).await,
             Self::File(to) => write(to, chunks).await,
         }
     }
@@ -64,7 +64,7 @@ pub(crate) async fn make(cli: &Cli, to: &Path) -> u8 {
     let made = match Target::of(to) {
         Err(refused) => Err(refused),
         Ok(target) if operating::service_runs(&loaded).await => of_service(&loaded, &target).await,
-        Ok(target) => copy_store(&loaded.settings, &target).await,
+        Ok(target) => of_store(&loaded.settings, &target).await,
     };
     match made {
         Ok(lines) => {
@@ -98,22 +98,33 @@ async fn of_service(loaded: &Loaded, to: &Target) -> Result<u64, Failed> {
     taken.and(written)
 }
 
-/// Writes a copy of a store that no service uses to a file. Returns the number of lines.
-pub(super) async fn of_store(settings: &Settings, to: &Path) -> Result<u64, Failed> {
-    copy_store(settings, &Target::of(to)?).await
-}
-
-async fn copy_store(settings: &Settings, to: &Target) -> Result<u64, Failed> {
+async fn of_store(settings: &Settings, to: &Target) -> Result<u64, Failed> {
     let store = operating::open_store(settings).await?;
-    let (clock, dir) = (Arc::new(SystemClock), settings.store.dir.clone());
-    let copies = Copies { store: Arc::clone(&store), clock, dir };
-    let written = to.write(copies.begin()).await;
+    let written = to.write(copy_of(&store, &settings.store.dir)).await;
     store.close(STORE_WITHIN).await;
     written
 }
 
+/// Begins a copy of an open store and its data directory.
+fn copy_of(store: &Arc<dyn Store>, dir: &Path) -> mpsc::Receiver<Vec<u8>> {
+    Copies { store: Arc::clone(store), clock: Arc::new(SystemClock), dir: dir.to_owned() }.begin()
+}
+
+/// Copies an open store into another open and empty one by way of a file in the data directory. Returns a sentence about
+/// the result.
+pub(super) async fn pass(
+    from: &Arc<dyn Store>,
+    into: &Arc<dyn Store>,
+    settings: &Settings,
+    file: &Path,
+) -> Result<String, Failed> {
+    write(file, copy_of(from, &settings.store.dir)).await?;
+    let put = put_into(&**into, settings, file, SystemClock.now()).await;
+    put.map_err(|why| (why, exit::NEGATIVE))
+}
+
 /// Writes a copy to the standard output and checks it. Returns the number of lines.
-async fn pass(mut chunks: mpsc::Receiver<Vec<u8>>) -> Result<u64, Failed> {
+async fn print(mut chunks: mpsc::Receiver<Vec<u8>>) -> Result<u64, Failed> {
     let failed = |why: String| (format!("standard output: {why}"), exit::NEGATIVE);
     let (mut output, mut check) = (std::io::stdout(), PassingCheck::default());
     while let Some(chunk) = chunks.recv().await {
@@ -154,20 +165,11 @@ async fn write(to: &Path, mut chunks: mpsc::Receiver<Vec<u8>>) -> Result<u64, Fa
 /// Restores a copy into an empty store.
 pub(crate) async fn restore(cli: &Cli, from: &Path) -> u8 {
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
-    match put_back(&loaded.settings, from).await {
-        Ok(told) => {
-            say!("{told}");
-            exit::FINE
-        }
-        Err((why, code)) => {
-            eprintln!("{why}");
-            code
-        }
-    }
+    operating::ended(put_back(&loaded.settings, from).await)
 }
 
 /// Restores a copy into an empty store that no service uses. Returns a sentence about the result.
-pub(super) async fn put_back(settings: &Settings, from: &Path) -> Result<String, Failed> {
+async fn put_back(settings: &Settings, from: &Path) -> Result<String, Failed> {
     let wrong = |why: String| (why, exit::USAGE);
     Copy::open(from).and_then(Copy::check).map_err(wrong)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);

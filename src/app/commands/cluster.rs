@@ -21,34 +21,20 @@ const SHOWN_MAX: usize = 1_000;
 /// Prints the processes and the doors.
 pub(crate) async fn run(cli: &Cli) -> u8 {
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
-    match overview(&loaded.settings).await {
-        Ok(text) => {
-            say!("{text}");
-            exit::FINE
-        }
-        Err((why, code)) => {
-            eprintln!("{why}");
-            code
-        }
-    }
+    operating::ended(overview(&loaded.settings).await)
 }
 
 async fn overview(settings: &Settings) -> Result<String, Failed> {
-    if !settings.chosen_store().is_shared() {
+    let Some(address) = settings.chosen_store().address() else {
         return Ok("the embedded store serves one process; with REDIS_URL, several processes share a store".to_owned());
-    }
-    let away = || ("the store cannot be reached; staffai check says why".to_owned(), exit::NEGATIVE);
-    let holder = match settings.chosen_store().address() {
-        Some(address) => {
-            let redis = assemble::redis(&address).map_err(|error| (error.to_string(), exit::USAGE))?;
-            Lease::new(redis, String::new()).holder().await.map_err(|fault| (fault.to_string(), exit::NEGATIVE))?
-        }
-        None => None,
     };
+    let redis = assemble::redis(&address).map_err(|error| (error.to_string(), exit::USAGE))?;
+    let holder = Lease::new(redis, String::new()).holder().await;
+    let holder = holder.map_err(|fault| (fault.to_string(), exit::NEGATIVE))?;
     let store = operating::open_store(settings).await?;
     let text = table(&store, holder.as_deref()).await;
     store.close(STORE_WITHIN).await;
-    text.ok_or_else(away)
+    text.ok_or_else(|| ("the store cannot be reached; staffai check says why".to_owned(), exit::NEGATIVE))
 }
 
 /// Returns the table; `None` if the store does not answer. `holder` has the lease.

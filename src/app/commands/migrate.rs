@@ -1,12 +1,11 @@
 //! `staffai migrate [redis|embedded]`: moves all stored data from the embedded store to Redis, or back.
 //!
 //! - The source is only read. The destination must be empty, and has all data or is reported as unusable.
-//! - Redis' lease is held meanwhile, so that no bot becomes active there. The embedded store is locked while it is read
-//!   or written.
+//! - No bot becomes active on either store meanwhile: the embedded store is locked, and Redis' lease is held.
 //! - Files of the data directory (keys, changed rows, logins) stay where they are: they belong to both stores.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::ValueEnum;
@@ -14,14 +13,14 @@ use secrecy::SecretString;
 use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::backup::{of_store, put_back};
+use super::backup::pass;
 use super::operating::{self, Failed};
 use super::reading::Reading;
 use crate::app::assemble;
 use crate::app::drain::STORE_WITHIN;
 use crate::app::system::{SystemClock, SystemDice};
 use crate::app::{Cli, exit};
-use ports::Clock;
+use ports::{Clock, Store};
 use settings::Settings;
 use settings::stores::StoreChoice;
 use store::redis::lease::{Lease, LeaseAnswer, LeaseFault, RENEW_EVERY};
@@ -48,23 +47,13 @@ struct Stores {
 /// Copies all data to the destination. Without a destination, to the store that is empty if only one has data.
 pub(crate) async fn run(cli: &Cli, to: Option<Destination>) -> u8 {
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
-    let done = match Stores::of(&loaded.settings) {
+    operating::ended(match Stores::of(&loaded.settings) {
         Err(failed) => Err(failed),
         Ok(_) if operating::service_runs(&loaded).await => {
             Err(("the service runs; stop it, so that its data does not change".to_owned(), exit::IN_USE))
         }
         Ok(stores) => stores.migrate(to).await,
-    };
-    match done {
-        Ok(told) => {
-            say!("{told}");
-            exit::FINE
-        }
-        Err((why, code)) => {
-            eprintln!("{why}");
-            code
-        }
-    }
+    })
 }
 
 impl Stores {
@@ -96,53 +85,58 @@ impl Stores {
         done
     }
 
+    /// Copies all data between the stores, which are open meanwhile.
     async fn copy(&self, to: Option<Destination>) -> Result<String, Failed> {
-        let to = match to {
-            Some(to) => to,
-            None => self.empty_one().await?,
-        };
-        let (source, target) = match to {
-            Destination::Redis => (&self.embedded, &self.shared),
-            Destination::Embedded => (&self.shared, &self.embedded),
-        };
-        // Opening an embedded store creates its directory, for its owner alone.
-        if !self.is_empty(target).await? {
-            let fix = "empty it, or move in the other direction: staffai migrate redis, or staffai migrate embedded";
-            return Err((format!("the store that receives the data is not empty; {fix}"), exit::NEGATIVE));
+        let (embedded, shared) = (open(&self.embedded).await?, open(&self.shared).await?);
+        let moved = self.copy_open(to, &embedded, &shared).await;
+        let (embedded, shared) = tokio::join!(embedded.close(STORE_WITHIN), shared.close(STORE_WITHIN));
+        match moved {
+            Ok(_) if !(embedded && shared) => {
+                Err(("some data could not be written; empty the store and try again".to_owned(), exit::NEGATIVE))
+            }
+            other => other,
         }
+    }
+
+    async fn copy_open(
+        &self,
+        to: Option<Destination>,
+        embedded: &Arc<dyn Store>,
+        shared: &Arc<dyn Store>,
+    ) -> Result<String, Failed> {
+        let to = destination(to, is_empty(embedded).await?, is_empty(shared).await?)?;
         let copy = CopyFile(self.embedded.store.dir.join(COPY));
-        let told = pass(source, target, &copy.0).await?;
-        drop(copy);
-        let next = match to {
-            Destination::Redis => "start the bot with the same REDIS_URL",
-            Destination::Embedded => "start the bot without REDIS_URL and REDIS_HOST",
+        let (from, into, settings, next) = match to {
+            Destination::Redis => (embedded, shared, &self.shared, "start the bot with the same REDIS_URL"),
+            Destination::Embedded => {
+                (shared, embedded, &self.embedded, "start the bot without REDIS_URL and REDIS_HOST")
+            }
         };
+        let told = pass(from, into, settings, &copy.0).await?;
         Ok(format!("{told}; {next}. The data of the other store stays until you delete it"))
     }
+}
 
-    /// Returns the store that is empty, if the other one is not.
-    async fn empty_one(&self) -> Result<Destination, Failed> {
-        let embedded = operating::is_new(&self.embedded) || self.is_empty(&self.embedded).await?;
-        match (embedded, self.is_empty(&self.shared).await?) {
-            (true, false) => Ok(Destination::Embedded),
-            (false, true) => Ok(Destination::Redis),
-            (true, true) => Err(("both stores are empty: there is nothing to copy".to_owned(), exit::NEGATIVE)),
-            (false, false) => {
-                let fix = "empty the one that is out of date, and say which one receives the data: staffai migrate redis, or \
-                           staffai migrate embedded";
-                Err((format!("both stores have data; {fix}"), exit::NEGATIVE))
-            }
-        }
-    }
+async fn open(settings: &Settings) -> Result<Arc<dyn Store>, Failed> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let opened = assemble::open_store(settings, &clock, None).await;
+    opened.map(|opened| opened.store).map_err(|error| (error.to_string(), exit::IN_USE))
+}
 
-    async fn is_empty(&self, settings: &Settings) -> Result<bool, Failed> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let store = assemble::open_store(settings, &clock, None).await;
-        let store = store.map_err(|error| (error.to_string(), exit::IN_USE))?.store;
-        let rows = store.scan("", 1).await.whole();
-        store.close(STORE_WITHIN).await;
-        let away = || ("the store cannot be reached; staffai check says why".to_owned(), exit::NEGATIVE);
-        rows.map(|rows| rows.is_empty()).ok_or_else(away)
+async fn is_empty(store: &Arc<dyn Store>) -> Result<bool, Failed> {
+    let away = || ("the store cannot be reached; staffai check says why".to_owned(), exit::NEGATIVE);
+    store.scan("", 1).await.whole().map(|rows| rows.is_empty()).ok_or_else(away)
+}
+
+/// Returns the store that receives the data: the named one, else the one that is empty.
+fn destination(to: Option<Destination>, embedded_empty: bool, shared_empty: bool) -> Result<Destination, Failed> {
+    let refused = |why: &str| Err((why.to_owned(), exit::NEGATIVE));
+    match (to, embedded_empty, shared_empty) {
+        (_, true, true) => refused("both stores are empty: there is nothing to copy"),
+        (None | Some(Destination::Redis), false, true) => Ok(Destination::Redis),
+        (None | Some(Destination::Embedded), true, false) => Ok(Destination::Embedded),
+        (None, false, false) => refused("both stores have data; empty the one that is out of date"),
+        (Some(_), ..) => refused("the store that receives the data is not empty; empty it, or name the other one"),
     }
 }
 
@@ -157,12 +151,6 @@ impl Drop for CopyFile {
             eprintln!("{}: {error}; delete it: it has all data", self.0.display());
         }
     }
-}
-
-/// Copies a store into a file, and the file into the other store.
-async fn pass(source: &Settings, target: &Settings, copy: &Path) -> Result<String, Failed> {
-    of_store(source, copy).await?;
-    put_back(target, copy).await
 }
 
 /// Takes the lease, so that no bot becomes active.

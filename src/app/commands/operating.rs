@@ -54,6 +54,20 @@ impl Answer {
     }
 }
 
+/// Prints the text of a command, or the reason why there is none. Returns the exit code.
+pub(crate) fn ended(result: Result<String, Failed>) -> u8 {
+    match result {
+        Ok(text) => {
+            say!("{text}");
+            exit::FINE
+        }
+        Err((why, code)) => {
+            eprintln!("{why}");
+            code
+        }
+    }
+}
+
 /// True if a service runs at the address of these settings.
 pub(crate) async fn service_runs(loaded: &Loaded) -> bool {
     own_service::ask_health(loaded.settings.http.addr).await.is_ok()

@@ -163,9 +163,11 @@ pub(super) const PASSED_FOR: Duration = Duration::from_secs(20);
 pub(super) fn take_next(jobs: &mut VecDeque<Job>) -> Option<Job> {
     let first = jobs.front()?;
     let waits = first.length == Length::Long && !first.may_have_begun() && first.queued.elapsed() < PASSED_FOR;
+    if !waits {
+        return jobs.pop_front();
+    }
     let mut earlier = HashSet::new();
-    let mut passes = |job: &Job| earlier.insert(job.person.clone()) && job.length == Length::Short;
-    let short = if waits { jobs.iter().position(&mut passes) } else { None };
+    let short = jobs.iter().position(|job| earlier.insert(job.person.as_ref()) && job.length == Length::Short);
     jobs.remove(short.unwrap_or(0))
 }
 

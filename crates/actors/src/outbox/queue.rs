@@ -144,7 +144,7 @@ impl Outbox {
         self.send_couriers(ctx, state, place);
     }
 
-    /// Sends couriers with the heads of a place's queues, unless they are in flight.
+    /// Sends couriers with the next jobs of a place's queues, unless they are in flight.
     pub(super) fn send_couriers(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place) {
         for track in [Track::Edits, Track::Posts] {
             self.send_courier(ctx, state, place, track);

@@ -29,7 +29,7 @@ struct RunningTurn {
 impl TypingTurns {
     /// True if a turn has been running long enough.
     fn is_due(&self, now: Instant) -> bool {
-        self.turns.values().any(|thought| thought.due <= now)
+        self.turns.values().any(|turn| turn.due <= now)
     }
 
     /// Marks the typing indicator as visible; true if a turn needs it and it was not visible.
@@ -50,11 +50,11 @@ impl Outbox {
         until: Deadline,
     ) {
         let (now, after) = (Instant::now(), self.live.now().settings.turn.typing_after);
-        let thinking = state.typing.entry(place.clone()).or_default();
-        thinking.turns.insert(turn, RunningTurn { due: now + after, until });
-        if thinking.begins(now) {
+        let place_turns = state.typing.entry(place.clone()).or_default();
+        place_turns.turns.insert(turn, RunningTurn { due: now + after, until });
+        if place_turns.begins(now) {
             self.show_typing(ctx, state, place);
-        } else if !thinking.shown && !std::mem::replace(&mut state.typing_due, true) {
+        } else if !place_turns.shown && !std::mem::replace(&mut state.typing_due, true) {
             ctx.after(after, OutboxEvent::TypingDue);
         }
     }
@@ -62,14 +62,17 @@ impl Outbox {
     /// Shows typing in the places where a turn has been running long enough.
     pub(super) fn typing_due(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState) {
         let now = Instant::now();
-        let begin = |(place, thinking): (&Place, &mut TypingTurns)| thinking.begins(now).then(|| place.clone());
+        let begin = |(place, place_turns): (&Place, &mut TypingTurns)| place_turns.begins(now).then(|| place.clone());
         let places: Vec<Place> = state.typing.iter_mut().filter_map(begin).collect();
         for place in places {
             self.show_typing(ctx, state, place);
         }
-        let waiting =
-            state.typing.values().filter(|thinking| !thinking.shown).flat_map(|thinking| thinking.turns.values());
-        let next = waiting.map(|thought| thought.due).min();
+        let waiting = state
+            .typing
+            .values()
+            .filter(|place_turns| !place_turns.shown)
+            .flat_map(|place_turns| place_turns.turns.values());
+        let next = waiting.map(|turn| turn.due).min();
         state.typing_due = next.is_some();
         if let Some(next) = next {
             ctx.after(next.saturating_duration_since(now).max(TYPING_LOOK_EVERY), OutboxEvent::TypingDue);
@@ -86,9 +89,9 @@ impl Outbox {
 impl OutboxState {
     /// Removes a turn that no longer needs the typing indicator.
     pub(super) fn quiet(&mut self, place: &Place, turn: &TurnId) {
-        if let Some(thinking) = self.typing.get_mut(place) {
-            thinking.turns.remove(turn);
-            if thinking.turns.is_empty() {
+        if let Some(place_turns) = self.typing.get_mut(place) {
+            place_turns.turns.remove(turn);
+            if place_turns.turns.is_empty() {
                 self.typing.remove(place);
             }
         }
@@ -96,13 +99,13 @@ impl OutboxState {
 
     /// Returns the places where a turn is still running, and has been for long enough.
     pub(super) fn still_typing(&mut self, now: Instant) -> Vec<Place> {
-        for thinking in self.typing.values_mut() {
-            thinking.turns.retain(|_, thought| thought.until.at() > now);
+        for place_turns in self.typing.values_mut() {
+            place_turns.turns.retain(|_, turn| turn.until.at() > now);
         }
-        self.typing.retain(|_, thinking| !thinking.turns.is_empty());
-        let due = self.typing.iter_mut().filter(|(_, thinking)| thinking.is_due(now));
-        due.map(|(place, thinking)| {
-            thinking.shown = true;
+        self.typing.retain(|_, place_turns| !place_turns.turns.is_empty());
+        let due = self.typing.iter_mut().filter(|(_, place_turns)| place_turns.is_due(now));
+        due.map(|(place, place_turns)| {
+            place_turns.shown = true;
             place.clone()
         })
         .collect()

@@ -123,7 +123,7 @@ impl TurnTask<'_> {
                 transcript.insert(0, Item::new(Role::System, TASK));
             }
             let turn = apart(self.turn, &row, text);
-            let thinking = TurnTask {
+            let task = TurnTask {
                 turn: &turn,
                 tally: &self.tally.beside(),
                 deadline: &until,
@@ -136,7 +136,7 @@ impl TurnTask<'_> {
             let schema = Arc::clone(&self.running.schema);
             let dialogue = Dialogue::new(transcript.into(), ReplyContract::Plain, schema, offered);
             let nothing = (History::default(), self.parts.facts.forgotten().now());
-            match thinking.work(dialogue, Work::Asking, nothing).await {
+            match task.work(dialogue, Work::Asking, nothing).await {
                 DialogueEnd::Answer(answer) => match (answer.outcome, answer.exchange) {
                     (Outcome::Apologised(why), _) => Err(format!("{row} gave no answer: {}", why.as_str())),
                     (_, exchange) => Ok(exchange.map(|exchange| exchange.answered).unwrap_or_default()),

@@ -83,7 +83,7 @@ impl TurnTask<'_> {
             let flow = Flow::new(deadline);
             let (started_at, over) = (Instant::now(), false);
             let sent = (&request, asked.tool_bytes);
-            let call = Underway { thinking: self, row: &row, sent, tries, started_at, flow: flow.clone(), over };
+            let call = Underway { task: self, row: &row, sent, tries, started_at, flow: flow.clone(), over };
             let result = match &broken {
                 Some(shown_part) => self.complete_rest(&row.key, &request, shown_part, flow).await,
                 None => {
@@ -378,7 +378,7 @@ impl Growing {
 /// A call in flight. An interruption drops it: the tokens streamed so far are counted, and a call interrupted by the
 /// turn's deadline is also reported. A cancelled turn reports nothing about the model.
 struct Underway<'a> {
-    thinking: &'a TurnTask<'a>,
+    task: &'a TurnTask<'a>,
     row: &'a Row,
     /// The request, and the number of bytes in it that tools added.
     sent: (&'a Request, usize),
@@ -392,11 +392,11 @@ impl Underway<'_> {
     /// Records that the call completed by itself.
     fn ended(mut self, result: &Result<Completion, ModelError>) {
         self.over = true;
-        self.thinking.tally.modelled(self.started_at.elapsed());
+        self.task.tally.modelled(self.started_at.elapsed());
         let streamed = match result {
             Ok(completion) => {
                 let (took, tool_tokens) = (self.started_at.elapsed(), self.tool_tokens(completion.usage));
-                self.thinking.tally.completed(self.row, completion, took, tool_tokens);
+                self.task.tally.completed(self.row, completion, took, tool_tokens);
                 None
             }
             Err(_) => self.cut_off(),
@@ -414,12 +414,12 @@ impl Underway<'_> {
     fn cut_off(&self) -> Option<Usage> {
         let chars = self.flow.chars();
         let at_least = (chars > 0).then(|| Usage::of_streamed(self.sent.0.chars(self.row.accepts()), chars))?;
-        self.thinking.tally.cut_off(self.row, at_least, self.tool_tokens(at_least));
+        self.task.tally.cut_off(self.row, at_least, self.tool_tokens(at_least));
         Some(at_least)
     }
 
     fn report(&self, result: Result<Summary, ModelError>, streamed: Option<Usage>) {
-        let turn = self.thinking.turn;
+        let turn = self.task.turn;
         let report = Report {
             turn: Some(turn.id.clone()),
             purpose: CallPurpose::Turn,
@@ -431,7 +431,7 @@ impl Underway<'_> {
             result,
         };
         // A restarted dispatcher has lost the counts of this row; a full one judges the row by its other reports.
-        self.thinking.parts.neighbors.dispatcher.tell(LlmDispatcherMsg::Report(report));
+        self.task.parts.neighbors.dispatcher.tell(LlmDispatcherMsg::Report(report));
     }
 }
 
@@ -440,14 +440,14 @@ impl Drop for Underway<'_> {
         if self.over {
             return;
         }
-        self.thinking.tally.modelled(self.started_at.elapsed());
+        self.task.tally.modelled(self.started_at.elapsed());
         let streamed = self.cut_off();
         if streamed.is_none() && !self.row.stream {
             // A completion that arrives in one piece may be written already: the prompt at least was processed.
             let prompt = Usage::of_streamed(self.sent.0.chars(self.row.accepts()), 0);
-            self.thinking.tally.cut_off(self.row, prompt, self.tool_tokens(prompt));
+            self.task.tally.cut_off(self.row, prompt, self.tool_tokens(prompt));
         }
-        if self.thinking.deadline.has_passed() {
+        if self.task.deadline.has_passed() {
             let late = ModelError::new(ModelErrorKind::Timeout, "the turn's deadline came first");
             self.report(Err(late), streamed);
         }

@@ -124,7 +124,7 @@ impl Outcome {
 
 /// A call in flight. If the turn is interrupted, the drop of this value still records the call.
 struct Underway<'a> {
-    thinking: &'a TurnTask<'a>,
+    task: &'a TurnTask<'a>,
     ready: &'a Ready,
     number: usize,
     times: Times,
@@ -139,12 +139,12 @@ impl Underway<'_> {
 
     /// Records the call. `end` is `None` for an interrupted call.
     fn tell(&self, rule: Option<usize>, end: Option<&CallEnd>) {
-        let (thinking, times, now) = (self.thinking, &self.times, Instant::now());
-        thinking.parts.readers.account.tell(&Happening::ToolCalled(ToolCalled {
-            origin: thinking.turn.into(),
+        let (task, times, now) = (self.task, &self.times, Instant::now());
+        task.parts.readers.account.tell(&Happening::ToolCalled(ToolCalled {
+            origin: task.turn.into(),
             number: self.number,
             call: self.ready,
-            role: thinking.role(),
+            role: task.role(),
             rule: rule.map(|index| index + 1),
             end,
             queued: times.began.saturating_duration_since(times.planned),
@@ -307,7 +307,7 @@ impl TurnTask<'_> {
         let name = &ready.entry.name;
         parts.readers.account.tell(&Happening::ToolBegan { turn, number, tool: name, arguments: &ready.arguments });
         let times = Times { planned: since, began: Instant::now(), ran: None };
-        let mut underway = Underway { thinking: self, ready, number, times, over: false };
+        let mut underway = Underway { task: self, ready, number, times, over: false };
         let tasks = &self.tools.tasks;
         if let Some(step) = ready.begun.as_ref().and_then(|begun| begun.cancel()) {
             tasks.works(number, &ready.entry, step);

@@ -19,9 +19,8 @@ use ports::shares::Share;
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 /// The number of tries in a row that do not reach the server, after which the statement counts as ended.
 const MISSES_MAX: u32 = 12;
-/// The number of tries after which a statement counts as ended in any case: about an hour. Its connection may be lost
-/// without a sign.
-const TRIES_MAX: u32 = 360;
+/// The time after which a statement counts as ended in any case: its connection may be lost without a sign.
+const STOPPING_MAX: Duration = Duration::from_secs(3_600);
 
 /// The answer to a request to end a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,8 +92,8 @@ async fn attend(
 /// ended. The outcome is that of the statement.
 async fn stopped(mut statement: BoxFuture<'static, Result<Rows, String>>, stop: Stop) -> Result<Rows, String> {
     let late = || Err("the statement takes too long: request or change fewer rows".to_owned());
-    let mut misses = 0;
-    for _ in 0..TRIES_MAX {
+    let (begun, mut misses) = (Instant::now(), 0);
+    while begun.elapsed() < STOPPING_MAX {
         let answer = timeout(STOP_WITHIN, stop()).await.unwrap_or(StopAnswer::Unreached);
         if let Ok(result) = timeout(STOP_WITHIN, &mut statement).await {
             return result.or_else(|_| late());
