@@ -24,7 +24,7 @@ use store::embedded::opener::Opener;
 /// The time of all tests here, in milliseconds since 1970.
 const NOW: u64 = 1_790_000_000_000;
 /// Ten times the duration of the slowest run; a program that hangs is killed.
-const WITHIN: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 async fn discord(change: impl FnOnce(&mut Options)) -> Service {
     let mut options = Options::new(Arc::new(|| NOW));
@@ -58,9 +58,9 @@ async fn end_of(mut command: Command) -> (i32, String) {
     let child = command.spawn().unwrap();
     let killer = child.id();
     let waiting = tokio::task::spawn_blocking(move || child.wait_with_output());
-    let Ok(output) = tokio::time::timeout(WITHIN, waiting).await else {
+    let Ok(output) = tokio::time::timeout(TIMEOUT, waiting).await else {
         let _ = Command::new("kill").args(["-KILL", &killer.to_string()]).status();
-        panic!("still running after {WITHIN:?}");
+        panic!("still running after {TIMEOUT:?}");
     };
     let output = output.unwrap().unwrap();
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
@@ -187,7 +187,7 @@ async fn a_taken_port_does_not_end_a_run() {
     command.env("STAFFAI_HTTP_ADDR", taken.local_addr().unwrap().to_string());
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     let child = command.spawn().unwrap();
-    tokio::time::timeout(WITHIN, service.connected(0)).await.expect("the bot comes to discord all the same");
+    tokio::time::timeout(TIMEOUT, service.connected(0)).await.expect("the bot comes to discord all the same");
     Command::new("/bin/kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
     let output = tokio::task::spawn_blocking(move || child.wait_with_output()).await.unwrap().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
@@ -282,7 +282,7 @@ impl Running {
 
     /// Waits until the log has these words this many times.
     async fn says(&mut self, words: &str, times: usize) -> String {
-        let until = tokio::time::Instant::now() + WITHIN;
+        let until = tokio::time::Instant::now() + TIMEOUT;
         loop {
             let text = std::fs::read_to_string(&self.log).unwrap();
             if text.matches(words).count() >= times {
@@ -321,12 +321,12 @@ async fn a_second_sigterm_ends_a_drain_at_once() {
     let mut command = run(folder.path(), &service);
     command.env("LITELLM_API_URL", format!("http://{}", model.local_addr().unwrap()));
     let mut running = Running::start(command, folder.path());
-    tokio::time::timeout(WITHIN, service.connected(0)).await.expect("the bot comes to discord");
+    tokio::time::timeout(TIMEOUT, service.connected(0)).await.expect("the bot comes to discord");
     let member = service.members().into_iter().find(|member| !member.bot).unwrap().id;
     let asked = format!("<@{}> hello", service.bot());
     let _ = service.says(member, service.channels()[0].id, &asked, None);
     let held = tokio::task::spawn_blocking(move || model.accept().map(|(stream, _)| (model, stream)));
-    let held = tokio::time::timeout(WITHIN, held).await.expect("the model is asked").unwrap().unwrap();
+    let held = tokio::time::timeout(TIMEOUT, held).await.expect("the model is asked").unwrap().unwrap();
     running.signal("-TERM");
     running.says("drain.started", 1).await;
     assert_eq!(running.code(Duration::from_secs(1)).await, None, "the drain waits for the open turn");
@@ -341,7 +341,7 @@ async fn a_second_sigterm_ends_a_drain_at_once() {
 async fn sighup_reads_everything_again_and_a_mistake_changes_nothing() {
     let (service, folder) = (discord(|_| {}).await, tempfile::tempdir().unwrap());
     let mut running = Running::start(run(folder.path(), &service), folder.path());
-    tokio::time::timeout(WITHIN, service.connected(0)).await.expect("the bot comes to discord");
+    tokio::time::timeout(TIMEOUT, service.connected(0)).await.expect("the bot comes to discord");
     // No file changed: only the signal causes a reload.
     running.signal("-HUP");
     running.says("config.reloaded", 1).await;
@@ -356,7 +356,7 @@ async fn sighup_reads_everything_again_and_a_mistake_changes_nothing() {
         assert!(text.contains(words), "{words} is not in {text}");
     }
     running.signal("-TERM");
-    assert_eq!(running.code(WITHIN).await, Some(i32::from(exit::FINE)));
+    assert_eq!(running.code(TIMEOUT).await, Some(i32::from(exit::FINE)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -369,7 +369,7 @@ async fn the_log_says_where_the_store_is_and_never_its_password() {
     assert!(text.contains("redis at 127.0.0.1:1"), "{text}");
     assert!(!text.contains("a-long-password"), "{text}");
     running.signal("-TERM");
-    let _ = running.code(WITHIN).await;
+    let _ = running.code(TIMEOUT).await;
     let text = std::fs::read_to_string(&running.log).unwrap();
     assert!(!text.contains("a-long-password"), "{text}");
 }

@@ -17,10 +17,10 @@ use crate::rig::Rig;
 /// Clock ticks per second in /proc; the same on all Linux systems.
 const TICKS: f64 = 100.0;
 /// Timeout until a process has a session.
-const UP_WITHIN: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Timeout of a graceful shutdown.
-const ENDS_WITHIN: Duration = Duration::from_secs(5);
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The time that the bot holds first words back.
 pub const HELD_BACK: Duration = Duration::from_millis(300);
@@ -132,10 +132,10 @@ impl Bot {
 
     /// Waits for its session.
     pub async fn up(&self) -> Result<(), String> {
-        if self.rig.until(UP_WITHIN, |state| !state.readied.is_empty()).await {
+        if self.rig.until(START_TIMEOUT, |state| !state.readied.is_empty()).await {
             return Ok(());
         }
-        Err(format!("no session within {} s", UP_WITHIN.as_secs()))
+        Err(format!("no session within {} s", START_TIMEOUT.as_secs()))
     }
 
     /// Resolves at a log line with this text; for processes whose log is read.
@@ -208,7 +208,7 @@ impl Drop for Bot {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
         let asked = Instant::now();
-        while asked.elapsed() < ENDS_WITHIN && matches!(self.child.try_wait(), Ok(None)) {
+        while asked.elapsed() < END_TIMEOUT && matches!(self.child.try_wait(), Ok(None)) {
             std::thread::sleep(Duration::from_millis(10));
         }
         self.end();

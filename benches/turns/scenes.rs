@@ -31,7 +31,7 @@ pub mod tools;
 pub mod typed;
 
 /// Timeout of a range of turns.
-const WITHIN: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Number of turns that fill a history.
 const FILL: u64 = 11;
 
@@ -143,9 +143,9 @@ impl Sample {
 
 /// Awaits the answers to all turns since `first`.
 pub async fn answered(rig: &Rig, first: usize) -> Result<Span, String> {
-    rig.answered(first, WITHIN).await.ok_or_else(|| {
+    rig.answered(first, TIMEOUT).await.ok_or_else(|| {
         let (lost, doubled) = rig.wrong();
-        format!("{lost} turns have no reply after {} s, {doubled} have more than one", WITHIN.as_secs())
+        format!("{lost} turns have no reply after {} s, {doubled} have more than one", TIMEOUT.as_secs())
     })
 }
 

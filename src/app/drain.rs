@@ -12,7 +12,7 @@ pub const AFTER_DRAIN: Duration = Duration::from_secs(4);
 const STORE_LEAST: Duration = Duration::from_millis(1_500);
 
 /// The timeout for the store to write its remaining data when the process ends.
-pub(in crate::app) const STORE_WITHIN: Duration = Duration::from_secs(5);
+pub(in crate::app) const STORE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The deadlines of an orderly end: the tree and the store share the time that the drain left over, within bounds.
 pub(super) struct Deadlines {
@@ -27,12 +27,12 @@ impl Deadlines {
 
     /// Returns the time for the tree to stop.
     pub(super) fn tree(&self, now: Instant) -> Duration {
-        self.end.saturating_duration_since(now).saturating_sub(STORE_LEAST).min(TREE.stop_within)
+        self.end.saturating_duration_since(now).saturating_sub(STORE_LEAST).min(TREE.stop_timeout)
     }
 
     /// Returns the time for the store to write its remaining data.
     pub(super) fn store(&self, now: Instant) -> Duration {
-        self.end.saturating_duration_since(now).clamp(STORE_LEAST, STORE_WITHIN)
+        self.end.saturating_duration_since(now).clamp(STORE_LEAST, STORE_TIMEOUT)
     }
 }
 
@@ -60,7 +60,11 @@ mod tests {
         let all = drain + end.tree(tree_begins) + end.store(store_begins);
         assert!(all < Duration::from_secs(30) && end.tree(tree_begins) > Duration::from_secs(2), "{all:?}");
         assert_eq!(end.store(store_begins), STORE_LEAST);
-        assert_eq!((end.tree(begun), end.store(begun)), (TREE.stop_within, STORE_WITHIN), "a short drain leaves more");
+        assert_eq!(
+            (end.tree(begun), end.store(begun)),
+            (TREE.stop_timeout, STORE_TIMEOUT),
+            "a short drain leaves more"
+        );
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub const BOT: &str = "hosted-bot";
 const THINKING: Duration = Duration::from_millis(400);
 
 /// The timeout for the bot to connect before the address is printed.
-const CONNECTS_WITHIN: Duration = Duration::from_secs(5);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The log file of both processes, in the data directory.
 const LOG: &str = "playground.log";
@@ -65,7 +65,7 @@ const KEYS_EVERY: Duration = Duration::from_secs(1);
 const PLACES_MAX: usize = 16;
 
 /// The timeout for open requests of the page at the end.
-const PAGE_ENDS_WITHIN: Duration = Duration::from_secs(2);
+const PAGE_END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs the playground.
 pub async fn run(cli: &Cli, verbose: bool) -> u8 {
@@ -214,7 +214,7 @@ impl Page<'_> {
             () = of_keys.read_again() => exit::FINE,
         };
         closing.cancel();
-        let _ = tokio::time::timeout(PAGE_ENDS_WITHIN, &mut serving).await;
+        let _ = tokio::time::timeout(PAGE_END_TIMEOUT, &mut serving).await;
         code
     }
 }
@@ -240,7 +240,7 @@ impl Start {
     /// Prints the running model, the log file, and last the address of the page, once the bot is connected or timed
     /// out.
     async fn say(&self, service: &Service, address: SocketAddr) {
-        let _ = tokio::time::timeout(CONNECTS_WITHIN, service.connected(0)).await;
+        let _ = tokio::time::timeout(CONNECTION_TIMEOUT, service.connected(0)).await;
         let version = env!("CARGO_PKG_VERSION");
         let answers = if self.demo {
             "answers come from a demo model, and everything stays on this machine"

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::assemble::{self, Assembled, Launch, StartError};
-use super::drain::{self, Deadlines, STORE_WITHIN};
+use super::drain::{self, Deadlines, STORE_TIMEOUT};
 use super::standby::Active;
 use super::start_log::StartFields;
 use super::unlisted::Unlisted;
@@ -141,7 +141,7 @@ impl App {
             }
         };
         let Self { tree, store, vitals, active, .. } = self;
-        tree.stop_within(end.tree(Instant::now())).await;
+        tree.stop_timeout(end.tree(Instant::now())).await;
         vitals.stops();
         let saved = store.close(end.store(Instant::now())).await;
         release(active).await;
@@ -154,24 +154,24 @@ impl App {
     pub async fn stop(self) {
         self.tree.stop().await;
         self.vitals.stops();
-        self.store.close(STORE_WITHIN).await;
+        self.store.close(STORE_TIMEOUT).await;
         release(self.active).await;
     }
 
     /// Saves all data of a tree that gave up.
     pub async fn close(self) {
-        self.store.close(STORE_WITHIN).await;
+        self.store.close(STORE_TIMEOUT).await;
         release(self.active).await;
     }
 
     /// Stops immediately, because another process may be active, and saves all data once the store answers. A new start
     /// before that could not know whether it may be active.
     pub async fn give_way(self, reason: &str) {
-        self.tree.stop_within(Duration::ZERO).await;
+        self.tree.stop_timeout(Duration::ZERO).await;
         if let Some(active) = &self.active {
             active.until_the_store_answers(reason).await;
         }
-        self.store.close(STORE_WITHIN).await;
+        self.store.close(STORE_TIMEOUT).await;
         release(self.active).await;
     }
 }

@@ -38,10 +38,10 @@ use telemetry::metrics::ACTIVE;
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
 /// The time within which the store must answer at the start; afterwards it counts as unreachable.
-const START_WITHIN: Duration = Duration::from_secs(3);
+const START_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The timeout of a release.
-const RELEASE_WITHIN: Duration = Duration::from_millis(500);
+const RELEASE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The time before the end of a term at which its holder stops: the tree needs some of it.
 const MARGIN: Duration = Duration::from_millis(250);
@@ -186,9 +186,9 @@ async fn may_act(claim: &Claim, fault: &LeaseFault) -> bool {
     }
 }
 
-/// Returns the first answer of the store, or the last error after [`START_WITHIN`], with the time of the request.
+/// Returns the first answer of the store, or the last error after [`START_TIMEOUT`], with the time of the request.
 async fn first_answer(lease: &Lease) -> (Instant, Result<LeaseAnswer, LeaseFault>) {
-    let end = Instant::now() + START_WITHIN;
+    let end = Instant::now() + START_TIMEOUT;
     loop {
         let (asked, answer) = lease.take_timed(false).await;
         if answer.is_ok() || Instant::now() >= end {
@@ -305,7 +305,7 @@ async fn release(lease: &Lease) {
         lease.release().await?;
         lease.leave().await
     };
-    let released = timeout(RELEASE_WITHIN, released).await;
+    let released = timeout(RELEASE_TIMEOUT, released).await;
     let released = released.map_err(|late| late.to_string()).and_then(|done| done.map_err(|fault| fault.to_string()));
     if let Err(error) = released {
         tracing::debug!(event = LEASE_UNKNOWN, error, "the lease is not released; its term ends by itself");

@@ -83,18 +83,18 @@ mod otlp {
     use telemetry::traces::{ExportError, Post};
 
     /// The timeout of connecting, TLS included.
-    const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+    const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
     /// The timeout of one export request.
-    const WITHIN: Duration = Duration::from_secs(10);
+    const TIMEOUT: Duration = Duration::from_secs(10);
 
     pub fn post(endpoint: &str, headers: Option<&SecretString>) -> Result<Post, String> {
         let mut headers = headers.map_or(Ok(HeaderMap::new()), parse)?;
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
         let client = reqwest::Client::builder()
             .default_headers(headers)
-            .timeout(WITHIN)
-            .connect_timeout(CONNECT_WITHIN)
+            .timeout(TIMEOUT)
+            .connect_timeout(CONNECT_TIMEOUT)
             .redirect(Policy::none())
             .no_proxy()
             .build()

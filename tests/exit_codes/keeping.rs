@@ -11,7 +11,7 @@ use playground::service::Service;
 use serde_json::Value;
 use staffai::app::exit;
 
-use super::{Running, WITHIN, discord, end_of, program, run};
+use super::{Running, TIMEOUT, discord, end_of, program, run};
 
 /// One line per family of keys, as the previous version wrote them. `UPDATE_ROWS=1` records them, which is done with
 /// the last change of a version.
@@ -33,7 +33,7 @@ impl World {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut world = Self { service, model, folder, bot: None, address: free.to_string() };
         world.bot = Some(Running::start(world.adapted(run(world.folder.path(), &world.service)), world.folder.path()));
-        tokio::time::timeout(WITHIN, world.service.connected(0)).await.expect("the bot comes to discord");
+        tokio::time::timeout(TIMEOUT, world.service.connected(0)).await.expect("the bot comes to discord");
         world
     }
 
@@ -61,7 +61,7 @@ impl World {
     async fn stop(&mut self) {
         let mut bot = self.bot.take().unwrap();
         bot.signal("-TERM");
-        assert_eq!(bot.code(WITHIN).await, Some(i32::from(exit::FINE)));
+        assert_eq!(bot.code(TIMEOUT).await, Some(i32::from(exit::FINE)));
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -139,7 +139,7 @@ async fn a_copy_needs_a_key_that_may_operate_once_there_are_keys() {
     let mut command = keyed(run(folder.path(), &service));
     command.env("STAFFAI_API_KEYS", "sk-of-a-sensible-length");
     let _bot = Running::start(command, folder.path());
-    tokio::time::timeout(WITHIN, service.connected(0)).await.expect("the bot comes to discord");
+    tokio::time::timeout(TIMEOUT, service.connected(0)).await.expect("the bot comes to discord");
     let _ = rustls::crypto::ring::default_provider().install_default();
     let url = format!("http://{free}/api/v1/backup");
     let client = reqwest::Client::new();
@@ -162,7 +162,7 @@ async fn restored(folder: &Path, service: &Service, from: &str) -> (i32, String,
     let mut command = program("restore", folder, service);
     command.arg(from).env("STAFFAI_DATA_DIR", "new").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    let (status, until) = (format!("/proc/{}/status", child.id()), tokio::time::Instant::now() + WITHIN);
+    let (status, until) = (format!("/proc/{}/status", child.id()), tokio::time::Instant::now() + TIMEOUT);
     let mut peak = 0;
     let code = loop {
         if let Some(ended) = child.try_wait().unwrap() {

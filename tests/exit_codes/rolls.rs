@@ -20,14 +20,14 @@ use staffai::app::exit;
 use staffai::app::system::SystemClock;
 use tokio::time::Instant;
 
-use super::{Running, WITHIN, run};
+use super::{Running, TIMEOUT, run};
 
 /// The pause between two mentions.
 const EVERY: Duration = Duration::from_millis(50);
 /// The time that one process serves before the next one follows.
 const SERVES: Duration = Duration::from_secs(1);
 /// The bound on the wait for the last answers.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(90);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
 /// The most mentions without an answer at a time, so that a slow machine is asked no faster than it answers.
 const OPEN_MAX: usize = 40;
 /// One roll of this many kills its process in place of a drain.
@@ -121,10 +121,10 @@ async fn each_version_follows_the_other_under_load_and_each_mention_is_answered_
         let left = Instant::now();
         if roll % KILLED_EACH == KILLED_EACH - 1 {
             bot.signal("-KILL");
-            let _ = bot.code(WITHIN).await;
+            let _ = bot.code(TIMEOUT).await;
         } else {
             bot.signal("-TERM");
-            assert_eq!(bot.code(WITHIN).await, Some(i32::from(exit::FINE)));
+            assert_eq!(bot.code(TIMEOUT).await, Some(i32::from(exit::FINE)));
         }
         bot = Running::start(by(&versions[roll % 2], folder.path(), &service, &model), folder.path());
         bot.says("gateway.re", 1).await;
@@ -132,8 +132,8 @@ async fn each_version_follows_the_other_under_load_and_each_mention_is_answered_
     }
     tokio::time::sleep(SERVES).await;
     over.store(true, Ordering::Relaxed);
-    let asked = tokio::time::timeout(WITHIN, asking).await.unwrap().unwrap();
-    let until = Instant::now() + ANSWERED_WITHIN;
+    let asked = tokio::time::timeout(TIMEOUT, asking).await.unwrap().unwrap();
+    let until = Instant::now() + ANSWER_TIMEOUT;
     while answers(&service).values().filter(|times| **times > 0).count() < asked && Instant::now() < until {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -145,5 +145,5 @@ async fn each_version_follows_the_other_under_load_and_each_mention_is_answered_
     assert_eq!((answers.len(), lost, doubled), (asked, 0, 0), "{log}");
     assert!(!log.contains("store.corrupt"), "{log}");
     bot.signal("-TERM");
-    assert_eq!(bot.code(WITHIN).await, Some(i32::from(exit::FINE)));
+    assert_eq!(bot.code(TIMEOUT).await, Some(i32::from(exit::FINE)));
 }

@@ -43,7 +43,7 @@ const OUTAGE_MS: std::ops::Range<u64> = 300..2_500;
 const STOP_MS: std::ops::Range<u64> = 2_500..4_500;
 
 /// The bound on a recovery, and on the wait for the last answers.
-const WITHIN: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The faults of a campaign, with their weights beyond the first of each kind.
 const FAULTS: [(Fault, u32); 16] = [
@@ -246,7 +246,7 @@ impl Campaign {
     /// Waits until the process serves with its store and its connection: the end of a process whose store is away may
     /// lose what only memory held.
     async fn recovers(&mut self, fault: Fault) {
-        let until = Instant::now() + WITHIN;
+        let until = Instant::now() + TIMEOUT;
         while !self.is_ready().await {
             assert!(Instant::now() < until, "not ready again after {fault:?}:\n{}", self.outside.log());
             sleep(Duration::from_millis(20)).await;
@@ -264,7 +264,7 @@ impl Campaign {
 
     /// Waits until all mentions are answered, and judges what members saw.
     async fn judged(&self, asked: usize) -> Verdict {
-        let until = Instant::now() + WITHIN;
+        let until = Instant::now() + TIMEOUT;
         while open(&self.outside.service) > 0 && Instant::now() < until {
             sleep(Duration::from_millis(50)).await;
         }

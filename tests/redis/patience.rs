@@ -15,7 +15,7 @@ use crate::server::Server;
 use crate::support::{Log, put, reason, recovered, row, soon, store, until};
 
 /// The goal for requests in progress when a server stops answering.
-const LEFT_WITHIN: Duration = Duration::from_millis(250);
+const LEAVE_TIMEOUT: Duration = Duration::from_millis(250);
 
 fn reserve(number: usize) -> Request {
     let turn = TurnId::new(Door::new("d"), number.to_string());
@@ -47,7 +47,7 @@ async fn what_is_under_way_when_a_server_hangs_waits_a_quarter_of_a_second_at_mo
             _ => assert!(!store.commit(vec![put("b", "1")]).await),
         }
         let took = begun.elapsed();
-        assert!(took < LEFT_WITHIN, "a {part} took {took:?}");
+        assert!(took < LEAVE_TIMEOUT, "a {part} took {took:?}");
         assert!(reason(&store).is_some(), "and memory serves from here on");
         server.thaw();
         recovered(&store).await;

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::server::Server;
 
 /// Timeout of a start, and of a change to take effect everywhere.
-const WITHIN: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running `staffai run`; killed when dropped.
 pub struct Process {
@@ -54,7 +54,7 @@ impl Process {
 
     /// Waits for its end, and returns its exit code; `None` if a signal ended it.
     pub async fn ended(&mut self) -> Option<i32> {
-        let until = Instant::now() + WITHIN;
+        let until = Instant::now() + TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code();
@@ -85,7 +85,7 @@ impl Process {
 
     async fn becomes(&self, one: u64, two: u64) {
         let expected = [("one".to_owned(), one), ("two".to_owned(), two)];
-        let until = Instant::now() + WITHIN;
+        let until = Instant::now() + TIMEOUT;
         loop {
             let rows = self.timeouts().await;
             if rows.as_deref() == Some(&expected) {

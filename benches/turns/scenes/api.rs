@@ -20,7 +20,7 @@ const STREAMS: usize = 10;
 /// Conversations over the bot's own API.
 const SESSIONS: usize = 20;
 /// Timeout until the API answers.
-const UP_WITHIN: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub async fn run(on_core: bool, size: Size, table: &mut Table) -> Result<(), String> {
     let bot = Bot::start(Kind::Us, on_core).await?;
@@ -147,7 +147,7 @@ struct Client {
 
 impl Client {
     async fn open(address: &str) -> Result<Self, String> {
-        let until = Instant::now() + UP_WITHIN;
+        let until = Instant::now() + START_TIMEOUT;
         let stream = loop {
             match TcpStream::connect(address).await {
                 Ok(stream) => break stream,

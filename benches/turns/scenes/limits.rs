@@ -32,7 +32,7 @@ const DECISIONS: u64 = 200_000;
 /// Concurrent steps on the server, as many as there are connections.
 const AT_ONCE: u64 = 8;
 /// Timeout of the server's start.
-const UP_WITHIN: Duration = Duration::from_secs(5);
+const START_TIMEOUT: Duration = Duration::from_secs(5);
 /// The server's port.
 const PORT: u16 = 16_399;
 
@@ -60,7 +60,7 @@ pub async fn run(on_core: bool, size: Size, table: &mut Table) -> Result<(), Str
     let store = Resilient::start_with(move || opener.open(), clock, redis::bounds()).await;
     let store = store.map_err(|error| error.to_string())?;
     // Until the server is reached, the store decides locally.
-    let deadline = Instant::now() + UP_WITHIN;
+    let deadline = Instant::now() + START_TIMEOUT;
     while store.status() != StoreStatus::Ready {
         if Instant::now() > deadline {
             return Err("the store does not reach the server".to_owned());
@@ -184,7 +184,7 @@ impl Server {
             command.arg(dir).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
         })?;
         let server = Self(child);
-        let deadline = Instant::now() + UP_WITHIN;
+        let deadline = Instant::now() + START_TIMEOUT;
         while TcpStream::connect(("127.0.0.1", PORT)).is_err() {
             if Instant::now() > deadline {
                 return None;

@@ -13,7 +13,7 @@ use crate::process::{Bot, Kind, Log, program};
 
 const MIB: f64 = 1024.0 * 1024.0;
 /// Timeout of a start.
-const WITHIN: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// M6: cold start, memory at rest, size.
 pub async fn cold(on_core: bool, size: Size, table: &mut Table) -> Result<(), String> {
@@ -27,7 +27,7 @@ pub async fn cold(on_core: bool, size: Size, table: &mut Table) -> Result<(), St
         bot.rig.ask(regular(0), Instant::now()).await;
         answered(&bot.rig, first).await?;
         first_reply.push(bot.executed.elapsed().as_secs_f64() * 1e3);
-        let at = tokio::time::timeout(WITHIN, session).await;
+        let at = tokio::time::timeout(TIMEOUT, session).await;
         let at = at.ok().and_then(Result::ok).ok_or("no log line told of the session")?;
         ready.push((at - bot.executed).as_secs_f64() * 1e3);
         if number + 1 == size.starts {
@@ -62,7 +62,7 @@ pub async fn recovery(on_core: bool, size: Size, table: &mut Table) -> Result<()
         bot.rig.cut().await;
         // One turn falls into the gap.
         bot.rig.ask(regular(number), cut).await;
-        if !bot.rig.until(WITHIN, |state| !state.resumed.is_empty()).await {
+        if !bot.rig.until(TIMEOUT, |state| !state.resumed.is_empty()).await {
             return Err("the session was not resumed after a cut".to_owned());
         }
         let at = bot.rig.state.lock().resumed.last().copied();

@@ -19,7 +19,7 @@ const EVERY: Duration = Duration::from_millis(97);
 const CROWD: u64 = 60;
 const CHANNELS: u64 = 20;
 /// Timeout of the whole text of a range.
-const WITHIN: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// The promised interval between two edits of growing answers in one channel, less the clock's tolerance.
 const PAUSE: Duration = Duration::from_millis(990);
 
@@ -107,10 +107,10 @@ async fn crowd(pair: &Pair, table: &mut Table) -> Result<(), String> {
 
 async fn whole(bot: &Bot, first: usize) -> Result<Vec<Streamed>, String> {
     let span = answered(&bot.rig, first).await?;
-    if bot.rig.finished(span, WITHIN).await {
+    if bot.rig.finished(span, TIMEOUT).await {
         return Ok(bot.rig.streamed(span));
     }
-    Err(format!("a streamed answer was not whole within {} s", WITHIN.as_secs()))
+    Err(format!("a streamed answer was not whole within {} s", TIMEOUT.as_secs()))
 }
 
 fn ms(micros: f64) -> f64 {

@@ -33,7 +33,7 @@ const PARALLEL: usize = 16;
 /// Maximum number of tools that a model row is offered.
 const OFFERED: usize = 40;
 /// Timeout of any step of the rig's server.
-const WITHIN: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 type Server = Arc<dyn ports::ToolServer>;
 
@@ -58,12 +58,12 @@ async fn connect(rig: &Helper, tools: usize) -> Result<Server, String> {
         allow_http: false,
     };
     let entry = ServerEntry::new(ServerName::new("rig"), Transport::Http(endpoint));
-    McpServers::default().connect(&entry, WITHIN).await.map_err(|error| error.to_string())
+    McpServers::default().connect(&entry, TIMEOUT).await.map_err(|error| error.to_string())
 }
 
 async fn call(server: &Server, name: &str) -> Result<(), String> {
     let arguments = Map::from_iter([("place".to_owned(), json!("Cuxhaven"))]);
-    let request = ToolRequest::new(name, arguments, Effect::Reads, WITHIN);
+    let request = ToolRequest::new(name, arguments, Effect::Reads, TIMEOUT);
     server.call(&request, None).await.map(drop).map_err(|error| error.to_string())
 }
 

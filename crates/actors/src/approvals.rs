@@ -48,7 +48,7 @@ use telemetry::events::STORE_CORRUPT;
 /// The interval at which expired gates are closed and unposted questions are retried.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The timeout of a request to the journal to record a decision or list the pending gates.
-const RECORDED_WITHIN: Duration = Duration::from_secs(10);
+const RECORD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of concurrent click responses, shared by members; the platform reports further clicks as failed.
 const CLICKS_MAX: usize = 64;
 /// The maximum number of remembered clicks, for deduplication; the oldest is evicted first.
@@ -294,12 +294,12 @@ impl Approvals {
         let (journal, store, audit) = (self.journal.clone(), Arc::clone(&self.store), Arc::clone(&self.audit));
         ctx.task(
             async move {
-                let _ = tokio::time::timeout(RECORDED_WITHIN, audit.load()).await;
+                let _ = tokio::time::timeout(RECORD_TIMEOUT, audit.load()).await;
                 let scan = store.scan(keys::ALLOWANCE_PREFIX, ALLOWANCES_MAX);
-                let scanned = tokio::time::timeout(RECORDED_WITHIN, scan).await.map(Scanned::into_parts);
+                let scanned = tokio::time::timeout(RECORD_TIMEOUT, scan).await.map(Scanned::into_parts);
                 let stored = scanned.ok().filter(|(stored, complete)| *complete || stored.len() >= ALLOWANCES_MAX);
                 let allowances = stored.map(|(stored, _)| stored.iter().filter_map(allowance).collect());
-                let waiting = journal.call(JournalMsg::Waiting, RECORDED_WITHIN).await.ok();
+                let waiting = journal.call(JournalMsg::Waiting, RECORD_TIMEOUT).await.ok();
                 ApprovalsEvent::Loaded(waiting, allowances)
             },
             |_| ApprovalsEvent::Loaded(None, None),
@@ -414,7 +414,7 @@ impl Approvals {
         ctx.task(
             async move {
                 let ask = |reply| JournalMsg::Decided(Box::new(decided), reply);
-                let known = journal.call(ask, RECORDED_WITHIN).await.ok();
+                let known = journal.call(ask, RECORD_TIMEOUT).await.ok();
                 ApprovalsEvent::Recorded(Box::new(recorded), known)
             },
             move |_| ApprovalsEvent::Recorded(Box::new(spare), None),

@@ -78,18 +78,18 @@ const ASIDE_MAX: usize = 64;
 /// The maximum number of remembered commands, for deduplication; the oldest is evicted first.
 const SEEN_MAX: usize = 4_096;
 /// The timeout of a command.
-const WITHIN: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// The timeout of a request to be forgotten that goes on after its answer, and the maximum number of these.
-const LONG_WITHIN: Duration = Duration::from_secs(30 * 60);
+const LONG_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 const LONG_MAX: usize = 8;
 /// The timeout of autocomplete choices.
-const SUGGEST_WITHIN: Duration = Duration::from_secs(2);
+const SUGGEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// The delay of the first registration, so that the connection comes first.
 const REGISTER_AFTER: Duration = Duration::from_millis(250);
 /// The interval at which the settings are checked for changed commands.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// The timeout of one attempt to register the commands.
-const REGISTER_WITHIN: Duration = Duration::from_secs(60);
+const REGISTER_TIMEOUT: Duration = Duration::from_secs(60);
 /// The backoff between these attempts.
 const REGISTER_AGAIN: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(300) };
 
@@ -347,7 +347,7 @@ impl Commands {
             Some(Erases::Everything) => None,
         };
         let (person, cut, noted) = (command.caller.person.clone(), command.at, self.parts.basics.clock.now());
-        let due = Instant::now() + WITHIN + Wished::holds_for(&self.parts.basics.live.now());
+        let due = Instant::now() + TIMEOUT + Wished::holds_for(&self.parts.basics.live.now());
         let unfinished = place.is_none();
         state.cleanings.add(Wished { person, place, cut, noted, unfinished }, due);
     }
@@ -360,7 +360,7 @@ impl Commands {
             let outbox = parts.ways.outboxes.of(&typing.callback.id.door);
             let request = PostRequest::Suggest { to: typing.callback, choices };
             // Further typing sends a new request.
-            let _ = outbox.call(|reply| OutboxMsg::Interact(request, reply), SUGGEST_WITHIN).await;
+            let _ = outbox.call(|reply| OutboxMsg::Interact(request, reply), SUGGEST_TIMEOUT).await;
             drop(room);
         });
     }
@@ -388,7 +388,7 @@ impl Commands {
                 let mut result = Ok(PostResult::Already);
                 for outbox in outboxes {
                     let request = PostRequest::RegisterCommands(specs.clone());
-                    let asked = outbox.call(|reply| OutboxMsg::Read(request, reply), REGISTER_WITHIN).await;
+                    let asked = outbox.call(|reply| OutboxMsg::Read(request, reply), REGISTER_TIMEOUT).await;
                     match asked.unwrap_or_else(|error| Err(PostError::Transient(error.to_string()))) {
                         Ok(PostResult::Already) => {}
                         Ok(done) => result = Ok(done),
@@ -453,7 +453,7 @@ async fn serve(
         return CommandOutcome::Unclaimed;
     }
     let mut answering = Box::pin(handlers::answer(parts, command));
-    if let Ok((piece, outcome)) = tokio::time::timeout(WITHIN, answering.as_mut()).await {
+    if let Ok((piece, outcome)) = tokio::time::timeout(TIMEOUT, answering.as_mut()).await {
         return if desk.respond(piece).await { outcome } else { CommandOutcome::Unanswered };
     }
     let locale = command.caller.locale();
@@ -465,7 +465,7 @@ async fn serve(
         drop(room);
         if let (true, Ok(_permit)) = (erases, long.try_acquire_owned()) {
             // Of a request that ends nowhere, the record is left, so it is repeated.
-            let _ = tokio::time::timeout(LONG_WITHIN, answering).await;
+            let _ = tokio::time::timeout(LONG_TIMEOUT, answering).await;
         } else {
             drop(answering);
         }

@@ -20,11 +20,11 @@ use domain::turn_event::TurnUpdate;
 use ports::{Dice, PostError, PostRequest, PostResult};
 
 /// The maximum time for deferring. The platform gives up after three seconds.
-const CLAIM_WITHIN: Duration = Duration::from_millis(2_500);
+const CLAIM_TIMEOUT: Duration = Duration::from_millis(2_500);
 /// The pause between two attempts to defer.
 const CLAIM_AGAIN: Duration = Duration::from_millis(50);
 /// The maximum time for a response.
-const RESPOND_WITHIN: Duration = Duration::from_secs(60);
+const RESPOND_TIMEOUT: Duration = Duration::from_secs(60);
 /// The backoff between attempts to respond.
 const RESPOND_AGAIN: Backoff = Backoff { base: Duration::from_millis(250), cap: Duration::from_secs(5) };
 
@@ -60,7 +60,7 @@ impl<'a> Desk<'a> {
     /// Defers the response. Returns false if another process has claimed it or the platform refuses; the caller must
     /// then do nothing.
     pub(crate) async fn claim(&self) -> bool {
-        let until = Instant::now() + CLAIM_WITHIN;
+        let until = Instant::now() + CLAIM_TIMEOUT;
         // An attempt without a reply may have reached the platform: the next attempt then finds the response deferred.
         let mut doubtful = false;
         loop {
@@ -96,7 +96,7 @@ impl<'a> Desk<'a> {
 
     /// Sends the response to a form, with the fields to correct and reasons. Returns false on failure.
     pub(crate) async fn correct(&self, piece: Piece, problems: Vec<(String, String)>) -> bool {
-        let until = Instant::now() + RESPOND_WITHIN;
+        let until = Instant::now() + RESPOND_TIMEOUT;
         for attempt in 1.. {
             let left = until.saturating_duration_since(Instant::now());
             let request =

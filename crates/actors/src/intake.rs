@@ -15,13 +15,13 @@ use domain::incoming::Incoming;
 use ports::{Intake, NotAccepted};
 
 /// The maximum time a caller waits for durable acceptance of its event.
-const ACCEPT_WITHIN: Duration = Duration::from_secs(10);
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The maximum further time for the record of an event that was taken before.
-const RECORDED_WITHIN: Duration = Duration::from_secs(10);
+const RECORD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The maximum time a caller waits for the record of a decision.
-const DECIDED_WITHIN: Duration = Duration::from_secs(15);
+const DECISION_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Passes events to the gateway.
 pub struct GatewayIntake {
@@ -39,12 +39,12 @@ impl Intake for GatewayIntake {
             let _ = told.send(outcome);
         });
         self.gateway.cast(GatewayMsg::Received(Box::new(incoming), us, receipt)).map_err(|_| NotAccepted)?;
-        let mut waited = timeout(ACCEPT_WITHIN, &mut outcome).await;
+        let mut waited = timeout(ACCEPT_TIMEOUT, &mut outcome).await;
         if waited.is_err() {
             if claim.take() {
                 return Err(NotAccepted);
             }
-            waited = timeout(RECORDED_WITHIN, outcome).await;
+            waited = timeout(RECORD_TIMEOUT, outcome).await;
         }
         match waited {
             // Without an outcome, the event was taken and only its record is late: it takes effect.
@@ -55,7 +55,7 @@ impl Intake for GatewayIntake {
 
     async fn decide(&self, click: Click) -> Result<ApprovalDecision, ClickRefusal> {
         let ask = |reply| GatewayMsg::Decide(Box::new(click), reply);
-        self.gateway.call(ask, DECIDED_WITHIN).await.unwrap_or(Err(ClickRefusal::NotRecorded))
+        self.gateway.call(ask, DECISION_TIMEOUT).await.unwrap_or(Err(ClickRefusal::NotRecorded))
     }
 }
 
@@ -96,7 +96,7 @@ mod tests {
             });
             let receipt = receipt(&mut gateway).await;
             assert!(receipt.claim());
-            tokio::time::sleep(ACCEPT_WITHIN + Duration::from_secs(1)).await;
+            tokio::time::sleep(ACCEPT_TIMEOUT + Duration::from_secs(1)).await;
             settle().await;
             assert!(!accept.is_finished());
             if settles {

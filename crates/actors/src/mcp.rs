@@ -43,7 +43,7 @@ const CALLS_WAIT: Duration = Duration::from_secs(10);
 /// The time between two progress reports of a start.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 /// The timeout of reading a list; the edge has the same bound.
-const LIST_WITHIN: Duration = Duration::from_secs(11);
+const LIST_TIMEOUT: Duration = Duration::from_secs(11);
 /// The backoff of reconnection attempts.
 const RECONNECT: Backoff = Backoff { base: Duration::from_millis(500), cap: Duration::from_secs(60) };
 /// The minimum lifetime of a connection that resets the backoff.
@@ -63,7 +63,7 @@ const PING_EVERY: Duration = Duration::from_secs(30);
 /// The minimum time between two log lines about anomalies in a list.
 const ODD_EVERY: Duration = Duration::from_secs(60);
 /// The timeout of a regular end of a session; then its process is killed.
-const CLOSE_WITHIN: Duration = Duration::from_millis(1_500);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// A new connection, and the first list of its tools.
 pub type Fresh = (Arc<dyn ToolServer>, Listing);
@@ -257,7 +257,7 @@ impl Actor for McpActor {
         match std::mem::replace(&mut state.link, Link::Waiting(String::new())) {
             Link::Up(up) => {
                 // Dropping the last handle kills the remaining process.
-                let _ = timeout(CLOSE_WITHIN, up.server.close()).await;
+                let _ = timeout(CLOSE_TIMEOUT, up.server.close()).await;
             }
             Link::Connecting(waiting) => self.refuse(waiting, "it was told to stop"),
             Link::Waiting(_) => {}

@@ -10,7 +10,7 @@ use domain::gate::overview::GatesOverview;
 use ports::OpenGates;
 
 /// The timeout of a request to approvals.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Asks the actor that holds the open gates.
 pub struct PendingGates {
@@ -21,6 +21,6 @@ pub struct PendingGates {
 #[async_trait]
 impl OpenGates for PendingGates {
     async fn open(&self) -> Option<GatesOverview> {
-        self.approvals.call(ApprovalsMsg::Overview, ANSWERED_WITHIN).await.ok()
+        self.approvals.call(ApprovalsMsg::Overview, ANSWER_TIMEOUT).await.ok()
     }
 }

@@ -44,7 +44,7 @@ use domain::turn::{Effort, HistoryScope, Turn};
 use ports::{Clock, Limiter, Store, Subject};
 
 /// The timeout of one step. The store has a shorter timeout of its own.
-const STEP_WITHIN: Duration = Duration::from_secs(10);
+const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of queued requests about one member; further requests are dropped, which answers them. The
 /// permits of open turns bound the number of turns.
 const QUESTIONS_MAX: usize = 8;
@@ -216,7 +216,7 @@ impl RateLimiter {
                     }
                     let (there, back) = (member.clone(), member.clone());
                     let decided = async move {
-                        match tokio::time::timeout(STEP_WITHIN, step).await {
+                        match tokio::time::timeout(STEP_TIMEOUT, step).await {
                             Ok(answer) => RateLimiterEvent::Decided(there, answer),
                             Err(_) => {
                                 RateLimiterEvent::StepFailed(there, "the store did not answer in time".to_owned())

@@ -43,7 +43,7 @@ const SUM_REST: u32 = 50;
 /// The maximum number of attempts to post a report.
 const TRIES: u32 = 5;
 /// The timeout of the outbox for one attempt.
-const POSTED_WITHIN: Duration = Duration::from_secs(700);
+const POST_TIMEOUT: Duration = Duration::from_secs(700);
 
 /// The result of a report that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,7 +213,7 @@ impl Reporter {
             };
             let name = format!("report-{}", due.end.0 / 1_000);
             let post = |reply| OutboxMsg::Post { name, outgoing, reply };
-            let posted = self.outbox.call(post, POSTED_WITHIN).await.map_err(|error| error.to_string())?;
+            let posted = self.outbox.call(post, POST_TIMEOUT).await.map_err(|error| error.to_string())?;
             posted.map_err(|reason| reason.to_string())?;
             Fate::Posted
         };

@@ -44,7 +44,7 @@ use telemetry::events::STORE_CORRUPT;
 /// The maximum number of records of each kind in one read.
 const LOAD_MAX: usize = 200_000;
 /// The timeout of a read of the records; it is retried at the next check.
-const LOAD_WITHIN: Duration = Duration::from_secs(60);
+const LOAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// The interval of the checks for ended restrictions; `restriction.check_interval` sets the interval of reading the
 /// records.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -197,7 +197,7 @@ impl RestrictionSweeper {
         let (store, begun) = (Arc::clone(&self.store), self.clock.now());
         ctx.task(
             async move {
-                let records = tokio::time::timeout(LOAD_WITHIN, read(&*store, begun)).await;
+                let records = tokio::time::timeout(LOAD_TIMEOUT, read(&*store, begun)).await;
                 SweeperEvent::Read(records.ok().map(Box::new))
             },
             |_| SweeperEvent::Read(None),

@@ -50,7 +50,7 @@ use domain::keys;
 use ports::{GatewaySession, Origin, PresenceUpdates, Shard, ShardedSource, StreamEvent, Subject};
 
 /// The timeout for reading the stored session; after it a new session begins.
-const LOAD_WITHIN: Duration = Duration::from_secs(10);
+const LOAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The interval at which the session is saved.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 
@@ -184,12 +184,12 @@ impl Actor for ShardActor {
         let (parts, key) = (self.parts.clone(), self.session_key());
         ctx.task(
             async move {
-                let stored = tokio::time::timeout(LOAD_WITHIN, parts.basics.store.get(&key)).await.ok().flatten();
+                let stored = tokio::time::timeout(LOAD_TIMEOUT, parts.basics.store.get(&key)).await.ok().flatten();
                 let session = stored.and_then(|text| serde_json::from_str(&text).ok());
                 if session.is_none() {
                     let noting = catch_up::note_first_listened(&parts);
                     // The shard starts to listen regardless of the store's result.
-                    let _ = tokio::time::timeout(LOAD_WITHIN, noting).await;
+                    let _ = tokio::time::timeout(LOAD_TIMEOUT, noting).await;
                 }
                 ShardEvent::Loaded(session)
             },

@@ -36,11 +36,11 @@ pub struct TreeRow {
     pub intensity: Intensity,
     /// The longest run of one handler. A handler waits for nothing but the stop of a child, so a longer run means that
     /// it hangs.
-    pub handles_within: Duration,
+    pub handler_timeout: Duration,
     /// The supervisor's reaction to a handler that hangs.
     pub on_hang: OnHang,
     /// The longest orderly stop, after which the actor is killed.
-    pub stop_within: Duration,
+    pub stop_timeout: Duration,
     /// The capacity for messages of other actors, and the overflow policy.
     pub mailbox: Mailbox,
     /// The turns that its actors may hold, which the journal offers again after a failure; `None` if they hold no turn.
@@ -187,16 +187,16 @@ const BRANCH_STOPS: Duration = Duration::from_secs(5);
 
 /// The longest run of a handler. The longest handlers read stored records or a platform's response, and they do not
 /// wait.
-const HANDLES_WITHIN: Duration = Duration::from_secs(5);
+const HANDLER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A handler of a branch may wait for the stop of one child, and then for its kill.
-const BRANCH_HANDLES_WITHIN: Duration = Duration::from_secs(10);
+const BRANCH_HANDLER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A leaf has no children, so it counts no failures.
 const LEAF: Intensity = Intensity { restarts: 0, period: Duration::from_secs(60) };
 
 const fn leaf(kind: ActorKind, name: &'static str, role: &'static str) -> TreeRow {
-    let (name, stop_within) = (Name::Fixed(name), Duration::from_secs(2));
+    let (name, stop_timeout) = (Name::Fixed(name), Duration::from_secs(2));
     TreeRow {
         kind,
         name,
@@ -204,9 +204,9 @@ const fn leaf(kind: ActorKind, name: &'static str, role: &'static str) -> TreeRo
         restart: Restart::Permanent,
         backoff: QUICK,
         intensity: LEAF,
-        handles_within: HANDLES_WITHIN,
+        handler_timeout: HANDLER_TIMEOUT,
         on_hang: OnHang::Restart,
-        stop_within,
+        stop_timeout,
         mailbox: Mailbox::NONE,
         holds: None,
         children: &[],
@@ -225,10 +225,10 @@ pub static TREE: TreeRow = TreeRow {
     restart: Restart::Permanent,
     backoff: QUICK,
     intensity: Intensity { restarts: 5, period: Duration::from_secs(60) },
-    handles_within: BRANCH_HANDLES_WITHIN,
+    handler_timeout: BRANCH_HANDLER_TIMEOUT,
     // The root has no supervisor, and handles only the ends of its children.
     on_hang: OnHang::Log,
-    stop_within: Duration::from_secs(10),
+    stop_timeout: Duration::from_secs(10),
     mailbox: Mailbox::NONE,
     holds: None,
     children: &[
@@ -264,8 +264,8 @@ pub static TREE: TreeRow = TreeRow {
         .with(mailbox::RESTRICTION_SWEEPER),
         TreeRow {
             intensity: BRANCH,
-            handles_within: BRANCH_HANDLES_WITHIN,
-            stop_within: BRANCH_STOPS,
+            handler_timeout: BRANCH_HANDLER_TIMEOUT,
+            stop_timeout: BRANCH_STOPS,
             children: &[
                 leaf(ActorKind::ToolCache, "tool_cache", "builds the catalogue of all tools").with(mailbox::TOOL_CACHE),
                 leaf(
@@ -298,8 +298,8 @@ pub static TREE: TreeRow = TreeRow {
         .with(mailbox::LLM_DISPATCHER),
         TreeRow {
             intensity: BRANCH,
-            handles_within: BRANCH_HANDLES_WITHIN,
-            stop_within: BRANCH_STOPS,
+            handler_timeout: BRANCH_HANDLER_TIMEOUT,
+            stop_timeout: BRANCH_STOPS,
             children: &[TreeRow {
                 restart: Restart::Temporary,
                 ..template(
@@ -334,8 +334,8 @@ pub static TREE: TreeRow = TreeRow {
         template(ActorKind::Source, "source", Instances::Door, "owns the connection of a door that needs only one"),
         TreeRow {
             intensity: BRANCH,
-            handles_within: BRANCH_HANDLES_WITHIN,
-            stop_within: BRANCH_STOPS,
+            handler_timeout: BRANCH_HANDLER_TIMEOUT,
+            stop_timeout: BRANCH_STOPS,
             children: &[template(
                 ActorKind::SlackSocket,
                 "slack_socket",
@@ -346,8 +346,8 @@ pub static TREE: TreeRow = TreeRow {
         },
         TreeRow {
             intensity: BRANCH,
-            handles_within: BRANCH_HANDLES_WITHIN,
-            stop_within: BRANCH_STOPS,
+            handler_timeout: BRANCH_HANDLER_TIMEOUT,
+            stop_timeout: BRANCH_STOPS,
             children: &[
                 leaf(
                     ActorKind::IdentifyQueue,
@@ -482,8 +482,8 @@ fn table(row: &'static TreeRow, text: &mut String) {
             format!("{} ms to {} s, full jitter", row.backoff.base.as_millis(), row.backoff.cap.as_secs())
         }
     };
-    let (stop, restart) = (row.stop_within.as_secs(), row.restart.as_str());
-    let handles = format!("{} s, then {}", row.handles_within.as_secs(), row.on_hang.as_str());
+    let (stop, restart) = (row.stop_timeout.as_secs(), row.restart.as_str());
+    let handles = format!("{} s, then {}", row.handler_timeout.as_secs(), row.on_hang.as_str());
     let (name, mailbox) = (row.name, row.mailbox);
     let _ = writeln!(text, "| `{name}` | {restart} | {backoff} | {children} | {mailbox} | {handles} | {stop} s |");
     for child in row.children {

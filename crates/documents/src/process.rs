@@ -16,7 +16,7 @@ use domain::document::DocumentText;
 use ports::{Documents, NotRead};
 
 /// The timeout of one document, from the start of the child to its exit.
-const READ_WITHIN: Duration = Duration::from_secs(10);
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most bytes of JSON for one Unicode scalar value: an escaped control character, such as `\u0000`.
 const BYTES_A_CHARACTER: usize = 6;
 /// The bytes of JSON around the text.
@@ -78,7 +78,7 @@ impl Documents for DocumentReader {
     async fn read(&self, bytes: Vec<u8>, most: usize) -> Result<DocumentText, NotRead> {
         // Dropping the child kills it.
         let late = |_| Err(NotRead::new(Unread::Complex, "the reader took too long"));
-        timeout(READ_WITHIN, self.ask(bytes, most)).await.unwrap_or_else(late)
+        timeout(READ_TIMEOUT, self.ask(bytes, most)).await.unwrap_or_else(late)
     }
 }
 

@@ -16,7 +16,7 @@ use ports::{ModelError, ModelErrorKind};
 /// The bytes of all answers that are being read. One provider has at most half of them.
 const ALL_BYTES: usize = 64 * 1024 * 1024;
 /// The timeout of waiting for memory.
-const WITHIN: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The most long answers or frames that are parsed at once, each with a few copies of its contents.
 const PARSED_AT_ONCE: usize = 2;
 /// The unit of the budget, in bytes.
@@ -74,7 +74,7 @@ impl Reservation {
         // Doubled, so that an answer in small pieces reserves seldom.
         let wanted = bytes.max((2 * self.bytes).min(ANSWER_BYTES));
         let units = (wanted - self.bytes).div_ceil(UNIT);
-        let share = timeout(WITHIN, self.budget.all.wait_many(Some(&self.budget.provider), units));
+        let share = timeout(TIMEOUT, self.budget.all.wait_many(Some(&self.budget.provider), units));
         self.shares.push(share.await.map_err(|_| no_memory())?);
         self.bytes += units * UNIT;
         Ok(())
@@ -115,7 +115,7 @@ mod tests {
             let mut answer = one.begin();
             let begun = Instant::now();
             if answer.hold(ANSWER_BYTES).await.is_err() {
-                assert_eq!(begun.elapsed(), WITHIN);
+                assert_eq!(begun.elapsed(), TIMEOUT);
                 break;
             }
             held.push(answer);

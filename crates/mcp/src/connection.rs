@@ -36,16 +36,16 @@ use ports::tools::{Endpoint, HttpProtocol, Listing, ServerEntry, ServerInfo, Tra
 use ports::{ProgressSink, ToolServer};
 
 /// The timeout of reading the whole list of tools.
-const LIST_WITHIN: Duration = Duration::from_secs(10);
+const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The timeout of checking that an announced list of resources or prompts is not empty.
-const EMPTY_WITHIN: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// The most pages of a list.
 const PAGES_MAX: usize = 1_000;
-const PING_WITHIN: Duration = Duration::from_secs(5);
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
 /// The timeout of renewing a lost session.
-const RENEW_WITHIN: Duration = Duration::from_secs(10);
+const RENEW_TIMEOUT: Duration = Duration::from_secs(10);
 /// The timeout of an orderly close.
-const CLOSE_WITHIN: Duration = Duration::from_secs(4);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(4);
 /// The largest arguments of a call, in bytes.
 const ARGUMENTS_BYTES: usize = 1024 * 1024;
 /// The most concurrent requests of one HTTP connection; more are queued.
@@ -182,8 +182,8 @@ impl Connection {
         if !Arc::ptr_eq(&now, lost) {
             return Ok(now);
         }
-        let renewed = timeout(RENEW_WITHIN, self.maker.session(&self.changes)).await;
-        let renewed = Arc::new(renewed.unwrap_or(Err(Failure::Timeout(RENEW_WITHIN)))?);
+        let renewed = timeout(RENEW_TIMEOUT, self.maker.session(&self.changes)).await;
+        let renewed = Arc::new(renewed.unwrap_or(Err(Failure::Timeout(RENEW_TIMEOUT)))?);
         *self.session.write() = Arc::clone(&renewed);
         // A server that lost the session may have restarted with other tools.
         self.changes.send_modify(|count| *count += 1);
@@ -220,7 +220,7 @@ impl Connection {
     }
 
     async fn pages(&self, listing: &mut Listing) -> Result<(), Failure> {
-        let deadline = Instant::now() + LIST_WITHIN;
+        let deadline = Instant::now() + LIST_TIMEOUT;
         let (mut seen, mut cursors) = (HashSet::new(), HashSet::new());
         let (mut cursor, mut bytes, mut nodes): (Option<String>, usize, usize) = (None, 0, 0);
         for _ in 0..PAGES_MAX {
@@ -303,7 +303,7 @@ impl Connection {
         }
         let want = Want::Empty(name);
         let ask = Ask { method, params: json!({}), want, request: None, repeatable: true, progress: None };
-        match self.request(&ask, Instant::now() + EMPTY_WITHIN).await {
+        match self.request(&ask, Instant::now() + DRAIN_TIMEOUT).await {
             Ok(Payload::Empty(empty)) => !empty,
             Err(Failure::Rpc { code: -32_601, .. }) => false,
             _ => true,
@@ -423,7 +423,7 @@ impl ToolServer for Connection {
     async fn ping(&self) -> Result<(), CallError> {
         let session = self.session();
         let awaited = Awaited::new(Want::Data(ResultLimits::default()), None);
-        match session.ping(awaited, PING_WITHIN).await {
+        match session.ping(awaited, PING_TIMEOUT).await {
             Err(Failure::SessionLost) => self.renew(&session).await.map(drop).map_err(|failure| self.failed(&failure)),
             outcome => outcome.map_err(|failure| self.failed(&failure)),
         }
@@ -444,6 +444,6 @@ impl ToolServer for Connection {
     }
 
     async fn close(&self) {
-        self.session().close(CLOSE_WITHIN).await;
+        self.session().close(CLOSE_TIMEOUT).await;
     }
 }

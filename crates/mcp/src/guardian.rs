@@ -18,7 +18,7 @@ pub const COMMAND: &str = "guard";
 
 /// The timeout of killing the descendants. If a server forks faster than they can be killed, only its process group is
 /// killed.
-pub(super) const SWEEP_WITHIN: Duration = Duration::from_secs(1);
+pub(super) const SWEEP_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause before the next search for descendants.
 const SWEEP_PAUSE: Duration = Duration::from_millis(2);
 
@@ -71,7 +71,7 @@ fn watch() {
 
 /// Kills all descendants, including those found after their parents were killed.
 fn sweep() {
-    let until = Instant::now() + SWEEP_WITHIN;
+    let until = Instant::now() + SWEEP_TIMEOUT;
     loop {
         let running = descendants();
         if running.is_empty() || Instant::now() > until {

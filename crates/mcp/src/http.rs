@@ -38,12 +38,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(8);
 /// The idle timeout of a connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The timeout of the request for protocol revisions; afterwards the server counts as one of the older generation.
-const DISCOVER_WITHIN: Duration = Duration::from_secs(4);
+const DISCOVER_TIMEOUT: Duration = Duration::from_secs(4);
 /// The most redirects followed within the server's own origin.
 const REDIRECTS_MAX: usize = 3;
 /// The bounds of reading an error body, in bytes and time.
 const ERROR_BYTES: usize = 8 * 1024;
-const ERROR_WITHIN: Duration = Duration::from_secs(2);
+const ERROR_TIMEOUT: Duration = Duration::from_secs(2);
 /// The longest accepted retry delay.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60 * 60);
 /// The least pause before a stream is reopened, regardless of the server's value.
@@ -276,7 +276,7 @@ impl HttpClient {
             }
         };
         // On a timeout, the status is more important than the body.
-        let _ = timeout(ERROR_WITHIN, read).await;
+        let _ = timeout(ERROR_TIMEOUT, read).await;
         let words = String::from_utf8_lossy(&body);
         // Most servers send 404, as the protocol requires; some send 400, which only the text identifies.
         let lost = status == StatusCode::NOT_FOUND
@@ -381,7 +381,7 @@ impl StreamableHttpClient for HttpClient {
         let outcome = match id_of(&message).filter(|_| is_discovery(&message)) {
             None => post.await,
             // Servers of the older generation reject this in many ways, including silence.
-            Some(id) => match timeout(DISCOVER_WITHIN, post).await {
+            Some(id) => match timeout(DISCOVER_TIMEOUT, post).await {
                 Ok(Err(Failure::Status { status, .. })) if !matches!(status, 401 | 403 | 429) => {
                     return Ok(StreamableHttpPostResponse::Json(not_discoverable(id.clone()), None));
                 }

@@ -23,7 +23,7 @@ const REPLIES_MAX: usize = 8;
 /// The most queued replies to one server.
 const WAITING_MAX: usize = 64;
 /// The timeout of one reply.
-const REPLY_WITHIN: Duration = Duration::from_secs(10);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest id of an answered request, in bytes.
 const ID_BYTES: usize = 256;
 
@@ -122,7 +122,7 @@ where
             let mut reply = Some(first);
             while let Some(message) = reply {
                 // A server that is too slow gets no reply to this request.
-                let _ = timeout(REPLY_WITHIN, path.reply(message)).await;
+                let _ = timeout(REPLY_TIMEOUT, path.reply(message)).await;
                 reply = E::as_ref(&exchanges).next();
             }
             drop(place);

@@ -22,7 +22,7 @@ use super::stdio::decoded;
 /// The most queued incoming messages.
 const WAITING: usize = 256;
 /// The timeout of acknowledging one message; answers arrive over the stream.
-const POST_WITHIN: Duration = Duration::from_secs(60);
+const POST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The connection to one server.
 pub(super) struct Legacy {
@@ -110,8 +110,8 @@ impl Transport<RoleClient> for Legacy {
     fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = Result<(), Failure>> + Send + 'static {
         let (client, target) = (self.client.clone(), self.target.clone());
         async move {
-            let posted = tokio::time::timeout(POST_WITHIN, client.deliver(target, &message)).await;
-            posted.unwrap_or(Err(Failure::Timeout(POST_WITHIN)))
+            let posted = tokio::time::timeout(POST_TIMEOUT, client.deliver(target, &message)).await;
+            posted.unwrap_or(Err(Failure::Timeout(POST_TIMEOUT)))
         }
     }
 

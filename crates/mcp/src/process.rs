@@ -17,19 +17,19 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::failure::{Failure, one_line};
-use super::guardian::SWEEP_WITHIN;
+use super::guardian::SWEEP_TIMEOUT;
 use ports::tools::Command;
 
 /// The timeout of a server's exit after its input is closed.
-const CLOSE_WITHIN: Duration = Duration::from_millis(1_500);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// The timeout of a server's exit after SIGTERM.
-const TERMINATE_WITHIN: Duration = Duration::from_secs(1);
+const TERMINATE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The extra time of a guardian to kill the server, before its group is killed.
-const GUARDIAN_WITHIN: Duration = Duration::from_millis(500);
+const GUARDIAN_TIMEOUT: Duration = Duration::from_millis(500);
 /// The bytes of standard error that are kept.
 const WORDS_BYTES: usize = 2_000;
 /// The timeout of reading the last output after the exit.
-const WORDS_WITHIN: Duration = Duration::from_millis(100);
+const WORDS_TIMEOUT: Duration = Duration::from_millis(100);
 
 pub(super) struct Process {
     pub stdin: ChildStdin,
@@ -59,11 +59,11 @@ impl Life {
 
     /// Waits for the child, whose input was closed, to exit; then terminates it, then kills the group.
     pub(super) async fn close(&mut self, group: Group) {
-        if timeout(CLOSE_WITHIN, self.ended()).await.is_ok() {
+        if timeout(CLOSE_TIMEOUT, self.ended()).await.is_ok() {
             return;
         }
         group.signal(Signal::TERM);
-        if timeout(TERMINATE_WITHIN, self.ended()).await.is_err() {
+        if timeout(TERMINATE_TIMEOUT, self.ended()).await.is_err() {
             self.kill();
             self.ended().await;
         }
@@ -138,7 +138,7 @@ pub(super) fn start(command: &Command, guardian: Option<&Path>) -> Result<(Proce
     let (told, guarded) = (end.clone(), guardian.is_some());
     tokio::spawn(async move {
         let status = wait(child, EndGroup { group, guarded }, told, &heard).await;
-        let _ = timeout(WORDS_WITHIN, heard).await;
+        let _ = timeout(WORDS_TIMEOUT, heard).await;
         let mut words = String::from_utf8_lossy(&words.lock()).into_owned();
         for secret in secrets.iter().map(ExposeSecret::expose_secret).filter(|secret| secret.len() >= SECRET_LEAST) {
             words = words.replace(secret, "***");
@@ -191,7 +191,7 @@ async fn wait(mut child: Child, mut end_group: EndGroup, end: CancellationToken,
         None if end_group.guarded => {
             // A guardian whose pipe has no reader kills all processes.
             heard.abort();
-            let ended = timeout(SWEEP_WITHIN + GUARDIAN_WITHIN, child.wait()).await;
+            let ended = timeout(SWEEP_TIMEOUT + GUARDIAN_TIMEOUT, child.wait()).await;
             end_group.group.signal(Signal::KILL);
             match ended {
                 Ok(status) => status,

@@ -18,7 +18,7 @@ const ALL_BYTES: usize = 32 * 1024 * 1024;
 /// The size in bytes from which a message reserves memory.
 pub(super) const FREE_BYTES: usize = 128 * 1024;
 /// The timeout of waiting for memory.
-const ROOM_WITHIN: Duration = Duration::from_secs(10);
+const ROOM_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest time for which an incomplete message may hold memory.
 const WHOLE_WITHIN: Duration = Duration::from_secs(60);
 /// The most large messages parsed at once, each with a few copies of its contents.
@@ -60,7 +60,7 @@ impl Room {
     /// Reserves memory for `bytes` bytes; `None` after the timeout.
     pub(super) async fn take(&self, bytes: usize) -> Option<Held> {
         let units = bytes.div_ceil(UNIT);
-        let share = timeout(ROOM_WITHIN, self.all.wait_many(Some(&self.server), units)).await.ok()?;
+        let share = timeout(ROOM_TIMEOUT, self.all.wait_many(Some(&self.server), units)).await.ok()?;
         Some(Held { shares: vec![share], bytes: units * UNIT, until: Instant::now() + WHOLE_WITHIN })
     }
 
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(held.iter().map(Held::bytes).sum::<usize>(), ALL_BYTES / 2);
         let begun = Instant::now();
         assert!(first.take(1).await.is_none(), "one server has at most half");
-        assert_eq!(begun.elapsed(), ROOM_WITHIN);
+        assert_eq!(begun.elapsed(), ROOM_TIMEOUT);
         held.push(arriving(&second).await);
         assert!(held[2].bytes() == 8 * MIB && second.take(MIB).await.is_none());
         held.push(arriving(&third).await);

@@ -26,9 +26,9 @@ use domain::tool::TraceParent;
 use ports::tools::ServerInfo;
 
 /// The timeout of sending a cancellation.
-const CANCEL_WITHIN: Duration = Duration::from_secs(2);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 /// The timeout of the acknowledgement of a subscription to changes.
-const LISTEN_WITHIN: Duration = Duration::from_secs(2);
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause before subscribing again after the server ended a subscription.
 const LISTEN_AGAIN: Duration = Duration::from_secs(10);
 /// The most revisions read from a server.
@@ -153,7 +153,7 @@ impl Session {
             let why = match (guarded.inquiries.reason(), life) {
                 (Some(reason), _) => reason,
                 (None, Some(mut life)) => {
-                    timeout(CANCEL_WITHIN, life.ended()).await.unwrap_or_else(|_| "it closed its output".into())
+                    timeout(CANCEL_TIMEOUT, life.ended()).await.unwrap_or_else(|_| "it closed its output".into())
                 }
                 (None, None) => "the connection was closed".to_owned(),
             };
@@ -279,7 +279,7 @@ impl Drop for Waiting<'_> {
             let reason = Some("the caller stopped waiting".to_owned());
             let params = CancelledNotificationParam::new(Some(id), reason);
             // A cancellation that fails is not repeated.
-            let _ = timeout(CANCEL_WITHIN, peer.notify_cancelled(params)).await;
+            let _ = timeout(CANCEL_TIMEOUT, peer.notify_cancelled(params)).await;
         });
     }
 }
@@ -308,7 +308,7 @@ fn described(peer: &Peer<RoleClient>) -> (ServerInfo, Features) {
 /// server refuses.
 async fn listen(peer: &Peer<RoleClient>, exchanges: &Arc<Exchanges>, end: CancellationToken) -> bool {
     let filter = || SubscriptionFilter::builder().tools_list_changed().build();
-    let Ok(Ok(mut first)) = timeout(LISTEN_WITHIN, peer.listen(filter())).await else { return false };
+    let Ok(Ok(mut first)) = timeout(LISTEN_TIMEOUT, peer.listen(filter())).await else { return false };
     let (peer, exchanges) = (peer.clone(), Arc::clone(exchanges));
     tokio::spawn(async move {
         let listening = async move {
@@ -317,7 +317,7 @@ async fn listen(peer: &Peer<RoleClient>, exchanges: &Arc<Exchanges>, end: Cancel
                 while let Ok(Some(_)) = first.next().await {}
                 loop {
                     tokio::time::sleep(LISTEN_AGAIN).await;
-                    if let Ok(Ok(again)) = timeout(LISTEN_WITHIN, peer.listen(filter())).await {
+                    if let Ok(Ok(again)) = timeout(LISTEN_TIMEOUT, peer.listen(filter())).await {
                         first = again;
                         break;
                     }
@@ -351,7 +351,7 @@ async fn not_begun(error: ClientInitializeError, exchanges: &Exchanges, life: Op
         }
         ClientInitializeError::TransportError { .. } | ClientInitializeError::ConnectionClosed(_) => {
             if let Some(mut life) = life {
-                let ended = timeout(CANCEL_WITHIN, life.ended()).await;
+                let ended = timeout(CANCEL_TIMEOUT, life.ended()).await;
                 return ended.map_or_else(|_| Failure::Malformed("it closed its output".to_owned()), Failure::Exited);
             }
             exchanges.last_failure().unwrap_or_else(|| Failure::Lost("it closed the connection".to_owned()))

@@ -21,12 +21,12 @@ use super::inquiry::{self, ReplyPath};
 use super::process::{Group, Life, Process};
 
 /// The timeout of writing one message, after which the server counts as stalled.
-const WRITE_WITHIN: Duration = Duration::from_secs(10);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The timeout of the request for protocol revisions, start included; afterwards the server counts as one of the older
 /// generation. A newer server refuses the older handshake, so this mistake only costs a slow start time.
-pub(super) const DISCOVER_WITHIN: Duration = Duration::from_secs(8);
+pub(super) const DISCOVER_TIMEOUT: Duration = Duration::from_secs(8);
 /// The timeout of reading the last messages of a child that has exited.
-const LAST_WITHIN: Duration = Duration::from_millis(200);
+const LAST_TIMEOUT: Duration = Duration::from_millis(200);
 /// The capacity of the queues of outgoing and of incoming messages.
 const WAITING: usize = 256;
 /// The bytes of one read.
@@ -91,7 +91,7 @@ impl Transport<RoleClient> for Stdio {
         if let Some(id) = id.clone().filter(|_| is_discovery(&message)) {
             let (exchanges, early) = (Arc::clone(&self.exchanges), self.early.clone());
             tokio::spawn(async move {
-                tokio::time::sleep(DISCOVER_WITHIN).await;
+                tokio::time::sleep(DISCOVER_TIMEOUT).await;
                 if exchanges.waits(&id) {
                     exchanges.forget(&id);
                     if let Some(early) = early.upgrade() {
@@ -117,7 +117,7 @@ impl Transport<RoleClient> for Stdio {
             _ = self.life.ended() => {}
         }
         // Its last messages may still be in the pipe, which a process outside of its group may hold open.
-        timeout(LAST_WITHIN, self.incoming.recv()).await.ok().flatten()
+        timeout(LAST_TIMEOUT, self.incoming.recv()).await.ok().flatten()
     }
 
     async fn close(&mut self) -> io::Result<()> {
@@ -132,7 +132,7 @@ async fn write(mut stdin: ChildStdin, mut lines: mpsc::Receiver<Outgoing>, excha
         if id.as_ref().is_some_and(|id| !exchanges.waits(id)) {
             continue;
         }
-        let written = timeout(WRITE_WITHIN, async {
+        let written = timeout(WRITE_TIMEOUT, async {
             stdin.write_all(&line).await?;
             stdin.flush().await
         });

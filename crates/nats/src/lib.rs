@@ -18,7 +18,7 @@ use telemetry::events::NATS_ODD;
 /// The message for a lost connection.
 pub const LOST: &str = "the connection to NATS is lost";
 /// The timeout of connecting.
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The most buffered messages of one subscription; further ones are dropped. An [`inlet::Inlet`] also bounds their bytes.
 const WAITING_MAX: usize = 128;
 /// The most buffered requests of one subscription until each is accepted or refused.
@@ -111,14 +111,14 @@ async fn connect_with(url: &SecretString, waiting: usize) -> Result<NatsSession,
     };
     let options = options
         .name("staffai")
-        .connection_timeout(CONNECT_WITHIN)
+        .connection_timeout(CONNECT_TIMEOUT)
         .request_timeout(None)
         .subscription_capacity(waiting)
         .client_capacity(SENDING_MAX)
         .event_callback(heard);
     let place = format!("NATS at {}:{}", server.host(), server.port());
-    let connected = timeout(CONNECT_WITHIN, options.connect(server)).await;
-    let connected = connected.map_err(|_| format!("{place}: no connection within {} s", CONNECT_WITHIN.as_secs()))?;
+    let connected = timeout(CONNECT_TIMEOUT, options.connect(server)).await;
+    let connected = connected.map_err(|_| format!("{place}: no connection within {} s", CONNECT_TIMEOUT.as_secs()))?;
     connected.map(|client| NatsSession { client, lost }).map_err(|error| format!("{place}: {error}"))
 }
 

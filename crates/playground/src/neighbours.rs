@@ -23,9 +23,9 @@ pub fn name_of(port: u16) -> &'static str {
 }
 
 /// Timeout of listing a server's models.
-const TELLS_WITHIN: Duration = Duration::from_millis(1_500);
+const REPORT_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// Timeout of any response of the configured model's server.
-const CONNECTS_WITHIN: Duration = Duration::from_secs(4);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(4);
 /// Maximum size of a list in bytes, and maximum number of models offered.
 const LIST_BYTES: usize = 512 * 1024;
 const MODELS: usize = 100;
@@ -165,7 +165,7 @@ impl Neighbours {
                 None => self.list(format!("{url}/api/tags")).await,
             }
         };
-        let models = models(&timeout(TELLS_WITHIN, read).await.ok()??);
+        let models = models(&timeout(REPORT_TIMEOUT, read).await.ok()??);
         (!models.is_empty()).then_some(Offer { name, url, models })
     }
 
@@ -184,10 +184,10 @@ impl Neighbours {
 
 /// Connects to the API at this address; any response counts.
 async fn connects(url: &str) -> Result<(), String> {
-    let Ok(client) = reqwest::Client::builder().timeout(CONNECTS_WITHIN).build() else { return Ok(()) };
+    let Ok(client) = reqwest::Client::builder().timeout(CONNECTION_TIMEOUT).build() else { return Ok(()) };
     let Err(error) = client.get(format!("{}/models", url.trim_end_matches('/'))).send().await else { return Ok(()) };
     if error.is_timeout() {
-        return Err(format!("no answer within {} s", CONNECTS_WITHIN.as_secs()));
+        return Err(format!("no answer within {} s", CONNECTION_TIMEOUT.as_secs()));
     }
     let mut cause: &dyn std::error::Error = &error;
     while let Some(deeper) = cause.source() {

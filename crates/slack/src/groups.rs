@@ -20,7 +20,7 @@ const FRESH: Duration = Duration::from_secs(120);
 /// The pause after a failed reading while no groups are known.
 const AGAIN: Duration = Duration::from_secs(5);
 /// The longest wait for the groups: an event must be acknowledged within three seconds.
-const WITHIN: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 /// The most groups of one member.
 const GROUPS_MAX: usize = 100;
 
@@ -48,7 +48,7 @@ impl Groups {
         if self.is_due() {
             let _reading = self.reading.lock().await;
             if self.is_due() {
-                let read = timeout(WITHIN, read(api)).await;
+                let read = timeout(TIMEOUT, read(api)).await;
                 self.known.lock().note(read.unwrap_or_else(|_| Err(CallError::unsent("no answer in time".to_owned()))));
             }
         }

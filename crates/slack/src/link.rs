@@ -25,13 +25,13 @@ use telemetry::events::{GATEWAY_DROPPED, SLACK_REFRESH};
 const LIFE_LEAST: u64 = 1;
 const LIFE_MOST: u64 = 24 * 60 * 60;
 /// The timeout from dialling to `hello`.
-const HELLO_WITHIN: Duration = Duration::from_secs(20);
+const HELLO_TIMEOUT: Duration = Duration::from_secs(20);
 /// The interval of pings; each is answered, so a live connection is never silent for longer.
 const PING_EVERY: Duration = Duration::from_secs(5);
 /// The longest silence of a live connection: no ping, no frame, no answer to a ping.
 const SILENT: Duration = Duration::from_secs(15);
 /// The timeout of writing one frame.
-const SEND_WITHIN: Duration = Duration::from_secs(5);
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 /// The most envelopes in progress; then nothing more is read.
 const TAKEN_AT_ONCE: usize = 256;
 /// The largest frame, in bytes.
@@ -87,7 +87,9 @@ impl Link {
                 }
             }
         };
-        timeout(HELLO_WITHIN, open).await.unwrap_or_else(|_| Err(unreachable("slack sent no hello in time".to_owned())))
+        timeout(HELLO_TIMEOUT, open)
+            .await
+            .unwrap_or_else(|_| Err(unreachable("slack sent no hello in time".to_owned())))
     }
 
     /// Serves the connection until it ends; returns the reason.
@@ -230,7 +232,7 @@ impl Running {
     }
 
     async fn send(&mut self, message: Message) -> Step {
-        match timeout(SEND_WITHIN, self.socket.send(message)).await {
+        match timeout(SEND_TIMEOUT, self.socket.send(message)).await {
             Ok(Ok(())) => Step::Continue(()),
             Ok(Err(error)) => Step::Break(error.to_string()),
             Err(_) => Step::Break("the peer takes no frame".to_owned()),
@@ -239,7 +241,7 @@ impl Running {
 
     async fn close(&mut self) {
         // A peer that is gone needs no goodbye.
-        let _ = timeout(SEND_WITHIN, self.socket.close(None)).await;
+        let _ = timeout(SEND_TIMEOUT, self.socket.close(None)).await;
     }
 }
 

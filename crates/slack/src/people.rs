@@ -16,7 +16,7 @@ const FRESH: Duration = Duration::from_secs(3_600);
 /// The time for which a failed reading is not repeated.
 const FAILED: Duration = Duration::from_secs(60);
 /// The longest wait for a member's data: an event must be acknowledged within three seconds.
-const WITHIN: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 /// The most members remembered.
 const MOST: usize = 5_000;
 /// The longest name, in characters.
@@ -46,7 +46,7 @@ impl People {
         if let Some(profile) = known {
             return profile;
         }
-        let read = timeout(WITHIN, read(api, user)).await.ok().flatten();
+        let read = timeout(TIMEOUT, read(api, user)).await.ok().flatten();
         let lasts = if read.is_some() { FRESH } else { FAILED };
         let profile = read.unwrap_or_else(|| Profile {
             name: user.to_owned(),

@@ -32,7 +32,7 @@ const TRIES: u32 = 6;
 /// The delay between them.
 const TRY_EVERY: Duration = Duration::from_secs(2);
 /// The longest wait for the next connection after the last one ended.
-const NEXT_WITHIN: Duration = Duration::from_secs(10);
+const NEXT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The part of a connection's life after which it is replaced, in tenths.
 const LIFE_TENTHS: u32 = 9;
 
@@ -89,7 +89,7 @@ impl Socket {
                     }
                     // The end of a connection that is about to be replaced is no failure.
                     let Some(opening) = next.take() else { return Err(SourceError::Unreachable(reason)) };
-                    let opened = timeout(NEXT_WITHIN, opening).await;
+                    let opened = timeout(NEXT_TIMEOUT, opening).await;
                     let link = opened.unwrap_or(Err(SourceError::Unreachable(reason)))?;
                     life = link.lasts.map(|lasts| Instant::now() + lasts * LIFE_TENTHS / 10);
                     current += 1;
@@ -108,7 +108,7 @@ impl Socket {
                         Ok(link) => link,
                         // The last one serves on until it ends.
                         Err(SourceError::Unreachable(_)) => {
-                            life = Some(Instant::now() + NEXT_WITHIN);
+                            life = Some(Instant::now() + NEXT_TIMEOUT);
                             continue;
                         }
                         Err(refused) => return Err(refused),

@@ -33,7 +33,7 @@ use telemetry::metrics::GATEWAY_EVENTS_TOTAL;
 /// The age from which no member expects an unasked answer.
 const LATE: Duration = Duration::from_secs(60);
 /// The longest wait for the answer to a modal: its envelope must be acknowledged within three seconds.
-const ANSWER_WITHIN: Duration = Duration::from_millis(2_200);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(2_200);
 
 /// The result of the work on an event.
 pub(super) enum EventOutcome {
@@ -210,7 +210,7 @@ impl Slack {
     ) -> EventOutcome {
         let (id, place) = (sent.callback().id, sent.place.clone());
         let mut answer = self.submissions.begin(&id);
-        let until = Instant::now() + ANSWER_WITHIN;
+        let until = Instant::now() + ANSWER_TIMEOUT;
         let member = self.member(&sent.user).await;
         let Some(step) = sent.step(member, us) else { return EventOutcome::Settled };
         if !accept(step).await {

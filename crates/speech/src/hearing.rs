@@ -27,7 +27,7 @@ const PERMITS: usize = 8;
 /// Maximum number of utterances of all sessions that wait or are being transcribed. One person has at most half of them.
 const WAITING: usize = 32;
 /// Maximum time for a permit.
-const PERMIT_WITHIN: Duration = Duration::from_secs(30);
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The number of words that a slow reader may have waiting; partial ones beyond it are dropped.
 const WORDS: usize = 8;
 
@@ -89,7 +89,7 @@ impl Hearing {
         let (told, words) = mpsc::channel(WORDS);
         let (this, wave, minutes) = (Arc::clone(self), wave(samples), minutes(samples));
         let task = tokio::spawn(async move {
-            let last = match timeout(PERMIT_WITHIN, this.permits.wait(Some(&payer.person))).await {
+            let last = match timeout(PERMIT_TIMEOUT, this.permits.wait(Some(&payer.person))).await {
                 Ok(_permit) => {
                     let words = this.transcribe((&wave, minutes), &payer, &told).await;
                     words.map_or_else(Words::Failed, Words::Final)

@@ -32,7 +32,7 @@ use telemetry::events::SPEECH_FAILED;
 const PERMITS: usize = 16;
 
 /// Maximum time for a permit; behind slow readers a sentence stays text.
-const PERMIT_WITHIN: Duration = Duration::from_secs(30);
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The voices, with what all sessions share.
 pub struct Synthesis {
@@ -95,7 +95,7 @@ impl Synthesis {
                 Err(failure) => return recorder.end(Err(failure)),
             };
             if !recorder.has_begun() {
-                let Ok(permit) = timeout(PERMIT_WITHIN, this.permits.wait(Some(&payer.person))).await else {
+                let Ok(permit) = timeout(PERMIT_TIMEOUT, this.permits.wait(Some(&payer.person))).await else {
                     return recorder.end(Err(Failure::Late));
                 };
                 recorder.begin(permit);

@@ -41,7 +41,7 @@ use ports::Clock;
 
 /// The longest time for which a panic waits until its line is written. The line may be the last: a panic within a panic
 /// aborts the process.
-const PANIC_WITHIN: Duration = Duration::from_millis(100);
+const PANIC_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Libraries whose warnings and errors are logged. All others are silent, because several print bodies and headers.
 const LIBRARIES: [&str; 5] = ["ractor", "redb", "redis", "rustls", "async_nats"];
@@ -101,7 +101,7 @@ pub fn init(options: LogOptions) -> Result<LogGuard, String> {
     let content = options.content;
     std::panic::set_hook(Box::new(move |info| {
         panics::log(info, content);
-        lines.flush(PANIC_WITHIN);
+        lines.flush(PANIC_TIMEOUT);
     }));
     Ok(LogGuard(writer))
 }

@@ -33,7 +33,7 @@ use ports::{Clock, Observer};
 const QUEUE: usize = 2048;
 
 /// The timeout of sending the last spans when the process ends.
-const CLOSE_WITHIN: Duration = Duration::from_secs(3);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The source of spans.
 #[derive(Debug, Clone)]
@@ -66,7 +66,7 @@ impl Traces {
     /// Sends queued spans, for at most three seconds.
     pub async fn close(mut self) {
         self.stop.cancel();
-        if timeout(CLOSE_WITHIN, &mut self.task).await.is_err() {
+        if timeout(CLOSE_TIMEOUT, &mut self.task).await.is_err() {
             self.task.abort();
         }
     }

@@ -32,7 +32,7 @@ const GATHERED_ENOUGH: usize = 64 * 1024;
 const KEPT_BYTES: usize = 256 * 1024;
 
 /// The timeout of writing the last lines at the end of the program.
-const CLOSE_WITHIN: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Owns the thread. Dropping it flushes.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ impl Drop for Writer {
         queue.closing = true;
         shared.filled.notify_one();
         // The wait for a stalled reader is bounded.
-        shared.emptied.wait_while_for(&mut queue, |queue| !queue.ended, CLOSE_WITHIN);
+        shared.emptied.wait_while_for(&mut queue, |queue| !queue.ended, CLOSE_TIMEOUT);
     }
 }
 
@@ -291,7 +291,7 @@ mod tests {
         let mut text = String::new();
         let mut writes = 0;
         while text.lines().count() < 100 {
-            text.push_str(&written.recv_timeout(CLOSE_WITHIN).expect("all lines arrive before the program ends"));
+            text.push_str(&written.recv_timeout(CLOSE_TIMEOUT).expect("all lines arrive before the program ends"));
             writes += 1;
         }
         assert_eq!(text, (0..100).map(|number| format!("{number}\n")).collect::<String>());
@@ -316,7 +316,7 @@ mod tests {
     fn a_flush_waits_for_what_was_handed_in_and_not_for_a_reader_who_does_not_read() {
         let (writer, written) = told();
         writer.lines().send("last words\n", Level::DEBUG);
-        writer.lines().flush(CLOSE_WITHIN);
+        writer.lines().flush(CLOSE_TIMEOUT);
         assert_eq!(written.try_recv().as_deref(), Ok("last words\n"));
 
         let (open, gate) = channel();
@@ -355,7 +355,7 @@ mod tests {
         let writer = Writer::start(Box::new(Gone), Arc::new(Epoch), LogFormat::Json, (None, Arc::default())).unwrap();
         for _ in 0..3 {
             writer.lines().send("unheard\n", Level::ERROR);
-            writer.lines().flush(CLOSE_WITHIN);
+            writer.lines().flush(CLOSE_TIMEOUT);
         }
         let queue = writer.0.0.queue.lock();
         assert_eq!((queue.written, queue.bytes.len()), (3, 0));

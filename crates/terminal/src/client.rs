@@ -35,15 +35,15 @@ use domain::locale::Locale;
 use domain::notice;
 
 /// Timeout of connecting.
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of a command's answer; the service's own timeout is shorter.
-const COMMAND_WITHIN: Duration = Duration::from_secs(45);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// Timeout of stopping an answer.
-const STOP_WITHIN: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Timeout of the answer to a single question; the service's own timeout is shorter.
-const ONCE_WITHIN: Duration = Duration::from_secs(2 * 60 * 60);
+const ONCE_TIMEOUT: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// The response to a request that waits for its answer.
 #[derive(serde::Deserialize)]
@@ -129,7 +129,7 @@ impl Client {
     /// # Errors
     /// The HTTP client cannot be created, or the terminal cannot be configured.
     pub fn new(base: String, key: Option<SecretString>, session: String, manner: Manner) -> Result<Self, String> {
-        let http = reqwest::Client::builder().connect_timeout(CONNECT_WITHIN).no_proxy().build();
+        let http = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).no_proxy().build();
         let http = http.map_err(|error| error.to_string())?;
         let Manner { person, colors, history } = manner;
         let person = if person {
@@ -148,7 +148,7 @@ impl Client {
     /// request.
     pub async fn choose(&mut self, profile: String) -> Result<(), String> {
         let request = self.authorized(self.http.get(format!("{}/api/v1/health", self.base)));
-        let answer = request.timeout(CONNECT_WITHIN * 2).send().await.map_err(unreachable)?;
+        let answer = request.timeout(CONNECT_TIMEOUT * 2).send().await.map_err(unreachable)?;
         if !answer.status().is_success() {
             return Err(refusal(answer).await);
         }
@@ -208,13 +208,13 @@ impl Client {
             session: self.session.clone(),
             text: text.to_owned(),
             wait: true,
-            timeout: Some(ONCE_WITHIN.as_secs()),
+            timeout: Some(ONCE_TIMEOUT.as_secs()),
             cancel_when_gone: true,
             profile: self.profile.clone(),
             ..Submit::default()
         };
         let request = self.authorized(self.http.post(format!("{}/api/v1/submit", self.base)).json(&body));
-        let answer = request.timeout(ONCE_WITHIN + CONNECT_WITHIN).send().await.map_err(unreachable)?;
+        let answer = request.timeout(ONCE_TIMEOUT + CONNECT_TIMEOUT).send().await.map_err(unreachable)?;
         if !answer.status().is_success() {
             return Err(refusal(answer).await);
         }
@@ -243,7 +243,7 @@ impl Client {
     async fn session_of(&self, session: &str) -> Result<reqwest::Response, String> {
         let mut url = reqwest::Url::parse(&self.base).map_err(|error| error.to_string())?;
         url.set_path(&format!("/api/v1/sessions/{}", session.replace('/', "")));
-        self.authorized(self.http.get(url)).timeout(CONNECT_WITHIN * 2).send().await.map_err(unreachable)
+        self.authorized(self.http.get(url)).timeout(CONNECT_TIMEOUT * 2).send().await.map_err(unreachable)
     }
 
     /// Sends one message and shows the whole answer.
@@ -254,13 +254,13 @@ impl Client {
         let (session, profile) = (self.session.clone(), self.profile.clone());
         let body = Submit { session, text: text.to_owned(), profile, ..Submit::default() };
         let request = self.authorized(self.http.post(format!("{}/api/v1/submit", self.base)).json(&body));
-        let mut sending = pin!(request.timeout(COMMAND_WITHIN).send());
+        let mut sending = pin!(request.timeout(COMMAND_TIMEOUT).send());
         let answer = tokio::select! {
             answer = &mut sending => answer.map_err(unreachable)?,
             () = interrupted() => {
                 // The message may have been accepted: it is cancelled before the client exits.
                 tokio::select! {
-                    answer = timeout(STOP_WITHIN, sending) => self.take_back(answer.ok().and_then(Result::ok)).await,
+                    answer = timeout(STOP_TIMEOUT, sending) => self.take_back(answer.ok().and_then(Result::ok)).await,
                     () = interrupted() => {}
                 }
                 return Ok(MessageOutcome::Left);
@@ -292,7 +292,7 @@ impl Client {
         if !submitted.command {
             return self.show(&submitted.message, out).await;
         }
-        if let Ok(shown) = timeout(COMMAND_WITHIN, self.show(&submitted.message, out)).await {
+        if let Ok(shown) = timeout(COMMAND_TIMEOUT, self.show(&submitted.message, out)).await {
             return shown;
         }
         writeln!(out, "{}", notice::commands::unanswered()).map_err(written)?;
@@ -319,7 +319,7 @@ impl Client {
 
     async fn stop(&self, message: &str) -> Result<(), String> {
         let request = self.authorized(self.http.delete(format!("{}/api/v1/messages/{message}", self.base)));
-        request.timeout(STOP_WITHIN).send().await.map(drop).map_err(unreachable)
+        request.timeout(STOP_TIMEOUT).send().await.map(drop).map_err(unreachable)
     }
 
     fn authorized(&self, request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {

@@ -37,7 +37,7 @@ const TURNS_MAX: usize = 1_024;
 const SESSION_BYTES: usize = 16;
 
 /// Timeout of a health check.
-const TRIED_WITHIN: Duration = Duration::from_secs(10);
+const TRY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Checks that a server accepts the configured key.
 ///
@@ -45,8 +45,8 @@ const TRIED_WITHIN: Duration = Duration::from_secs(10);
 /// The reason why it does not, in the server's words if it gave any.
 pub async fn try_out(row: Row) -> Result<(), String> {
     let peer = Peer::new(row);
-    let late = |_| Err(format!("{} did not answer within {} s", peer.name(), TRIED_WITHIN.as_secs()));
-    timeout(TRIED_WITHIN, peer.health()).await.unwrap_or_else(late)
+    let late = |_| Err(format!("{} did not answer within {} s", peer.name(), TRY_TIMEOUT.as_secs()));
+    timeout(TRY_TIMEOUT, peer.health()).await.unwrap_or_else(late)
 }
 
 /// The `agent_call` tool.

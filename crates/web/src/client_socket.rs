@@ -13,9 +13,9 @@ const PING_EVERY: Duration = Duration::from_secs(30);
 /// Time without any frame from the client after which it counts as gone.
 const SILENT: Duration = Duration::from_secs(90);
 /// Timeout of sending one frame.
-const SEND_WITHIN: Duration = Duration::from_secs(30);
+const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 /// Timeout of the closing handshake.
-const CLOSE_WITHIN: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The connection is lost, or the client reads or sends nothing any more.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl ClientSocket {
     /// # Errors
     /// The connection is lost, or the client does not read.
     pub async fn send(&mut self, frame: Message) -> Result<(), Disconnected> {
-        match timeout(SEND_WITHIN, self.socket.send(frame)).await {
+        match timeout(SEND_TIMEOUT, self.socket.send(frame)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) | Err(_) => Err(Disconnected),
         }
@@ -96,7 +96,7 @@ impl ClientSocket {
                 }
             }
         };
-        let _ = timeout(CLOSE_WITHIN, closed).await;
+        let _ = timeout(CLOSE_TIMEOUT, closed).await;
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::app::commands::operating::{self, Failed};
 use crate::app::commands::reading::Reading;
-use crate::app::drain::STORE_WITHIN;
+use crate::app::drain::STORE_TIMEOUT;
 use crate::app::system::SystemClock;
 use crate::app::{Cli, exit};
 use actors::observation::audit;
@@ -61,6 +61,6 @@ async fn of_service(loaded: &Loaded, wanted: &AuditFilter) -> Result<String, Fai
 async fn of_store(loaded: &Loaded, wanted: &AuditFilter) -> Result<String, Failed> {
     let store = operating::open_store(&loaded.settings).await?;
     let lines = audit::lines(&*store, wanted).await;
-    store.close(STORE_WITHIN).await;
+    store.close(STORE_TIMEOUT).await;
     Ok(lines.into_iter().map(|line| line + "\n").collect())
 }

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::operating::{self, Failed};
 use super::reading::Reading;
 use crate::app::backup::{CHUNKS_AHEAD, Copies, Copy, PassingCheck, put_into};
-use crate::app::drain::STORE_WITHIN;
+use crate::app::drain::STORE_TIMEOUT;
 use crate::app::system::SystemClock;
 use crate::app::{Cli, assemble, exit, files};
 use ports::{Backups, Clock, Store};
@@ -101,7 +101,7 @@ async fn of_service(loaded: &Loaded, to: &Target) -> Result<u64, Failed> {
 async fn of_store(settings: &Settings, to: &Target) -> Result<u64, Failed> {
     let store = operating::open_store(settings).await?;
     let written = to.write(copy_of(&store, &settings.store.dir)).await;
-    store.close(STORE_WITHIN).await;
+    store.close(STORE_TIMEOUT).await;
     written
 }
 
@@ -176,7 +176,7 @@ async fn put_back(settings: &Settings, from: &Path) -> Result<String, Failed> {
     let store = assemble::open_store(settings, &clock, None).await;
     let store = store.map_err(|error| (error.to_string(), exit::IN_USE))?.store;
     let done = put_into(&*store, settings, from, clock.now()).await;
-    let saved = store.close(STORE_WITHIN).await;
+    let saved = store.close(STORE_TIMEOUT).await;
     match done {
         Ok(_) if !saved => {
             Err(("some data could not be written; empty the store and try again".to_owned(), exit::NEGATIVE))

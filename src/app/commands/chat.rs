@@ -28,11 +28,11 @@ use store::{Backend, OpenError};
 use terminal::client::{Client, Manner};
 
 /// The timeout for the listener of the command's own service.
-const LISTEN_WITHIN: Duration = Duration::from_secs(10);
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The timeout of a script's question for the first connection of the configured tool servers.
-const TOOLS_WITHIN: Duration = Duration::from_secs(30);
+const TOOLS_TIMEOUT: Duration = Duration::from_secs(30);
 /// The timeout for the tools of a connected server to be offered.
-const LIST_WITHIN: Duration = Duration::from_secs(2);
+const LIST_TIMEOUT: Duration = Duration::from_secs(2);
 /// The interval between checks of the servers.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The interval between progress lines about pending servers.
@@ -143,7 +143,7 @@ pub async fn run(cli: &Cli, of: &Of) -> u8 {
         Ok(app) => app,
         Err(error) => return commands::not_started(&error),
     };
-    let code = match tokio::time::timeout(LISTEN_WITHIN, app.address()).await {
+    let code = match tokio::time::timeout(LISTEN_TIMEOUT, app.address()).await {
         Ok(Some(address)) => {
             of.warn(&format!("no service runs here, so this is one of its own, with {}", named(demo.as_ref())));
             if elsewhere {
@@ -189,11 +189,11 @@ async fn wait_for_tools(app: &App, of: &Of) {
         if !starting.is_empty() {
             arrived = now;
         }
-        if starting.is_empty() && (!arriving || now >= arrived + LIST_WITHIN) {
+        if starting.is_empty() && (!arriving || now >= arrived + LIST_TIMEOUT) {
             return;
         }
         let servers = servers::names(starting.iter().map(String::as_str));
-        if now >= begun + TOOLS_WITHIN {
+        if now >= begun + TOOLS_TIMEOUT {
             return eprintln!("answering without the tools of {servers}");
         }
         if now >= tell && !starting.is_empty() {

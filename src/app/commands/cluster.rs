@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::operating::{self, Failed};
 use super::reading::Reading;
-use crate::app::drain::STORE_WITHIN;
+use crate::app::drain::STORE_TIMEOUT;
 use crate::app::standby::{Presence, ProcessState};
 use crate::app::{Cli, assemble, exit};
 use domain::ids::Timestamp;
@@ -33,7 +33,7 @@ async fn overview(settings: &Settings) -> Result<String, Failed> {
     let holder = holder.map_err(|fault| (fault.to_string(), exit::NEGATIVE))?;
     let store = operating::open_store(settings).await?;
     let text = table(&store, holder.as_deref()).await;
-    store.close(STORE_WITHIN).await;
+    store.close(STORE_TIMEOUT).await;
     text.ok_or_else(|| ("the store cannot be reached; staffai check says why".to_owned(), exit::NEGATIVE))
 }
 

@@ -18,7 +18,7 @@ use ports::{Clock, Replaced, replace};
 use settings::Settings;
 
 /// The timeout for closing the shared store.
-const CLOSED_WITHIN: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
 #[derive(Debug, Subcommand)]
@@ -264,7 +264,7 @@ async fn tell(settings: &Settings, revoked: &[KeyHash]) -> Result<(), String> {
             }
         });
     let told = told.await;
-    store.close(CLOSED_WITHIN).await;
+    store.close(CLOSE_TIMEOUT).await;
     if let Some(why) = wrong {
         return Err(format!(
             "the list of revoked keys in the store, {REVOKED_KEYS}, {why}; it was left as it is. Mend or delete it, then \

@@ -17,7 +17,7 @@ use super::backup::pass;
 use super::operating::{self, Failed};
 use super::reading::Reading;
 use crate::app::assemble;
-use crate::app::drain::STORE_WITHIN;
+use crate::app::drain::STORE_TIMEOUT;
 use crate::app::system::{SystemClock, SystemDice};
 use crate::app::{Cli, exit};
 use ports::{Clock, Store};
@@ -89,7 +89,7 @@ impl Stores {
     async fn copy(&self, to: Option<Destination>) -> Result<String, Failed> {
         let (embedded, shared) = (open(&self.embedded).await?, open(&self.shared).await?);
         let moved = self.copy_open(to, &embedded, &shared).await;
-        let (embedded, shared) = tokio::join!(embedded.close(STORE_WITHIN), shared.close(STORE_WITHIN));
+        let (embedded, shared) = tokio::join!(embedded.close(STORE_TIMEOUT), shared.close(STORE_TIMEOUT));
         match moved {
             Ok(_) if !(embedded && shared) => {
                 Err(("some data could not be written; empty the store and try again".to_owned(), exit::NEGATIVE))

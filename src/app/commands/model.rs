@@ -17,7 +17,7 @@ use ports::Clock;
 use settings::{Loaded, Settings};
 
 /// The timeout for closing the shared store.
-const CLOSED_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
+const CLOSE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
@@ -267,7 +267,7 @@ async fn change(
     };
     let done = rows::change(settings, store.as_ref(), act, readable).await;
     if let Some(store) = &store {
-        store.close(CLOSED_WITHIN).await;
+        store.close(CLOSE_TIMEOUT).await;
     }
     done?;
     let which = match &store {

@@ -11,7 +11,7 @@ use settings::Settings;
 use web::api;
 
 /// The timeout of a request to the running service.
-const HEALTH_WITHIN: Duration = Duration::from_secs(5);
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns the address at which a listener is reachable from this machine.
 pub(crate) fn reachable(mut address: SocketAddr) -> SocketAddr {
@@ -41,7 +41,7 @@ pub(crate) async fn ask_tooling(settings: &Settings) -> Result<Tooling, String> 
 async fn ask(configured: SocketAddr, path: &str, key: Option<&SecretString>) -> Result<reqwest::Response, String> {
     let address = reachable(configured);
     let url = format!("http://{address}{path}");
-    let client = reqwest::Client::builder().timeout(HEALTH_WITHIN).no_proxy().build();
+    let client = reqwest::Client::builder().timeout(HEALTH_TIMEOUT).no_proxy().build();
     let answer = match client {
         Ok(client) => {
             let request = client.get(&url);

@@ -14,7 +14,7 @@ use self::asking::{Candidate, Replayed};
 use crate::app::commands::operating::{self, Failed};
 use crate::app::commands::reading::{self, Reading};
 use crate::app::commands::tools::harmless;
-use crate::app::drain::STORE_WITHIN;
+use crate::app::drain::STORE_TIMEOUT;
 use crate::app::{Cli, exit, files, rows, setting_files};
 use actors::services::recorded;
 use domain::notice::report::{dollars, grouped};
@@ -119,7 +119,7 @@ async fn questions(loaded: &Loaded, of: &Of) -> Result<Vec<String>, Failed> {
         None => {
             let store = operating::open_store(&loaded.settings).await?;
             let questions = recorded::questions(&*store).await;
-            store.close(STORE_WITHIN).await;
+            store.close(STORE_TIMEOUT).await;
             return Ok(questions.into_iter().take(most).collect());
         }
     };

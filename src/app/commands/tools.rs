@@ -21,7 +21,7 @@ use domain::tool::{CallError, Effect, ServerName, ToolRequest, ToolResult, schem
 use ports::tools::{Endpoint, HttpProtocol, Listing, ServerEntry, Transport};
 
 /// The timeout of the call if none is configured.
-const CALL_WITHIN: Duration = Duration::from_secs(30);
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
@@ -150,7 +150,7 @@ async fn alone(url: &str, action: &Action, arguments: Map<String, Value>) -> u8 
         },
         (Ok((server, listing)), Action::Call { name, .. }) => match fits(&entry, listing, name, &arguments) {
             Ok(()) => {
-                let request = ToolRequest::new(name, arguments, Effect::Changes, CALL_WITHIN);
+                let request = ToolRequest::new(name, arguments, Effect::Changes, CALL_TIMEOUT);
                 let begun = Instant::now();
                 told(&server.call(&request, None).await, begun.elapsed())
             }

@@ -27,7 +27,7 @@ use telemetry::events::{PLAYGROUND_BOT_ENDED, PLAYGROUND_BOT_STARTED};
 /// The capacity of the queue of orders.
 const ORDERS: usize = 64;
 /// The timeout for the bot to report the outcome of an order.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// The pause before a restart, and its maximum after a series of short runs.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -248,7 +248,7 @@ impl BotProcess for Keeper {
         let model = if let BotOrder::AskModel(model) = &order { Some(model.clone()) } else { None };
         let (asker, answer) = oneshot::channel();
         self.asked.try_send((order, asker)).map_err(|_| OrderRefusal::Flooded)?;
-        match timeout(ANSWERS_WITHIN, answer).await {
+        match timeout(ANSWER_TIMEOUT, answer).await {
             Ok(Ok(result)) => {
                 if let Some(model) = model.filter(|_| result.is_ok()) {
                     *self.model.lock() = model;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 /// The timeout of [`Asker::listed`].
-const LISTED_WITHIN: Duration = Duration::from_secs(60);
+const LIST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A picture of one pixel, in base64.
 pub const PIXEL: &str =
@@ -141,7 +141,7 @@ impl Asker {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(LISTED_WITHIN, listed).await.expect("the bot offers the tools of this server");
+        tokio::time::timeout(LIST_TIMEOUT, listed).await.expect("the bot offers the tools of this server");
     }
 
     /// Finishes the tasks of this word.

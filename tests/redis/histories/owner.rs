@@ -34,7 +34,7 @@ const MARGIN: Duration = Duration::from_millis(250);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The time for which a process that ends in order saves what is pending.
-const SAVE_WITHIN: Duration = Duration::from_secs(2);
+const SAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The time for which requests in progress go on after the lease is lost. Their writes are refused, or the term still runs.
 const LINGERS: Duration = Duration::from_millis(200);
@@ -152,7 +152,7 @@ async fn acts(scene: &Arc<Scene>, owner: usize, number: u64, lease: &Lease, open
     };
     if in_order {
         if let Some(life) = &opened {
-            life.store.close(SAVE_WITHIN).await;
+            life.store.close(SAVE_TIMEOUT).await;
         }
         over.fetch_min(scene.now(), Ordering::Relaxed);
         let _ = lease.release().await;

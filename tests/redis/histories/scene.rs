@@ -21,7 +21,7 @@ const ASKS_EVERY: Duration = Duration::from_millis(150);
 const ASKS_FOR: Duration = Duration::from_millis(4_500);
 
 /// The bound on the wait for the last answers: many terms of the lease.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The times of faults, in milliseconds.
 const FAULTS_MS: std::ops::Range<u64> = 700..3_500;
@@ -162,7 +162,7 @@ impl Scene {
             self.state.lock().questions.insert(number, Question::default());
             sleep(ASKS_EVERY).await;
         }
-        let until = Instant::now() + ANSWERED_WITHIN;
+        let until = Instant::now() + ANSWER_TIMEOUT;
         while Instant::now() < until && self.state.lock().questions.values().any(|question| !question.posted) {
             sleep(Duration::from_millis(50)).await;
         }

@@ -20,7 +20,7 @@ use ports::shares::Share;
 use telemetry::events::GATEWAY_DROPPED;
 
 /// The maximum time for showing a form. The platform gives up after three seconds.
-const FORM_WITHIN: Duration = Duration::from_millis(2_500);
+const FORM_TIMEOUT: Duration = Duration::from_millis(2_500);
 
 /// A click, and the caller that receives its outcome in addition to the member who clicked.
 pub struct Clicked {
@@ -102,7 +102,7 @@ impl Approvals {
         let share = clicked.share.take();
         ctx.background(async move {
             // The member presses the button again.
-            let _ = outbox.call(|reply| OutboxMsg::Interact(request, reply), FORM_WITHIN).await;
+            let _ = outbox.call(|reply| OutboxMsg::Interact(request, reply), FORM_TIMEOUT).await;
             drop(share);
         });
         true

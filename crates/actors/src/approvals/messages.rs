@@ -18,9 +18,9 @@ use ports::PostRequest;
 /// The number of digits of a gate's id in the nonce of its message.
 const NONCE_DIGITS: usize = 20;
 /// The maximum time for posting a question: longer than the retries of the outbox.
-const POSTED_WITHIN: Duration = Duration::from_secs(900);
+const POST_TIMEOUT: Duration = Duration::from_secs(900);
 /// The maximum time for replacing a decided question.
-const REWRITTEN_WITHIN: Duration = Duration::from_secs(60);
+const REWRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Approvals {
     /// Asks: by an event for all readers, and by a message if the door shows turns as messages.
@@ -47,7 +47,7 @@ impl Approvals {
         ctx.task(
             async move {
                 let post = |reply| OutboxMsg::Post { name, outgoing, reply };
-                let result = match outbox.call(post, POSTED_WITHIN).await {
+                let result = match outbox.call(post, POST_TIMEOUT).await {
                     // The last message has the buttons.
                     Ok(Ok(delivery)) => delivery.posted.into_iter().next_back().ok_or(RequestFailure::Never),
                     Ok(Err(Unposted::Busy)) | Err(_) => Err(RequestFailure::Again),
@@ -106,7 +106,7 @@ impl Approvals {
         ctx.background(async move {
             let request = PostRequest::Edit { place, message, piece };
             // A message that cannot be edited stays; its buttons no longer decide anything.
-            let _ = outbox.call(|reply| OutboxMsg::Read(request, reply), REWRITTEN_WITHIN).await;
+            let _ = outbox.call(|reply| OutboxMsg::Read(request, reply), REWRITE_TIMEOUT).await;
         });
     }
 }

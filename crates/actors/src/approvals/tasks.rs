@@ -25,9 +25,9 @@ use domain::tool::{CallError, CallErrorKind, Effect, ToolRequest};
 /// The most concurrent polls of one server: calls of members need its other permits.
 const POLLS_MAX: usize = 4;
 /// The timeout of one poll or cancellation.
-const POLL_WITHIN: Duration = Duration::from_secs(10);
+const POLL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time for which a poll waits for a server that is connecting, as after a restart, and the pause between attempts.
-const BACK_WITHIN: Duration = Duration::from_secs(5);
+const RETURN_TIMEOUT: Duration = Duration::from_secs(5);
 const AWAY_PAUSE: Duration = Duration::from_millis(100);
 /// The time after which a task is announced by a message; shorter ones are only answered.
 const SHOWN_AFTER: Duration = Duration::from_secs(3);
@@ -186,7 +186,7 @@ impl Approvals {
 async fn poll(toolbox: &Toolbox, tool: &str, task: TaskWait) -> Polled {
     let TaskWait { id, answered, .. } = task;
     let is_new = |input: &InputRequired| input.keys().any(|key| !answered.contains(key));
-    let until = Instant::now() + BACK_WITHIN;
+    let until = Instant::now() + RETURN_TIMEOUT;
     let reply = loop {
         match request(toolbox, tool, Step::Poll(id.clone())).await {
             Err(error) if error.kind == CallErrorKind::Unavailable && Instant::now() + AWAY_PAUSE < until => {
@@ -209,6 +209,6 @@ async fn request(toolbox: &Toolbox, tool: &str, step: Step) -> Result<CallReply,
     let tools = toolbox.now();
     let away = || CallError::new(CallErrorKind::Unavailable, format!("{tool} is not there now"));
     let entry = tools.catalogue.get(tool).ok_or_else(away)?;
-    let request = ToolRequest::new(&entry.tool.name, Map::new(), Effect::Reads, POLL_WITHIN);
+    let request = ToolRequest::new(&entry.tool.name, Map::new(), Effect::Reads, POLL_TIMEOUT);
     tools.call(entry, &ToolRequest { step, ..request }, None).await
 }

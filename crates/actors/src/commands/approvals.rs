@@ -14,7 +14,7 @@ use domain::notice::commands as words;
 use domain::outgoing::Piece;
 
 /// The timeout of a request to approvals.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns the caller's own list, for operators all; or the confirmation of a withdrawal.
 pub(super) async fn answer(parts: &CommandParts, command: &Command, operator: bool) -> (Piece, CommandOutcome) {
@@ -23,11 +23,11 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command, operator: bo
     if let Some(id) = command.option(WITHDRAW).filter(|id| !id.is_empty()) {
         let which = Withdrawal::One { id: id.to_owned(), by: person.clone(), any: operator };
         let ask = |reply| ApprovalsMsg::Withdraw(which, reply);
-        let gone = parts.approvals.call(ask, ANSWERED_WITHIN).await.unwrap_or(0);
+        let gone = parts.approvals.call(ask, ANSWER_TIMEOUT).await.unwrap_or(0);
         let outcome = if gone > 0 { CommandOutcome::Done } else { CommandOutcome::Refused };
         return (Piece::text(words::withdrawn(id, gone > 0, locale)), outcome);
     }
-    let mut gates = parts.approvals.call(ApprovalsMsg::List, ANSWERED_WITHIN).await.unwrap_or_default();
+    let mut gates = parts.approvals.call(ApprovalsMsg::List, ANSWER_TIMEOUT).await.unwrap_or_default();
     let clicker = Clicker::Member(command.caller.clone());
     gates.retain(|gate: &Gate| operator || gate.requester == *person || gate.is_for(&clicker));
     let allowances = own(parts, person, operator);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{CommandParts, Commands, CommandsEvent, CommandsState, WITHIN, admission};
+use super::{CommandParts, Commands, CommandsEvent, CommandsState, TIMEOUT, admission};
 use crate::desk::Desk;
 use crate::messages::outbox::OutboxMsg;
 use crate::runtime::supervisor::ActorContext;
@@ -22,7 +22,7 @@ use ports::PostRequest;
 use telemetry::events::GATEWAY_DROPPED;
 
 /// The maximum time for showing a form. The platform gives up after three seconds.
-const FORM_WITHIN: Duration = Duration::from_millis(2_500);
+const FORM_TIMEOUT: Duration = Duration::from_millis(2_500);
 
 /// Begins a task that serves a step, unless the step came before. A step without room is refused with the reason.
 pub(super) fn begin(
@@ -51,7 +51,7 @@ pub(super) fn begin(
     let panicked = ended.clone();
     ctx.task(
         async move {
-            let served = tokio::time::timeout(WITHIN, serve(&parts, &step)).await;
+            let served = tokio::time::timeout(TIMEOUT, serve(&parts, &step)).await;
             drop(room);
             ended(served.unwrap_or(CommandOutcome::Unanswered))
         },
@@ -126,7 +126,7 @@ async fn open(parts: &CommandParts, dialogue: &Dialogue, page: usize, settings: 
     let (name, title) = (page_name(page), words::dialogue_title(locale).to_owned());
     let request = PostRequest::OpenForm { to, name, title, form, locale };
     // The member opens it again.
-    match outbox.call(|reply| OutboxMsg::Interact(request, reply), FORM_WITHIN).await {
+    match outbox.call(|reply| OutboxMsg::Interact(request, reply), FORM_TIMEOUT).await {
         Ok(Ok(_)) => CommandOutcome::Done,
         Ok(Err(_)) | Err(_) => CommandOutcome::Unanswered,
     }

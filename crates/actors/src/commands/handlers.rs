@@ -31,7 +31,7 @@ use ports::{Facts, Stored};
 use settings::edges::DirectMessages;
 
 /// The timeout of a request to the limiter.
-const LIMITER_WITHIN: Duration = Duration::from_secs(5);
+const LIMITER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The maximum number of characters shown of a choice.
 const CHOICE_CHARS: usize = 100;
@@ -198,7 +198,7 @@ async fn usage(parts: &CommandParts, command: &Command) -> (Piece, CommandOutcom
         parent: command.parent.clone(),
     };
     let ask = |reply| RateLimiterMsg::Usage { asker: Box::new(asker), reply };
-    let standing = parts.rate_limiter.call(ask, LIMITER_WITHIN).await.ok();
+    let standing = parts.rate_limiter.call(ask, LIMITER_TIMEOUT).await.ok();
     let usage = Usage { standing, sums };
     let whose = others.then(|| format!("<@{}>", person.id));
     let mut text = words::usage(&usage, whose.as_deref(), command.caller.locale());

@@ -39,7 +39,7 @@ const STRAY_LOOKS: usize = 40;
 /// The number of conversations of others that are cleaned at once.
 const CLEANED_AT_ONCE: usize = 16;
 /// The maximum time for the journal to release open turns.
-const JOURNAL_WITHIN: Duration = Duration::from_secs(5);
+const JOURNAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// True if the store returns all data and accepts writes.
 pub(super) fn is_sound(parts: &CommandParts) -> bool {
@@ -93,10 +93,10 @@ async fn forget_account(parts: &CommandParts, command: &Command, person: &Person
     drop(parts.vitals.forget(person));
     let noted = cleaning::note(parts, person, None, command.at).await;
     let ask = |reply| JournalMsg::Forget(person.clone(), command.at, reply);
-    let in_flight = parts.journal.call(ask, JOURNAL_WITHIN).await;
+    let in_flight = parts.journal.call(ask, JOURNAL_TIMEOUT).await;
     let allowed = |reply| ApprovalsMsg::Withdraw(Withdrawal::Of(person.clone()), reply);
     // If approvals is down, allowances that remain expire within an hour.
-    let _ = parts.approvals.call(allowed, JOURNAL_WITHIN).await;
+    let _ = parts.approvals.call(allowed, JOURNAL_TIMEOUT).await;
     let (kept, complete) = find(parts, command, person).await;
     let mut writes: Vec<Write> = kept.keys().into_iter().map(|key| Write::Delete { key }).collect();
     // While the store fails, records that cannot be listed are deleted too if their keys are known.

@@ -31,7 +31,7 @@ use domain::tool::{CallError, CallErrorKind, ResultLimits, Source, ToolRequest};
 /// The category that lists resources instead of tools.
 pub(super) const RESOURCES: &str = "resources";
 /// The timeout of a list, permit included.
-const LISTED_WITHIN: Duration = Duration::from_secs(5);
+const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 /// The maximum size of a list, in bytes; a longer one is not shown.
 const LIST_BYTES: usize = 256 * 1024;
 /// The maximum number of servers that are asked.
@@ -90,7 +90,7 @@ impl Lister<'_> {
         let Source::Server(server) = &ready.entry.tool.source else { return None };
         let began = Instant::now();
         let mut ran = None;
-        let called = timeout(LISTED_WITHIN, self.call(&ready, &mut ran)).await;
+        let called = timeout(LIST_TIMEOUT, self.call(&ready, &mut ran)).await;
         let late = |_| CallEnd::Failed(CallError::new(CallErrorKind::Timeout, "no result in time"));
         let end = called.unwrap_or_else(late);
         let Command { caller, place, at, .. } = self.command;
@@ -128,7 +128,7 @@ impl Lister<'_> {
         }
         let _permit = parts.tool_use.permits().wait(Some(person)).await;
         *ran = Some(Instant::now());
-        let request = ToolRequest::new(&entry.tool.name, ready.arguments.clone(), entry.effect, LISTED_WITHIN);
+        let request = ToolRequest::new(&entry.tool.name, ready.arguments.clone(), entry.effect, LIST_TIMEOUT);
         match self.set.call(entry, &ToolRequest { limits: LIMITS, ..request }, None).await {
             Ok(CallReply::Result(result)) => CallEnd::Result(Finding::of(result, LIMITS)),
             Ok(_) => CallEnd::Failed(CallError::new(CallErrorKind::Malformed, "the list is no result")),

@@ -629,7 +629,7 @@ async fn a_request_to_be_forgotten_that_takes_long_goes_on_after_its_answer() {
     let mut world = world(Duration::ZERO, false).await;
     settle().await;
     keeps(&world.store.inner, "7", BEGINNING);
-    *world.store.scan_takes.lock() = WITHIN * 2;
+    *world.store.scan_takes.lock() = TIMEOUT * 2;
     world.runs(command("10", "forget", "7"));
     world.defers(Ok(PostResult::Done)).await;
     assert_eq!(world.says().await, words::forgetting_goes_on(Locale::English));
@@ -638,7 +638,7 @@ async fn a_request_to_be_forgotten_that_takes_long_goes_on_after_its_answer() {
         entries.keys().filter(|key| key.contains(":7:") || key.ends_with(":7")).cloned().collect()
     };
     assert_eq!(left().len(), 5, "four records, and the request: {:?}", left());
-    tokio::time::sleep(WITHIN * 8).await;
+    tokio::time::sleep(TIMEOUT * 8).await;
     assert_eq!(left(), [keys::forgotten(&person("7"), None)]);
     let wished = Wished::of(&world.store.inner, &person("7")).await.unwrap();
     assert!(!wished.unfinished);

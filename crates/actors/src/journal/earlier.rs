@@ -20,7 +20,7 @@ use ports::Adopted;
 use telemetry::events::{STORE_CORRUPT, TURN_NO_DOOR};
 
 /// The time for the records to load before the journal serves without them.
-const LOAD_WITHIN: Duration = Duration::from_secs(20);
+const LOAD_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Journal {
     /// Loads the records in a task that reports back.
@@ -29,7 +29,7 @@ impl Journal {
         ctx.task(
             async move {
                 let mut adopting = turns.adopt();
-                match tokio::time::timeout(LOAD_WITHIN, &mut adopting).await {
+                match tokio::time::timeout(LOAD_TIMEOUT, &mut adopting).await {
                     Ok(records) => JournalEvent::Loaded(records),
                     Err(_) => {
                         // An actor that ended needs no report.

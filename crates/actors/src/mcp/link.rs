@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::starts::Starts;
-use super::{CallSign, LIST_WITHIN, McpActor, McpEvent, is_silence};
+use super::{CallSign, LIST_TIMEOUT, McpActor, McpEvent, is_silence};
 use crate::account::Account;
 use crate::messages::mcp::ServerCall;
 use crate::runtime::supervisor::ActorContext;
@@ -252,8 +252,8 @@ pub(super) async fn connect(
 
 async fn list(server: &dyn ToolServer, requests: &Requests) -> Result<Listing, CallError> {
     let begun = Instant::now();
-    let late = || CallError::new(CallErrorKind::Timeout, format!("the list was not there within {LIST_WITHIN:?}"));
-    let result = timeout(LIST_WITHIN, server.list()).await.unwrap_or_else(|_| Err(late()));
+    let late = || CallError::new(CallErrorKind::Timeout, format!("the list was not there within {LIST_TIMEOUT:?}"));
+    let result = timeout(LIST_TIMEOUT, server.list()).await.unwrap_or_else(|_| Err(late()));
     requests.ended(ServerRequest::List, kind(&result), begun);
     result
 }

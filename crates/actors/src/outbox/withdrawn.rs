@@ -21,7 +21,7 @@ use telemetry::events::OUTBOX_REFUSED;
 /// The most tries to remove one message.
 const TRIES: u32 = 5;
 /// The timeout of the search for unknown messages.
-const LOOK_WITHIN: Duration = Duration::from_secs(30);
+const LOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The messages of an answer that may exist.
 #[derive(Default)]
@@ -128,7 +128,7 @@ impl Outbox {
         ctx.background(async move {
             let Remains { mut messages, perhaps } = remains;
             if perhaps {
-                let (trigger, until) = (turn.trigger(), Instant::now() + LOOK_WITHIN);
+                let (trigger, until) = (turn.trigger(), Instant::now() + LOOK_TIMEOUT);
                 let look = courier.find(&place, Anchor::Trigger(&trigger), &[Piece::default()], until).await;
                 let found = look.map(|found| found.pieces).unwrap_or_default();
                 messages.extend(found.into_iter().map(|shown| shown.message));

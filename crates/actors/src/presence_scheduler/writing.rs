@@ -17,7 +17,7 @@ use domain::reply::{Schema, salvage};
 use domain::turn::Effort;
 
 /// The timeout of the dispatcher's reply; the request is not queued.
-const ACQUIRE_WITHIN: Duration = Duration::from_secs(5);
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The maximum number of rows tried for one line.
 const ROWS_MAX: usize = 8;
 /// The largest completion that is parsed for a line, in bytes: parsing blocks the task of the scheduler.
@@ -76,7 +76,7 @@ async fn permit(dispatcher: &Handle<LlmDispatcherMsg>, tried: &[String]) -> Resu
     let ask =
         |reply| LlmDispatcherMsg::Acquire { row: None, among: Vec::new(), tried, priority: Priority::Spare, reply };
     // A dispatcher that is down or overloaded has no spare permits.
-    dispatcher.call(ask, ACQUIRE_WITHIN).await.unwrap_or(Err(NoModel::Busy))
+    dispatcher.call(ask, ACQUIRE_TIMEOUT).await.unwrap_or(Err(NoModel::Busy))
 }
 
 /// Returns the text of the reply, or the readable part of an answer in another form.

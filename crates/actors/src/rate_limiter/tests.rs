@@ -295,7 +295,7 @@ async fn a_store_that_never_answers_gives_the_turn_back() {
     let mut world = world(&[]).await;
     world.store.answering(false);
     world.admit(&turn("10", "7", "42"));
-    tokio::time::sleep(STEP_WITHIN * 2).await;
+    tokio::time::sleep(STEP_TIMEOUT * 2).await;
     assert_eq!(world.refused().await, Some(("10".into(), String::new(), "unheard".into())));
     assert_eq!(world.offered().await, None, "it never lets anybody through by itself");
 }

@@ -13,9 +13,9 @@ use ports::{PostError, PostRequest, PostResult, Store};
 
 /// The timeout for the durability of a record. If the store fails for longer, the record stays in memory and the role
 /// is assigned.
-const RECORD_WITHIN: Duration = Duration::from_secs(10);
+const RECORD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The timeout of one role change, including its waits for budgets.
-const CHANGE_WITHIN: Duration = Duration::from_secs(120);
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The result of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,12 +47,12 @@ pub(super) async fn perform(
     let request = match change {
         RoleChange::Give => {
             // A role without a record would never be removed.
-            let _ = tokio::time::timeout(RECORD_WITHIN, store.write(begun(member, until))).await;
+            let _ = tokio::time::timeout(RECORD_TIMEOUT, store.write(begun(member, until))).await;
             PostRequest::AddRole(appointment)
         }
         RoleChange::Take => PostRequest::RemoveRole(appointment),
     };
-    match outbox.call(|reply| OutboxMsg::Read(request, reply), CHANGE_WITHIN).await {
+    match outbox.call(|reply| OutboxMsg::Read(request, reply), CHANGE_TIMEOUT).await {
         Ok(Ok(PostResult::Absent)) => Outcome::Absent,
         Ok(Ok(_)) => Outcome::Done,
         Ok(Err(PostError::Rejected { reason, message, .. })) if !reason.may_pass() => {

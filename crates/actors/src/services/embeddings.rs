@@ -26,9 +26,9 @@ const AT_ONCE: usize = 16;
 /// The maximum number of vector components in a request.
 const NUMBERS_MAX: usize = 2_000_000;
 /// The timeout of a request.
-const WITHIN: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 /// The timeout of a permit.
-const PERMIT_WITHIN: Duration = Duration::from_secs(20);
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Computes embeddings with the configured rows. Clones share their state.
 #[derive(Clone)]
@@ -51,7 +51,7 @@ impl Metering for Meter {
         let turn = TurnId::of(&ask.message);
         let Applied { limits, exempt } = self.limits(&ask.person);
         let tokens = ask.request.inputs.tokens();
-        let reservation = Reservation { turn: turn.clone(), tokens, lease: WITHIN, limits, exempt };
+        let reservation = Reservation { turn: turn.clone(), tokens, lease: TIMEOUT, limits, exempt };
         match self.step(&ask.person, LimitStep::Reserve(reservation)).await {
             Decision::Admitted => {}
             Decision::Refused(refusal) => return Err(NotEmbedded::OverLimit(refusal.retry_after)),
@@ -84,7 +84,7 @@ impl Meter {
         let mut made = Embeddings::default();
         let late =
             |_| Err(NotEmbedded::Model(ModelError::new(ModelErrorKind::Timeout, "not all vectors came in time")));
-        let ended = timeout(WITHIN, self.in_pieces(ask, &mut made)).await.unwrap_or_else(late);
+        let ended = timeout(TIMEOUT, self.in_pieces(ask, &mut made)).await.unwrap_or_else(late);
         self.step(person, LimitStep::Settle(turn, Some(made.usage.prompt))).await;
         let error = match &ended {
             Err(NotEmbedded::Model(error)) => Some(error.safe_message.as_str()),
@@ -121,7 +121,7 @@ impl Meter {
         let (among, priority) = (vec![row.to_owned()], Priority::Waits(person.clone()));
         let row = Some(row.to_owned());
         let ask = |reply| LlmDispatcherMsg::Acquire { row, among, tried: Vec::new(), priority, reply };
-        let lease = self.dispatcher.call(ask, PERMIT_WITHIN).await;
+        let lease = self.dispatcher.call(ask, PERMIT_TIMEOUT).await;
         lease.ok().and_then(Result::ok).ok_or(NotEmbedded::NotCounted)
     }
 

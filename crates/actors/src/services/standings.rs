@@ -14,7 +14,7 @@ use domain::overview::Usage;
 use ports::{Clock, Store, UsageOf};
 
 /// The timeout of a request to the limiter.
-const LIMITER_WITHIN: Duration = Duration::from_secs(5);
+const LIMITER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads the use from the store and the limits from the limiter.
 pub struct Standings {
@@ -37,7 +37,7 @@ impl UsageOf for Standings {
         let (person, place) = (person.clone(), place.clone());
         let asker = Box::new(Asker { person, linked, guild, roles: Vec::new(), place, parent: None });
         let standing =
-            self.rate_limiter.call(|reply| RateLimiterMsg::Usage { asker, reply }, LIMITER_WITHIN).await.ok();
+            self.rate_limiter.call(|reply| RateLimiterMsg::Usage { asker, reply }, LIMITER_TIMEOUT).await.ok();
         Usage { standing, sums }
     }
 }

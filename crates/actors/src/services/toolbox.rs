@@ -24,7 +24,7 @@ use domain::tool::{CallError, CallErrorKind, Source, ToolKind, ToolRequest};
 use ports::{ProgressSink, ToolServer};
 
 /// The maximum time after process start for which turns wait for the stored tool lists of the servers.
-const LISTS_WITHIN: Duration = Duration::from_secs(1);
+const LISTS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The current snapshot. It lives outside the actors and outlives their restarts.
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl Toolbox {
     /// Creates the first snapshot of a process. `servers`: stored lists of servers are about to be read.
     #[must_use]
     pub fn beginning_with(tools: Toolset, servers: bool) -> Self {
-        let patience = servers.then(|| Instant::now() + LISTS_WITHIN);
+        let patience = servers.then(|| Instant::now() + LISTS_TIMEOUT);
         Self { now: watch::Sender::new(Arc::new(tools)), listed: watch::Sender::default(), patience }
     }
 

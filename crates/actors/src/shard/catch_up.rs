@@ -29,14 +29,14 @@ pub(super) const PAGES_AT_ONCE: usize = 8;
 /// the budget.
 pub(super) const CATCH_UPS: usize = 4;
 /// The timeout for the catch-up of one community.
-const CATCH_UP_WITHIN: Duration = Duration::from_secs(15 * 60);
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 /// The timeout for reading the watermark from a failing store. After it, the messages since the start of this process
 /// are read, and the others when the store recovers.
-const MARK_WITHIN: Duration = Duration::from_secs(60);
+const MARK_TIMEOUT: Duration = Duration::from_secs(60);
 /// The interval between the attempts to read the watermark.
 pub(super) const MARK_AGAIN: Duration = Duration::from_secs(1);
 /// The timeout for the note of first listening, which precedes the first connection.
-const NOTE_WITHIN: Duration = Duration::from_secs(2);
+const NOTE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The head start of the journal, which must first read the answered turns from a recovered store.
 const JOURNAL_FIRST: Duration = Duration::from_secs(5);
 
@@ -113,7 +113,7 @@ impl ShardActor {
             ctx.task(
                 async move {
                     let within = gap.rest.as_ref().map(|rest| rest.end);
-                    let within = within.unwrap_or_else(|| Instant::now() + CATCH_UP_WITHIN);
+                    let within = within.unwrap_or_else(|| Instant::now() + CATCH_UP_TIMEOUT);
                     let end = read_back(&parts, &guild, gap, within, &events).await;
                     ShardEvent::CaughtUp(guild, end)
                 },
@@ -190,7 +190,7 @@ pub(super) async fn note_first_listened(parts: &ShardParts) {
         let (key, value) = (keys::first_listened(&parts.door), parts.began.0.to_string());
         let noted = parts.basics.store.write(vec![Write::Put { key, value, ttl: Some(keys::WATERMARK_TTL) }]);
         // A slow or failing store does not delay the connection further.
-        let _ = tokio::time::timeout(NOTE_WITHIN, noted).await;
+        let _ = tokio::time::timeout(NOTE_TIMEOUT, noted).await;
     }
 }
 
@@ -292,7 +292,7 @@ async fn watermark(parts: &ShardParts, key: &str) -> Result<Option<Timestamp>, S
     if let Ok(stored) = read().await {
         return Ok(stored);
     }
-    let patience = Instant::now() + MARK_WITHIN;
+    let patience = Instant::now() + MARK_TIMEOUT;
     while !ready() && Instant::now() < patience {
         tokio::time::sleep(MARK_AGAIN).await;
     }

@@ -25,7 +25,7 @@ const NEW_SESSION_AFTER: Duration = Duration::from_secs(1);
 /// The rest of that delay, of which a random part is added.
 const NEW_SESSION_SPREAD: Duration = Duration::from_secs(4);
 /// The timeout for permission to identify, after which the shard starts a new connection.
-const IDENTIFY_WITHIN: Duration = Duration::from_secs(15 * 60);
+const IDENTIFY_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 impl ShardActor {
     /// Starts a connection, with the stored session if there is one.
@@ -70,7 +70,7 @@ impl ShardActor {
             let queue = queue.clone();
             Box::pin(async move {
                 let ask = |reply| IdentifyQueueMsg::Identify(shard, reply);
-                queue.call(ask, IDENTIFY_WITHIN).await.unwrap_or(false)
+                queue.call(ask, IDENTIFY_TIMEOUT).await.unwrap_or(false)
             })
         })
     }

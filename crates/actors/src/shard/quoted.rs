@@ -12,7 +12,7 @@ use domain::incoming::{Incoming, Posted, Quoted, Seen};
 use ports::{PostRequest, PostResult};
 
 /// The timeout of the lookup. After it the reply continues unchanged, as a reply to another member.
-pub(super) const WITHIN: Duration = Duration::from_secs(5);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Pending {
     /// Returns the location of the parent to read first; `None` if it is known, irrelevant, or was looked up before.
@@ -45,7 +45,7 @@ impl ShardActor {
         ctx.task(
             async move {
                 let request = PostRequest::Fetch { place, message };
-                let seen = match outbox.call(|reply| OutboxMsg::Read(request, reply), WITHIN).await {
+                let seen = match outbox.call(|reply| OutboxMsg::Read(request, reply), TIMEOUT).await {
                     Ok(Ok(PostResult::Messages(messages))) => messages.into_iter().next().map(Seen::from),
                     Ok(_) | Err(_) => None,
                 };

@@ -14,7 +14,7 @@ use ports::{HistoryRange, PostError, PostRequest, PostResult};
 
 /// The timeout for one request, including its retries and the delays by request budgets: a place that hangs delays the
 /// next one no longer.
-const READ_WITHIN: Duration = Duration::from_secs(20);
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 /// The maximum number of messages in one request.
 pub(super) const PAGE: usize = 100;
 /// The maximum number of messages read back for one place, regardless of the configuration.
@@ -85,7 +85,7 @@ async fn read_page(
 ) -> Result<Vec<Posted>, String> {
     let limit = u8::try_from(limit).unwrap_or(u8::MAX);
     let request = PostRequest::History { place: place.clone(), range: range.clone(), limit };
-    match parts.outbox.call(|reply| OutboxMsg::Read(request, reply), READ_WITHIN).await {
+    match parts.outbox.call(|reply| OutboxMsg::Read(request, reply), READ_TIMEOUT).await {
         Ok(Ok(PostResult::Messages(messages))) => Ok(messages),
         Ok(Ok(_)) => Ok(Vec::new()),
         Ok(Err(PostError::Rejected { reason, .. })) if !reason.may_pass() => Ok(Vec::new()),
@@ -130,7 +130,7 @@ impl Roles {
         let person = posted.author.person.clone();
         if !self.0.contains_key(&person) {
             let request = PostRequest::Roles(Member { guild, person: person.clone() });
-            let told = parts.outbox.call(|reply| OutboxMsg::Read(request, reply), READ_WITHIN).await;
+            let told = parts.outbox.call(|reply| OutboxMsg::Read(request, reply), READ_TIMEOUT).await;
             let roles = if let Ok(Ok(PostResult::Roles(roles))) = told { roles } else { Vec::new() };
             self.0.insert(person.clone(), roles);
         }

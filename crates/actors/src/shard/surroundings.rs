@@ -21,7 +21,7 @@ use ports::{GuildField, Missing, PostRequest};
 
 /// The timeout of a read. After it messages continue without the data: unknown permissions count as granted, an unknown
 /// language as the bot's own, and an unknown place as a thread of an unknown channel.
-pub(super) const WITHIN: Duration = Duration::from_secs(5);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval between two reads of the same data, if it stays unknown.
 pub(super) const AGAIN: Duration = Duration::from_secs(60);
 /// The maximum number of recent reads, shared by communities. Beyond the share of a community, no further ones begin
@@ -123,7 +123,7 @@ impl ShardActor {
         ctx.task(
             async move {
                 // Data that arrives after the timeout serves later messages.
-                let _ = tokio::time::timeout(WITHIN, learn(&parts, &unknown)).await;
+                let _ = tokio::time::timeout(TIMEOUT, learn(&parts, &unknown)).await;
                 ShardEvent::Learnt(unknown)
             },
             move |_| ShardEvent::Learnt(last),
@@ -136,7 +136,7 @@ async fn learn(parts: &ShardParts, unknown: &Unknown) {
     let (Unknown::Community(community) | Unknown::Place(community, _)) = unknown;
     let learn = async |aspect: GuildField| {
         let request = PostRequest::FetchGuild { community: community.clone(), aspect };
-        let answer = parts.outbox.call(|reply| OutboxMsg::Read(request, reply), WITHIN).await;
+        let answer = parts.outbox.call(|reply| OutboxMsg::Read(request, reply), TIMEOUT).await;
         if !matches!(answer, Ok(Ok(_))) {
             tracing::debug!(?unknown, ?answer, "the data of a community or a place could not be read");
         }

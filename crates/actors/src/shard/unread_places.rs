@@ -20,7 +20,7 @@ use ports::{Stored, Unreadable, Write};
 /// The maximum number of unread places of one shard; further places are dropped with a warning.
 const UNREAD_MAX: usize = 1_000;
 /// The timeout for reading the record of unread places once.
-const LOAD_WITHIN: Duration = Duration::from_secs(10);
+const LOAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The unread places of a shard.
 #[derive(Default)]
@@ -164,7 +164,7 @@ impl ShardActor {
         let (store, key) = (Arc::clone(&self.parts.basics.store), self.unread_key());
         let load = async move {
             loop {
-                match tokio::time::timeout(LOAD_WITHIN, store.read(&key)).await {
+                match tokio::time::timeout(LOAD_TIMEOUT, store.read(&key)).await {
                     Err(_) | Ok(Stored::Unreadable(Unreadable::NoAnswer)) => tokio::time::sleep(MARK_AGAIN).await,
                     Ok(stored) => return ShardEvent::UnreadLoaded(stored.value()),
                 }

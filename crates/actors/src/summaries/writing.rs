@@ -23,7 +23,7 @@ use domain::turn::Effort;
 use ports::{StoreStatus, Stored, Write};
 
 /// The timeout of the dispatcher's reply; the request is not queued.
-const ACQUIRE_WITHIN: Duration = Duration::from_secs(5);
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest reply that is read, in bytes.
 const CONTENT_BYTES_MAX: usize = 256 * 1024;
 
@@ -192,7 +192,7 @@ impl Call<'_> {
         // Only this row: a fallback row may cost more.
         let (among, tried, priority) = (vec![row.clone()], Vec::new(), Priority::Spare);
         let ask = |reply| LlmDispatcherMsg::Acquire { row: Some(row), among, tried, priority, reply };
-        self.parts.dispatcher.call(ask, ACQUIRE_WITHIN).await.ok()?.ok()
+        self.parts.dispatcher.call(ask, ACQUIRE_TIMEOUT).await.ok()?.ok()
     }
 
     /// Charges the call to the bot's own account, which is also the record of the daily budget.

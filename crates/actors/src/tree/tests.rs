@@ -39,16 +39,16 @@ fn actors_of_one_kind_have_one_supervisor() {
 #[test]
 fn a_supervisor_has_longer_to_stop_than_any_of_its_children() {
     every(&TREE, &|row| {
-        let longest = row.children.iter().map(|child| child.stop_within).max().unwrap_or_default();
-        assert!(row.stop_within > longest, "{}", row.name);
+        let longest = row.children.iter().map(|child| child.stop_timeout).max().unwrap_or_default();
+        assert!(row.stop_timeout > longest, "{}", row.name);
     });
 }
 
 #[test]
 fn a_handler_has_longer_than_the_stop_of_a_child_that_it_may_wait_for() {
     every(&TREE, &|row| {
-        let longest = row.children.iter().map(|child| child.stop_within).max().unwrap_or_default();
-        assert!(row.handles_within >= longest * 2, "{}", row.name);
+        let longest = row.children.iter().map(|child| child.stop_timeout).max().unwrap_or_default();
+        assert!(row.handler_timeout >= longest * 2, "{}", row.name);
     });
 }
 

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::TurnTask;
 use super::approval::Leave;
-use super::parked::{BACK_WITHIN, GoingOn};
+use super::parked::{BACK_TIMEOUT, GoingOn};
 use super::tools::{Outcome, known_name};
 use crate::services::toolbox::Toolset;
 use domain::gate::{ApprovalDecision, TASK_LONGEST_MAX};
@@ -34,7 +34,7 @@ const AWAY_PAUSE: Duration = Duration::from_millis(500);
 const NEWS_TRIES: u32 = 3;
 const NEWS_PAUSE: Duration = Duration::from_secs(2);
 /// The timeout of the cancellation of a task.
-const CANCEL_WITHIN: Duration = Duration::from_secs(5);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The unfinished tasks of servers that calls of one turn have begun, by the number of the call. They are cancelled if the
 /// call or the turn ends without their result. Clones share the record.
@@ -65,7 +65,7 @@ impl TasksUnderWay {
         for (entry, step) in tasks {
             let set = Arc::clone(set);
             tokio::spawn(async move {
-                let request = ToolRequest::new(&entry.tool.name, Map::new(), Effect::Idempotent, CANCEL_WITHIN);
+                let request = ToolRequest::new(&entry.tool.name, Map::new(), Effect::Idempotent, CANCEL_TIMEOUT);
                 drop(set.call(&entry, &ToolRequest { step, ..request }, None).await);
             });
         }
@@ -145,7 +145,7 @@ impl TurnTask<'_> {
         progress: Option<ProgressSink>,
         leave: Leave<'_>,
     ) -> Result<CallReply, CallError> {
-        let patient = Instant::now() + request.deadline.min(BACK_WITHIN);
+        let patient = Instant::now() + request.deadline.min(BACK_TIMEOUT);
         loop {
             if Defect::TwiceApproved.is_planted() && matches!(leave, Leave::Decision(_)) {
                 drop(self.tools.set.call(&ready.entry, request, progress.clone()).await);

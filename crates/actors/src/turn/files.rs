@@ -25,11 +25,11 @@ pub const KIB_MAX: usize = 32 << 10;
 /// The maximum number of documents that are read at once. Each reader is a process of up to 256 MiB.
 pub const READERS: usize = 2;
 /// The timeout for the memory permits of a turn's files; after that the files are only named.
-const ROOM_WITHIN: Duration = Duration::from_secs(3);
+const ROOM_TIMEOUT: Duration = Duration::from_secs(3);
 /// The timeout for fetching the files of one question, regardless of the port's own timeout.
-const FETCH_WITHIN: Duration = Duration::from_secs(15);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(15);
 /// The timeout for a reader of a document that others use.
-const READER_WITHIN: Duration = Duration::from_secs(30);
+const READER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The files as presented to a model.
 pub(super) struct Files {
@@ -126,7 +126,7 @@ pub(super) async fn texts(parts: &TurnParts, turn: &Turn, files: Vec<ResourceFil
 /// Waits for the memory permit of so many bytes. `None` if it is not free for this person before the timeout.
 pub(super) async fn room_of(parts: &TurnParts, person: &Person, bytes: u64) -> Option<Share> {
     let kib = usize::try_from(bytes.div_ceil(1024)).unwrap_or(usize::MAX);
-    timeout(ROOM_WITHIN, parts.files.kib.wait_many(Some(person), kib)).await.ok()
+    timeout(ROOM_TIMEOUT, parts.files.kib.wait_many(Some(person), kib)).await.ok()
 }
 
 const fn is_kept(plan: Plan) -> bool {
@@ -211,7 +211,7 @@ fn container(plan: Plan, bytes: &[u8]) -> Option<Container> {
 
 async fn fetch(parts: &TurnParts, turn: &Turn, file: &Attachment) -> Result<Vec<u8>, NotRead> {
     let most = usize::try_from(file.size).unwrap_or(0);
-    let fetched = timeout(FETCH_WITHIN, parts.files.doors.fetch(&turn.id.door, &file.url, most)).await;
+    let fetched = timeout(FETCH_TIMEOUT, parts.files.doors.fetch(&turn.id.door, &file.url, most)).await;
     let fetched = fetched.unwrap_or_else(|_| Err(FetchError::Lost("it took too long".to_owned())));
     fetched.map_err(|error| {
         let why = if error == FetchError::TooLong { Unread::TooLarge } else { Unread::Unreachable };
@@ -263,6 +263,6 @@ async fn pdf(
 /// Reads the text of a document with one of the readers, of which one person uses at most half.
 async fn document_text(parts: &TurnParts, turn: &Turn, bytes: Vec<u8>, most: usize) -> Result<DocumentText, NotRead> {
     let files = &parts.files;
-    let _reader = timeout(READER_WITHIN, files.readers.wait(Some(&turn.person))).await.map_err(|_| Unread::Busy)?;
+    let _reader = timeout(READER_TIMEOUT, files.readers.wait(Some(&turn.person))).await.map_err(|_| Unread::Busy)?;
     files.documents.read(bytes, most).await
 }

@@ -30,9 +30,9 @@ use ports::{PostRequest, PostResult, Store, Stored, Write};
 use telemetry::events::STORE_CORRUPT;
 
 /// The timeout for fetching a quoted message; after that the message counts as unavailable.
-const FETCH_WITHIN: Duration = Duration::from_secs(5);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// The timeout for the end of the turn whose answer this turn replies to.
-const CLOSED_WITHIN: Duration = Duration::from_secs(3);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The context loaded before the model is called.
 pub(super) struct Recalled {
@@ -67,7 +67,7 @@ pub(super) async fn prefer(parts: &TurnParts, running: &Running, turn: &mut Arc<
 
 async fn record(parts: &TurnParts, turn: &Turn) -> Record {
     let key = keys::preferences(turn.linked.lead(&turn.person));
-    let read = tokio::time::timeout(FETCH_WITHIN, preferences::stored(&*parts.basics.store, &key));
+    let read = tokio::time::timeout(FETCH_TIMEOUT, preferences::stored(&*parts.basics.store, &key));
     read.await.ok().flatten().unwrap_or_else(|| {
         let member = &turn.person;
         tracing::warn!(%member, "the member's settings cannot be read; features that the member may have disabled are off for this turn");
@@ -142,7 +142,7 @@ async fn answered(parts: &TurnParts, place: &Place, message: &MessageId, seen: &
     let turn = seen.answers.as_ref().map(TurnId::of).or_else(|| parts.shared.interjections.last(place))?;
     let ask = |reply| JournalMsg::TellWhenClosed(turn, reply);
     // The store is read regardless of the reply.
-    let _ = parts.neighbors.journal.call(ask, CLOSED_WITHIN).await;
+    let _ = parts.neighbors.journal.call(ask, CLOSE_TIMEOUT).await;
     parts.basics.store.get(&key).await
 }
 
@@ -259,7 +259,7 @@ impl TurnTask<'_> {
             // If the read times out, the question is answered without facts.
             let asked = OnBehalf::of(turn, None);
             let facts = parts.facts.recall(&asked, &turn.text);
-            block(&tokio::time::timeout(FETCH_WITHIN, facts).await.unwrap_or_default())
+            block(&tokio::time::timeout(FETCH_TIMEOUT, facts).await.unwrap_or_default())
         };
         self.facts.get_or_init(|| read).await.as_deref()
     }
@@ -302,7 +302,7 @@ async fn fetch(parts: &TurnParts, turn: &Turn, message: &MessageId) -> Option<Se
     let request = PostRequest::Fetch { place: turn.place.clone(), message: message.clone() };
     let ask = |reply| OutboxMsg::Read(request, reply);
     let Ok(Ok(PostResult::Messages(messages))) =
-        parts.neighbors.outboxes.of(&turn.place.door).call(ask, FETCH_WITHIN).await
+        parts.neighbors.outboxes.of(&turn.place.door).call(ask, FETCH_TIMEOUT).await
     else {
         return None;
     };

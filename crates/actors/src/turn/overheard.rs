@@ -14,7 +14,7 @@ use domain::restriction::Member;
 use ports::{HistoryRange, PostRequest, PostResult};
 
 /// The timeout for reading the place; after that the interjection is dropped.
-const READ_WITHIN: Duration = Duration::from_secs(10);
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// The number of messages read, so that enough of them are written by people.
 const READ: u8 = 50;
 /// The maximum number of authors whose roles are requested.
@@ -30,7 +30,7 @@ impl TurnTask<'_> {
         let request = PostRequest::History { place: turn.place.clone(), range: HistoryRange::Newest, limit: READ };
         let ask = |reply| OutboxMsg::Read(request, reply);
         let Ok(Ok(PostResult::Messages(mut messages))) =
-            parts.neighbors.outboxes.of(&turn.place.door).call(ask, READ_WITHIN).await
+            parts.neighbors.outboxes.of(&turn.place.door).call(ask, READ_TIMEOUT).await
         else {
             return Err(Ending::PlaceUnreadable);
         };
@@ -62,7 +62,7 @@ impl TurnTask<'_> {
             let Some(guild) = turn.guild.clone().filter(|_| asked.insert(person)) else { continue };
             let request = PostRequest::Roles(Member { guild, person: person.clone() });
             let ask = |reply| OutboxMsg::Read(request, reply);
-            let ignored = match parts.neighbors.outboxes.of(&turn.place.door).call(ask, READ_WITHIN).await {
+            let ignored = match parts.neighbors.outboxes.of(&turn.place.door).call(ask, READ_TIMEOUT).await {
                 Ok(Ok(PostResult::Roles(roles))) => roles.iter().any(|role| ignored.contains(role)),
                 Ok(Ok(PostResult::Absent)) => false,
                 Ok(_) | Err(_) => true,

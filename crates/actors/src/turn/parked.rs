@@ -38,11 +38,11 @@ pub(super) struct Asking {
 pub(super) struct TooLong(pub Asking);
 
 /// The timeout for the tool of an approved call to become available: after a restart its server connects first.
-pub(super) const BACK_WITHIN: Duration = Duration::from_secs(20);
+pub(super) const BACK_TIMEOUT: Duration = Duration::from_secs(20);
 /// The pause between two reads of the stored dialogue.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 /// The timeout for reading the member's roles from the platform.
-const ROLES_WITHIN: Duration = Duration::from_secs(10);
+const ROLES_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A turn that resumes after a decision.
 pub(super) struct GoingOn {
@@ -74,7 +74,7 @@ impl GoingOn {
         if !parked.case.continues() && !matches!(parked.case.decision, Some(ApprovalDecision::Approved { .. })) {
             return Some(Self { parked, roles: Roles::Known });
         }
-        let back = tokio::time::timeout(BACK_WITHIN, parts.tools.toolbox.offers(&parked.case.gate.tool));
+        let back = tokio::time::timeout(BACK_TIMEOUT, parts.tools.toolbox.offers(&parked.case.gate.tool));
         let (_, roles) = tokio::join!(back, roles_now(parts, running, turn));
         let known = if roles.is_some() { Roles::Known } else { Roles::Unknown };
         if let Some(roles) = roles {
@@ -92,7 +92,7 @@ async fn roles_now(parts: &TurnParts, running: &Running, turn: &Turn) -> Option<
     };
     let request = PostRequest::Roles(Member { guild, person: turn.person.clone() });
     let ask = |reply| OutboxMsg::Read(request, reply);
-    match parts.neighbors.outboxes.of(&turn.place.door).call(ask, ROLES_WITHIN).await {
+    match parts.neighbors.outboxes.of(&turn.place.door).call(ask, ROLES_TIMEOUT).await {
         Ok(Ok(PostResult::Roles(roles))) => Some(roles),
         Ok(_) | Err(_) => None,
     }

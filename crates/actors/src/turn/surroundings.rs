@@ -10,7 +10,7 @@ use domain::turn::Turn;
 use ports::PlaceKind;
 
 /// The timeout of one look-up.
-const KNOWN_WITHIN: Duration = Duration::from_secs(2);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 /// The number of look-ups: after a start, the door learns its places within seconds.
 const LOOKS: u32 = 10;
 /// The pause between two look-ups.
@@ -25,7 +25,7 @@ pub(super) async fn complete(parts: &TurnParts, running: &Running, turn: &mut Ar
     let matters = running.tool_rules.iter().any(|rule| !rule.channels.is_empty());
     for _ in 0..LOOKS {
         let outbox = parts.neighbors.outboxes.of(&turn.place.door);
-        match outbox.call(|reply| OutboxMsg::Kind(turn.place.clone(), reply), KNOWN_WITHIN).await {
+        match outbox.call(|reply| OutboxMsg::Kind(turn.place.clone(), reply), LOOKUP_TIMEOUT).await {
             Ok(PlaceKind::Channel) => return,
             Ok(PlaceKind::Thread(channel)) => return Arc::make_mut(turn).parent = Some(channel),
             Ok(PlaceKind::Unknown) | Err(_) if !matters => return,

@@ -40,7 +40,7 @@ use telemetry;
 /// The maximum number of concurrent read-only calls of one turn.
 const READS_AT_ONCE: usize = 4;
 /// The timeout for the journal to record that a turn acts.
-const RECORDED_WITHIN: Duration = Duration::from_secs(5);
+const RECORD_TIMEOUT: Duration = Duration::from_secs(5);
 /// The minimum remaining time for a call to start.
 const SHORTEST: Duration = Duration::from_millis(20);
 /// The extra time beyond its deadline before a call is abandoned.
@@ -373,7 +373,7 @@ impl TurnTask<'_> {
             return true;
         }
         let ask = |reply| JournalMsg::Acts(self.turn.id.clone(), reply);
-        let recorded = matches!(self.parts.neighbors.journal.call(ask, RECORDED_WITHIN).await, Ok(true));
+        let recorded = matches!(self.parts.neighbors.journal.call(ask, RECORD_TIMEOUT).await, Ok(true));
         if recorded {
             self.tally.acts();
         }

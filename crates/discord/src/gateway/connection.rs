@@ -40,9 +40,9 @@ const SYSTEM: &str = if cfg!(windows) {
 };
 
 /// The timeout from dialling to the peer's HELLO.
-const HELLO_WITHIN: Duration = Duration::from_secs(20);
+const HELLO_TIMEOUT: Duration = Duration::from_secs(20);
 /// The timeout from requesting a session to receiving it; each replayed event restarts it.
-const SESSION_WITHIN: Duration = Duration::from_secs(60);
+const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest accepted heartbeat interval.
 const MAX_HEARTBEAT: Duration = Duration::from_secs(120);
 /// The grace period added to two heartbeat intervals before a silent peer counts as dead.
@@ -125,7 +125,7 @@ impl Plan {
             spare = Some(config.clone());
             config = ConfigBuilder::from(config).resume_url(address).build();
         }
-        let start = Instant::now() + HELLO_WITHIN;
+        let start = Instant::now() + HELLO_TIMEOUT;
         Ok(Connection {
             library: Box::new(twilight_gateway::Shard::with_config(id, config)),
             spare,
@@ -133,7 +133,7 @@ impl Plan {
             waiting,
             permit,
             asked: None,
-            patience: HELLO_WITHIN,
+            patience: HELLO_TIMEOUT,
             silent: start,
             stuck: Some(start),
             resuming,
@@ -165,7 +165,7 @@ impl Connection {
         let Some(config) = self.spare.take() else { return false };
         *self.library = twilight_gateway::Shard::with_config(self.id, config);
         self.dial = Dial::default();
-        self.silent = Instant::now() + HELLO_WITHIN;
+        self.silent = Instant::now() + HELLO_TIMEOUT;
         self.stuck = Some(self.silent);
         true
     }
@@ -210,7 +210,7 @@ impl Connection {
         self.patience = interval.min(MAX_HEARTBEAT) * 2 + GRACE;
         self.silent = Instant::now() + self.patience;
         // A resume is sent at once; an identify waits for its permit without a timeout here.
-        self.stuck = self.resuming.then(|| Instant::now() + SESSION_WITHIN);
+        self.stuck = self.resuming.then(|| Instant::now() + SESSION_TIMEOUT);
     }
 
     /// Processes an event of the session; `settles` is true if it completes the handshake.
@@ -218,7 +218,7 @@ impl Connection {
         if settles {
             self.stuck = None;
         } else if self.stuck.is_some() {
-            self.stuck = Some(Instant::now() + SESSION_WITHIN);
+            self.stuck = Some(Instant::now() + SESSION_TIMEOUT);
         }
     }
 
@@ -230,7 +230,7 @@ impl Connection {
         if !allowed {
             return Err(close::closed(AfterClose::Identify, "the permit to identify was withdrawn"));
         }
-        self.stuck = Some(Instant::now() + SESSION_WITHIN);
+        self.stuck = Some(Instant::now() + SESSION_TIMEOUT);
         // The receiver is gone if the connection ended in the meantime; the next frame reports that.
         let _ = request.send(());
         Ok(())
@@ -380,7 +380,7 @@ mod tests {
     fn a_peer_that_hangs_up_while_opening_is_not_stormed() {
         let mut dial = Dial::default();
         let mut rested = Duration::ZERO;
-        while rested < HELLO_WITHIN {
+        while rested < HELLO_TIMEOUT {
             rested += dial.rest().unwrap_or_default();
         }
         // Each dial takes at least two polls.

@@ -12,7 +12,7 @@ pub(super) const PATH: &str = "/callback";
 /// The longest request head, in bytes.
 const HEAD_BYTES: usize = 16 * 1024;
 /// The timeout of one connection.
-const HEARD_WITHIN: Duration = Duration::from_secs(5);
+const HEARING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The parameters of the redirect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) struct Brought {
 pub(super) async fn hear(listener: &TcpListener, state: &str) -> std::io::Result<Brought> {
     loop {
         let (mut stream, _) = listener.accept().await?;
-        let head = timeout(HEARD_WITHIN, head(&mut stream)).await.ok().flatten();
+        let head = timeout(HEARING_TIMEOUT, head(&mut stream)).await.ok().flatten();
         let brought = head.as_deref().and_then(|head| brought(head, state));
         let (status, words) = match &brought {
             Some(brought) if brought.error.is_none() => {
@@ -40,8 +40,8 @@ pub(super) async fn hear(listener: &TcpListener, state: &str) -> std::io::Result
             words.len()
         );
         // A client that does not read the response has already sent everything.
-        let _ = timeout(HEARD_WITHIN, stream.write_all(answer.as_bytes())).await;
-        let _ = timeout(HEARD_WITHIN, stream.shutdown()).await;
+        let _ = timeout(HEARING_TIMEOUT, stream.write_all(answer.as_bytes())).await;
+        let _ = timeout(HEARING_TIMEOUT, stream.shutdown()).await;
         if let Some(brought) = brought {
             return Ok(brought);
         }

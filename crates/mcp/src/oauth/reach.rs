@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use domain::network::is_public;
 
 /// The timeout of a name lookup.
-const LOOKUP_WITHIN: Duration = Duration::from_secs(5);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 /// The most addresses tried for one name.
 const ADDRESSES_MAX: usize = 8;
 
@@ -84,7 +84,7 @@ pub(super) async fn zone_of(url: &Url) -> Zone {
         return Zone::of(address);
     }
     let host = url.host_str().unwrap_or_default().to_owned();
-    let found = timeout(LOOKUP_WITHIN, lookup_host((host, 0))).await;
+    let found = timeout(LOOKUP_TIMEOUT, lookup_host((host, 0))).await;
     let zones: Vec<Zone> = found.into_iter().flatten().flatten().map(|address| Zone::of(address.ip())).collect();
     one_zone(&zones).unwrap_or(Zone::Public)
 }
@@ -140,7 +140,7 @@ impl Resolve for Resolver {
         let rule = if name.as_str() == self.host { self.rule.clone() } else { Rule::Any };
         let (name, origin) = (name.as_str().to_owned(), self.origin.clone());
         Box::pin(async move {
-            let found = timeout(LOOKUP_WITHIN, lookup_host((name, 0))).await;
+            let found = timeout(LOOKUP_TIMEOUT, lookup_host((name, 0))).await;
             let found: Vec<SocketAddr> = found.map_err(io::Error::other)??.take(ADDRESSES_MAX).collect();
             let zones: Vec<Zone> = found.iter().map(|address| Zone::of(address.ip())).collect();
             rule.judge(&zones, &origin).map_err(io::Error::other)?;

@@ -16,7 +16,7 @@ use crate::address::is_here;
 use crate::failure::{one_line, root_cause};
 
 /// The timeout of one request.
-const WITHIN: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest body, in bytes.
 const BODY_BYTES: usize = 256 * 1024;
 /// The longest text of an authorization server in a message, in bytes.
@@ -66,7 +66,7 @@ pub(super) fn safe(address: &str, clear: bool) -> Result<Url, String> {
 fn client(url: &Url, rule: Rule) -> Result<reqwest::Client, String> {
     let builder = reqwest::Client::builder()
         .user_agent(concat!("staffai/", env!("CARGO_PKG_VERSION")))
-        .timeout(WITHIN)
+        .timeout(TIMEOUT)
         .redirect(Policy::none())
         .dns_resolver(rule.resolver(url))
         .referer(false)
@@ -147,7 +147,7 @@ async fn perform(url: &Url, request: reqwest::RequestBuilder) -> Result<Answer, 
         }
     };
     // A truncated body is not JSON.
-    let _ = timeout(WITHIN, read).await;
+    let _ = timeout(TIMEOUT, read).await;
     Ok(Answer { hidden: Vec::new(), status, body: serde_json::from_slice(&body).ok() })
 }
 

@@ -17,7 +17,7 @@ use domain::ids::Timestamp;
 /// The largest file, in bytes.
 const FILE_BYTES: u64 = 256 * 1024;
 /// The timeout of the renewal lock; it covers one request of another process.
-const ALONE_WITHIN: Duration = Duration::from_secs(15);
+const ALONE_TIMEOUT: Duration = Duration::from_secs(15);
 /// The interval between two attempts to take the lock.
 const ALONE_EVERY: Duration = Duration::from_millis(25);
 
@@ -108,7 +108,7 @@ pub(super) fn read(file: &Path) -> Result<Option<Tokens>, String> {
 /// renewal then continues without the lock, because a process that holds it for so long hangs.
 pub(super) async fn alone(file: &Path) -> Option<fs::File> {
     let lock = fs::OpenOptions::new().create(true).append(true).mode(0o600).open(file.with_extension("lock")).ok()?;
-    let until = Instant::now() + ALONE_WITHIN;
+    let until = Instant::now() + ALONE_TIMEOUT;
     while let Err(TryLockError::WouldBlock) = lock.try_lock() {
         if Instant::now() >= until {
             return None;

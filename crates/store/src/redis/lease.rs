@@ -93,7 +93,7 @@ pub const PRESENT_FOR: Duration = Duration::from_secs(10);
 pub const ALONE_TERM: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The timeout of an answer on an open connection. A slower connection is replaced.
-const ANSWER_WITHIN: Duration = Duration::from_millis(500);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A record of a holder, and its durations.
 #[derive(Clone, Copy)]
@@ -244,12 +244,12 @@ impl Lease {
         let away = |error| LeaseFault::Away(failed(describe(error)));
         let (mut link, number) = self.redis.line.link().await.map_err(away)?;
         *sent = Instant::now();
-        let answer = timeout(ANSWER_WITHIN, command.query_async(&mut link)).await;
+        let answer = timeout(ANSWER_TIMEOUT, command.query_async(&mut link)).await;
         let fault = match answer {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) if is_refused(&error) => return Err(LeaseFault::Refused(failed(describe(error)))),
             Ok(Err(error)) => away(error),
-            Err(_) => LeaseFault::Away(failed(format!("no answer within {} ms", ANSWER_WITHIN.as_millis()))),
+            Err(_) => LeaseFault::Away(failed(format!("no answer within {} ms", ANSWER_TIMEOUT.as_millis()))),
         };
         self.redis.line.discard(number).await;
         Err(fault)

@@ -19,10 +19,10 @@ use super::pool::Link;
 const IDLE: Duration = Duration::from_secs(10);
 
 /// The timeout of that test.
-const ALIVE_WITHIN: Duration = Duration::from_millis(500);
+const ALIVE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The timeout of connecting, including TLS, login and the lookup of the server.
-const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub enum Connector {
     One(Client, AsyncConnectionConfig),
@@ -91,8 +91,8 @@ impl Line {
             }
         }
         state.kept = None;
-        let connection = timeout(CONNECT_WITHIN, state.connector.connect()).await.map_err(|_| {
-            let late = format!("no connection within {CONNECT_WITHIN:?}");
+        let connection = timeout(CONNECT_TIMEOUT, state.connector.connect()).await.map_err(|_| {
+            let late = format!("no connection within {CONNECT_TIMEOUT:?}");
             RedisError::from((ErrorKind::Io, "connecting took too long", late))
         })??;
         let link = connection.link();
@@ -178,7 +178,7 @@ pub async fn round() {
 
 async fn alive(mut link: Link) -> bool {
     let asked = cmd("PING");
-    matches!(timeout(ALIVE_WITHIN, asked.exec_async(&mut link)).await, Ok(Ok(())))
+    matches!(timeout(ALIVE_TIMEOUT, asked.exec_async(&mut link)).await, Ok(Ok(())))
 }
 
 #[cfg(test)]

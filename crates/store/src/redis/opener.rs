@@ -14,19 +14,19 @@ use super::pool::Pool;
 use crate::{OpenError, SCANS_AT_ONCE};
 
 /// The timeout of connecting, including TLS and login.
-const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The timeout of an answer. Reads have tighter timeouts above; this one lets a large merge finish on a slow line.
-pub const RESPONSE_WITHIN: Duration = Duration::from_secs(5);
+pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The timeout of testing an idle connection before it is replaced.
-const ALIVE_WITHIN: Duration = Duration::from_millis(500);
+const ALIVE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The most connections besides the shared one, for long requests other than scans.
 const CONNECTIONS: usize = 4;
 
 /// The timeout of waiting for a free connection. Scans have one connection each, so they do not wait.
-const FREE_WITHIN: Duration = Duration::from_secs(1);
+const FREE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Opens connections to one address, repeatedly if necessary.
 pub struct Opener {
@@ -65,8 +65,8 @@ impl Opener {
 
     fn connections(&self, most: usize) -> Result<(Pool, Connector), String> {
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_WITHIN))
-            .set_response_timeout(Some(RESPONSE_WITHIN));
+            .set_connection_timeout(Some(CONNECT_TIMEOUT))
+            .set_response_timeout(Some(RESPONSE_TIMEOUT));
         match &self.address {
             Address::One(info) => {
                 let client = Client::open((**info).clone()).map_err(text)?;
@@ -78,8 +78,8 @@ impl Opener {
             #[cfg(feature = "redis-cluster")]
             Address::Cluster(nodes) => {
                 let client = deadpool_redis::redis::cluster::ClusterClientBuilder::new(nodes.clone())
-                    .connection_timeout(CONNECT_WITHIN)
-                    .response_timeout(RESPONSE_WITHIN);
+                    .connection_timeout(CONNECT_TIMEOUT)
+                    .response_timeout(RESPONSE_TIMEOUT);
                 let manager = deadpool_redis::cluster::Manager::new(nodes.clone(), false).map_err(text)?;
                 let builder =
                     deadpool_redis::cluster::Pool::builder(manager).config(settings(most)).runtime(Runtime::Tokio1);
@@ -113,7 +113,7 @@ impl Opener {
 }
 
 fn settings(most: usize) -> PoolConfig {
-    let timeouts = Timeouts { wait: Some(FREE_WITHIN), create: Some(CONNECT_WITHIN), recycle: Some(ALIVE_WITHIN) };
+    let timeouts = Timeouts { wait: Some(FREE_TIMEOUT), create: Some(CONNECT_TIMEOUT), recycle: Some(ALIVE_TIMEOUT) };
     PoolConfig { timeouts, ..PoolConfig::new(most) }
 }
 

@@ -44,7 +44,7 @@ impl Pool {
             Self::Sentinel(pool) => {
                 let mut connection = pool.get().await?;
                 // The pool's manager accepts no timeout on connecting.
-                connection.set_response_timeout(super::opener::RESPONSE_WITHIN);
+                connection.set_response_timeout(super::opener::RESPONSE_TIMEOUT);
                 Ok(Link::Sentinel(connection))
             }
             #[cfg(feature = "redis-cluster")]

@@ -30,7 +30,7 @@ const BATCH: usize = 512;
 const EVERY: Duration = Duration::from_secs(5);
 
 /// The timeout of one message.
-const EXPORT_WITHIN: Duration = Duration::from_secs(10);
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The first backoff of a failing collector; doubled each time.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -124,11 +124,11 @@ impl Exporter {
         let mut pause = AGAIN;
         loop {
             let last = self.stop.is_cancelled();
-            let answer = timeout(EXPORT_WITHIN, (self.post)(message.clone())).await;
+            let answer = timeout(EXPORT_TIMEOUT, (self.post)(message.clone())).await;
             let refusal = match answer {
                 Ok(Ok(())) => return self.took(),
                 Ok(Err(refusal)) => refusal,
-                Err(_) => ExportError::Later(format!("no answer within {EXPORT_WITHIN:?}")),
+                Err(_) => ExportError::Later(format!("no answer within {EXPORT_TIMEOUT:?}")),
             };
             let (ExportError::Later(reason) | ExportError::Never(reason)) = &refusal;
             self.failed(reason);

@@ -25,7 +25,7 @@ use http_client::{Events, LineTooLong};
 /// Timeout of a silent stream: the service sends keep-alives more often.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
 /// Timeout of recording a decision; the service's own timeout is shorter.
-const DECIDED_WITHIN: Duration = Duration::from_secs(20);
+const DECISION_TIMEOUT: Duration = Duration::from_secs(20);
 /// The time during which a broken stream without events is reconnected.
 const AWAY_MAX: Duration = Duration::from_secs(60);
 /// The initial and the maximum backoff of reconnects.
@@ -391,7 +391,7 @@ impl Client {
 
     async fn submit_verdict(&self, id: &str, verdict: &Verdict) -> Result<StatusCode, String> {
         let request = self.authorized(self.http.post(format!("{}/api/v1/gate/{id}", self.base)).json(verdict));
-        let answer = request.timeout(DECIDED_WITHIN).send().await.map_err(unreachable)?;
+        let answer = request.timeout(DECISION_TIMEOUT).send().await.map_err(unreachable)?;
         Ok(answer.status())
     }
 }

@@ -18,7 +18,7 @@ use domain::ids::{MessageId, Place};
 use domain::incoming::{Deletion, Incoming};
 
 /// The longest time that deleting a session awaits the removal of its data.
-const FORGOTTEN_WITHIN: Duration = Duration::from_secs(10);
+const FORGET_TIMEOUT: Duration = Duration::from_secs(10);
 
 const DOCUMENT: &str = include_str!("../openapi.json");
 
@@ -90,7 +90,7 @@ pub(super) async fn end(parts: &Parts, caller: &Caller, place: &Place) -> bool {
     let id = command.callback.id.id.clone();
     parts.events.open(place);
     let begun = parts.intake.accept(Incoming::Command(Box::new(command)), Sessions::us()).await;
-    let end = waiting::end(&parts.events, place, &id, FORGOTTEN_WITHIN, || parts.sessions.now());
+    let end = waiting::end(&parts.events, place, &id, FORGET_TIMEOUT, || parts.sessions.now());
     if begun.is_err() || end.await.0 != waiting::Status::Complete {
         return false;
     }

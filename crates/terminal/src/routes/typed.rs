@@ -16,7 +16,7 @@ use domain::turn_event::PREVIEW_MAX;
 use ports::RowChange;
 
 /// Timeout of a command that the bot answers.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(35);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(35);
 /// The longest timeout that can be set for model calls, in seconds.
 const TIMEOUT_MAX: u64 = 3_600;
 
@@ -180,7 +180,7 @@ async fn by_the_bot(
     parts.events.open(place);
     let accepted = parts.intake.accept(Incoming::Command(Box::new(command)), Sessions::us()).await;
     accepted.map_err(|_| busy())?;
-    match waiting::end(&parts.events, place, &id, ANSWERED_WITHIN, || parts.sessions.now()).await {
+    match waiting::end(&parts.events, place, &id, ANSWER_TIMEOUT, || parts.sessions.now()).await {
         (waiting::Status::Complete | waiting::Status::Error, text) => Ok(text),
         (waiting::Status::OverLimit, text) => Err((StatusCode::TOO_MANY_REQUESTS, text)),
         (waiting::Status::Cancelled | waiting::Status::Timeout, _) => Err(busy()),

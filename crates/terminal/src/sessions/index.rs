@@ -14,7 +14,7 @@ use domain::session_index::{Indexed, SessionIndex};
 use ports::{Replaced, Stored, replace};
 
 /// Age from which an indexed session without a record counts as gone, in milliseconds.
-const BEGUN_WITHIN: u64 = 60_000;
+const BEGIN_TIMEOUT: u64 = 60_000;
 
 /// Maximum number of sessions read while the index is reconciled.
 const SCANNED_MAX: usize = 2 * KEPT_MAX;
@@ -181,7 +181,7 @@ impl Sessions {
             Some((key.rsplit(':').next()?.to_owned(), indexed(&serde_json::from_str(value).ok()?)))
         };
         let there: BTreeMap<String, Indexed> = stored.iter().filter_map(session).collect();
-        let young = self.now().0.saturating_sub(BEGUN_WITHIN);
+        let young = self.now().0.saturating_sub(BEGIN_TIMEOUT);
         let mended = self.change_index(|index| {
             let over = index.all().filter(|(place, session)| all && session.at < young && !there.contains_key(*place));
             let over: Vec<String> = over.map(|(place, _)| place.to_owned()).collect();

@@ -19,7 +19,7 @@ const TABLES_MAX: usize = 100;
 /// The maximum number of columns kept per table.
 const COLUMNS_MAX: usize = 256;
 /// Timeout of one refresh.
-const READ_WITHIN: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest time that turns await the first refresh of a database, counted from the first turn that needs it.
 const FIRST_WITHIN: Duration = Duration::from_millis(300);
 /// Age from which columns are stale.
@@ -93,13 +93,13 @@ impl Reading {
         let mut trouble = None;
         let read = async {
             for (key, table) in database.reads.iter().chain(&database.changes).take(TABLES_MAX) {
-                match database.columns_of(key, table, READ_WITHIN, None).await {
+                match database.columns_of(key, table, READ_TIMEOUT, None).await {
                     Ok(columns) => drop(tables.insert(key.clone(), kept(columns))),
                     Err(reason) => trouble = Some(format!("{table}: {reason}")),
                 }
             }
         };
-        if timeout(READ_WITHIN, read).await.is_err() {
+        if timeout(READ_TIMEOUT, read).await.is_err() {
             trouble = Some("no answer in time".to_owned());
         }
         if let Some(reason) = trouble {

@@ -16,7 +16,7 @@ use super::rows::Rows;
 use ports::shares::Share;
 
 /// The timeout of telling the server to end a statement, and of its end after that.
-const STOP_WITHIN: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// The number of tries in a row that do not reach the server, after which the statement counts as ended.
 const MISSES_MAX: u32 = 12;
 /// The time after which a statement counts as ended in any case: its connection may be lost without a sign.
@@ -94,8 +94,8 @@ async fn stopped(mut statement: BoxFuture<'static, Result<Rows, String>>, stop: 
     let late = || Err("the statement takes too long: request or change fewer rows".to_owned());
     let (begun, mut misses) = (Instant::now(), 0);
     while begun.elapsed() < STOPPING_MAX {
-        let answer = timeout(STOP_WITHIN, stop()).await.unwrap_or(StopAnswer::Unreached);
-        if let Ok(result) = timeout(STOP_WITHIN, &mut statement).await {
+        let answer = timeout(STOP_TIMEOUT, stop()).await.unwrap_or(StopAnswer::Unreached);
+        if let Ok(result) = timeout(STOP_TIMEOUT, &mut statement).await {
             return result.or_else(|_| late());
         }
         misses = if answer == StopAnswer::Unreached { misses + 1 } else { 0 };
@@ -167,7 +167,7 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(stubborn.told.load(Ordering::SeqCst), 1);
         stubborn.reached.store(false, Ordering::SeqCst);
-        let free = timeout(STOP_WITHIN * 2 * (MISSES_MAX + 2), share.wait(None)).await;
+        let free = timeout(STOP_TIMEOUT * 2 * (MISSES_MAX + 2), share.wait(None)).await;
         assert!(free.is_ok(), "no try reaches the server");
     }
 }

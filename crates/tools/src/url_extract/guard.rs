@@ -23,7 +23,7 @@ use ports::shares::Shares;
 /// Maximum length of an address, in bytes.
 pub(super) const ADDRESS_BYTES: usize = 2_048;
 /// Timeout of a DNS lookup.
-const LOOKUP_WITHIN: Duration = Duration::from_secs(5);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of concurrent lookups, shared by members. Each occupies a thread until the resolver answers.
 pub(super) const LOOKUPS_MAX: usize = 8;
 /// Maximum number of addresses tried per name.
@@ -167,7 +167,7 @@ impl Resolve for Resolver {
                 });
                 looked.await.map_err(io::Error::other)?
             };
-            let found = timeout(LOOKUP_WITHIN, looked).await.map_err(|_| Refusal::Unresolved)?;
+            let found = timeout(LOOKUP_TIMEOUT, looked).await.map_err(|_| Refusal::Unresolved)?;
             let found = found.map_err(|_| Refusal::Unresolved)?;
             if found.is_empty() {
                 return Err(Refusal::Unresolved.into());

@@ -35,12 +35,12 @@ use domain::api_key::Right;
 use ports::Keys;
 
 /// Timeout of connecting to the program.
-const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The time that the program may continue a response after the proxy closed the client's connection: longer than a turn
 /// takes.
-const REST_WITHIN: Duration = Duration::from_secs(45 * 60);
+const REST_TIMEOUT: Duration = Duration::from_secs(45 * 60);
 /// Maximum age of a WebSocket: longer than the program's own.
-const SOCKET_WITHIN: Duration = Duration::from_secs(2 * 60 * 60);
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(2 * 60 * 60);
 /// The only protocol that upgrades are forwarded for.
 const WEBSOCKET: &str = "websocket";
 /// Paths that are served while all other places are busy.
@@ -74,7 +74,7 @@ impl Behind {
         let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
         // Connections are local and never encrypted, and reading the system's certificates delays the start.
         let client = client.tls_certs_only([]);
-        let client = client.pool_max_idle_per_host(0).connect_timeout(CONNECT_WITHIN).build();
+        let client = client.pool_max_idle_per_host(0).connect_timeout(CONNECT_TIMEOUT).build();
         Ok(Self { address, client: client.map_err(|error| error.to_string())? })
     }
 
@@ -115,7 +115,7 @@ impl Behind {
 
 /// Copies bytes between a client and the program until either closes the WebSocket.
 async fn join(client: OnUpgrade, program: reqwest::Response) {
-    let passed = timeout(SOCKET_WITHIN, async {
+    let passed = timeout(SOCKET_TIMEOUT, async {
         if let (Ok(client), Ok(mut program)) = tokio::join!(client, program.upgrade()) {
             // Each side sees the close of the other, clean or not.
             let _ = copy_bidirectional(&mut TokioIo::new(client), &mut program).await;
@@ -166,7 +166,7 @@ impl Drop for Rest {
             let read = left.for_each(|_| std::future::ready(()));
             // During the shutdown of the runtime there is nothing to spawn on.
             if let Ok(runtime) = Handle::try_current() {
-                runtime.spawn(async { timeout(REST_WITHIN, read).await });
+                runtime.spawn(async { timeout(REST_TIMEOUT, read).await });
             }
         }
     }
@@ -176,7 +176,7 @@ impl Api {
     /// Returns a listener for a page in front of the program, to which all other requests are forwarded.
     #[must_use]
     pub fn in_front(address: String, page: Router, refuse: Refuse, keys: Arc<dyn Keys>, behind: Behind) -> Self {
-        let limits = Limits { answer: REST_WITHIN, ..Limits::default() };
+        let limits = Limits { answer: REST_TIMEOUT, ..Limits::default() };
         let whole = Site::new(address, "STAFFAI_HTTP_ADDR", router(page, refuse, keys, behind, limits));
         Self { limits, whole, health: None }
     }
@@ -209,7 +209,7 @@ async fn answer(
     let ended = ended.map(|axum::Extension(ended)| ended).unwrap_or_default();
     let lost = ended.clone();
     let mut asked = ForwardedRequest {
-        task: tokio::spawn(async move { timeout(REST_WITHIN, behind.pass(address, link, lost, request)).await }),
+        task: tokio::spawn(async move { timeout(REST_TIMEOUT, behind.pass(address, link, lost, request)).await }),
         ended,
     };
     match (&mut asked.task).await {

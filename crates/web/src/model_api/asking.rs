@@ -23,10 +23,10 @@ use ports::{NotAccepted, Reading, TurnEventReader};
 
 /// The longest time to await the first event before the head of a stream is sent; a failure before it gets its own
 /// status.
-const HEAD_WITHIN: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Timeout of computing when a limit admits the next request.
-const LOOK_WITHIN: Duration = Duration::from_secs(2);
+const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The reason of a turn that was cancelled by a client or with its session.
 const STOPPED: &str = "the answer was stopped; ask again";
@@ -220,7 +220,7 @@ impl Asking {
     /// # Errors
     /// The first event is a failure.
     pub async fn begin(&mut self) -> Result<(), Failure> {
-        match timeout(HEAD_WITHIN, self.next()).await {
+        match timeout(HEAD_TIMEOUT, self.next()).await {
             Ok(Progress::Failed(failure)) => Err(failure),
             Ok(progress) => {
                 self.first = Some(progress);
@@ -262,7 +262,7 @@ impl Asking {
                 self.first = Some(Progress::Failed(Failure::OverLimit(why.clone(), None)));
                 let UnderWay { api, holder, .. } = &self.under_way;
                 let person = Person::new(DOOR, holder.clone());
-                let wait = timeout(LOOK_WITHIN, api.parts.meter.refused_for(&person)).await.ok().flatten();
+                let wait = timeout(LOOK_TIMEOUT, api.parts.meter.refused_for(&person)).await.ok().flatten();
                 self.first = None;
                 progress = Progress::Failed(Failure::OverLimit(why, wait));
             }

@@ -17,7 +17,7 @@ const ALL_KIB: usize = 32 << 10;
 /// Maximum KiB of one holder.
 const SHARE_KIB: u32 = 8 << 10;
 /// Timeout of a reservation.
-const WITHIN: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The reservations of each holder.
 pub(super) struct Room {
@@ -95,7 +95,7 @@ impl Room {
                 let _ = released.changed().await;
             }
         };
-        timeout(WITHIN, waited).await.map_err(|_| full())
+        timeout(TIMEOUT, waited).await.map_err(|_| full())
     }
 }
 

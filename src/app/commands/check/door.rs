@@ -21,7 +21,7 @@ const PERMISSIONS: &str = "discord permissions";
 const INVITE: &str = "discord invite";
 
 /// The timeout of all requests together.
-const WITHIN: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// The number of remaining sessions below which frequent restarts may use up the day's sessions.
 const FEW_SESSIONS: u32 = 50;
 /// The maximum number of communities named in the report.
@@ -29,8 +29,8 @@ const NAMED: usize = 5;
 
 /// Checks the account. Each request has the timeout of the REST client, all together have 30 seconds.
 pub async fn check(settings: &Settings, report: &mut Report) {
-    if timeout(WITHIN, ask(settings, report)).await.is_err() {
-        report.wrong_with("discord", format!("no answer within {} s", WITHIN.as_secs()));
+    if timeout(TIMEOUT, ask(settings, report)).await.is_err() {
+        report.wrong_with("discord", format!("no answer within {} s", TIMEOUT.as_secs()));
     }
 }
 

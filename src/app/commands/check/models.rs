@@ -28,7 +28,7 @@ use settings::address::is_remote;
 /// The maximum number of models checked concurrently.
 const AT_ONCE: usize = 4;
 /// The maximum timeout of one model, regardless of its row.
-const ANSWER_WITHIN: Duration = Duration::from_secs(120);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 /// The door of the question: one that no member can use.
 const DOOR: Door = Door::new("check");
 /// The question.
@@ -188,8 +188,8 @@ async fn one(client: &dyn Models, row: &str, request: &Request, schema: &Schema)
 
 /// Makes one call with a timeout.
 pub(super) async fn bounded(client: &dyn Models, row: &str, request: &Request) -> Result<Completion, ModelError> {
-    timeout(ANSWER_WITHIN, client.complete(row, request)).await.unwrap_or_else(|_| {
-        let message = format!("no complete answer within {} s", ANSWER_WITHIN.as_secs());
+    timeout(ANSWER_TIMEOUT, client.complete(row, request)).await.unwrap_or_else(|_| {
+        let message = format!("no complete answer within {} s", ANSWER_TIMEOUT.as_secs());
         Err(ModelError::new(ModelErrorKind::Timeout, message))
     })
 }

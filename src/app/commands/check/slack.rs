@@ -17,7 +17,7 @@ const APP: &str = "slack app token";
 const SCOPES: &str = "slack scopes";
 
 /// The timeout of all requests together.
-const WITHIN: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Checks the account, if both tokens are set.
 pub async fn check(settings: &Settings, report: &mut Report) {
@@ -32,8 +32,8 @@ pub async fn check(settings: &Settings, report: &mut Report) {
         Ok(slack) => slack,
         Err(error) => return report.wrong_with("slack", error.to_string()),
     };
-    let Ok(Inspection { bot, app }) = timeout(WITHIN, slack.inspect()).await else {
-        return report.wrong_with("slack", format!("no answer within {} s", WITHIN.as_secs()));
+    let Ok(Inspection { bot, app }) = timeout(TIMEOUT, slack.inspect()).await else {
+        return report.wrong_with("slack", format!("no answer within {} s", TIMEOUT.as_secs()));
     };
     match bot {
         Ok((account, lacking)) => {

@@ -30,7 +30,7 @@ const DIR_FIX: &str = "change its owner to the user of the bot, or set STAFFAI_D
 const PROBES: u32 = 40;
 
 /// The timeout of connecting to Redis and of these requests together.
-const REDIS_WITHIN: Duration = Duration::from_secs(10);
+const REDIS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads from Redis, or opens the embedded store, or tests if it could be created.
 pub async fn check(settings: &Settings, offline: bool, report: &mut Report) {
@@ -83,14 +83,14 @@ async fn server(address: &SecretString, report: &mut Report) {
         Ok(store) => store,
         Err(error) => return report.wrong_with(STORE, error),
     };
-    match timeout(REDIS_WITHIN, requests(&store)).await {
+    match timeout(REDIS_TIMEOUT, requests(&store)).await {
         Ok(Ok(())) => {
             report.ok(STORE, "redis; reads, writes and limit decisions work");
             keeping(&store, report).await;
         }
         Ok(Err(error)) => report.wrong_with(STORE, format!("{error}; {REDIS_FIX}")),
         Err(_) => {
-            let within = REDIS_WITHIN.as_secs();
+            let within = REDIS_TIMEOUT.as_secs();
             report.wrong_with(STORE, format!("redis did not answer within {within} s; {REDIS_FIX}"));
         }
     }
@@ -104,7 +104,7 @@ const REDIS_FIX: &str = "start Redis or correct REDIS_URL (or REDIS_HOST); until
 /// Reports the data loss and the broken promises caused by the server's settings.
 async fn keeping(store: &impl Backend, report: &mut Report) {
     const SETTINGS: &str = "store settings";
-    let Ok(Some(keeping)) = timeout(REDIS_WITHIN, store.keeping()).await else {
+    let Ok(Some(keeping)) = timeout(REDIS_TIMEOUT, store.keeping()).await else {
         let about = "redis denies CONFIG GET; set appendonly yes and maxmemory-policy noeviction there";
         return report.push(SETTINGS, CheckStatus::Note, about);
     };

@@ -16,7 +16,7 @@ use mcp::oauth::flow::{self, Chance, Client, Made, Trust};
 use ports::tools::Transport;
 
 /// The timeout for the person to log in.
-const PERSON_WITHIN: Duration = Duration::from_secs(10 * 60);
+const PERSON_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// The operator's options for a login.
 #[derive(Default)]
@@ -75,7 +75,7 @@ pub(super) async fn run(cli: &Cli, name: &str, wish: Wish<'_>) -> u8 {
     };
     say!("Open this address in a browser on this machine, and log in there:\n\n{}\n", harmless(begun.url()));
     let logins = logins(&loaded.settings);
-    match begun.finish(&logins, &entry.name, PERSON_WITHIN).await {
+    match begun.finish(&logins, &entry.name, PERSON_TIMEOUT).await {
         Ok(made) => tell_end(made),
         Err(mistake) => return wrong(&format!("{name}: {}", harmless(&mistake)), exit::NEGATIVE),
     }

@@ -17,7 +17,7 @@ use domain::turn::{Effort, ReplyContract};
 use ports::{ModelErrorKind, Models};
 
 /// The maximum time of one answer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(300);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 /// The door of the questions: one that no member can use.
 const DOOR: Door = Door::new("replay");
 
@@ -95,7 +95,7 @@ pub(super) async fn ask(
         event = match dialogue.next(event) {
             Step::AskModel => {
                 let (request, asked) = dialogue.request(row, false, None);
-                match timeout(ANSWER_WITHIN, models.complete(&row.key, &request)).await {
+                match timeout(ANSWER_TIMEOUT, models.complete(&row.key, &request)).await {
                     Ok(Ok(completion)) => {
                         ledger::charge(&mut effort, row.price, completion.usage);
                         effort.usage += completion.usage;

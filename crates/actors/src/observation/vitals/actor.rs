@@ -62,9 +62,9 @@ fn row(row: &TreeRow) -> ActorRow {
         role: row.role.to_owned(),
         restart: row.policy(),
         backoff: format!("up to {}, then longer each time, up to {}", words(row.backoff.base), words(row.backoff.cap)),
-        handles_within_ms: ids::millis(row.handles_within),
+        handles_within_ms: ids::millis(row.handler_timeout),
         on_hang: row.on_hang.as_str().to_owned(),
-        stop_within_ms: ids::millis(row.stop_within),
+        stop_within_ms: ids::millis(row.stop_timeout),
     }
 }
 

@@ -49,7 +49,7 @@ fn of(stats: &Stats) -> Option<String> {
         return Some(format!("{} waits for its restart for {} s", stats.label, waits.as_secs()));
     }
     let ran = stats.handling()?.since.elapsed();
-    let blocked = ran > stats.handles_within * BLOCKED_AFTER;
+    let blocked = ran > stats.handler_timeout * BLOCKED_AFTER;
     blocked.then(|| format!("{} is blocked for {} s", stats.label, ran.as_secs()))
 }
 
@@ -76,7 +76,7 @@ mod tests {
             roster.enter(Arc::clone(stats));
             stats.begin(Input::Message(None), "Work");
         }
-        tokio::time::sleep(journal.handles_within * BLOCKED_AFTER).await;
+        tokio::time::sleep(journal.handler_timeout * BLOCKED_AFTER).await;
         assert_eq!(stuck(&roster), None, "it may still be killed");
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(stuck(&roster).as_deref(), Some("staffai/journal is blocked for 16 s"));

@@ -57,7 +57,7 @@ pub struct Stats {
     /// The number of restarts.
     pub restarts: AtomicU64,
     /// The time limit of a handler, from the row.
-    pub handles_within: Duration,
+    pub handler_timeout: Duration,
     life: Mutex<Life>,
     service: Mutex<Service>,
 }
@@ -237,7 +237,7 @@ impl Stats {
             path: row.path(above, &scope).into(),
             kind: row.kind,
             label: row.label(above, &scope).into(),
-            handles_within: row.handles_within,
+            handler_timeout: row.handler_timeout,
             service: Mutex::default(),
             scope,
             handled: AtomicU64::new(0),
@@ -346,7 +346,7 @@ impl Stats {
     pub(crate) fn sample(&self) -> Sampled {
         let state = self.life.lock().state;
         let mut service = self.service.lock();
-        let hung = service.handling.is_some_and(|handling| handling.since.elapsed() > self.handles_within);
+        let hung = service.handling.is_some_and(|handling| handling.since.elapsed() > self.handler_timeout);
         let waiting = self.depth.load(Ordering::Relaxed).saturating_sub(usize::from(service.handling.is_some()));
         Sampled { state, hung, waiting, latencies: service.latencies.take() }
     }
@@ -360,7 +360,7 @@ impl Stats {
     /// True if the current handler exceeds the time limit of its row.
     #[must_use]
     pub fn is_hung(&self) -> bool {
-        self.handling().is_some_and(|handling| handling.since.elapsed() > self.handles_within)
+        self.handling().is_some_and(|handling| handling.since.elapsed() > self.handler_timeout)
     }
 
     /// Returns the time in handlers, and the last inputs from outside, the newest first.
@@ -431,11 +431,11 @@ impl Stats {
         let handling = service.handling.as_mut()?;
         let ran = handling.since.elapsed();
         match handling.noticed {
-            Noticed::No if ran > self.handles_within => {
+            Noticed::No if ran > self.handler_timeout => {
                 handling.noticed = Noticed::Hung;
                 Some(Hung::Overdue(handling.input, ran))
             }
-            Noticed::Hung if ran > self.handles_within + grace => {
+            Noticed::Hung if ran > self.handler_timeout + grace => {
                 handling.noticed = Noticed::Blocked;
                 Some(Hung::Blocked(ran))
             }

@@ -19,7 +19,7 @@ use domain::unquoted::unquoted;
 use ports::Input;
 
 /// The maximum time for a killed actor to end: it ends at its next await.
-pub(super) const KILL_WITHIN: Duration = Duration::from_secs(1);
+pub(super) const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) struct Children {
     pub row: &'static TreeRow,
@@ -248,10 +248,10 @@ impl Children {
         let path = child.path();
         let reason = match &child.cell {
             None => "it waited for its restart",
-            Some(cell) => match cell.drain_and_wait(Some(child.spec.row.stop_within)).await {
+            Some(cell) => match cell.drain_and_wait(Some(child.spec.row.stop_timeout)).await {
                 Ok(()) => "stopped in order",
                 Err(RactorErr::Timeout) => {
-                    let _ = cell.kill_and_wait(Some(KILL_WITHIN)).await;
+                    let _ = cell.kill_and_wait(Some(KILL_TIMEOUT)).await;
                     "killed at its deadline"
                 }
                 Err(_) => "it had ended already",

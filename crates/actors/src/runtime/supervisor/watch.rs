@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ractor::ActorCell;
 
-use super::children::{Children, KILL_WITHIN, Timer};
+use super::children::{Children, KILL_TIMEOUT, Timer};
 use crate::runtime::handle::{Hung, Stats};
 use crate::tree::OnHang;
 use domain::happening::ActorChange;
@@ -40,7 +40,7 @@ impl Children {
         for (index, child) in self.list.all.range(self.watch.next..).take(LOOK_MAX) {
             (self.watch.next, seen) = (index + 1, seen + 1);
             if let Some(cell) = &child.cell
-                && let Some(hung) = child.spec.stats().look(KILL_WITHIN)
+                && let Some(hung) = child.spec.stats().look(KILL_TIMEOUT)
             {
                 self.act(hung, child.spec.stats(), child.spec.row.on_hang, cell);
             }

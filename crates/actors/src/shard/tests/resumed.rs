@@ -49,7 +49,7 @@ async fn a_message_that_may_be_in_a_thread_of_an_unknown_channel_uses_no_tools()
         let incoming = Box::new(Incoming::Posted(posted));
         connection.events.send(StreamEvent::Incoming { sequence, incoming }).unwrap();
     };
-    let retry_after = surroundings::WITHIN * 2;
+    let retry_after = surroundings::TIMEOUT * 2;
     world.poster.read_goes(Go::Fail(PostError::Limited { retry_after, scope: ports::LimitScope::Global }));
     send(2, "10", UNPLACED);
     send(3, "11", UNPLACED);
@@ -60,7 +60,7 @@ async fn a_message_that_may_be_in_a_thread_of_an_unknown_channel_uses_no_tools()
         assert_eq!((&*posted.id.id, posted.tools, posted.draw.is_some()), (id, tools, tools));
         receipt.settle();
         if id == "12" {
-            tokio::time::sleep(surroundings::WITHIN).await;
+            tokio::time::sleep(surroundings::TIMEOUT).await;
         }
     }
     let places = world.poster.count(
@@ -74,7 +74,7 @@ async fn a_message_that_is_deleted_while_it_waits_is_not_handed_on() {
     let mut world = world(MemoryStore::new()).await;
     let connection = world.connections.next().await;
     ready(&connection);
-    let retry_after = surroundings::WITHIN * 2;
+    let retry_after = surroundings::TIMEOUT * 2;
     world.poster.read_goes(Go::Fail(PostError::Limited { retry_after, scope: ports::LimitScope::Global }));
     from_the_untold(&connection, 2, "10");
     from_the_untold(&connection, 3, "11");
@@ -83,7 +83,7 @@ async fn a_message_that_is_deleted_while_it_waits_is_not_handed_on() {
     let (told, deleted) = world.event().await.unwrap();
     assert_eq!(told, "10", "the deletion itself");
     deleted.settle();
-    tokio::time::sleep(surroundings::WITHIN).await;
+    tokio::time::sleep(surroundings::TIMEOUT).await;
     let (told, receipt) = world.event().await.unwrap();
     assert_eq!(told, "11");
     receipt.settle();
@@ -95,11 +95,11 @@ async fn messages_of_a_community_that_cannot_be_read_go_on_after_a_while() {
     let mut world = world(MemoryStore::new()).await;
     let connection = world.connections.next().await;
     ready(&connection);
-    let retry_after = surroundings::WITHIN * 2;
+    let retry_after = surroundings::TIMEOUT * 2;
     world.poster.read_goes(Go::Fail(PostError::Limited { retry_after, scope: ports::LimitScope::Global }));
     from_the_untold(&connection, 2, "10");
     assert!(world.event().await.is_none(), "it waits");
-    tokio::time::sleep(surroundings::WITHIN).await;
+    tokio::time::sleep(surroundings::TIMEOUT).await;
     let (told, receipt) = world.event().await.unwrap();
     assert_eq!(told, "10");
     receipt.settle();

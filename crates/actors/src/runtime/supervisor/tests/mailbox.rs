@@ -51,7 +51,7 @@ async fn the_counts_are_exact_across_a_crash_that_throws_a_full_mailbox_away() {
     settle().await;
     let taken = (0..10).filter(|number| a.cast(note(&number.to_string())).is_ok()).count();
     assert_eq!((taken, counts(&a)), (2, (3, 8)));
-    tokio::time::sleep(LEAF.handles_within + Duration::from_secs(2)).await;
+    tokio::time::sleep(LEAF.handler_timeout + Duration::from_secs(2)).await;
     assert_eq!((state(&a), counts(&a), a.stats().depth.load(Ordering::Relaxed)), (LifeState::Running, (0, 8), 0));
     assert_eq!(notes.take(), ["start staffai/a"], "a new life asks for what it needs, so it is not told");
     a.cast(note("again")).unwrap();
@@ -89,6 +89,6 @@ async fn a_task_that_reads_without_end_waits_for_room() {
     assert_eq!(a.stats().depth.load(Ordering::Relaxed), 0);
     assert_eq!(notes.take().len(), STREAMED_MAX, "as much as fits is handled");
     a.cast(Do::Hang).unwrap();
-    tokio::time::sleep(LEAF.handles_within / 2).await;
+    tokio::time::sleep(LEAF.handler_timeout / 2).await;
     assert_eq!(a.stats().depth.load(Ordering::Relaxed), STREAMED_MAX);
 }

@@ -48,7 +48,7 @@ async fn no_number_of_orders_makes_a_supervisor_give_up() {
 async fn an_actor_that_is_ordered_to_hang_is_killed_by_its_row() {
     let (a, faults, _tree) = one().await;
     assert!(faults.order(A, Fault::Hang));
-    tokio::time::sleep(LEAF.handles_within + Duration::from_secs(5)).await;
+    tokio::time::sleep(LEAF.handler_timeout + Duration::from_secs(5)).await;
     assert_eq!((state(&a), last_error(&a).as_str()), (LifeState::Running, "killed"));
 }
 

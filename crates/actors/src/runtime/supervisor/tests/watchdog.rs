@@ -12,7 +12,7 @@ async fn a_handler_that_hangs_is_logged_and_its_actor_restarted_where_the_row_sa
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert!(log.of("actor.hung").is_empty(), "an actor that waits for its next message does not hang");
         a.cast(Do::Hang).unwrap();
-        tokio::time::sleep(LEAF.handles_within).await;
+        tokio::time::sleep(LEAF.handler_timeout).await;
         assert!(log.of("actor.hung").is_empty() && !a.stats().is_hung());
         tokio::time::sleep(Duration::from_secs(5)).await;
         let [hung] = &log.of("actor.hung")[..] else { panic!("{:?}", log.of("actor.hung")) };

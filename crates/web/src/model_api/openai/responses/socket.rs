@@ -38,7 +38,7 @@ const WAITING_MAX: usize = 8;
 /// Idle timeout: the longest time without a request.
 const IDLE: Duration = Duration::from_secs(10 * 60);
 /// The longest time to await a failure before the response is reported as begun.
-const HEAD_WITHIN: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The only supported type of event.
 const CREATE: &str = "response.create";
 
@@ -203,7 +203,7 @@ impl Session {
     /// Sends the events of a response. A failure before the first one is an error event of the socket.
     async fn stream(&mut self, begun: Begun, stream_id: Option<&str>) -> Answered {
         let Begun { mut asking, mut writer, mut shelf, mut all } = begun;
-        let (mut told, head) = (false, Instant::now() + HEAD_WITHIN);
+        let (mut told, head) = (false, Instant::now() + HEAD_TIMEOUT);
         loop {
             let due = self.socket.ping_due();
             let progress = tokio::select! {
