@@ -147,7 +147,7 @@ pub async fn run(cli: &Cli, of: &Of) -> u8 {
         Ok(Some(address)) => {
             of.warn(&format!("no service runs here, so this command starts its own, with {}", named(demo.as_ref())));
             if elsewhere {
-                of.tell(&format!("what is said is kept in {kept}; the settings of Redis are ignored here"));
+                of.tell(&format!("the conversation is stored in {kept}; the settings of Redis are ignored here"));
             }
             of.tell(HINT);
             wait_for_tools(&app, of).await;

@@ -156,7 +156,8 @@ async fn examine(loaded: &Loaded, readable: bool, scope: Scope, secrets: &mut Ve
     let asking = async {
         match registry {
             Some(registry) => models::ask(settings, lookup, registry, scope.models, &mut answers).await,
-            None => answers.skipped("model", "not called, because the model rows are wrong"),
+            None if settings.llm.model.is_none() => answers.skipped("model", "not called: no model is set"),
+            None => answers.skipped("model", "not called: the model rows are wrong"),
         }
     };
     tokio::join!(door::check(settings, &mut discord), slack::check(settings, &mut slack), asking);
