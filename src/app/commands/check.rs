@@ -79,10 +79,13 @@ pub(crate) async fn first_run(loaded: &Loaded) -> bool {
     report.wrong() == 0
 }
 
-/// Checks Discord's account.
+/// Checks Discord's account. A text that cannot be a token is not sent.
 pub(crate) async fn of_discord(loaded: &Loaded) -> Report {
     let mut report = Report::default();
-    door::check(&loaded.settings, &mut report).await;
+    match loaded.settings.discord.token_mistake() {
+        Some(mistake) => report.wrong_with(door::TOKEN, mistake),
+        None => door::check(&loaded.settings, &mut report).await,
+    }
     report
 }
 
