@@ -380,7 +380,7 @@ async fn the_audit_is_printed_from_the_store_where_no_service_runs_and_makes_non
     let folder = tempfile::tempdir().unwrap();
     let (code, text) = end_of(program("audit", folder.path(), &service)).await;
     assert_eq!(code, i32::from(exit::NEGATIVE), "{text}");
-    assert!(text.contains("nothing is kept in") && !folder.path().join("data").exists(), "{text}");
+    assert!(text.contains("no data is stored in") && !folder.path().join("data").exists(), "{text}");
 
     let store = Opener::new(folder.path().join("data"), Arc::new(SystemClock)).open().unwrap();
     let line = |who: &str, tool: &str| {

@@ -136,21 +136,21 @@ fn help_names_what_one_may_run() {
     story(async {
         let world = World::begin().await;
         insta::assert_snapshot!(world.tells("Ada", "help", &[]).await, @r"
-        I answer when you mention me or reply to one of my messages. I know what you and I said in this channel lately, and nothing from other members or channels, except a message that you reply to.
+        I answer when you mention me or reply to one of my messages. I remember what you and I said in this channel lately. I see nothing from other members or channels, except a message that you reply to.
 
-        **What you can run** (only you see the answers)
-        - `/help`: What I do, how to talk to me, and what you may run
+        **Commands** (only you see the answers)
+        - `/help`: What I do, how to talk to me, and the commands that you may run
         - `/new`: Start our conversation in this channel over
         - `/model`: See or choose the model that answers you
         - `/settings`: See or change how I answer you: length, language, tools, memory and more
-        - `/usage`: What you have used, and what is left
-        - `/forget`: Forget everything that I keep about you
+        - `/usage`: Your usage, and what is left of your limits
+        - `/forget`: Delete everything that I keep about you
         - `/export`: Get everything that I keep about you as a file
         - `/remember`: Tell me a fact to remember in this channel
         - `/memories`: List the facts that I remember for you, or delete one
         - `/tools`: The tools that I can use
 
-        **What I keep**: our last messages in each channel, for a while; what you told me to remember; your settings; how many tokens you used. It stays in this bot's own storage; your questions are sent to the model that answers. `/export` shows you all of it, `/forget` deletes it.
+        **What I keep**: our last messages in each channel, for a while; what you told me to remember; your settings; your tool calls; how many tokens you used. It stays in this bot's own storage; your questions are sent to the model that answers. `/export` shows you all of it, `/forget` deletes it.
         ");
         // She is configured as an operator.
         assert!(world.tells("Chloe", "help", &[]).await.contains("`/status`"));
@@ -166,14 +166,17 @@ fn commands_are_offered_and_answered_in_the_language_of_their_caller() {
         }
         let world = World::with(setup).await;
         let help = world.tells("Ada", "help", &[]).await;
-        assert!(help.starts_with("Ich antworte") && help.contains("- `/forget`: Alles vergessen"), "{help}");
+        assert!(help.starts_with("Ich antworte") && help.contains("- `/forget`: Alles löschen"), "{help}");
         assert!(world.tells("Ada", "status", &[]).await.contains("ist nur für die Betreiber dieses Bots"));
         let status = world.told(world.runs("Chloe", "general", "status", &[])).await;
         assert_eq!(status.embeds[0]["description"], "Alle Teile laufen.");
         let commands = world.offers().await;
         let usage = commands.iter().find(|command| command["name"] == "usage").unwrap();
         let told = [&usage["description"], &usage["description_localizations"]["de"]];
-        assert_eq!(told, ["What you have used, and what is left", "Was du verbraucht hast und was übrig ist"]);
+        assert_eq!(
+            told,
+            ["Your usage, and what is left of your limits", "Dein Verbrauch und was von deinen Limits übrig ist"]
+        );
         assert_eq!(usage["options"][0]["description_localizations"]["es-419"], "Otro miembro; solo para operadores");
     });
 }

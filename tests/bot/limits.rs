@@ -116,7 +116,11 @@ fn the_notice_is_the_operators_own() {
     story(async {
         let setup = messages(0).set("RATE_LIMIT_MESSAGE_USER", "Off you go to <#{channel_id}>, {user}.");
         let world = World::with(setup.set("RESTRICTED_CHANNEL_ID", "42")).await;
-        assert_eq!(refused(&world, "Ada", "general").await, "I may not answer you here.", "nothing is ever allowed");
+        assert_eq!(
+            refused(&world, "Ada", "general").await,
+            "The limits here do not allow me to answer you.",
+            "nothing is ever allowed"
+        );
         world.stop().await;
 
         let setup = messages(1).set("RATE_LIMIT_MESSAGE_USER", "Off you go to <#{channel_id}>, {user}.");

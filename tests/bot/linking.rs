@@ -64,7 +64,7 @@ fn a_code_from_one_door_links_two_accounts_with_one_set_of_settings() {
         world.in_session("/settings instructions Speak like a sailor.").await;
         let code = world.code_of("Ada").await;
         let (ben, spoiled) = (world.code_of("Ben").await, "AAAA-BBBB-CCCC");
-        assert!(world.tells("Ada", "link", &[("code", TEXT, &ben)]).await.contains("shown at this door"));
+        assert!(world.tells("Ada", "link", &[("code", TEXT, &ben)]).await.contains("shown on this platform"));
         assert!(world.in_session(&format!("/link {ben}")).await.1.contains("do not know"), "it is used up");
         assert!(world.in_session(&format!("/link {spoiled}")).await.1.contains("do not know"));
         // A code survives a restart.
@@ -172,7 +172,7 @@ fn a_restriction_of_one_account_holds_for_the_other_and_cannot_be_unlinked_away(
         assert!(!world.is_answered("Ada").await, "now it breaks its own limit");
         world.links_by_code("Ada").await;
         let (_, told) = world.in_session("hello").await;
-        assert!(told.contains("Another account of yours is restricted"), "{told}");
+        assert!(told.contains("Another of your linked accounts is restricted"), "{told}");
         assert!(world.tells("Ada", "unlink", &[]).await.contains("is restricted"));
         assert!(world.in_session("/unlink").await.1.contains("is restricted"));
         assert_eq!(world.in_session("hello").await.1, told);

@@ -78,7 +78,7 @@ fn a_restricted_member_is_answered_in_one_channel_and_told_so_once_elsewhere() {
         let first = world.says("Ada", "general", "@staffai hello");
         let random = world.channel("random");
         let told = world.answer_to(first).await;
-        assert_eq!(told.content, format!("Please go to <#{random}>, Ada, until a moderator lifts it."));
+        assert_eq!(told.content, format!("Please go to <#{random}>, Ada, until a moderator lifts the restriction."));
         assert_eq!(told.mentions, [], "no member is notified");
         for (channel, text) in [("general", "@staffai hello?"), ("help", "@staffai"), ("help", "@staffai why not?")] {
             let again = world.says("Ada", channel, text);
@@ -137,7 +137,10 @@ fn without_a_channel_they_are_told_once_and_not_answered() {
         let world = World::with(setup.clock(Arc::clone(&clock) as _)).await;
         restricts(&world, "Ada", true);
         let first = world.says("Ada", "general", "@staffai hello");
-        assert_eq!(world.words_to(first).await, "I cannot answer you for now, until a moderator lifts it.");
+        assert_eq!(
+            world.words_to(first).await,
+            "I cannot answer you for now, until a moderator lifts the restriction."
+        );
         // The window of the limit is over.
         clock.passes(2_000);
         for channel in ["general", "random"] {
@@ -328,7 +331,7 @@ fn a_restricted_member_is_not_answered_in_direct_messages_either() {
         }
         world.until("the role", || is_restricted(&world, ada).then_some(())).await;
         let said = world.writes("Ada", direct, "and here?", None);
-        let told = "You are restricted in a server, so I cannot answer you here until that ends.";
+        let told = "You are restricted in a server, so I cannot answer you here until the restriction ends.";
         assert_eq!(world.words_to(said).await, told);
         let other = world.service.direct(world.member("Ben")).unwrap().id;
         let said = world.writes("Ben", other, "hello", None);

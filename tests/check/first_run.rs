@@ -94,6 +94,10 @@ async fn nothing_is_written_unless_discord_and_the_model_accept_the_answers() {
         done.has("wrong", part, "");
         assert_eq!(bench.written(), None);
     }
+    let prefixed = ["--discord-token", "Bot a.b.c", "--model-url", &url, "--model-key", "", "--model", "demo"];
+    let done = bench.init(&prefixed, "").await;
+    assert_eq!(done.code, 1, "{}", done.table);
+    done.has("wrong", "discord token", "begins with \"Bot\"");
     let missing = bench.init(&["--discord-token", &token], "").await;
     assert!(missing.code == 64 && missing.table.contains("add --model-url"), "{}", missing.table);
     for odd in ["${HOME}", "a\rSTAFFAI_API_KEYS=b"] {

@@ -323,6 +323,9 @@ fn a_run_of_chaos_ends_with_a_card_that_shows_nothing_lost_and_nothing_doubled()
     browser.go(&format!("{url}/?chaos={seconds}"));
     browser.until("document.getElementById('link').textContent === 'connected'");
     browser.until("document.querySelectorAll('[data-trouble]').length === 6");
+    // A turn that waits for an approval does not delay the card.
+    browser.say("@staffai clear the notes");
+    browser.until("document.querySelector('#board .questions li')?.textContent.includes('approval of example__')");
     browser.click(".storm-start");
     browser.until("/^Chaos, \\d+ s left: \\d+ strikes, /.test(document.getElementById('storm-words').textContent)");
     let begun = Instant::now();

@@ -118,7 +118,7 @@ impl Setting {
             Self::Verbosity => "short | normal | detailed",
             Self::ReasoningEffort => "minimal | low | medium | high",
             Self::Temperature => "0 to 2",
-            Self::Language => "de | en | es | French | ...",
+            Self::Language => "de, en, es, or a name such as French",
             Self::Tools => "on | off | without SERVER, SERVER",
             Self::WebSearch | Self::Streaming | Self::Memory => "on | off",
         }

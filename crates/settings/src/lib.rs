@@ -107,7 +107,7 @@ impl Settings {
         let mut problems = Vec::new();
         let slack = &self.slack;
         if self.discord.token.is_none() && slack.bot_token.is_none() && slack.app_token.is_none() {
-            let fix = "set it to the bot's token from Discord's developer portal, or SLACK_BOT_TOKEN and SLACK_APP_TOKEN for Slack, or run `staffai playground`, which needs no token";
+            let fix = "run `staffai init`, or set it to the bot's token from Discord's developer portal (for Slack: SLACK_BOT_TOKEN and SLACK_APP_TOKEN); `staffai playground` needs no token";
             problems.push(missing("discord.token", fix));
         }
         // Beside Discord, one token alone leaves the door closed: the variable may belong to another program.

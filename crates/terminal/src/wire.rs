@@ -7,6 +7,7 @@ use domain::ending::Dropped;
 use domain::gate::Subject;
 use domain::ids::Timestamp;
 use domain::layout::lay_out;
+use domain::notice::gate::is_bare;
 use domain::notice::template;
 use domain::outgoing::{Capabilities, Part};
 use domain::question::{Form, Link};
@@ -167,8 +168,10 @@ impl Event {
                 id: id.clone(),
                 // Arguments are shown literally.
                 question: match subject {
-                    Subject::Approval => format!("{}\n{arguments}", template::spelled_out(question, now)),
-                    Subject::Form { .. } | Subject::Link { .. } | Subject::Task(_) => {
+                    Subject::Approval if !is_bare(arguments) => {
+                        format!("{}\n{arguments}", template::spelled_out(question, now))
+                    }
+                    Subject::Approval | Subject::Form { .. } | Subject::Link { .. } | Subject::Task(_) => {
                         template::spelled_out(question, now)
                     }
                 },
@@ -235,6 +238,14 @@ mod tests {
             expires_at,
             decision: None,
         };
+        let bare = TurnUpdate::Gate {
+            id: "g".to_owned(),
+            question: "May it?".to_owned(),
+            arguments: "{}".to_owned(),
+            subject: Subject::Approval,
+            expires_at,
+            decision: None,
+        };
         let tool = ToolState::Running;
         for (update, expected) in [
             (TurnUpdate::Accepted, r#"{"number":3,"turn":"9","event":"accepted"}"#),
@@ -257,6 +268,7 @@ mod tests {
                 gate,
                 r#"{"number":3,"turn":"9","event":"gate","id":"g","question":"May it, in 2 s?\n{\"at\": \"<t:3:R>\", \"who\": \"<@7>\"}","expires_at":5}"#,
             ),
+            (bare, r#"{"number":3,"turn":"9","event":"gate","id":"g","question":"May it?","expires_at":5}"#),
             (TurnUpdate::DONE, r#"{"number":3,"turn":"9","event":"done"}"#),
             (
                 TurnUpdate::unanswered(Dropped::TriggerDeleted),

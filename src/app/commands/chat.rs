@@ -145,9 +145,9 @@ pub async fn run(cli: &Cli, of: &Of) -> u8 {
     };
     let code = match tokio::time::timeout(LISTEN_TIMEOUT, app.address()).await {
         Ok(Some(address)) => {
-            of.warn(&format!("no service runs here, so this is one of its own, with {}", named(demo.as_ref())));
+            of.warn(&format!("no service runs here, so this command starts its own, with {}", named(demo.as_ref())));
             if elsewhere {
-                of.tell(&format!("what is said is kept in {kept}; the settings of Redis are ignored here"));
+                of.tell(&format!("the conversation is stored in {kept}; the settings of Redis are ignored here"));
             }
             of.tell(HINT);
             wait_for_tools(&app, of).await;

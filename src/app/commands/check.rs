@@ -79,10 +79,13 @@ pub(crate) async fn first_run(loaded: &Loaded) -> bool {
     report.wrong() == 0
 }
 
-/// Checks Discord's account.
+/// Checks Discord's account. A text that cannot be a token is not sent.
 pub(crate) async fn of_discord(loaded: &Loaded) -> Report {
     let mut report = Report::default();
-    door::check(&loaded.settings, &mut report).await;
+    match loaded.settings.discord.token_mistake() {
+        Some(mistake) => report.wrong_with(door::TOKEN, mistake),
+        None => door::check(&loaded.settings, &mut report).await,
+    }
     report
 }
 
@@ -156,7 +159,8 @@ async fn examine(loaded: &Loaded, readable: bool, scope: Scope, secrets: &mut Ve
     let asking = async {
         match registry {
             Some(registry) => models::ask(settings, lookup, registry, scope.models, &mut answers).await,
-            None => answers.skipped("model", "not called, because the model rows are wrong"),
+            None if settings.llm.model.is_none() => answers.skipped("model", "not called: no model is set"),
+            None => answers.skipped("model", "not called: the model rows are wrong"),
         }
     };
     tokio::join!(door::check(settings, &mut discord), slack::check(settings, &mut slack), asking);

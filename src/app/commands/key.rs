@@ -141,7 +141,7 @@ fn add(settings: &Settings, action: &Action) -> Result<(), String> {
         expires_at: days.map(|days| now + days * DAY_MS),
     };
     change(settings, |keys| put(keys, made, *same_holder))?;
-    eprintln!("the key of {name}, which is shown this once:");
+    eprintln!("the key of {name}; it is not shown again:");
     say!("{key}");
     if !ring(settings)?.has_operator(SystemClock.now()) {
         eprintln!(
@@ -191,17 +191,17 @@ fn list(settings: &Settings) -> Result<(), String> {
             |KeyLimits { messages, tokens }| format!("{messages} requests, {tokens} tokens"),
         );
         let until = match key.expires_at {
-            None => "no end".to_owned(),
+            None => "never expires".to_owned(),
             Some(_) if key.is_revoked() => "revoked".to_owned(),
-            Some(_) if key.is_over(now) => "ended".to_owned(),
-            Some(at) => format!("until {}", day(Timestamp(at))),
+            Some(_) if key.is_over(now) => "expired".to_owned(),
+            Some(at) => format!("expires {}", day(Timestamp(at))),
         };
         let profiles = match key.profiles.as_slice() {
             [] => String::new(),
             some => format!("  profiles: {}", some.join(",")),
         };
         say!(
-            "{}  rights: {}  models: {}  doors: {}{profiles}  limits: {limits}  made {}  {until}",
+            "{}  rights: {}  models: {}  doors: {}{profiles}  limits: {limits}  created {}  {until}",
             key.name,
             rights.join(","),
             all(&key.models),

@@ -136,7 +136,7 @@ pub(crate) async fn run(cli: &Cli, action: &Action) -> u8 {
     };
     let name = &config::legal(written);
     if name != written {
-        eprintln!("it is called {name} here, as only letters, digits, - _ . may stand in a name");
+        eprintln!("its name here is {name}: names have only letters, digits, -, _ and .");
     }
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
     let path = loaded.settings.tools.mcp_config.clone().unwrap_or_else(|| PathBuf::from(FILE));

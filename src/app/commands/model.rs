@@ -137,7 +137,7 @@ pub(crate) fn described(settings: &Settings, lookup: &Lookup) -> Result<Vec<(Str
     for draft in drafts.iter().filter(|draft| !told.contains(&draft.row.key)) {
         let state = match draft.presence {
             Presence::Disabled => "disabled",
-            Presence::Taken | Presence::WhenNamed => "not in force: nothing names it",
+            Presence::Taken | Presence::WhenNamed => "unused: no setting names it",
         };
         lines.push((
             draft.row.key.clone(),

@@ -119,7 +119,7 @@ pub(crate) fn is_new(settings: &Settings) -> bool {
 pub(crate) async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, Failed> {
     if is_new(settings) {
         let dir = settings.store.dir.display();
-        return Err((format!("nothing is kept in {dir} yet, and no service answers"), exit::NEGATIVE));
+        return Err((format!("no data is stored in {dir} yet, and no service answers"), exit::NEGATIVE));
     }
     let store = assemble::open_store(settings, &(Arc::new(SystemClock) as _), None).await;
     store.map(|opened| opened.store).map_err(|error| (error.to_string(), exit::IN_USE))

@@ -175,7 +175,7 @@ fn fits(entry: &ServerEntry, listing: &Listing, name: &str, arguments: &Map<Stri
 /// Prints the mistake in the arguments of a call.
 fn misfit(mistake: &str, name: &str) -> u8 {
     let mistake = harmless(mistake.strip_prefix("the arguments: ").unwrap_or(mistake));
-    eprintln!("the arguments do not fit: {mistake}; `staffai tools show {name}` shows what the tool takes");
+    eprintln!("invalid arguments: {mistake}; `staffai tools show {name}` shows the definition of the tool");
     exit::USAGE
 }
 

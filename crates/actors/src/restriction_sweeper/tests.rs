@@ -318,7 +318,7 @@ async fn a_restricted_member_is_told_where_to_go_once_in_a_window_also_over_a_cr
         world.speaks(id, "7").await;
     }
     world.speaks("12", "8").await;
-    let told = "For now I can only answer you in <#42>, until a moderator lifts it.";
+    let told = "For now I can only answer you in <#42>, until a moderator lifts the restriction.";
     assert_eq!(world.poster.ours(&place("43")), [told; 2], "once each");
     world.faults.inject("staffai/restriction_sweeper", Fault::Panic);
     world.speaks("13", "7").await;

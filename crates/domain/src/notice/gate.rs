@@ -201,18 +201,19 @@ pub fn question_in_words(gate: &Gate) -> String {
 
 fn with(gate: &Gate) -> &'static str {
     let [arguments, none] = words(gate.locale()).with;
-    if is_bare(gate) { none } else { arguments }
+    if is_bare(&gate.arguments) { none } else { arguments }
 }
 
-/// True if the call has no arguments.
-fn is_bare(gate: &Gate) -> bool {
-    gate.arguments.split_whitespace().collect::<String>() == "{}"
+/// True if these arguments of a call are empty, so that they are not shown.
+#[must_use]
+pub fn is_bare(arguments: &str) -> bool {
+    arguments.split_whitespace().collect::<String>() == "{}"
 }
 
 /// Returns the arguments as a code block that they cannot end. `None` if there are none.
 fn arguments(gate: &Gate) -> Option<Part> {
     let text = gate.arguments.clone();
-    (!is_bare(gate)).then(|| Part::Code { language: "json".to_owned(), stem: "arguments".to_owned(), text })
+    (!is_bare(&gate.arguments)).then(|| Part::Code { language: "json".to_owned(), stem: "arguments".to_owned(), text })
 }
 
 /// Returns the beginning and the end of arguments that most platforms show as a file, with the length and hash of

@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(told(Scope::Member, at), "You have reached the limit for now; I can answer again <t:1800000000:R>.");
         let shared = "The limit that all members share here is used up; I can answer again <t:1800000000:R>.";
         assert_eq!(told(Scope::Guild, at), shared);
-        assert_eq!(told(Scope::Guild, None), "I may not answer you here.");
+        assert_eq!(told(Scope::Guild, None), "The limits here do not allow me to answer you.");
     }
 
     #[test]
@@ -88,7 +88,10 @@ mod tests {
         let said = "You have reached the limit for now; I can answer again <t:1800000000:R>.";
         assert_eq!(over(template, &nowhere, false), said);
         assert_eq!(over("Enough, {user}.", &nowhere, true), "Enough, Ada.");
-        assert_eq!(over(template, &Filling { retry_at: None, ..known }, true), "I may not answer you here.");
+        assert_eq!(
+            over(template, &Filling { retry_at: None, ..known }, true),
+            "The limits here do not allow me to answer you."
+        );
     }
 
     #[test]
@@ -102,12 +105,12 @@ mod tests {
             (
                 &confined,
                 true,
-                "You have reached the limit for now. I can answer you again <t:1800000000:R>. Until 2027-01-16 08:00 UTC, I answer you only in <#42>.",
+                "You have reached the limit. I can answer you again <t:1800000000:R>, but only in <#42> until 2027-01-16 08:00 UTC.",
             ),
             (
                 &moderator,
                 true,
-                "You have reached the limit for now. I can answer you again <t:1800000000:R>. Until a moderator lifts it, I answer you only in <#42>.",
+                "You have reached the limit. I can answer you again <t:1800000000:R>, but only in <#42> until a moderator lifts the restriction.",
             ),
             (&nowhere, true, "You have reached the limit; I cannot answer you until 2027-01-16 08:00 UTC."),
             (&confined, false, "You have reached the limit for now; I can answer again <t:1800000000:R>."),

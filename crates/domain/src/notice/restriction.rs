@@ -80,7 +80,7 @@ mod tests {
         let known = Filling { channel_id: Some("42"), user: "Ada", ..Filling::default() };
         assert_eq!(elsewhere(template, &known), "Only in <#42>, Ada.");
         let none = Filling { user: "Ada", ..Filling::default() };
-        assert_eq!(elsewhere(template, &none), "I cannot answer you for now, until a moderator lifts it.");
+        assert_eq!(elsewhere(template, &none), "I cannot answer you for now, until a moderator lifts the restriction.");
         assert_eq!(elsewhere("Not now, {user}.", &none), "Not now, Ada.");
     }
 

@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(fill("{ {channel_id} {{channel_id}}", &filling), "{ 42 {42}", "a stray brace hides nothing");
         let hidden = Filling { user: "Ada\u{200b}\u{e0041} ", ..filling };
         assert_eq!(fill("<{user}>", &hidden), "<Ada>", "names are shown as people see them");
-        assert_eq!(fill("until {until}", &Filling::default()), "until a moderator lifts it");
+        assert_eq!(fill("until {until}", &Filling::default()), "until a moderator lifts the restriction");
         assert_eq!(moment(Timestamp(u64::MAX)).len(), "9999-12-30 22:00 UTC".len());
     }
 

@@ -428,20 +428,19 @@ const LOST_THREAD: &str =
 const WITH_BLOCK: &str =
     "I was shown a block of text with your question. A real model would make something of it; I am the demo.";
 
-const COMMANDS: &str = "Commands are for the bot, not for me: write them alone, with / as the first letter of the message \
-and without a mention. A / in the empty box shows which there are; **/tools** is one of them.";
+const COMMANDS: &str = "Commands are for the bot, not for me: write them without a mention, with / as the first character of the message. \
+Type / in the empty box to see them, such as **/tools**.";
 
-const JOINS_IN: &str = "You did not ask me, I know. The dice decided that I join in; but I am only the demo model \
+const JOINS_IN: &str = "You did not ask me, I know: the dice decided that I join in. I am only the demo model \
 and understood nothing. (`RESPONSE_CHANCE=0` keeps me quiet.)";
 
-const CONNECT: &str = "To connect a real model, stop the playground and start it with two variables:\n\
+const CONNECT: &str = "To connect a real model, choose *Use my model* on the playground's page, or restart the playground with two variables:\n\
 ```sh\n\
 LITELLM_API_URL=http://localhost:11434/v1 LITELLM_MODEL=llama3.1 staffai playground\n\
 ```\n\
 `OPENAI_BASE_URL` works as well, and `LITELLM_API_KEY` or `OPENAI_API_KEY` holds the key if it needs one.";
 
-const PLAYGROUND: &str = "This is the playground: a small chat server on your own machine with members, roles and channels, \
-and the real staffai connected to it. Only two things are stand-ins: the chat server and me, the demo model. \
+const PLAYGROUND: &str = "This is the playground: the real staffai, with local imitations of Discord and Slack and a demo model: me. \
 Switch the member you speak as, reply, edit or delete, and watch the supervision tree beside the chat.";
 
 const LIST: &str = "A list, as asked (from the demo model's shelf):\n\

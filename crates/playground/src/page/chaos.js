@@ -11,9 +11,9 @@ const STRIKES = [
 const TROUBLES = {
   cut_discord: ["Cut Discord", "Every connection to Discord is reset."],
   refuse_posts: ["Refuse posts", "Discord answers the next posts with 503."],
-  model_down: ["Model down", "The model refuses requests and breaks off answers for eight seconds."],
-  model_slow: ["Model slow", "The model takes six times as long for eight seconds."],
-  store_down: ["Store down", "The store's file cannot be read or written for eight seconds."],
+  model_down: ["Model down", "For eight seconds, the model refuses requests and breaks off answers."],
+  model_slow: ["Model slow", "For eight seconds, the model takes six times as long."],
+  store_down: ["Store down", "For eight seconds, the store's file cannot be read or written."],
   kill_bot: ["kill -9 the bot", "The bot's process is killed. The playground restarts it."],
 };
 const KILL = "kill_bot";
@@ -42,7 +42,7 @@ export function startChaos(root, { say, tale, wound, killed, complain, bot }) {
   counts.setAttribute("role", "status");
   const show = make("button", "trouble mid-answer", "Crash it while it answers");
   show.type = "button";
-  show.title = "Asks for a tale, and crashes the conversation after the first words. Any actor below can be clicked as well.";
+  show.title = "Asks for a tale, and crashes the conversation after the first words. You can also click on any actor below.";
   buttons.append(show);
   root.querySelector(".chaos-head").append(counts);
   root.append(buttons);

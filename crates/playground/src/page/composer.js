@@ -193,7 +193,7 @@ async function commandIn(text) {
   if (command) return command;
   const known = hooks.commands().map((one) => `/${one.name}`);
   const near = known.filter((one) => one.startsWith(`/${name.slice(0, 3)}`));
-  throw new Error(`There is no command /${name}. There ${(near.length || known.length) === 1 ? "is" : "are"} ${(near.length ? near : known).join(", ")}.`);
+  throw new Error(`There is no command /${name}. ${near.length ? "Similar" : "Known"}: ${(near.length ? near : known).join(", ")}.`);
 }
 
 /** Reports that the bot was not addressed, until the next input. */

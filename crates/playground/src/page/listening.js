@@ -4,9 +4,9 @@ import { microphone, recognition, recognizes } from "./ears.js";
 import { at } from "./world.js";
 
 const REASONS = {
-  NotAllowedError: "The browser does not give the microphone to this page. Allow it in the address bar, then try again.",
+  NotAllowedError: "The browser blocks the microphone for this page. Allow it in the address bar, then try again.",
   NotFoundError: "There is no microphone.",
-  network: "Your browser's recognition needs its maker's server, which does not answer. Write instead, or set speech.hearing.",
+  network: "Your browser recognizes speech on a server of its maker, which does not answer. Write instead, or set speech.hearing.",
   "not-allowed": "The browser does not allow the recognition of speech on this page.",
 };
 
@@ -110,7 +110,7 @@ export function listening(page) {
       // A new connection has to be told again.
       if (now.server && now.mode && now.close) page.send({ event: "listen", hands_free: now.mode === "hands" });
       if (now.server) return `The server hears with ${hears}.`;
-      if (can) return "Your browser recognizes speech; it may send what you say to its maker. With speech.hearing, the server hears instead.";
+      if (can) return "Your browser recognizes speech, and may send what you say to its maker. Set speech.hearing to let the server hear instead.";
       return "Neither the server nor your browser recognizes speech. Write instead, or set speech.hearing.";
     },
     /** Receives words of the server. */

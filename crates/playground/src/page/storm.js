@@ -41,7 +41,7 @@ export function lengthOf(search = location.search) {
 export function startStorm(root, { chaos, wound, killed }) {
   const length = lengthOf();
   const button = make("button", "trouble storm-start", `Chaos for ${length / 1000} seconds`);
-  Object.assign(button, { type: "button", title: "Three members talk while random strikes hit actors, Discord, the model, the store and the whole bot. Ends with a card of the result." });
+  Object.assign(button, { type: "button", title: "Three members talk while random faults hit actors, Discord, the model, the store and the whole bot. A card shows the result." });
   root.append(button);
   let running = null;
   const start = async () => {
@@ -143,7 +143,7 @@ function answerTo(run, id) {
   return repliesTo(run, id)[0] ?? question?.reactions?.find(({ by }) => by.includes(world.bot)) ?? null;
 }
 
-/** Waits until every question is answered and no turn is open. */
+/** Waits until every question is answered and none of their turns is open. Other turns may wait for an approval. */
 async function answers(run) {
   const until = Date.now() + ANSWERS_MS;
   let [seen, since] = ["", Date.now()];
@@ -152,7 +152,8 @@ async function answers(run) {
     if (now !== seen) [seen, since] = [now, Date.now()];
     if (Date.now() - since > WHOLE_MS && run.asked.every(({ id }) => answerTo(run, id))) {
       const turns = await lastTurns();
-      if (turns && !turns.some((turn) => !turn.earlier && turn.ended_ms === null)) return;
+      const ours = new Set(run.asked.map(({ id }) => id));
+      if (turns && !turns.some((turn) => !turn.earlier && turn.ended_ms === null && ours.has(turn.message))) return;
     }
     await pause(LOOK_MS);
   }
@@ -177,7 +178,7 @@ function countsOf(run) {
 function showCount(run) {
   const { strikes: struck, asked, answered, crashes, lost, doubled } = countsOf(run);
   const left = Math.ceil((run.from + run.length - Date.now()) / 1000);
-  const head = run.struckFor || !run.goesOn() ? `Waiting for ${asked - answered || "the last"} ${asked - answered === 1 ? "answer" : "answers"}` : `Chaos, ${left} s left`;
+  const head = run.struckFor || !run.goesOn() ? `Waiting for ${asked - answered || "the end of all"} ${asked - answered === 1 ? "answer" : "answers"}` : `Chaos, ${left} s left`;
   set(at("storm-words"), `${head}: ${struck} strikes, ${crashes} crashes, ${asked} questions, ${answered} answered, lost ${lost}, doubled ${doubled}`);
   at("storm-stop").hidden = Boolean(run.struckFor) || !run.goesOn();
 }

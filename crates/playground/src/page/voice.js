@@ -14,6 +14,9 @@ import { themeSwitch } from "/dashboard/theme.js";
 /** Loudness below which the output is silent. */
 const SILENCE = 0.001;
 
+/** The causes of a missing answer. */
+const CAUSES = { stopped: "it was stopped", over_limit: "you are over a limit; try again later", not_taken: "there are too many questions; try again in a minute" };
+
 /** What the server has, and the state of the conversation. */
 const here = { voice: "", hears: "", turn: "", asked: 0, texted: 0, voiced: 0, thinking: false, muted: false, stops: false, cut: new Set() };
 const shown = answers(answerOf);
@@ -158,14 +161,14 @@ const events = {
   done({ turn, unanswered }) {
     if (turn !== here.turn) return;
     here.thinking = false;
-    if (unanswered && !here.cut.has(turn)) line("aside", "", `There is no answer: ${unanswered.replaceAll("_", " ")}.`);
+    if (unanswered && !here.cut.has(turn)) line("aside", "", `There is no answer: ${CAUSES[unanswered] ?? "something went wrong; ask again"}.`);
   },
   text_only({ why }) {
     line("aside", "", `${why[0].toUpperCase()}${why.slice(1)}.`);
   },
   error({ sentence, why }) {
     if (sentence === undefined) set(at("problem"), `${why[0].toUpperCase()}${why.slice(1)}.`);
-    else line("aside", "", `One sentence stays text: ${why}.`);
+    else line("aside", "", `One sentence could not be spoken: ${why}.`);
   },
 };
 

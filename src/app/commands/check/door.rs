@@ -14,7 +14,8 @@ use domain::rejection::Rejection;
 use ports::PostError;
 use settings::Settings;
 
-const TOKEN: &str = "discord token";
+/// The row about the token.
+pub(super) const TOKEN: &str = "discord token";
 const CONTENT: &str = "discord message content";
 const GATEWAY: &str = "discord gateway";
 const PERMISSIONS: &str = "discord permissions";

@@ -107,7 +107,7 @@ impl Catalogued {
             eprintln!("{} is not offered: {}", harmless(&refused.tool), refused.reason);
         }
         let held = held::held(&settings, &servers).await.unwrap_or_else(|why| {
-            eprintln!("which tools the bot holds back is not known: {}", harmless(&why));
+            eprintln!("it is unknown which tools the bot holds back: {}", harmless(&why));
             Held::default()
         });
         Ok(Self { catalogue, built_in, servers, rules: settings.tools.table(), member, settings, held })
@@ -143,7 +143,7 @@ impl Catalogued {
         };
         say!("{}\nsource: {source}", entry.name);
         say!(
-            "kind: {}, effect: {}, usually: {}",
+            "kind: {}, effect: {}, default verdict: {}",
             entry.tool.kind.as_str(),
             entry.effect.as_str(),
             entry.usual.as_str()
@@ -158,13 +158,13 @@ impl Catalogued {
         let source = entry.tool.input_schema.to_value();
         let told = schema::convert(&source);
         if !told.lost.is_empty() {
-            say!("models are not told: {}", harmless(&told.lost.join("; ")));
+            say!("not sent to models: {}", harmless(&told.lost.join("; ")));
         }
         let title = entry.tool.title.as_deref().map(|title| format!("\n{}", harmless(title))).unwrap_or_default();
         say!("{title}\n{}\n\n{}", harmless(&entry.tool.description), pretty(&told.schema));
         let texts = [entry.tool.input_schema.as_str(), &entry.tool.description];
         if texts.iter().any(|text| harmless(text) != **text) {
-            say!("\nsome of its text cannot be seen: it is escaped here, and models are not told of it");
+            say!("\nsome of its text is invisible: it is escaped here, and not sent to models");
             say!("the schema as the server sent it:\n{}", pretty(&source));
         }
         exit::FINE
@@ -182,7 +182,7 @@ impl Catalogued {
                 return exit::NEGATIVE;
             }
             Some(decided) => eprintln!("{}", self.why(decided)),
-            None => eprintln!("called by hand: no rule was asked; --as ID asks them"),
+            None => eprintln!("called without the rules; --as ID applies those for a member"),
         }
         let Some((server, deadline)) = self.server(entry) else { return self.unknown(name) };
         let request = ToolRequest::new(&entry.tool.name, arguments, entry.effect, deadline);

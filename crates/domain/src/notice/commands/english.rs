@@ -8,17 +8,19 @@ use crate::people::LinkRefusal;
 
 pub(super) const WORDS: Words = Words {
     describe: |kind| match kind {
-        CommandKind::Help => "What I do, how to talk to me, and what you may run",
+        CommandKind::Help => "What I do, how to talk to me, and the commands that you may run",
         CommandKind::New => "Start our conversation in this channel over",
         CommandKind::Model => "See or choose the model that answers you",
         CommandKind::Settings => "See or change how I answer you: length, language, tools, memory and more",
-        CommandKind::Usage => "What you have used, and what is left",
-        CommandKind::Forget => "Forget everything that I keep about you",
+        CommandKind::Usage => "Your usage, and what is left of your limits",
+        CommandKind::Forget => "Delete everything that I keep about you",
         CommandKind::Export => "Get everything that I keep about you as a file",
         CommandKind::Remember => "Tell me a fact to remember in this channel",
         CommandKind::Memories => "List the facts that I remember for you, or delete one",
-        CommandKind::Link => "Use one account here and at another door: shared limits, settings and memory",
-        CommandKind::Unlink => "End the link of this account with your other accounts",
+        CommandKind::Link => {
+            "Link your accounts on two platforms, such as Discord and Slack: shared limits, settings and memory"
+        }
+        CommandKind::Unlink => "Unlink this account from your other accounts",
         CommandKind::Tools => "The tools that I can use",
         CommandKind::Status => "Show my state: parts, models, queues, limits",
         CommandKind::Approvals => "Tool calls that wait for approval, and tool calls that are allowed for a while",
@@ -27,11 +29,11 @@ pub(super) const WORDS: Words = Words {
     },
     row: "The model that answers you from now on; default resets your choice",
     user: "Another member; only for operators",
-    withdraw: "The id of an allowed tool call that requires approval again from now on",
+    withdraw: "The id of an allowed tool call; that call requires approval again",
     fact: "The fact to forget",
     category: "The category whose tools are shown, such as search",
     remember: "The fact to remember, in one short sentence",
-    link: "The code that I showed you at the other door; without it, you get one",
+    link: "The code that I showed you on the other platform; leave it out to get a code",
     digit: |c| c,
 
     operators_only: |name| format!("`/{name}` is only for operators of this bot."),
@@ -88,7 +90,7 @@ pub(super) const WORDS: Words = Words {
     memories_how: "I use each fact where you told it and in the threads there, only for your questions. `/memories forget:` deletes one; you can also ask me to.",
     summarised: "**Summaries of what we said earlier**",
     summarised_how: "A model wrote them, so that I can go on with a long conversation. I use each in its channel, only for your questions. `/new` deletes the one of this channel, `/forget` deletes all.",
-    memories_more: |count| format!("and {count} more, which `/export` has"),
+    memories_more: |count| format!("and {count} more; `/export` contains all"),
     no_memories: "I remember no facts for you. Ask me to remember something when you talk to me, or run `/remember`.",
     remembered: [
         "I will remember that here, only for your questions. `/memories` lists all facts and deletes one.",
@@ -124,8 +126,8 @@ pub(super) const WORDS: Words = Words {
         let place = if here { " for this conversation" } else { "" };
         format!("`{name}` is reset{place}.")
     },
-    setting_unknown: |names| format!("There is no such setting. There are {names}."),
-    setting_wrong: |name, values| format!("`{name}` takes one of these values: {values}, or default."),
+    setting_unknown: |names| format!("There is no such setting. The settings are {names}."),
+    setting_wrong: |name, values| format!("`{name}` accepts: {values}, or default."),
     setting_closed: |name| format!("The operators of this bot do not let members change `{name}`."),
     setting_not_served: |name, row| {
         format!(
@@ -135,7 +137,7 @@ pub(super) const WORDS: Words = Words {
 
     link_code: |code| {
         format!(
-            "Your code is `{code}`. Run `/link` with it at the other door, within five minutes. It works once. Your accounts then share limits, usage and settings, `/memories`, `/export` and `/forget` cover all of them, and a restriction of one holds for all. **Show the code to no other person**: an account that enters it can read and delete your data."
+            "Your code is `{code}`. Within five minutes, run `/link` with it on the other platform. It works once. Your accounts then share limits, usage and settings. `/memories`, `/export` and `/forget` cover all of them, and a restriction of one applies to all. **Do not show the code to other persons**: an account that enters it can read and delete your data."
         )
     },
     linked: |accounts| {
@@ -143,19 +145,19 @@ pub(super) const WORDS: Words = Words {
             "These accounts are linked now: {accounts}. The settings of the first one apply to all. If another person gave you this code, run `/unlink` at once."
         )
     },
-    unlinked: "This account is no longer linked. It has its own settings and counts again; what it used still counts.",
+    unlinked: "This account is no longer linked. It has its own settings and limits again; its usage so far still counts.",
     link_refused: |refusal| match refusal {
         LinkRefusal::Closed => "The operators of this bot do not let members link accounts.",
         LinkRefusal::Code => {
-            "I do not know this code: it is mistyped, used or older than five minutes. Run `/link` at the other door to get a new one."
+            "I do not know this code: it is mistyped, used or older than five minutes. Run `/link` on the other platform to get a new one."
         }
         LinkRefusal::TooMany => "There were too many wrong codes. Please try again in five minutes.",
         LinkRefusal::SameDoor => {
-            "This code was shown at this door, and is used up. Run `/link` at one door, and enter the code at another one."
+            "This code was shown on this platform, and is used up. Run `/link` on one platform, and enter the code on another one."
         }
         LinkRefusal::Already => "These accounts are linked already.",
         LinkRefusal::Full => "There is no room for a further account. `/unlink` removes one.",
-        LinkRefusal::Restricted => "One of your accounts is restricted. You can unlink when that has ended.",
+        LinkRefusal::Restricted => "One of your accounts is restricted. You can unlink when the restriction has ended.",
         LinkRefusal::NoLink => "This account has no links.",
         LinkRefusal::Away => "I cannot reach my storage at the moment. Please run this again in a minute.",
     },
@@ -190,7 +192,7 @@ pub(super) const WORDS: Words = Words {
         format!("{who}: {used} of {most} in the last {span}.")
     },
     amounts: ["messages", "tokens", "calls"],
-    exempt: "These limits do not apply: super roles are exempt.",
+    exempt: "These limits do not apply: a role is exempt from them.",
     accepted: |moment| format!("The next message will be accepted {moment}."),
     standing_unknown: "I cannot tell at the moment how much of the limits is used.",
     sums: ["Today", "Seven days", "In all"],
@@ -265,8 +267,8 @@ pub(super) const WORDS: Words = Words {
         )
     },
 
-    help: "I answer when you mention me or reply to one of my messages. I know what you and I said in this channel lately, and nothing from other members or channels, except a message that you reply to.",
+    help: "I answer when you mention me or reply to one of my messages. I remember what you and I said in this channel lately. I see nothing from other members or channels, except a message that you reply to.",
     help_direct: "You can also write to me directly.",
-    help_commands: "**What you can run** (only you see the answers)",
-    help_kept: "**What I keep**: our last messages in each channel, for a while; what you told me to remember; your settings; how many tokens you used. It stays in this bot's own storage; your questions are sent to the model that answers. `/export` shows you all of it, `/forget` deletes it.",
+    help_commands: "**Commands** (only you see the answers)",
+    help_kept: "**What I keep**: our last messages in each channel, for a while; what you told me to remember; your settings; your tool calls; how many tokens you used. It stays in this bot's own storage; your questions are sent to the model that answers. `/export` shows you all of it, `/forget` deletes it.",
 };

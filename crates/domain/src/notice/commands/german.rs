@@ -8,21 +8,21 @@ use crate::people::LinkRefusal;
 
 pub(super) const WORDS: Words = Words {
     describe: |kind| match kind {
-        CommandKind::Help => "Was ich tue, wie du mit mir sprichst und was du ausführen darfst",
+        CommandKind::Help => "Was ich tue, wie du mit mir sprichst und welche Befehle du ausführen darfst",
         CommandKind::New => "Unser Gespräch in diesem Kanal neu beginnen",
         CommandKind::Model => "Sehen oder wählen, welches Modell dir antwortet",
         CommandKind::Settings => {
             "Sehen oder ändern, wie ich dir antworte: Länge, Sprache, Werkzeuge, Gedächtnis und mehr"
         }
-        CommandKind::Usage => "Was du verbraucht hast und was übrig ist",
-        CommandKind::Forget => "Alles vergessen, was ich über dich aufbewahre",
+        CommandKind::Usage => "Dein Verbrauch und was von deinen Limits übrig ist",
+        CommandKind::Forget => "Alles löschen, was ich über dich aufbewahre",
         CommandKind::Export => "Alles, was ich über dich aufbewahre, als Datei",
         CommandKind::Remember => "Mir etwas sagen, das ich mir in diesem Kanal merken soll",
         CommandKind::Memories => "Zeigen, was ich mir für dich merke, oder etwas davon löschen",
         CommandKind::Link => {
-            "Verbinde dein Konto hier mit einem an anderer Tür: gleiche Limits, Einstellungen, Erinnerungen"
+            "Konten zweier Plattformen verbinden, etwa Discord und Slack: gleiche Limits und Einstellungen"
         }
-        CommandKind::Unlink => "Löse dieses Konto von deinen anderen Konten",
+        CommandKind::Unlink => "Dieses Konto von deinen anderen Konten trennen",
         CommandKind::Tools => "Die Werkzeuge, die ich benutzen kann",
         CommandKind::Status => "Mein Zustand: Teile, Modelle, Warteschlangen, Limits",
         CommandKind::Approvals => "Werkzeugaufrufe, die auf Zustimmung warten oder eine Zeit lang erlaubt sind",
@@ -35,7 +35,7 @@ pub(super) const WORDS: Words = Words {
     fact: "Was ich vergessen soll",
     category: "Die Kategorie, deren Werkzeuge gezeigt werden, etwa search",
     remember: "Was ich mir merken soll, in einem kurzen Satz",
-    link: "Der Code, den ich dir an der anderen Tür gezeigt habe; ohne ihn bekommst du einen",
+    link: "Der Code, den ich dir auf der anderen Plattform gezeigt habe; ohne Angabe bekommst du einen",
     digit: |c| match c {
         ',' => '.',
         '.' => ',',
@@ -44,7 +44,7 @@ pub(super) const WORDS: Words = Words {
 
     operators_only: |name| format!("`/{name}` ist nur für die Betreiber dieses Bots."),
     usage_of_others: "Nur Betreiber sehen den Verbrauch anderer Mitglieder. Mit `/usage` ohne Namen siehst du deinen eigenen Verbrauch.",
-    unknown: "Diesen Befehl kenne ich nicht. Vielleicht ist die Liste, die du siehst, veraltet; `/help` nennt alle, die ich kenne.",
+    unknown: "Diesen Befehl kenne ich nicht. Vielleicht ist deine Liste der Befehle veraltet; `/help` nennt alle.",
     broken: "Entschuldige, bei mir ist etwas schiefgegangen, und ich weiß nicht, wie weit ich kam. Bitte versuch es noch einmal.",
     too_slow: "Entschuldige, das hat zu lange gedauert, und ich habe vor dem Ende aufgehört. Bitte versuch es in einer Minute noch einmal.",
     forgetting_goes_on: "Ich habe festgehalten, dass alle deine Daten gelöscht werden. Das dauert länger als sonst und geht von selbst weiter; du musst `/forget` nicht noch einmal ausführen.",
@@ -133,8 +133,8 @@ pub(super) const WORDS: Words = Words {
         let place = if here { " für dieses Gespräch" } else { "" };
         format!("`{name}` ist{place} zurückgesetzt.")
     },
-    setting_unknown: |names| format!("Diese Einstellung gibt es nicht. Es gibt {names}."),
-    setting_wrong: |name, values| format!("`{name}` nimmt einen dieser Werte: {values}, oder default."),
+    setting_unknown: |names| format!("Diese Einstellung gibt es nicht. Die Einstellungen sind {names}."),
+    setting_wrong: |name, values| format!("`{name}` nimmt: {values}, oder default."),
     setting_closed: |name| format!("Die Betreiber dieses Bots lassen Mitglieder `{name}` nicht ändern."),
     setting_not_served: |name, row| {
         format!(
@@ -144,7 +144,7 @@ pub(super) const WORDS: Words = Words {
 
     link_code: |code| {
         format!(
-            "Dein Code ist `{code}`. Führe damit an der anderen Tür `/link` aus, innerhalb von fünf Minuten. Er gilt einmal. Deine Konten teilen dann Limits, Verbrauch und Einstellungen; `/memories`, `/export` und `/forget` gelten für alle, und eine Einschränkung des einen gilt für alle. **Zeige den Code keiner anderen Person**: Ein Konto, das ihn eingibt, kann deine Daten lesen und löschen."
+            "Dein Code ist `{code}`. Führ damit innerhalb von fünf Minuten `/link` auf der anderen Plattform aus. Er gilt einmal. Deine Konten teilen dann Limits, Verbrauch und Einstellungen. `/memories`, `/export` und `/forget` gelten für alle, und eine Einschränkung eines Kontos gilt für alle. **Zeig den Code keiner anderen Person**: Ein Konto, das ihn eingibt, kann deine Daten lesen und löschen."
         )
     },
     linked: |accounts| {
@@ -152,19 +152,21 @@ pub(super) const WORDS: Words = Words {
             "Diese Konten sind jetzt verbunden: {accounts}. Die Einstellungen des ersten gelten für alle. Wenn dir eine andere Person diesen Code gegeben hat, führe sofort `/unlink` aus."
         )
     },
-    unlinked: "Dieses Konto ist nicht mehr verbunden. Es hat wieder eigene Einstellungen und Zähler; was es verbraucht hat, zählt weiter.",
+    unlinked: "Dieses Konto ist nicht mehr verbunden. Es hat wieder eigene Einstellungen und Limits; sein bisheriger Verbrauch zählt weiter.",
     link_refused: |refusal| match refusal {
         LinkRefusal::Closed => "Die Betreiber dieses Bots lassen Mitglieder keine Konten verbinden.",
         LinkRefusal::Code => {
-            "Ich kenne diesen Code nicht: Er ist vertippt, verbraucht oder älter als fünf Minuten. Mit `/link` an der anderen Tür bekommst du einen neuen."
+            "Ich kenne diesen Code nicht: Er ist vertippt, verbraucht oder älter als fünf Minuten. Mit `/link` auf der anderen Plattform bekommst du einen neuen."
         }
         LinkRefusal::TooMany => "Es gab zu viele falsche Codes. Bitte versuche es in fünf Minuten noch einmal.",
         LinkRefusal::SameDoor => {
-            "Dieser Code wurde an dieser Tür gezeigt und ist verbraucht. Führe `/link` an einer Tür aus und gib den Code an einer anderen ein."
+            "Dieser Code wurde auf dieser Plattform gezeigt und ist verbraucht. Führ `/link` auf einer Plattform aus und gib den Code auf einer anderen ein."
         }
         LinkRefusal::Already => "Diese Konten sind schon verbunden.",
-        LinkRefusal::Full => "Für ein weiteres Konto ist kein Platz. `/unlink` löst eines.",
-        LinkRefusal::Restricted => "Eines deiner Konten ist eingeschränkt. Du kannst es lösen, wenn das endet.",
+        LinkRefusal::Full => "Für ein weiteres Konto ist kein Platz. `/unlink` trennt eines.",
+        LinkRefusal::Restricted => {
+            "Eines deiner Konten ist eingeschränkt. Du kannst es trennen, wenn die Einschränkung endet."
+        }
         LinkRefusal::NoLink => "Dieses Konto ist nicht verbunden.",
         LinkRefusal::Away => "Ich erreiche gerade meinen Speicher nicht. Bitte versuch es in einer Minute noch einmal.",
     },
@@ -199,7 +201,7 @@ pub(super) const WORDS: Words = Words {
         format!("{who}: {used} von {most} (Zeitfenster: {span}).")
     },
     amounts: ["Nachrichten", "Token", "Aufrufe"],
-    exempt: "Diese Limits gelten nicht: Super-Rollen sind ausgenommen.",
+    exempt: "Diese Limits gelten nicht: eine Rolle ist davon ausgenommen.",
     accepted: |moment| format!("Die nächste Nachricht wird {moment} angenommen."),
     standing_unknown: "Ich kann gerade nicht sagen, wie viel von den Limits verbraucht ist.",
     sums: ["Heute", "Sieben Tage", "Insgesamt"],
@@ -279,8 +281,8 @@ pub(super) const WORDS: Words = Words {
         )
     },
 
-    help: "Ich antworte, wenn du mich erwähnst oder auf eine meiner Nachrichten antwortest. Ich weiß, was du und ich zuletzt in diesem Kanal gesagt haben, und nichts von anderen Mitgliedern oder aus anderen Kanälen, außer einer Nachricht, auf die du antwortest.",
+    help: "Ich antworte, wenn du mich erwähnst oder auf eine meiner Nachrichten antwortest. Ich erinnere mich daran, was du und ich zuletzt in diesem Kanal gesagt haben. Von anderen Mitgliedern und aus anderen Kanälen sehe ich nichts, außer einer Nachricht, auf die du antwortest.",
     help_direct: "Du kannst mir auch direkt schreiben.",
-    help_commands: "**Was du ausführen kannst** (die Antworten siehst nur du)",
-    help_kept: "**Was ich aufbewahre**: unsere letzten Nachrichten in jedem Kanal, für eine Weile; was ich mir für dich merken soll; deine Einstellungen; wie viele Token du verbraucht hast. Es bleibt im eigenen Speicher dieses Bots; deine Fragen gehen an das Modell, das antwortet. `/export` zeigt dir alles davon, `/forget` löscht es.",
+    help_commands: "**Befehle** (die Antworten siehst nur du)",
+    help_kept: "**Was ich aufbewahre**: unsere letzten Nachrichten in jedem Kanal, für eine Weile; was ich mir für dich merken soll; deine Einstellungen; deine Werkzeugaufrufe; wie viele Token du verbraucht hast. Es bleibt im eigenen Speicher dieses Bots; deine Fragen gehen an das Modell, das antwortet. `/export` zeigt dir alles davon, `/forget` löscht es.",
 };

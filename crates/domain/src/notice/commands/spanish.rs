@@ -8,17 +8,19 @@ use crate::people::LinkRefusal;
 
 pub(super) const WORDS: Words = Words {
     describe: |kind| match kind {
-        CommandKind::Help => "Qué hago, cómo hablar conmigo y qué puedes ejecutar",
+        CommandKind::Help => "Qué hago, cómo hablar conmigo y qué comandos puedes ejecutar",
         CommandKind::New => "Empezar de nuevo nuestra conversación en este canal",
         CommandKind::Model => "Ver o elegir el modelo que te responde",
         CommandKind::Settings => "Ver o cambiar cómo te respondo: longitud, idioma, herramientas, memoria y más",
-        CommandKind::Usage => "Lo que has usado y lo que te queda",
-        CommandKind::Forget => "Olvidar todo lo que guardo sobre ti",
+        CommandKind::Usage => "Lo que has usado y lo que te queda de tus límites",
+        CommandKind::Forget => "Borrar todo lo que guardo sobre ti",
         CommandKind::Export => "Recibir como archivo todo lo que guardo sobre ti",
         CommandKind::Remember => "Decirme algo que deba recordar en este canal",
         CommandKind::Memories => "Ver lo que recuerdo para ti o borrar algo",
-        CommandKind::Link => "Une tu cuenta de aquí con una de otra puerta: mismos límites, ajustes y memoria",
-        CommandKind::Unlink => "Separa esta cuenta de tus otras cuentas",
+        CommandKind::Link => {
+            "Vincular tus cuentas de dos plataformas, como Discord y Slack: mismos límites, ajustes y memoria"
+        }
+        CommandKind::Unlink => "Desvincular esta cuenta de tus otras cuentas",
         CommandKind::Tools => "Las herramientas que puedo usar",
         CommandKind::Status => "Mi estado: partes, modelos, colas, límites",
         CommandKind::Approvals => "Llamadas a herramientas que esperan aprobación o están permitidas por un tiempo",
@@ -31,7 +33,7 @@ pub(super) const WORDS: Words = Words {
     fact: "Lo que debo olvidar",
     category: "La categoría cuyas herramientas se muestran, como search",
     remember: "Lo que debo recordar, en una frase corta",
-    link: "El código que te mostré en la otra puerta; sin él, recibes uno",
+    link: "El código que te mostré en la otra plataforma; sin él, recibes uno",
     digit: |c| match c {
         // The narrow no-break space that groups digits in Spanish.
         ',' => '\u{202f}',
@@ -41,7 +43,7 @@ pub(super) const WORDS: Words = Words {
 
     operators_only: |name| format!("`/{name}` es solo para los operadores de este bot."),
     usage_of_others: "Solo los operadores pueden ver lo que ha usado otra persona. Ejecuta `/usage` sin nombre para ver lo tuyo.",
-    unknown: "No conozco este comando. Quizá la lista que ves es antigua; `/help` nombra todos los que conozco.",
+    unknown: "No conozco este comando. Quizá tu lista de comandos está anticuada; `/help` los nombra todos.",
     broken: "Lo siento, algo ha fallado por mi parte y no sé decir hasta dónde llegué. Ejecútalo de nuevo, por favor.",
     too_slow: "Lo siento, esto tardó demasiado y paré antes del final. Ejecútalo de nuevo en un minuto, por favor.",
     forgetting_goes_on: "He registrado que hay que borrar todos tus datos. Tarda más de lo normal y continúa por sí solo; no hace falta que ejecutes `/forget` otra vez.",
@@ -128,8 +130,8 @@ pub(super) const WORDS: Words = Words {
         let place = if here { " en esta conversación" } else { "" };
         format!("`{name}` está restablecido{place}.")
     },
-    setting_unknown: |names| format!("No existe ese ajuste. Hay {names}."),
-    setting_wrong: |name, values| format!("`{name}` acepta uno de estos valores: {values}, o default."),
+    setting_unknown: |names| format!("No existe ese ajuste. Los ajustes son {names}."),
+    setting_wrong: |name, values| format!("`{name}` acepta: {values}, o default."),
     setting_closed: |name| format!("Los operadores de este bot no dejan que los miembros cambien `{name}`."),
     setting_not_served: |name, row| {
         format!("`{name}` no tiene efecto ahora, porque el modelo `{row}` no lo ofrece. No se cambió nada.")
@@ -137,28 +139,30 @@ pub(super) const WORDS: Words = Words {
 
     link_code: |code| {
         format!(
-            "Tu código es `{code}`. Ejecuta `/link` con él en la otra puerta, dentro de cinco minutos. Vale una vez. Tus cuentas comparten entonces límites, uso y ajustes; `/memories`, `/export` y `/forget` valen para todas, y una restricción de una vale para todas. **No muestres el código a ninguna otra persona**: una cuenta que lo introduzca puede leer y borrar tus datos."
+            "Tu código es `{code}`. Antes de cinco minutos, ejecuta `/link` con él en la otra plataforma. Vale una vez. Tus cuentas comparten entonces límites, uso y ajustes. `/memories`, `/export` y `/forget` valen para todas, y una restricción de una vale para todas. **No muestres el código a ninguna otra persona**: una cuenta que lo introduzca puede leer y borrar tus datos."
         )
     },
     linked: |accounts| {
         format!(
-            "Estas cuentas están unidas ahora: {accounts}. Los ajustes de la primera valen para todas. Si otra persona te dio este código, ejecuta `/unlink` enseguida."
+            "Estas cuentas están vinculadas ahora: {accounts}. Los ajustes de la primera valen para todas. Si otra persona te dio este código, ejecuta `/unlink` enseguida."
         )
     },
-    unlinked: "Esta cuenta ya no está unida. Vuelve a tener sus propios ajustes y contadores; lo que usó sigue contando.",
+    unlinked: "Esta cuenta ya no está vinculada. Vuelve a tener sus propios ajustes y límites; lo que usó sigue contando.",
     link_refused: |refusal| match refusal {
-        LinkRefusal::Closed => "Los operadores de este bot no permiten que los miembros unan cuentas.",
+        LinkRefusal::Closed => "Los operadores de este bot no permiten que los miembros vinculen cuentas.",
         LinkRefusal::Code => {
-            "No conozco este código: está mal escrito, usado o tiene más de cinco minutos. Ejecuta `/link` en la otra puerta para recibir uno nuevo."
+            "No conozco este código: está mal escrito, usado o tiene más de cinco minutos. Ejecuta `/link` en la otra plataforma para recibir uno nuevo."
         }
         LinkRefusal::TooMany => "Hubo demasiados códigos incorrectos. Inténtalo de nuevo en cinco minutos.",
         LinkRefusal::SameDoor => {
-            "Este código se mostró en esta puerta y ya no vale. Ejecuta `/link` en una puerta e introduce el código en otra."
+            "Este código se mostró en esta plataforma y ya no vale. Ejecuta `/link` en una plataforma e introduce el código en otra."
         }
-        LinkRefusal::Already => "Estas cuentas ya están unidas.",
-        LinkRefusal::Full => "No hay sitio para otra cuenta. `/unlink` separa una.",
-        LinkRefusal::Restricted => "Una de tus cuentas está restringida. Podrás separarla cuando eso termine.",
-        LinkRefusal::NoLink => "Esta cuenta no está unida a ninguna otra.",
+        LinkRefusal::Already => "Estas cuentas ya están vinculadas.",
+        LinkRefusal::Full => "No hay sitio para otra cuenta. `/unlink` desvincula una.",
+        LinkRefusal::Restricted => {
+            "Una de tus cuentas está restringida. Podrás desvincularla cuando termine la restricción."
+        }
+        LinkRefusal::NoLink => "Esta cuenta no está vinculada a ninguna otra.",
         LinkRefusal::Away => "En este momento no puedo acceder a mi almacén. Inténtalo de nuevo en un minuto.",
     },
 
@@ -194,7 +198,7 @@ pub(super) const WORDS: Words = Words {
         format!("{who}: {used} de {most} (intervalo: {span}).")
     },
     amounts: ["mensajes", "tokens", "llamadas"],
-    exempt: "Estos límites no se aplican: los superroles están exentos.",
+    exempt: "Estos límites no se aplican: un rol está exento de ellos.",
     accepted: |moment| format!("El próximo mensaje se aceptará {moment}."),
     standing_unknown: "En este momento no puedo decir cuánto de los límites se ha usado.",
     sums: ["Hoy", "Siete días", "En total"],
@@ -272,8 +276,8 @@ pub(super) const WORDS: Words = Words {
         )
     },
 
-    help: "Respondo cuando me mencionas o respondes a uno de mis mensajes. Sé lo que tú y yo hemos dicho últimamente en este canal, y nada de otros miembros ni de otros canales, salvo un mensaje al que respondas.",
+    help: "Respondo cuando me mencionas o respondes a uno de mis mensajes. Recuerdo lo que tú y yo hemos dicho últimamente en este canal. No veo nada de otros miembros ni de otros canales, salvo un mensaje al que respondas.",
     help_direct: "También puedes escribirme directamente.",
-    help_commands: "**Lo que puedes ejecutar** (solo tú ves las respuestas)",
-    help_kept: "**Lo que guardo**: nuestros últimos mensajes en cada canal, durante un tiempo; lo que me pediste recordar; tus ajustes; cuántos tokens has usado. Se queda en el almacén de este bot; tus preguntas se envían al modelo que responde. `/export` te lo muestra todo, `/forget` lo borra.",
+    help_commands: "**Comandos** (solo tú ves las respuestas)",
+    help_kept: "**Lo que guardo**: nuestros últimos mensajes en cada canal, durante un tiempo; lo que me pediste recordar; tus ajustes; tus llamadas a herramientas; cuántos tokens has usado. Se queda en el almacén de este bot; tus preguntas se envían al modelo que responde. `/export` te lo muestra todo, `/forget` lo borra.",
 };

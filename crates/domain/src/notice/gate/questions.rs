@@ -98,12 +98,12 @@ const ENGLISH: Words = Words {
 const SPANISH: Words = Words {
     form: |who, tool, server, until| {
         format!(
-            "La herramienta `{tool}` del servidor `{server}` pide datos a {who}. La solicitud caduca {until}. No escribas aquí contraseñas ni claves."
+            "La herramienta `{tool}` del servidor `{server}` necesita datos de {who}. La solicitud caduca {until}. No escribas aquí contraseñas ni claves."
         )
     },
     link: |who, tool, server, host, until| {
         format!(
-            "La herramienta `{tool}` del servidor `{server}` pide a {who} que abra una página en `{host}`. Ábrela solo si confías en ese servidor y luego continúa. La solicitud caduca {until}."
+            "La herramienta `{tool}` del servidor `{server}` tiene una página para {who} en `{host}`. Ábrela solo si confías en ese servidor y luego continúa. La solicitud caduca {until}."
         )
     },
     task: |who, tool, server, until| {

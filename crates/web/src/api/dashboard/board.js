@@ -171,7 +171,7 @@ function build(root) {
   const turnList = make("ol", "turns");
   const none = make("p", "none", NO_TURN);
   const find = make("input", "find");
-  Object.assign(find, { type: "search", title: "The id of a channel, a member or a message, or an outcome such as apologised", placeholder: "id, or an outcome", autocomplete: "off", spellcheck: false, maxLength: 128 });
+  Object.assign(find, { type: "search", title: "The id of a channel, a member or a message, or an outcome such as apologised", placeholder: "find a turn: id or outcome", autocomplete: "off", spellcheck: false, maxLength: 128 });
   find.ariaLabel = `Show some turns: those of a channel, a member or a message by its id, or of an outcome (${OUTCOMES.join(", ")})`;
   const all = make("button", "quiet all", "Show all");
   all.type = "button";

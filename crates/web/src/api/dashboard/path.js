@@ -40,7 +40,7 @@ export function stops(ofTurn) {
   ];
   const note = limitsAsked(turn.counted);
   if (turn.started_ms === null && known !== null) out.push({ actor: "rate_limiter", label: turn.outcome, from: reserved, to: known, note });
-  else out.push({ actor: "rate_limiter", label: "within the limits, then its lane", from: reserved, to: turn.started_ms, note });
+  else out.push({ actor: "rate_limiter", label: "within the limits, then its queue", from: reserved, to: turn.started_ms, note });
   let at = turn.started_ms ?? 0;
   if (turn.started_ms !== null) {
     out.push({ actor: "conversation", label: "history and prompt", from: at, to: turn.steps[0]?.from_ms ?? known, note: turn.trial ? `experiment ${turn.trial.experiment}: ${turn.trial.arm}` : undefined });

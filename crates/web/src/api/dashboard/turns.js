@@ -10,7 +10,7 @@ const SHORTEST = 500;
 const LOG_MS = 1000;
 /** The kinds of segments in order, with their meaning. */
 export const STRETCHES = [
-  ["queued", "in the lane", "it waits for the turn before it in its channel"], ["admitted", "admitted", "it waits for a permit, or does its own work"],
+  ["queued", "queued", "it waits for the earlier questions of its member in this channel"], ["admitted", "preparing", "it waits for a free model permit, or prepares and checks the answer"],
   ["model", "model", "a model is asked"], ["tool", "tools", "a tool runs"],
   ["gate", "decision", "it waits for a member to approve a call"], ["posted", "posting", "the answer is being posted"],
 ];
@@ -155,16 +155,16 @@ function fill(row, turn, full) {
 function stretches(turn) {
   const end = endOf(turn);
   const known = turn.answered_ms ?? end;
-  const out = [{ kind: "queued", label: "in the lane", from: 0, to: turn.started_ms ?? known }];
+  const out = [{ kind: "queued", label: "queued", from: 0, to: turn.started_ms ?? known }];
   let at = out[0].to;
   turn.steps.forEach((step, n) => {
-    if (step.from_ms > at) out.push({ kind: "admitted", label: "admitted", from: at, to: step.from_ms });
+    if (step.from_ms > at) out.push({ kind: "admitted", label: "preparing", from: at, to: step.from_ms });
     const { to: over, cut } = endOfStep(turn, n);
     const to = over ?? known;
     out.push({ kind: step.kind, label: `${KINDS[step.kind] ?? step.kind} ${step.name}`, from: step.from_ms, to, failed: step.failed || cut });
     at = Math.max(at, to);
   });
-  if (turn.started_ms !== null && known > at) out.push({ kind: "admitted", label: "admitted", from: at, to: known });
+  if (turn.started_ms !== null && known > at) out.push({ kind: "admitted", label: "preparing", from: at, to: known });
   if (turn.answered_ms !== null) out.push({ kind: "posted", label: "posting", from: turn.answered_ms, to: end });
   return out.filter((piece) => piece.to > piece.from);
 }
@@ -191,7 +191,7 @@ function explained(row) {
 
 /** Summarizes the time of a turn in one line. */
 function spentWhere(turn) {
-  const parts = [["lane", turn.lane_ms], ["permit", turn.permit_ms], ["model", turn.model_ms], ["tools", turn.tools_ms], ["posting", turn.post_ms]];
+  const parts = [["queue", turn.lane_ms], ["permit", turn.permit_ms], ["model", turn.model_ms], ["tools", turn.tools_ms], ["posting", turn.post_ms]];
   const told = parts.filter(([, took]) => typeof took === "number").map(([part, took]) => `${part} ${duration(took)}`);
   if (turn.model) told.push(`answered by ${turn.model}`);
   return told.join(", ");
