@@ -35,6 +35,7 @@ use domain::keys;
 use domain::notice::restriction as notice;
 use domain::notice::template::Filling;
 use domain::outgoing::{Outgoing, Part};
+use domain::ownership::Portion;
 use domain::restriction::book::{RestrictionNotice, Restrictions, RoleChange};
 use domain::restriction::{Member, format_until, parse_until};
 use domain::turn::Turn;
@@ -97,6 +98,8 @@ pub struct RestrictionSweeper {
     pub account: Account,
     /// The shared set of members with a record.
     pub restricted: Arc<Restricted>,
+    /// The communities whose members this process restricts. The others have owners of their own.
+    pub portion: Portion,
 }
 
 /// The state of the sweeper.
@@ -106,6 +109,8 @@ pub struct SweeperState {
     told: HashMap<Member, Timestamp>,
     /// The members with a restriction without an end, and its start.
     endless: HashMap<Member, Timestamp>,
+    /// The ends of the restrictions in communities of other processes.
+    elsewhere: HashMap<Member, Timestamp>,
     /// The messages that arrived before the records were read; `None` afterwards.
     early: Option<Vec<Arc<Turn>>>,
     /// The time of the last read of the records; `None` during a read.
@@ -126,6 +131,7 @@ impl Actor for RestrictionSweeper {
             book: Restrictions::default(),
             told: HashMap::new(),
             endless: HashMap::new(),
+            elsewhere: HashMap::new(),
             early: Some(Vec::new()),
             read_at: None,
             reading: false,
@@ -216,7 +222,11 @@ impl RestrictionSweeper {
         state.reading = false;
         state.read_at = Some(Instant::now());
         if let Some(records) = records {
-            let Records { begun, complete, restricted, restricting, told, endless } = *records;
+            let Records { begun, complete, restricted, mut restricting, told, endless } = *records;
+            let is_own = |member: &Member| self.portion.has_guild(Some(&member.guild));
+            let (restricted, elsewhere) = restricted.into_iter().partition(|(member, _)| is_own(member));
+            restricting.retain(is_own);
+            state.elsewhere = elsewhere;
             endless::take_over(&mut state.endless, endless, begun, complete);
             state.book.take_over(&restricted, &restricting, begun, complete);
             if state.early.is_some() {
@@ -226,7 +236,9 @@ impl RestrictionSweeper {
         let duration = self.live.now().settings.restriction.duration;
         let since = state.book.since(duration).map(|(member, since)| (member.clone(), since));
         let lasting = state.endless.iter().map(|(member, since)| (member.clone(), *since));
-        self.restricted.replace(lasting.chain(since).collect());
+        let before = |until: Timestamp| Timestamp(until.0.saturating_sub(ids::millis(duration)));
+        let elsewhere = state.elsewhere.iter().map(|(member, until)| (member.clone(), before(*until)));
+        self.restricted.replace(elsewhere.chain(lasting).chain(since).collect());
         let now = self.clock.now();
         state.told.retain(|_, until| *until > now);
         for turn in state.early.take().unwrap_or_default() {

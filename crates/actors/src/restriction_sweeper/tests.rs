@@ -36,6 +36,10 @@ async fn world() -> World {
 }
 
 async fn world_of(variables: &[(&str, &str)], store: MemoryStore) -> World {
+    world_with(variables, store, Portion::WHOLE).await
+}
+
+async fn world_with(variables: &[(&str, &str)], store: MemoryStore, portion: Portion) -> World {
     let (sweeper, outbox, journal) = (at("restriction_sweeper"), at("outbox"), at("journal"));
     let (poster, store) = (Arc::new(ScriptedPoster::new()), Arc::new(store));
     let restricted = Arc::new(Restricted::default());
@@ -68,6 +72,7 @@ async fn world_of(variables: &[(&str, &str)], store: MemoryStore) -> World {
         live: live(variables, Arc::new(ScriptedModels::new(&["main"]))),
         outboxes: Outboxes::new(vec![(DOOR, Medium::Messages, outbox)]),
         restricted: Arc::clone(&restricted),
+        portion,
     };
     stage.actor(row(LEAF), &sweeper, actor);
     let tree = stage.go().await;
@@ -144,6 +149,25 @@ async fn what_ended_while_we_were_away_is_lifted_at_the_start_and_left_alone_aft
     assert_eq!(taken, ["-7 12 Restriction expired", "-8 12 Restriction expired"]);
     tokio::time::sleep(Duration::from_secs(1000)).await;
     assert_eq!(world.roles().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_owner_of_a_community_lifts_its_restrictions_and_the_others_know_of_them() {
+    let now = BEGINNING.0 / 1000;
+    let there = |guild: u64, who: &str, until: u64| {
+        (keys::restrictions::restricted_until(&guild.to_string(), &person(who)), until.to_string())
+    };
+    for number in 0..2 {
+        let store = MemoryStore::new();
+        for (key, until) in [there(2 << 22, "7", now - 9), there(3 << 22, "8", now - 9), there(2 << 22, "9", now + 900)] {
+            store.put(key, until);
+        }
+        let world = world_with(&USUAL, store, Portion { number, of: 2 }).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(world.roles(), [["-7 12 Restriction expired"], ["-8 12 Restriction expired"]][number as usize]);
+        let running = live(&USUAL, Arc::new(ScriptedModels::new(&["main"]))).now();
+        assert!(world.restricted.holds_anywhere(&running, &person("9")), "process {number}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
