@@ -483,6 +483,33 @@ async fn no_process_of_another_division_holds_anything_beside_one() {
 }
 
 #[tokio::test]
+async fn processes_that_stand_by_divide_the_work_after_the_term_of_another_division_or_of_a_lost_record() {
+    let server = Server::start();
+    let (whole, processes) = (lease(&server, "whole"), [divided(&server, "one", 2), divided(&server, "two", 2)]);
+    for lost in [false, true] {
+        assert_eq!(take(&whole, false).await, held(lost));
+        if lost {
+            assert_eq!(server.ask::<String>("FLUSHALL"), "OK");
+        }
+        let begun = tokio::time::Instant::now();
+        let mut ranges = [None, None];
+        while ranges.contains(&None) {
+            for (process, range) in processes.iter().zip(&mut ranges) {
+                let LeaseAnswer::Held { .. } = take(process, true).await else { continue };
+                *range = process.portion().map(|portion| portion.number);
+            }
+            assert!(begun.elapsed() < TERM + Duration::from_millis(500), "{ranges:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(ranges == [Some(0), Some(1)] && begun.elapsed() + Duration::from_millis(100) >= TERM);
+        assert_eq!(take(&whole, true).await, elsewhere("the division into 2 ranges"));
+        for process in &processes {
+            process.release().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
 async fn holders_renew_ranges_that_the_server_lost_before_another_process_takes_one() {
     let server = Server::start();
     let [one, two, three] = ["one", "two", "three"].map(|name| divided(&server, name, 2));

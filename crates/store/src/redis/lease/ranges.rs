@@ -41,8 +41,8 @@ pub(super) struct Division {
 /// division, the range that the caller holds (-1: any), the agreed number of connections (0: unknown). Returns the range,
 /// 1 if another process stands by, and the number of ranges without a holder; or -1, the holder, and that number.
 ///
-/// A range that no process held since the record began may have a holder that the server forgot: until `grace`, a
-/// process that stands by does not take it.
+/// If an active process begins a record that was not released, the server may have lost an earlier one: until `grace`, a
+/// process that stands by takes no range without a known holder.
 const TAKE: &str = r"
 if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then redis.call('DEL', KEYS[1]) end
 local clock = redis.call('TIME')
@@ -68,7 +68,8 @@ if holder and holder ~= ARGV[6] and ends('until') > now and (holder ~= '' or pat
     return waits(holder, ranges)
 end
 if holder ~= ARGV[6] then
-    local grace = told.released and 0 or now + term
+    local lost = (holder or '') == '' and not told.released and not patient
+    local grace = lost and now + term or 0
     told = {waiting = told.waiting, waits_until = told.waits_until, grace = text(grace)}
     redis.call('DEL', KEYS[1])
     redis.call('HSET', KEYS[1], 'grace', told.grace)
