@@ -289,6 +289,9 @@ fn keep(claim: &Arc<Claim>, renewed: (Instant, Option<bool>), parts: StandbyPart
         claim.alone.acts();
     }
     show(true);
+    if let Some(range) = shown_range(&claim.lease) {
+        telemetry::show_range(range);
+    }
     let keeper = tokio::spawn(async move {
         let (heard, awaited) = watch::channel(renewed.1);
         let reason = tokio::select! {

@@ -17,11 +17,11 @@ use serde_json::Value;
 use staffai::app::exit;
 use staffai::app::system::SystemClock;
 use tempfile::TempDir;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::rows::Process;
 use crate::server::Server;
-use crate::support::until;
+use crate::support::{PATIENCE, until};
 
 /// The number of shards of the service.
 const SHARDS: u32 = 4;
@@ -364,10 +364,19 @@ async fn a_range_without_a_process_is_visible() {
         told.contains("ranges: 2, without a process: 1") && told.contains("  1/2  no process")
     })
     .await;
-    let page = reqwest::get(format!("http://{}/metrics", one.address)).await.unwrap().text().await.unwrap();
-    assert!(page.lines().any(|line| line == "staffai_ranges_free 1"), "{page}");
+    let metrics = async || reqwest::get(format!("http://{}/metrics", one.address)).await.unwrap().text().await.unwrap();
+    let shown = async |free: &str| {
+        while !metrics().await.lines().any(|line| line == free) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    timeout(PATIENCE, shown("staffai_ranges_free 1")).await.unwrap();
     let two = world.start("two", 58, 2);
     until("each has a process", || world.cluster().contains("ranges: 2, without a process: 0")).await;
+    timeout(PATIENCE, shown("staffai_ranges_free 0")).await.unwrap();
+    let log = world.log("one");
+    let ready = log.lines().find(|line| line.contains("gateway.ready")).unwrap();
+    assert!(ready.contains("\"range\":\"0/2\""), "{ready}");
     drop((one, two));
     world.end().await;
 }

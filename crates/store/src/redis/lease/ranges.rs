@@ -38,8 +38,8 @@ pub(super) struct Division {
 
 /// Key: the record. Arguments: the name of the caller, the duration of a term and the time for which a process that
 /// stands by is remembered, both in milliseconds, 1 if the caller stands by, the number of ranges, the name of the
-/// division, the range that the caller holds (-1: any), the agreed number of connections (0: unknown). Returns the range,
-/// 1 if another process stands by, and the number of ranges without a holder; or -1, the holder, and that number.
+/// division, the range that the caller holds (-1: any), the agreed number of connections (0: unknown). Returns the range, and
+/// 1 if another process stands by; or -1 and the holder. A renewal costs the same for any number of ranges.
 ///
 /// If an active process begins a record that was not released, the server may have lost an earlier one: until `grace`, a
 /// process that stands by takes no range without a known holder.
@@ -47,16 +47,21 @@ const TAKE: &str = r"
 if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then redis.call('DEL', KEYS[1]) end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local flat = redis.call('HGETALL', KEYS[1])
-local told = {}
-for i = 1, #flat, 2 do told[flat[i]] = flat[i + 1] end
 local term, ranges, patient, mine = tonumber(ARGV[2]), tonumber(ARGV[5]), ARGV[4] == '1', tonumber(ARGV[7])
+local told = {}
+if mine >= 0 then
+    local fields = {'holder', 'until', 'released', 'waiting', 'waits_until', 'holder:' .. mine, 'until:' .. mine}
+    for i, value in ipairs(redis.call('HMGET', KEYS[1], unpack(fields))) do told[fields[i]] = value or nil end
+else
+    local flat = redis.call('HGETALL', KEYS[1])
+    for i = 1, #flat, 2 do told[flat[i]] = flat[i + 1] end
+end
 local function ends(field) return math.min(tonumber(told[field] or 0) or 0, now + term) end
 local function text(time) return string.format('%.0f', time) end
-local function waits(holder, free)
+local function waits(holder)
     redis.call('HSET', KEYS[1], 'waiting', ARGV[1], 'waits_until', text(now + ARGV[3]))
     redis.call('PEXPIRE', KEYS[1], ARGV[3])
-    return {-1, holder, free}
+    return {-1, holder}
 end
 local holder = told.holder
 if not holder and not told.released and patient then
@@ -65,7 +70,7 @@ if not holder and not told.released and patient then
 end
 if holder and holder ~= ARGV[6] and ends('until') > now and (holder ~= '' or patient) then
     redis.call('HSET', KEYS[1], 'until', text(ends('until')))
-    return waits(holder, ranges)
+    return waits(holder)
 end
 if holder ~= ARGV[6] then
     local lost = (holder or '') == '' and not told.released and not patient
@@ -75,25 +80,21 @@ if holder ~= ARGV[6] then
     redis.call('HSET', KEYS[1], 'grace', told.grace)
     if told.waiting then redis.call('HSET', KEYS[1], 'waiting', told.waiting, 'waits_until', told.waits_until or '0') end
 end
-local found, own, without = nil, nil, 0
-for k = 0, ranges - 1 do
-    local name = told['holder:' .. k]
-    local held = name and ends('until:' .. k) > now
-    if held and name == ARGV[1] then own = k end
-    if not held then
-        without = without + 1
-        if not found and (name or not patient or ends('grace') <= now) then found = k end
-    end
-end
+local function held(k) return told['holder:' .. k] and ends('until:' .. k) > now end
+local found = nil
 if mine >= 0 then
-    local name = told['holder:' .. mine]
-    if name and name ~= ARGV[1] and ends('until:' .. mine) > now then return {-1, name, without} end
+    if held(mine) and told['holder:' .. mine] ~= ARGV[1] then return {-1, told['holder:' .. mine]} end
     found = mine
 else
-    found = own or found
+    for k = ranges - 1, 0, -1 do
+        local name = told['holder:' .. k]
+        if not held(k) and (name or not patient or ends('grace') <= now) then found = k end
+    end
+    for k = 0, ranges - 1 do
+        if held(k) and told['holder:' .. k] == ARGV[1] then found = k end
+    end
 end
-if not found then return waits(ARGV[6], without) end
-if not (told['holder:' .. found] and ends('until:' .. found) > now) then without = without - 1 end
+if not found then return waits(ARGV[6]) end
 if told['holder:' .. found] ~= ARGV[1] then redis.call('HSET', KEYS[1], 'since:' .. found, text(now)) end
 local over = text(now + term)
 redis.call('HDEL', KEYS[1], 'released')
@@ -105,7 +106,7 @@ if waiting == ARGV[1] then
     waiting = nil
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
-return {found, waiting and (tonumber(told.waits_until or 0) or 0) > now and '1' or '0', without}
+return {found, waiting and (tonumber(told.waits_until or 0) or 0) > now and '1' or '0'}
 ";
 
 /// Key: the record. Arguments: the name of the caller, the number of ranges, the name of the division. Ends the terms of
@@ -197,9 +198,8 @@ impl Lease {
         take.arg(division.ranges).arg(division.name()).arg(held.map_or(-1, i64::from));
         take.arg(division.shards.load(Ordering::Relaxed));
         let mut sent = Instant::now();
-        let answer: Result<(i64, String, u32), LeaseFault> = self.ask_timed(&take, &mut sent).await;
-        let answer = answer.map(|(range, told, without)| {
-            metrics::gauge!(telemetry::metrics::RANGES_FREE).set(f64::from(without));
+        let answer: Result<(i64, String), LeaseFault> = self.ask_timed(&take, &mut sent).await;
+        let answer = answer.map(|(range, told)| {
             let Ok(range) = u32::try_from(range) else { return LeaseAnswer::Elsewhere(told) };
             *division.held.lock() = Some(range);
             LeaseAnswer::Held { awaited: told == "1" }
