@@ -250,6 +250,11 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             "no expiry; one record".to_owned(),
         ),
         (
+            keys::restrictions::CHANGES,
+            "the last 100 changes of restrictions, with member and guild, for an hour (only with `cluster.ranges` above 1)",
+            "no expiry; one record".to_owned(),
+        ),
+        (
             keys::IDENTIFY_PREFIX,
             "a bucket in which a process identified at Discord a moment ago (only with `cluster.ranges` above 1)",
             "5.25 s".to_owned(),

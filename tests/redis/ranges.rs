@@ -204,8 +204,7 @@ struct Load {
 impl Load {
     fn begin(world: &World) -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        let (stop, service, places, ada) =
-            (Arc::clone(&over), world.service.clone(), world.places.clone(), world.ada);
+        let (stop, service, places, ada) = (Arc::clone(&over), world.service.clone(), world.places.clone(), world.ada);
         let asking = tokio::spawn(async move {
             let mut asked = Vec::new();
             while !stop.load(Ordering::Relaxed) {
@@ -259,7 +258,12 @@ async fn a_spare_process_takes_over_the_range_of_a_killed_one_under_load() {
     assert_eq!((world.count("two", "lease.lost"), world.count("two", "lease.taken")), (0, 1));
     let times = load.end(&world).await;
     let stats = world.service.stats();
-    println!("killed: {} mentions, taken over after {} ms, longest {} ms", times.len(), taken.as_millis(), times[times.len() - 1]);
+    println!(
+        "killed: {} mentions, taken over after {} ms, longest {} ms",
+        times.len(),
+        taken.as_millis(),
+        times[times.len() - 1]
+    );
     assert_eq!((stats.identifies, stats.identifies_refused), (u64::from(SHARDS), 0));
     drop((one, two, spare));
     world.end().await;

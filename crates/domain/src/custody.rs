@@ -115,8 +115,12 @@ mod tests {
         for guild in [None, Some(1 << 22), Some(2 << 22)] {
             let record = open(guild, Some(half(0)));
             assert!(record.is_within(&DOOR, &[half(0)]) && !record.is_within(&DOOR, &[half(1)]), "{guild:?}");
-            assert!(record.is_within(&DOOR, &[Range::Door(DOOR)]) && !record.is_within(&DOOR, std::slice::from_ref(&other)));
-            assert!(open(guild, None).is_within(&DOOR, &[Range::Door(DOOR)]) && !open(guild, None).is_within(&DOOR, &[]));
+            assert!(
+                record.is_within(&DOOR, &[Range::Door(DOOR)]) && !record.is_within(&DOOR, std::slice::from_ref(&other))
+            );
+            assert!(
+                open(guild, None).is_within(&DOOR, &[Range::Door(DOOR)]) && !open(guild, None).is_within(&DOOR, &[])
+            );
         }
     }
 
