@@ -307,6 +307,26 @@ fn the_deployment_is_one_pod_that_is_probed() {
 }
 
 #[test]
+fn the_overlay_for_ranges_has_a_pod_for_each_and_a_spare_one() {
+    let folder = "deploy/kubernetes-ranges";
+    let overlay = yaml(&format!("{folder}/kustomization.yaml")).remove(0);
+    let patch = overlay["patches"][0]["patch"].as_str().unwrap();
+    let steps: Vec<Value> = serde_yaml_ng::from_str(patch).unwrap();
+    let value = |path: &str| steps.iter().find(|step| step["path"] == path).map(|step| step["value"].clone()).unwrap();
+    let variable = value("/spec/template/spec/containers/0/env/-");
+    assert_eq!(variable["name"], general_name("cluster.ranges"));
+    let ranges: u64 = variable["value"].as_str().unwrap().parse().unwrap();
+    assert_eq!(value("/spec/replicas").as_u64(), Some(ranges + 1));
+    assert_eq!(value("/spec/strategy")["rollingUpdate"]["maxUnavailable"], 0);
+    let pod = &deployment()["spec"]["template"]["spec"];
+    assert_eq!((&pod["volumes"][0]["name"], &pod["containers"][0]["name"]), (&"data".into(), &"staffai".into()));
+    assert!(!value("/spec/template/spec/volumes/0")["emptyDir"].is_null(), "pods share no volume");
+    let budget = yaml(&format!("{folder}/poddisruptionbudget.yaml")).remove(0);
+    assert_eq!(budget["spec"]["selector"], deployment()["spec"]["selector"]);
+    assert_eq!(budget["spec"]["maxUnavailable"], 1);
+}
+
+#[test]
 fn the_prompt_in_the_cluster_is_the_one_that_is_compiled_in() {
     let prompts = yaml(KUBERNETES[0]).into_iter().find(|map| map["metadata"]["name"] == "staffai-prompts").unwrap();
     let prompt = prompts["data"]["personality_prompt.txt"].as_str().unwrap();

@@ -230,8 +230,8 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         ),
         (
             keys::TERM_PREFIX,
-            "the newest fencing token of a door: the process that owns its open turns",
-            "no expiry; one per door".to_owned(),
+            "the newest fencing token of a door, or of a range of it: the process that owns its open turns",
+            "no expiry; one per door and range".to_owned(),
         ),
         (
             keys::PROCESS_PREFIX,
@@ -243,6 +243,21 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             keys::LEASE,
             "the active process and the standby",
             format!("{} s after the last renewal", lease::WAITS.as_secs()),
+        ),
+        (
+            keys::DIVISIONS,
+            "the numbers of ranges of former divisions (only with `cluster.ranges` above 1)",
+            "no expiry; one record".to_owned(),
+        ),
+        (
+            keys::restrictions::CHANGES,
+            "the last 100 changes of restrictions, with member and guild, for an hour (only with `cluster.ranges` above 1)",
+            "no expiry; one record".to_owned(),
+        ),
+        (
+            keys::IDENTIFY_PREFIX,
+            "a bucket in which a process identified at Discord a moment ago (only with `cluster.ranges` above 1)",
+            "5.25 s".to_owned(),
         ),
         (
             keys::ALONE,

@@ -40,7 +40,7 @@ use actors::wiring::Handles;
 use actors::wiring::parts::{DoorParts, Observation, Pages, Parts, Process, Records, ToolParts};
 use domain::ids::Door;
 use domain::lineage::Identity;
-use domain::ownership::Range;
+use domain::ownership::Portion;
 use domain::tool::catalogue::Catalogue;
 use domain::tool::{Source, schema};
 use mcp::McpServers;
@@ -178,7 +178,11 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     links::refresh(&basics.live, &*basics.store).await;
     let sessions = sessions(&basics);
     let doors = opened(door_records(platforms, &sessions, nats_door), documents)?;
-    let records = Records::new(&basics, limiter, turns(owned, &doors.all));
+    let (portion, peers) = active.as_ref().map_or((Portion::WHOLE, None), |active| (active.portion(), active.peers()));
+    if let Some(active) = &active {
+        active.end_other_divisions(&doors.all.names(|_| true)).await.map_err(StartError::InUse)?;
+    }
+    let records = Records::new(&basics, limiter, turns(owned, &doors.all, portion));
     let vitals = Arc::new(vitals(&basics, launch.tally, launch.logged, mask));
     let (handles, sections) = (Handles::new(&doors.all), sections(&basics));
     let (in_force, built_in) = (in_force(&basics), built_in(own, &settings, &records.facts, &sections));
@@ -223,7 +227,7 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
             listener: Arc::new(listener),
             vitals,
         },
-        process: Process { files: Arc::new(reread), faults, exit: Arc::new(exit) },
+        process: Process { files: Arc::new(reread), portion, peers, faults, exit: Arc::new(exit) },
         basics,
         records,
         doors,
@@ -261,7 +265,8 @@ fn lease(checked: &Checked, dice: &Arc<dyn Dice>) -> Result<Option<Lease>, Start
     if checked.platforms.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Lease::new(redis(&address)?, process_name(&**dice))))
+    let ranges = checked.configured.settings.cluster.ranges;
+    Ok(Some(Lease::new(redis(&address)?, process_name(&**dice)).divided(ranges)))
 }
 
 /// Returns a connection to this server.
@@ -301,9 +306,9 @@ fn redis_opener(address: &SecretString) -> Result<redis::opener::Opener, StartEr
         .map_err(|mistake| StartError::Configuration(vec![format!("the address of redis {mistake}")]))
 }
 
-/// Returns the turns of this process, which owns every turn of its doors.
-fn turns(owned: Arc<dyn OwnedStore>, doors: &Doors) -> Arc<StoredTurns> {
-    Arc::new(StoredTurns::new(owned, doors.names(|_| true).into_iter().map(Range::Door).collect()))
+/// Returns the turns of this process, which owns its portion of the turns of its doors.
+fn turns(owned: Arc<dyn OwnedStore>, doors: &Doors, portion: Portion) -> Arc<StoredTurns> {
+    Arc::new(StoredTurns::new(owned, doors.names(|_| true).into_iter().map(|door| portion.range(door)).collect()))
 }
 
 /// Returns the doors. The first is the one whose members are counted by day.

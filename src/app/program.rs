@@ -117,11 +117,10 @@ impl App {
         let (mut fenced, home) = (self.fenced.clone(), self.home.clone());
         async move {
             let Some(lost) = lost else { return std::future::pending().await };
-            let range = Range::Door(home);
             tokio::select! {
                 reason = lost => reason,
-                Ok(_) = fenced.wait_for(|fenced| fenced.contains(&range)) => {
-                    format!("another process owns the turns of {range}")
+                Ok(_) = fenced.wait_for(|fenced| fenced.iter().any(|range| *range.door() == home)) => {
+                    format!("another process owns the turns of {home}")
                 }
             }
         }

@@ -1,4 +1,5 @@
-//! The lease on a shared store: of several processes with one bot account, one is active and the others stand by.
+//! The lease on a shared store: of several processes with one bot account, one is active and the others stand by. If the
+//! bot's work is divided (`cluster.ranges`), one process is active for each range.
 //!
 //! `docs/architecture.md` ("Standby") draws the states and lists the remaining cases. The process that lost the lease
 //! stops at once, and exits with 75 when the store answers.
@@ -8,6 +9,7 @@
 //!   the store does not answer at the start, any other process stands by until it does.
 //! - While another process stands by or has that right, an outage of the store for longer than a term stops the active
 //!   one until the outage ends: neither process can know whether the other one is active.
+//! - If the work is divided, no process has the right to act alone: an outage stops all of them until it ends.
 //! - While another process stands by, a process whose tree makes no progress stops renewing: the other one takes over.
 
 mod alone;
@@ -29,7 +31,9 @@ pub(super) use self::alone::Alone;
 pub(super) use self::pages::StandbyParts;
 use self::pages::StandbyVitals;
 pub(super) use self::presence::{Presence, ProcessState};
-use ports::{Listener, Vitals};
+use domain::ids::Door;
+use domain::ownership::Portion;
+use ports::{Listener, Peers, Vitals};
 use store::redis::lease::{Lease, LeaseAnswer, LeaseFault, RENEW_EVERY, TERM};
 use telemetry::events::{LEASE_AWAITED, LEASE_LOST, LEASE_TAKEN, LEASE_UNKNOWN};
 use telemetry::metrics::ACTIVE;
@@ -54,7 +58,7 @@ const BIND_AGAIN: Duration = Duration::from_secs(1);
 
 /// The lease of a process and its right to act alone.
 struct Claim {
-    lease: Lease,
+    lease: Arc<Lease>,
     alone: Alone,
     /// The tree of this process, once it runs.
     tree: OnceLock<Arc<dyn Vitals>>,
@@ -78,6 +82,33 @@ impl Active {
             match lost.wait_for(Option::is_some).await.map(|reason| reason.clone()) {
                 Ok(Some(reason)) => reason,
                 Ok(None) | Err(_) => "the renewal of the lease ended".to_owned(),
+            }
+        }
+    }
+
+    /// Returns the portion of the bot's work that this process holds.
+    pub(super) fn portion(&self) -> Portion {
+        self.claim.lease.portion().unwrap_or(Portion::WHOLE)
+    }
+
+    /// Returns the other processes, if the work is divided.
+    pub(super) fn peers(&self) -> Option<Arc<dyn Peers>> {
+        self.claim.lease.is_divided().then(|| Arc::clone(&self.claim.lease) as _)
+    }
+
+    /// Ends the terms of divisions into other numbers of ranges at these doors, before this process takes its own tokens.
+    ///
+    /// # Errors
+    /// The store does not answer; processes of another division may still write.
+    pub(super) async fn end_other_divisions(&self, doors: &[Door]) -> Result<(), String> {
+        let end = Instant::now() + START_TIMEOUT;
+        loop {
+            match self.claim.lease.end_other_divisions(doors).await {
+                Ok(()) => return Ok(()),
+                // A process that acts alone takes no token before the store answers, and no division acted before it.
+                Err(_) if self.claim.alone.is_held() => return Ok(()),
+                Err(fault) if Instant::now() >= end => return Err(fault.to_string()),
+                Err(_) => sleep(ASK_EVERY).await,
             }
         }
     }
@@ -126,7 +157,7 @@ pub(super) async fn activate(
     parts: StandbyParts,
     stop: &CancellationToken,
 ) -> Option<Active> {
-    let claim = Arc::new(Claim { lease, alone, tree: OnceLock::new() });
+    let claim = Arc::new(Claim { lease: Arc::new(lease), alone, tree: OnceLock::new() });
     let active = stop.run_until_cancelled(Box::pin(wait(&claim, parts))).await;
     if active.is_none() {
         release(&claim.lease).await;
@@ -138,7 +169,8 @@ async fn wait(claim: &Arc<Claim>, parts: StandbyParts) -> Active {
     show(false);
     let reason = match first_answer(&claim.lease).await {
         (asked, Ok(LeaseAnswer::Held { awaited })) => {
-            tracing::info!(event = LEASE_TAKEN, "this process holds the lease and is active");
+            let range = shown_range(&claim.lease);
+            tracing::info!(event = LEASE_TAKEN, range, "this process holds the lease and is active");
             return keep(claim, (asked, Some(awaited)), parts, false);
         }
         (asked, Err(fault)) if may_act(claim, &fault).await => {
@@ -158,7 +190,7 @@ async fn wait(claim: &Arc<Claim>, parts: StandbyParts) -> Active {
         (_, Ok(LeaseAnswer::Elsewhere(holder))) => {
             tracing::info!(event = LEASE_AWAITED, holder, "another process holds the lease; this process stands by");
             claim.alone.give_up(&claim.lease).await;
-            holds(&holder)
+            holds(&claim.lease, &holder)
         }
     };
     let vitals = Arc::new(StandbyVitals::new(reason, parts.live.clone()));
@@ -169,7 +201,8 @@ async fn wait(claim: &Arc<Claim>, parts: StandbyParts) -> Active {
             taken = stand_by(claim, &vitals) => taken,
             never = presence::report(claim, &at, ProcessState::Standby) => match never {},
         };
-        tracing::info!(event = LEASE_TAKEN, "the lease is free; this process takes over");
+        let range = shown_range(&claim.lease);
+        tracing::info!(event = LEASE_TAKEN, range, "the lease is free; this process takes over");
         stop.cancel();
         keep(claim, taken, parts, true)
     };
@@ -178,9 +211,11 @@ async fn wait(claim: &Arc<Claim>, parts: StandbyParts) -> Active {
     active
 }
 
-/// True if this process may act without a lease: no process can hold one, or no other process has the right to.
+/// True if this process may act without a lease: no process can hold one, or no other process has the right to. A process
+/// of a division needs its range.
 async fn may_act(claim: &Claim, fault: &LeaseFault) -> bool {
     match fault {
+        _ if claim.lease.is_divided() => false,
         LeaseFault::Refused(_) => true,
         LeaseFault::Away(_) => claim.alone.may_start(&claim.lease).await,
     }
@@ -221,18 +256,27 @@ async fn stand_by(claim: &Claim, vitals: &StandbyVitals) -> (Instant, Option<boo
             Ok(LeaseAnswer::Held { awaited }) => return (asked, Some(awaited)),
             Ok(LeaseAnswer::Elsewhere(holder)) => {
                 claim.alone.give_up(&claim.lease).await;
-                vitals.note(holds(&holder));
+                vitals.note(holds(&claim.lease, &holder));
             }
-            Err(LeaseFault::Refused(error)) => {
+            Err(LeaseFault::Refused(error)) if !claim.lease.is_divided() => {
                 tracing::warn!(event = LEASE_UNKNOWN, error, "no process can hold the lease");
                 return (asked, None);
             }
-            Err(LeaseFault::Away(error)) => vitals.note(error),
+            Err(LeaseFault::Away(error) | LeaseFault::Refused(error)) => vitals.note(error),
         }
     }
 }
 
-fn holds(holder: &str) -> String {
+/// Returns the held range for the log; `None` if the work is not divided.
+fn shown_range(lease: &Lease) -> Option<String> {
+    lease.portion().filter(|portion| !portion.is_whole()).map(|portion| portion.to_string())
+}
+
+/// Returns the reason why this process stands by.
+fn holds(lease: &Lease, holder: &str) -> String {
+    if lease.has_division(holder) {
+        return "each range has a holder; this process takes over the first one that is free".to_owned();
+    }
     let holder = if holder.is_empty() { "an unknown process" } else { holder };
     format!("{holder} holds the lease; this process takes over when it is free")
 }
@@ -245,6 +289,9 @@ fn keep(claim: &Arc<Claim>, renewed: (Instant, Option<bool>), parts: StandbyPart
         claim.alone.acts();
     }
     show(true);
+    if let Some(range) = shown_range(&claim.lease) {
+        telemetry::show_range(range);
+    }
     let keeper = tokio::spawn(async move {
         let (heard, awaited) = watch::channel(renewed.1);
         let reason = tokio::select! {
@@ -270,7 +317,11 @@ async fn renew(claim: &Claim, mut renewed: Instant, awaited: &watch::Sender<Opti
                 return format!("{reason}, and another process stands by");
             }
         }
-        let other = if is_awaited { "another process stands by" } else { "another process may start alone" };
+        let other = match (is_awaited, claim.lease.is_divided()) {
+            (true, _) => "another process stands by",
+            (false, true) => "another process may take the range",
+            (false, false) => "another process may start alone",
+        };
         let ends = renewed + TERM.saturating_sub(MARGIN);
         let next = async {
             sleep(RENEW_EVERY).await;

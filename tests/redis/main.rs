@@ -31,6 +31,8 @@ mod patience;
 
 mod proxy;
 
+mod ranges;
+
 mod rows;
 
 #[cfg(feature = "redis-sentinel")]

@@ -348,7 +348,7 @@ impl Approvals {
 
     /// True if another process owns the turns of this door.
     fn is_fenced(&self, door: &Door) -> bool {
-        self.fenced.borrow().contains(&Range::Door(door.clone()))
+        self.fenced.borrow().iter().any(|range| range.door() == door)
     }
 
     /// Replaces a question by its outcome, now or once the question is posted.

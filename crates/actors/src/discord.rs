@@ -1,4 +1,5 @@
-//! discord: supervises the identify queue and starts the configured or recommended number of shards.
+//! discord: supervises the identify queue and starts the configured or recommended number of shards, or those of its
+//! range.
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: the number of shards from the identify queue.
@@ -10,6 +11,7 @@ use crate::runtime::handle::Handle;
 use crate::runtime::supervisor::{Actor, ActorContext, ChildSpec, Crash};
 use crate::shard::{ShardActor, ShardParts};
 use crate::tree::{Scope, TreeRow};
+use domain::ownership::Portion;
 use ports::Shard;
 use std::convert::Infallible;
 
@@ -19,6 +21,8 @@ pub struct Discord {
     pub template: &'static TreeRow,
     /// The dependencies of a shard.
     pub parts: ShardParts,
+    /// The portion of the shards that this process connects.
+    pub portion: Portion,
 }
 
 impl Actor for Discord {
@@ -33,7 +37,7 @@ impl Actor for Discord {
     async fn handle(&self, ctx: &mut ActorContext<Self>, message: DiscordMsg, (): &mut ()) -> Result<(), Crash> {
         match message {
             DiscordMsg::StartShards(total) => {
-                for number in 0..total {
+                for number in (0..total).filter(|number| self.portion.has_shard(*number)) {
                     let handle = Handle::new(self.template, ctx.path(), Scope::Number(number));
                     let actor = ShardActor { shard: Shard { number, total }, parts: self.parts.clone() };
                     ctx.start_child(ChildSpec::new(self.template, &handle, actor, Vec::new())).await?;

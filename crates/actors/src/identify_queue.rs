@@ -1,5 +1,5 @@
 //! `identify_queue`: requests the platform's advice, and lets shards identify within `max_concurrency` and the daily
-//! budget.
+//! budget. The processes of a divided bot agree on the number of shards, and reserve each identify.
 //!
 //! Supervised by: discord (permanent).
 //! Receives: identify requests from shards.
@@ -19,8 +19,9 @@ use crate::runtime::handle::{Handle, Reply};
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::running::{Exit, ExitSender};
 use domain::ids::{self, Door};
+use domain::ownership::Portion;
 use domain::restart::Backoff;
-use ports::{Advice, Dice, Shard, ShardedSource, SourceError};
+use ports::{Advice, Dice, Peers, Shard, ShardedSource, SourceError};
 use telemetry::events::{GATEWAY_CLOSED, GATEWAY_IDENTIFY};
 
 /// The interval at which each of the `max_concurrency` groups may identify (Discord: five seconds; slightly more for
@@ -28,6 +29,8 @@ use telemetry::events::{GATEWAY_CLOSED, GATEWAY_IDENTIFY};
 const IDENTIFY_EVERY: Duration = Duration::from_millis(5_250);
 /// The backoff between requests for the platform's advice.
 const ADVICE_AGAIN: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(30) };
+/// The pause before another reservation, after one without an answer.
+const RESERVE_AGAIN: Duration = Duration::from_secs(1);
 /// The number of remaining identifies below which each identify logs a warning.
 const FEW_LEFT: u32 = 100;
 
@@ -37,6 +40,12 @@ pub enum IdentifyQueueEvent {
     Advised(Result<Advice, SourceError>),
     /// The time to request the advice.
     Ask,
+    /// The time to agree on a number of shards.
+    Agree,
+    /// The number of shards on which all processes agree.
+    Agreed(Result<u32, String>),
+    /// The rest of the pause of a bucket of identifies; zero if this shard may identify.
+    Reserved(Shard, Reply<bool>, Result<Duration, String>),
     /// The time to grant identifies.
     Grant,
 }
@@ -49,6 +58,10 @@ pub struct IdentifyQueue {
     pub source: Arc<dyn ShardedSource>,
     /// The number of shards; `None` follows the advice.
     pub shards: Option<u32>,
+    /// The portion of the shards that this process connects.
+    pub portion: Portion,
+    /// The other processes, if the work is divided.
+    pub peers: Option<Arc<dyn Peers>>,
     /// The supervisor that starts the shards.
     pub discord: Handle<DiscordMsg>,
     /// Jitter.
@@ -89,7 +102,7 @@ impl Actor for IdentifyQueue {
         match message {
             IdentifyQueueMsg::Identify(shard, reply) => {
                 state.waiting.push_back((shard, reply));
-                state.grant(ctx);
+                self.grant(ctx, state);
             }
         }
         Ok(())
@@ -120,7 +133,14 @@ impl Actor for IdentifyQueue {
                 tracing::warn!(event = GATEWAY_CLOSED, reason, again_in_ms = ms, "the platform cannot be reached");
                 ctx.after(delay, IdentifyQueueEvent::Ask);
             }
-            IdentifyQueueEvent::Grant => state.grant(ctx),
+            IdentifyQueueEvent::Grant => self.grant(ctx, state),
+            IdentifyQueueEvent::Agree => self.agree(ctx, state),
+            IdentifyQueueEvent::Agreed(Ok(total)) => self.start_shards(ctx, state, total),
+            IdentifyQueueEvent::Agreed(Err(reason)) => {
+                tracing::warn!(event = GATEWAY_IDENTIFY, reason, "the number of shards is not agreed on yet");
+                ctx.after(RESERVE_AGAIN, IdentifyQueueEvent::Agree);
+            }
+            IdentifyQueueEvent::Reserved(shard, reply, rest) => self.reserved(ctx, state, (shard, reply), rest),
         }
         Ok(())
     }
@@ -139,46 +159,98 @@ impl IdentifyQueue {
         state.left = advice.remaining;
         state.refilled_at = Some(Instant::now() + advice.reset_after);
         state.advice = Some(advice);
-        let total = self.shards.unwrap_or(advice.shards);
+        self.agree(ctx, state);
+    }
+
+    /// Starts the shards once their number is certain.
+    fn agree(&self, ctx: &mut ActorContext<IdentifyQueue>, state: &mut IdentifyQueueState) {
+        let Some(advice) = state.advice else { return };
+        let total = self.portion.whole_shards(self.shards.unwrap_or(advice.shards));
+        let Some(peers) = self.peers.clone() else { return self.start_shards(ctx, state, total) };
+        ctx.task(async move { IdentifyQueueEvent::Agreed(peers.agree_on_shards(total).await) }, |panic| {
+            IdentifyQueueEvent::Agreed(Err(panic))
+        });
+    }
+
+    fn start_shards(&self, ctx: &mut ActorContext<IdentifyQueue>, state: &mut IdentifyQueueState, total: u32) {
         // If the discord actor is down, this queue stops with it; its mailbox has room for one message of each life.
         self.discord.tell(DiscordMsg::StartShards(total));
-        state.grant(ctx);
+        self.grant(ctx, state);
     }
-}
 
-impl IdentifyQueueState {
     /// Grants all permitted identifies, and schedules the next one.
-    fn grant(&mut self, ctx: &mut ActorContext<IdentifyQueue>) {
-        let Some(advice) = self.advice else { return };
+    fn grant(&self, ctx: &mut ActorContext<IdentifyQueue>, state: &mut IdentifyQueueState) {
+        let Some(advice) = state.advice else { return };
         let now = Instant::now();
-        if self.refilled_at.is_some_and(|at| at <= now) {
-            self.refilled_at = None;
-            self.left = 1000.max(advice.remaining);
+        if state.refilled_at.is_some_and(|at| at <= now) {
+            state.refilled_at = None;
+            state.left = 1000.max(advice.remaining);
         }
         let mut soonest: Option<Instant> = None;
-        for (shard, reply) in std::mem::take(&mut self.waiting) {
+        for (shard, reply) in std::mem::take(&mut state.waiting) {
             if reply.is_closed() {
                 continue;
             }
-            let group = shard.number % advice.max_concurrency.max(1);
-            let free = self.next_free.get(&group).copied().unwrap_or(now);
-            let free = if self.left == 0 { self.refilled_at.unwrap_or(free).max(free) } else { free };
+            let group = state.group(shard);
+            let free = state.next_free.get(&group).copied().unwrap_or(now);
+            let free = if state.left == 0 { state.refilled_at.unwrap_or(free).max(free) } else { free };
             if free > now {
                 soonest = Some(soonest.map_or(free, |at| at.min(free)));
-                self.waiting.push_back((shard, reply));
+                state.waiting.push_back((shard, reply));
                 continue;
             }
-            self.next_free.insert(group, now + IDENTIFY_EVERY);
-            self.left = self.left.saturating_sub(1);
-            if self.left < FEW_LEFT {
-                tracing::warn!(event = GATEWAY_IDENTIFY, left = self.left, "few identifies are left for today");
+            state.next_free.insert(group, now + IDENTIFY_EVERY);
+            match self.peers.clone() {
+                None => state.begin(reply),
+                Some(peers) => {
+                    let reserve = async move { peers.reserve_identify(group, IDENTIFY_EVERY).await };
+                    // A shard whose request is lost by a panic sends a new one.
+                    ctx.task(async move { IdentifyQueueEvent::Reserved(shard, reply, reserve.await) }, |_| {
+                        IdentifyQueueEvent::Grant
+                    });
+                }
             }
-            // A shard that stopped waiting sends a new request.
-            let _ = reply.send(true);
         }
         if let Some(at) = soonest {
             ctx.after(at - now, IdentifyQueueEvent::Grant);
         }
+    }
+
+    /// Lets a shard identify, or lets it wait until no other process may have identified in its bucket.
+    fn reserved(
+        &self,
+        ctx: &mut ActorContext<IdentifyQueue>,
+        state: &mut IdentifyQueueState,
+        (shard, reply): (Shard, Reply<bool>),
+        rest: Result<Duration, String>,
+    ) {
+        let pause = match rest {
+            Ok(Duration::ZERO) => return state.begin(reply),
+            Ok(rest) => rest,
+            Err(reason) => {
+                tracing::warn!(event = GATEWAY_IDENTIFY, reason, "the identify is not reserved; it is tried again");
+                RESERVE_AGAIN
+            }
+        };
+        state.next_free.insert(state.group(shard), Instant::now() + pause);
+        state.waiting.push_front((shard, reply));
+        self.grant(ctx, state);
+    }
+}
+
+impl IdentifyQueueState {
+    /// Returns the group of a shard, of which each may identify at its own pace.
+    fn group(&self, shard: Shard) -> u32 {
+        shard.number % self.advice.map_or(1, |advice| advice.max_concurrency.max(1))
+    }
+
+    fn begin(&mut self, reply: Reply<bool>) {
+        self.left = self.left.saturating_sub(1);
+        if self.left < FEW_LEFT {
+            tracing::warn!(event = GATEWAY_IDENTIFY, left = self.left, "few identifies are left for today");
+        }
+        // A shard that stopped waiting sends a new request.
+        let _ = reply.send(true);
     }
 }
 

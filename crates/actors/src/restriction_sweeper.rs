@@ -13,6 +13,7 @@
 
 mod actions;
 mod endless;
+mod exchange;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use self::actions::Outcome;
+use self::exchange::{Exchange, Exchanged};
 use crate::account::Account;
 use crate::messages::outbox::OutboxMsg;
 use crate::messages::restriction_sweeper::SweeperMsg;
@@ -35,6 +37,7 @@ use domain::keys;
 use domain::notice::restriction as notice;
 use domain::notice::template::Filling;
 use domain::outgoing::{Outgoing, Part};
+use domain::ownership::Portion;
 use domain::restriction::book::{RestrictionNotice, Restrictions, RoleChange};
 use domain::restriction::{Member, format_until, parse_until};
 use domain::turn::Turn;
@@ -79,6 +82,8 @@ pub enum SweeperEvent {
     Sweep,
     /// The records were read; `None` on failure.
     Read(Option<Box<Records>>),
+    /// The changes of other processes were read; `None` on failure.
+    Exchanged(Option<Box<Exchanged>>),
     /// The result of assigning or removing a role.
     Outcome(Member, RoleChange, Outcome),
 }
@@ -97,6 +102,8 @@ pub struct RestrictionSweeper {
     pub account: Account,
     /// The shared set of members with a record.
     pub restricted: Arc<Restricted>,
+    /// The communities whose members this process restricts. The others have owners of their own.
+    pub portion: Portion,
 }
 
 /// The state of the sweeper.
@@ -106,8 +113,11 @@ pub struct SweeperState {
     told: HashMap<Member, Timestamp>,
     /// The members with a restriction without an end, and its start.
     endless: HashMap<Member, Timestamp>,
+    /// The starts of the restrictions in communities of other processes.
+    elsewhere: HashMap<Member, Timestamp>,
     /// The messages that arrived before the records were read; `None` afterwards.
     early: Option<Vec<Arc<Turn>>>,
+    exchange: Exchange,
     /// The time of the last read of the records; `None` during a read.
     read_at: Option<Instant>,
     reading: bool,
@@ -126,6 +136,8 @@ impl Actor for RestrictionSweeper {
             book: Restrictions::default(),
             told: HashMap::new(),
             endless: HashMap::new(),
+            elsewhere: HashMap::new(),
+            exchange: Exchange::default(),
             early: Some(Vec::new()),
             read_at: None,
             reading: false,
@@ -174,6 +186,7 @@ impl Actor for RestrictionSweeper {
         match event {
             SweeperEvent::Sweep => {
                 self.read_again(ctx, state);
+                self.exchange(ctx, state);
                 self.act(ctx, state);
                 ctx.after(SWEEP_EVERY, SweeperEvent::Sweep);
             }
@@ -181,6 +194,7 @@ impl Actor for RestrictionSweeper {
                 self.take_over(state, records);
                 self.act(ctx, state);
             }
+            SweeperEvent::Exchanged(exchanged) => self.exchanged(state, exchanged),
             SweeperEvent::Outcome(member, change, finished) => {
                 self.finished(state, &member, change, finished);
                 self.act(ctx, state);
@@ -207,7 +221,7 @@ impl RestrictionSweeper {
     fn read_again(&self, ctx: &mut ActorContext<RestrictionSweeper>, state: &mut SweeperState) {
         let interval = self.live.now().settings.restriction.check_interval;
         let interval = if interval.is_zero() { READ_EVERY } else { interval };
-        if !state.reading && state.read_at.is_none_or(|at| at.elapsed() >= interval) {
+        if !state.reading && !state.exchange.under_way && state.read_at.is_none_or(|at| at.elapsed() >= interval) {
             self.read(ctx, state);
         }
     }
@@ -215,18 +229,26 @@ impl RestrictionSweeper {
     fn take_over(&self, state: &mut SweeperState, records: Option<Box<Records>>) {
         state.reading = false;
         state.read_at = Some(Instant::now());
+        let duration = self.live.now().settings.restriction.duration;
         if let Some(records) = records {
-            let Records { begun, complete, restricted, restricting, told, endless } = *records;
+            let Records { begun, complete, restricted, mut restricting, told, endless } = *records;
+            let is_own = |member: &Member| self.portion.has_guild(Some(&member.guild));
+            let (restricted, elsewhere) = restricted.into_iter().partition(|(member, _)| is_own(member));
+            restricting.retain(is_own);
+            let before = |(member, until): (Member, Timestamp)| {
+                (member, Timestamp(until.0.saturating_sub(ids::millis(duration))))
+            };
+            state.elsewhere = HashMap::into_iter(elsewhere).map(before).collect();
             endless::take_over(&mut state.endless, endless, begun, complete);
             state.book.take_over(&restricted, &restricting, begun, complete);
             if state.early.is_some() {
                 state.told.extend(told.into_iter().take(TOLD_MAX));
             }
         }
-        let duration = self.live.now().settings.restriction.duration;
         let since = state.book.since(duration).map(|(member, since)| (member.clone(), since));
         let lasting = state.endless.iter().map(|(member, since)| (member.clone(), *since));
-        self.restricted.replace(lasting.chain(since).collect());
+        let elsewhere = state.elsewhere.iter().map(|(member, since)| (member.clone(), *since));
+        self.restricted.replace(elsewhere.chain(lasting).chain(since).collect());
         let now = self.clock.now();
         state.told.retain(|_, until| *until > now);
         for turn in state.early.take().unwrap_or_default() {
@@ -246,6 +268,7 @@ impl RestrictionSweeper {
         let until = state.book.told(&member).and_then(|told| told.until);
         // After a crash from here on, the record remains, and the next process assigns the role.
         drop(self.store.write(begun(&member, until)));
+        self.announce(state, &member, Some(now));
         self.restricted.begin(member, now);
         self.account.tell(&Happening::RestrictionsActive(state.book.len()));
     }
@@ -344,6 +367,7 @@ impl RestrictionSweeper {
                 state.told.remove(member);
                 self.restricted.end(member);
                 drop(self.store.write(over(member)));
+                self.announce(state, member, None);
                 let late = told.as_ref().and_then(|told| told.until).map(|until| now.since(until));
                 let why = if absent { Lifted::Left } else { Lifted::Expired };
                 self.tell(member, RestrictionChange::Lifted { why, late });

@@ -132,7 +132,7 @@ impl SourceActor {
         let intake =
             Arc::new(Noting { intake: Arc::clone(&self.intake), board: Arc::clone(&board), part: part.clone() });
         let serving = Box::new(move || board.up(part.kind, &part.name));
-        let superseded = superseded(self.fenced.clone(), Range::Door(self.door.clone()));
+        let superseded = superseded(self.fenced.clone(), self.door.clone());
         let connection = async move {
             tokio::select! {
                 ended = source.run(intake, serving) => SourceEvent::Ended(ended),
@@ -168,9 +168,9 @@ impl Intake for Noting {
     }
 }
 
-/// Resolves shortly after another process took over this range.
-async fn superseded(mut fenced: watch::Receiver<Vec<Range>>, range: Range) {
-    if fenced.wait_for(|lost| lost.contains(&range)).await.is_err() {
+/// Resolves shortly after another process took over the turns of this process at this door.
+async fn superseded(mut fenced: watch::Receiver<Vec<Range>>, door: Door) {
+    if fenced.wait_for(|lost| lost.iter().any(|range| *range.door() == door)).await.is_err() {
         // Without a store no range is taken over.
         std::future::pending::<()>().await;
     }

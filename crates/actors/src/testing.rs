@@ -19,7 +19,7 @@ use crate::runtime::named::Named;
 use crate::runtime::roster::Roster;
 use crate::runtime::supervisor::{Actor, ActorContext, ChildSpec, Crash, Shared, start_root};
 use crate::services::running::{DoorRules, LimitScope, Live, Running};
-use crate::tree::{ActorKind, Mailbox, Name, OnHang, ROOT, Scope, TREE, TreeRow, WhenFull};
+use crate::tree::{ActorKind, Mailbox, Name, OnHang, ROOT, Runs, Scope, TREE, TreeRow, WhenFull};
 use domain::ids::{MessageId, Place, TurnId};
 use domain::incoming::{Author, AuthorKind, Posted, WantedModels};
 use domain::limits::Limits;
@@ -57,6 +57,7 @@ pub const LEAF: TreeRow = TreeRow {
     on_hang: OnHang::Log,
     stop_timeout: Duration::from_secs(2),
     mailbox: Mailbox { capacity: 100_000, when_full: WhenFull::Refuse },
+    runs: Runs::InEachRange,
     holds: None,
     children: &[],
 };

@@ -205,7 +205,7 @@ impl Timers {
     }
 
     async fn fire(&self, fire: Fire) -> Fate {
-        if self.fenced.borrow().contains(&Range::Door(fire.id.door.clone())) {
+        if self.fenced.borrow().iter().any(|range| *range.door() == fire.id.door) {
             return Fate::Later;
         }
         match self.certain(&keys::turn(&TurnId::of(&fire.id))).await {

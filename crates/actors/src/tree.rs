@@ -4,6 +4,7 @@
 //! door, place, server or number. Paths, handles, metric labels and the recovery after a failure are derived from the
 //! rows. `wiring.rs` turns each row into running actors.
 
+mod duties;
 mod mailbox;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use domain::ids::{Door, Place};
 use domain::restart::{Backoff, Intensity, Restart};
 use domain::tool::ServerName;
 
+pub use self::duties::{HeldTurns, Runs};
 pub use self::mailbox::{Mailbox, WhenFull};
 
 /// The path of the root.
@@ -43,21 +45,12 @@ pub struct TreeRow {
     pub stop_timeout: Duration,
     /// The capacity for messages of other actors, and the overflow policy.
     pub mailbox: Mailbox,
+    /// The processes that run its actors, if the bot's work is divided.
+    pub runs: Runs,
     /// The turns that its actors may hold, which the journal offers again after a failure; `None` if they hold no turn.
     pub holds: Option<HeldTurns>,
     /// The supervised rows, in start order.
     pub children: &'static [TreeRow],
-}
-
-/// The turns that an actor may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HeldTurns {
-    /// Turns that are not yet admitted.
-    Unadmitted,
-    /// Turns without an answer.
-    Unanswered,
-    /// Turns whose answer is not yet posted.
-    Answered,
 }
 
 /// A supervisor's reaction to a child whose handler runs longer than its row allows. The event is always logged.
@@ -208,6 +201,7 @@ const fn leaf(kind: ActorKind, name: &'static str, role: &'static str) -> TreeRo
         on_hang: OnHang::Restart,
         stop_timeout,
         mailbox: Mailbox::NONE,
+        runs: Runs::InEachRange,
         holds: None,
         children: &[],
     }
@@ -230,6 +224,7 @@ pub static TREE: TreeRow = TreeRow {
     on_hang: OnHang::Log,
     stop_timeout: Duration::from_secs(10),
     mailbox: Mailbox::NONE,
+    runs: Runs::InEachRange,
     holds: None,
     children: &[
         leaf(ActorKind::Ops, "ops", "serves health, metrics and the live tree; logs tree.health every minute"),
@@ -325,13 +320,14 @@ pub static TREE: TreeRow = TreeRow {
         .with(mailbox::SIGNAL),
         leaf(ActorKind::Commands, "commands", "runs slash commands, one task each; only the caller sees the answer")
             .with(mailbox::COMMANDS),
-        leaf(ActorKind::Reporter, "reporter", "posts a usage report once per interval"),
-        leaf(ActorKind::Timers, "timers", "starts the turns of due timers"),
+        leaf(ActorKind::Reporter, "reporter", "posts a usage report once per interval").in_first_range(),
+        leaf(ActorKind::Timers, "timers", "starts the turns of due timers").in_first_range(),
         leaf(ActorKind::ConfigWatcher, "config_watcher", "reloads changed files if all of them are valid")
             .with(mailbox::SIGNAL),
         leaf(ActorKind::Gateway, "gateway", "accepts the events of all doors: triage, permit, journal")
             .with(mailbox::GATEWAY),
-        template(ActorKind::Source, "source", Instances::Door, "owns the connection of a door that needs only one"),
+        template(ActorKind::Source, "source", Instances::Door, "owns the connection of a door that needs only one")
+            .in_first_range(),
         TreeRow {
             intensity: BRANCH,
             handler_timeout: BRANCH_HANDLER_TIMEOUT,
@@ -343,6 +339,7 @@ pub static TREE: TreeRow = TreeRow {
                 "owns one Socket Mode connection: the next one opens before it closes",
             )],
             ..leaf(ActorKind::Slack, "slack", "supervises the connections to Slack, of which any may receive an event")
+                .in_first_range()
         },
         TreeRow {
             intensity: BRANCH,
@@ -372,6 +369,11 @@ impl TreeRow {
     /// Returns the same row with this mailbox.
     const fn with(self, mailbox: Mailbox) -> Self {
         Self { mailbox, ..self }
+    }
+
+    /// Returns the same row, for the owner of the first range alone.
+    const fn in_first_range(self) -> Self {
+        Self { runs: Runs::InFirstRange, ..self }
     }
 
     /// Returns the same row with these turns.

@@ -198,6 +198,9 @@ impl Wiring {
     /// Returns the initial actors of a row, each with its own children: one, or, for a template, the instances known
     /// at that time.
     fn initial(&self, row: &'static TreeRow) -> Vec<ChildSpec> {
+        if !row.runs.is_for(self.parts.process.portion) {
+            return Vec::new();
+        }
         let below = self.children(row);
         let Handles {
             root,
@@ -310,6 +313,7 @@ impl Wiring {
 
     fn restriction_sweeper(&self) -> RestrictionSweeper {
         RestrictionSweeper {
+            portion: self.parts.process.portion,
             restricted: Arc::clone(&self.restricted),
             store: Arc::clone(&self.parts.basics.store),
             clock: Arc::clone(&self.parts.basics.clock),
@@ -355,7 +359,7 @@ impl Wiring {
             basics: parts.basics.clone(),
             home: parts.doors.home.clone(),
             vitals: Arc::clone(&parts.pages.vitals),
-            registers: parts.doors.all.names(|door| door.registers_commands),
+            registers: parts.doors.all.names(|door| door.registers_commands && parts.process.portion.is_first()),
             ways: self.ways(),
             journal: self.handles.journal.clone(),
             rate_limiter: self.handles.rate_limiter.clone(),

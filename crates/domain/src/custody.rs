@@ -38,13 +38,23 @@ impl Record {
         Self { version: RECORD_VERSION, owner, custody }
     }
 
-    /// True if a process that owns these ranges may resume this turn of the door: one of the ranges contains the
-    /// owner's range. Any owner of turns of the door may resume a record without an owner.
+    /// True if a process that owns these ranges resumes this open turn of the door: one of the ranges contains the
+    /// owner's range. If the owner's range is of another division, or there is no owner, the owner of the turn's
+    /// community resumes it, so exactly one range does.
     #[must_use]
     pub fn is_within(&self, door: &Door, owned: &[Range]) -> bool {
+        let guild = match &self.custody {
+            Custody::Open(open) => open.turn.guild.as_deref(),
+            Custody::Closed(_) => None,
+        };
+        let mine = owned.iter().filter(|range| range.door() == door);
         match &self.owner {
-            Some(owner) => owned.iter().any(|range| range.contains(&owner.range)),
-            None => owned.iter().any(|range| range.door() == door),
+            Some(Term { range, .. }) if range.door() != door => false,
+            Some(Term { range: owner, .. }) => mine.clone().any(|range| {
+                let divided_alike = range.is_of_one_division_with(owner);
+                range.contains(owner) || (!divided_alike && range.has_guild(guild))
+            }),
+            None => mine.clone().any(|range| range.has_guild(guild)),
         }
     }
 }
@@ -58,9 +68,11 @@ pub fn has_owner(turn: &Turn) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::ownership::{FencingToken, Shards};
-    use crate::turn::ClosedTurn;
+    use crate::turn::OpenTurn;
 
     const DOOR: Door = Door::new("discord");
 
@@ -85,17 +97,45 @@ mod tests {
         );
     }
 
+    /// Returns the record of an open turn of this community.
+    fn open(guild: Option<u64>, owner: Option<Range>) -> Record {
+        let turn = serde_json::json!({
+            "id": "discord:1", "place": "discord:2", "parent": null, "guild": guild.map(|guild| guild.to_string()),
+            "person": "discord:7", "name": "Ada", "trigger": "mention", "text": "hello", "quoted": null, "at": 1,
+            "policy": crate::turn::Policy::default(),
+        });
+        let turn: Turn = serde_json::from_value(turn).unwrap();
+        Record::new(owner.map(term), Custody::Open(OpenTurn::new(Arc::new(turn), None)))
+    }
+
     #[test]
-    fn a_record_is_taken_up_by_owners_of_its_range_alone() {
-        let closed = || Custody::Closed(ClosedTurn { posted: Vec::new(), alone: false });
+    fn a_record_is_taken_up_by_the_owner_of_its_range() {
         let half = |first| Range::Shards(DOOR, Shards { first, last: first, of: 2 });
-        let of = |owner| Record::new(owner, closed());
-        assert!(
-            of(Some(term(half(0)))).is_within(&DOOR, &[half(0)])
-                && !of(Some(term(half(0)))).is_within(&DOOR, &[half(1)])
-        );
-        assert!(of(Some(term(half(0)))).is_within(&DOOR, &[Range::Door(DOOR)]));
-        assert!(of(None).is_within(&DOOR, &[half(1)]) && !of(None).is_within(&DOOR, &[]));
-        assert!(!of(Some(term(Range::Door(DOOR)))).is_within(&DOOR, &[Range::Door(Door::new("terminal"))]));
+        let other = Range::Door(Door::new("terminal"));
+        for guild in [None, Some(1 << 22), Some(2 << 22)] {
+            let record = open(guild, Some(half(0)));
+            assert!(record.is_within(&DOOR, &[half(0)]) && !record.is_within(&DOOR, &[half(1)]), "{guild:?}");
+            assert!(
+                record.is_within(&DOOR, &[Range::Door(DOOR)]) && !record.is_within(&DOOR, std::slice::from_ref(&other))
+            );
+            assert!(
+                open(guild, None).is_within(&DOOR, &[Range::Door(DOOR)]) && !open(guild, None).is_within(&DOOR, &[])
+            );
+        }
+    }
+
+    #[test]
+    fn a_record_of_another_division_is_taken_up_by_the_owner_of_its_community_alone() {
+        let part = |number, of| Range::Shards(DOOR, Shards { first: number, last: number, of });
+        let earlier = [None, Some(Range::Door(DOOR)), Some(part(1, 2)), Some(part(0, 4)), Some(part(6, 7))];
+        for owner in earlier {
+            for guild in [None, Some(0), Some(1 << 22), Some(2 << 22), Some((5 << 22) + 9)] {
+                let record = open(guild, owner.clone());
+                let takers: Vec<u32> = (0..3).filter(|n| record.is_within(&DOOR, &[part(*n, 3)])).collect();
+                let expected = u32::try_from((guild.unwrap_or(0) >> 22) % 3).unwrap();
+                assert_eq!(takers, [expected], "{owner:?} {guild:?}");
+                assert!(record.is_within(&DOOR, &[Range::Door(DOOR)]));
+            }
+        }
     }
 }

@@ -59,6 +59,18 @@ pub const LEASE: &str = "staffai:lease";
 /// The record of the data directory whose process may start while the shared store does not answer.
 pub const ALONE: &str = "staffai:alone";
 
+/// The numbers of ranges of divisions whose terms have not been ended by another division.
+pub const DIVISIONS: &str = "staffai:divisions";
+
+/// The prefix of the marks of buckets in which a process identified a moment ago.
+pub const IDENTIFY_PREFIX: &str = "staffai:identify:";
+
+/// Returns the key of the mark of a bucket. TTL: the pause between two identifies.
+#[must_use]
+pub fn identify(bucket: u32) -> String {
+    format!("{IDENTIFY_PREFIX}{bucket}")
+}
+
 /// The prefix of standing allowances.
 pub const ALLOWANCE_PREFIX: &str = "staffai:allowance:";
 

@@ -14,24 +14,25 @@ use crate::ids::Door;
 
 /// A range of turns with one owner at a time. A process owns at most one range of each door.
 ///
-/// Tokens of two ranges are not comparable, even if the ranges overlap: a store that splits a door into shards must
-/// first end the term of the whole door.
+/// Tokens of two ranges are not comparable, even if the ranges overlap: before a door is divided in another way, the
+/// terms of the previous division must end.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Range {
     /// All turns of a door.
     Door(Door),
-    /// The turns of some connections of a door.
+    /// The turns of some communities of a door.
     Shards(Door, Shards),
 }
 
-/// A subset of the connections of a door.
+/// Ranges of a door that is divided: those from `first` to `last`. A turn belongs to the range of its community, see
+/// [`Portion::of_guild`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shards {
-    /// The number of the first connection.
+    /// The number of the first range.
     pub first: u32,
-    /// The number of the last connection; at least `first`.
+    /// The number of the last range; at least `first`.
     pub last: u32,
-    /// The number of connections of the door; greater than `last`.
+    /// The number of ranges into which the door is divided; greater than `last`.
     pub of: u32,
 }
 
@@ -44,8 +45,7 @@ impl Range {
         }
     }
 
-    /// True if this range contains every turn of the other range. Shards with different numbers of connections are not
-    /// comparable.
+    /// True if this range contains every turn of the other range. Shards of different divisions are not comparable.
     #[must_use]
     pub fn contains(&self, other: &Self) -> bool {
         self.door() == other.door()
@@ -56,6 +56,105 @@ impl Range {
                     mine.of == other.of && mine.first <= other.first && other.last <= mine.last
                 }
             }
+    }
+}
+
+impl Range {
+    /// True if both ranges belong to one division of the door, so that a turn belongs to at most one of two different
+    /// ranges.
+    #[must_use]
+    pub fn is_of_one_division_with(&self, other: &Self) -> bool {
+        self.of() == other.of()
+    }
+
+    /// True if the turns of this community belong to the range.
+    #[must_use]
+    pub fn has_guild(&self, guild: Option<&str>) -> bool {
+        match self {
+            Self::Door(_) => true,
+            Self::Shards(_, Shards { first, last, of }) => (*first..=*last).contains(&Portion::of_guild(guild, *of)),
+        }
+    }
+
+    const fn of(&self) -> u32 {
+        match self {
+            Self::Door(_) => 1,
+            Self::Shards(_, shards) => shards.of,
+        }
+    }
+}
+
+/// The portion of the bot's work that one process does: one range of each door.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Portion {
+    /// The number of the range, from zero.
+    pub number: u32,
+    /// The number of ranges; greater than `number`.
+    pub of: u32,
+}
+
+impl Portion {
+    /// The work of a process that does all of it.
+    pub const WHOLE: Self = Self { number: 0, of: 1 };
+
+    /// True if the work is not divided.
+    #[must_use]
+    pub const fn is_whole(self) -> bool {
+        self.of <= 1
+    }
+
+    /// True for the range that also does the work that only one process may do: timers, reports, the registration of
+    /// commands, and doors whose platform does not divide its events.
+    #[must_use]
+    pub const fn is_first(self) -> bool {
+        self.number == 0
+    }
+
+    /// Returns the range of this door.
+    #[must_use]
+    pub const fn range(self, door: Door) -> Range {
+        if self.is_whole() {
+            return Range::Door(door);
+        }
+        Range::Shards(door, Shards { first: self.number, last: self.number, of: self.of })
+    }
+
+    /// True if this portion owns the connection with this number. Connections are distributed in turn, so each range has
+    /// some, whatever their number is.
+    #[must_use]
+    pub const fn has_shard(self, shard: u32) -> bool {
+        self.is_whole() || shard % self.of == self.number
+    }
+
+    /// True if this portion has the turns of this community.
+    #[must_use]
+    pub fn has_guild(self, guild: Option<&str>) -> bool {
+        Self::of_guild(guild, self.of) == self.number
+    }
+
+    /// Returns the range of a community in a division into `of` ranges. The bits above the 22nd of a numeric id select
+    /// the platform's connection (<https://discord.com/developers/docs/events/gateway#sharding>); because the number of
+    /// connections is a multiple of `of` ([`Self::whole_shards`]), they also select the range, for any such number. All
+    /// other turns, as those of direct conversations, belong to the first range.
+    #[must_use]
+    pub fn of_guild(guild: Option<&str>, of: u32) -> u32 {
+        let number = guild.and_then(|guild| guild.parse::<u64>().ok()).unwrap_or(0) >> 22;
+        u32::try_from(number % u64::from(of.max(1))).unwrap_or(0)
+    }
+
+    /// Returns the least number of connections from `least` up of which each range has as many as any other.
+    #[must_use]
+    pub const fn whole_shards(self, least: u32) -> u32 {
+        let of = if self.of == 0 { 1 } else { self.of };
+        let least = if least == 0 { 1 } else { least };
+        least.div_ceil(of).saturating_mul(of)
+    }
+}
+
+impl fmt::Display for Portion {
+    /// Writes the number and the number of ranges, such as `0/2`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.number, self.of)
     }
 }
 
@@ -169,6 +268,30 @@ mod tests {
         assert!(shards(0, 3, 16).contains(&shards(1, 2, 16)) && shards(1, 2, 16).contains(&shards(1, 2, 16)));
         assert!(!shards(0, 3, 16).contains(&shards(3, 4, 16)) && !shards(0, 3, 16).contains(&shards(1, 2, 8)));
         assert!(!shards(0, 3, 16).contains(&door));
+    }
+
+    #[test]
+    fn a_community_has_one_range_whatever_the_number_of_connections() {
+        for of in [1_u32, 2, 3, 16] {
+            let portions = (0..of).map(|number| Portion { number, of });
+            for id in (0..200_u64).map(|n| n * 7_777_777_777) {
+                let guild = id.to_string();
+                let owners: Vec<_> = portions.clone().filter(|portion| portion.has_guild(Some(&guild))).collect();
+                assert_eq!(owners.len(), 1, "{id}");
+                assert!(owners[0].range(DOOR).has_guild(Some(&guild)));
+                for least in 0..40 {
+                    let total = owners[0].whole_shards(least);
+                    assert!(total >= least && total >= of && total < least + of + 1 && total % of == 0);
+                    let shard = u32::try_from((id >> 22) % u64::from(total)).unwrap();
+                    assert!(owners[0].has_shard(shard), "shard {shard} of {total}");
+                }
+            }
+        }
+        assert_eq!(Portion { number: 1, of: 2 }.range(DOOR), shards(1, 1, 2));
+        assert_eq!(Portion::WHOLE.range(DOOR), Range::Door(DOOR));
+        for guild in [None, Some("T0123"), Some("")] {
+            assert_eq!(Portion::of_guild(guild, 4), 0, "{guild:?}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@
 use super::ids::{Person, Place, Timestamp};
 
 pub mod book;
+pub mod changes;
 
 /// The rules of restrictions, from the operator's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use secrecy::ExposeSecret;
 use super::Settings;
 use super::address::{has_wrong_port, is_remote};
 use super::budgets;
+use super::edges::Shards;
 use super::env;
 use super::problem::{Layer, Origin, Problem};
 use super::sources::Files;
@@ -46,6 +47,7 @@ pub fn check(
     checks.times(settings);
     checks.paths(settings, files);
     checks.redis(settings);
+    checks.cluster(settings);
     checks.notices(settings);
     checks.log_level(settings);
     checks.found
@@ -225,6 +227,20 @@ impl Checks<'_> {
             self.warn(format!("{names} set without REDIS_URL or REDIS_HOST: the embedded store in {dir} is used"));
         } else if redis.url.is_some() && (redis.host.is_some() || !rest.is_empty()) {
             self.warn("REDIS_URL is set, so the other REDIS_ names have no effect");
+        }
+    }
+
+    fn cluster(&mut self, settings: &Settings) {
+        let ranges = settings.cluster.ranges;
+        if ranges > 1 && !settings.chosen_store().is_shared() {
+            let fix = "above 1 needs a store that several processes share; set REDIS_URL, or set it to 1";
+            self.problem("cluster.ranges", fix);
+        }
+        if let Shards::Count(shards) = settings.discord.shards
+            && !shards.is_multiple_of(ranges)
+        {
+            let fix = format!("must be a multiple of cluster.ranges ({ranges}), so that each range has as many shards");
+            self.problem("discord.shards", fix);
         }
     }
 

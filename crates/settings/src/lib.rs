@@ -63,6 +63,7 @@ pub struct Settings {
     pub runtime: edges::Runtime,
     pub store: stores::Store,
     pub redis: stores::Redis,
+    pub cluster: stores::Cluster,
     pub log: edges::Log,
     pub telemetry: edges::Telemetry,
     pub drain: community::Drain,

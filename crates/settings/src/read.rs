@@ -144,6 +144,13 @@ pub fn up_to<'de, D: Deserializer<'de>, const MOST: usize>(deserializer: D) -> R
     })
 }
 
+/// Reads an integer of 1 up to `MOST`.
+pub fn one_up_to<'de, D: Deserializer<'de>, const MOST: u32>(deserializer: D) -> Result<u32, D::Error> {
+    read(deserializer, &format!("a whole number from 1 to {MOST}"), |plain| {
+        parsed(plain).filter(|number| (1..=MOST).contains(number))
+    })
+}
+
 /// Reads an integer of 1 or more.
 pub fn at_least_one<'de, D: Deserializer<'de>, T: FromStr + Default + PartialEq>(d: D) -> Result<T, D::Error> {
     read(d, &whole_from::<T>(1), |plain| parsed(plain).filter(|number| *number != T::default()))

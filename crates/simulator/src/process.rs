@@ -26,7 +26,7 @@ use actors::wiring::parts::{self, DoorParts, Observation, Pages, Parts, Records,
 use actors::wiring::{Handles, Tree};
 use domain::limits::Limits;
 use domain::limits::rules::LimitRules;
-use domain::ownership::Range;
+use domain::ownership::{Portion, Range};
 use domain::prompt::Prompts;
 use domain::reply::Schema;
 use domain::tool::catalogue::Offer;
@@ -108,6 +108,8 @@ fn parts(world: &Arc<World>, seed: u64, store: &Arc<Resilient<SimulatedBackend>>
         observation: Observation { events: TurnEvents::new(Vec::new(), clock), ..Observation::default() },
         process: parts::Process {
             files: Arc::new(Still),
+            portion: Portion::WHOLE,
+            peers: None,
             faults: Arc::new(Breaks { world: Arc::clone(world), chance: breaks }),
             exit: Arc::new(watch::channel(None).0),
         },

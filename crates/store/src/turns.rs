@@ -107,7 +107,7 @@ impl Turns for StoredTurns {
             let (rows, complete) = self.store.scan(keys::TURN_PREFIX, ADOPT_MAX).await.into_parts();
             // A former owner may still write until the tokens are acquired.
             let complete = complete && rows.len() < ADOPT_MAX && self.store.status() == StoreStatus::Ready;
-            let adopted = rows.into_iter().filter_map(|(key, value)| self.adopted(key, &value));
+            let adopted = rows.into_iter().map(|(key, value)| self.adopted(key, &value));
             Scanned::new(adopted.collect(), complete)
         })
     }
@@ -117,8 +117,8 @@ impl Turns for StoredTurns {
             let key = keys::turn(id);
             match self.store.read(&key).await {
                 Stored::Absent => Ok(None),
-                Stored::Value(value) | Stored::Part(value) => Ok(self.adopted(key, &value)),
-                Stored::Unreadable(Unreadable::NotText) => Ok(self.adopted(key, "")),
+                Stored::Value(value) | Stored::Part(value) => Ok(Some(self.adopted(key, &value))),
+                Stored::Unreadable(Unreadable::NotText) => Ok(Some(self.adopted(key, ""))),
                 Stored::Unreadable(Unreadable::NoAnswer) => Err(Unreadable::NoAnswer),
             }
         })
@@ -138,18 +138,20 @@ impl Turns for StoredTurns {
 }
 
 impl StoredTurns {
-    /// Reads a record. Returns `None` for a turn that another owner has at one of this process's doors. Turns of doors
-    /// that this process lacks are returned for the log.
-    fn adopted(&self, key: String, value: &str) -> Option<Adopted> {
+    /// Reads a record. An open turn that another process owns at one of this process's doors is closed as far as this
+    /// process is concerned: it neither answers the turn nor accepts its message again. Turns of doors that this process
+    /// lacks are returned for the log.
+    fn adopted(&self, key: String, value: &str) -> Adopted {
         let id = keys::parse_turn(&key);
-        let record = serde_json::from_str::<Record>(value).map_err(|error| error.to_string());
-        if let (Some(id), Ok(record)) = (&id, &record) {
+        let mut record = serde_json::from_str::<Record>(value).map_err(|error| error.to_string());
+        if let (Some(id), Ok(record)) = (&id, &mut record) {
             let ours = self.ranges.iter().any(|range| *range.door() == id.door);
-            if ours && !record.is_within(&id.door, &self.ranges) {
-                return None;
+            let open = matches!(record.custody, Custody::Open(_));
+            if ours && open && !record.is_within(&id.door, &self.ranges) {
+                record.custody = Custody::Closed(ClosedTurn { posted: Vec::new(), alone: false });
             }
         }
-        Some(Adopted { key, id, record })
+        Adopted { key, id, record }
     }
 }
 
@@ -179,12 +181,16 @@ mod tests {
         Arc::new(serde_json::from_value(place).unwrap())
     }
 
-    /// Returns the ids that an owner of these ranges takes over, and those of unreadable records.
+    /// Returns the ids that an owner of these ranges takes over, those of other owners, and those of unreadable records.
     async fn adopted(store: &Arc<Resilient<crate::embedded::Embedded>>, ranges: Vec<Range>) -> Vec<String> {
         let adopted = StoredTurns::new(Arc::clone(store) as _, ranges).adopt().await.part();
         let name = |adopted: Adopted| {
             let id = adopted.id.map_or(adopted.key, |id| id.id.to_string());
-            if adopted.record.is_ok() { id } else { format!("{id} cannot be read") }
+            match adopted.record.map(|record| record.custody) {
+                Ok(Custody::Open(_)) => id,
+                Ok(Custody::Closed(_)) => format!("{id} of another process"),
+                Err(_) => format!("{id} cannot be read"),
+            }
         };
         adopted.into_iter().map(name).collect()
     }
@@ -204,8 +210,9 @@ mod tests {
         let before = serde_json::to_string(&Custody::Open(OpenTurn::new(turn("8"), None))).unwrap();
         let put = |id: &str, value: String| Write::Put { key: keys::turn(&id_of(id)), value, ttl: None };
         assert!(store.commit(vec![put("8", before), put("9", "{".to_owned())]).await);
-        assert_eq!(adopted(&store, vec![shard(0)]).await, ["0", "8", "9 cannot be read"]);
-        assert_eq!(adopted(&store, vec![shard(1)]).await, ["1", "8", "9 cannot be read"]);
+        let other = |id: &str| format!("{id} of another process");
+        assert_eq!(adopted(&store, vec![shard(0)]).await, ["0", &other("1"), "8", "9 cannot be read"]);
+        assert_eq!(adopted(&store, vec![shard(1)]).await, [&other("0"), "1", &other("8"), "9 cannot be read"]);
         assert_eq!(adopted(&store, vec![Range::Door(DOOR)]).await, ["0", "1", "8", "9 cannot be read"]);
         assert!(store.close(Duration::from_secs(20)).await);
     }

@@ -25,7 +25,7 @@ mod writer;
 
 use std::io::Write;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
@@ -104,6 +104,14 @@ pub fn init(options: LogOptions) -> Result<LogGuard, String> {
         lines.flush(PANIC_TIMEOUT);
     }));
     Ok(LogGuard(writer))
+}
+
+/// The range of the bot's work that this process took, once it has one.
+static RANGE: OnceLock<String> = OnceLock::new();
+
+/// Writes this range of the bot's work to each further line. A process takes one range in its life.
+pub fn show_range(range: String) {
+    let _ = RANGE.set(range);
 }
 
 /// Returns the span of a turn's tool call in W3C Trace Context format.

@@ -130,6 +130,9 @@ where
         } else if values.find("actor").is_none() {
             values.put_text("actor", ROOT);
         }
+        if let (Some(range), None) = (super::RANGE.get(), values.find("range")) {
+            values.put_text("range", range);
+        }
         values.sort();
         let level = *event.metadata().level();
         match self.style.format {

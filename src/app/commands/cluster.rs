@@ -1,4 +1,5 @@
-//! `staffai cluster`: the processes that share this store, and the fencing tokens of its doors.
+//! `staffai cluster`: the processes that share this store, the ranges of a divided bot, and the fencing tokens of its
+//! doors.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -13,9 +14,10 @@ use domain::keys::{PROCESS_PREFIX, TERM_PREFIX};
 use domain::notice::template::moment;
 use ports::Store;
 use settings::Settings;
-use store::redis::lease::Lease;
+use store::redis::lease::ranges::HeldRange;
+use store::redis::lease::{Lease, LeaseFault};
 
-/// The most processes and doors that are printed.
+/// The most processes and terms that are printed.
 const SHOWN_MAX: usize = 1_000;
 
 /// Prints the processes and the doors.
@@ -29,25 +31,28 @@ async fn overview(settings: &Settings) -> Result<String, Failed> {
         return Ok("the embedded store serves one process; with REDIS_URL, several processes share a store".to_owned());
     };
     let redis = assemble::redis(&address).map_err(|error| (error.to_string(), exit::USAGE))?;
-    let holder = Lease::new(redis, String::new()).holder().await;
-    let holder = holder.map_err(|fault| (fault.to_string(), exit::NEGATIVE))?;
+    let lease = Lease::new(redis, String::new());
+    let away = |fault: LeaseFault| (fault.to_string(), exit::NEGATIVE);
+    let (holder, ranges) = (lease.holder().await.map_err(away)?, lease.ranges().await.map_err(away)?);
     let store = operating::open_store(settings).await?;
-    let text = table(&store, holder.as_deref()).await;
+    let text = table(&store, holder.as_deref(), &ranges).await;
     store.close(STORE_TIMEOUT).await;
     text.ok_or_else(|| ("the store cannot be reached; staffai check says why".to_owned(), exit::NEGATIVE))
 }
 
-/// Returns the table; `None` if the store does not answer. `holder` has the lease.
-async fn table(store: &Arc<dyn Store>, holder: Option<&str>) -> Option<String> {
+/// Returns the table; `None` if the store does not answer. `holder` has the lease, or the holders of its `ranges`.
+async fn table(store: &Arc<dyn Store>, holder: Option<&str>, ranges: &[HeldRange]) -> Option<String> {
     let processes = store.scan(PROCESS_PREFIX, SHOWN_MAX).await.whole()?;
     let terms = store.scan(TERM_PREFIX, SHOWN_MAX).await.whole()?;
+    let is_active =
+        |name: &str| holder == Some(name) || ranges.iter().any(|range| range.holder.as_deref() == Some(name));
     let mut text = format!("processes: {}", processes.len());
     for (key, value) in &processes {
         let name = key.strip_prefix(PROCESS_PREFIX).unwrap_or(key);
         let report = match serde_json::from_str::<Presence>(value) {
             Ok(Presence { state, version, since, address }) => {
                 let state = match state {
-                    _ if holder == Some(name) => "active",
+                    _ if is_active(name) => "active",
                     ProcessState::Standby => "standby",
                     // It ended or is paused, and its report is kept for some seconds.
                     ProcessState::Active => "gone",
@@ -59,9 +64,28 @@ async fn table(store: &Arc<dyn Store>, holder: Option<&str>) -> Option<String> {
         // Writing into a string cannot fail.
         let _ = write!(text, "\n  {name}  {report}");
     }
+    text.push_str(&of_ranges(ranges));
     let _ = write!(text, "\nnewest fencing tokens of doors: {}", terms.len());
     for (key, token) in &terms {
         let _ = write!(text, "\n  {:<12}{token}", key.strip_prefix(TERM_PREFIX).unwrap_or(key));
     }
     Some(text)
+}
+
+/// Returns a line for each range of a divided bot.
+fn of_ranges(ranges: &[HeldRange]) -> String {
+    let mut text = String::new();
+    if ranges.is_empty() {
+        return text;
+    }
+    let free = ranges.iter().filter(|range| range.holder.is_none()).count();
+    // Writing into a string cannot fail.
+    let _ = write!(text, "\nranges: {}, without a process: {free}", ranges.len());
+    for HeldRange { portion, holder, age } in ranges {
+        let _ = match holder {
+            Some(holder) => write!(text, "\n  {portion}  {holder}, for {} s", age.as_secs()),
+            None => write!(text, "\n  {portion}  no process; start one more with the same settings"),
+        };
+    }
+    text
 }

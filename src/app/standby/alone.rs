@@ -8,6 +8,7 @@
 //!   and only while no process stands by. A file in the directory says until when the right is certain.
 //! - A process that learns of another one removes its file first, and then ends its term.
 //! - An active process whose directory does not have the right, because a former one has it, stops in an outage.
+//! - A process of a divided bot gives the right up.
 //! - The file is valid for less than the term, because clocks differ.
 
 use std::convert::Infallible;
@@ -107,6 +108,7 @@ impl Alone {
             let known = *awaited.borrow_and_update();
             match known {
                 Some(true) => self.give_up(lease).await,
+                Some(false) if lease.is_divided() => self.give_up(lease).await,
                 Some(false) => self.renew(lease).await,
                 None => {}
             }

@@ -1,12 +1,14 @@
-//! The report of a process to the others on its store.
+//! The report of a process to the others on its store, and the number of ranges that no process holds.
 
 use std::convert::Infallible;
 use std::time::Duration;
 
+use metrics::gauge;
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 use super::{Claim, StandbyParts};
+use telemetry::metrics::RANGES_FREE;
 
 /// The pause between two reports: several fit into [`store::redis::lease::PRESENT_FOR`].
 const REPORT_EVERY: Duration = Duration::from_secs(3);
@@ -42,6 +44,12 @@ pub(super) async fn report(claim: &Claim, parts: &StandbyParts, state: ProcessSt
     loop {
         if let Err(error) = claim.lease.report(&text).await {
             tracing::debug!(%error, "the state of this process is not reported");
+        }
+        if claim.lease.is_divided()
+            && let Ok(ranges) = claim.lease.ranges().await
+        {
+            let free = ranges.iter().filter(|range| range.holder.is_none()).count();
+            gauge!(RANGES_FREE).set(f64::from(u32::try_from(free).unwrap_or(u32::MAX)));
         }
         sleep(REPORT_EVERY).await;
     }

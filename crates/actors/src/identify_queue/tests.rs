@@ -1,4 +1,6 @@
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use parking_lot::Mutex;
 
 use super::*;
 use crate::testing::{Inbox, LEAF, Stage, Tree, at, row, settle};
@@ -14,6 +16,15 @@ struct World {
 }
 
 async fn world(shards: Option<u32>, advice: Vec<Result<Advice, SourceError>>) -> World {
+    divided(shards, advice, Portion::WHOLE, None).await
+}
+
+async fn divided(
+    shards: Option<u32>,
+    advice: Vec<Result<Advice, SourceError>>,
+    portion: Portion,
+    peers: Option<Arc<dyn Peers>>,
+) -> World {
     let (source, _) = ScriptedSource::new();
     for advice in advice {
         source.advise(advice);
@@ -28,6 +39,8 @@ async fn world(shards: Option<u32>, advice: Vec<Result<Advice, SourceError>>) ->
         door: Door::new("discord"),
         source: Arc::clone(&source) as _,
         shards,
+        portion,
+        peers,
         discord,
         dice,
         board: Arc::clone(&board),
@@ -84,6 +97,68 @@ async fn the_daily_budget_is_never_passed() {
         waits.push((asked.await.unwrap() - begun).as_secs());
     }
     assert_eq!(waits, [0, 0, 3600, 3600]);
+}
+
+/// The other processes: they agreed on a number of shards, and identified in the bucket 1 a moment ago.
+struct Others {
+    agreed: u32,
+    /// The requests without an answer before the first one with an answer.
+    unanswered: AtomicU32,
+    free_at: Mutex<HashMap<u32, Instant>>,
+}
+
+impl Others {
+    fn new(agreed: u32, unanswered: u32) -> Arc<Self> {
+        let free_at = Mutex::new([(1, Instant::now() + Duration::from_secs(3))].into());
+        Arc::new(Self { agreed, unanswered: AtomicU32::new(unanswered), free_at })
+    }
+
+    fn answers(&self) -> Result<(), String> {
+        let answers = |left: u32| left.checked_sub(1);
+        match self.unanswered.fetch_update(Ordering::SeqCst, Ordering::SeqCst, answers) {
+            Ok(_) => Err("no answer".to_owned()),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Peers for Others {
+    async fn agree_on_shards(&self, proposed: u32) -> Result<u32, String> {
+        self.answers()?;
+        assert_eq!(proposed % 2, 0, "each range has as many shards");
+        Ok(self.agreed)
+    }
+
+    async fn reserve_identify(&self, bucket: u32, pause: Duration) -> Result<Duration, String> {
+        self.answers()?;
+        let (mut free_at, now) = (self.free_at.lock(), Instant::now());
+        let free = free_at.get(&bucket).copied().unwrap_or(now);
+        if free <= now {
+            free_at.insert(bucket, now + pause);
+        }
+        Ok(free.saturating_duration_since(now))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn processes_agree_on_the_shards_and_share_each_bucket() {
+    let advice = Advice { shards: 5, max_concurrency: 2, ..ADVICE };
+    let (others, portion) = (Others::new(8, 2), Portion { number: 1, of: 2 });
+    let begun = Instant::now();
+    let mut world = divided(None, vec![Ok(advice)], portion, Some(others)).await;
+    let DiscordMsg::StartShards(total) = world.discord.next().await;
+    assert!(total == 8 && begun.elapsed() >= RESERVE_AGAIN * 2, "{total}");
+    let begun = Instant::now();
+    let mut waits = Vec::new();
+    for asked in [1, 3, 2].map(|number| world.ask(number)) {
+        waits.push((asked.await.unwrap() - begun).as_millis());
+    }
+    // Bucket 1 is free after the identify of the other process, bucket 0 at once.
+    let free = (Duration::from_secs(3) - RESERVE_AGAIN * 2).as_millis();
+    for (wait, expected) in waits.iter().zip([free, free + IDENTIFY_EVERY.as_millis(), 0]) {
+        assert!(wait.abs_diff(expected) < 20, "{waits:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -23,6 +23,7 @@ impl RestrictionSweeper {
         let (key, value) = (keys::restrictions::endless(&member.guild, &member.person), since.0.to_string());
         drop(self.store.write(vec![Write::Put { key, value, ttl: Some(keys::restrictions::ENDLESS_TTL) }]));
         state.endless.insert(member.clone(), since);
+        self.announce(state, member, Some(since));
         self.restricted.begin(member.clone(), since);
     }
 
@@ -32,6 +33,7 @@ impl RestrictionSweeper {
             return;
         }
         drop(self.store.write(vec![Write::Delete { key: keys::restrictions::endless(&member.guild, &member.person) }]));
+        self.announce(state, member, None);
         self.restricted.end(member);
         self.tell(member, RestrictionChange::Lifted { why: Lifted::Moderator, late: None });
     }

@@ -36,8 +36,16 @@ async fn world() -> World {
 }
 
 async fn world_of(variables: &[(&str, &str)], store: MemoryStore) -> World {
+    world_with(variables, store, Portion::WHOLE).await
+}
+
+async fn world_with(variables: &[(&str, &str)], store: MemoryStore, portion: Portion) -> World {
+    shared_world(variables, Arc::new(store), portion).await
+}
+
+async fn shared_world(variables: &[(&str, &str)], store: Arc<MemoryStore>, portion: Portion) -> World {
     let (sweeper, outbox, journal) = (at("restriction_sweeper"), at("outbox"), at("journal"));
-    let (poster, store) = (Arc::new(ScriptedPoster::new()), Arc::new(store));
+    let poster = Arc::new(ScriptedPoster::new());
     let restricted = Arc::new(Restricted::default());
     let mut stage = Stage::new();
     let faults = Arc::clone(&stage.faults);
@@ -68,6 +76,7 @@ async fn world_of(variables: &[(&str, &str)], store: MemoryStore) -> World {
         live: live(variables, Arc::new(ScriptedModels::new(&["main"]))),
         outboxes: Outboxes::new(vec![(DOOR, Medium::Messages, outbox)]),
         restricted: Arc::clone(&restricted),
+        portion,
     };
     stage.actor(row(LEAF), &sweeper, actor);
     let tree = stage.go().await;
@@ -144,6 +153,44 @@ async fn what_ended_while_we_were_away_is_lifted_at_the_start_and_left_alone_aft
     assert_eq!(taken, ["-7 12 Restriction expired", "-8 12 Restriction expired"]);
     tokio::time::sleep(Duration::from_secs(1000)).await;
     assert_eq!(world.roles().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_owner_of_a_community_lifts_its_restrictions_and_the_others_know_of_them() {
+    let now = BEGINNING.0 / 1000;
+    let there = |guild: u64, who: &str, until: u64| {
+        (keys::restrictions::restricted_until(&guild.to_string(), &person(who)), until.to_string())
+    };
+    for number in 0..2 {
+        let store = MemoryStore::new();
+        for (key, until) in [there(2 << 22, "7", now - 9), there(3 << 22, "8", now - 9), there(2 << 22, "9", now + 900)]
+        {
+            store.put(key, until);
+        }
+        let world = world_with(&USUAL, store, Portion { number, of: 2 }).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(world.roles(), [["-7 12 Restriction expired"], ["-8 12 Restriction expired"]][number as usize]);
+        let running = live(&USUAL, Arc::new(ScriptedModels::new(&["main"]))).now();
+        assert!(world.restricted.holds_anywhere(&running, &person("9")), "process {number}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_processes_of_a_divided_bot_know_of_each_change_within_two_seconds() {
+    let store = Arc::new(MemoryStore::new());
+    let worlds = [0, 1].map(|number| shared_world(&USUAL, Arc::clone(&store), Portion { number, of: 2 }));
+    let [first, second] = futures_util::future::join_all(worlds).await.try_into().ok().unwrap();
+    let running = live(&USUAL, Arc::new(ScriptedModels::new(&["main"]))).now();
+    let known = || [&first, &second].map(|world: &World| world.restricted.holds_anywhere(&running, &person("7")));
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(known(), [false, false]);
+    let mut broken = turn("10", "7", "43");
+    broken.guild = Some((3_u64 << 22).to_string());
+    second.sweeper.cast(SweeperMsg::Breached { turn: Arc::new(broken), tier: "messages" }).unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!((known(), first.roles().len(), second.roles().len()), ([true, true], 0, 1));
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!((known(), first.roles().len(), second.roles().len()), ([false, false], 0, 2));
 }
 
 #[tokio::test(start_paused = true)]

@@ -345,6 +345,7 @@ impl Running {
             ("redis.port", new.redis.port != old.redis.port),
             ("redis.db", new.redis.db != old.redis.db),
             ("redis.password", differ(&new.redis.password, &old.redis.password)),
+            ("cluster.ranges", new.cluster.ranges != old.cluster.ranges),
             ("log.level", new.log.level != old.log.level),
             ("log.format", new.log.format != old.log.format),
             ("log.content", new.log.content != old.log.content),

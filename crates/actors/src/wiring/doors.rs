@@ -26,7 +26,8 @@ use settings::edges::Shards;
 impl Wiring {
     pub(super) fn outbox(&self, record: &DoorRecord) -> Outbox {
         let Pacing { requests_per_second, refusals } = record.pacing;
-        let pacer = Pacer::new(requests_per_second, refusals);
+        // All processes of the bot share the platform's budget.
+        let pacer = Pacer::new(requests_per_second.div_ceil(self.parts.process.portion.of), refusals);
         Outbox {
             door: record.door.clone(),
             board: Arc::clone(&self.parts.observation.instruments.board),
@@ -126,7 +127,7 @@ impl Wiring {
             identify_queue: self.handles.identify_queue.clone(),
             exit: Arc::clone(&self.parts.process.exit),
         };
-        Some(Discord { template: template(row), parts })
+        Some(Discord { template: template(row), parts, portion: self.parts.process.portion })
     }
 
     pub(super) fn identify_queue(&self) -> Option<IdentifyQueue> {
@@ -138,6 +139,8 @@ impl Wiring {
                 Shards::Auto => None,
                 Shards::Count(count) => Some(count),
             },
+            portion: self.parts.process.portion,
+            peers: self.parts.process.peers.clone(),
             discord: self.handles.discord.clone(),
             dice: Arc::clone(&self.parts.basics.dice),
             board: Arc::clone(&self.parts.observation.instruments.board),

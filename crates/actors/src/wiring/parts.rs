@@ -17,7 +17,10 @@ use crate::services::running::ExitSender;
 use crate::services::toolbox::Toolbox;
 use crate::tool_cache::BuiltIn;
 use domain::ids::Door;
-use ports::{Documents, Faults, Limiter, Listener, Observer, Renderer, ToolProviders, ToolServers, Turns, Vitals};
+use domain::ownership::Portion;
+use ports::{
+    Documents, Faults, Limiter, Listener, Observer, Peers, Renderer, ToolProviders, ToolServers, Turns, Vitals,
+};
 
 /// The parts from which the tree is built.
 pub struct Parts {
@@ -123,6 +126,10 @@ pub struct ToolParts {
 pub struct Process {
     /// The files behind the settings.
     pub files: Arc<dyn Files>,
+    /// The portion of the bot's work that this process does.
+    pub portion: Portion,
+    /// The other processes, if the work is divided.
+    pub peers: Option<Arc<dyn Peers>>,
     /// Injected failures; production injects no failure.
     pub faults: Arc<dyn Faults>,
     /// Requests the end of the process.

@@ -27,6 +27,7 @@ use crate::testing::tools::{NoProviders, ScriptedServers, entry, nothing_built_i
 use crate::testing::{DOOR, mention, place, settle};
 use crate::tree::{Instances, Scope};
 use domain::incoming::{Incoming, Posted};
+use domain::ownership::Portion;
 use domain::turn_event::TurnUpdate;
 use ports::testing::{
     Connection, Connections, FixedDice, ManualClock, MemoryStore, NoVitals, Say, ScriptedListener, ScriptedModels,
@@ -132,7 +133,13 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
             events: events.clone(),
             observers: Vec::new(),
         },
-        process: Process { files: Arc::new(Still), faults, exit: Arc::new(tokio::sync::watch::channel(None).0) },
+        process: Process {
+            files: Arc::new(Still),
+            portion: Portion::WHOLE,
+            peers: None,
+            faults,
+            exit: Arc::new(tokio::sync::watch::channel(None).0),
+        },
     };
     let handles = parts.handles.clone();
     let tree = Tree::start(parts).await.unwrap();

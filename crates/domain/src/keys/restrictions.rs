@@ -23,6 +23,9 @@ pub const ENDLESS_TTL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// The prefix of the marks of restricted members who received the notice about where they get answers.
 pub const TOLD_PREFIX: &str = "staffai:told:";
 
+/// The latest changes of restrictions, for the other processes of a divided bot. One record, without expiry.
+pub const CHANGES: &str = "staffai:restrictions";
+
 /// The maximum TTL of such a mark, since the end of a moderator's restriction is unknown.
 pub const TOLD_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 

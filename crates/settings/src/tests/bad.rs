@@ -13,6 +13,16 @@ use super::{bad, good, printed, settings, sources};
 /// A variable with an invalid value, and the expected line.
 const BAD_VALUES: &[(&str, &str, &str)] = &[
     (
+        "STAFFAI_CLUSTER__RANGES",
+        "0",
+        "cluster.ranges = \"0\" (STAFFAI_CLUSTER__RANGES in the environment): must be a whole number from 1 to 256",
+    ),
+    (
+        "STAFFAI_CLUSTER__RANGES",
+        "2",
+        "cluster.ranges = \"2\" (STAFFAI_CLUSTER__RANGES in the environment): above 1 needs a store that several processes share; set REDIS_URL, or set it to 1",
+    ),
+    (
         "RATE_LIMIT_COUNT",
         "many",
         "rate_limiter.messages = \"many\" (RATE_LIMIT_COUNT in the environment): must be a whole number from 0 to 4294967295",

@@ -12,18 +12,27 @@
 //! The lease alone does not protect data: a holder can be paused beyond its term. The fencing tokens of its ranges do
 //! (`owning`): the next holder takes new ones before it reads a turn.
 //!
+//! If the bot's work is divided, the division has the lease, and each of its processes holds one range below it
+//! ([`ranges`]).
+//!
 //! A second lease with a long term, [`Lease::alone`], gives one data directory the right to start while the server does
 //! not answer.
 
+pub mod ranges;
+
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use ::redis::{Cmd, FromRedisValue, RedisError, cmd};
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 
+use self::ranges::Division;
 use super::{Redis, describe};
 use domain::keys;
+use domain::ownership::Portion;
 
 /// Key: the record. Arguments: the name of the caller, the duration of a term and the time for which a process that
 /// stands by is remembered, both in milliseconds, 1 if the caller stands by. Returns 1, and 1 if another process stands
@@ -115,6 +124,8 @@ pub struct Lease {
     redis: Arc<Redis>,
     name: String,
     terms: Terms,
+    /// The division of the bot's work; `None` if one process does all of it.
+    division: Option<Division>,
 }
 
 /// The reason why there is no answer about a lease, as a sentence.
@@ -149,13 +160,35 @@ impl Lease {
     /// Creates the view of a process by its name, which no other process may have.
     #[must_use]
     pub fn new(redis: Redis, name: String) -> Self {
-        Self { redis: Arc::new(redis), name, terms: ACTIVE }
+        Self { redis: Arc::new(redis), name, terms: ACTIVE, division: None }
+    }
+
+    /// Divides the bot's work into this many ranges, of which the process holds one. One range is no division.
+    #[must_use]
+    pub fn divided(self, ranges: u32) -> Self {
+        let (held, shards) = (Mutex::new(None), AtomicU32::new(0));
+        Self { division: (ranges > 1).then_some(Division { ranges, held, shards }), ..self }
+    }
+
+    /// True if the bot's work is divided. Then no process may act without the lease.
+    #[must_use]
+    pub const fn is_divided(&self) -> bool {
+        self.division.is_some()
+    }
+
+    /// Returns the portion of the work for which this process took the lease last; `None` if it never held a range.
+    #[must_use]
+    pub fn portion(&self) -> Option<Portion> {
+        match &self.division {
+            None => Some(Portion::WHOLE),
+            Some(division) => (*division.held.lock()).map(|number| Portion { number, of: division.ranges }),
+        }
     }
 
     /// Returns the lease for which data directories apply, each with a name of its own. It shares the connection.
     #[must_use]
     pub fn alone(&self, name: String) -> Self {
-        Self { redis: Arc::clone(&self.redis), name, terms: ALONE }
+        Self { redis: Arc::clone(&self.redis), name, terms: ALONE, division: None }
     }
 
     /// Returns the address of the server, without secrets.
@@ -178,6 +211,9 @@ impl Lease {
     /// # Errors
     /// See [`LeaseFault`].
     pub async fn take_timed(&self, stands_by: bool) -> (Instant, Result<LeaseAnswer, LeaseFault>) {
+        if let Some(division) = &self.division {
+            return self.take_range(division, stands_by).await;
+        }
         let mut take = cmd("EVAL");
         take.arg(TAKE).arg(1).arg(self.terms.key).arg(&self.name);
         take.arg(millis(self.terms.term)).arg(millis(self.terms.waits)).arg(u8::from(stands_by));
@@ -198,6 +234,9 @@ impl Lease {
     /// # Errors
     /// See [`LeaseFault`].
     pub async fn release(&self) -> Result<(), LeaseFault> {
+        if self.is_divided() {
+            return self.release_range().await;
+        }
         let mut release = cmd("EVAL");
         release.arg(RELEASE).arg(1).arg(self.terms.key).arg(&self.name);
         self.ask::<u8>(&release).await.map(|_| ())
@@ -223,7 +262,7 @@ impl Lease {
         self.ask::<u8>(&delete).await.map(|_| ())
     }
 
-    /// Returns the name of the process that holds the lease; `None` if it is free.
+    /// Returns the name of the process, or of the division, that holds the lease; `None` if it is free.
     ///
     /// # Errors
     /// See [`LeaseFault`].

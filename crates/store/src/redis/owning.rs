@@ -84,9 +84,14 @@ pub async fn apply(link: &mut Link, batch: &Batch) -> RedisResult<Vec<Range>> {
 }
 
 pub async fn take_token(link: &mut Link, range: &Range) -> RedisResult<FencingToken> {
+    taking(range).query_async(link).await.map(FencingToken)
+}
+
+/// Returns the request for the next token of a range.
+pub fn taking(range: &Range) -> Cmd {
     let mut take = cmd("EVAL");
     take.arg(TAKE).arg(1).arg(keys::term(range));
-    take.query_async(link).await.map(FencingToken)
+    take
 }
 
 async fn is_newest(link: &mut Link, term: &Term) -> RedisResult<bool> {

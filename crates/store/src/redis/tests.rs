@@ -10,7 +10,8 @@ use crate::Ticket;
 use crate::resilient::Resilient;
 use crate::suite::{self, Bench, CLOSING, Opened, TestClock, add, add_for, delete, put, put_for, row};
 use domain::ids::Door;
-use ports::{OwnedStore as _, Pace, Replaced, Store as _, Stored, Unreadable, WriteOutcome};
+use domain::ownership::Portion;
+use ports::{OwnedStore as _, Pace, Peers as _, Replaced, Store as _, Stored, Unreadable, WriteOutcome};
 use proptest::prelude::*;
 
 #[path = "../../../../tests/redis/server.rs"]
@@ -402,6 +403,193 @@ async fn one_data_directory_has_the_right_to_start_alone() {
     assert!(u128::from(left) > ALONE_TERM.saturating_sub(EDGE).as_millis(), "{left}");
     one.release().await.unwrap();
     assert_eq!((take(&two, false).await, take(&one, false).await), (held(false), elsewhere("two")));
+}
+
+fn divided(server: &Server, name: &str, ranges: u32) -> Lease {
+    lease(server, name).divided(ranges)
+}
+
+/// Returns the range that this process holds now, or the holder of what it asked for.
+async fn range(lease: &Lease, stands_by: bool) -> Result<u32, String> {
+    match take(lease, stands_by).await {
+        LeaseAnswer::Held { .. } => Ok(lease.portion().unwrap().number),
+        LeaseAnswer::Elsewhere(holder) => Err(holder),
+    }
+}
+
+/// Returns the names of the holders of all ranges.
+async fn holders(lease: &Lease) -> Vec<Option<String>> {
+    lease.ranges().await.unwrap().into_iter().map(|range| range.holder).collect()
+}
+
+fn named(names: &[Option<&str>]) -> Vec<Option<String>> {
+    names.iter().map(|name| name.map(str::to_owned)).collect()
+}
+
+#[tokio::test]
+async fn each_range_has_one_holder_and_a_spare_process_takes_the_first_free_one() {
+    let server = Server::start();
+    let [one, two, three] = ["one", "two", "three"].map(|name| divided(&server, name, 2));
+    assert_eq!((range(&one, false).await, range(&two, false).await, range(&one, false).await), (Ok(0), Ok(1), Ok(0)));
+    assert_eq!((take(&one, false).await, one.portion()), (held(false), Some(Portion { number: 0, of: 2 })));
+    let full = Err("the division into 2 ranges".to_owned());
+    assert_eq!((range(&three, false).await, range(&three, true).await), (full.clone(), full.clone()));
+    assert!(three.has_division("the division into 2 ranges") && !three.has_division("one"));
+    assert_eq!((take(&one, false).await, take(&two, false).await), (held(true), held(true)));
+    assert_eq!(holders(&three).await, named(&[Some("one"), Some("two")]));
+    three.release().await.unwrap();
+    assert_eq!(take(&two, false).await, held(false), "a process that ended waits no longer");
+    assert_eq!(range(&three, true).await, full, "only its holder releases a range");
+    two.release().await.unwrap();
+    assert_eq!(holders(&three).await, named(&[Some("one"), None]));
+    assert_eq!((range(&three, true).await, take(&one, false).await), (Ok(1), held(false)));
+    assert_eq!(range(&two, true).await, Err("three".to_owned()), "a process never takes another range");
+}
+
+#[tokio::test]
+async fn a_range_whose_holder_is_silent_is_free_after_its_term_and_the_others_stay() {
+    let server = Server::start();
+    let [one, two, three] = ["one", "two", "three"].map(|name| divided(&server, name, 2));
+    assert_eq!((range(&one, false).await, range(&two, false).await), (Ok(0), Ok(1)));
+    let begun = tokio::time::Instant::now();
+    while range(&three, true).await.is_err() {
+        assert_eq!(range(&one, false).await, Ok(0));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(begun.elapsed() + Duration::from_millis(100) >= TERM && begun.elapsed() < TERM * 2);
+    assert_eq!((range(&two, false).await, range(&one, false).await), (Err("three".to_owned()), Ok(0)));
+    assert_eq!(holders(&one).await, named(&[Some("one"), Some("three")]));
+}
+
+#[tokio::test]
+async fn no_process_of_another_division_holds_anything_beside_one() {
+    let server = Server::start();
+    let [one, two] = ["one", "two"].map(|name| divided(&server, name, 2));
+    let (whole, third) = (lease(&server, "whole"), divided(&server, "third", 3));
+    assert_eq!((range(&one, false).await, range(&two, false).await), (Ok(0), Ok(1)));
+    let division = elsewhere("the division into 2 ranges");
+    assert_eq!((take(&whole, true).await, take(&third, true).await), (division.clone(), division.clone()));
+    one.release().await.unwrap();
+    assert_eq!((take(&whole, true).await, take(&third, false).await), (division.clone(), division), "two still acts");
+    two.release().await.unwrap();
+    // It stood by when the last range was released.
+    assert_eq!((take(&whole, true).await, whole.portion()), (held(true), Some(Portion::WHOLE)));
+    assert!(third.ranges().await.unwrap().is_empty());
+    assert_eq!((take(&third, true).await, take(&one, false).await), (elsewhere("whole"), elsewhere("whole")));
+    whole.release().await.unwrap();
+    assert_eq!((range(&third, true).await, range(&divided(&server, "fourth", 3), true).await), (Ok(0), Ok(1)));
+    assert_eq!(take(&whole, false).await, elsewhere("the division into 3 ranges"));
+    assert_eq!(holders(&whole).await, named(&[Some("third"), Some("fourth"), None]));
+}
+
+#[tokio::test]
+async fn processes_that_stand_by_divide_the_work_after_the_term_of_another_division_or_of_a_lost_record() {
+    let server = Server::start();
+    let (whole, processes) = (lease(&server, "whole"), [divided(&server, "one", 2), divided(&server, "two", 2)]);
+    for lost in [false, true] {
+        assert_eq!(take(&whole, false).await, held(lost));
+        if lost {
+            assert_eq!(server.ask::<String>("FLUSHALL"), "OK");
+        }
+        let begun = tokio::time::Instant::now();
+        let mut ranges = [None, None];
+        while ranges.contains(&None) {
+            for (process, range) in processes.iter().zip(&mut ranges) {
+                let LeaseAnswer::Held { .. } = take(process, true).await else { continue };
+                *range = process.portion().map(|portion| portion.number);
+            }
+            assert!(begun.elapsed() < TERM + Duration::from_millis(500), "{ranges:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(ranges == [Some(0), Some(1)] && begun.elapsed() + Duration::from_millis(100) >= TERM);
+        assert_eq!(take(&whole, true).await, elsewhere("the division into 2 ranges"));
+        for process in &processes {
+            process.release().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn holders_renew_ranges_that_the_server_lost_before_another_process_takes_one() {
+    let server = Server::start();
+    let [one, two, three] = ["one", "two", "three"].map(|name| divided(&server, name, 2));
+    assert_eq!((range(&one, false).await, range(&two, false).await), (Ok(0), Ok(1)));
+    assert_eq!(one.agree_on_shards(4).await, Ok(4));
+    assert_eq!(server.ask::<String>("FLUSHALL"), "OK");
+    assert_eq!(range(&three, true).await, Err(String::new()));
+    assert_eq!(range(&one, false).await, Ok(0));
+    assert!(range(&three, true).await.is_err(), "the second holder may come");
+    assert_eq!((range(&two, false).await, two.agree_on_shards(6).await), (Ok(1), Ok(4)));
+    assert_eq!(server.ask::<String>("FLUSHALL"), "OK");
+    assert_eq!(range(&one, false).await, Ok(0));
+    while range(&three, true).await.is_err() {
+        assert_eq!(range(&one, false).await, Ok(0));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(range(&two, false).await, Err("three".to_owned()));
+}
+
+#[tokio::test]
+async fn many_processes_that_start_at_once_hold_different_ranges() {
+    let server = Server::start();
+    let processes: Vec<_> = (0..24).map(|number| divided(&server, &format!("p{number}"), 16)).collect();
+    let taken = futures_util::future::join_all(processes.iter().map(|process| range(process, false))).await;
+    let mut ranges: Vec<u32> = taken.into_iter().flatten().collect();
+    ranges.sort_unstable();
+    assert_eq!(ranges, (0..16).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn processes_agree_on_shards_while_one_runs_and_share_the_buckets_of_identifies() {
+    let server = Server::start();
+    let [one, two] = ["one", "two"].map(|name| divided(&server, name, 2));
+    assert!(one.agree_on_shards(4).await.is_err(), "it holds no range");
+    assert_eq!((range(&one, false).await, range(&two, false).await), (Ok(0), Ok(1)));
+    assert_eq!((one.agree_on_shards(4).await, two.agree_on_shards(6).await), (Ok(4), Ok(4)));
+    one.release().await.unwrap();
+    assert_eq!(two.agree_on_shards(8).await, Ok(4), "it still runs");
+
+    let pause = Duration::from_millis(300);
+    assert_eq!(one.reserve_identify(0, pause).await, Ok(Duration::ZERO));
+    assert_eq!(two.reserve_identify(1, pause).await, Ok(Duration::ZERO));
+    let rest = two.reserve_identify(0, pause).await.unwrap();
+    assert!(!rest.is_zero() && rest <= pause, "{rest:?}");
+    tokio::time::sleep(rest + Duration::from_millis(20)).await;
+    assert_eq!(two.reserve_identify(0, pause).await, Ok(Duration::ZERO));
+}
+
+#[tokio::test]
+async fn the_terms_of_another_division_end_before_a_new_one_begins() {
+    let server = Arc::new(Server::start());
+    let bench = bench(&server);
+    let door = Door::new("d");
+    let mut owners: Vec<(Box<dyn Opened>, Vec<Range>)> = Vec::new();
+    // Each division ends the terms of those before it, also of those that it did not follow directly.
+    for ranges in [1, 2, 3, 1, 2] {
+        let process = divided(&server, "one", ranges);
+        process.end_other_divisions(std::slice::from_ref(&door)).await.unwrap();
+        let owned: Vec<_> = (0..ranges).map(|number| Portion { number, of: ranges }.range(door.clone())).collect();
+        let store = (bench.open)().await;
+        store.own(owned.clone());
+        store.owned().await;
+        for range in &owned {
+            assert_eq!(store.write_under(range, vec![put("a", "now")], Pace::Now).await, WriteOutcome::Durable);
+        }
+        for (earlier, owned) in &owners {
+            for range in owned {
+                assert_eq!(earlier.write_under(range, vec![put("a", "late")], Pace::Now).await, WriteOutcome::Fenced);
+            }
+        }
+        owners.push((store, owned));
+    }
+    let (store, owned) = owners.pop().unwrap();
+    divided(&server, "two", 2).end_other_divisions(std::slice::from_ref(&door)).await.unwrap();
+    let again = store.write_under(&owned[0], vec![put("a", "still")], Pace::Now).await;
+    assert_eq!(again, WriteOutcome::Durable, "a process ends no term of its own division");
+    store.close(CLOSING).await;
+    for (store, _) in owners {
+        store.close(CLOSING).await;
+    }
 }
 
 #[tokio::test]
