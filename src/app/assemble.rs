@@ -15,7 +15,7 @@ use crate::app::configured::Configured;
 pub use crate::app::launch::{Launch, StartError};
 use crate::app::programs::{ProgramParts, programs};
 use crate::app::reload::{self, Watched};
-use crate::app::standby::{self, Active, Alone, StandbyParts};
+use crate::app::standby::{self, Active, Alone, Forwarding, StandbyParts};
 use crate::app::{built_ins, doors, format, voices};
 use actors::door::{DoorRecord, Doors};
 use actors::observation::audit::Audit;
@@ -197,8 +197,9 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
         limiter: &records.limiter,
         us,
     };
+    let membership = active.as_ref().and_then(Active::membership);
     let listener = Api::new(ApiOptions {
-        exposure: exposure(&settings),
+        exposure: Exposure { membership, ..exposure(&settings) },
         keys: Arc::clone(&in_force) as _,
         refuse,
         programs: programs(program_parts, speech),
@@ -281,13 +282,18 @@ pub(crate) fn process_name(dice: &dyn Dice) -> String {
 fn standby_parts(live: &Live, clock: &Arc<dyn Clock>, metrics: &Arc<dyn Fn() -> String + Send + Sync>) -> StandbyParts {
     let running = live.now();
     let settings = &running.settings;
+    let forwarding = Forwarding::of(settings);
+    // A request that another process passed on is recognized, and passed on no further.
+    let membership = forwarding.as_ref().map(|forwarding| Arc::clone(&forwarding.membership));
     StandbyParts {
         live: live.clone(),
         clock: Arc::clone(clock),
         metrics: Arc::clone(metrics),
-        exposure: exposure(settings),
+        exposure: Exposure { membership, ..exposure(settings) },
         refuse,
         limits: limits(settings),
+        forwarding,
+        listeners: settings.http.listeners.clone(),
     }
 }
 
@@ -339,6 +345,7 @@ fn exposure(settings: &Settings) -> Exposure {
         health_address: http.health_addr.map(|address| address.to_string()),
         origins: http.origins.clone(),
         trusted_proxies: http.trusted_proxies.clone(),
+        membership: None,
         behind: http.behind,
     }
 }

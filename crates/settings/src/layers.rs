@@ -165,7 +165,7 @@ impl Gathering<'_> {
     fn is_ignored(&self, key: &str) -> bool {
         let section = key.split('.').next().unwrap_or_default();
         let real =
-            matches!(section, "discord" | "slack" | "redis") || matches!(key, "tools.mcp_config" | "tools.nats_url");
+            matches!(section, "discord" | "slack" | "redis" | "cluster") || matches!(key, "tools.mcp_config" | "tools.nats_url");
         real && self.sources.purpose == Purpose::Playground
     }
 

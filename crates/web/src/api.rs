@@ -33,6 +33,12 @@ mod site;
 
 mod connections;
 
+pub mod forwarding;
+
+mod hop;
+
+pub mod membership;
+
 mod cuttable;
 
 mod connection_slots;
@@ -48,7 +54,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use self::connection_slots::Capacity;
+use self::connections::Senders;
 use self::form::Refuse;
+use self::forwarding::Forwarder;
+use self::membership::Membership;
 use domain::proxies::{Network, Proxies};
 use ports::{Keys, Listener, Vitals};
 use telemetry::events::API_LISTENING;
@@ -100,6 +109,8 @@ pub struct Exposure {
     pub origins: Vec<String>,
     /// Reverse proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<Network>,
+    /// The secret of the processes that may pass requests of their clients on to this one, if any may.
+    pub membership: Option<Arc<Membership>>,
     /// True if another process is in front of this one. Users open its address, so this one is logged at debug level
     /// only.
     pub behind: bool,
@@ -181,8 +192,7 @@ struct Site {
     first: OnceLock<SocketAddr>,
     /// See [`Exposure::behind`].
     behind: bool,
-    /// See [`Exposure::trusted_proxies`].
-    proxies: Arc<Proxies>,
+    senders: Senders,
 }
 
 impl Api {
@@ -194,20 +204,24 @@ impl Api {
         Self { limits, whole: Site::whole(&exposure, ops::router(options)), health }
     }
 
-    /// Creates a listener that serves health and metrics alone, at the same addresses. Every other path is unavailable
-    /// for this reason.
+    /// Creates a listener that serves health and metrics alone, at the same addresses. All other requests are passed on
+    /// by the forwarder; without one, their paths are unavailable for this reason.
     #[must_use]
-    pub fn health_alone(options: &ApiOptions, why: &'static str) -> Self {
+    pub fn health_alone(options: &ApiOptions, why: &'static str, forwarder: Option<Forwarder>) -> Self {
         let router = ops::health_router(options, Some(why));
         let health = Site::health(&options.exposure, || router.clone());
-        Self { limits: options.limits, whole: Site::whole(&options.exposure, router), health }
+        // The layers of this process do not apply to responses of the other one.
+        let whole = forwarder.map_or(router, |forwarder| {
+            ops::health_router(options, None).fallback_service(forwarder.router())
+        });
+        Self { limits: options.limits, whole: Site::whole(&options.exposure, whole), health }
     }
 
     /// Returns a listener with the same routes at an additional address.
     #[must_use]
     pub fn at(&self, address: &SocketAddr) -> Arc<dyn Listener> {
-        let proxies = Arc::clone(&self.whole.proxies);
-        let site = Site { proxies, ..Site::new(address.to_string(), "http.listeners", self.whole.router.clone()) };
+        let senders = self.whole.senders.clone();
+        let site = Site { senders, ..Site::new(address.to_string(), "http.listeners", self.whole.router.clone()) };
         Arc::new(Beside { limits: self.limits, site })
     }
 
@@ -246,8 +260,9 @@ impl Site {
     /// Returns the main address of the service.
     fn whole(exposure: &Exposure, router: Router) -> Self {
         let proxies = Arc::new(Proxies::new(exposure.trusted_proxies.clone()));
+        let senders = Senders { proxies, membership: exposure.membership.clone() };
         let site = Self::new(exposure.address.clone(), "STAFFAI_HTTP_ADDR", router);
-        Self { behind: exposure.behind, proxies, ..site }
+        Self { behind: exposure.behind, senders, ..site }
     }
 
     /// Returns the additional address for health and metrics, if one is configured.
@@ -257,8 +272,8 @@ impl Site {
     }
 
     fn new(address: String, setting: &'static str, router: Router) -> Self {
-        let (bound, first, proxies) = (watch::Sender::new(None), OnceLock::new(), Arc::default());
-        Self { address, setting, router, bound, first, behind: false, proxies }
+        let (bound, first, senders) = (watch::Sender::new(None), OnceLock::new(), Senders::default());
+        Self { address, setting, router, bound, first, behind: false, senders }
     }
 
     async fn bind(&self) -> Result<TcpListener, String> {
@@ -284,7 +299,7 @@ impl Site {
             }
             self.bound.send_replace(Some(*self.first.get_or_init(|| bound)));
         }
-        connections::serve(listener, &self.router, limits, Arc::clone(&self.proxies), stop).await;
+        connections::serve(listener, &self.router, limits, &self.senders, stop).await;
         self.bound.send_replace(None);
     }
 }

@@ -1,15 +1,17 @@
 //! The pages of a process that stands by.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use parking_lot::Mutex;
 
+use super::forwarding::Forwarding;
 use actors::services::in_force::InForce;
 use actors::services::running::Live;
 use ports::vitals::{Configuration, Readiness, Status, TreeNode, Turns};
-use ports::{Clock, Vitals};
+use ports::{Clock, Listener, Vitals};
 use web::api::form::Refuse;
 use web::api::{Api, ApiOptions, Exposure, Limits};
 
@@ -31,11 +33,19 @@ pub(in crate::app) struct StandbyParts {
     pub refuse: Refuse,
     /// Bounds on clients.
     pub limits: Limits,
+    /// Passes requests on to the active process, if that is configured.
+    pub forwarding: Option<Arc<Forwarding>>,
+    /// The additional addresses of the pages.
+    pub listeners: Vec<SocketAddr>,
 }
 
-/// Returns the pages: health, readiness and metrics. Every other path is unavailable.
-pub(super) fn pages(parts: StandbyParts, vitals: Arc<StandbyVitals>) -> Api {
-    let StandbyParts { live, clock, metrics, exposure, refuse, limits } = parts;
+/// Returns the listeners of the pages: health, readiness and metrics. All other requests are passed on, also those at
+/// the additional addresses; without forwarding, every other path is unavailable.
+pub(super) fn pages(parts: StandbyParts, vitals: Arc<StandbyVitals>) -> Vec<Arc<dyn Listener>> {
+    let StandbyParts { live, clock, metrics, exposure, refuse, limits, forwarding, listeners } = parts;
+    let limits = Limits { grace: GRACE, ..limits };
+    let forwarder = forwarding.map(|forwarding| forwarding.forwarder(limits, refuse));
+    let listeners = if forwarder.is_some() { listeners } else { Vec::new() };
     let options = ApiOptions {
         exposure,
         keys: Arc::new(InForce { live, clock }),
@@ -46,9 +56,12 @@ pub(super) fn pages(parts: StandbyParts, vitals: Arc<StandbyVitals>) -> Api {
         signed: Router::new(),
         programs: Router::new(),
         refuse,
-        limits: Limits { grace: GRACE, ..limits },
+        limits,
     };
-    Api::health_alone(&options, "this process stands by; another one is active")
+    let pages = Api::health_alone(&options, "this process stands by; another one is active", forwarder);
+    let mut all: Vec<_> = listeners.iter().map(|address| pages.at(address)).collect();
+    all.push(Arc::new(pages));
+    all
 }
 
 /// The state of a process that stands by.
