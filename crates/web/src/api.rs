@@ -41,6 +41,8 @@ pub mod membership;
 
 mod cuttable;
 
+mod read_to_the_end;
+
 mod connection_slots;
 
 use std::net::SocketAddr;

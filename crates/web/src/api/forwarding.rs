@@ -37,6 +37,7 @@ use crate::api::form::Refuse;
 use crate::api::guard::Link;
 use crate::api::hop::{asks_for_socket, end_to_end, of_a_socket};
 use crate::api::membership::{Marked, Membership, Origin, PASSED_ON};
+use crate::api::read_to_the_end::ReadToTheEnd;
 use crate::client_socket::LIFE;
 use telemetry::metrics::FORWARDED_REQUESTS_TOTAL;
 
@@ -178,7 +179,7 @@ impl Forwarder {
         let target = format!("http://{address}/").parse::<Uri>().map_err(|_| Failure::Unreachable)?;
         let socket = timeout(CONNECT_TIMEOUT, self.connector.clone().call(target)).await;
         let socket = socket.map_err(|_| Failure::Unreachable)?.map_err(|_| Failure::Unreachable)?;
-        let opened = http1::Builder::new().max_buf_size(BUFFER).handshake(socket).await;
+        let opened = http1::Builder::new().max_buf_size(BUFFER).handshake(TokioIo::new(ReadToTheEnd::new(socket.into_inner()))).await;
         let (sender, connection) = opened.map_err(|_| Failure::Unreachable)?;
         let running = tokio::spawn(async move {
             // The request or the body reports a failure.
@@ -306,6 +307,3 @@ impl HttpBody for PassedBody {
         self.body.size_hint()
     }
 }
-
-#[cfg(test)]
-mod tests;
