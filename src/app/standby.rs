@@ -243,11 +243,7 @@ async fn serve_at(listener: &dyn Listener, stop: &CancellationToken) {
 
 /// Asks until this process holds the lease. Returns the time of the request that took it, and whether another process
 /// stands by, if that is known.
-async fn stand_by(
-    claim: &Claim,
-    vitals: &StandbyVitals,
-    forwarding: Option<&Forwarding>,
-) -> (Instant, Option<bool>) {
+async fn stand_by(claim: &Claim, vitals: &StandbyVitals, forwarding: Option<&Forwarding>) -> (Instant, Option<bool>) {
     loop {
         sleep(ASK_EVERY).await;
         let (asked, answer) = claim.lease.take_timed(true).await;

@@ -213,9 +213,8 @@ impl Api {
         let router = ops::health_router(options, Some(why));
         let health = Site::health(&options.exposure, || router.clone());
         // The layers of this process do not apply to responses of the other one.
-        let whole = forwarder.map_or(router, |forwarder| {
-            ops::health_router(options, None).fallback_service(forwarder.router())
-        });
+        let whole = forwarder
+            .map_or(router, |forwarder| ops::health_router(options, None).fallback_service(forwarder.router()));
         Self { limits: options.limits, whole: Site::whole(&options.exposure, whole), health }
     }
 

@@ -18,6 +18,9 @@ use web::api::{Api, ApiOptions, Exposure, Limits};
 /// The time that the last responses have to finish, because the program itself waits for the address.
 const GRACE: Duration = Duration::from_millis(250);
 
+/// The time by which a passed request may last longer here than at the active process.
+const AGE_MARGIN: Duration = Duration::from_secs(60);
+
 /// The inputs of these pages.
 #[derive(Clone)]
 pub(in crate::app) struct StandbyParts {
@@ -43,8 +46,10 @@ pub(in crate::app) struct StandbyParts {
 /// the additional addresses; without forwarding, every other path is unavailable.
 pub(super) fn pages(parts: StandbyParts, vitals: Arc<StandbyVitals>) -> Vec<Arc<dyn Listener>> {
     let StandbyParts { live, clock, metrics, exposure, refuse, limits, forwarding, listeners } = parts;
-    let limits = Limits { grace: GRACE, ..limits };
     let forwarder = forwarding.map(|forwarding| forwarding.forwarder(limits, refuse));
+    // A stream that reaches its maximum age is ended by the active process, which then cancels no turn.
+    let answer = if forwarder.is_some() { limits.life + limits.answer + AGE_MARGIN } else { limits.answer };
+    let limits = Limits { grace: GRACE, answer, ..limits };
     let listeners = if forwarder.is_some() { listeners } else { Vec::new() };
     let options = ApiOptions {
         exposure,

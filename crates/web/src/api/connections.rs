@@ -205,7 +205,8 @@ mod tests {
             let limits = Limits { life, answer: life, grace: Duration::from_millis(20), ..Limits::default() };
             let (stop, router) = (CancellationToken::new(), Router::new().route("/", get(held)));
             let stopped = stop.clone();
-            let serving = tokio::spawn(async move { serve(listener, &router, limits, &Senders::default(), &stopped).await });
+            let serving =
+                tokio::spawn(async move { serve(listener, &router, limits, &Senders::default(), &stopped).await });
             let _ = rustls::crypto::ring::default_provider().install_default();
             let client = reqwest::Client::builder().no_proxy().build().unwrap();
             let mut answer = client.get(format!("http://{address}/")).send().await.unwrap();

@@ -179,7 +179,10 @@ impl Forwarder {
         let target = format!("http://{address}/").parse::<Uri>().map_err(|_| Failure::Unreachable)?;
         let socket = timeout(CONNECT_TIMEOUT, self.connector.clone().call(target)).await;
         let socket = socket.map_err(|_| Failure::Unreachable)?.map_err(|_| Failure::Unreachable)?;
-        let opened = http1::Builder::new().max_buf_size(BUFFER).handshake(TokioIo::new(ReadToTheEnd::new(socket.into_inner()))).await;
+        let opened = http1::Builder::new()
+            .max_buf_size(BUFFER)
+            .handshake(TokioIo::new(ReadToTheEnd::new(socket.into_inner())))
+            .await;
         let (sender, connection) = opened.map_err(|_| Failure::Unreachable)?;
         let running = tokio::spawn(async move {
             // The request or the body reports a failure.

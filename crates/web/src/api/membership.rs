@@ -124,7 +124,11 @@ mod tests {
         let mut request = request(&Method::GET, "/", &[]);
         assert_eq!(take(Some(&known("a")), &mut request), None);
         assert!(request.extensions().get::<Marked>().is_none());
-        assert!(Membership::default().mark(Origin { client: [1; 4].into(), own: [1; 4].into() }, &Method::GET, &"/".parse().unwrap()).is_none());
+        assert!(
+            Membership::default()
+                .mark(Origin { client: [1; 4].into(), own: [1; 4].into() }, &Method::GET, &"/".parse().unwrap())
+                .is_none()
+        );
         assert_eq!(format!("{:?}", known("a secret")), "Membership(RwLock { data: Some(SigningKey(..)) })");
     }
 }

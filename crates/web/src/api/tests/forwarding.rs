@@ -108,7 +108,10 @@ async fn requests_are_passed_on_and_health_is_that_of_the_process_itself() {
     assert_eq!(answer.text().await.unwrap(), body);
     let (status, text) = standby.get("/v1/nothing", &[bearer()]).await;
     assert_eq!((status.as_u16(), text.starts_with("/v1/nothing: ")), (404, true), "{text}");
-    assert_eq!(standby.client.head(format!("{}/told", standby.url)).bearer_auth(KEY).send().await.unwrap().status(), 200);
+    assert_eq!(
+        standby.client.head(format!("{}/told", standby.url)).bearer_auth(KEY).send().await.unwrap().status(),
+        200
+    );
 
     assert!(standby.get("/readyz", &[]).await.1.contains("\"standby\""));
     assert_eq!(standby.get("/metrics", &[]).await.1, "staffai_active 0\n");
@@ -202,7 +205,9 @@ async fn each_client_behind_a_process_has_its_own_share_of_the_active_one() {
     let few = Limits { capacity: Capacity { connections: 8, per_peer: 2, reserved: 8 }, ..Limits::default() };
     let cluster = Cluster::with(&[KEY], page, few, Limits::default(), Some("127.0.0.1")).await;
     let request = |path: &str, client: &str| {
-        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\nX-Forwarded-For: {client}\r\n\r\n")
+        format!(
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\nX-Forwarded-For: {client}\r\n\r\n"
+        )
     };
     let mut held = Vec::new();
     for _ in 0..2 {
@@ -326,9 +331,17 @@ async fn sockets_are_passed_on_and_bounded() {
 async fn a_socket_that_is_no_web_socket_is_not_opened() {
     let cluster = Cluster::new(&[KEY], page()).await;
     for (request, wanted) in [
-        (format!("GET /told HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n"), "HTTP/1.1 200"),
+        (
+            format!(
+                "GET /told HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n"
+            ),
+            "HTTP/1.1 200",
+        ),
         ("CONNECT db.internal:5432 HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(), "HTTP/1.1 405"),
-        (format!("GET http://other.example/told HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n\r\n"), "HTTP/1.1 200"),
+        (
+            format!("GET http://other.example/told HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n\r\n"),
+            "HTTP/1.1 200",
+        ),
         (format!("GET /told HTTP/1.0\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n\r\n"), "HTTP/1.0 200"),
     ] {
         let (_, answer) = asked(&cluster.standby, request.as_bytes()).await;
@@ -342,7 +355,10 @@ async fn large_and_slow_requests_are_refused_as_by_the_active_process() {
     let cluster = Cluster::with(&[KEY], page(), limits, Limits::default(), None).await;
     let standby = &cluster.standby;
     let large = vec![b'x'; 10 * 1024 * 1024];
-    let head = format!("POST /echo HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\nContent-Length: {}\r\n\r\n", large.len());
+    let head = format!(
+        "POST /echo HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\nContent-Length: {}\r\n\r\n",
+        large.len()
+    );
     let (mut reader, mut writer) = TcpStream::connect(standby.address).await.unwrap().into_split();
     tokio::spawn(async move {
         let _ = writer.write_all(head.as_bytes()).await;
@@ -351,19 +367,28 @@ async fn large_and_slow_requests_are_refused_as_by_the_active_process() {
     let mut answer = [0; 12];
     tokio::time::timeout(PATIENCE, reader.read_exact(&mut answer)).await.unwrap().unwrap();
     assert_eq!(&answer, b"HTTP/1.1 413");
-    let head = format!("POST /echo HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\nContent-Length: 9\r\n\r\nhalf");
+    let head = format!(
+        "POST /echo HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\nContent-Length: 9\r\n\r\nhalf"
+    );
     let (mut stream, answer) = asked(standby, head.as_bytes()).await;
     assert_eq!(&answer, b"HTTP/1.1 408");
     assert!(closed(&mut stream).await);
     let many: String = (0..5_000).map(|number| format!("X-{number}: a\r\n")).collect();
     for count in [90, 2_000, 60_000] {
-        let head = format!("GET /told HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n{}\r\n", &many[..many[..count.min(many.len())].rfind("X-").unwrap()]);
+        let head = format!(
+            "GET /told HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n{}\r\n",
+            &many[..many[..count.min(many.len())].rfind("X-").unwrap()]
+        );
         let mut stream = TcpStream::connect(standby.address).await.unwrap();
         let _ = stream.write_all(head.as_bytes()).await;
         let mut answer = [0; 12];
         let read = tokio::time::timeout(PATIENCE, stream.read_exact(&mut answer)).await.expect("there is an answer");
         let wanted = if count == 90 { "HTTP/1.1 200" } else { "HTTP/1.1 431" };
-        assert!(read.is_err() || String::from_utf8_lossy(&answer) == wanted, "{count}: {}", String::from_utf8_lossy(&answer));
+        assert!(
+            read.is_err() || String::from_utf8_lossy(&answer) == wanted,
+            "{count}: {}",
+            String::from_utf8_lossy(&answer)
+        );
     }
     assert_eq!(cluster.status("/told", &[bearer()]).await, 200, "it serves on");
 }
@@ -374,7 +399,8 @@ async fn an_active_process_that_ends_before_its_answer_or_is_silent_is_told_apar
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (_address, known) = watch::channel(Some(listener.local_addr().unwrap().to_string()));
     let standby = standing_by("of the cluster", known, limits, None).await;
-    let (mut held, answers) = (Vec::new(), [("", 504), ("end", 502), ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", 200)]);
+    let (mut held, answers) =
+        (Vec::new(), [("", 504), ("end", 502), ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", 200)]);
     for (sent, wanted) in answers {
         let asking = tokio::spawn(standby.client.get(format!("{}/told", standby.url)).send());
         let (mut stream, _) = listener.accept().await.unwrap();
