@@ -47,7 +47,8 @@ impl Cluster {
         let (key, revoked) = (String::new(), String::new());
         let mut cluster =
             Self { server: Server::start(), service, model, dir: TempDir::new().unwrap(), client, key, revoked, first };
-        cluster.key = cluster.runs(&["key", "add", "kept"]);
+        cluster.key =
+            cluster.runs(&["key", "add", "kept", "--right", "chat", "--right", "tools", "--right", "operate"]);
         cluster.revoked = cluster.runs(&["key", "add", "revoked"]);
         cluster
     }
@@ -61,6 +62,8 @@ impl Cluster {
             ("RESPONSE_CHANCE", "0".to_owned()),
             ("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0".to_owned()),
             ("REDIS_URL", self.server.url()),
+            ("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true".to_owned()),
+            ("STAFFAI_TOOLS__REQUIRES_CONFIRMATION", "roll_dice".to_owned()),
         ]
     }
 
@@ -79,15 +82,13 @@ impl Cluster {
         self.dir.path().join(number.to_string())
     }
 
-    /// Starts a process that the others reach. Its calls of one tool require approval.
+    /// Starts a process that the others reach.
     fn start(&self, number: u8) -> Process {
         let folder = self.folder(number);
         std::fs::create_dir_all(folder.join("data")).unwrap();
         if number > 1 {
             std::fs::copy(self.folder(1).join("data/keys.json"), folder.join("data/keys.json")).unwrap();
         }
-        let rules = "[[tools.rules]]\ntools = \"roll_dice\"\nverdict = \"ask\"\n";
-        std::fs::write(folder.join("staffai.toml"), rules).unwrap();
         let mut variables = self.variables();
         variables.push(("STAFFAI_CLUSTER__ADDRESS", Process::address_of(self.first + number).to_string()));
         let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
@@ -122,8 +123,8 @@ impl Cluster {
                 if answer.status() == 200 {
                     return;
                 }
-                let may_follow = answer.status() == 502 || answer.headers().contains_key("retry-after");
-                assert!(may_follow || answer.status() == 503, "{answer:?}");
+                let says_when = answer.status() == 503 && answer.headers().contains_key("retry-after");
+                assert!(says_when || answer.status() == 502, "{answer:?}");
             }
             assert!(Instant::now() < end, "{} passes nothing on", process.address);
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -150,13 +151,15 @@ impl Cluster {
 struct Events {
     answer: reqwest::Response,
     text: String,
+    /// All that was read.
+    seen: String,
 }
 
 impl Events {
     async fn of(cluster: &Cluster, process: &Process, session: &str) -> Self {
-        let answer = cluster.get(process, &format!("/api/v1/stream/{session}"), &cluster.key).await.unwrap();
+        let answer = cluster.get(process, &format!("/api/v1/stream/{session}?after=0"), &cluster.key).await.unwrap();
         assert_eq!(answer.status(), 200);
-        Self { answer, text: String::new() }
+        Self { answer, text: String::new(), seen: String::new() }
     }
 
     /// Reads until an event of this kind.
@@ -169,7 +172,10 @@ impl Events {
                     return event;
                 }
             }
-            let piece = timeout(PATIENCE, self.answer.chunk()).await.expect("in time").unwrap().expect("more events");
+            let piece = timeout(PATIENCE, self.answer.chunk()).await.expect("in time");
+            let piece = piece.unwrap_or_else(|error| panic!("no {kind}: {error}: {}", self.seen));
+            let piece = piece.expect("more events");
+            self.seen.push_str(std::str::from_utf8(&piece).unwrap());
             self.text.push_str(std::str::from_utf8(&piece).unwrap());
         }
     }
@@ -184,12 +190,11 @@ async fn a_client_of_a_process_that_stands_by_has_every_door_of_the_active_one()
     assert_eq!(ready["status"], "standby", "health is its own");
 
     // A question over the OpenAI API, answered in pieces.
-    let question =
-        json!({"model": "staffai", "stream": true, "messages": [{"role": "user", "content": "tell me a tale"}]});
+    let question = json!({"model": "staffai", "stream": true, "messages": [{"role": "user", "content": "which way to the harbour"}]});
     let mut answer = cluster.post(other, "/v1/chat/completions", &question).await;
     assert_eq!(answer.status(), 200);
     let (mut pieces, mut text) = (0, String::new());
-    while let Some(piece) = answer.chunk().await.unwrap() {
+    while let Some(piece) = answer.chunk().await.unwrap_or_else(|error| panic!("{error}: {text}")) {
         (pieces, text) = (pieces + 1, text + std::str::from_utf8(&piece).unwrap());
     }
     assert!(pieces > 1 && text.contains("data: [DONE]"), "{pieces}: {text}");
