@@ -405,6 +405,25 @@ async fn one_data_directory_has_the_right_to_start_alone() {
 }
 
 #[tokio::test]
+async fn processes_share_the_first_secret_and_read_reports_of_each_other() {
+    let server = Server::start();
+    let [one, two] = ["one", "two"].map(|name| lease(&server, name));
+    let shared = async |lease: &Lease, new: &str| {
+        lease.shared_secret(&SecretString::from(new.to_owned())).await.unwrap().expose_secret().to_owned()
+    };
+    assert_eq!((shared(&one, "a").await, shared(&two, "b").await), ("a".to_owned(), "a".to_owned()));
+    let left: u64 = server.ask("PTTL staffai:forwarding");
+    assert!(u128::from(left) > SHARED_FOR.saturating_sub(EDGE).as_millis(), "{left}");
+    // A backup copies text, and this record is none.
+    assert_eq!(server.ask::<String>("TYPE staffai:forwarding"), "hash");
+    assert_eq!(server.ask::<String>("FLUSHALL"), "OK");
+    assert_eq!((shared(&two, "b").await, shared(&one, "a").await), ("b".to_owned(), "b".to_owned()));
+    assert_eq!(two.report_of("one").await, Ok(None));
+    one.report("{}").await.unwrap();
+    assert_eq!(two.report_of("one").await, Ok(Some("{}".to_owned())));
+}
+
+#[tokio::test]
 async fn a_server_whose_rights_forbid_the_lease_is_told_from_one_that_is_away() {
     let mut server = Server::start();
     assert_eq!(server.ask::<String>("ACL SETUSER default -eval"), "OK");
