@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 use self::server::Server;
-use super::lease::{ALONE_TERM, Lease, LeaseAnswer, LeaseFault, TERM};
+use super::lease::{ALONE_TERM, Lease, LeaseAnswer, LeaseFault, SHARED_FOR, TERM};
 use super::opener::Opener;
 use super::*;
 use crate::Ticket;
