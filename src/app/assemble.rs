@@ -64,6 +64,7 @@ use telemetry::tally::Tally;
 use terminal;
 use terminal::sessions::Sessions;
 use tools::{BuiltInTool, BuiltIns};
+use web::api::sockets::Sockets;
 use web::api::{self, Api, ApiOptions, Exposure, Limits};
 use web::hooks::{self, Hooks};
 use web::model_api;
@@ -197,9 +198,9 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
         limiter: &records.limiter,
         us,
     };
-    let membership = active.as_ref().and_then(Active::membership);
+    let (membership, sockets) = active.as_ref().map(|active| active.inheritance(&settings.http)).unwrap_or_default();
     let listener = Api::new(ApiOptions {
-        exposure: Exposure { membership, ..exposure(&settings) },
+        exposure: Exposure { membership, sockets, ..exposure(&settings) },
         keys: Arc::clone(&in_force) as _,
         refuse,
         programs: programs(program_parts, speech),
@@ -283,7 +284,6 @@ fn standby_parts(live: &Live, clock: &Arc<dyn Clock>, metrics: &Arc<dyn Fn() -> 
     let running = live.now();
     let settings = &running.settings;
     let forwarding = Forwarding::of(settings);
-    // A request that another process passed on is recognized, and passed on no further.
     let membership = forwarding.as_ref().map(|forwarding| Arc::clone(&forwarding.membership));
     StandbyParts {
         live: live.clone(),
@@ -346,6 +346,7 @@ fn exposure(settings: &Settings) -> Exposure {
         origins: http.origins.clone(),
         trusted_proxies: http.trusted_proxies.clone(),
         membership: None,
+        sockets: Sockets::default(),
         behind: http.behind,
     }
 }

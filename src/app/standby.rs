@@ -37,10 +37,13 @@ pub(super) use self::pages::StandbyParts;
 use self::pages::StandbyVitals;
 pub(super) use self::presence::{Presence, ProcessState};
 use ports::{Listener, Vitals};
+use settings::edges::Http;
 use store::redis::lease::{Lease, LeaseAnswer, LeaseFault, RENEW_EVERY, TERM};
 use telemetry::events::{LEASE_AWAITED, LEASE_LOST, LEASE_TAKEN, LEASE_UNKNOWN};
 use telemetry::metrics::ACTIVE;
+use web::api::Exposure;
 use web::api::membership::Membership;
+use web::api::sockets::Sockets;
 
 /// The pause between two requests of a process that stands by: the longest delay after a release.
 const ASK_EVERY: Duration = Duration::from_millis(100);
@@ -90,9 +93,13 @@ impl Active {
         }
     }
 
-    /// Returns what recognizes requests that other processes pass on, if any may.
-    pub(super) fn membership(&self) -> Option<Arc<Membership>> {
-        self.parts.forwarding.as_ref().map(|forwarding| Arc::clone(&forwarding.membership))
+    /// Returns what the pages of the active process take over from those of the standby: the secret of the processes,
+    /// if there is one, and the sockets at the addresses of these settings.
+    pub(super) fn inheritance(&self, http: &Http) -> (Option<Arc<Membership>>, Sockets) {
+        let Exposure { membership, sockets, .. } = self.parts.exposure.clone();
+        let addresses = [Some(http.addr), http.health_addr].into_iter().flatten().chain(http.listeners.iter().copied());
+        sockets.keep_only(&addresses.map(|address| address.to_string()).collect::<Vec<_>>());
+        (membership, sockets)
     }
 
     /// Ties the lease to the progress of this tree.

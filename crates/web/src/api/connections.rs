@@ -51,13 +51,15 @@ pub struct Senders {
     pub membership: Option<Arc<Membership>>,
 }
 
-/// Serves until stopped, then until responses in progress have finished, within the grace period.
+/// Serves until stopped, then until responses in progress have finished, within the grace period. `closed` receives the
+/// socket when the service stops.
 pub async fn serve(
     listener: TcpListener,
     router: &Router,
     limits: Limits,
     senders: &Senders,
     stop: &CancellationToken,
+    closed: impl FnOnce(TcpListener),
 ) {
     let mut open = JoinSet::new();
     let places = ConnectionSlots::new(limits.capacity, Arc::clone(&senders.proxies));
@@ -81,7 +83,7 @@ pub async fn serve(
             },
         }
     }
-    drop(listener);
+    closed(listener);
     // Each connection ends by itself within the grace period; the factor covers scheduling delays.
     let _ = timeout(limits.grace * 2, async { while open.join_next().await.is_some() {} }).await;
 }
@@ -206,7 +208,9 @@ mod tests {
             let (stop, router) = (CancellationToken::new(), Router::new().route("/", get(held)));
             let stopped = stop.clone();
             let serving =
-                tokio::spawn(async move { serve(listener, &router, limits, &Senders::default(), &stopped).await });
+                tokio::spawn(
+                    async move { serve(listener, &router, limits, &Senders::default(), &stopped, drop).await },
+                );
             let _ = rustls::crypto::ring::default_provider().install_default();
             let client = reqwest::Client::builder().no_proxy().build().unwrap();
             let mut answer = client.get(format!("http://{address}/")).send().await.unwrap();

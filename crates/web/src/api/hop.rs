@@ -1,4 +1,4 @@
-//! Headers of one connection, which a proxy must not pass on, and the handshake of WebSockets.
+//! Headers of one connection, which a proxy must not pass on, and the handshake of a WebSocket.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 

@@ -223,6 +223,46 @@ async fn each_client_behind_a_process_has_its_own_share_of_the_active_one() {
     assert_eq!(&answer, b"HTTP/1.1 200");
 }
 
+#[tokio::test]
+async fn clients_that_connect_between_two_pages_of_a_process_wait_for_the_next_ones() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let sockets = Sockets::default();
+    let exposure = || Exposure { address: "127.0.0.1:0".to_owned(), sockets: sockets.clone(), ..Exposure::default() };
+    let options = || ApiOptions {
+        signed: Router::new(),
+        routes: Router::new(),
+        exposure: exposure(),
+        keys: Arc::new(Ring(KeyRing::of_secrets([KEY]))),
+        programs: Router::new(),
+        refuse,
+        vitals: Arc::new(Known { status: Mutex::new(Status::Ready), alive: Mutex::new(true) }),
+        metrics: Arc::new(String::new),
+        page: Some(page()),
+        limits: Limits::default(),
+    };
+    let first = Api::health_alone(&options(), "it stands by", None);
+    let (mut bound, stop) = (first.bound(), CancellationToken::new());
+    let stopped = stop.clone();
+    let serving = tokio::spawn(async move { first.serve(stopped).await });
+    let address = bound.wait_for(Option::is_some).await.unwrap().unwrap();
+    stop.cancel();
+    serving.await.unwrap().unwrap();
+    let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
+    let asking = tokio::spawn(client.get(format!("http://{address}/told")).bearer_auth(KEY).send());
+    sockets.keep_only(&["127.0.0.1:0".to_owned()]);
+    let next = Served::serve(
+        Api::new(options()),
+        Arc::new(Known { status: Mutex::new(Status::Ready), alive: Mutex::new(true) }),
+    );
+    let next = next.await;
+    assert_eq!(next.address, address, "the next pages have the socket");
+    assert_eq!(asking.await.unwrap().unwrap().status(), 200);
+    // The sockets of the active pages close at their end.
+    next.stop.cancel();
+    next.task.await.unwrap().unwrap();
+    assert!(TcpStream::connect(address).await.is_err());
+}
+
 /// Reports the end of a response.
 struct Ended(mpsc::UnboundedSender<()>);
 
