@@ -103,7 +103,9 @@ impl Cluster {
         for number in 2..2 + standby {
             others.push(self.start(number));
             self.logs(number, "lease.awaited").await;
-            self.answers(others.last().unwrap()).await;
+            let process = others.last().unwrap();
+            until("its pages are there", || std::net::TcpStream::connect(process.address).is_ok()).await;
+            self.answers(process).await;
         }
         (active, others)
     }
@@ -118,14 +120,12 @@ impl Cluster {
     async fn answers(&self, process: &Process) {
         let end = Instant::now() + TAKEN_OVER;
         loop {
-            // A process that takes over does not listen for a moment.
-            if let Ok(answer) = self.get(process, "/v1/models", &self.key).await {
-                if answer.status() == 200 {
-                    return;
-                }
-                let says_when = answer.status() == 503 && answer.headers().contains_key("retry-after");
-                assert!(says_when || answer.status() == 502, "{answer:?}");
+            let answer = self.get(process, "/v1/models", &self.key).await.expect("a process always listens");
+            if answer.status() == 200 {
+                return;
             }
+            let says_when = answer.status() == 503 && answer.headers().contains_key("retry-after");
+            assert!(says_when || answer.status() == 502, "{answer:?}");
             assert!(Instant::now() < end, "{} passes nothing on", process.address);
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
