@@ -306,6 +306,47 @@ fn the_deployment_is_one_pod_that_is_probed() {
     }
 }
 
+/// The changes for two pods on one Redis.
+const STANDBY: &str = "deploy/kubernetes-standby";
+
+#[test]
+fn two_pods_pass_requests_on_behind_one_service() {
+    let overlay = |file: &str| yaml(&format!("{STANDBY}/{file}.yaml")).remove(0);
+    let kustomization = overlay("kustomization");
+    assert_eq!(kustomization["resources"], serde_json::json!(["../kubernetes", "service.yaml", "disruption.yaml"]));
+    assert_eq!(kustomization["patches"][0]["path"], "deployment.yaml");
+    assert!(kustomization["patches"][1]["patch"].as_str().unwrap().contains("{name: staffai-data}"), "no shared disk");
+    let (change, base) = (overlay("deployment"), deployment());
+    assert_eq!(change["metadata"]["name"], base["metadata"]["name"]);
+    let spec = &change["spec"];
+    assert_eq!((&spec["replicas"], &spec["strategy"]["rollingUpdate"]["maxUnavailable"]), (&2.into(), &0.into()));
+    let pod = &spec["template"]["spec"];
+    let container = &pod["containers"][0];
+    assert_eq!(container["name"], self::container()["name"]);
+    let variables = container["env"].as_array().unwrap();
+    let of = |name: &str| variables.iter().find(|row| row["name"] == name).unwrap();
+    assert_eq!(of("STAFFAI_HTTP_ADDR")["value"], "0.0.0.0:8420");
+    assert_eq!(of("STAFFAI_CLUSTER__ADDRESS")["value"], "$(POD_IP):8420");
+    assert_eq!(of("POD_IP")["valueFrom"]["fieldRef"]["fieldPath"], "status.podIP");
+    let known = known();
+    assert!(variables.iter().all(|row| row["name"] == "POD_IP" || known.contains(row["name"].as_str().unwrap())));
+    let port = &container["ports"][0];
+    assert_eq!((&port["name"], &port["containerPort"]), (&"http".into(), &8420.into()));
+    let volume = &pod["volumes"][0];
+    assert!(volume["name"] == "data" && volume["persistentVolumeClaim"].is_null() && volume["emptyDir"].is_object());
+    let (service, budget) = (overlay("service"), overlay("disruption"));
+    assert_eq!(
+        (&service["spec"]["ports"][0]["targetPort"], &service["spec"]["type"]),
+        (&port["name"], &"ClusterIP".into())
+    );
+    let pods = &base["spec"]["selector"]["matchLabels"];
+    assert_eq!((&service["spec"]["selector"], &budget["spec"]["selector"]["matchLabels"]), (pods, pods));
+    assert_eq!(budget["spec"]["minAvailable"], 1);
+    let grace = base["spec"]["template"]["spec"]["terminationGracePeriodSeconds"].as_u64().unwrap();
+    let pause = container["lifecycle"]["preStop"]["sleep"]["seconds"].as_u64().unwrap();
+    assert!(Duration::from_secs(grace - pause) > end());
+}
+
 #[test]
 fn the_overlay_for_ranges_has_a_pod_for_each_and_a_spare_one() {
     let folder = "deploy/kubernetes-ranges";
@@ -397,7 +438,10 @@ fn secrets_go_only_to_whom_they_belong() {
         .filter_map(|rest| rest.split([' ', '\n', '.', '`']).next().map(str::to_uppercase))
         .collect();
     let secrets: Vec<&String> = files.iter().filter(|name| is_secret(name)).collect();
-    assert_eq!(secrets, ["DISCORD_BOT_TOKEN", "LITELLM_API_KEY", "SLACK_APP_TOKEN", "SLACK_BOT_TOKEN"]);
+    let alone = ["DISCORD_BOT_TOKEN", "LITELLM_API_KEY", "SLACK_APP_TOKEN", "SLACK_BOT_TOKEN"];
+    let mut all: Vec<&str> = alone.into_iter().chain(["REDIS_URL", "STAFFAI_API_KEYS"]).collect();
+    all.sort_unstable();
+    assert_eq!(secrets, all);
 }
 
 #[test]

@@ -260,6 +260,11 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             "5.25 s".to_owned(),
         ),
         (
+            keys::FORWARDING,
+            "the secret by which a process recognises requests that another one passed on (Redis only)",
+            format!("{} after its last use", life(lease::SHARED_FOR)),
+        ),
+        (
             keys::ALONE,
             "the data directory whose process may act while Redis does not answer (Redis only)",
             format!("{} after the last renewal", life(lease::ALONE_TERM)),

@@ -15,7 +15,7 @@ use crate::app::configured::Configured;
 pub use crate::app::launch::{Launch, StartError};
 use crate::app::programs::{ProgramParts, programs};
 use crate::app::reload::{self, Watched};
-use crate::app::standby::{self, Active, Alone, StandbyParts};
+use crate::app::standby::{self, Active, Alone, Forwarding, StandbyParts};
 use crate::app::{built_ins, doors, format, voices};
 use actors::door::{DoorRecord, Doors};
 use actors::observation::audit::Audit;
@@ -64,6 +64,7 @@ use telemetry::tally::Tally;
 use terminal;
 use terminal::sessions::Sessions;
 use tools::{BuiltInTool, BuiltIns};
+use web::api::sockets::Sockets;
 use web::api::{self, Api, ApiOptions, Exposure, Limits};
 use web::hooks::{self, Hooks};
 use web::model_api;
@@ -201,8 +202,9 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
         limiter: &records.limiter,
         us,
     };
+    let (membership, sockets) = active.as_ref().map(|active| active.inheritance(&settings.http)).unwrap_or_default();
     let listener = Api::new(ApiOptions {
-        exposure: exposure(&settings),
+        exposure: Exposure { membership, sockets, ..exposure(&settings) },
         keys: Arc::clone(&in_force) as _,
         refuse,
         programs: programs(program_parts, speech),
@@ -286,13 +288,17 @@ pub(crate) fn process_name(dice: &dyn Dice) -> String {
 fn standby_parts(live: &Live, clock: &Arc<dyn Clock>, metrics: &Arc<dyn Fn() -> String + Send + Sync>) -> StandbyParts {
     let running = live.now();
     let settings = &running.settings;
+    let forwarding = Forwarding::of(settings);
+    let membership = forwarding.as_ref().map(|forwarding| Arc::clone(&forwarding.membership));
     StandbyParts {
         live: live.clone(),
         clock: Arc::clone(clock),
         metrics: Arc::clone(metrics),
-        exposure: exposure(settings),
+        exposure: Exposure { membership, ..exposure(settings) },
         refuse,
         limits: limits(settings),
+        forwarding,
+        listeners: settings.http.listeners.clone(),
     }
 }
 
@@ -344,6 +350,8 @@ fn exposure(settings: &Settings) -> Exposure {
         health_address: http.health_addr.map(|address| address.to_string()),
         origins: http.origins.clone(),
         trusted_proxies: http.trusted_proxies.clone(),
+        membership: None,
+        sockets: Sockets::default(),
         behind: http.behind,
     }
 }

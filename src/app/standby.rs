@@ -4,7 +4,8 @@
 //! `docs/architecture.md` ("Standby") draws the states and lists the remaining cases. The process that lost the lease
 //! stops at once, and exits with 75 when the store answers.
 //!
-//! - A process that stands by opens no door. It serves health, readiness and metrics alone.
+//! - A process that stands by opens no door. It serves health, readiness and metrics, and passes all other requests on
+//!   to the active process if that is configured ([forwarding]).
 //! - While the store does not answer, only the process whose data directory has the right to [act alone](alone) acts. If
 //!   the store does not answer at the start, any other process stands by until it does.
 //! - While another process stands by or has that right, an outage of the store for longer than a term stops the active
@@ -14,13 +15,18 @@
 
 mod alone;
 
+mod forwarding;
+
 mod pages;
 
 mod presence;
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use metrics::gauge;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -28,15 +34,20 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 pub(super) use self::alone::Alone;
+pub(super) use self::forwarding::Forwarding;
 pub(super) use self::pages::StandbyParts;
 use self::pages::StandbyVitals;
 pub(super) use self::presence::{Presence, ProcessState};
 use domain::ids::Door;
 use domain::ownership::Portion;
 use ports::{Listener, Peers, Vitals};
+use settings::edges::Http;
 use store::redis::lease::{Lease, LeaseAnswer, LeaseFault, RENEW_EVERY, TERM};
 use telemetry::events::{LEASE_AWAITED, LEASE_LOST, LEASE_TAKEN, LEASE_UNKNOWN};
 use telemetry::metrics::ACTIVE;
+use web::api::Exposure;
+use web::api::membership::Membership;
+use web::api::sockets::Sockets;
 
 /// The pause between two requests of a process that stands by: the longest delay after a release.
 const ASK_EVERY: Duration = Duration::from_millis(100);
@@ -113,6 +124,15 @@ impl Active {
         }
     }
 
+    /// Returns what the pages of the active process take over from those of the standby: the secret of the processes,
+    /// if there is one, and the sockets at the addresses of these settings.
+    pub(super) fn inheritance(&self, http: &Http) -> (Option<Arc<Membership>>, Sockets) {
+        let Exposure { membership, sockets, .. } = self.parts.exposure.clone();
+        let addresses = [Some(http.addr), http.health_addr].into_iter().flatten().chain(http.listeners.iter().copied());
+        sockets.keep_only(&addresses.map(|address| address.to_string()).collect::<Vec<_>>());
+        (membership, sockets)
+    }
+
     /// Ties the lease to the progress of this tree.
     pub(super) fn runs(&self, tree: Arc<dyn Vitals>) {
         let _ = self.claim.tree.set(tree);
@@ -130,7 +150,9 @@ impl Active {
     pub(super) async fn until_the_store_answers(&self, reason: &str) {
         let vitals = Arc::new(StandbyVitals::new(reason.to_owned(), self.parts.live.clone()));
         let never = CancellationToken::new();
-        let pages = serve(&self.parts, &vitals, &never);
+        // The last known active process may have ended.
+        let parts = StandbyParts { forwarding: None, ..self.parts.clone() };
+        let pages = serve(&parts, &vitals, &never);
         let answered = async {
             while let Err(fault) = self.claim.lease.take(true).await {
                 vitals.note(fault.to_string());
@@ -198,8 +220,9 @@ async fn wait(claim: &Arc<Claim>, parts: StandbyParts) -> Active {
     let pages = serve(&at, &vitals, &stop);
     let taken = async {
         let taken = tokio::select! {
-            taken = stand_by(claim, &vitals) => taken,
+            taken = stand_by(claim, &vitals, at.forwarding.as_deref()) => taken,
             never = presence::report(claim, &at, ProcessState::Standby) => match never {},
+            never = follow(claim, &at) => match never {},
         };
         let range = shown_range(&claim.lease);
         tracing::info!(event = LEASE_TAKEN, range, "the lease is free; this process takes over");
@@ -233,9 +256,23 @@ async fn first_answer(lease: &Lease) -> (Instant, Result<LeaseAnswer, LeaseFault
     }
 }
 
-/// Serves the pages until `stop`. The previous process may still use the address, so binding is retried.
+/// Follows the address of the active process, if requests are passed on.
+async fn follow(claim: &Claim, parts: &StandbyParts) -> Infallible {
+    match &parts.forwarding {
+        Some(forwarding) => forwarding.follow(&claim.lease).await,
+        None => pending().await,
+    }
+}
+
+/// Serves the pages until `stop`.
 async fn serve(parts: &StandbyParts, vitals: &Arc<StandbyVitals>, stop: &CancellationToken) {
-    let (listener, mut told) = (pages::pages(parts.clone(), Arc::clone(vitals)), false);
+    let listeners = pages::pages(parts.clone(), Arc::clone(vitals));
+    join_all(listeners.iter().map(|listener| serve_at(&**listener, stop))).await;
+}
+
+/// Serves at one address until `stop`. The previous process may still use it, so binding is retried.
+async fn serve_at(listener: &dyn Listener, stop: &CancellationToken) {
+    let mut told = false;
     while !stop.is_cancelled() {
         if let Err(error) = listener.serve(stop.clone()).await {
             if !std::mem::replace(&mut told, true) {
@@ -248,7 +285,7 @@ async fn serve(parts: &StandbyParts, vitals: &Arc<StandbyVitals>, stop: &Cancell
 
 /// Asks until this process holds the lease. Returns the time of the request that took it, and whether another process
 /// stands by, if that is known.
-async fn stand_by(claim: &Claim, vitals: &StandbyVitals) -> (Instant, Option<bool>) {
+async fn stand_by(claim: &Claim, vitals: &StandbyVitals, forwarding: Option<&Forwarding>) -> (Instant, Option<bool>) {
     loop {
         sleep(ASK_EVERY).await;
         let (asked, answer) = claim.lease.take_timed(true).await;
@@ -257,6 +294,9 @@ async fn stand_by(claim: &Claim, vitals: &StandbyVitals) -> (Instant, Option<boo
             Ok(LeaseAnswer::Elsewhere(holder)) => {
                 claim.alone.give_up(&claim.lease).await;
                 vitals.note(holds(&claim.lease, &holder));
+                if let Some(forwarding) = forwarding {
+                    forwarding.holds(&holder);
+                }
             }
             Err(LeaseFault::Refused(error)) if !claim.lease.is_divided() => {
                 tracing::warn!(event = LEASE_UNKNOWN, error, "no process can hold the lease");

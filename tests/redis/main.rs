@@ -11,6 +11,8 @@ mod facts;
 
 mod faults;
 
+mod forwarding;
+
 mod histories;
 
 mod keys;

@@ -34,11 +34,16 @@ impl Drop for Process {
 }
 
 impl Process {
+    /// Returns the address of the pages of the process with this number.
+    pub fn address_of(number: u8) -> SocketAddr {
+        let [.., low] = std::process::id().to_be_bytes();
+        SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 77, low, number)), 18_430)
+    }
+
     /// Starts the program in a folder of its own.
     pub fn start(dir: &Path, number: u8, variables: &[(&str, &str)]) -> Self {
         std::fs::create_dir_all(dir).unwrap();
-        let [.., low] = std::process::id().to_be_bytes();
-        let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 77, low, number)), 18_430);
+        let address = Self::address_of(number);
         let log = std::fs::File::create(dir.join("log")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_staffai"));
         command.arg("run").env_clear().envs(variables.iter().copied()).env("STAFFAI_HTTP_ADDR", address.to_string());

@@ -56,6 +56,9 @@ pub const FORMAT: &str = "staffai:format";
 /// The record of the lease: its holder, and a process that stands by.
 pub const LEASE: &str = "staffai:lease";
 
+/// The secret with which the processes on one store prove to each other that they pass requests on.
+pub const FORWARDING: &str = "staffai:forwarding";
+
 /// The record of the data directory whose process may start while the shared store does not answer.
 pub const ALONE: &str = "staffai:alone";
 

@@ -130,6 +130,18 @@ impl Checks<'_> {
             }
             taken.push(*address);
         }
+        if let Some(address) = &settings.cluster.address {
+            let host = address.rsplit_once(':').map_or("", |(host, _)| host);
+            if !settings.chosen_store().is_shared() {
+                self.warn("cluster.address has no effect without Redis (REDIS_URL)");
+            } else if http.addr.ip().is_loopback() && !is_loopback(host) {
+                self.warn(format!(
+                    "cluster.address ({address}) cannot be reached: http.addr ({}) listens for this machine alone; set {}",
+                    http.addr,
+                    env::name_of("http.addr")
+                ));
+            }
+        }
         if let Some(url) = &settings.redis.url {
             let scheme = url.expose_secret().split_once("://").map_or("", |(scheme, _)| scheme);
             if !REDIS_SCHEMES.contains(&scheme) {

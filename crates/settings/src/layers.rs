@@ -164,8 +164,8 @@ impl Gathering<'_> {
     /// True if the playground ignores the key: it has its own Discord and store, and must never access the real ones.
     fn is_ignored(&self, key: &str) -> bool {
         let section = key.split('.').next().unwrap_or_default();
-        let real =
-            matches!(section, "discord" | "slack" | "redis") || matches!(key, "tools.mcp_config" | "tools.nats_url");
+        let real = matches!(section, "discord" | "slack" | "redis" | "cluster")
+            || matches!(key, "tools.mcp_config" | "tools.nats_url");
         real && self.sources.purpose == Purpose::Playground
     }
 

@@ -7,6 +7,7 @@ pub mod address;
 pub mod agents;
 pub mod budgets;
 pub mod check;
+pub mod cluster;
 
 pub mod community;
 pub mod data_tools;
@@ -63,7 +64,7 @@ pub struct Settings {
     pub runtime: edges::Runtime,
     pub store: stores::Store,
     pub redis: stores::Redis,
-    pub cluster: stores::Cluster,
+    pub cluster: cluster::Cluster,
     pub log: edges::Log,
     pub telemetry: edges::Telemetry,
     pub drain: community::Drain,

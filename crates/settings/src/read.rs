@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -355,6 +355,20 @@ pub fn optional_listen_address<'de, D: Deserializer<'de>>(d: D) -> Result<Option
     read(d, LISTEN_ADDRESS, |plain| {
         let text = plain.text()?;
         if text.is_empty() { Some(None) } else { listen(&text).map(Some) }
+    })
+}
+
+/// Reads a host and a port, which other machines can resolve; empty means not set.
+pub fn host_and_port<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> {
+    read(d, "a host and a port such as 10.0.0.5:8420 or bot-1.internal:8420, not 0.0.0.0", |plain| {
+        let text = plain.text()?;
+        if text.is_empty() {
+            return Some(None);
+        }
+        let place = text.parse::<http::uri::Authority>().ok()?;
+        let is_place = place.port_u16().is_some_and(|port| port > 0) && !place.host().is_empty();
+        let is_any = domain::host::bare(place.host()).parse::<IpAddr>().is_ok_and(|address| address.is_unspecified());
+        (is_place && !is_any && !text.contains('@')).then_some(Some(text))
     })
 }
 

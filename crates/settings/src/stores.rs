@@ -75,18 +75,6 @@ pub struct Redis {
     pub password: Option<SecretString>,
 }
 
-/// `[cluster]`: several processes of one bot on one Redis.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Cluster {
-    /// The number of ranges into which the bot's work is divided, each for one active process; at most [`RANGES_MAX`].
-    #[serde(deserialize_with = "read::one_up_to::<_, RANGES_MAX>")]
-    pub ranges: u32,
-}
-
-/// The most ranges into which a bot's work can be divided.
-pub const RANGES_MAX: u32 = 256;
-
 impl Redis {
     /// Returns the address to connect to, or `None` for the embedded store.
     pub(super) fn address(&self) -> Option<SecretString> {

@@ -71,6 +71,7 @@ metrics! {
     TURNS_FENCED_TOTAL = "staffai_turns_fenced_total", MetricKind::ZeroCounter, "turns dropped here because another process owns them";
     ACTIVE = "staffai_active", MetricKind::Gauge, "1 while this process is active, 0 while it stands by";
     RANGES_FREE = "staffai_ranges_free", MetricKind::Gauge, "ranges of the bot's work that no process holds, as this process read last; only with `cluster.ranges` above 1";
+    FORWARDED_REQUESTS_TOTAL = "staffai_forwarded_requests_total", MetricKind::Counter, "requests that this process received while it stood by and passed on to the active one, by outcome (`answered`, `refused`, `unreachable` or `broken`)";
     TERM = "staffai_term", MetricKind::Gauge, "fencing token of this process for the turns of a door, by door: higher with each owner, 0 once another process owns them";
     TURNS_DOUBLED_TOTAL = "staffai_turns_doubled_total", MetricKind::ZeroCounter, "messages that were answered twice";
     EXPERIMENT_TURNS_TOTAL = "staffai_experiment_turns_total", MetricKind::Counter, "turns of experiments that ended, by experiment, arm and outcome (`replied` or `apologised`)";

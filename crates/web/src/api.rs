@@ -31,9 +31,19 @@ mod body_slots;
 
 mod site;
 
+pub mod sockets;
+
 mod connections;
 
+pub mod forwarding;
+
+mod hop;
+
+pub mod membership;
+
 mod cuttable;
+
+mod read_to_the_end;
 
 mod connection_slots;
 
@@ -48,7 +58,11 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use self::connection_slots::Capacity;
+use self::connections::Senders;
 use self::form::Refuse;
+use self::forwarding::Forwarder;
+use self::membership::Membership;
+use self::sockets::Sockets;
 use domain::proxies::{Network, Proxies};
 use ports::{Keys, Listener, Vitals};
 use telemetry::events::API_LISTENING;
@@ -100,6 +114,10 @@ pub struct Exposure {
     pub origins: Vec<String>,
     /// Reverse proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<Network>,
+    /// The secret of the processes that may pass requests of their clients on to this one, if any may.
+    pub membership: Option<Arc<Membership>>,
+    /// The sockets of the pages that served before in this process, and those that these pages leave to the next ones.
+    pub sockets: Sockets,
     /// True if another process is in front of this one. Users open its address, so this one is logged at debug level
     /// only.
     pub behind: bool,
@@ -181,8 +199,11 @@ struct Site {
     first: OnceLock<SocketAddr>,
     /// See [`Exposure::behind`].
     behind: bool,
-    /// See [`Exposure::trusted_proxies`].
-    proxies: Arc<Proxies>,
+    senders: Senders,
+    /// See [`Exposure::sockets`].
+    sockets: Sockets,
+    /// True if the socket is left to the next pages.
+    is_left: bool,
 }
 
 impl Api {
@@ -194,20 +215,26 @@ impl Api {
         Self { limits, whole: Site::whole(&exposure, ops::router(options)), health }
     }
 
-    /// Creates a listener that serves health and metrics alone, at the same addresses. Every other path is unavailable
-    /// for this reason.
+    /// Creates a listener that serves health and metrics alone, at the same addresses. All other requests are passed on
+    /// by the forwarder; without one, their paths are unavailable for this reason.
     #[must_use]
-    pub fn health_alone(options: &ApiOptions, why: &'static str) -> Self {
+    pub fn health_alone(options: &ApiOptions, why: &'static str, forwarder: Option<Forwarder>) -> Self {
         let router = ops::health_router(options, Some(why));
         let health = Site::health(&options.exposure, || router.clone());
-        Self { limits: options.limits, whole: Site::whole(&options.exposure, router), health }
+        // The layers of this process do not apply to responses of the other one.
+        let whole = forwarder
+            .map_or(router, |forwarder| ops::health_router(options, None).fallback_service(forwarder.router()));
+        let leaving = |site| Site { is_left: true, ..site };
+        let whole = leaving(Site::whole(&options.exposure, whole));
+        Self { limits: options.limits, whole, health: health.map(leaving) }
     }
 
     /// Returns a listener with the same routes at an additional address.
     #[must_use]
     pub fn at(&self, address: &SocketAddr) -> Arc<dyn Listener> {
-        let proxies = Arc::clone(&self.whole.proxies);
-        let site = Site { proxies, ..Site::new(address.to_string(), "http.listeners", self.whole.router.clone()) };
+        let Site { senders, sockets, is_left, router, .. } = &self.whole;
+        let site = Site::new(address.to_string(), "http.listeners", router.clone());
+        let site = Site { senders: senders.clone(), sockets: sockets.clone(), is_left: *is_left, ..site };
         Arc::new(Beside { limits: self.limits, site })
     }
 
@@ -246,22 +273,28 @@ impl Site {
     /// Returns the main address of the service.
     fn whole(exposure: &Exposure, router: Router) -> Self {
         let proxies = Arc::new(Proxies::new(exposure.trusted_proxies.clone()));
+        let senders = Senders { proxies, membership: exposure.membership.clone() };
         let site = Self::new(exposure.address.clone(), "STAFFAI_HTTP_ADDR", router);
-        Self { behind: exposure.behind, proxies, ..site }
+        Self { behind: exposure.behind, senders, sockets: exposure.sockets.clone(), ..site }
     }
 
     /// Returns the additional address for health and metrics, if one is configured.
     fn health(exposure: &Exposure, router: impl FnOnce() -> Router) -> Option<Self> {
         let address = exposure.health_address.clone();
-        address.map(|address| Self::new(address, "STAFFAI_HEALTH_ADDR", router()))
+        let site = address.map(|address| Self::new(address, "STAFFAI_HEALTH_ADDR", router()))?;
+        Some(Self { sockets: exposure.sockets.clone(), ..site })
     }
 
     fn new(address: String, setting: &'static str, router: Router) -> Self {
-        let (bound, first, proxies) = (watch::Sender::new(None), OnceLock::new(), Arc::default());
-        Self { address, setting, router, bound, first, behind: false, proxies }
+        let (bound, first, senders) = (watch::Sender::new(None), OnceLock::new(), Senders::default());
+        let (sockets, behind, is_left) = (Sockets::default(), false, false);
+        Self { address, setting, router, bound, first, behind, senders, sockets, is_left }
     }
 
     async fn bind(&self) -> Result<TcpListener, String> {
+        if let Some(left) = self.sockets.take(&self.address) {
+            return Ok(left);
+        }
         let Self { setting, .. } = self;
         let address = self.first.get().map_or_else(|| self.address.clone(), ToString::to_string);
         match tokio::time::timeout(BIND_DEADLINE, listen(&address)).await {
@@ -284,7 +317,12 @@ impl Site {
             }
             self.bound.send_replace(Some(*self.first.get_or_init(|| bound)));
         }
-        connections::serve(listener, &self.router, limits, Arc::clone(&self.proxies), stop).await;
+        let closed = |socket| {
+            if self.is_left {
+                self.sockets.leave(&self.address, socket);
+            }
+        };
+        connections::serve(listener, &self.router, limits, &self.senders, stop, closed).await;
         self.bound.send_replace(None);
     }
 }

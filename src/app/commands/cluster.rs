@@ -50,7 +50,7 @@ async fn table(store: &Arc<dyn Store>, holder: Option<&str>, ranges: &[HeldRange
     for (key, value) in &processes {
         let name = key.strip_prefix(PROCESS_PREFIX).unwrap_or(key);
         let report = match serde_json::from_str::<Presence>(value) {
-            Ok(Presence { state, version, since, address }) => {
+            Ok(Presence { state, version, since, address, .. }) => {
                 let state = match state {
                     _ if is_active(name) => "active",
                     ProcessState::Standby => "standby",

@@ -1,20 +1,25 @@
 //! The pages of a process that stands by.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use parking_lot::Mutex;
 
+use super::forwarding::Forwarding;
 use actors::services::in_force::InForce;
 use actors::services::running::Live;
 use ports::vitals::{Configuration, Readiness, Status, TreeNode, Turns};
-use ports::{Clock, Vitals};
+use ports::{Clock, Listener, Vitals};
 use web::api::form::Refuse;
 use web::api::{Api, ApiOptions, Exposure, Limits};
 
 /// The time that the last responses have to finish, because the program itself waits for the address.
 const GRACE: Duration = Duration::from_millis(250);
+
+/// The time by which a passed request may last longer here than at the active process.
+const AGE_MARGIN: Duration = Duration::from_secs(60);
 
 /// The inputs of these pages.
 #[derive(Clone)]
@@ -31,11 +36,21 @@ pub(in crate::app) struct StandbyParts {
     pub refuse: Refuse,
     /// Bounds on clients.
     pub limits: Limits,
+    /// Passes requests on to the active process, if that is configured.
+    pub forwarding: Option<Arc<Forwarding>>,
+    /// The additional addresses of the pages.
+    pub listeners: Vec<SocketAddr>,
 }
 
-/// Returns the pages: health, readiness and metrics. Every other path is unavailable.
-pub(super) fn pages(parts: StandbyParts, vitals: Arc<StandbyVitals>) -> Api {
-    let StandbyParts { live, clock, metrics, exposure, refuse, limits } = parts;
+/// Returns the listeners of the pages: health, readiness and metrics. All other requests are passed on, also those at
+/// the additional addresses; without forwarding, every other path is unavailable.
+pub(super) fn pages(parts: StandbyParts, vitals: Arc<StandbyVitals>) -> Vec<Arc<dyn Listener>> {
+    let StandbyParts { live, clock, metrics, exposure, refuse, limits, forwarding, listeners } = parts;
+    let forwarder = forwarding.map(|forwarding| forwarding.forwarder(limits, refuse));
+    // A stream that reaches its maximum age is ended by the active process, which then cancels no turn.
+    let answer = if forwarder.is_some() { limits.life + limits.answer + AGE_MARGIN } else { limits.answer };
+    let limits = Limits { grace: GRACE, answer, ..limits };
+    let listeners = if forwarder.is_some() { listeners } else { Vec::new() };
     let options = ApiOptions {
         exposure,
         keys: Arc::new(InForce { live, clock }),
@@ -46,9 +61,12 @@ pub(super) fn pages(parts: StandbyParts, vitals: Arc<StandbyVitals>) -> Api {
         signed: Router::new(),
         programs: Router::new(),
         refuse,
-        limits: Limits { grace: GRACE, ..limits },
+        limits,
     };
-    Api::health_alone(&options, "this process stands by; another one is active")
+    let pages = Api::health_alone(&options, "this process stands by; another one is active", forwarder);
+    let mut all: Vec<_> = listeners.iter().map(|address| pages.at(address)).collect();
+    all.push(Arc::new(pages));
+    all
 }
 
 /// The state of a process that stands by.

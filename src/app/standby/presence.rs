@@ -23,6 +23,9 @@ pub(in crate::app) struct Presence {
     pub since: u64,
     /// The address of its HTTP listener.
     pub address: String,
+    /// The host and port at which other processes reach that listener; `None` if it takes no requests from them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reached_at: Option<String>,
 }
 
 /// The state of a process.
@@ -39,9 +42,13 @@ pub(in crate::app) enum ProcessState {
 pub(super) async fn report(claim: &Claim, parts: &StandbyParts, state: ProcessState) -> Infallible {
     let (version, since) = (env!("CARGO_PKG_VERSION").to_owned(), parts.clock.now().0);
     let address = parts.live.now().settings.http.addr.to_string();
+    let reached_at = parts.forwarding.as_ref().map(|forwarding| forwarding.address.clone());
     // Plain data always serializes.
-    let text = serde_json::to_string(&Presence { state, version, since, address }).unwrap_or_default();
+    let text = serde_json::to_string(&Presence { state, version, since, address, reached_at }).unwrap_or_default();
     loop {
+        if let Some(forwarding) = &parts.forwarding {
+            forwarding.learn(&claim.lease).await;
+        }
         if let Err(error) = claim.lease.report(&text).await {
             tracing::debug!(%error, "the state of this process is not reported");
         }

@@ -338,6 +338,7 @@ impl Running {
             ("http.connections", new.http.connections != old.http.connections),
             ("http.key_concurrent", new.http.key_concurrent != old.http.key_concurrent),
             ("http.origins", new.http.origins != old.http.origins),
+            ("cluster.address", new.cluster.address != old.cluster.address),
             ("runtime.threads", new.runtime.threads != old.runtime.threads),
             ("store.dir", new.store.dir != old.store.dir),
             ("redis.url", differ(&new.redis.url, &old.redis.url)),

@@ -282,6 +282,31 @@ fn each_address_is_listened_on_once_and_sites_have_no_path() {
 }
 
 #[test]
+fn a_process_is_reached_at_one_host_and_port() {
+    for right in ["10.0.0.5:8420", "bot-1.internal:8420", "[fd00::5]:8420", "127.0.0.1:8420"] {
+        assert_eq!(settings(&[("STAFFAI_CLUSTER__ADDRESS", right)]).cluster.address.as_deref(), Some(right));
+    }
+    assert_eq!(settings(&[("STAFFAI_CLUSTER__ADDRESS", "")]).cluster.address, None);
+    let redis = ("REDIS_URL", "redis://db:6379");
+    for (address, more, warned) in [
+        ("10.0.0.5:8420", &[][..], Some("without Redis")),
+        ("10.0.0.5:8420", &[redis], Some("for this machine alone")),
+        ("10.0.0.5:8420", &[redis, ("STAFFAI_HTTP_ADDR", "0.0.0.0:8420")], None),
+        ("127.0.0.1:8420", &[redis], None),
+    ] {
+        let loaded = good(&[&[("STAFFAI_CLUSTER__ADDRESS", address)], more].concat(), &[]);
+        let told = loaded.warnings.iter().find(|text| text.contains("cluster.address"));
+        assert_eq!(told.is_some(), warned.is_some(), "{told:?}");
+        assert!(told.is_none_or(|told| told.contains(warned.unwrap_or_default())), "{told:?}");
+    }
+    for wrong in
+        ["10.0.0.5", "0.0.0.0:8420", "[::]:8420", "host:0", "host:99999", "fd00::5:8420", "me@host:1", "http://a:1"]
+    {
+        assert_eq!(bad(&[("STAFFAI_CLUSTER__ADDRESS", wrong)], &[]).len(), 1, "{wrong}");
+    }
+}
+
+#[test]
 fn a_run_needs_a_token_and_a_model_and_says_both() {
     let missing = settings(&[]).require_for_run();
     let places: Vec<&str> = missing.iter().map(|problem| problem.place.as_str()).collect();

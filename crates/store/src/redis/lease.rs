@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use ::redis::{Cmd, FromRedisValue, RedisError, cmd};
 use parking_lot::Mutex;
+use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{Instant, timeout};
 
 use self::ranges::Division;
@@ -86,6 +87,15 @@ local told = redis.call('HMGET', KEYS[1], 'holder', 'until')
 return told[1] and (tonumber(told[2] or 0) or 0) > now and told[1] or ''
 ";
 
+/// Key: the record. Arguments: a new secret and the time for which the record is kept, in milliseconds. Returns the
+/// stored secret; the new one if none is stored.
+const SHARE: &str = r"
+if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then redis.call('DEL', KEYS[1]) end
+redis.call('HSETNX', KEYS[1], 'secret', ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return redis.call('HGET', KEYS[1], 'secret')
+";
+
 /// The duration of a term, from each renewal.
 pub const TERM: Duration = Duration::from_secs(2);
 
@@ -97,6 +107,9 @@ pub const WAITS: Duration = Duration::from_secs(10);
 
 /// The time for which a report of a process is kept.
 pub const PRESENT_FOR: Duration = Duration::from_secs(10);
+
+/// The time for which a shared secret is kept after its last use.
+pub const SHARED_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The duration of a term of [`Lease::alone`]: the longest time for which a directory that is gone keeps the right.
 pub const ALONE_TERM: Duration = Duration::from_secs(24 * 60 * 60);
@@ -250,6 +263,27 @@ impl Lease {
         let mut set = cmd("SET");
         set.arg(keys::process(&self.name)).arg(state).arg("PX").arg(millis(PRESENT_FOR));
         self.ask(&set).await
+    }
+
+    /// Returns the report of the process with this name; `None` if it has not reported for [`PRESENT_FOR`].
+    ///
+    /// # Errors
+    /// See [`LeaseFault`].
+    pub async fn report_of(&self, name: &str) -> Result<Option<String>, LeaseFault> {
+        let mut get = cmd("GET");
+        get.arg(keys::process(name));
+        self.ask(&get).await
+    }
+
+    /// Returns the secret of the processes that share the server, and keeps it for [`SHARED_FOR`]. `new` becomes the
+    /// secret if there is none.
+    ///
+    /// # Errors
+    /// See [`LeaseFault`].
+    pub async fn shared_secret(&self, new: &SecretString) -> Result<SecretString, LeaseFault> {
+        let mut share = cmd("EVAL");
+        share.arg(SHARE).arg(1).arg(keys::FORWARDING).arg(new.expose_secret()).arg(millis(SHARED_FOR));
+        self.ask::<String>(&share).await.map(SecretString::from)
     }
 
     /// Deletes the report of this process.

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 use self::server::Server;
-use super::lease::{ALONE_TERM, Lease, LeaseAnswer, LeaseFault, TERM};
+use super::lease::{ALONE_TERM, Lease, LeaseAnswer, LeaseFault, SHARED_FOR, TERM};
 use super::opener::Opener;
 use super::*;
 use crate::Ticket;
@@ -590,6 +590,25 @@ async fn the_terms_of_another_division_end_before_a_new_one_begins() {
     for (store, _) in owners {
         store.close(CLOSING).await;
     }
+}
+
+#[tokio::test]
+async fn processes_share_the_first_secret_and_read_reports_of_each_other() {
+    let server = Server::start();
+    let [one, two] = ["one", "two"].map(|name| lease(&server, name));
+    let shared = async |lease: &Lease, new: &str| {
+        lease.shared_secret(&SecretString::from(new.to_owned())).await.unwrap().expose_secret().to_owned()
+    };
+    assert_eq!((shared(&one, "a").await, shared(&two, "b").await), ("a".to_owned(), "a".to_owned()));
+    let left: u64 = server.ask("PTTL staffai:forwarding");
+    assert!(u128::from(left) > SHARED_FOR.saturating_sub(EDGE).as_millis(), "{left}");
+    // A backup copies text, and this record is none.
+    assert_eq!(server.ask::<String>("TYPE staffai:forwarding"), "hash");
+    assert_eq!(server.ask::<String>("FLUSHALL"), "OK");
+    assert_eq!((shared(&two, "b").await, shared(&one, "a").await), ("b".to_owned(), "b".to_owned()));
+    assert_eq!(two.report_of("one").await, Ok(None));
+    one.report("{}").await.unwrap();
+    assert_eq!(two.report_of("one").await, Ok(Some("{}".to_owned())));
 }
 
 #[tokio::test]

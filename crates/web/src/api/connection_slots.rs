@@ -55,7 +55,7 @@ struct Taken {
 }
 
 struct Held {
-    /// `None` for a trusted proxy, whose clients are counted separately.
+    /// `None` for a trusted proxy or a process of the cluster, whose clients are counted separately.
     peer: Option<IpAddr>,
     /// The client behind a trusted proxy whose request is in progress.
     client: Option<IpAddr>,
@@ -116,6 +116,14 @@ impl ConnectionSlot {
     /// Returns the client address that a peer forwards for, by the lines of its header `X-Forwarded-For`.
     pub fn client<'a>(&self, peer: IpAddr, forwarded: impl DoubleEndedIterator<Item = &'a str>) -> IpAddr {
         self.places.proxies.client(peer, forwarded)
+    }
+
+    /// Marks the connection as one of another process of the cluster. Its clients are counted separately, like those of
+    /// a trusted proxy.
+    pub fn is_of_member(&self) {
+        if let Some(held) = self.places.taken.lock().held.get_mut(&self.number) {
+            held.peer = None;
+        }
     }
 
     /// Marks the connection as busy with a request of this client. Returns `None` if the connection was just closed, or

@@ -26,6 +26,7 @@ use crate::api::connection_slots::{ConnectionSlot, ConnectionSlots, Reach};
 use crate::api::cuttable::Cuttable;
 use crate::api::grants::Cut;
 use crate::api::guard::Link;
+use crate::api::membership::{self, Membership, Origin};
 use domain::proxies::Proxies;
 use telemetry::events::API_REFUSED;
 
@@ -41,16 +42,27 @@ const RESERVED_HEADER: Duration = Duration::from_secs(2);
 /// Pause after a failed accept: the usual cause is exhausted file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// Serves until stopped, then until responses in progress have finished, within the grace period.
+/// The senders whose word about the client of a request is believed.
+#[derive(Debug, Clone, Default)]
+pub struct Senders {
+    /// Reverse proxies.
+    pub proxies: Arc<Proxies>,
+    /// The processes of the cluster.
+    pub membership: Option<Arc<Membership>>,
+}
+
+/// Serves until stopped, then until responses in progress have finished, within the grace period. `closed` receives the
+/// socket when the service stops.
 pub async fn serve(
     listener: TcpListener,
     router: &Router,
     limits: Limits,
-    proxies: Arc<Proxies>,
+    senders: &Senders,
     stop: &CancellationToken,
+    closed: impl FnOnce(TcpListener),
 ) {
     let mut open = JoinSet::new();
-    let places = ConnectionSlots::new(limits.capacity, proxies);
+    let places = ConnectionSlots::new(limits.capacity, Arc::clone(&senders.proxies));
     loop {
         tokio::select! {
             () = stop.cancelled() => break,
@@ -60,7 +72,8 @@ pub async fn serve(
                 Ok((stream, peer)) => {
                     // Without a place the socket is closed at once, so that its client gets an error.
                     if let Some(place) = places.take(peer.ip()) {
-                        open.spawn(connection(stream, place, router.clone(), limits, stop.clone()));
+                        let membership = senders.membership.clone();
+                        open.spawn(connection(stream, (place, membership), router.clone(), limits, stop.clone()));
                     }
                 }
                 Err(error) => {
@@ -70,12 +83,18 @@ pub async fn serve(
             },
         }
     }
-    drop(listener);
+    closed(listener);
     // Each connection ends by itself within the grace period; the factor covers scheduling delays.
     let _ = timeout(limits.grace * 2, async { while open.join_next().await.is_some() {} }).await;
 }
 
-async fn connection(stream: TcpStream, place: ConnectionSlot, router: Router, limits: Limits, stop: CancellationToken) {
+async fn connection(
+    stream: TcpStream,
+    (place, membership): (ConnectionSlot, Option<Arc<Membership>>),
+    router: Router,
+    limits: Limits,
+    stop: CancellationToken,
+) {
     let (Ok(peer), Ok(own)) = (stream.peer_addr(), stream.local_addr()) else { return };
     let link = Link { peer: peer.ip().to_canonical(), own: own.ip().to_canonical(), share: place.share };
     // A failure is reported by the next write; this option only lowers the latency of small responses.
@@ -88,11 +107,12 @@ async fn connection(stream: TcpStream, place: ConnectionSlot, router: Router, li
     let stream = Cuttable::new(stream);
     let cut = Cut(stream.cut());
     let service = service_fn(move |mut request: Request<Incoming>| {
+        let origin = membership::take(membership.as_deref(), &mut request);
         request.extensions_mut().insert(link);
         request.extensions_mut().insert(cut.clone());
         // Endless responses end when this token is cancelled, so that they do not delay the shutdown.
         request.extensions_mut().insert(ending.clone());
-        answer(request, router.clone(), Arc::clone(&place))
+        answer(request, origin, router.clone(), Arc::clone(&place))
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -120,18 +140,27 @@ async fn connection(stream: TcpStream, place: ConnectionSlot, router: Router, li
     let _ = timeout(limits.grace, served).await;
 }
 
-/// Serves one request; the connection is busy until the response is sent.
+/// Serves one request, for its origin if another process passed it on; the connection is busy until the response is
+/// sent.
 async fn answer(
     mut request: Request<Incoming>,
+    origin: Option<Origin>,
     mut router: Router,
     place: Arc<ConnectionSlot>,
 ) -> Result<Response, Infallible> {
     let link = request.extensions().get::<Link>().copied();
     let lines = request.headers().get_all(FORWARDED_FOR).iter().filter_map(|line| line.to_str().ok());
-    let client = link.map(|link| place.client(link.peer, lines));
+    let client = match origin {
+        Some(origin) => {
+            place.is_of_member();
+            Some(origin.client)
+        }
+        None => link.map(|link| place.client(link.peer, lines)),
+    };
     let busy = client.and_then(|client| place.begin(client));
     if let (Some(link), Some(client)) = (request.extensions_mut().get_mut::<Link>(), client) {
         link.peer = client;
+        link.own = origin.map_or(link.own, |origin| origin.own);
         // A connection that has just lost its place is refused like one without a place.
         if busy.is_none() {
             link.share = Reach::HealthOnly;
@@ -178,7 +207,10 @@ mod tests {
             let limits = Limits { life, answer: life, grace: Duration::from_millis(20), ..Limits::default() };
             let (stop, router) = (CancellationToken::new(), Router::new().route("/", get(held)));
             let stopped = stop.clone();
-            let serving = tokio::spawn(async move { serve(listener, &router, limits, Arc::default(), &stopped).await });
+            let serving =
+                tokio::spawn(
+                    async move { serve(listener, &router, limits, &Senders::default(), &stopped, drop).await },
+                );
             let _ = rustls::crypto::ring::default_provider().install_default();
             let client = reqwest::Client::builder().no_proxy().build().unwrap();
             let mut answer = client.get(format!("http://{address}/")).send().await.unwrap();

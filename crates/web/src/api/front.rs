@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::connection_slots::Reach;
 use crate::api::form::{Refuse, in_form};
 use crate::api::guard::{Access, Link, Rejection};
+use crate::api::hop::{asks_for_socket, end_to_end, of_a_socket};
 use crate::api::ops::{Gate, guard, refused, with_safe_headers};
 use crate::api::{Api, Limits, Site, bodies, dashboard};
 use domain::api_key::Right;
@@ -41,21 +42,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const REST_TIMEOUT: Duration = Duration::from_secs(45 * 60);
 /// Maximum age of a WebSocket: longer than the program's own.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(2 * 60 * 60);
-/// The only protocol that upgrades are forwarded for.
-const WEBSOCKET: &str = "websocket";
 /// Paths that are served while all other places are busy.
 const HEALTH: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 /// The header that marks the program as unavailable.
 const AWAY: HeaderName = HeaderName::from_static("x-staffai-away");
-/// Hop-by-hop headers, and headers that are set anew for the next hop.
-const OF_ONE_CONNECTION: [HeaderName; 6] = [
-    header::CONNECTION,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    header::TE,
-    header::TRAILER,
-    HeaderName::from_static("keep-alive"),
-];
 
 /// The program behind the page.
 #[derive(Debug, Clone)]
@@ -88,7 +78,7 @@ impl Behind {
         let client = asks_for_socket(request.headers()).then(|| hyper::upgrade::on(&mut request));
         let (parts, body) = request.into_parts();
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-        let mut headers = without_connection(&parts.headers);
+        let mut headers = end_to_end(&parts.headers);
         if !link.peer.is_loopback() || !link.own.is_loopback() {
             of_another_machine(&mut headers, link);
         }
@@ -102,7 +92,7 @@ impl Behind {
         let answer = asked.send().await?;
         let mut response = Response::new(Body::empty());
         *response.status_mut() = answer.status();
-        *response.headers_mut() = without_connection(answer.headers());
+        *response.headers_mut() = end_to_end(answer.headers());
         if let (Some(client), StatusCode::SWITCHING_PROTOCOLS) = (client, answer.status()) {
             of_a_socket(response.headers_mut());
             tokio::spawn(ended.run_until_cancelled_owned(join(client, answer)));
@@ -236,26 +226,6 @@ fn of_another_machine(headers: &mut HeaderMap, link: Link) {
     if own.is_some_and(|own| headers.get(header::ORIGIN).is_some_and(|origin| origin.as_bytes() == own)) {
         headers.insert(header::ORIGIN, HeaderValue::from_static("http://localhost"));
     }
-}
-
-/// True if the request asks for an upgrade to a WebSocket.
-fn asks_for_socket(headers: &HeaderMap) -> bool {
-    let upgrade = headers.get(header::UPGRADE).and_then(|protocol| protocol.to_str().ok());
-    upgrade.is_some_and(|protocol| protocol.eq_ignore_ascii_case(WEBSOCKET))
-}
-
-/// Adds the hop-by-hop headers of a WebSocket handshake.
-fn of_a_socket(headers: &mut HeaderMap) {
-    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
-    headers.insert(header::UPGRADE, HeaderValue::from_static(WEBSOCKET));
-}
-
-fn without_connection(headers: &HeaderMap) -> HeaderMap {
-    let mut headers = headers.clone();
-    for name in &OF_ONE_CONNECTION {
-        headers.remove(name);
-    }
-    headers
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use ports::samples::{Figures, Sample, Samples};
 use ports::turn_detail::TurnDetail;
 use ports::vitals::{ActorDetail, Configuration, Moments, Part, Readiness, Status, TreeNode, TurnTimes, Turns};
 
+mod forwarding;
 mod open_streams;
 
 /// A timeout longer than any step here; only a failure reaches it.
@@ -183,15 +184,19 @@ impl Served {
     }
 
     async fn over(keys: Arc<dyn Keys>, page: Option<Router>, limits: Limits) -> Self {
-        Self::behind(Proxies::default(), (keys, page, limits)).await
+        Self::behind(Senders::default(), (keys, page, limits)).await
     }
 
-    /// The same behind these proxies.
-    async fn behind(proxies: Proxies, (keys, page, limits): (Arc<dyn Keys>, Option<Router>, Limits)) -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
+    /// The same behind these senders.
+    async fn behind(senders: Senders, (keys, page, limits): (Arc<dyn Keys>, Option<Router>, Limits)) -> Self {
         let known = Arc::new(Known { status: Mutex::new(Status::Ready), alive: Mutex::new(true) });
         let mut api = listener(&known, keys, page, limits);
-        api.whole.proxies = Arc::new(proxies);
+        api.whole.senders = senders;
+        Self::serve(api, known).await
+    }
+
+    async fn serve(api: Api, known: Arc<Known>) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let mut bound = api.bound();
         let stop = CancellationToken::new();
         let stopped = stop.clone();
@@ -558,7 +563,8 @@ async fn a_client_behind_a_trusted_proxy_is_counted_by_its_own_address() {
         let capacity = Capacity { connections: 8, per_peer: 2, reserved: 8 };
         let keys: Arc<dyn Keys> = Arc::new(Ring(KeyRing::of_secrets(["long-enough-key"])));
         let limits = Limits { capacity, ..Limits::default() };
-        let served = Served::behind(Proxies::new(trusted), (keys, Some(page), limits)).await;
+        let senders = Senders { proxies: Arc::new(Proxies::new(trusted)), membership: None };
+        let served = Served::behind(senders, (keys, Some(page), limits)).await;
         let request = |path: &str, client: &str| {
             format!(
                 "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer long-enough-key\r\n\

@@ -1,0 +1,20 @@
+//! The section about several processes on one store.
+
+use serde::Deserialize;
+
+use super::read;
+
+/// `[cluster]`: several processes on one Redis.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
+    /// The number of ranges into which the bot's work is divided, each for one active process; at most [`RANGES_MAX`].
+    #[serde(deserialize_with = "read::one_up_to::<_, RANGES_MAX>")]
+    pub ranges: u32,
+    /// The host and port at which the other processes reach the pages of this one; `None` passes no requests on.
+    #[serde(deserialize_with = "read::host_and_port")]
+    pub address: Option<String>,
+}
+
+/// The most ranges into which a bot's work can be divided.
+pub const RANGES_MAX: u32 = 256;

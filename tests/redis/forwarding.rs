@@ -1,0 +1,306 @@
+//! Clients of processes that stand by: the active process serves them, also after another one took over.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use playground::demo_model::DemoModel;
+use playground::service::{Options, Service};
+use ports::Clock;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use staffai::app::system::SystemClock;
+use tempfile::TempDir;
+use tokio::time::{Instant, timeout};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+
+use crate::rows::Process;
+use crate::server::Server;
+use crate::support::{PATIENCE, until};
+
+/// The time in which a killed process is replaced: a term and the start of the other one on a loaded machine.
+const TAKEN_OVER: Duration = Duration::from_secs(20);
+
+/// A server of Redis, a playground, and the folders of processes with the same two keys.
+struct Cluster {
+    server: Server,
+    service: Service,
+    model: DemoModel,
+    dir: TempDir,
+    client: reqwest::Client,
+    key: String,
+    revoked: String,
+    first: u8,
+}
+
+impl Cluster {
+    /// `first` is the number before those of its processes, which no other test has.
+    async fn new(first: u8) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let options = Options { identify_period: Duration::ZERO, ..Options::new(Arc::new(|| SystemClock.now().0)) };
+        let (service, model) =
+            (Service::start(options).await.unwrap(), DemoModel::start(Duration::from_millis(100)).await.unwrap());
+        let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
+        let (key, revoked) = (String::new(), String::new());
+        let mut cluster =
+            Self { server: Server::start(), service, model, dir: TempDir::new().unwrap(), client, key, revoked, first };
+        cluster.key =
+            cluster.runs(&["key", "add", "kept", "--right", "chat", "--right", "tools", "--right", "operate"]);
+        cluster.revoked = cluster.runs(&["key", "add", "revoked"]);
+        cluster
+    }
+
+    fn variables(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("DISCORD_BOT_TOKEN", self.service.token().to_owned()),
+            ("DISCORD_API_URL", self.service.api_url()),
+            ("LITELLM_API_URL", self.model.base_url()),
+            ("LITELLM_MODEL", "staffai-demo".to_owned()),
+            ("RESPONSE_CHANCE", "0".to_owned()),
+            ("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0".to_owned()),
+            ("REDIS_URL", self.server.url()),
+            ("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true".to_owned()),
+            ("STAFFAI_TOOLS__REQUIRES_CONFIRMATION", "roll_dice".to_owned()),
+        ]
+    }
+
+    /// Runs a command in the folder of the first process; returns its output.
+    fn runs(&self, arguments: &[&str]) -> String {
+        let folder = self.folder(1);
+        std::fs::create_dir_all(folder.join("data")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_staffai"));
+        command.args(arguments).env_clear().envs(self.variables()).current_dir(folder);
+        let done = command.stdin(Stdio::null()).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap().trim().to_owned()
+    }
+
+    fn folder(&self, number: u8) -> PathBuf {
+        self.dir.path().join(number.to_string())
+    }
+
+    /// Starts a process that the others reach.
+    fn start(&self, number: u8) -> Process {
+        let folder = self.folder(number);
+        std::fs::create_dir_all(folder.join("data")).unwrap();
+        if number > 1 {
+            std::fs::copy(self.folder(1).join("data/keys.json"), folder.join("data/keys.json")).unwrap();
+        }
+        let mut variables = self.variables();
+        variables.push(("STAFFAI_CLUSTER__ADDRESS", Process::address_of(self.first + number).to_string()));
+        let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        Process::start(&folder, self.first + number, &variables)
+    }
+
+    /// Starts one process that is active, and further ones that stand by and pass requests on.
+    async fn started(&self, standby: u8) -> (Process, Vec<Process>) {
+        let active = self.start(1);
+        self.logs(1, "gateway.ready").await;
+        let mut others = Vec::new();
+        for number in 2..2 + standby {
+            others.push(self.start(number));
+            self.logs(number, "lease.awaited").await;
+            let process = others.last().unwrap();
+            until("its pages are there", || std::net::TcpStream::connect(process.address).is_ok()).await;
+            self.answers(process).await;
+        }
+        (active, others)
+    }
+
+    async fn logs(&self, number: u8, event: &str) {
+        let log = self.folder(number).join("log");
+        let event = format!("\"event\":\"{event}\"");
+        until(&event, || std::fs::read_to_string(&log).unwrap_or_default().contains(&event)).await;
+    }
+
+    /// Waits until the models are listed at a process. Every refusal on the way says when to ask again.
+    async fn answers(&self, process: &Process) {
+        let end = Instant::now() + TAKEN_OVER;
+        loop {
+            let answer = self.get(process, "/v1/models", &self.key).await.expect("a process always listens");
+            if answer.status() == 200 {
+                return;
+            }
+            let says_when = answer.status() == 503 && answer.headers().contains_key("retry-after");
+            assert!(says_when || answer.status() == 502, "{answer:?}");
+            assert!(Instant::now() < end, "{} passes nothing on", process.address);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn get(&self, process: &Process, path: &str, key: &str) -> reqwest::Result<reqwest::Response> {
+        self.client.get(format!("http://{}{path}", process.address)).bearer_auth(key).send().await
+    }
+
+    async fn post(&self, process: &Process, path: &str, body: &Value) -> reqwest::Response {
+        let request = self.client.post(format!("http://{}{path}", process.address)).bearer_auth(&self.key);
+        request.json(body).send().await.unwrap()
+    }
+
+    async fn end(self, processes: Vec<Process>) {
+        drop(processes);
+        self.service.stop().await;
+        self.model.stop().await;
+    }
+}
+
+/// The events of a stream of a session.
+struct Events {
+    answer: reqwest::Response,
+    text: String,
+    /// All that was read.
+    seen: String,
+}
+
+impl Events {
+    async fn of(cluster: &Cluster, process: &Process, session: &str) -> Self {
+        let answer = cluster.get(process, &format!("/api/v1/stream/{session}?after=0"), &cluster.key).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        Self { answer, text: String::new(), seen: String::new() }
+    }
+
+    /// Reads until an event of this kind.
+    async fn until(&mut self, kind: &str) -> Value {
+        loop {
+            while let Some((line, rest)) = self.text.split_once('\n') {
+                let event = line.strip_prefix("data:").and_then(|data| serde_json::from_str::<Value>(data).ok());
+                self.text = rest.to_owned();
+                if let Some(event) = event.filter(|event| event["event"] == kind) {
+                    return event;
+                }
+            }
+            let piece = timeout(PATIENCE, self.answer.chunk()).await.expect("in time");
+            let piece = piece.unwrap_or_else(|error| panic!("no {kind}: {error}: {}", self.seen));
+            let piece = piece.expect("more events");
+            self.seen.push_str(std::str::from_utf8(&piece).unwrap());
+            self.text.push_str(std::str::from_utf8(&piece).unwrap());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_of_a_process_that_stands_by_has_every_door_of_the_active_one() {
+    let cluster = Cluster::new(100).await;
+    let (active, standby) = cluster.started(1).await;
+    let other = &standby[0];
+    let ready: Value = cluster.get(other, "/readyz", "").await.unwrap().json().await.unwrap();
+    assert_eq!(ready["status"], "standby", "health is its own");
+
+    // A question over the OpenAI API, answered in pieces.
+    let question = json!({"model": "staffai", "stream": true, "messages": [{"role": "user", "content": "which way to the harbour"}]});
+    let mut answer = cluster.post(other, "/v1/chat/completions", &question).await;
+    assert_eq!(answer.status(), 200);
+    let (mut pieces, mut text) = (0, String::new());
+    while let Some(piece) = answer.chunk().await.unwrap_or_else(|error| panic!("{error}: {text}")) {
+        (pieces, text) = (pieces + 1, text + std::str::from_utf8(&piece).unwrap());
+    }
+    assert!(pieces > 1 && text.contains("data: [DONE]"), "{pieces}: {text}");
+
+    // A session: its stream, an approval and its answer.
+    let submitted = cluster.post(other, "/api/v1/submit", &json!({"session": "main", "text": "roll 2d6"})).await;
+    assert_eq!(submitted.status(), 202);
+    let mut events = Events::of(&cluster, other, "main").await;
+    let gate = events.until("gate").await;
+    let path = format!("/api/v1/gate/{}", gate["id"].as_str().unwrap());
+    let decided = cluster.post(other, &path, &json!({"approve": true})).await;
+    assert_eq!(decided.status(), 200);
+    let reply = events.until("final").await;
+    assert!(reply["text"].as_str().unwrap().contains("The dice have fallen"), "{reply}");
+
+    // A socket of voice, and one of responses.
+    for (path, sent, kind) in [
+        ("/api/v1/voice?session=talk", json!({"event": "text", "text": "hello"}), "sentence"),
+        (
+            "/v1/responses",
+            json!({"type": "response.create", "model": "staffai", "input": "hello"}),
+            "response.completed",
+        ),
+    ] {
+        let mut request = format!("ws://{}{path}", other.address).into_client_request().unwrap();
+        request.headers_mut().insert("authorization", format!("Bearer {}", cluster.key).parse().unwrap());
+        let (mut socket, _) = tokio_tungstenite::connect_async(request).await.unwrap();
+        socket.send(Message::text(sent.to_string())).await.unwrap();
+        let heard = async {
+            while let Some(Ok(frame)) = socket.next().await {
+                if frame.is_text() && frame.to_text().unwrap().contains(kind) {
+                    return true;
+                }
+            }
+            false
+        };
+        assert!(timeout(PATIENCE, heard).await.unwrap_or(false), "{path}: no {kind}");
+    }
+
+    // Pages of operators, and strangers.
+    let tree: Value = cluster.get(other, "/api/v1/tree", &cluster.key).await.unwrap().json().await.unwrap();
+    assert_eq!(tree["name"], "staffai");
+    assert_eq!(cluster.get(other, "/", &cluster.key).await.unwrap().status(), 200);
+    assert_eq!(cluster.get(other, "/v1/models", "guessed").await.unwrap().status(), 401);
+    let marked = cluster.client.get(format!("http://{}/v1/models", other.address)).bearer_auth(&cluster.key);
+    let marked = marked.header("x-staffai-passed-on", "127.0.0.1 127.0.0.1 v1=00").send().await.unwrap();
+    assert_eq!(marked.status(), 503, "a request is passed on once");
+    cluster.end([active].into_iter().chain(standby).collect()).await;
+}
+
+#[tokio::test]
+async fn a_revoked_key_ends_streams_that_pass_through_another_process() {
+    let cluster = Cluster::new(110).await;
+    let (active, standby) = cluster.started(1).await;
+    let submit = cluster.client.post(format!("http://{}/api/v1/submit", standby[0].address));
+    let submit = submit.bearer_auth(&cluster.revoked).json(&json!({"session": "main", "text": "hello"}));
+    assert_eq!(submit.send().await.unwrap().status(), 202);
+    let mut stream = cluster.get(&standby[0], "/api/v1/stream/main", &cluster.revoked).await.unwrap();
+    assert_eq!(stream.status(), 200);
+    cluster.runs(&["key", "revoke", "revoked"]);
+    let begun = Instant::now();
+    let cut = async { while let Ok(Some(_)) = stream.chunk().await {} };
+    timeout(Duration::from_secs(20), cut).await.expect("its stream ends");
+    // The bound is 2 s; the rest is slack for loaded machines.
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    assert_eq!(cluster.get(&standby[0], "/v1/models", &cluster.revoked).await.unwrap().status(), 401);
+    cluster.end([active].into_iter().chain(standby).collect()).await;
+}
+
+#[tokio::test]
+async fn after_a_kill_the_next_request_at_the_same_address_is_answered_by_the_new_active_process() {
+    let cluster = Cluster::new(120).await;
+    let (active, standby) = cluster.started(2).await;
+    let ask = async |process: &Process, text: &str| {
+        let body = json!({"session": "main", "text": text, "wait": true});
+        let answer = cluster.post(process, "/api/v1/submit", &body).await;
+        let (status, answer) = (answer.status().as_u16(), answer.json::<Value>().await.unwrap());
+        assert_eq!((status, &answer["status"]), (200, &json!("complete")), "{answer}");
+    };
+    let mut streams = Vec::new();
+    for process in &standby {
+        ask(process, "hello").await;
+        streams.push(Events::of(&cluster, process, "main").await);
+    }
+    active.signal(Signal::KILL);
+    for mut stream in streams {
+        let broken = async { while let Ok(Some(_)) = stream.answer.chunk().await {} };
+        timeout(PATIENCE, broken).await.expect("a stream ends with the process that sends it");
+    }
+    let killed = Instant::now();
+    for process in &standby {
+        cluster.answers(process).await;
+        println!("{} answers {} ms after the kill", process.address, killed.elapsed().as_millis());
+        ask(process, "and again").await;
+    }
+    // The session has gone on: both processes show all of it.
+    for process in &standby {
+        let shown = cluster.get(process, "/api/v1/sessions/main", &cluster.key).await.unwrap().text().await.unwrap();
+        assert!(shown.contains("hello") && shown.contains("and again"), "{shown}");
+    }
+    let states: Vec<_> = standby.iter().map(|process| cluster.get(process, "/readyz", "")).collect();
+    let mut standing_by = 0;
+    for state in states {
+        let ready: Value = state.await.unwrap().json().await.unwrap();
+        standing_by += usize::from(ready["status"] == "standby");
+    }
+    assert_eq!(standing_by, 1, "one of them is active, the other one passes requests on");
+    cluster.end([active].into_iter().chain(standby).collect()).await;
+}
