@@ -120,7 +120,7 @@ impl Portion {
     }
 
     /// True if this portion owns the connection with this number. Connections are distributed in turn, so each range has
-    /// some, whatever their number is.
+    /// some, for any number of them.
     #[must_use]
     pub const fn has_shard(self, shard: u32) -> bool {
         self.is_whole() || shard % self.of == self.number
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_community_has_one_range_whatever_the_number_of_connections() {
+    fn a_community_has_one_range_for_any_number_of_connections() {
         for of in [1_u32, 2, 3, 16] {
             let portions = (0..of).map(|number| Portion { number, of });
             for id in (0..200_u64).map(|n| n * 7_777_777_777) {

@@ -4,7 +4,7 @@
 //! its own term. Guarantees, beyond those of the lease:
 //! - At most one division holds the lease at a time. Its term ends with the last term of its ranges, so a process of
 //!   another division, or one that does all the work, waits for all of them.
-//! - A process that stands by takes the first free range with one request, whatever the number of ranges is.
+//! - A process that stands by takes the first free range with one request, for any number of ranges.
 //! - A released range is free immediately. If the server lost the record, a process that stands by waits one term for
 //!   the holders.
 //! - Fencing tokens of two divisions are not comparable. So the owners of a division end all terms of the others
