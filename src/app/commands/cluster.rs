@@ -6,16 +6,15 @@ use std::sync::Arc;
 use super::operating::{self, Failed};
 use super::reading::Reading;
 use crate::app::drain::STORE_TIMEOUT;
-use crate::app::standby::{Presence, ProcessState};
-use crate::app::{Cli, assemble, exit};
-use domain::ids::Timestamp;
-use domain::keys::{PROCESS_PREFIX, TERM_PREFIX};
+use crate::app::{Cli, assemble, exit, standby};
+use domain::keys::TERM_PREFIX;
 use domain::notice::template::moment;
 use ports::Store;
+use ports::processes::{ProcessDetails, ProcessReport};
 use settings::Settings;
 use store::redis::lease::Lease;
 
-/// The most processes and doors that are printed.
+/// The most doors that are printed.
 const SHOWN_MAX: usize = 1_000;
 
 /// Prints the processes and the doors.
@@ -39,22 +38,15 @@ async fn overview(settings: &Settings) -> Result<String, Failed> {
 
 /// Returns the table; `None` if the store does not answer. `holder` has the lease.
 async fn table(store: &Arc<dyn Store>, holder: Option<&str>) -> Option<String> {
-    let processes = store.scan(PROCESS_PREFIX, SHOWN_MAX).await.whole()?;
+    let processes = standby::reports(&**store, |name| holder == Some(name)).await?;
     let terms = store.scan(TERM_PREFIX, SHOWN_MAX).await.whole()?;
     let mut text = format!("processes: {}", processes.len());
-    for (key, value) in &processes {
-        let name = key.strip_prefix(PROCESS_PREFIX).unwrap_or(key);
-        let report = match serde_json::from_str::<Presence>(value) {
-            Ok(Presence { state, version, since, address, .. }) => {
-                let state = match state {
-                    _ if holder == Some(name) => "active",
-                    ProcessState::Standby => "standby",
-                    // It ended or is paused, and its report is kept for some seconds.
-                    ProcessState::Active => "gone",
-                };
-                format!("{state:<8}version {version}, since {}, http://{address}/", moment(Timestamp(since)))
+    for ProcessReport { name, state, details } in &processes {
+        let report = match details {
+            Some(ProcessDetails { version, since, address, .. }) => {
+                format!("{state:<8}version {version}, since {}, http://{address}/", moment(*since))
             }
-            Err(_) => "reports in a form of another version".to_owned(),
+            None => "reports in a form of another version".to_owned(),
         };
         // Writing into a string cannot fail.
         let _ = write!(text, "\n  {name}  {report}");
