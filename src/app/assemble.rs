@@ -15,7 +15,7 @@ use crate::app::configured::Configured;
 pub use crate::app::launch::{Launch, StartError};
 use crate::app::programs::{ProgramParts, programs};
 use crate::app::reload::{self, Watched};
-use crate::app::standby::{self, Active, Alone, Forwarding, StandbyParts};
+use crate::app::standby::{self, Active, Alone, Forwarding, SharedProcesses, StandbyParts};
 use crate::app::{built_ins, doors, format, voices};
 use actors::door::{DoorRecord, Doors};
 use actors::observation::audit::Audit;
@@ -212,7 +212,8 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
         metrics: launch.metrics,
         page: None,
         routes: kept_routes(&settings, &basics, &records.audit, &doors.home)
-            .merge(api::questions::router(Arc::new(handles.pending_gates()))),
+            .merge(api::questions::router(Arc::new(handles.pending_gates())))
+            .merge(api::processes::router(Arc::new(SharedProcesses::of(active.as_ref(), &basics.store)))),
         signed: signed(&basics, &in_force, &handles, &records.limiter),
         limits: limits(&settings),
     });

@@ -21,6 +21,8 @@ mod pages;
 
 mod presence;
 
+mod processes;
+
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::{Arc, OnceLock};
@@ -37,7 +39,8 @@ pub(super) use self::alone::Alone;
 pub(super) use self::forwarding::Forwarding;
 pub(super) use self::pages::StandbyParts;
 use self::pages::StandbyVitals;
-pub(super) use self::presence::{Presence, ProcessState};
+use self::presence::ProcessState;
+pub(super) use self::processes::{SharedProcesses, reports};
 use domain::ids::Door;
 use domain::ownership::Portion;
 use ports::{Listener, Peers, Vitals};

@@ -3,6 +3,7 @@
 mod accessible;
 mod browser;
 mod chaos;
+mod cluster;
 mod examples;
 mod models;
 mod past;

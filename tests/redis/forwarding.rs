@@ -237,6 +237,13 @@ async fn a_client_of_a_process_that_stands_by_has_every_door_of_the_active_one()
     // Pages of operators, and strangers.
     let tree: Value = cluster.get(other, "/api/v1/tree", &cluster.key).await.unwrap().json().await.unwrap();
     assert_eq!(tree["name"], "staffai");
+    let listed: Value = cluster.get(other, "/api/v1/cluster", &cluster.key).await.unwrap().json().await.unwrap();
+    let listed: Vec<_> = listed["processes"].as_array().unwrap().iter().collect();
+    for (process, state) in [(&active, "active"), (other, "standby")] {
+        let address = process.address.to_string();
+        let row = listed.iter().find(|row| row["reached_at"] == address.as_str()).unwrap();
+        assert_eq!((&row["state"], &row["version"]), (&json!(state), &json!(env!("CARGO_PKG_VERSION"))), "{row}");
+    }
     assert_eq!(cluster.get(other, "/", &cluster.key).await.unwrap().status(), 200);
     assert_eq!(cluster.get(other, "/v1/models", "guessed").await.unwrap().status(), 401);
     let marked = cluster.client.get(format!("http://{}/v1/models", other.address)).bearer_auth(&cluster.key);

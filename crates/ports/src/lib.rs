@@ -18,6 +18,7 @@ mod models;
 mod observer;
 mod open_gates;
 mod peers;
+pub mod processes;
 mod requests;
 pub mod samples;
 mod scanned;
@@ -55,6 +56,7 @@ pub use self::metering::{
 };
 pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::models::Models;
+pub use self::processes::Processes;
 pub use self::requests::{
     Bucket, GuildField, HistoryRange, LimitScope, PlaceKind, PostError, PostReply, PostRequest, PostResult,
 };

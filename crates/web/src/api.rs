@@ -7,6 +7,7 @@ pub mod ops;
 pub mod audit;
 
 pub mod backup;
+pub mod processes;
 pub mod questions;
 pub mod recorded;
 pub mod usage;

@@ -7,17 +7,16 @@ use std::sync::Arc;
 use super::operating::{self, Failed};
 use super::reading::Reading;
 use crate::app::drain::STORE_TIMEOUT;
-use crate::app::standby::{Presence, ProcessState};
-use crate::app::{Cli, assemble, exit};
-use domain::ids::Timestamp;
-use domain::keys::{PROCESS_PREFIX, TERM_PREFIX};
+use crate::app::{Cli, assemble, exit, standby};
+use domain::keys::TERM_PREFIX;
 use domain::notice::template::moment;
 use ports::Store;
+use ports::processes::{ProcessDetails, ProcessReport};
 use settings::Settings;
 use store::redis::lease::ranges::HeldRange;
 use store::redis::lease::{Lease, LeaseFault};
 
-/// The most processes and terms that are printed.
+/// The most doors that are printed.
 const SHOWN_MAX: usize = 1_000;
 
 /// Prints the processes and the doors.
@@ -42,24 +41,17 @@ async fn overview(settings: &Settings) -> Result<String, Failed> {
 
 /// Returns the table; `None` if the store does not answer. `holder` has the lease, or the holders of its `ranges`.
 async fn table(store: &Arc<dyn Store>, holder: Option<&str>, ranges: &[HeldRange]) -> Option<String> {
-    let processes = store.scan(PROCESS_PREFIX, SHOWN_MAX).await.whole()?;
-    let terms = store.scan(TERM_PREFIX, SHOWN_MAX).await.whole()?;
     let is_active =
         |name: &str| holder == Some(name) || ranges.iter().any(|range| range.holder.as_deref() == Some(name));
+    let processes = standby::reports(&**store, is_active).await?;
+    let terms = store.scan(TERM_PREFIX, SHOWN_MAX).await.whole()?;
     let mut text = format!("processes: {}", processes.len());
-    for (key, value) in &processes {
-        let name = key.strip_prefix(PROCESS_PREFIX).unwrap_or(key);
-        let report = match serde_json::from_str::<Presence>(value) {
-            Ok(Presence { state, version, since, address, .. }) => {
-                let state = match state {
-                    _ if is_active(name) => "active",
-                    ProcessState::Standby => "standby",
-                    // It ended or is paused, and its report is kept for some seconds.
-                    ProcessState::Active => "gone",
-                };
-                format!("{state:<8}version {version}, since {}, http://{address}/", moment(Timestamp(since)))
+    for ProcessReport { name, state, details } in &processes {
+        let report = match details {
+            Some(ProcessDetails { version, since, address, .. }) => {
+                format!("{state:<8}version {version}, since {}, http://{address}/", moment(*since))
             }
-            Err(_) => "reports in a form of another version".to_owned(),
+            None => "reports in a form of another version".to_owned(),
         };
         // Writing into a string cannot fail.
         let _ = write!(text, "\n  {name}  {report}");

@@ -12,7 +12,7 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
 /// Every file: path, media type, text.
-pub const FILES: [(&str, &str, &str); 21] = [
+pub const FILES: [(&str, &str, &str); 22] = [
     ("/dashboard", "text/html; charset=utf-8", include_str!("dashboard/index.html")),
     ("/dashboard/theme.css", STYLE, include_str!("dashboard/theme.css")),
     ("/dashboard/board.css", STYLE, include_str!("dashboard/board.css")),
@@ -28,6 +28,7 @@ pub const FILES: [(&str, &str, &str); 21] = [
     ("/dashboard/path.js", SCRIPT, include_str!("dashboard/path.js")),
     ("/dashboard/order.js", SCRIPT, include_str!("dashboard/order.js")),
     ("/dashboard/people.js", SCRIPT, include_str!("dashboard/people.js")),
+    ("/dashboard/processes.js", SCRIPT, include_str!("dashboard/processes.js")),
     ("/dashboard/questions.js", SCRIPT, include_str!("dashboard/questions.js")),
     ("/dashboard/turns.js", SCRIPT, include_str!("dashboard/turns.js")),
     ("/dashboard/use.js", SCRIPT, include_str!("dashboard/use.js")),

@@ -7,6 +7,7 @@ import { orderOf } from "./order.js";
 import { pastOf, treeAt, turnAt } from "./past.js";
 import { dotsOn, sameClock } from "./path.js";
 import { peopleOf } from "./people.js";
+import { processesOf } from "./processes.js";
 import { questionsOf } from "./questions.js";
 import { counters, figuresNow, showMoney, tilesOn } from "./tiles.js";
 import { travelOn } from "./travel.js";
@@ -63,6 +64,9 @@ export function mountBoard(root, { nameOf = () => undefined, told = () => {}, su
   board.turns = turnsView(board.turnList, board.axis, (turn, reached) => board.dots.replay(turn, reached));
   board.use = useOf(read, nameOf);
   board.money.append(board.use.element);
+  board.processes = processesOf(read);
+  board.processes.element.style.setProperty("--place", 0);
+  board.rightColumn.prepend(board.processes.element);
   board.questions = questionsOf(read, nameOf);
   board.questions.element.style.setProperty("--place", 0);
   board.rightColumn.prepend(board.questions.element);
@@ -236,6 +240,7 @@ async function look(board) {
     showMoney(board, turns);
     board.use.look();
     if (seldom) board.questions.look();
+    if (seldom) board.processes.look();
     if (seldom) board.people.look();
     board.followed(turns.turns.filter((turn) => !turn.earlier));
     showMoment(board);

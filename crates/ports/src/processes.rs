@@ -1,0 +1,38 @@
+//! The processes that share a store, for the pages of operators.
+
+use async_trait::async_trait;
+
+use domain::ids::Timestamp;
+
+/// One process, by its last report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessReport {
+    /// Its name: the machine, the number of the process and a random part.
+    pub name: String,
+    /// `active`, `standby`, `gone` (it ended or is paused, and its report is kept for some seconds), or `unknown` (it
+    /// reports in a form of another version).
+    pub state: &'static str,
+    /// The rest of the report; `None` if the state is `unknown`.
+    pub details: Option<ProcessDetails>,
+}
+
+/// The report of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessDetails {
+    /// The version of the program.
+    pub version: String,
+    /// The time at which the process entered its state.
+    pub since: Timestamp,
+    /// The address of its HTTP listener.
+    pub address: String,
+    /// The host and port at which other processes reach it; `None` if it takes no requests from them.
+    pub reached_at: Option<String>,
+}
+
+/// The processes that share the store of this one.
+#[async_trait]
+pub trait Processes: Send + Sync {
+    /// Returns their reports, at most 1,000, ordered by name: none if the store serves this process alone. `None` if the
+    /// store does not answer.
+    async fn list(&self) -> Option<Vec<ProcessReport>>;
+}
