@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::ledger::shown;
 use crate::model::{Act, Ask};
 use crate::process::{Process, program};
 use crate::support::{Setup, World, story};
@@ -496,5 +497,37 @@ fn a_script_s_first_question_waits_for_the_tools_of_a_server_that_starts() {
         let printed = world.prints(&["chat", "--once", "hello"]);
         assert!(printed.contains("with tools"), "{printed}");
         assert!(printed.contains("waiting for the tools of one ("), "{printed}");
+    });
+}
+
+#[test]
+fn operators_are_told_once_that_a_server_fails_and_once_that_it_works_again() {
+    story(async {
+        let world = World::without_bot(setup()).await;
+        let servers = Servers::of(&world);
+        let mut entry = servers.child("fm", "well");
+        let late = servers.folder.join("late.py");
+        entry["args"][0] = json!(late);
+        servers.write(&json!({ "fm": entry }));
+        let channel = world.channel("random");
+        let number = channel.to_string();
+        let changes = [("STAFFAI_REPORT__FAILURES_CHANNEL", number.as_str()), ("STAFFAI_REPORT__FAILURES_AFTER", "1s")];
+        let first = world.spawn_with("first", &changes);
+        let told = world.until("a notice", || world.spoken(channel).into_iter().next()).await;
+        let text = shown(&told);
+        assert!(text.contains("The tool server `fm` has failed since"), "{text}");
+        world.until("its record", || first.output().contains("report.posted").then_some(())).await;
+        first.kill();
+        let second = world.spawn_with("second", &changes);
+        world
+            .until("another failure", || {
+                states(&second, "fm").into_iter().find(|line| line["to"] == "open" || line["to"] == "degraded")
+            })
+            .await;
+        std::fs::write(&late, SERVER).unwrap();
+        let again = world.until("the second notice", || world.spoken(channel).into_iter().nth(1)).await;
+        let text = shown(&again);
+        assert!(text.contains("The tool server `fm` works again"), "{text}");
+        assert_eq!(world.spoken(channel).len(), 2);
     });
 }

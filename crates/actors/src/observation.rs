@@ -8,5 +8,6 @@ pub mod instruments;
 pub mod past;
 pub mod samples;
 pub mod timeline;
+pub mod tool_health;
 pub mod turn_events;
 pub mod vitals;

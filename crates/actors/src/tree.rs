@@ -325,7 +325,7 @@ pub static TREE: TreeRow = TreeRow {
         .with(mailbox::SIGNAL),
         leaf(ActorKind::Commands, "commands", "runs slash commands, one task each; only the caller sees the answer")
             .with(mailbox::COMMANDS),
-        leaf(ActorKind::Reporter, "reporter", "posts a usage report once per interval"),
+        leaf(ActorKind::Reporter, "reporter", "posts usage reports, and notices about tools that fail for long"),
         leaf(ActorKind::Timers, "timers", "starts the turns of due timers"),
         leaf(ActorKind::ConfigWatcher, "config_watcher", "reloads changed files if all of them are valid")
             .with(mailbox::SIGNAL),

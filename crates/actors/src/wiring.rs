@@ -383,6 +383,8 @@ impl Wiring {
             door: self.parts.doors.home.clone(),
             outbox: self.handles.outboxes.of(&self.parts.doors.home).clone(),
             timeline: Arc::clone(&self.parts.observation.instruments.timeline),
+            board: Arc::clone(&self.parts.observation.instruments.board),
+            tool_health: Arc::clone(&self.parts.observation.instruments.tool_health),
         }
     }
 

@@ -99,8 +99,9 @@ impl Observation {
     /// Returns the account with all its readers. To add a reader, write a file that implements `Observer`, and add it
     /// to this list or to `observers`.
     pub(super) fn account(&self, audit: &Arc<Audit>) -> Account {
-        let timeline = Arc::clone(&self.instruments.timeline);
-        let own: [Arc<dyn Observer>; 3] = [timeline, Arc::clone(audit) as _, Arc::new(self.events.clone())];
+        let Instruments { timeline, tool_health, .. } = self.instruments.clone();
+        let own: [Arc<dyn Observer>; 4] =
+            [timeline, tool_health, Arc::clone(audit) as _, Arc::new(self.events.clone())];
         Account::new(own.into_iter().chain(self.observers.iter().cloned()))
     }
 }
