@@ -208,7 +208,7 @@ fn the_last_list_is_known_after_a_restart_while_its_server_is_down() {
         std::fs::write(servers.folder.join("server.py"), "import time\ntime.sleep(1000)\n").unwrap();
         let process = world.process("second").await;
         let told = world.tells_of("one__echo", &process).await;
-        assert!(told.contains("**one** (starting)"), "{told}");
+        assert!(told.contains("**one** (starting, list verified 20"), "{told}");
     });
 }
 
@@ -272,6 +272,7 @@ fn a_tool_that_changed_waits_for_an_operator() {
             "{list}"
         );
         assert!(show.contains("held back: the tool is not what it was"), "{show}");
+        assert!(show.contains("\nfirst seen: 20") && show.contains(" UTC, last verified: 20"), "{show}");
         assert!(
             world.tells("Ada", "refresh_tools", &[]).await.contains("only for operators of this bot"),
             "members may not accept it"
@@ -284,6 +285,8 @@ fn a_tool_that_changed_waits_for_an_operator() {
         // No bot runs, so the store is read.
         let (list, check) = (world.prints(&["tools", "list"]), world.prints(&["check"]));
         assert!(list.contains("one__add (changes) [held back]: multiplies"), "{list}");
+        let show = world.prints(&["tools", "show", "one__add"]);
+        assert!(show.contains("\nfirst seen: 20") && show.contains(" UTC, last verified: 20"), "{show}");
         assert!(check.contains("held back, because their definitions changed: add"), "{check}");
     });
 }

@@ -35,6 +35,7 @@ impl Wiring {
             store: Arc::clone(&self.parts.basics.store),
             tools: self.handles.tools.clone(),
             tooling: Arc::clone(&self.parts.observation.instruments.tooling),
+            clock: Arc::clone(&self.parts.basics.clock),
             remembered: self.remembered.clone(),
         }
     }
