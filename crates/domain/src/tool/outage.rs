@@ -191,9 +191,9 @@ mod tests {
     }
 
     /// The state of one server that fails or works at this minute.
-    fn state(name: &str, fails: bool, at: u64) -> BTreeMap<ToolPart, PartHealth> {
+    fn state(name: &str, is_down: bool, at: u64) -> BTreeMap<ToolPart, PartHealth> {
         let fails = || PartHealth::Fails { since: minute(at), seen: minute(at), reason: "refused".to_owned() };
-        BTreeMap::from([(server(name), if fails { fails() } else { PartHealth::Works })])
+        BTreeMap::from([(server(name), if is_down { fails() } else { PartHealth::Works })])
     }
 
     /// Looks once, and posts the news if there are any. Returns the numbers of failed and of recovered parts.

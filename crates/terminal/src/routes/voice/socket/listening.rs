@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::{VoiceSocket, again};
 use crate::routes::voice::wire::Content;
 use speech::Failure;
-use speech::hearing::{Found, Listener, Transcription, Words};
+use speech::hearing::{Found, Listener, Misfit, Transcription, Words};
 use web::client_socket::Disconnected;
 
 /// Maximum number of utterances of one socket that are being transcribed.
@@ -18,6 +18,8 @@ pub(super) struct Hears {
     listener: Option<Listener>,
     /// True while a stream is open.
     is_open: bool,
+    /// The reason why the last samples were refused; `None` if they were read.
+    refused: Option<Misfit>,
     /// The utterances that are being transcribed, in their order.
     utterances: VecDeque<Transcription>,
 }
@@ -61,13 +63,15 @@ impl VoiceSocket {
         }
     }
 
-    /// Reads samples of the stream. A stream that cannot be read ends.
+    /// Reads samples of the stream. A stream that cannot be read ends. A client of Open-LLM-VTuber begins the next one with
+    /// its next samples, so it is told once until samples are read again.
     pub(super) async fn sound(&mut self, samples: &[u8]) -> Result<(), Disconnected> {
         let Some(listener) = self.hears.open() else {
             return self.refuse("audio needs {\"event\": \"listen\"} first").await;
         };
         match listener.push(samples) {
             Ok(found) => {
+                self.hears.refused = None;
                 for found in found {
                     self.found(found).await?;
                 }
@@ -75,6 +79,13 @@ impl VoiceSocket {
             }
             Err(misfit) => {
                 self.hears.is_open = false;
+                let is_known = self.hears.refused.replace(misfit) == Some(misfit);
+                if let Some(vtuber) = &mut self.vtuber {
+                    vtuber.stream_ended();
+                    if is_known {
+                        return Ok(());
+                    }
+                }
                 self.refuse(&misfit.to_string()).await
             }
         }
