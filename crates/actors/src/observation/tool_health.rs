@@ -1,4 +1,4 @@
-//! The health of built-in tools, derived from their calls. A reader of the account of events; the reporter reads it.
+//! The health of built-in tools, derived from their calls. An observer of events; the reporter reads it.
 //!
 //! A built-in tool fails if all its calls since some time failed: at least [`CALLS_MIN`], and of at least two persons
 //! unless the tool itself reported a failure, because the requests of one person may be invalid.

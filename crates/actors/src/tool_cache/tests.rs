@@ -3,9 +3,9 @@ use std::sync::atomic::Ordering;
 use tokio::time::sleep;
 
 use super::*;
-use crate::account::Account;
 use crate::messages::mcp::McpMsg;
 use crate::messages::server_line::ServerLine;
+use crate::observers::Observers;
 use crate::testing::log::Log;
 use crate::testing::tools::{entry, nothing_built_in, request, tool};
 use crate::testing::{Inbox, Stage, Tree, at, real, settle};
@@ -56,7 +56,7 @@ impl World {
             let scope = Scope::Server(entry.name.clone());
             let handle: Handle<McpMsg> = Handle::new(real(ActorKind::Mcp), ROOT, scope);
             self.tooling.write().server(entry.name.as_str()).state = ServerStatus::Ready;
-            CachedServer { entry: Arc::new(entry.clone()), line: ServerLine::new(entry, handle, Account::default()) }
+            CachedServer { entry: Arc::new(entry.clone()), line: ServerLine::new(entry, handle, Observers::default()) }
         };
         self.cache.cast(ToolCacheMsg::Servers(entries.iter().map(server).collect())).ok().unwrap();
         sleep(DEBOUNCE * 3).await;

@@ -22,7 +22,7 @@ impl Wiring {
             published: Published {
                 board: Arc::clone(&self.parts.observation.instruments.board),
                 tooling: Arc::clone(&self.parts.observation.instruments.tooling),
-                account: self.turn_parts.readers.account.clone(),
+                observers: self.turn_parts.readers.observers.clone(),
             },
             starts: Starts::default(),
         }
