@@ -424,6 +424,11 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             format!("{}; at most `replay.questions`", life(keys::RECORDED_TTL)),
         ),
         (keys::REPORT_LAST, "end of the last reported interval", "no expiry; one number".to_owned()),
+        (
+            keys::REPORT_TOOLS,
+            "tool servers and built-in tools that fail, and the number of notices about them",
+            format!("no expiry; at most {} parts", domain::tool::outage::PARTS_MAX),
+        ),
         (keys::PROMPT_EDITS, "prompt sections changed at run time", "no expiry; one text per section".to_owned()),
         (
             keys::PROMPT_PREFIX,

@@ -11,8 +11,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use ::mcp::McpServers;
 use ::mcp::oauth::Logins;
-use actors::account::Account;
 use actors::mcp::{self, Fresh, Starts};
+use actors::observers::Observers;
 use ports::tools::ServerEntry;
 
 /// The interval between progress lines about pending servers.
@@ -74,7 +74,7 @@ pub(crate) async fn try_one(entry: &ServerEntry, logins: Option<&Logins>) -> Tri
 async fn try_with(entry: &ServerEntry, logins: Option<&Logins>, starts: &Starts) -> Tried {
     let begun = Instant::now();
     let servers = McpServers { logins: logins.cloned(), ..McpServers::guarded() };
-    let outcome = mcp::connect(&servers, entry, starts, &Account::default()).await;
+    let outcome = mcp::connect(&servers, entry, starts, &Observers::default()).await;
     Tried { entry: entry.clone(), outcome, took: begun.elapsed() }
 }
 

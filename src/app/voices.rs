@@ -9,7 +9,7 @@ use crate::app::row_secret;
 use domain::host::is_loopback;
 use domain::tool::failure::ToolFailure;
 use settings::Settings;
-use settings::speech::{Ear as EarRow, Voice as Row};
+use settings::speech::{Ear as EarRow, EndpointRow, SourceRow, Voice as Row};
 use speech::hearing::{Ear, Hearing};
 use speech::synthesis::{Format, Synthesis, Voice};
 use speech::{Announcement, Endpoint, Phrases, Source, Uncounted};
@@ -70,10 +70,9 @@ pub(crate) fn speech(settings: &Settings, lookup: &Lookup) -> Result<Uncounted, 
 
 /// Returns the secrets of these settings and of the variables that they name.
 pub(crate) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
-    let voices = settings.speech.voices.iter().map(|row| (&row.env_key, &row.key));
-    let ears = settings.speech.hearing.iter().map(|row| (&row.env_key, &row.key));
-    let rows = voices.chain(ears);
-    rows.filter_map(|(env_key, key)| row_secret::find(env_key.as_deref(), key.as_ref(), lookup)).collect()
+    let voices = settings.speech.voices.iter().map(|row| &row.source);
+    let endpoints = voices.chain(settings.speech.hearing.iter().map(|row| &row.source)).filter_map(SourceRow::endpoint);
+    endpoints.filter_map(|row| row_secret::find(row.env_key.as_deref(), row.key.as_ref(), lookup)).collect()
 }
 
 /// Returns the phrases of `[[speech.phrases]]`; of two rows with one language, the first applies.
@@ -95,62 +94,32 @@ fn phrases(settings: &Settings) -> Phrases {
 }
 
 fn voice(row: &Row, lookup: &Lookup) -> Result<Voice, String> {
-    let Row { kind, url, key, env_key, model, voice, command, format, timeout, price_per_million } = row;
+    let Row { source: given, voice, format, timeout, price_per_million } = row;
     let name = format.as_deref().unwrap_or("wav");
     let unknown = || format!("there is no format {name:?}; there are {}", Format::names());
     let format = Format::find(name).ok_or_else(unknown)?;
-    let usual = Usual { path: "/audio/speech", model: MODEL, command: r#"["espeak-ng", "--stdin", "--stdout"]"# };
-    let source = Given { kind, url, key, env_key, model, command }.source(&usual, lookup)?;
+    let source = source(given, "/audio/speech", MODEL, lookup)?;
     let voice = voice.clone().unwrap_or_else(|| VOICE.to_owned());
     Ok(Voice { source, voice, format, timeout: *timeout, price: *price_per_million })
 }
 
 fn ear(row: &EarRow, lookup: &Lookup) -> Result<Ear, String> {
-    let EarRow { kind, url, key, env_key, model, language, stream, command, timeout, price_per_minute } = row;
-    let usual = Usual {
-        path: "/audio/transcriptions",
-        model: HEARING_MODEL,
-        command: r#"["pocketsphinx_continuous", "-infile", "/dev/stdin"]"#,
-    };
-    let source = Given { kind, url, key, env_key, model, command }.source(&usual, lookup)?;
+    let EarRow { source: given, language, stream, timeout, price_per_minute } = row;
+    let source = source(given, "/audio/transcriptions", HEARING_MODEL, lookup)?;
     Ok(Ear { source, language: language.clone(), streams: *stream, timeout: *timeout, price: *price_per_minute })
 }
 
-/// The parts of a source that its row leaves out: the path of its endpoint, the model, and a command as an example.
-struct Usual {
-    path: &'static str,
-    model: &'static str,
-    command: &'static str,
-}
-
-/// The fields of a row that name its source.
-struct Given<'a> {
-    kind: &'a str,
-    url: &'a Option<String>,
-    key: &'a Option<SecretString>,
-    env_key: &'a Option<String>,
-    model: &'a Option<String>,
-    command: &'a [String],
-}
-
-impl Given<'_> {
-    fn source(&self, usual: &Usual, lookup: &Lookup) -> Result<Source, String> {
-        match self.kind {
-            "openai" => self.endpoint(usual.path, usual.model, lookup).map(Source::OpenAi),
-            "command" if self.command.is_empty() => Err(format!("it has no command; set command = {}", usual.command)),
-            "command" => Ok(Source::Command(self.command.to_vec())),
-            kind => Err(format!("there is no kind {kind:?}; write openai or command")),
-        }
-    }
-
-    fn endpoint(&self, path: &str, model: &str, lookup: &Lookup) -> Result<Endpoint, String> {
-        let base = self.url.as_deref().unwrap_or(URL).trim_end_matches('/');
-        let url: http::Uri = format!("{base}{path}").parse().map_err(|_| "its url is no address".to_owned())?;
-        let host = url.host().unwrap_or_default();
-        let key = row_secret::key_for(&url, self.env_key.as_deref(), self.key.as_ref(), lookup)?;
-        let model = self.model.clone().unwrap_or_else(|| model.to_owned());
-        Ok(Endpoint { here: is_loopback(host), url, key, model })
-    }
+/// Returns a source, with the path of its endpoint and the usual model.
+fn source(row: &SourceRow, path: &str, usual_model: &str, lookup: &Lookup) -> Result<Source, String> {
+    let EndpointRow { url, key, env_key, model } = match row {
+        SourceRow::OpenAi(endpoint) => endpoint,
+        SourceRow::Command(words) => return Ok(Source::Command(words.clone())),
+    };
+    let base = url.as_deref().unwrap_or(URL).trim_end_matches('/');
+    let url: http::Uri = format!("{base}{path}").parse().map_err(|_| "its url is no address".to_owned())?;
+    let key = row_secret::key_for(&url, env_key.as_deref(), key.as_ref(), lookup)?;
+    let (here, model) = (is_loopback(url.host().unwrap_or_default()), model.as_deref().unwrap_or(usual_model));
+    Ok(Source::OpenAi(Endpoint { here, url, key, model: model.to_owned() }))
 }
 
 #[cfg(test)]
@@ -183,11 +152,8 @@ mod tests {
             (endpoint.url.to_string().as_str(), endpoint.model.as_str(), language.as_deref(), *streams),
             ("https://api.openai.com/v1/audio/transcriptions", HEARING_MODEL, Some("de"), true)
         );
-        let mistakes = read("kind = 'command'").unwrap_err();
-        assert!(
-            mistakes[0].starts_with("speech.hearing, row 1: ") && mistakes[0].contains("pocketsphinx"),
-            "{mistakes:?}"
-        );
+        let mistakes = read("kind = 'openai'\nenv_key = 'UNSET'").unwrap_err();
+        assert!(mistakes[0].starts_with("speech.hearing, row 1: "), "{mistakes:?}");
     }
 
     #[test]
@@ -207,8 +173,6 @@ mod tests {
     #[test]
     fn a_mistake_names_its_row_and_the_fix() {
         for (row, fix) in [
-            ("kind = 'flute'", "write openai or command"),
-            ("kind = 'command'", "espeak-ng"),
             ("kind = 'openai'\nformat = 'tape'", "wav, mp3"),
             ("kind = 'openai'\nenv_key = 'UNSET'", "the variable UNSET"),
             ("kind = 'openai'\nurl = 'http://voices.example/v1'\nkey = 'k'", "use https"),

@@ -50,7 +50,7 @@ fn guild(world: &World) -> String {
 }
 
 /// Returns the text and cards of a message.
-fn shown(message: &Message) -> String {
+pub fn shown(message: &Message) -> String {
     let cards = message.embeds.iter().map(ToString::to_string);
     std::iter::once(message.content.clone()).chain(cards).collect::<Vec<_>>().join("\n")
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::ledger::shown;
 use crate::model::{Act, Ask};
 use crate::process::{Process, program};
 use crate::support::{Setup, World, story};
@@ -207,7 +208,7 @@ fn the_last_list_is_known_after_a_restart_while_its_server_is_down() {
         std::fs::write(servers.folder.join("server.py"), "import time\ntime.sleep(1000)\n").unwrap();
         let process = world.process("second").await;
         let told = world.tells_of("one__echo", &process).await;
-        assert!(told.contains("**one** (starting)"), "{told}");
+        assert!(told.contains("**one** (starting, list verified 20"), "{told}");
     });
 }
 
@@ -271,6 +272,7 @@ fn a_tool_that_changed_waits_for_an_operator() {
             "{list}"
         );
         assert!(show.contains("held back: the tool is not what it was"), "{show}");
+        assert!(show.contains("\nfirst seen: 20") && show.contains(" UTC, last verified: 20"), "{show}");
         assert!(
             world.tells("Ada", "refresh_tools", &[]).await.contains("only for operators of this bot"),
             "members may not accept it"
@@ -283,6 +285,8 @@ fn a_tool_that_changed_waits_for_an_operator() {
         // No bot runs, so the store is read.
         let (list, check) = (world.prints(&["tools", "list"]), world.prints(&["check"]));
         assert!(list.contains("one__add (changes) [held back]: multiplies"), "{list}");
+        let show = world.prints(&["tools", "show", "one__add"]);
+        assert!(show.contains("\nfirst seen: 20") && show.contains(" UTC, last verified: 20"), "{show}");
         assert!(check.contains("held back, because their definitions changed: add"), "{check}");
     });
 }
@@ -496,5 +500,37 @@ fn a_script_s_first_question_waits_for_the_tools_of_a_server_that_starts() {
         let printed = world.prints(&["chat", "--once", "hello"]);
         assert!(printed.contains("with tools"), "{printed}");
         assert!(printed.contains("waiting for the tools of one ("), "{printed}");
+    });
+}
+
+#[test]
+fn operators_are_told_once_that_a_server_fails_and_once_that_it_works_again() {
+    story(async {
+        let world = World::without_bot(setup()).await;
+        let servers = Servers::of(&world);
+        let mut entry = servers.child("fm", "well");
+        let late = servers.folder.join("late.py");
+        entry["args"][0] = json!(late);
+        servers.write(&json!({ "fm": entry }));
+        let channel = world.channel("random");
+        let number = channel.to_string();
+        let changes = [("STAFFAI_REPORT__FAILURES_CHANNEL", number.as_str()), ("STAFFAI_REPORT__FAILURES_AFTER", "1s")];
+        let first = world.spawn_with("first", &changes);
+        let told = world.until("a notice", || world.spoken(channel).into_iter().next()).await;
+        let text = shown(&told);
+        assert!(text.contains("The tool server `fm` has failed since"), "{text}");
+        world.until("its record", || first.output().contains("report.posted").then_some(())).await;
+        first.kill();
+        let second = world.spawn_with("second", &changes);
+        world
+            .until("another failure", || {
+                states(&second, "fm").into_iter().find(|line| line["to"] == "open" || line["to"] == "degraded")
+            })
+            .await;
+        std::fs::write(&late, SERVER).unwrap();
+        let again = world.until("the second notice", || world.spoken(channel).into_iter().nth(1)).await;
+        let text = shown(&again);
+        assert!(text.contains("The tool server `fm` works again"), "{text}");
+        assert_eq!(world.spoken(channel).len(), 2);
     });
 }

@@ -51,6 +51,44 @@ fn spoken(messages: &[Value]) -> Vec<(String, Option<String>)> {
     messages.iter().filter(|message| message["type"] == "audio").map(of).collect()
 }
 
+/// Returns an utterance as samples of the front end.
+fn utterance() -> Vec<f32> {
+    let speech = std::process::Command::new("espeak-ng").args(["--stdout", "what is two plus two"]).output().unwrap();
+    let pairs = speech.stdout[44..].chunks_exact(2);
+    pairs.map(|pair| f32::from(i16::from_le_bytes([pair[0], pair[1]])) / 32_768.0).collect()
+}
+
+#[test]
+fn audio_that_comes_too_fast_is_one_error_and_the_connection_goes_on() {
+    let hearing = r#"[{kind = "command", command = ["sh", "-c", "cat > /dev/null; echo what is two plus two"]}]"#;
+    story(async {
+        let world = World::with(Setup::new().set("STAFFAI_HEARING", hearing)).await;
+        world.model.always(Act::says("Four."));
+        let mut client = Client::connects(&world).await;
+        client.until("control", "start-mic").await;
+        // 4,096 samples are a quarter of a second; more than ten seconds may not come at once.
+        let silence = vec![0.0_f32; 4_096];
+        for _ in 0..80 {
+            client.sends(json!({"type": "raw-audio-data", "audio": silence})).await;
+        }
+        client.sends(json!({"type": "heartbeat"})).await;
+        let told = client.until("heartbeat-ack", "").await;
+        let errors: Vec<&str> = told.iter().filter_map(|message| message["message"].as_str()).collect();
+        assert_eq!(errors, ["audio arrives faster than it is spoken"], "{told:?}");
+        client.sends(json!({"type": "text-input", "text": "still there?"})).await;
+        client.until("control", "conversation-chain-end").await;
+        // Speech at its own speed is heard on the same connection.
+        client.sends(json!({"type": "mic-audio-end"})).await;
+        for piece in utterance().chunks(4_096) {
+            tokio::time::sleep(Duration::from_millis(256)).await;
+            client.sends(json!({"type": "mic-audio-data", "audio": piece})).await;
+        }
+        client.sends(json!({"type": "mic-audio-end"})).await;
+        client.until("user-input-transcription", "what is two plus two").await;
+        client.until("control", "conversation-chain-end").await;
+    });
+}
+
 #[test]
 fn the_client_of_open_llm_vtuber_writes_speaks_and_interrupts() {
     let hearing = r#"[{kind = "command", command = ["sh", "-c", "cat > /dev/null; echo what is two plus two"]}]"#;
@@ -84,12 +122,7 @@ fn the_client_of_open_llm_vtuber_writes_speaks_and_interrupts() {
             assert_eq!(told.iter().filter(|message| message["type"] == kind).count(), 1, "{told:?}");
         }
         // An utterance, as the front end sends it.
-        let speech =
-            std::process::Command::new("espeak-ng").args(["--stdout", "what is two plus two"]).output().unwrap();
-        let samples: Vec<f32> = speech.stdout[44..]
-            .chunks_exact(2)
-            .map(|pair| f32::from(i16::from_le_bytes([pair[0], pair[1]])) / 32_768.0)
-            .collect();
+        let samples = utterance();
         for piece in samples.chunks(4_096) {
             client.sends(json!({"type": "mic-audio-data", "audio": piece})).await;
         }

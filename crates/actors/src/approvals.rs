@@ -328,7 +328,7 @@ impl Approvals {
         if state.open.contains_key(&gate.id) || state.open.len() >= (OPEN_MAX + TASKS_MAX) * 2 {
             return;
         }
-        self.ways.account.tell(&Happening::GateAsked { gate: &gate, again: posted.is_some() });
+        self.ways.observers.tell(&Happening::GateAsked { gate: &gate, again: posted.is_some() });
         let id = gate.id.clone();
         state.open.insert(id.clone(), Open::new(gate, posted));
         self.count(state);
@@ -447,7 +447,7 @@ impl Approvals {
         }
         let gate = open.case.gate.clone();
         let choice = click.as_ref().map(|clicked| clicked.click.choice);
-        self.ways.account.tell(&Happening::GateDecided { gate: &gate, decision: &decision, choice, at });
+        self.ways.observers.tell(&Happening::GateDecided { gate: &gate, decision: &decision, choice, at });
         self.close(ctx, state, open, None, decision.clone());
         let Some(clicked) = click else { return };
         if clicked.click.choice == Choice::Hour {
@@ -459,7 +459,7 @@ impl Approvals {
     /// Adds an allowance, so that the same call runs without a question for a limited time.
     fn allow(&self, gate: &Gate, allowance: Allowance) {
         let at = self.clock.now();
-        self.ways.account.tell(&Happening::CallAllowed { gate, allowance: &allowance, at });
+        self.ways.observers.tell(&Happening::CallAllowed { gate, allowance: &allowance, at });
         let key = keys::allowance(&allowance.id);
         // Plain data with string keys always serializes.
         let value = serde_json::to_string(&allowance).unwrap_or_default();
@@ -475,7 +475,7 @@ impl Approvals {
         for allowance in &gone {
             let (Withdrawal::One { by, .. } | Withdrawal::Of(by)) = which;
             let (at, forgotten) = (self.clock.now(), matches!(which, Withdrawal::Of(_)));
-            self.ways.account.tell(&Happening::AllowanceWithdrawn { allowance, by, forgotten, at });
+            self.ways.observers.tell(&Happening::AllowanceWithdrawn { allowance, by, forgotten, at });
         }
         let many = gone.len();
         let durable = self.store.commit(Self::forget(&gone));
@@ -492,7 +492,7 @@ impl Approvals {
     }
 
     fn count(&self, state: &ApprovalsState) {
-        self.ways.account.tell(&Happening::GatesOpen(state.open.len()));
+        self.ways.observers.tell(&Happening::GatesOpen(state.open.len()));
     }
 }
 

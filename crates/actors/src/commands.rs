@@ -336,7 +336,7 @@ impl Commands {
     }
 
     fn tell(&self, change: CommandChange<'_>) {
-        self.parts.ways.account.tell(&Happening::Command(change));
+        self.parts.ways.observers.tell(&Happening::Command(change));
     }
 
     /// Schedules the cleanup of a forget command for the time when no earlier turn can be left.

@@ -124,7 +124,7 @@ impl Actor for Conversation {
             }
             ConversationEvent::Panicked(lane, started, panic) => {
                 let Started { turn, slot, tally, .. } = *started;
-                self.parts.readers.account.tell(&Happening::TurnPanicked(&turn.id, &panic));
+                self.parts.readers.observers.tell(&Happening::TurnPanicked(&turn.id, &panic));
                 let apology = Answer { effort: tally.effort(), ..tally.apology(&turn, Ending::Panicked) };
                 let answer = turn::with_draft(&turn, &slot, apology, self.parts.basics.clock.now());
                 // The settings of the member ended with the task, and may forbid to store the exchange.
@@ -162,7 +162,7 @@ impl Conversation {
         let goes_on = offered.resumed.is_some();
         let full = !goes_on && lane.waiting.len() >= self.parts.basics.live.now().settings.turn.lane;
         if full || (busy && !goes_on && turn.policy.lane == LaneRule::Refuse) {
-            self.parts.readers.account.tell(&Happening::WorkShed(WorkShed::of(Shed::Lane, turn)));
+            self.parts.readers.observers.tell(&Happening::WorkShed(WorkShed::of(Shed::Lane, turn)));
             // A requester that may not queue gets an answer each time; a member that may queue gets one at intervals.
             if turn.policy.lane == LaneRule::Queue
                 && !turn.policy.answers_each
@@ -185,7 +185,7 @@ impl Conversation {
         }
         if busy {
             let ahead = lane.waiting.len() + 1;
-            self.parts.readers.account.tell(&Happening::TurnQueued { turn, ahead });
+            self.parts.readers.observers.tell(&Happening::TurnQueued { turn, ahead });
         }
         if goes_on {
             lane.waiting.push_front((offered, Instant::now()));
@@ -210,7 +210,7 @@ impl Conversation {
         let OfferedTurn { turn, again, resumed } = *offered;
         let tally =
             resumed.as_ref().map_or_else(Tally::default, |parked| Tally::going_on(parked.effort.clone(), parked.acted));
-        self.parts.readers.account.tell(&Happening::TurnStarted(&turn.id));
+        self.parts.readers.observers.tell(&Happening::TurnStarted(&turn.id));
         let token = CancellationToken::new();
         lane.running = Some((turn.id.clone(), token.clone()));
         let flight = self.parts.shared.in_flight.enter(&turn.id);

@@ -141,7 +141,7 @@ impl Conversations {
             let stats = known.handle.stats();
             restarts = stats.restarts.load(Ordering::Relaxed) + 1;
             // Temporary actors have no supervisor that counts their restarts.
-            stats.tell(&self.parts.readers.account, ActorChange::Restarted(restarts));
+            stats.tell(&self.parts.readers.observers, ActorChange::Restarted(restarts));
         }
         let handle = Handle::new(self.template, ctx.path(), Scope::Place(place.clone()));
         handle.stats().restarts.store(restarts, Ordering::Relaxed);

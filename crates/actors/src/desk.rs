@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::account::Account;
 use crate::messages::outbox::OutboxMsg;
 use crate::observation::turn_events::TurnEvents;
+use crate::observers::Observers;
 use crate::outbox::Outboxes;
 use crate::runtime::handle::{CallError, Handle};
 use domain::command::Callback;
@@ -37,8 +37,8 @@ pub struct Ways {
     pub dice: Arc<dyn Dice>,
     /// The event log for reading clients.
     pub events: TurnEvents,
-    /// The account of events.
-    pub account: Account,
+    /// The observers of events.
+    pub observers: Observers,
 }
 
 /// The target of the response to one command or one click.
@@ -46,15 +46,15 @@ pub(crate) struct Desk<'a> {
     outbox: &'a Handle<OutboxMsg>,
     dice: &'a dyn Dice,
     events: &'a TurnEvents,
-    account: &'a Account,
+    observers: &'a Observers,
     callback: &'a Callback,
     place: &'a Place,
 }
 
 impl<'a> Desk<'a> {
     pub(crate) fn new(ways: &'a Ways, callback: &'a Callback, place: &'a Place) -> Self {
-        let Ways { outboxes, dice, events, account } = ways;
-        Self { outbox: outboxes.of(&callback.id.door), dice: &**dice, events, account, callback, place }
+        let Ways { outboxes, dice, events, observers } = ways;
+        Self { outbox: outboxes.of(&callback.id.door), dice: &**dice, events, observers, callback, place }
     }
 
     /// Defers the response. Returns false if another process has claimed it or the platform refuses; the caller must
@@ -125,7 +125,7 @@ impl<'a> Desk<'a> {
     }
 
     fn tell(&self, change: CommandChange<'_>) {
-        self.account.tell(&Happening::Command(change));
+        self.observers.tell(&Happening::Command(change));
     }
 
     fn publish(&self, piece: Piece) {

@@ -16,7 +16,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use self::afterwards::Afterwards;
-use crate::account::Account;
 use crate::messages::approvals::ApprovalsMsg;
 use crate::messages::commands::CommandsMsg;
 use crate::messages::gateway::GatewayMsg;
@@ -27,6 +26,7 @@ use crate::messages::restriction_sweeper::SweeperMsg;
 use crate::observation::board::Board;
 use crate::observation::turn_events::TurnEvents;
 use crate::observation::vitals;
+use crate::observers::Observers;
 use crate::outbox::Outboxes;
 use crate::runtime::bounded_set::BoundedSet;
 use crate::runtime::handle::{Handle, Refused};
@@ -100,8 +100,8 @@ pub struct Gateway {
     pub facts: Arc<FactKeeper>,
     /// Notifies subscribers of turns that were not accepted.
     pub events: TurnEvents,
-    /// The account that records events.
-    pub account: Account,
+    /// The observers of events.
+    pub observers: Observers,
 }
 
 /// The state of the gateway.
@@ -268,7 +268,7 @@ impl Gateway {
         let turn = fire.turn(&rules.policy);
         let Some(permit) = self.permits.take(Some(&turn.person)) else {
             // The dropped receipt causes redelivery for as long as the event is useful.
-            self.account.tell(&Happening::WorkShed(WorkShed::of(Shed::Gateway, &turn)));
+            self.observers.tell(&Happening::WorkShed(WorkShed::of(Shed::Gateway, &turn)));
             return;
         };
         // If the journal refuses this, the receipt is dropped, and the event is redelivered.
@@ -399,7 +399,7 @@ impl Gateway {
                 return;
             }
             state.shed.insert(&turn.id);
-            self.account.tell(&Happening::WorkShed(WorkShed::of(Shed::Gateway, &turn)));
+            self.observers.tell(&Happening::WorkShed(WorkShed::of(Shed::Gateway, &turn)));
             let tells = (turn.policy.answers_each || self.busy.may_tell(&turn.person)) && {
                 let text = notice::busy(turn.locale()).to_owned();
                 let notify = OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place.clone(), text };

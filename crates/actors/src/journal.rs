@@ -49,7 +49,6 @@ use std::time::Duration;
 use self::doubtful::Doubtful;
 use self::entry::{HandOver, JournalEntry, Stage, open_turn};
 use self::parking::ParkedNow;
-use crate::account::Account;
 use crate::messages::approvals::ApprovalsMsg;
 use crate::messages::clearance;
 use crate::messages::conversations::ConversationsMsg;
@@ -58,6 +57,7 @@ use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::messages::receipt::Receipt;
 use crate::observation::board::Board;
 use crate::observation::turn_events::TurnEvents;
+use crate::observers::Observers;
 use crate::outbox::Outboxes;
 use crate::runtime::bounded_set::BoundedSet;
 use crate::runtime::handle::{Handle, Reply};
@@ -128,7 +128,7 @@ pub struct Journal {
     /// Shows the ranges that other processes took over.
     pub board: Arc<Board>,
     /// Receives the events of turns.
-    pub account: Account,
+    pub observers: Observers,
     /// The event streams of clients.
     pub events: TurnEvents,
     /// The turns that tasks work on; survives a restart of the journal.
@@ -209,7 +209,7 @@ impl JournalState {
 
 impl Phase {
     /// Queues a message that arrived during the load; returns it if it can be handled now.
-    fn defer(&mut self, message: JournalMsg, account: &Account) -> Option<JournalMsg> {
+    fn defer(&mut self, message: JournalMsg, observers: &Observers) -> Option<JournalMsg> {
         let Self::Loading { early } = self else { return Some(message) };
         match message {
             // All open turns are offered after the load in any case.
@@ -217,7 +217,7 @@ impl Phase {
             message if early.len() < EARLY_MAX || matches!(message, JournalMsg::Drain) => early.push(message),
             _ => {
                 let shed = WorkShed::beside(Shed::Journal, Bound::Number, None);
-                account.tell(&Happening::WorkShed(shed));
+                observers.tell(&Happening::WorkShed(shed));
             }
         }
         None
@@ -263,7 +263,7 @@ impl Actor for Journal {
         message: JournalMsg,
         state: &mut JournalState,
     ) -> Result<(), Crash> {
-        if let Some(message) = state.phase.defer(message, &self.account) {
+        if let Some(message) = state.phase.defer(message, &self.observers) {
             self.apply(ctx, state, message);
         }
         Ok(())
@@ -280,7 +280,7 @@ impl Actor for Journal {
     }
 
     fn give_up(&self, _ctx: &mut ActorContext<Self>, message: JournalMsg, state: &mut JournalState) {
-        if let Some(message) = state.phase.defer(message, &self.account) {
+        if let Some(message) = state.phase.defer(message, &self.observers) {
             self.give_up_on(state, message);
         }
     }
@@ -425,7 +425,7 @@ impl Journal {
             return;
         }
         if self.is_fenced(&turn) {
-            self.account.tell(&Happening::TurnFenced(&turn));
+            self.observers.tell(&Happening::TurnFenced(&turn));
             return ctx.background(hold(receipt));
         }
         if !receipt.claim() {

@@ -3,11 +3,11 @@
 //!
 //! The modules of this level are the rows of the tree, and `turn`, the task that produces one answer. `runtime`
 //! starts, supervises and addresses actors. `services` is state that several actors share and that survives their
-//! restarts. Actors report events to `account`, and `observation` keeps them for operators: no decision depends on it.
+//! restarts. Actors report events to `observers`, and `observation` keeps them for operators: no decision depends on it.
 
-pub mod account;
 pub mod messages;
 pub mod observation;
+pub mod observers;
 pub mod runtime;
 pub mod services;
 pub mod tree;

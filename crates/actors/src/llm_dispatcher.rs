@@ -18,11 +18,11 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::account::Account;
 use crate::messages::llm_dispatcher::Summary;
 use crate::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report};
 use crate::model_permits::{Callee, ModelPermits};
 use crate::observation::board::{Board, PartKind};
+use crate::observers::Observers;
 use crate::runtime::handle::Reply;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::running::{Live, Running};
@@ -58,8 +58,8 @@ pub struct LlmDispatcher {
     pub permits: ModelPermits,
     /// The board that shows the state of each model.
     pub board: Arc<Board>,
-    /// The account of events.
-    pub account: Account,
+    /// The observers of events.
+    pub observers: Observers,
 }
 
 /// The state of the dispatcher.
@@ -222,19 +222,19 @@ impl LlmDispatcher {
         match result {
             Ok(_) => {
                 if refusals.succeeded() {
-                    self.account.tell(&Happening::RowAccepted(row));
+                    self.observers.tell(&Happening::RowAccepted(row));
                     self.board.up(PartKind::Model, row);
                 }
                 let breaker = state.breakers.entry(row.clone()).or_default();
                 if breaker.succeeded(person.clone(), now) == Some(BreakerChange::Closed) {
-                    self.account.tell(&Happening::BreakerClosed(row));
+                    self.observers.tell(&Happening::BreakerClosed(row));
                     self.board.up(PartKind::Model, row);
                 }
             }
             Err(error) => {
                 let words = &error.safe_message;
                 if refusals.failed(error.kind, words, turn.clone(), person.clone()) {
-                    self.account.tell(&Happening::RowRefused(row, words));
+                    self.observers.tell(&Happening::RowRefused(row, words));
                     self.board.down(PartKind::Model, row, words);
                 }
                 if !error.kind.is_about_the_model() || report.streamed.is_some() {
@@ -250,7 +250,7 @@ impl LlmDispatcher {
                         breaker.opening_for(running.settings.llm.rest).failed(turn.clone(), person.clone(), now);
                     if change == Some(BreakerChange::Opened) {
                         let reason = error.to_string();
-                        self.account.tell(&Happening::BreakerOpened(row, &reason));
+                        self.observers.tell(&Happening::BreakerOpened(row, &reason));
                         self.board.down(PartKind::Model, row, &reason);
                     }
                 }
@@ -273,7 +273,7 @@ impl LlmDispatcher {
         let (turn, purpose) = (turn.as_ref(), *purpose);
         let call = ModelCalled { turn, purpose, row, tries: *tries, took: *took, result, cost: None };
         let cost = call.usage().and_then(|usage| self.cost(row, usage));
-        self.account.tell(&Happening::ModelCalled(ModelCalled { cost, ..call }));
+        self.observers.tell(&Happening::ModelCalled(ModelCalled { cost, ..call }));
     }
 
     /// The cost in dollars, if the row has prices.

@@ -22,10 +22,10 @@ use tokio::time::{Instant, timeout};
 use self::link::{Attempt, Link, Requests, Up};
 pub use self::published::Published;
 pub use self::starts::Starts;
-use crate::account::Account;
 use crate::messages::mcp::{McpMsg, ServerCall};
 use crate::messages::server_line::unavailable;
 use crate::messages::tool_cache::ToolCacheMsg;
+use crate::observers::Observers;
 use crate::runtime::handle::Handle;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use domain::breaker;
@@ -69,7 +69,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(1_500);
 pub type Fresh = (Arc<dyn ToolServer>, Listing);
 
 /// Connects to a server and reads the first list of its tools; each step has its own timeout. A process acquires a slot
-/// of `starts` first. The account receives the requests.
+/// of `starts` first. The observers receive the requests.
 ///
 /// # Errors
 /// Returns the problem and its fix.
@@ -77,9 +77,9 @@ pub async fn connect(
     servers: &dyn ToolServers,
     entry: &ServerEntry,
     starts: &Starts,
-    account: &Account,
+    observers: &Observers,
 ) -> Result<Fresh, String> {
-    let requests = Requests { server: entry.name.clone(), account: account.clone() };
+    let requests = Requests { server: entry.name.clone(), observers: observers.clone() };
     link::connect(servers, entry, starts, &requests).await
 }
 
@@ -293,10 +293,10 @@ impl McpActor {
         state.link = Link::Connecting(Vec::new());
         let (servers, entry, attempt) = (Arc::clone(&self.servers), Arc::clone(&self.entry), state.attempt);
         ctx.after(TELL_EVERY, McpEvent::Tell(attempt));
-        let (starts, account) = (self.starts.clone(), self.published.account.clone());
+        let (starts, observers) = (self.starts.clone(), self.published.observers.clone());
         ctx.task(
             async move {
-                let connected = connect(&*servers, &entry, &starts, &account).await;
+                let connected = connect(&*servers, &entry, &starts, &observers).await;
                 McpEvent::Connected(attempt, connected.map(Box::new))
             },
             move |panic| McpEvent::Connected(attempt, Err(format!("connecting panicked: {panic}"))),
@@ -314,7 +314,7 @@ impl McpActor {
 
     fn connected(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState, (server, listing): Fresh) {
         let attempt = state.attempt;
-        let requests = Requests { server: self.entry.name.clone(), account: self.published.account.clone() };
+        let requests = Requests { server: self.entry.name.clone(), observers: self.published.observers.clone() };
         let up = Up::new(server, requests);
         up.watch(ctx, attempt, DEBOUNCE);
         ctx.after(PING_EVERY, McpEvent::Ping(attempt));

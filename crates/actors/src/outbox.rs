@@ -58,12 +58,12 @@ pub use self::pacer::Pacer;
 use self::pacer::Payer;
 use self::queue::PlaceQueue;
 use self::typing::TypingTurns;
-use crate::account::Account;
 use crate::messages::clearance::Clearance;
 use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::{Delivery, OutboxMsg};
 use crate::observation::board::{Board, PartKind};
 use crate::observation::turn_events::TurnEvents;
+use crate::observers::Observers;
 use crate::runtime::bounded_set::BoundedSet;
 use crate::runtime::handle::{Handle, Reply};
 use crate::runtime::shrink;
@@ -148,7 +148,7 @@ pub struct Outbox {
     /// Carries notices to the clients of event streams.
     pub events: TurnEvents,
     /// Receives the events of posts.
-    pub account: Account,
+    pub observers: Observers,
 }
 
 /// The state of the outbox.
@@ -373,7 +373,7 @@ impl Outbox {
         let Some(share) = state.room.notices.take(Some(&Payer::at(&*self.poster, place))) else {
             let (turn, place) = (Some(&id), Some(place));
             let shed = WorkShed { at: Shed::Outbox, turn, place, member: None, bound: Bound::Number };
-            return self.account.tell(&Happening::WorkShed(shed));
+            return self.observers.tell(&Happening::WorkShed(shed));
         };
         let parts = vec![Part::Text { text }];
         self.events.publish(place, &id, || TurnUpdate::Apology {

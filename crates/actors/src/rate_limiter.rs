@@ -20,11 +20,11 @@ use std::time::Duration;
 use futures_util::FutureExt;
 
 use self::refusal::Notices;
-use crate::account::Account;
 use crate::messages::conversations::{ConversationsMsg, OfferedTurn};
 use crate::messages::journal::JournalMsg;
 use crate::messages::rate_limiter::{Asker, RateLimiterMsg};
 use crate::messages::restriction_sweeper::SweeperMsg;
+use crate::observers::Observers;
 use crate::outbox::Outboxes;
 use crate::runtime::handle::{Handle, Refused, Reply};
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
@@ -76,7 +76,7 @@ pub struct RateLimiter {
     /// Shows a reaction to refused members who get no notice.
     pub outboxes: Outboxes,
     /// Records the use of the limits by turns.
-    pub account: Account,
+    pub observers: Observers,
 }
 
 /// The state of the limiter.
@@ -239,7 +239,7 @@ impl RateLimiter {
                 let given = turn.given.as_ref().map_or(0, |given| given.tokens());
                 let reservation = reservation(state, &running, turn);
                 let reservation = Reservation { tokens: reservation.tokens + attached + given, ..reservation };
-                self.account.tell(&Happening::TurnReserved(&turn.id, &reservation));
+                self.observers.tell(&Happening::TurnReserved(&turn.id, &reservation));
                 let shares = shares(&running, turn, &Amounts::expected(&running, turn, reservation.tokens));
                 (LimitStep::Reserve(reservation), shares)
             }

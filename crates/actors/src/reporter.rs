@@ -1,14 +1,17 @@
-//! reporter: posts a usage report once in each interval, and sums up the day for the pages.
+//! reporter: posts a usage report once in each interval, and notices about tools that fail for long; sums up the day
+//! for the pages.
 //!
 //! Supervised by: staffai (permanent).
-//! Receives: its own timer, and the result of its report.
-//! Sends: a report to the outbox; today's totals to the time lines, which the pages read.
-//! A restart loses: nothing. The time of the last report is in the store, and its nonce makes the post idempotent if
-//! that time was not stored.
+//! Receives: its own timers, and the results of its posts.
+//! Sends: reports and notices to the outbox; today's totals to the time lines, which the pages read.
+//! A restart loses: nothing. The time of the last report and the record of failing tools are in the store, and the
+//! nonce of a post makes it idempotent if its record was not stored.
 //!
 //! Intervals begin at multiples of their length since 1970 in UTC, so a daily report comes at midnight and covers the
 //! whole day, and several processes use the same nonce for the same report. A report that was due while no process ran
 //! comes at the next start.
+
+mod tool_failures;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,7 +20,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::messages::outbox::OutboxMsg;
+use crate::observation::board::Board;
 use crate::observation::timeline::Timeline;
+use crate::observation::tool_health::ToolHealth;
 use crate::runtime::handle::Handle;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::ledger;
@@ -40,6 +45,8 @@ const SUM_EVERY: Duration = Duration::from_secs(10);
 /// The minimum pause after a summation, as a multiple of its duration, which bounds the load on a server with many
 /// keys.
 const SUM_REST: u32 = 50;
+/// The minimum and the maximum pause between two looks at the tools; `report.failures_after` if it lies between them.
+const WATCH_PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 /// The maximum number of attempts to post a report.
 const TRIES: u32 = 5;
 /// The timeout of the outbox for one attempt.
@@ -60,6 +67,10 @@ pub enum Fate {
 pub enum ReporterEvent {
     /// The time to check if a report is due.
     Look,
+    /// The time to look at the tools.
+    Watch,
+    /// The result of a look at the tools: true if a notice was posted.
+    Watched(Result<bool, String>),
     /// The time to sum up today's use for the pages.
     Sum,
     /// The duration of the summation.
@@ -83,6 +94,10 @@ pub struct Reporter {
     pub outbox: Handle<OutboxMsg>,
     /// The time lines, which show today's totals.
     pub timeline: Arc<Timeline>,
+    /// The states of tool servers.
+    pub board: Arc<Board>,
+    /// The health of built-in tools.
+    pub tool_health: Arc<ToolHealth>,
 }
 
 /// The state of the reporter.
@@ -110,6 +125,7 @@ impl Actor for Reporter {
     fn start(&self, ctx: &mut ActorContext<Reporter>) -> Result<ReporterState, Crash> {
         ctx.after(Duration::ZERO, ReporterEvent::Look);
         ctx.after(Duration::ZERO, ReporterEvent::Sum);
+        ctx.after(self.watch_pause(), ReporterEvent::Watch);
         Ok(ReporterState::default())
     }
 
@@ -135,6 +151,15 @@ impl Actor for Reporter {
                 let failed = |_| ReporterEvent::Summed(Duration::ZERO);
                 ctx.task(async move { ReporterEvent::Summed(reporter.sum().await) }, failed);
             }
+            ReporterEvent::Watch => {
+                let reporter = self.clone();
+                let watched = async move { ReporterEvent::Watched(reporter.watch().await) };
+                ctx.task(watched, |panic| ReporterEvent::Watched(Err(panic)));
+            }
+            ReporterEvent::Watched(result) => {
+                let pause = if told(result) { self.watch_pause() } else { LOOK_EVERY };
+                ctx.after(pause, ReporterEvent::Watch);
+            }
             ReporterEvent::Summed(took) => ctx.after(SUM_EVERY.max(took * SUM_REST), ReporterEvent::Sum),
             ReporterEvent::Reported(end, result) => ctx.after(reported(state, end, result), ReporterEvent::Look),
         }
@@ -143,6 +168,10 @@ impl Actor for Reporter {
 }
 
 impl Reporter {
+    fn watch_pause(&self) -> Duration {
+        self.live.now().settings.report.failures_after.clamp(WATCH_PAUSES.0, WATCH_PAUSES.1)
+    }
+
     fn look(&self, ctx: &mut ActorContext<Reporter>, state: &mut ReporterState) {
         let report = &self.live.now().settings.report;
         let interval = report.interval.max(SHORTEST);
@@ -221,6 +250,18 @@ impl Reporter {
         self.store.write(vec![Write::Put { key: keys::REPORT_LAST.to_owned(), value, ttl: None }]).await;
         Ok(fate)
     }
+}
+
+/// Logs the result of a look at the tools. Returns true if it did not fail.
+fn told(result: Result<bool, String>) -> bool {
+    match &result {
+        Ok(true) => tracing::info!(event = REPORT_POSTED, "a notice about failing tools was posted"),
+        Ok(false) => {}
+        Err(reason) => {
+            tracing::warn!(event = REPORT_FAILED, reason, "a notice about failing tools could not be posted");
+        }
+    }
+    result.is_ok()
 }
 
 /// Records the result of a report. Returns the pause until the next check.

@@ -24,9 +24,9 @@ use tokio::time::Instant;
 
 use self::actions::Outcome;
 use self::exchange::{Exchange, Exchanged};
-use crate::account::Account;
 use crate::messages::outbox::OutboxMsg;
 use crate::messages::restriction_sweeper::SweeperMsg;
+use crate::observers::Observers;
 use crate::outbox::Outboxes;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::restricted::Restricted;
@@ -98,8 +98,8 @@ pub struct RestrictionSweeper {
     pub live: Live,
     /// The outboxes for role changes and messages.
     pub outboxes: Outboxes,
-    /// The account of events.
-    pub account: Account,
+    /// The observers of events.
+    pub observers: Observers,
     /// The shared set of members with a record.
     pub restricted: Arc<Restricted>,
     /// The communities whose members this process restricts. The others have owners of their own.
@@ -254,7 +254,7 @@ impl RestrictionSweeper {
         for turn in state.early.take().unwrap_or_default() {
             self.spoke(state, &turn);
         }
-        self.account.tell(&Happening::RestrictionsActive(state.book.len()));
+        self.observers.tell(&Happening::RestrictionsActive(state.book.len()));
     }
 
     fn breached(&self, state: &mut SweeperState, turn: &Turn, tier: &'static str) {
@@ -270,7 +270,7 @@ impl RestrictionSweeper {
         drop(self.store.write(begun(&member, until)));
         self.announce(state, &member, Some(now));
         self.restricted.begin(member, now);
-        self.account.tell(&Happening::RestrictionsActive(state.book.len()));
+        self.observers.tell(&Happening::RestrictionsActive(state.book.len()));
     }
 
     /// Tells a restricted member where they are answered, or that they are not answered.
@@ -279,7 +279,7 @@ impl RestrictionSweeper {
         let rules = running.rules(&turn.id.door).and_then(|rules| rules.restriction.as_ref());
         let (Some(rules), Some(member)) = (rules, member(turn)) else { return };
         let now = self.clock.now();
-        self.account.tell(&Happening::RestrictedSpoke(turn));
+        self.observers.tell(&Happening::RestrictedSpoke(turn));
         if state.told.get(&member).is_some_and(|until| *until > now) {
             return;
         }
@@ -384,11 +384,11 @@ impl RestrictionSweeper {
                 self.tell(member, RestrictionChange::Failed(&reason));
             }
         }
-        self.account.tell(&Happening::RestrictionsActive(state.book.len()));
+        self.observers.tell(&Happening::RestrictionsActive(state.book.len()));
     }
 
     fn tell(&self, member: &Member, change: RestrictionChange<'_>) {
-        self.account.tell(&Happening::Restriction(member, change));
+        self.observers.tell(&Happening::Restriction(member, change));
     }
 
     /// Reports, at a limited rate, that a community rejects role changes.

@@ -35,11 +35,11 @@ use self::marks::Watermarks;
 use self::surroundings::{Surroundings, Unknown};
 use self::unread_places::UnreadPlaces;
 use self::unsettled::{Pending, Room};
-use crate::account::Account;
 use crate::messages::gateway::GatewayMsg;
 use crate::messages::identify_queue::IdentifyQueueMsg;
 use crate::messages::outbox::OutboxMsg;
 use crate::observation::board::{Board, PartKind};
+use crate::observers::Observers;
 use crate::runtime::handle::Handle;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::basics::Basics;
@@ -65,8 +65,8 @@ pub struct ShardParts {
     pub basics: Basics,
     /// The time at which this process began to listen.
     pub began: Timestamp,
-    /// The account that records events.
-    pub account: Account,
+    /// The observers of events.
+    pub observers: Observers,
     /// The presence that people see.
     pub presence: PresenceUpdates,
     /// The board that shows the shard's status.
@@ -252,7 +252,7 @@ impl Actor for ShardActor {
             ShardEvent::Connect => self.connect(ctx, state),
             ShardEvent::Happened(event) => self.happened(ctx, state, event),
             ShardEvent::Settled(ticket) => state.settle(ticket),
-            ShardEvent::Returned(ticket) => state.returned(ctx, ticket, &self.parts.account),
+            ShardEvent::Returned(ticket) => state.returned(ctx, ticket, &self.parts.observers),
             ShardEvent::HandOn(ticket) => self.hand_on(ctx, state, ticket),
             ShardEvent::CaughtUp(guild, progress) => self.caught_up(ctx, state, guild, progress),
             ShardEvent::Learnt(unknown) => {

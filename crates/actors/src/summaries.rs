@@ -18,9 +18,9 @@ use std::sync::atomic::AtomicU64;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::account::Account;
 use crate::messages::llm_dispatcher::LlmDispatcherMsg;
 use crate::messages::summaries::{Conversation, SummariesMsg};
+use crate::observers::Observers;
 use crate::runtime::handle::Handle;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::basics::Basics;
@@ -42,7 +42,7 @@ pub struct SummaryParts {
     /// The dispatcher of model permits.
     pub dispatcher: Handle<LlmDispatcherMsg>,
     /// Receives the outcomes.
-    pub account: Account,
+    pub observers: Observers,
     /// The door at which the tokens are counted.
     pub home: Door,
     /// The expected tokens of calls in progress.

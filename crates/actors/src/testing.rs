@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::account::Account;
+use crate::observers::Observers;
 use crate::runtime::handle::Handle;
 use crate::runtime::named::Named;
 use crate::runtime::roster::Roster;
@@ -102,7 +102,7 @@ impl Stage {
     pub fn shared(&self) -> Arc<Shared> {
         let recovered = Arc::clone(&self.recovered);
         Arc::new(Shared {
-            account: Account::default(),
+            observers: Observers::default(),
             faults: Arc::clone(&self.faults) as _,
             dice: Arc::clone(&self.dice) as _,
             roster: Arc::clone(&self.roster),

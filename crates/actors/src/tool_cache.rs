@@ -29,6 +29,7 @@ use crate::runtime::handle::Handle;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::clean_calls::OpenCalls;
 use crate::services::toolbox::{Caller, Toolbox};
+use domain::ids::Timestamp;
 use domain::keys;
 use domain::tool::catalogue::{Catalogue, Offer, Pin};
 use domain::tool::server::ServerRecord;
@@ -36,7 +37,7 @@ use domain::tool::server::Tooling;
 use domain::tool::{ServerName, Tool};
 use parking_lot::RwLock;
 use ports::tools::Transport;
-use ports::{Store, Stored, Unreadable};
+use ports::{Clock, Store, Stored, Unreadable};
 use telemetry::events::{TOOL_CHANGED, TOOL_REFUSED, TOOL_SIMPLIFIED, TOOLS_CHANGED};
 use tokio::time::Instant;
 
@@ -104,6 +105,8 @@ pub struct ToolCache {
     pub tools: Handle<ToolsMsg>,
     /// The published names of tools.
     pub tooling: Arc<RwLock<Tooling>>,
+    /// Wall-clock time.
+    pub clock: Arc<dyn Clock>,
     /// The last state of each server, for a restart.
     pub remembered: Remembered,
 }
@@ -148,6 +151,10 @@ struct Known {
     whole: bool,
     /// `None` until the stored record is read. Without it every tool counts as changed.
     pins: Option<Arc<BTreeMap<String, Pin>>>,
+    /// The time at which each tool was first listed.
+    first_seen: Arc<BTreeMap<String, Timestamp>>,
+    /// The time at which the list was last read, also by an earlier process.
+    verified: Option<Timestamp>,
     /// A newer list.
     listed: Option<Vec<Tool>>,
     /// True while the stored record is being read; lists are compared only afterwards.
@@ -196,6 +203,8 @@ impl Actor for ToolCache {
             ToolCacheMsg::Listed(name, tools) => {
                 if let Some(known) = state.known.get_mut(&name) {
                     known.listed = Some(tools);
+                    known.verified = Some(self.clock.now());
+                    self.tooling.write().verified(name.as_str(), known.verified);
                     state.build_soon(ctx);
                 }
             }
@@ -286,11 +295,16 @@ impl ToolCacheState {
         known.loading = false;
         match loaded {
             Ok(record) => {
-                let (tools, pins) = record.map(|record| (record.tools, record.pins)).unwrap_or_default();
-                if known.tools.is_empty() {
-                    known.tools = Arc::new(tools.into_iter().map(Arc::new).collect());
+                if let Some(record) = record {
+                    let ServerRecord { tools, pins, first_seen, verified, .. } = *record;
+                    if known.tools.is_empty() {
+                        known.tools = Arc::new(tools.into_iter().map(Arc::new).collect());
+                    }
+                    known.pins = Some(Arc::new(pins));
+                    known.first_seen = Arc::new(first_seen);
+                    known.verified = known.verified.or(verified);
                 }
-                known.pins = Some(Arc::new(pins));
+                known.pins.get_or_insert_default();
                 self.rebuild = true;
             }
             Err(UnreadRecord { reason, again }) => {
@@ -338,6 +352,8 @@ impl ToolCache {
                         tools: last.as_ref().map(|last| Arc::clone(&last.tools)).unwrap_or_default(),
                         whole: last.as_ref().is_none_or(|last| last.whole),
                         loading: last.is_none(),
+                        first_seen: last.as_ref().map(|last| Arc::clone(&last.first_seen)).unwrap_or_default(),
+                        verified: last.as_ref().and_then(|last| last.verified),
                         pins: last.map(|last| last.pins),
                         listed: None,
                         accept: false,
@@ -377,6 +393,7 @@ impl ToolCache {
             fingerprint: known.fingerprint.clone(),
             tools: Arc::clone(&known.tools),
             pins: known.pins.clone(),
+            first_seen: Arc::clone(&known.first_seen),
             listed: known.listed.take(),
             accept: std::mem::take(&mut known.accept),
             stored: known.stored,
@@ -387,6 +404,7 @@ impl ToolCache {
             built_in: self.built_in.clone(),
             before: Arc::clone(&state.catalogue),
             rebuild: std::mem::take(&mut state.rebuild),
+            now: self.clock.now(),
         };
         state.work = Work::Building { since: Instant::now(), again: false };
         let built = blocking_caught(move || building::build(plan));
@@ -422,7 +440,8 @@ impl ToolCache {
     }
 
     fn built_server(&self, ctx: &mut ActorContext<ToolCache>, state: &mut ToolCacheState, built: BuiltServer) {
-        let BuiltServer { name, fingerprint, tools, whole, pins, changed, accepted, shown, unsaved, decided } = built;
+        let BuiltServer { name, fingerprint, tools, whole, pins, first_seen, discovered, .. } = built;
+        let BuiltServer { changed, accepted, shown, unsaved, decided, .. } = built;
         // A server that was removed or has a different entry now counts as another server.
         let Some(known) = state.known.get_mut(&name).filter(|known| known.fingerprint == fingerprint) else { return };
         if known.loading {
@@ -431,7 +450,9 @@ impl ToolCache {
         known.tools = tools;
         known.whole = whole;
         // A record that was read meanwhile is compared in the next build.
-        known.pins = pins.or(known.pins.take());
+        if let Some(pins) = pins {
+            (known.pins, known.first_seen) = (Some(pins), first_seen);
+        }
         self.remembered.put(&name, known);
         for tool in changed.iter().filter(|tool| !known.changed.contains(tool)).take(LINES_MAX) {
             tracing::warn!(event = TOOL_CHANGED, server = %name, tool, accepted = false, "the definition of a tool changed; it is held back until an operator runs /refresh_tools");
@@ -450,10 +471,12 @@ impl ToolCache {
             known.saving.arm(ctx, &name);
         }
         let mut tooling = self.tooling.write();
-        if let Some(server) = tooling.servers.iter_mut().find(|server| server.name == name.as_str()) {
+        if let Some(server) = tooling.known(name.as_str()) {
             server.tools = shown;
             server.about.clone_from(&known.server.entry.description);
             server.changed = changed;
+            server.verified_at = known.verified;
+            server.discovered = discovered;
         }
     }
 }

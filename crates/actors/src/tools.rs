@@ -173,7 +173,7 @@ impl Tools {
             starts: self.starts.clone(),
         };
         let child = ChildSpec::new(self.template, &handle, actor, Vec::new());
-        let line = ServerLine::new(&entry, handle, self.published.account.clone());
+        let line = ServerLine::new(&entry, handle, self.published.observers.clone());
         (CachedServer { entry, line }, child)
     }
 

@@ -320,7 +320,8 @@ pub static TREE: TreeRow = TreeRow {
         .with(mailbox::SIGNAL),
         leaf(ActorKind::Commands, "commands", "runs slash commands, one task each; only the caller sees the answer")
             .with(mailbox::COMMANDS),
-        leaf(ActorKind::Reporter, "reporter", "posts a usage report once per interval").in_first_range(),
+        leaf(ActorKind::Reporter, "reporter", "posts usage reports, and notices about tools that fail for long")
+            .in_first_range(),
         leaf(ActorKind::Timers, "timers", "starts the turns of due timers").in_first_range(),
         leaf(ActorKind::ConfigWatcher, "config_watcher", "reloads changed files if all of them are valid")
             .with(mailbox::SIGNAL),

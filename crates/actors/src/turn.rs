@@ -110,7 +110,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     }
     if again && resumed.is_none() {
         // Text shown by a previous life is not continued.
-        parts.readers.account.tell(&Happening::TurnBegunAnew(&turn));
+        parts.readers.observers.tell(&Happening::TurnBegunAnew(&turn));
     }
     let deadline = Deadline::new(settings.deadline, settings.longest);
     parts.shared.in_flight.due(&turn.id, &deadline);
@@ -430,7 +430,7 @@ impl TurnTask<'_> {
                 Step::Finish(Finished { reply, calls, repairs }) => {
                     if repairs > 0 {
                         self.tally.repaired(repairs);
-                        self.parts.readers.account.tell(&Happening::ReplyRepaired(&turn.id, repairs));
+                        self.parts.readers.observers.tell(&Happening::ReplyRepaired(&turn.id, repairs));
                     }
                     return DialogueEnd::Answer(self.finish(&reply, calls, history));
                 }

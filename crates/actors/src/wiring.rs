@@ -16,7 +16,6 @@ use tokio::time::Instant;
 pub use self::handles::Handles;
 use self::parts::Parts;
 use self::root::Root;
-use crate::account::Account;
 use crate::commands::{CommandParts, Commands};
 use crate::config_watcher::ConfigWatcher;
 use crate::conversations::Conversations;
@@ -30,6 +29,7 @@ use crate::messages::journal::{JournalMsg, Recovered};
 use crate::model_permits::ModelPermits;
 use crate::observation::board::Board;
 use crate::observation::instruments::Instruments;
+use crate::observers::Observers;
 use crate::ops::Ops;
 use crate::presence_scheduler;
 use crate::rate_limiter::RateLimiter;
@@ -60,7 +60,7 @@ pub struct Tree {
     handles: Handles,
     in_flight: Arc<InFlight>,
     board: Arc<Board>,
-    account: Account,
+    observers: Observers,
     root: ractor::ActorCell,
     ended: JoinHandle<()>,
 }
@@ -75,10 +75,10 @@ impl Tree {
         parts.doors.all.check(&parts.basics.live.now(), &parts.doors.home)?;
         let (handles, board) = (parts.handles.clone(), Arc::clone(&parts.observation.instruments.board));
         let (journal, wiring) = (handles.journal.clone(), Wiring::new(parts, handles.clone()));
-        let account = wiring.turn_parts.readers.account.clone();
+        let observers = wiring.turn_parts.readers.observers.clone();
         let in_flight = Arc::clone(&wiring.turn_parts.shared.in_flight);
         let shared = Arc::new(Shared {
-            account: account.clone(),
+            observers: observers.clone(),
             faults: Arc::clone(&wiring.parts.process.faults),
             dice: Arc::clone(&wiring.parts.basics.dice),
             roster: Arc::clone(&wiring.parts.observation.instruments.roster),
@@ -90,7 +90,7 @@ impl Tree {
         });
         let children = wiring.children(&TREE);
         let (root, ended) = supervisor::start_root(&TREE, &handles.root, Root, children, shared).await?;
-        Ok(Self { handles, in_flight, board, account, root, ended })
+        Ok(Self { handles, in_flight, board, observers, root, ended })
     }
 
     /// Waits until the root ends, which happens only if it gives up.
@@ -140,7 +140,7 @@ impl Tree {
         if self.root.drain_and_wait(Some(within.min(TREE.stop_timeout))).await.is_err() {
             self.root.kill();
         }
-        self.handles.root.stats().tell(&self.account, ActorChange::Stopped(None));
+        self.handles.root.stats().tell(&self.observers, ActorChange::Stopped(None));
     }
 }
 
@@ -166,7 +166,7 @@ impl Wiring {
             basics: parts.basics.clone(),
             neighbors: handles.neighbors(),
             readers: Readers {
-                account: parts.observation.account(&parts.records.audit),
+                observers: parts.observation.observers(&parts.records.audit),
                 events: parts.observation.events.clone(),
                 timeline: Arc::clone(timeline),
             },
@@ -291,7 +291,7 @@ impl Wiring {
             outboxes: self.handles.outboxes.clone(),
             forgotten: Arc::clone(self.turn_parts.facts.forgotten()),
             board: Arc::clone(&self.parts.observation.instruments.board),
-            account: self.turn_parts.readers.account.clone(),
+            observers: self.turn_parts.readers.observers.clone(),
             events: self.parts.observation.events.clone(),
             in_flight: Arc::clone(&self.turn_parts.shared.in_flight),
         }
@@ -307,7 +307,7 @@ impl Wiring {
             journal: self.handles.journal.clone(),
             sweeper: self.handles.restriction_sweeper.clone(),
             outboxes: self.handles.outboxes.clone(),
-            account: self.turn_parts.readers.account.clone(),
+            observers: self.turn_parts.readers.observers.clone(),
         }
     }
 
@@ -319,7 +319,7 @@ impl Wiring {
             clock: Arc::clone(&self.parts.basics.clock),
             live: self.parts.basics.live.clone(),
             outboxes: self.handles.outboxes.clone(),
-            account: self.turn_parts.readers.account.clone(),
+            observers: self.turn_parts.readers.observers.clone(),
         }
     }
 
@@ -328,7 +328,7 @@ impl Wiring {
             live: self.parts.basics.live.clone(),
             permits: self.model_permits.clone(),
             board: Arc::clone(&self.parts.observation.instruments.board),
-            account: self.turn_parts.readers.account.clone(),
+            observers: self.turn_parts.readers.observers.clone(),
         }
     }
 
@@ -341,7 +341,7 @@ impl Wiring {
             basics: self.parts.basics.clone(),
             forgotten: Arc::clone(self.turn_parts.facts.forgotten()),
             dispatcher: self.handles.llm_dispatcher.clone(),
-            account: self.turn_parts.readers.account.clone(),
+            observers: self.turn_parts.readers.observers.clone(),
             home: self.parts.doors.home.clone(),
             reserved: Arc::default(),
         };
@@ -350,7 +350,12 @@ impl Wiring {
 
     fn ways(&self) -> Ways {
         let (dice, events) = (Arc::clone(&self.parts.basics.dice), self.parts.observation.events.clone());
-        Ways { outboxes: self.handles.outboxes.clone(), dice, events, account: self.turn_parts.readers.account.clone() }
+        Ways {
+            outboxes: self.handles.outboxes.clone(),
+            dice,
+            events,
+            observers: self.turn_parts.readers.observers.clone(),
+        }
     }
 
     fn commands(&self) -> Commands {
@@ -387,6 +392,8 @@ impl Wiring {
             door: self.parts.doors.home.clone(),
             outbox: self.handles.outboxes.of(&self.parts.doors.home).clone(),
             timeline: Arc::clone(&self.parts.observation.instruments.timeline),
+            board: Arc::clone(&self.parts.observation.instruments.board),
+            tool_health: Arc::clone(&self.parts.observation.instruments.tool_health),
         }
     }
 
@@ -411,7 +418,7 @@ impl Wiring {
             clock: Arc::clone(&self.parts.basics.clock),
             commands: self.handles.commands.clone(),
             events: self.parts.observation.events.clone(),
-            account: self.turn_parts.readers.account.clone(),
+            observers: self.turn_parts.readers.observers.clone(),
             board: Arc::clone(&self.parts.observation.instruments.board),
             store: Arc::clone(&self.parts.basics.store),
             interjections: Arc::clone(&self.turn_parts.shared.interjections),

@@ -407,6 +407,7 @@ impl Case {
         }
         let by = click.by.person().cloned();
         let decision = match (&gate.subject, click.choice) {
+            (_, Choice::Deny) if Defect::DeniedRuns.is_planted() => ApprovalDecision::Approved { by },
             (_, Choice::Deny) => ApprovalDecision::Denied { by },
             (Subject::Approval, Choice::Once | Choice::Hour) | (Subject::Link { .. }, Choice::Once) => {
                 ApprovalDecision::Approved { by }

@@ -148,6 +148,9 @@ pub const ANSWERED_TTL: Duration = TURN_TTL;
 /// The end of the last reported interval, in milliseconds since 1970. One key, without expiry.
 pub const REPORT_LAST: &str = "staffai:report:last";
 
+/// The record of failing tool servers and built-in tools. One key, without expiry.
+pub const REPORT_TOOLS: &str = "staffai:report:tools";
+
 /// The prefix of questions recorded for a replay.
 pub const RECORDED_PREFIX: &str = "staffai:recorded:";
 

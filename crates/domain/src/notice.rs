@@ -68,6 +68,8 @@ pub mod gate;
 
 pub mod limit;
 
+pub mod outage;
+
 pub mod report;
 
 pub mod restriction;

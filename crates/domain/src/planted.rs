@@ -40,13 +40,19 @@ pub enum Defect {
     NoRetry,
     /// An approved call of a parked turn runs twice.
     TwiceApproved,
+    /// A call that needs an approval runs without one.
+    NoGate,
+    /// A denial counts as an approval.
+    DeniedRuns,
+    /// An answer is posted in the place with the id of its member.
+    OtherPlace,
 }
 
 static PLANTED: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 impl Defect {
     /// All defects.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         Self::EarlyReceipt,
         Self::BlindRepeat,
         Self::RepeatedEffect,
@@ -64,6 +70,9 @@ impl Defect {
         Self::NoDedupe,
         Self::NoRetry,
         Self::TwiceApproved,
+        Self::NoGate,
+        Self::DeniedRuns,
+        Self::OtherPlace,
     ];
 
     /// Returns its name.
@@ -87,6 +96,9 @@ impl Defect {
             Self::NoDedupe => "no-dedupe",
             Self::NoRetry => "no-retry",
             Self::TwiceApproved => "twice-approved",
+            Self::NoGate => "no-gate",
+            Self::DeniedRuns => "denied-runs",
+            Self::OtherPlace => "other-place",
         }
     }
 

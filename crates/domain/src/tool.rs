@@ -38,6 +38,8 @@ pub mod limits;
 
 pub mod called;
 
+pub mod outage;
+
 pub mod failure;
 
 pub mod turn_tools;

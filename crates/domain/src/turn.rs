@@ -16,6 +16,7 @@ use super::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
 use super::locale::Locale;
 use super::outgoing::{Outgoing, Part};
 use super::people::Linked;
+use super::planted::Defect;
 pub use super::policy::{GatePolicy, HistoryScope, LaneRule, Lasts, Policy, ReplyContract, Trigger};
 use super::quoted::Quoted;
 
@@ -104,8 +105,9 @@ impl Turn {
     pub fn reply_with(&self, text: &str) -> Outgoing {
         let text = text.to_owned();
         let reply_to = self.trigger.has_message().then(|| self.id.trigger());
+        let misled = || Place::new(self.place.door.clone(), self.person.id.clone());
         Outgoing {
-            place: self.place.clone(),
+            place: if Defect::OtherPlace.is_planted() { misled() } else { self.place.clone() },
             reply_to,
             parts: vec![Part::Text { text }],
             apology: false,

@@ -184,6 +184,26 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     }
 }
 
+impl<K: Clone + Eq + Hash> Share<K> {
+    /// Adds permits of the same holder.
+    pub fn merge(&mut self, mut other: Self) {
+        let added = (std::mem::take(&mut other.many), other.permit.take());
+        self.many += added.0;
+        match (&mut self.permit, added.1) {
+            (Some(permit), Some(other)) => permit.merge(other),
+            (permit, other) => *permit = permit.take().or(other),
+        }
+    }
+
+    /// Returns this many permits, at most all of them.
+    pub fn give_back(&mut self, many: usize) {
+        let many = many.min(self.many);
+        let permit = self.permit.as_mut().and_then(|permit| permit.split(many));
+        self.many -= many;
+        drop(Self { permit, holder: self.holder.clone(), many, of: Arc::clone(&self.of) });
+    }
+}
+
 impl<K: Clone + Eq + Hash> Drop for Share<K> {
     fn drop(&mut self) {
         if let Some(holder) = &self.holder {
@@ -253,6 +273,24 @@ mod tests {
         drop((held, second));
         assert!(futures_util::poll!(&mut large).is_ready());
         drop(large);
+        assert!(shares.free() == 32 && shares.0.held.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn permits_can_be_added_and_returned_in_parts() {
+        let shares = Shares::new(Arc::new(Semaphore::new(32)));
+        let one = person("1");
+        let mut share = shares.take_many(Some(&one), 6).unwrap();
+        share.merge(shares.take_many(Some(&one), 7).unwrap());
+        assert_eq!((shares.free(), shares.0.held.lock()[&one]), (19, 13));
+        let mut waiting = Box::pin(shares.wait_many(Some(&one), 7));
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        share.give_back(3);
+        assert!(futures_util::poll!(&mut waiting).is_ready(), "returned permits serve those who wait");
+        drop(waiting);
+        share.give_back(100);
+        assert!(shares.free() == 32 && shares.0.held.lock().is_empty());
+        drop(share);
         assert!(shares.free() == 32 && shares.0.held.lock().is_empty());
     }
 

@@ -332,7 +332,7 @@ pub struct Presence {
     pub prompt: PathBuf,
 }
 
-/// `[report]`: usage reports.
+/// `[report]`: usage reports, and notices about failing tools.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
@@ -345,6 +345,12 @@ pub struct Report {
     /// The most members named in one report.
     #[serde(deserialize_with = "read::number")]
     pub top_users: usize,
+    /// The id of the channel of notices about failing tools; `None` disables them.
+    #[serde(deserialize_with = "read::id")]
+    pub failures_channel: Option<String>,
+    /// The time for which a tool server or a built-in tool fails before the notice, above zero.
+    #[serde(deserialize_with = "read::some_duration")]
+    pub failures_after: Duration,
 }
 
 /// `[replay]`: questions recorded to compare models.

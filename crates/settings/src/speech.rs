@@ -46,94 +46,160 @@ pub struct PhraseRow {
     pub other: Option<String>,
 }
 
-/// One `[[speech.voices]]`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Voice {
-    /// The kind of source: `openai` or `command`.
-    #[serde(deserialize_with = "read::some_text")]
-    pub kind: String,
+/// The source of a voice, or of transcripts.
+#[derive(Debug, Clone)]
+pub enum SourceRow {
+    /// An endpoint with the OpenAI audio API.
+    OpenAi(EndpointRow),
+    /// A program and its arguments.
+    Command(Vec<String>),
+}
+
+/// An endpoint with the OpenAI audio API. Without a field, the usual value applies.
+#[derive(Debug, Clone, Default)]
+pub struct EndpointRow {
     /// The address of the API, up to `/v1`.
-    #[serde(default, deserialize_with = "read::optional_web_address")]
     pub url: Option<String>,
     /// The key.
-    #[serde(default, deserialize_with = "read::secret")]
     pub key: Option<SecretString>,
     /// The variable that holds the key.
-    #[serde(default, deserialize_with = "read::text")]
     pub env_key: Option<String>,
     /// The model.
-    #[serde(default, deserialize_with = "read::text")]
     pub model: Option<String>,
+}
+
+/// One `[[speech.voices]]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "VoiceFields")]
+pub struct Voice {
+    /// The source of the audio.
+    pub source: SourceRow,
     /// The provider's name of the voice.
-    #[serde(default, deserialize_with = "read::text")]
     pub voice: Option<String>,
-    /// The program and its arguments.
-    #[serde(default, deserialize_with = "read::texts")]
-    pub command: Vec<String>,
     /// The format of the audio.
-    #[serde(default, deserialize_with = "read::text")]
     pub format: Option<String>,
     /// The timeout of one sentence.
-    #[serde(default = "usual_timeout", deserialize_with = "read::some_duration")]
     pub timeout: Duration,
     /// The price in dollars per million characters; without it, speech is not counted in dollars.
-    #[serde(default, deserialize_with = "read::price")]
     pub price_per_million: Option<f64>,
 }
 
 /// One `[[speech.hearing]]`.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "EarFields")]
 pub struct Ear {
-    /// The kind of source: `openai` or `command`.
-    #[serde(deserialize_with = "read::some_text")]
-    pub kind: String,
-    /// The address of the API, up to `/v1`.
-    #[serde(default, deserialize_with = "read::optional_web_address")]
-    pub url: Option<String>,
-    /// The key.
-    #[serde(default, deserialize_with = "read::secret")]
-    pub key: Option<SecretString>,
-    /// The variable that holds the key.
-    #[serde(default, deserialize_with = "read::text")]
-    pub env_key: Option<String>,
-    /// The model.
-    #[serde(default, deserialize_with = "read::text")]
-    pub model: Option<String>,
+    /// The source of the transcripts.
+    pub source: SourceRow,
     /// The language of the speaker as ISO 639-1.
-    #[serde(default, deserialize_with = "read::text")]
     pub language: Option<String>,
     /// True if the endpoint returns partial transcripts.
-    #[serde(default)]
     pub stream: bool,
-    /// The program and its arguments.
-    #[serde(default, deserialize_with = "read::texts")]
-    pub command: Vec<String>,
     /// The timeout of one utterance.
-    #[serde(default = "usual_timeout", deserialize_with = "read::some_duration")]
     pub timeout: Duration,
     /// The price in dollars per minute; without it, hearing is not counted in dollars.
-    #[serde(default, deserialize_with = "read::price")]
     pub price_per_minute: Option<f64>,
+}
+
+/// The fields of a voice.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VoiceFields {
+    #[serde(deserialize_with = "read::some_text")]
+    kind: String,
+    #[serde(default, deserialize_with = "read::optional_web_address")]
+    url: Option<String>,
+    #[serde(default, deserialize_with = "read::secret")]
+    key: Option<SecretString>,
+    #[serde(default, deserialize_with = "read::text")]
+    env_key: Option<String>,
+    #[serde(default, deserialize_with = "read::text")]
+    model: Option<String>,
+    #[serde(default, deserialize_with = "read::text")]
+    voice: Option<String>,
+    #[serde(default, deserialize_with = "read::texts")]
+    command: Vec<String>,
+    #[serde(default, deserialize_with = "read::text")]
+    format: Option<String>,
+    #[serde(default = "usual_timeout", deserialize_with = "read::some_duration")]
+    timeout: Duration,
+    #[serde(default, deserialize_with = "read::price")]
+    price_per_million: Option<f64>,
+}
+
+/// The fields of a row that hears.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EarFields {
+    #[serde(deserialize_with = "read::some_text")]
+    kind: String,
+    #[serde(default, deserialize_with = "read::optional_web_address")]
+    url: Option<String>,
+    #[serde(default, deserialize_with = "read::secret")]
+    key: Option<SecretString>,
+    #[serde(default, deserialize_with = "read::text")]
+    env_key: Option<String>,
+    #[serde(default, deserialize_with = "read::text")]
+    model: Option<String>,
+    #[serde(default, deserialize_with = "read::text")]
+    language: Option<String>,
+    #[serde(default)]
+    stream: bool,
+    #[serde(default, deserialize_with = "read::texts")]
+    command: Vec<String>,
+    #[serde(default = "usual_timeout", deserialize_with = "read::some_duration")]
+    timeout: Duration,
+    #[serde(default, deserialize_with = "read::price")]
+    price_per_minute: Option<f64>,
+}
+
+impl TryFrom<VoiceFields> for Voice {
+    type Error = String;
+
+    fn try_from(fields: VoiceFields) -> Result<Self, String> {
+        let VoiceFields { kind, url, key, env_key, model, voice, command, format, timeout, price_per_million } = fields;
+        let example = r#"["espeak-ng", "--stdin", "--stdout"]"#;
+        let source = SourceRow::new(&kind, EndpointRow { url, key, env_key, model }, command, example)?;
+        Ok(Self { source, voice, format, timeout, price_per_million })
+    }
+}
+
+impl TryFrom<EarFields> for Ear {
+    type Error = String;
+
+    fn try_from(fields: EarFields) -> Result<Self, String> {
+        let EarFields { kind, url, key, env_key, model, language, stream, command, timeout, price_per_minute } = fields;
+        let example = r#"["pocketsphinx_continuous", "-infile", "/dev/stdin"]"#;
+        let source = SourceRow::new(&kind, EndpointRow { url, key, env_key, model }, command, example)?;
+        Ok(Self { source, language, stream, timeout, price_per_minute })
+    }
+}
+
+impl SourceRow {
+    fn new(kind: &str, endpoint: EndpointRow, command: Vec<String>, example: &str) -> Result<Self, String> {
+        match kind {
+            "openai" => Ok(Self::OpenAi(endpoint)),
+            "command" if command.is_empty() => Err(format!("it has no command; set command = {example}")),
+            "command" => Ok(Self::Command(command)),
+            _ => Err("write openai or command".to_owned()),
+        }
+    }
+
+    /// Returns the endpoint, if it is one.
+    #[must_use]
+    pub const fn endpoint(&self) -> Option<&EndpointRow> {
+        match self {
+            Self::OpenAi(endpoint) => Some(endpoint),
+            Self::Command(_) => None,
+        }
+    }
 }
 
 impl Voice {
     /// Returns the row of a command with the default values.
     #[must_use]
-    pub fn of_command(command: Vec<String>) -> Self {
-        Self {
-            kind: "command".to_owned(),
-            url: None,
-            key: None,
-            env_key: None,
-            model: None,
-            voice: None,
-            command,
-            format: None,
-            timeout: usual_timeout(),
-            price_per_million: None,
-        }
+    pub const fn of_command(command: Vec<String>) -> Self {
+        let source = SourceRow::Command(command);
+        Self { source, voice: None, format: None, timeout: usual_timeout(), price_per_million: None }
     }
 }
 

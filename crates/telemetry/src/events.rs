@@ -112,8 +112,8 @@ events! {
     STORE_DROPPED = "store.dropped": "the store fails and memory is full; the oldest keys were dropped";
     STORE_UNSAVED = "store.unsaved": "the store closed before all data was durable";
     STORE_CORRUPT = "store.corrupt": "a record cannot be read; it was skipped or quarantined";
-    REPORT_POSTED = "report.posted": "a usage report was posted";
-    REPORT_FAILED = "report.failed": "a usage report could not be posted; the bot retries";
+    REPORT_POSTED = "report.posted": "a usage report or a notice about failing tools was posted";
+    REPORT_FAILED = "report.failed": "a usage report or a notice about failing tools could not be posted; the bot retries";
     PROMPT_CHANGED = "prompt.changed": "a section of the system prompt was changed at run time: `section`, version `number`, `change`, `by`";
     PROMPT_STALE = "prompt.stale": "the stored changes of the system prompt cannot be read; the last known ones stay in force";
     ACCOUNTS_LINKED = "accounts.linked": "accounts were linked to one person: `accounts`, the leading one first";

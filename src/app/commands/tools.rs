@@ -2,7 +2,7 @@
 //! no configuration is needed, so any server can be tested.
 
 mod configured;
-pub(crate) mod held;
+pub(crate) mod stored;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

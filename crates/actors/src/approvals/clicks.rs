@@ -71,7 +71,7 @@ impl Approvals {
         }
         let Some(share) = state.clicks.take(clicked.click.by.person()) else {
             let shed = WorkShed::beside(Shed::Commands, Bound::Clicks, None);
-            return self.ways.account.tell(&Happening::WorkShed(shed));
+            return self.ways.observers.tell(&Happening::WorkShed(shed));
         };
         clicked.share = Some(share);
         if self.open_form(ctx, state, &mut clicked) {
@@ -134,7 +134,7 @@ impl Approvals {
         gate: Option<&Gate>,
     ) {
         let (id, by, place) = (&clicked.click.gate, clicked.by(), clicked.click.place.as_ref());
-        self.ways.account.tell(&Happening::GateRefused { gate: id, why, by: &by, place });
+        self.ways.observers.tell(&Happening::GateRefused { gate: id, why, by: &by, place });
         let text = words::refused(why, gate, clicked.locale());
         let field = gate.and_then(|gate| gate.subject.misfitting(why)).map(|field| (field.name.clone(), text.clone()));
         self.answer(ctx, clicked, Err(why), text, field.into_iter().collect());

@@ -26,7 +26,7 @@ impl Approvals {
     /// Asks: by an event for all readers, and by a message if the door shows turns as messages.
     pub(super) fn ask(&self, ctx: &mut ActorContext<Approvals>, open: &mut Open) {
         let gate = &open.case.gate;
-        self.ways.account.tell(&Happening::GateShown(gate));
+        self.ways.observers.tell(&Happening::GateShown(gate));
         if self.ways.outboxes.medium(&gate.place.door) == Medium::Replies {
             open.asking = AskState::Asked(None);
             return;

@@ -154,7 +154,7 @@ impl Approvals {
             return;
         }
         let gate = &open.case.gate;
-        self.ways.account.tell(&Happening::TaskReported { gate, status: &status });
+        self.ways.observers.tell(&Happening::TaskReported { gate, status: &status });
         if let AskState::Asked(Some(message)) = &open.asking {
             let shows = Capabilities { buttons: 1, ..Capabilities::text_only(STATUS_CHARS) };
             let piece = lay_out(&words::at_work(gate, &status), &shows).into_iter().next().unwrap_or_default();

@@ -3,9 +3,9 @@
 use tokio::time::Instant;
 
 use super::*;
-use crate::account::Account;
 use crate::messages::outbox::{Delivery, OutboxMsg};
 use crate::observation::turn_events::TurnEvents;
+use crate::observers::Observers;
 use crate::outbox::Outboxes;
 use crate::testing::{DOOR, Inbox, LEAF, LONG, Stage, Tree, at, message, row, settle, turn, usual};
 use domain::arguments_hash::ArgumentsHash;
@@ -48,7 +48,7 @@ async fn beginning(store: MemoryStore) -> World {
             outboxes: Outboxes::new(vec![(DOOR, Medium::Messages, outbox.clone())]),
             dice: Arc::new(FixedDice::new(0.5)),
             events: TurnEvents::default(),
-            account: Account::new([Arc::clone(&audit) as _]),
+            observers: Observers::new([Arc::clone(&audit) as _]),
         },
         toolbox: Arc::default(),
         allowances: Arc::clone(&allowances),

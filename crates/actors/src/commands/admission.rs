@@ -29,7 +29,7 @@ pub(super) fn admit(
     let room = if own { None } else { state.room.take(Some(&holder)) };
     let Some(room) = room else {
         let shed = WorkShed::beside(Shed::Commands, Bound::Number, Some((place, person)));
-        parts.ways.account.tell(&Happening::WorkShed(shed));
+        parts.ways.observers.tell(&Happening::WorkShed(shed));
         return Err(if own { words::still_running(locale) } else { words::busy(locale) });
     };
     *state.running.entry(person.clone()).or_default() += 1;

@@ -95,7 +95,7 @@ impl Lister<'_> {
         let end = called.unwrap_or_else(late);
         let Command { caller, place, at, .. } = self.command;
         let now = Instant::now();
-        self.parts.ways.account.tell(&Happening::CommandCalled(ToolCalled {
+        self.parts.ways.observers.tell(&Happening::CommandCalled(ToolCalled {
             origin: CallOrigin { id: &self.id, person: &caller.person, place, at: *at },
             number,
             call: &ready,

@@ -1,6 +1,6 @@
 use super::*;
-use crate::account::Account;
 use crate::observation::turn_events::TurnEvents;
+use crate::observers::Observers;
 use crate::outbox::Outboxes;
 use crate::runtime::handle::Reply;
 use crate::services::basics::Basics;
@@ -121,7 +121,7 @@ async fn world_on(inner: MemoryStore, takes: Duration, panics: bool) -> World {
             outboxes: Outboxes::new(vec![(DOOR, Medium::Messages, outbox)]),
             dice: dice_of_ways,
             events: TurnEvents::default(),
-            account: Account::default(),
+            observers: Observers::default(),
         },
         journal,
         rate_limiter: at("rate_limiter"),

@@ -8,7 +8,6 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::*;
-use crate::account::Account;
 use crate::door::Doors;
 use crate::llm_dispatcher::LlmDispatcher;
 use crate::messages::journal::JournalMsg;
@@ -16,6 +15,7 @@ use crate::messages::outbox::OutboxMsg;
 use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::model_permits::ModelPermits;
 use crate::observation::board::Board;
+use crate::observers::Observers;
 use crate::outbox::Outboxes;
 use crate::runtime::roster::Roster;
 use crate::services::allowances::Allowances;
@@ -108,7 +108,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
     stage.actor(
         row(LEAF),
         &dispatcher,
-        LlmDispatcher { live, permits, board: Arc::new(Board::default()), account: Account::default() },
+        LlmDispatcher { live, permits, board: Arc::new(Board::default()), observers: Observers::default() },
     );
     stage.actor(row(LEAF), &router, Conversations { template: real(ActorKind::Conversation), parts });
     let tree = stage.go().await;

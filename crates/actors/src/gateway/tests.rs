@@ -3,9 +3,9 @@ use tokio::sync::mpsc;
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::account::Account;
 use crate::messages::receipt::Outcome as Told;
 use crate::observation::board::PartKind;
+use crate::observers::Observers;
 use crate::services::busy::BUSY_NOTICE_EVERY;
 use crate::services::facts::FactKeeper;
 use crate::testing::log::Log;
@@ -70,7 +70,7 @@ fn gateway_with(permits: Shares, journal: Handle<JournalMsg>, outboxes: Outboxes
         outboxes,
         commands: at("commands"),
         events: TurnEvents::new(vec![DOOR], Arc::clone(&clock) as _),
-        account: Account::default(),
+        observers: Observers::default(),
         busy: Arc::default(),
         clock,
         board: Arc::default(),

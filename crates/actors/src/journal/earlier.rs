@@ -65,7 +65,7 @@ impl Journal {
                 Ok(Custody::Open(OpenTurn { turn, answer, acted, refused, .. })) => {
                     let acted = acted && !Defect::RepeatedEffect.is_planted();
                     let how = Resumed::Earlier { answered: answer.is_some() };
-                    self.account.tell(&Happening::TurnResumed(&turn.id, how));
+                    self.observers.tell(&Happening::TurnResumed(&turn.id, how));
                     let id = turn.id.clone();
                     if acted && answer.is_none() && self.in_flight.has(&id) {
                         // Only the journal restarted: the task still works on the turn and will report the answer.
@@ -149,7 +149,7 @@ impl Journal {
             self.approvals.tell(ApprovalsMsg::Ask(Box::new(waiting)));
         }
         if !waits {
-            self.account.tell(&Happening::TurnResumed(&id, Resumed::Earlier { answered: false }));
+            self.observers.tell(&Happening::TurnResumed(&id, Resumed::Earlier { answered: false }));
         }
         // A parked turn continues when approvals, which asks for all parked turns, has the decision.
         (!waits).then_some(id)

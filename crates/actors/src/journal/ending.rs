@@ -45,9 +45,9 @@ impl Journal {
     /// Reports that the journal owns a turn from now on, with its answer if there is one. `decided` is the time that
     /// a new turn took from its door to the journal.
     pub(super) fn report_custody(&self, turn: &Turn, answer: Option<&Answer>, decided: Option<Duration>) {
-        self.account.tell(&Happening::TurnTaken { turn, decided });
+        self.observers.tell(&Happening::TurnTaken { turn, decided });
         if let Some(answer) = answer {
-            self.account.tell(&Happening::TurnAnswered(turn, answer));
+            self.observers.tell(&Happening::TurnAnswered(turn, answer));
         }
     }
 
@@ -65,13 +65,13 @@ impl Journal {
         // The cost is final, and the member may ask again as soon as the answer is visible.
         settlement::settle_or_cancel(&self.rate_limiter, &entry.turn, entry.parked.as_deref(), &answer);
         let charged = charge(&answer.outcome, &answer.effort);
-        self.account.tell(&Happening::TurnCharged(id, charged, spent(&answer.effort)));
+        self.observers.tell(&Happening::TurnCharged(id, charged, spent(&answer.effort)));
         let answer = memory::keep(&entry.turn, answer);
         let unwanted = silent(&entry.turn, &answer);
         let is_empty =
             entry.turn.given.is_some() && answer.outcome == Outcome::Replied && answer.outgoing.parts.is_empty();
         if unwanted.is_none() {
-            self.account.tell(&Happening::TurnAnswered(&entry.turn, &answer));
+            self.observers.tell(&Happening::TurnAnswered(&entry.turn, &answer));
         }
         entry.stage = Stage::Answered { answer, since: Instant::now() };
         if let Some(why) = unwanted {
@@ -117,10 +117,10 @@ impl Journal {
         {
             let apology = notice::apology(Apology::PostRefused, entry.turn.locale());
             let answer = Answer { effort: answer.effort.clone(), ..entry.turn.apology(apology, Ending::PostRefused) };
-            self.account.tell(&Happening::TurnAnswered(&entry.turn, &answer));
+            self.observers.tell(&Happening::TurnAnswered(&entry.turn, &answer));
             entry.stage = Stage::Answered { answer, since: entry.answered_at() };
         }
-        self.account.tell(&Happening::TurnPosted(TurnPosted {
+        self.observers.tell(&Happening::TurnPosted(TurnPosted {
             turn: &entry.turn,
             answer: entry.answer(),
             doubled: delivery.doubled,
@@ -143,14 +143,14 @@ impl Journal {
             && let Some(Answer { outcome: Outcome::Replied, effort, .. }) = entry.answer()
         {
             let answer = Answer { effort: effort.clone(), ..last_resort_answer(entry) };
-            self.account.tell(&Happening::TurnAnswered(&entry.turn, &answer));
+            self.observers.tell(&Happening::TurnAnswered(&entry.turn, &answer));
             entry.stage = Stage::Answered { answer, since: Instant::now() };
             self.record_answer(entry);
             return self.offer(state, id);
         }
         let Some(entry) = state.open.remove(id) else { return };
         let (took, posting) = (entry.taken.elapsed(), entry.posting_for());
-        self.account.tell(&Happening::TurnUndeliverable { turn: &entry.turn, reason, took, posting });
+        self.observers.tell(&Happening::TurnUndeliverable { turn: &entry.turn, reason, took, posting });
         self.close(state, &entry, Vec::new(), Vec::new(), None);
     }
 
@@ -164,13 +164,13 @@ impl Journal {
             }
             JournalMsg::Delivered(id, Delivery { posted, .. }) => {
                 if let Some(entry) = state.open.remove(&id) {
-                    self.account.tell(&Happening::TurnGivenUp(&id));
+                    self.observers.tell(&Happening::TurnGivenUp(&id));
                     self.close(state, &entry, posted, Vec::new(), None);
                 }
             }
             JournalMsg::Undeliverable(id, _) | JournalMsg::Dropped(id, _) => {
                 if let Some(entry) = state.open.remove(&id) {
-                    self.account.tell(&Happening::TurnGivenUp(&id));
+                    self.observers.tell(&Happening::TurnGivenUp(&id));
                     self.close(state, &entry, Vec::new(), Vec::new(), None);
                 }
             }
@@ -192,7 +192,7 @@ impl Journal {
         let id = &entry.turn.id;
         state.closed.insert(id);
         self.unpark(entry, &mut writes);
-        self.account.tell(&Happening::TurnClosed(&entry.turn, unanswered));
+        self.observers.tell(&Happening::TurnClosed(&entry.turn, unanswered));
         let waited =
             entry.parked.as_ref().filter(|_| matches!(entry.stage, Stage::Parked)).map(|parked| &parked.effort);
         if let Some(effort) = entry.answer().map(|answer| &answer.effort).or(waited) {
@@ -235,7 +235,7 @@ impl Journal {
     /// Ends a turn without an answer.
     pub(super) fn drop_turn(&self, state: &mut JournalState, id: &TurnId, why: Dropped) -> Option<JournalEntry> {
         let entry = state.open.remove(id)?;
-        self.account.tell(&Happening::TurnDropped { turn: &entry.turn, why, took: entry.taken.elapsed() });
+        self.observers.tell(&Happening::TurnDropped { turn: &entry.turn, why, took: entry.taken.elapsed() });
         self.close(state, &entry, Vec::new(), Vec::new(), Some(why));
         Some(entry)
     }

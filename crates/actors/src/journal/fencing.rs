@@ -49,8 +49,8 @@ impl Journal {
 
     fn drop_fenced(&self, state: &mut JournalState, id: &TurnId) {
         let Some(JournalEntry { turn, .. }) = state.open.remove(id) else { return };
-        self.account.tell(&Happening::TurnFenced(&turn));
-        self.account.tell(&Happening::TurnClosed(&turn, Some(Dropped::Fenced)));
+        self.observers.tell(&Happening::TurnFenced(&turn));
+        self.observers.tell(&Happening::TurnClosed(&turn, Some(Dropped::Fenced)));
         // If the outbox refuses this, it holds nothing of the turn.
         let release = OutboxMsg::Release { place: turn.place.clone(), turn: id.clone() };
         self.outboxes.of(&id.door).tell(release);

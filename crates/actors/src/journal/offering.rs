@@ -147,7 +147,7 @@ impl Journal {
             entry.answer().is_some() == answered && concerns(&entry.turn) && !elsewhere(entry) && !waits(entry)
         };
         for id in oldest_first(state.open.values().filter(concerned)) {
-            self.account.tell(&Happening::TurnResumed(&id, Resumed::OfferedAgain));
+            self.observers.tell(&Happening::TurnResumed(&id, Resumed::OfferedAgain));
             self.offer(state, &id);
         }
     }
@@ -157,7 +157,7 @@ impl Journal {
     pub(super) fn offer_idle(&self, state: &mut JournalState) {
         let idle = |entry: &&JournalEntry| !matches!(entry.stage, Stage::Parked) && !self.in_flight.has(&entry.turn.id);
         for id in oldest_first(state.open.values().filter(idle)) {
-            self.account.tell(&Happening::TurnResumed(&id, Resumed::OfferedAgain));
+            self.observers.tell(&Happening::TurnResumed(&id, Resumed::OfferedAgain));
             self.offer(state, &id);
         }
     }

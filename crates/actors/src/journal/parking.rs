@@ -60,7 +60,7 @@ impl Journal {
         };
         let has_room = state.has_room(&turn, &gate.subject);
         let Some(entry) = state.open.get_mut(id) else { return };
-        self.account.tell(&Happening::TurnParked(&gate));
+        self.observers.tell(&Happening::TurnParked(&gate));
         // The cost so far is final. If the limiter refuses this, its estimate remains and expires.
         let (counted, took) = settlement::counted(&entry.turn, entry.parked.as_deref(), &effort);
         self.rate_limiter.tell(RateLimiterMsg::Settle { turn: counted, effort: took });
@@ -122,14 +122,14 @@ impl Journal {
             return;
         };
         if let Some(parked) = &mut entry.parked {
-            self.account.tell(&Happening::TurnDecided(&parked.case.gate, &decision));
+            self.observers.tell(&Happening::TurnDecided(&parked.case.gate, &decision));
             parked.case.decision = Some(decision);
         }
         entry.stage = Stage::Open { offers: 0 };
         entry.since = Instant::now();
         entry.hand_over = HandOver::Taken;
         let kept = self.turns.update(&open_turn(entry), Pace::Now);
-        self.account.tell(&Happening::TurnResumed(&id, Resumed::Decided));
+        self.observers.tell(&Happening::TurnResumed(&id, Resumed::Decided));
         ctx.background(async move {
             let decided = kept.await != WriteOutcome::Fenced;
             // The caller may have stopped waiting.
@@ -177,7 +177,7 @@ impl Journal {
     /// Withdraws the pending request of this turn, if there is one.
     pub(super) fn withdraw_request(&self, entry: &JournalEntry) {
         if let Some(waiting) = entry.waits_for() {
-            self.account.tell(&Happening::TurnDecided(&waiting.gate, &ApprovalDecision::Withdrawn));
+            self.observers.tell(&Happening::TurnDecided(&waiting.gate, &ApprovalDecision::Withdrawn));
             // If approvals refuses this, it learns of the end from the journal's reply to a decision.
             self.approvals.tell(ApprovalsMsg::Gone(Box::new(waiting)));
         }

@@ -7,13 +7,13 @@ use tokio::time::Instant;
 
 use super::offering::OFFERS_MAX;
 use super::*;
-use crate::account::Account;
 use crate::messages::deadline::Deadline;
 use crate::messages::outbox::Delivery;
 use crate::messages::outbox::OutboxMsg;
 use crate::messages::receipt::Outcome as Told;
 use crate::messages::receipt::{Claim, Receipt};
 use crate::observation::turn_events::TurnEvents;
+use crate::observers::Observers;
 use crate::runtime::handle::CallError;
 use crate::testing::log::Log;
 use crate::testing::{DOOR, Inbox, LEAF, Stage, Tree, answer, at, message, place, row, settle, turn, turn_id, usual};
@@ -74,7 +74,7 @@ async fn world(store: MemoryStore) -> World {
     let (in_flight, board) = (Arc::<InFlight>::default(), Arc::<Board>::default());
     let actor = Journal {
         forgotten: Arc::default(),
-        account: Account::new([Arc::new(events.clone()) as _]),
+        observers: Observers::new([Arc::new(events.clone()) as _]),
         board: Arc::clone(&board),
         events: events.clone(),
         store: Arc::clone(&store) as _,
@@ -792,15 +792,15 @@ async fn a_turn_that_nobody_heard_is_offered_again() {
 fn what_comes_before_the_records_waits_in_order_and_within_a_bound() {
     let mut phase = Phase::Loading { early: Vec::new() };
     let recovered = Recovered { held: HeldTurns::Unanswered, scope: Scope::One };
-    assert!(phase.defer(JournalMsg::ActorRecovered(recovered), &Account::default()).is_none());
+    assert!(phase.defer(JournalMsg::ActorRecovered(recovered), &Observers::default()).is_none());
     for id in 0..EARLY_MAX + 2 {
-        assert!(phase.defer(JournalMsg::Cancel(turn_id(&id.to_string())), &Account::default()).is_none());
+        assert!(phase.defer(JournalMsg::Cancel(turn_id(&id.to_string())), &Observers::default()).is_none());
     }
     let early = phase.loaded();
     assert_eq!(early.len(), EARLY_MAX);
     assert!(matches!(&early[..2], [JournalMsg::Cancel(first), JournalMsg::Cancel(second)]
         if first.id == "0" && second.id == "1"));
-    assert!(phase.offers() && phase.defer(JournalMsg::Drain, &Account::default()).is_some());
+    assert!(phase.offers() && phase.defer(JournalMsg::Drain, &Observers::default()).is_some());
     assert!(phase.loaded().is_empty(), "records that are read once more");
 }
 
@@ -808,9 +808,9 @@ fn what_comes_before_the_records_waits_in_order_and_within_a_bound() {
 fn a_drain_that_comes_before_the_records_holds_for_them_and_is_never_shed() {
     let mut phase = Phase::Loading { early: Vec::new() };
     for id in 0..EARLY_MAX {
-        assert!(phase.defer(JournalMsg::Cancel(turn_id(&id.to_string())), &Account::default()).is_none());
+        assert!(phase.defer(JournalMsg::Cancel(turn_id(&id.to_string())), &Observers::default()).is_none());
     }
-    assert!(phase.defer(JournalMsg::Drain, &Account::default()).is_none());
+    assert!(phase.defer(JournalMsg::Drain, &Observers::default()).is_none());
     assert_eq!(phase.loaded().len(), EARLY_MAX + 1);
     assert!(!phase.offers());
 }

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::account::Account;
 use crate::messages::llm_dispatcher::Summary;
+use crate::observers::Observers;
 use crate::runtime::handle::Handle;
 use crate::testing::log::Log;
 use crate::testing::{LEAF, Stage, Tree, at, live, person, row, settle, turn_id};
@@ -33,7 +33,7 @@ async fn world_of(permits: usize, models: ScriptedModels) -> World {
     let mut stage = Stage::new();
     let faults = Arc::clone(&stage.faults);
     let actor =
-        LlmDispatcher { live, permits: permits.clone(), board: Arc::clone(&board), account: Account::default() };
+        LlmDispatcher { live, permits: permits.clone(), board: Arc::clone(&board), observers: Observers::default() };
     stage.actor(row(LEAF), &dispatcher, actor);
     World { dispatcher, permits, board, faults, _tree: stage.go().await }
 }

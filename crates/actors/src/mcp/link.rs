@@ -8,8 +8,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::starts::Starts;
 use super::{CallSign, LIST_TIMEOUT, McpActor, McpEvent, is_silence};
-use crate::account::Account;
 use crate::messages::mcp::ServerCall;
+use crate::observers::Observers;
 use crate::runtime::supervisor::ActorContext;
 use domain::breaker::Breaker;
 use domain::happening::{Happening, ServerChange, ServerRequest};
@@ -43,13 +43,13 @@ pub(super) enum Link {
 #[derive(Clone)]
 pub(super) struct Requests {
     pub server: ServerName,
-    pub account: Account,
+    pub observers: Observers,
 }
 
 impl Requests {
     fn ended(&self, request: ServerRequest<'_>, error: Option<&'static str>, begun: Instant) {
         let change = ServerChange::Requested { request, error, took: begun.elapsed() };
-        self.account.tell(&Happening::Server(&self.server, change));
+        self.observers.tell(&Happening::Server(&self.server, change));
     }
 }
 

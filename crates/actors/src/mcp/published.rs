@@ -1,11 +1,11 @@
-//! Publishes the state of a tool server: the account of events, readiness, and the lists shown to members.
+//! Publishes the state of a tool server: the observers of events, readiness, and the lists shown to members.
 
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use crate::account::Account;
 use crate::observation::board::{Board, PartKind};
+use crate::observers::Observers;
 use domain::happening::{Happening, ServerChange};
 use domain::tool::ServerName;
 use domain::tool::server::ServerStatus;
@@ -18,8 +18,8 @@ pub struct Published {
     pub board: Arc<Board>,
     /// The states that commands read.
     pub tooling: Arc<RwLock<Tooling>>,
-    /// The account of events.
-    pub account: Account,
+    /// The observers of events.
+    pub observers: Observers,
 }
 
 impl Published {
@@ -66,7 +66,7 @@ impl Published {
 
     /// Reports an event of a server.
     pub(super) fn tell(&self, server: &ServerName, change: ServerChange<'_>) {
-        self.account.tell(&Happening::Server(server, change));
+        self.observers.tell(&Happening::Server(server, change));
     }
 
     fn show(&self, server: &ServerName, status: &ServerStatus) {

@@ -4,9 +4,9 @@ use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use super::*;
-use crate::account::Account;
 use crate::messages::server_line::{CALLS_MAX, ServerLine};
 use crate::observation::board::{Board, PartKind};
+use crate::observers::Observers;
 use crate::testing::log::Log;
 use crate::testing::tools::{Script, ScriptedServers, entry, request};
 use crate::testing::{Inbox, Stage, Tree, at, real, settle};
@@ -36,7 +36,7 @@ async fn world(prepare: impl FnOnce(&Script)) -> World {
     let published = Published {
         board: Arc::new(Board::default()),
         tooling: Arc::new(RwLock::new(Tooling::default())),
-        account: Account::default(),
+        observers: Observers::default(),
     };
     let handle = Handle::new(real(ActorKind::Mcp), ROOT, Scope::Server(ServerName::new(NAME)));
     let cache = at("tool_cache");
@@ -55,7 +55,7 @@ async fn world(prepare: impl FnOnce(&Script)) -> World {
     let tree = stage.go().await;
     settle().await;
     World {
-        line: ServerLine::new(&entry(NAME, "program"), handle, Account::default()),
+        line: ServerLine::new(&entry(NAME, "program"), handle, Observers::default()),
         script,
         lists,
         published,

@@ -7,7 +7,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
 use super::mcp::{McpMsg, ServerCall};
-use crate::account::Account;
+use crate::observers::Observers;
 use crate::runtime::handle::{Handle, Refused};
 use domain::happening::{Bound, Happening, WorkShed};
 use domain::shed::Shed;
@@ -34,15 +34,15 @@ pub struct ServerLine {
     /// The timeout of one call; `None` means the default of the settings.
     pub timeout: Option<Duration>,
     permits: Shares,
-    account: Account,
+    observers: Observers,
 }
 
 impl ServerLine {
     /// Returns the line to the server of this actor.
     #[must_use]
-    pub fn new(entry: &ServerEntry, handle: Handle<McpMsg>, account: Account) -> Self {
+    pub fn new(entry: &ServerEntry, handle: Handle<McpMsg>, observers: Observers) -> Self {
         let (name, timeout) = (entry.name.clone(), entry.timeout);
-        Self { name, handle, timeout, permits: Shares::new(Arc::new(Semaphore::new(CALLS_MAX))), account }
+        Self { name, handle, timeout, permits: Shares::new(Arc::new(Semaphore::new(CALLS_MAX))), observers }
     }
 
     /// Makes one step of a call, always ended by its deadline. An unavailable or overloaded server refuses at once. During the
@@ -59,7 +59,7 @@ impl ServerLine {
     ) -> Result<CallReply, CallError> {
         let caller = request.on_behalf.as_ref().map(|caller| &caller.person);
         let Some(permit) = self.permits.take(caller) else {
-            self.account.tell(&Happening::WorkShed(WorkShed::beside(Shed::Tools, Bound::Number, None)));
+            self.observers.tell(&Happening::WorkShed(WorkShed::beside(Shed::Tools, Bound::Number, None)));
             let message = format!("{} has {CALLS_MAX} calls under way already; try again later", self.name);
             return Err(CallError::new(CallErrorKind::RateLimited, message));
         };

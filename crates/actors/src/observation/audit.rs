@@ -1,4 +1,4 @@
-//! The tool audit, stored for a configurable retention period. It is a reader of the account of events and lives
+//! The tool audit, stored for a configurable retention period. It is an observer of events and lives
 //! outside the actors, so a crash of an actor loses no line.
 
 mod lines;

@@ -6,6 +6,7 @@ use parking_lot::RwLock;
 
 use super::board::Board;
 use super::timeline::Timeline;
+use super::tool_health::ToolHealth;
 use crate::runtime::roster::Roster;
 use domain::tool::server::Tooling;
 
@@ -18,6 +19,8 @@ pub struct Instruments {
     pub board: Arc<Board>,
     /// The states of the tool servers.
     pub tooling: Arc<RwLock<Tooling>>,
+    /// The health of the built-in tools.
+    pub tool_health: Arc<ToolHealth>,
     /// The times of the last turns.
     pub timeline: Arc<Timeline>,
 }

@@ -1,5 +1,5 @@
-//! The time lines of the last turns: the moments of acceptance, start, model call, answer and post. A reader of the
-//! account of events; the pages read it. It holds moments, labels, counts and the ids of message, place and member. It
+//! The time lines of the last turns: the moments of acceptance, start, model call, answer and post. An observer
+//! of events; the pages read it. It holds moments, labels, counts and the ids of message, place and member. It
 //! holds no names, and text only if the operator allows it. The ids of a turn are hidden when its member asks to be
 //! forgotten.
 

@@ -111,7 +111,7 @@ impl Outbox {
         if !drawn.shown.is_empty() && !withdrawn {
             // A visible draft replaces the typing indicator.
             state.quiet(&place, &turn);
-            self.account.tell(&Happening::AnswerSeen(&turn));
+            self.observers.tell(&Happening::AnswerSeen(&turn));
         }
         if let Some(queue) = state.lanes.get_mut(&place) {
             queue.line(track).out = None;

@@ -11,11 +11,11 @@ use super::job::Length;
 use super::pace::{Pace, Track};
 use super::queue::{CLOSED_FOR, Closed, PROBES_MAX, PlaceQueue};
 use super::*;
-use crate::account::Account;
 use crate::messages::deadline::Deadline;
 use crate::messages::draft::Slot;
 use crate::messages::outbox::TurnDraft;
 use crate::observation::turn_events::TurnEvents;
+use crate::observers::Observers;
 use crate::testing::log::Log;
 use crate::testing::pictures::Sketches;
 use crate::testing::{Inbox, LEAF, Stage, Tree, at, live, message, person, place, row, settle, turn, turn_id};
@@ -67,7 +67,7 @@ async fn world_with(pacer: Pacer, after: &str) -> World {
         renderer,
         journal,
         events: TurnEvents::default(),
-        account: Account::default(),
+        observers: Observers::default(),
     };
     stage.actor(row(LEAF), &outbox, actor);
     let tree = stage.go().await;

@@ -1,8 +1,8 @@
 use super::*;
-use crate::account::Account;
 use crate::llm_dispatcher::LlmDispatcher;
 use crate::model_permits::ModelPermits;
 use crate::observation::board::PartKind;
+use crate::observers::Observers;
 use crate::testing::{DOOR, LEAF, Stage, Tree, at, live, row, settle};
 use domain::ids::Timestamp;
 use ports::testing::{ManualClock, MemoryStore, Say, ScriptedModels};
@@ -39,7 +39,7 @@ async fn world(variables: &[(&str, &str)], says: Vec<Say>) -> World {
         live: live.clone(),
         permits: ModelPermits::new(Arc::clone(&permits)),
         board: Arc::clone(&board),
-        account: Account::default(),
+        observers: Observers::default(),
     };
     stage.actor(row(LEAF), &dispatcher, actor);
     let clock = Arc::new(ManualClock::new());

@@ -49,7 +49,7 @@ impl RateLimiter {
     pub(super) fn refuse(&self, notices: &mut Notices, member: &Member, turn: &Arc<Turn>, refusal: LimitRefusal) {
         let tier = refusal.cost.as_str();
         let breach = refusal.is_breach();
-        self.account.tell(&Happening::LimitRefused(&turn.id, &refusal));
+        self.observers.tell(&Happening::LimitRefused(&turn.id, &refusal));
         let limit = match (refusal.account, breach, refusal.cost) {
             (Some(_), ..) => OverLimit::Account,
             (None, false, _) => OverLimit::Estimate,

@@ -1,6 +1,6 @@
 use super::*;
-use crate::account::Account;
 use crate::messages::outbox::OutboxMsg;
+use crate::observers::Observers;
 use crate::testing::log::Log;
 use crate::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, message, person, place, row, settle, turn};
 use domain::attachment::Attachment;
@@ -38,7 +38,7 @@ async fn world(variables: &[(&str, &str)]) -> World {
         journal: journal.clone(),
         sweeper: sweeper.clone(),
         outboxes: Outboxes::new(vec![(DOOR, Medium::Messages, outbox.clone())]),
-        account: Account::default(),
+        observers: Observers::default(),
     };
     let mut stage = Stage::new();
     let faults = Arc::clone(&stage.faults);

@@ -2,16 +2,23 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::messages::outbox::Delivery;
+use crate::observation::board::PartKind;
 use crate::testing::log::Log;
+use crate::testing::tools::tool;
 use crate::testing::{BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, live, message, row, turn};
-use domain::completion::Usage;
+use domain::completion::{ToolCall, Usage};
 use domain::delivery::Form;
 use domain::ending::Unposted;
+use domain::happening::{Happening, ToolCalled};
 use domain::ledger;
 use domain::rejection::Rejection;
+use domain::tool::called::{CallEnd, Finding};
+use domain::tool::catalogue::{Catalogue, Offer};
+use domain::tool::round::Ready;
+use domain::tool::{CallError, CallErrorKind, ResultLimits, Source, Tool, ToolResult, schema};
 use domain::turn::Effort;
-use ports::Fault;
 use ports::testing::{ManualClock, MemoryStore, ScriptedFaults, ScriptedModels};
+use ports::{Fault, Observer as _};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -21,13 +28,20 @@ struct World {
     clock: Arc<ManualClock>,
     outbox: Inbox<OutboxMsg>,
     timeline: Arc<Timeline>,
+    board: Arc<Board>,
+    tool_health: Arc<ToolHealth>,
     faults: Arc<ScriptedFaults>,
     _tree: Tree,
 }
 
 async fn world(variables: &[(&str, &str)], store: Arc<MemoryStore>) -> World {
-    let (clock, timeline) = (Arc::new(ManualClock::new()), Arc::<Timeline>::default());
+    world_at(variables, store, Arc::new(ManualClock::new())).await
+}
+
+async fn world_at(variables: &[(&str, &str)], store: Arc<MemoryStore>, clock: Arc<ManualClock>) -> World {
+    let timeline = Arc::<Timeline>::default();
     let (reporter, outbox) = (at("reporter"), at("outbox"));
+    let (board, tool_health) = (Arc::<Board>::default(), Arc::<ToolHealth>::default());
     let mut stage = Stage::new();
     let actor = Reporter {
         live: live(variables, Arc::new(ScriptedModels::new(&["main"]))),
@@ -36,11 +50,13 @@ async fn world(variables: &[(&str, &str)], store: Arc<MemoryStore>) -> World {
         door: DOOR,
         outbox: outbox.clone(),
         timeline: Arc::clone(&timeline),
+        board: Arc::clone(&board),
+        tool_health: Arc::clone(&tool_health),
     };
     let faults = Arc::clone(&stage.faults);
     let outbox = stage.probe(&outbox);
     stage.actor(row(LEAF), &reporter, actor);
-    World { store, clock, outbox, timeline, faults, _tree: stage.go().await }
+    World { store, clock, outbox, timeline, board, tool_health, faults, _tree: stage.go().await }
 }
 
 const DAILY: [(&str, &str); 1] = [("STATS_REPORT_CHANNEL_ID", "99")];
@@ -191,4 +207,156 @@ async fn a_report_is_not_posted_again_because_the_last_one_cannot_be_read() {
     store.unreadable.lock().clear();
     assert!(world.post(HOUR).await.is_none());
     assert_eq!(world.last().unwrap(), end.to_string());
+}
+
+const FAILURES: [(&str, &str); 1] = [("STAFFAI_REPORT__FAILURES_CHANNEL", "99")];
+
+impl World {
+    /// A server is down for this reason.
+    fn down(&self, reason: &str) {
+        self.board.down(PartKind::McpServer, "fm", reason);
+    }
+
+    /// A built-in tool is called by this person, with this end.
+    fn called(&self, person: &str, end: &CallEnd) {
+        let tool = Tool { source: Source::BuiltIn, ..tool("-", "calculator", "") };
+        let catalogue = Catalogue::new(&[Offer::built_in(vec![tool])], &Catalogue::default(), schema::of);
+        let call = ToolCall { id: "1".to_owned(), name: "calculator".to_owned(), arguments: "{}".to_owned() };
+        let call = Ready::bind(&call, &catalogue, |_| true).unwrap();
+        let turn = turn("10", person, "42");
+        let called = ToolCalled {
+            origin: (&turn).into(),
+            number: 0,
+            call: &call,
+            role: "member",
+            rule: None,
+            end: Some(end),
+            queued: Duration::ZERO,
+            waited: Duration::ZERO,
+            ran: None,
+            took: Duration::ZERO,
+        };
+        self.tool_health.observe(&Happening::ToolCalled(called));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_fails_for_long_is_told_once_also_by_the_next_process_and_so_is_its_return() {
+    let store = Arc::new(MemoryStore::new());
+    let mut first = world(&FAILURES, Arc::clone(&store)).await;
+    first.down("nothing answers");
+    assert!(first.post(Duration::from_secs(14 * 60)).await.is_none(), "not yet");
+    let post = first.post(Duration::from_secs(2 * 60)).await.expect("it has failed for too long");
+    assert!(post.text.contains("The tool server `fm` has failed since") && post.text.contains("nothing answers"));
+    assert!(post.name.len() <= 22);
+    post.done();
+    assert!(first.post(HOUR).await.is_none(), "once");
+    let mut next = world_at(&FAILURES, Arc::clone(&store), Arc::clone(&first.clock)).await;
+    assert!(next.post(HOUR).await.is_none(), "it has not started the server yet");
+    next.board.starting(PartKind::McpServer, "fm");
+    assert!(next.post(HOUR).await.is_none(), "it still does not work");
+    next.board.up(PartKind::McpServer, "fm");
+    let post = next.post(Duration::from_secs(60)).await.expect("it works again");
+    assert!(post.text.contains("The tool server `fm` works again"), "{}", post.text);
+    post.done();
+    assert!(next.post(HOUR).await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_failure_counts_over_restarts() {
+    let store = Arc::new(MemoryStore::new());
+    let first = world(&FAILURES, Arc::clone(&store)).await;
+    first.down("nothing answers");
+    tokio::time::sleep(Duration::from_secs(10 * 60)).await;
+    let mut next = world_at(&FAILURES, store, Arc::clone(&first.clock)).await;
+    next.down("nothing answers");
+    next.post(Duration::from_secs(6 * 60)).await.expect("16 minutes in all").done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_breaks_after_each_connection_counts_as_failing() {
+    let mut world = world(&FAILURES, Arc::new(MemoryStore::new())).await;
+    for _ in 0..28 {
+        world.board.up(PartKind::McpServer, "fm");
+        assert!(world.post(Duration::from_secs(15)).await.is_none());
+        world.down("it broke");
+        assert!(world.post(Duration::from_secs(15)).await.is_none());
+    }
+    world.post(Duration::from_secs(3 * 60)).await.expect("it never worked for half a minute").done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_built_in_tool_whose_calls_all_fail_is_told_and_one_success_ends_it() {
+    let mut world = world(&FAILURES, Arc::new(MemoryStore::new())).await;
+    let failed = CallEnd::Result(Finding::of(ToolResult::failure("no such page"), ResultLimits::default()));
+    let fine = CallEnd::Result(Finding::of(ToolResult::text("4"), ResultLimits::default()));
+    // The requests of one person may be invalid.
+    for _ in 0..10 {
+        world.called("42", &failed);
+        assert!(world.post(Duration::from_secs(120)).await.is_none());
+    }
+    world.called("43", &failed);
+    let post = world.post(Duration::from_secs(60)).await.expect("it fails for others as well");
+    assert!(post.text.contains("The built-in tool `calculator` has failed since"), "{}", post.text);
+    post.done();
+    world.called("43", &fine);
+    let post = world.post(Duration::from_secs(60)).await.expect("it works again");
+    assert!(post.text.contains("The built-in tool `calculator` works again"), "{}", post.text);
+    post.done();
+    // Failures that are about one call only are no evidence.
+    let invalid = CallEnd::Failed(CallError::new(CallErrorKind::InvalidArguments, "no"));
+    let broken = CallEnd::Failed(CallError::new(CallErrorKind::Unavailable, "the store is away"));
+    for end in [&invalid, &broken] {
+        for _ in 0..10 {
+            world.called("42", end);
+            tokio::time::sleep(Duration::from_secs(50)).await;
+        }
+    }
+    assert!(world.post(Duration::from_secs(60)).await.is_none(), "8 minutes of failures");
+    for _ in 0..10 {
+        world.called("42", &broken);
+        tokio::time::sleep(Duration::from_secs(50)).await;
+    }
+    let post = world.post(Duration::from_secs(60)).await.expect("the tool itself reports them");
+    assert!(post.text.contains("the store is away"), "{}", post.text);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_channel_that_refuses_notices_gets_a_bounded_number_of_attempts() {
+    let mut world = world(&FAILURES, Arc::new(MemoryStore::new())).await;
+    world.down("nothing answers");
+    let mut names = Vec::new();
+    while let Some(post) = world.post(HOUR).await {
+        names.push(post.name);
+        assert!(post.reply.send(Err(Unposted::Rejected(Rejection::Forbidden, "Missing Access".to_owned()))).is_ok());
+    }
+    names.dedup();
+    assert_eq!(names.len(), usize::try_from(domain::tool::outage::NOTICES_A_DAY).unwrap());
+    assert!(world.post(DAY).await.is_some(), "the next day has new attempts");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_repeats_a_notice_under_its_name_only() {
+    let mut world = world(&FAILURES, Arc::new(MemoryStore::new())).await;
+    world.down("nothing answers");
+    let lost = world.post(HOUR).await.unwrap();
+    world.faults.inject("staffai/reporter", Fault::Panic);
+    let again = world.post(HOUR).await.unwrap();
+    assert_eq!(lost.name, again.name);
+    again.done();
+    assert!(world.post(HOUR).await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_channel_or_a_record_that_can_be_read_no_failure_is_told() {
+    let mut silent = world(&[], Arc::new(MemoryStore::new())).await;
+    silent.down("nothing answers");
+    assert!(silent.post(DAY).await.is_none());
+    let store = Arc::new(MemoryStore::new());
+    store.unreadable.lock().insert(keys::REPORT_TOOLS.to_owned());
+    let mut world = world(&FAILURES, Arc::clone(&store)).await;
+    world.down("nothing answers");
+    assert!(world.post(HOUR).await.is_none());
+    store.unreadable.lock().clear();
+    world.post(HOUR).await.expect("it can be read again").done();
 }

@@ -1,8 +1,8 @@
 use parking_lot::Mutex;
 
 use super::*;
-use crate::account::Account;
 use crate::observation::turn_events::TurnEvents;
+use crate::observers::Observers;
 use crate::outbox::{Outbox, Pacer};
 use crate::runtime::handle::Handle;
 use crate::testing::log::Log;
@@ -66,11 +66,11 @@ async fn shared_world(variables: &[(&str, &str)], store: Arc<MemoryStore>, porti
             renderer: Arc::new(Sketches),
             journal,
             events: TurnEvents::default(),
-            account: Account::default(),
+            observers: Observers::default(),
         },
     );
     let actor = RestrictionSweeper {
-        account: Account::default(),
+        observers: Observers::default(),
         store: Arc::clone(&store) as _,
         clock: Arc::new(ManualClock::new()),
         live: live(variables, Arc::new(ScriptedModels::new(&["main"]))),

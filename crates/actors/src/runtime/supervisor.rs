@@ -36,7 +36,7 @@ use tracing::Instrument;
 
 use self::children::{Children, Siblings, Timer};
 use self::watch::Watch;
-use crate::account::Account;
+use crate::observers::Observers;
 use crate::runtime::handle::{Address, Envelope, Handle, Next, Slot, Stats};
 use crate::runtime::named::Named;
 use crate::runtime::roster::Roster;
@@ -120,8 +120,8 @@ pub trait Actor: Sized + Send + Sync + 'static {
 
 /// The services that all supervisors of one tree share.
 pub struct Shared {
-    /// The account to which supervisors report the lives of their actors.
-    pub account: Account,
+    /// The observers to which supervisors report the lives of their actors.
+    pub observers: Observers,
     /// The source of injected faults, consulted before each message.
     pub faults: Arc<dyn Faults>,
     /// The source of jitter for restarts.
@@ -261,7 +261,7 @@ impl<A: Actor> ActorContext<A> {
     async fn begin(&self, input: Input, kind: &'static str) -> Result<Next, Crash> {
         let stats = self.handle.stats();
         if stats.begin(input, kind) == Next::GiveUp {
-            stats.tell(&self.children.shared.account, ActorChange::Poisoned(input.as_str()));
+            stats.tell(&self.children.shared.observers, ActorChange::Poisoned(input.as_str()));
             return Ok(Next::GiveUp);
         }
         if let Some(fault) = self.children.shared.faults.before(self.path(), input) {
@@ -328,7 +328,7 @@ pub async fn start_root<A: Actor>(
     let args = StartArgs { row, handle: handle.clone(), children, shared: Arc::clone(&shared) };
     let node = Node { actor: Arc::new(actor) };
     let root = spawn_child(node, args, None).await?;
-    handle.stats().tell(&shared.account, ActorChange::Started);
+    handle.stats().tell(&shared.observers, ActorChange::Started);
     Ok(root)
 }
 
@@ -356,7 +356,7 @@ impl<A: Actor> Node<A> {
     fn overflowed(&self, ctx: &mut ActorContext<A>, state: &mut A::State) {
         let stats = ctx.handle.stats();
         let (capacity, refused) = (stats.mailbox.capacity, stats.refused.load(Ordering::Relaxed));
-        stats.tell(&ctx.children.shared.account, ActorChange::Overflowed { capacity, refused });
+        stats.tell(&ctx.children.shared.observers, ActorChange::Overflowed { capacity, refused });
         self.actor.overflowed(ctx, state);
     }
 }

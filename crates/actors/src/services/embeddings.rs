@@ -48,18 +48,9 @@ pub struct Meter {
 #[async_trait]
 impl Metering for Meter {
     async fn embed(&self, ask: EmbeddingAsk) -> Result<Embeddings, NotEmbedded> {
-        let turn = TurnId::of(&ask.message);
-        let Applied { limits, exempt } = self.limits(&ask.person);
-        let tokens = ask.request.inputs.tokens();
-        let reservation = Reservation { turn: turn.clone(), tokens, lease: TIMEOUT, limits, exempt };
-        match self.step(&ask.person, LimitStep::Reserve(reservation)).await {
-            Decision::Admitted => {}
-            Decision::Refused(refusal) => return Err(NotEmbedded::OverLimit(refusal.retry_after)),
-            Decision::Done | Decision::Used(_) => return Err(NotEmbedded::NotCounted),
-        }
-        // The caller may disconnect; the work is charged all the same.
+        // The caller may disconnect, also during the reservation; the work is charged all the same.
         let meter = self.clone();
-        let counted = tokio::spawn(async move { meter.counted(turn, &ask).await });
+        let counted = tokio::spawn(async move { meter.reserved(&ask).await });
         counted.await.unwrap_or(Err(NotEmbedded::NotCounted))
     }
 
@@ -78,6 +69,19 @@ impl Metering for Meter {
 }
 
 impl Meter {
+    /// Reserves the tokens, and computes the embeddings.
+    async fn reserved(&self, ask: &EmbeddingAsk) -> Result<Embeddings, NotEmbedded> {
+        let turn = TurnId::of(&ask.message);
+        let Applied { limits, exempt } = self.limits(&ask.person);
+        let tokens = ask.request.inputs.tokens();
+        let reservation = Reservation { turn: turn.clone(), tokens, lease: TIMEOUT, limits, exempt };
+        match self.step(&ask.person, LimitStep::Reserve(reservation)).await {
+            Decision::Admitted => self.counted(turn, ask).await,
+            Decision::Refused(refusal) => Err(NotEmbedded::OverLimit(refusal.retry_after)),
+            Decision::Done | Decision::Used(_) => Err(NotEmbedded::NotCounted),
+        }
+    }
+
     /// Computes the embeddings and charges the tokens, also after a failure.
     async fn counted(&self, turn: TurnId, ask: &EmbeddingAsk) -> Result<Embeddings, NotEmbedded> {
         let EmbeddingAsk { person, row, request, .. } = ask;

@@ -55,25 +55,47 @@ impl SpeechMetering for SpeechCosts {
         let exempt = self.live.now().limits_in(&payer.person, &payer.place, payer.parent.as_ref(), &payer.roles).exempt;
         let limits = Limits { messages: 0, tokens: 0 };
         let step = Reservation { turn: reservation.id.clone(), tokens: 0, lease: LEASE, limits, exempt };
-        match self.step(&reservation, micros, LimitStep::Reserve(step)).await {
+        let mut pending = Pending { costs: self, reservation: Some(reservation.clone()) };
+        let decision = self.step(&reservation, micros, LimitStep::Reserve(step)).await;
+        pending.reservation = None;
+        match decision {
             Some(Decision::Refused(refusal)) => Err(SpeechRefused(refusal.retry_after)),
             _ => Ok(reservation),
         }
     }
 
     fn settle(&self, reservation: SpeechReservation, micros: u64) {
-        // At the end of the process, a reservation that is not settled counts until it leaves its window.
-        let Ok(runtime) = Handle::try_current() else { return };
-        let this = self.clone();
         // The work is charged even if its reader has gone.
-        runtime.spawn(async move {
-            this.step(&reservation, micros, LimitStep::Settle(reservation.id.clone(), None)).await;
-            this.write_down(&reservation.payer, micros).await;
-        });
+        self.ended(reservation, micros, |id| LimitStep::Settle(id, None));
+    }
+}
+
+/// A reservation whose step is under way. If the caller drops it, the accounts may have counted it: it is cancelled.
+struct Pending<'a> {
+    costs: &'a SpeechCosts,
+    reservation: Option<SpeechReservation>,
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if let Some(reservation) = self.reservation.take() {
+            self.costs.ended(reservation, 0, LimitStep::Cancel);
+        }
     }
 }
 
 impl SpeechCosts {
+    /// Ends a reservation in the background. At the end of the process, one that is not ended counts until it leaves its
+    /// window.
+    fn ended(&self, reservation: SpeechReservation, micros: u64, step: fn(TurnId) -> LimitStep) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        let this = self.clone();
+        runtime.spawn(async move {
+            this.step(&reservation, micros, step(reservation.id.clone())).await;
+            this.write_down(&reservation.payer, micros).await;
+        });
+    }
+
     /// Performs a step on all accounts; `None` if there are none.
     async fn step(&self, reservation: &SpeechReservation, micros: u64, step: LimitStep) -> Option<Decision> {
         let SpeechPayer { person, guild, roles, place, parent } = &reservation.payer;
@@ -99,22 +121,79 @@ impl SpeechCosts {
 }
 
 /// Returns the accounts that speech counts in, with its cost: those of dollars, and those of calls whose rows name this
-/// work.
+/// work. A pattern such as `*` stands for tools, and does not name it.
 fn shares(
     budgets: &[Budget],
     payer: Payer<'_>,
     linked: &Linked,
     (work, micros): (SpeechWork, Option<u64>),
 ) -> Vec<Share> {
-    let those =
-        |wanted: fn(&Budget) -> bool| budgets.iter().filter(|budget| wanted(budget)).cloned().collect::<Vec<_>>();
-    let dollars = those(|budget| budget.cost == Cost::Dollars);
+    let dollars: Vec<Budget> = budgets.iter().filter(|budget| budget.cost == Cost::Dollars).cloned().collect();
     let mut shares = if micros.is_some() { budget::of_turn(&dollars, payer) } else { Vec::new() };
     for share in &mut shares {
         share.amount = micros;
     }
-    shares.extend(budget::of_call(&those(|budget| !budget.tools.is_empty()), payer, work.as_str()));
+    let named = |budget: &&Budget| budget.tools.iter().any(|name| name == work.as_str());
+    let named: Vec<Budget> = budgets.iter().filter(named).cloned().collect();
+    shares.extend(budget::of_call(&named, payer, work.as_str()));
     let copies: Vec<Share> = linked.copies(payer.person, &shares).collect();
     shares.extend(copies);
     shares
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::testing::{DOOR, live, settle};
+    use domain::ids::Person;
+    use ports::testing::{ManualClock, MemoryStore, ScriptedModels};
+
+    /// The costs under these rows, and the limiter.
+    fn costs(rows: &str) -> (SpeechCosts, Arc<MemoryStore>) {
+        let store = Arc::new(MemoryStore::new());
+        let costs = SpeechCosts {
+            live: live(&[("STAFFAI_RATE_LIMITER__LIMITS", rows)], Arc::new(ScriptedModels::new(&["main"]))),
+            limiter: Arc::clone(&store) as _,
+            store: Arc::clone(&store) as _,
+            clock: Arc::new(ManualClock::new()),
+            numbers: Arc::default(),
+        };
+        (costs, store)
+    }
+
+    fn payer() -> SpeechPayer {
+        SpeechPayer::from(&Person::new(DOOR, "7"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reservation_that_is_dropped_half_way_counts_in_no_account() {
+        let rows = r#"[
+            {scope = "member", per = "1h", calls = 1, tools = ["speech"]},
+            {scope = "member", per = "1h", dollars = 0.01},
+        ]"#;
+        let (costs, limiter) = costs(rows);
+        limiter.answering(false);
+        let reserved = timeout(Duration::from_secs(1), costs.reserve(&payer(), SpeechWork::Synthesis, 10_000)).await;
+        assert!(reserved.is_err(), "the answer is held back, and the caller gives up");
+        limiter.answering(true);
+        settle().await;
+        let one = costs.reserve(&payer(), SpeechWork::Synthesis, 10_000).await.expect("the accounts are empty again");
+        assert!(costs.reserve(&payer(), SpeechWork::Synthesis, 1).await.is_err(), "and full with this one");
+        // Work that was cancelled before it began costs nothing; its call counts.
+        costs.settle(one, 0);
+        settle().await;
+        assert!(costs.reserve(&payer(), SpeechWork::Synthesis, 1).await.is_err());
+        assert!(costs.reserve(&payer(), SpeechWork::Hearing, 10_000).await.is_ok(), "the dollars are free");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_rows_that_name_speech_count_sentences() {
+        for (row, counts) in [(r#"["*"]"#, false), (r#"["sp*"]"#, false), (r#"["*", "speech"]"#, true)] {
+            let (costs, _) = costs(&format!(r#"[{{scope = "member", per = "1h", calls = 1, tools = {row}}}]"#));
+            assert!(costs.reserve(&payer(), SpeechWork::Synthesis, 0).await.is_ok(), "{row}");
+            assert_eq!(costs.reserve(&payer(), SpeechWork::Synthesis, 0).await.is_err(), counts, "{row}");
+        }
+    }
 }

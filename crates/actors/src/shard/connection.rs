@@ -60,7 +60,7 @@ impl ShardActor {
 
     /// Reports an event of this shard.
     pub(super) fn tell(&self, change: ShardChange<'_>) {
-        self.parts.account.tell(&Happening::Shard(self.shard.number, change));
+        self.parts.observers.tell(&Happening::Shard(self.shard.number, change));
     }
 
     fn permit(&self) -> IdentifyPermit {

@@ -9,8 +9,8 @@ use super::catch_up::CATCH_UPS;
 use super::connection::LASTED;
 use super::unsettled::{AGAIN_AFTER, UNSETTLED_MAX};
 use super::*;
-use crate::account::Account;
 use crate::messages::receipt::Receipt;
+use crate::observers::Observers;
 use crate::runtime::roster::Roster;
 use crate::services::basics::Basics;
 use crate::services::running::{Exit, Live};
@@ -59,7 +59,7 @@ async fn world_with(store: MemoryStore, live: Live) -> World {
     let (exit, exited) = tokio::sync::watch::channel(None);
     let board = Arc::new(Board::default());
     let parts = ShardParts {
-        account: Account::default(),
+        observers: Observers::default(),
         presence: tokio::sync::watch::channel(None).1,
         door: DOOR,
         source: Arc::new(source),
@@ -91,7 +91,7 @@ async fn world_with(store: MemoryStore, live: Live) -> World {
         renderer: Arc::new(Sketches),
         journal: at("journal"),
         events: crate::observation::turn_events::TurnEvents::default(),
-        account: Account::default(),
+        observers: Observers::default(),
     };
     stage.actor(row(LEAF), &outbox, posting);
     stage.actor(row(LEAF), &shard, ShardActor { shard: Shard { number: 0, total: 1 }, parts });

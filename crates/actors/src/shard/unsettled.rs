@@ -9,9 +9,9 @@ use tokio::sync::Semaphore;
 use super::activity::DIRECT;
 use super::surroundings::{self, Then};
 use super::{ShardActor, ShardEvent, ShardState};
-use crate::account::Account;
 use crate::messages::gateway::GatewayMsg;
 use crate::messages::receipt::{Outcome, Receipt};
+use crate::observers::Observers;
 use crate::runtime::supervisor::ActorContext;
 use domain::happening::{Bound, Happening, WorkShed};
 use domain::ids::{MessageId, Person, Place, Timestamp};
@@ -85,7 +85,7 @@ impl ShardActor {
     ) {
         let Some(share) = state.room.take(&incoming) else {
             let shed = WorkShed::beside(Shed::Shard, Bound::Number, asked_by(&incoming));
-            return self.parts.account.tell(&Happening::WorkShed(shed));
+            return self.parts.observers.tell(&Happening::WorkShed(shed));
         };
         match &incoming {
             Incoming::Deleted(deletion) => state.forget(&deletion.message),
@@ -168,11 +168,11 @@ impl ShardState {
     }
 
     /// Schedules a lost event to be sent again after a delay, unless all attempts are used.
-    pub(super) fn returned(&mut self, ctx: &mut ActorContext<ShardActor>, ticket: u64, account: &Account) {
+    pub(super) fn returned(&mut self, ctx: &mut ActorContext<ShardActor>, ticket: u64, observers: &Observers) {
         let Some(pending) = self.unsettled.get_mut(&ticket) else { return };
         let Some(again_after) = AGAIN_AFTER.get(pending.returns) else {
             let shed = WorkShed::beside(Shed::Shard, Bound::Tries, asked_by(&pending.incoming));
-            account.tell(&Happening::WorkShed(shed));
+            observers.tell(&Happening::WorkShed(shed));
             self.unsettled.remove(&ticket);
             return;
         };

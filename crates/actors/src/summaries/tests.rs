@@ -37,7 +37,7 @@ async fn world(variables: &[(&str, &str)]) -> World {
         live: live.clone(),
         permits: ModelPermits::new(permits),
         board: Arc::default(),
-        account: Account::default(),
+        observers: Observers::default(),
     };
     stage.actor(row(LEAF), &dispatcher, actor);
     let (clock, dice) = (Arc::new(ManualClock::new()), Arc::new(FixedDice::new(0.5)));
@@ -46,7 +46,7 @@ async fn world(variables: &[(&str, &str)]) -> World {
         basics,
         forgotten: Arc::clone(&forgotten),
         dispatcher,
-        account: Account::default(),
+        observers: Observers::default(),
         home: DOOR,
         reserved: Arc::default(),
     };

@@ -108,7 +108,7 @@ impl Save<'_> {
         if summary.parts().len() < made {
             let outcome = SummaryOutcome::Forgotten;
             let summarised = Summarised { person, place, exchanges: 0, tokens: 0, outcome };
-            parts.account.tell(&Happening::Summarised(summarised));
+            parts.observers.tell(&Happening::Summarised(summarised));
         }
     }
 
@@ -154,7 +154,7 @@ impl Call<'_> {
             Err(outcome) => (None, outcome, Usage::default()),
         };
         let summarised = Summarised { person, place, exchanges, tokens: usage.total(), outcome };
-        self.parts.account.tell(&Happening::Summarised(summarised));
+        self.parts.observers.tell(&Happening::Summarised(summarised));
         text
     }
 

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::BuiltIn;
+use super::saving::Saved;
 use crate::messages::server_line::ServerLine;
 use crate::services::toolbox::{Caller, Toolset};
+use domain::ids::Timestamp;
 use domain::tool::catalogue::{Catalogue, Offer, Pin};
-use domain::tool::server::{ServerRecord, review};
+use domain::tool::server::{DiscoveredTool, ServerRecord, review, with_new};
 use domain::tool::{ServerName, Source, Tool, schema};
 use ports::tools::{ServerEntry, Transport};
 
@@ -19,6 +21,8 @@ pub(super) struct Plan {
     pub before: Arc<Catalogue>,
     /// True if the catalogue is rebuilt although no list changed.
     pub rebuild: bool,
+    /// The current wall-clock time.
+    pub now: Timestamp,
 }
 
 /// One server of a plan.
@@ -30,6 +34,7 @@ pub(super) struct Planned {
     pub tools: Arc<Vec<Arc<Tool>>>,
     /// `None` if the stored record cannot be read.
     pub pins: Option<Arc<BTreeMap<String, Pin>>>,
+    pub first_seen: Arc<BTreeMap<String, Timestamp>>,
     /// A newer list.
     pub listed: Option<Vec<Tool>>,
     pub accept: bool,
@@ -57,6 +62,8 @@ pub(super) struct BuiltServer {
     /// True if every tool had room.
     pub whole: bool,
     pub pins: Option<Arc<BTreeMap<String, Pin>>>,
+    pub first_seen: Arc<BTreeMap<String, Timestamp>>,
+    pub discovered: Vec<DiscoveredTool>,
     /// The names of tools that are withheld because they changed.
     pub changed: Vec<String>,
     /// The names of tools that changed and are published.
@@ -71,7 +78,7 @@ pub(super) struct BuiltServer {
 
 /// Builds the catalogue; `None` if nothing would change.
 pub(super) fn build(plan: Plan) -> Option<Built> {
-    let Plan { servers, built_in, before, rebuild } = plan;
+    let Plan { servers, built_in, before, rebuild, now } = plan;
     let mut work = rebuild;
     let mut servers = servers;
     // If two tools conflict by name or compete for room, the first stays: a self-announced process displaces neither a
@@ -83,7 +90,7 @@ pub(super) fn build(plan: Plan) -> Option<Built> {
         (provider, provider && is_new(&planned.entry.name))
     });
     let servers: Vec<(BuiltServer, Offer, ServerLine)> =
-        servers.into_iter().map(|planned| server(planned, &mut work)).collect();
+        servers.into_iter().map(|planned| server(planned, now, &mut work)).collect();
     if !work {
         return None;
     }
@@ -139,31 +146,42 @@ pub(super) fn build(plan: Plan) -> Option<Built> {
 }
 
 /// Returns the published tools of one server. Sets `work` if they changed.
-fn server(planned: Planned, work: &mut bool) -> (BuiltServer, Offer, ServerLine) {
-    let Planned { entry, line, fingerprint, tools, pins, listed, accept: decided, stored, whole } = planned;
+fn server(planned: Planned, now: Timestamp, work: &mut bool) -> (BuiltServer, Offer, ServerLine) {
+    let Planned { entry, line, fingerprint, tools, pins, first_seen, listed, accept: decided, stored, whole } = planned;
     // If the last list had no room, some of the rest may have room now.
     let fresh = listed.filter(|listed| !whole || !listed.iter().eq(tools.iter().map(|tool| &**tool)));
     let read = fresh.is_some();
     let tools = fresh.map_or(tools, |listed| Arc::new(listed.into_iter().map(Arc::new).collect()));
     let mut own = pins.as_deref().cloned();
     let accept = decided || entry.trusted;
-    let reviewed = tools.iter().map(|tool| (&*tool.name, Pin::of(tool)));
-    let changed = review(&mut own, reviewed, accept);
+    let reviewed: Vec<(&str, Pin)> = tools.iter().map(|tool| (&*tool.name, Pin::of(tool))).collect();
+    let changed = review(&mut own, reviewed.iter().cloned(), accept);
     let held: BTreeSet<&str> = if accept { BTreeSet::new() } else { changed.iter().copied().collect() };
     let offered: Vec<Arc<Tool>> = tools.iter().filter(|tool| !held.contains(&*tool.name)).cloned().collect();
     let offer = entry.offer(offered);
     let named: Vec<String> = changed.iter().map(|name| (*name).to_owned()).collect();
     let (changed, accepted) = if accept { (Vec::new(), named) } else { (named, Vec::new()) };
     let other_pins = own.as_ref() != pins.as_deref();
-    *work |= read || other_pins;
+    let new = own.as_ref().and_then(|pins| with_new(&first_seen, pins, reviewed.iter().map(|(name, _)| *name), now));
+    let other = other_pins || new.is_some();
+    *work |= read || other;
     // A record that cannot be read is not overwritten before its tools are accepted.
-    let unsaved = own.is_some() && (read || other_pins || !stored && !tools.is_empty());
+    let unsaved = own.is_some() && (read || other || !stored && !tools.is_empty());
+    let first_seen = new.map_or(first_seen, Arc::new);
+    let discovered = reviewed.into_iter().map(|(name, pin)| DiscoveredTool {
+        name: name.to_owned(),
+        first_seen_at: first_seen.get(name).copied(),
+        pin,
+    });
+    let discovered = discovered.collect();
     let built = BuiltServer {
         name: entry.name.clone(),
         fingerprint,
         tools,
         whole: whole || read,
         pins: own.map(Arc::new),
+        first_seen,
+        discovered,
         changed,
         accepted,
         shown: Vec::new(),
@@ -176,20 +194,19 @@ fn server(planned: Planned, work: &mut bool) -> (BuiltServer, Offer, ServerLine)
 /// Returns the record of a server to store; `None` if it is too large. A list without room is omitted, so that it is
 /// not read again at each start. No list of a self-announced process is stored: the process reports it when it
 /// connects, and any client with access there can invent names.
-pub(super) fn record(
-    transport: &Transport,
-    entry: String,
-    tools: &[Arc<Tool>],
-    whole: bool,
-    pins: BTreeMap<String, Pin>,
-) -> Option<String> {
+pub(super) fn record(saved: &Saved, transport: &Transport, entry: String) -> Option<String> {
+    let Saved { tools, pins, first_seen, whole, verified } = saved;
     let provider = *transport == Transport::Provider;
-    let listed = whole && !provider;
+    let listed = *whole && !provider;
     let tools = if listed { tools.iter().map(|tool| (**tool).clone()).collect() } else { Vec::new() };
-    let record = ServerRecord { entry, tools, pins }.to_json();
+    let first_seen = if provider { BTreeMap::new() } else { BTreeMap::clone(first_seen) };
+    let verified = verified.filter(|_| !provider).map(|at| Timestamp(at.0 - at.0 % HOUR));
+    let record = ServerRecord { entry, tools, pins: BTreeMap::clone(pins), first_seen, verified }.to_json();
     record.filter(|text| !provider || text.len() <= PROVIDER_BYTES)
 }
 
+/// The milliseconds of an hour.
+const HOUR: u64 = 60 * 60 * 1_000;
 /// The largest record of a self-announced process, in bytes.
 const PROVIDER_BYTES: usize = 64 * 1024;
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::Known;
+use domain::ids::Timestamp;
 use domain::tool::catalogue::Pin;
 use domain::tool::{ServerName, Tool};
 
@@ -21,6 +22,8 @@ pub(super) struct Last {
     pub tools: Arc<Vec<Arc<Tool>>>,
     pub whole: bool,
     pub pins: Arc<BTreeMap<String, Pin>>,
+    pub first_seen: Arc<BTreeMap<String, Timestamp>>,
+    pub verified: Option<Timestamp>,
 }
 
 impl Remembered {
@@ -31,9 +34,10 @@ impl Remembered {
 
     /// Records the state of a server whose stored record is read.
     pub(super) fn put(&self, name: &ServerName, known: &Known) {
-        let Known { fingerprint, tools, whole, pins: Some(pins), .. } = known else { return };
+        let Known { fingerprint, tools, whole, pins: Some(pins), first_seen, verified, .. } = known else { return };
         let (fingerprint, tools, pins) = (fingerprint.clone(), Arc::clone(tools), Arc::clone(pins));
-        self.0.lock().insert(name.clone(), Last { fingerprint, tools, whole: *whole, pins });
+        let (first_seen, verified) = (Arc::clone(first_seen), *verified);
+        self.0.lock().insert(name.clone(), Last { fingerprint, tools, whole: *whole, pins, first_seen, verified });
     }
 
     /// Forgets all other servers.

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::{ToolCache, ToolCacheEvent, ToolCacheState, building};
 use crate::runtime::blocking::blocking_caught;
 use crate::runtime::supervisor::ActorContext;
+use domain::ids::Timestamp;
 use domain::keys;
 use domain::tool::catalogue::Pin;
 use domain::tool::{ServerName, Tool};
@@ -41,10 +42,19 @@ pub(super) struct Saving {
     stored: Option<u64>,
 }
 
+/// The part of a server's state that is stored.
+pub(super) struct Saved {
+    pub tools: Arc<Vec<Arc<Tool>>>,
+    pub pins: Arc<BTreeMap<String, Pin>>,
+    pub first_seen: Arc<BTreeMap<String, Timestamp>>,
+    /// True if the list is complete.
+    pub whole: bool,
+    pub verified: Option<Timestamp>,
+}
+
 /// The record of a server, and its input.
 pub struct Record {
-    tools: Arc<Vec<Arc<Tool>>>,
-    pins: Arc<BTreeMap<String, Pin>>,
+    saved: Saved,
     fingerprint: String,
     /// The text; `None` if it is too large to be stored.
     text: Option<String>,
@@ -94,13 +104,15 @@ pub(super) fn record(ctx: &mut ActorContext<ToolCache>, state: &mut ToolCacheSta
     if !known.saving.unsaved || known.saving.making || !known.saving.pause().is_zero() {
         return;
     }
-    let (tools, Some(pins)) = (Arc::clone(&known.tools), known.pins.clone()) else { return };
+    let Some(pins) = known.pins.clone() else { return };
+    let (tools, first_seen) = (Arc::clone(&known.tools), Arc::clone(&known.first_seen));
+    let saved = Saved { tools, pins, first_seen, whole: known.whole, verified: known.verified };
     // Later changes are not in this record.
     (known.saving.unsaved, known.saving.at_once, known.saving.making) = (false, false, true);
-    let (entry, fingerprint, whole) = (Arc::clone(&known.server.entry), known.fingerprint.clone(), known.whole);
+    let (entry, fingerprint) = (Arc::clone(&known.server.entry), known.fingerprint.clone());
     let made = blocking_caught(move || {
-        let text = building::record(&entry.transport, fingerprint.clone(), &tools, whole, BTreeMap::clone(&pins));
-        Record { tools, pins, fingerprint, text }
+        let text = building::record(&saved, &entry.transport, fingerprint.clone());
+        Record { saved, fingerprint, text }
     });
     let (name, back) = (name.clone(), name.clone());
     ctx.task(async move { ToolCacheEvent::Recorded(name, made.await.ok().map(Box::new)) }, move |_| {
@@ -131,9 +143,11 @@ impl ToolCache {
             return;
         }
         known.saving.making = false;
-        if let Some(Record { tools, pins, text, .. }) = record {
-            let same = known.pins.as_ref().is_some_and(|known| Arc::ptr_eq(known, &pins));
-            known.saving.unsaved |= !same || !Arc::ptr_eq(&known.tools, &tools);
+        if let Some(Record { saved, text, .. }) = record {
+            let same = known.pins.as_ref().is_some_and(|known| Arc::ptr_eq(known, &saved.pins))
+                && Arc::ptr_eq(&known.first_seen, &saved.first_seen)
+                && Arc::ptr_eq(&known.tools, &saved.tools);
+            known.saving.unsaved |= !same;
             if let Some(value) = text.filter(|text| known.saving.takes(text)) {
                 let (key, ttl) = (keys::tools(name), Some(keys::TOOLS_TTL));
                 // The write runs in the background; a lost list is read again.

@@ -3,16 +3,16 @@ use std::sync::atomic::Ordering;
 use tokio::time::sleep;
 
 use super::*;
-use crate::account::Account;
 use crate::messages::mcp::McpMsg;
 use crate::messages::server_line::ServerLine;
+use crate::observers::Observers;
 use crate::testing::log::Log;
 use crate::testing::tools::{entry, nothing_built_in, request, tool};
 use crate::testing::{Inbox, Stage, Tree, at, real, settle};
 use crate::tree::{ActorKind, ROOT, Scope};
 use domain::tool::CallErrorKind;
 use domain::tool::server::ServerStatus;
-use ports::testing::MemoryStore;
+use ports::testing::{BEGINNING, ManualClock, MemoryStore};
 use ports::tools::ServerEntry;
 
 struct World {
@@ -40,6 +40,7 @@ async fn remembering(store: &Arc<MemoryStore>, remembered: &Remembered) -> World
         store: Arc::clone(store) as _,
         tools,
         tooling: Arc::clone(&tooling),
+        clock: Arc::new(ManualClock::new()),
         remembered: remembered.clone(),
     };
     stage.actor(real(ActorKind::ToolCache), &cache, actor);
@@ -55,7 +56,7 @@ impl World {
             let scope = Scope::Server(entry.name.clone());
             let handle: Handle<McpMsg> = Handle::new(real(ActorKind::Mcp), ROOT, scope);
             self.tooling.write().server(entry.name.as_str()).state = ServerStatus::Ready;
-            CachedServer { entry: Arc::new(entry.clone()), line: ServerLine::new(entry, handle, Account::default()) }
+            CachedServer { entry: Arc::new(entry.clone()), line: ServerLine::new(entry, handle, Observers::default()) }
         };
         self.cache.cast(ToolCacheMsg::Servers(entries.iter().map(server).collect())).ok().unwrap();
         sleep(DEBOUNCE * 3).await;
@@ -114,6 +115,33 @@ async fn the_last_list_is_known_after_a_restart_before_its_server_is_there() {
     assert_eq!(refused.kind, CallErrorKind::Unavailable);
     world.servers(&[entry("a", "another program")]).await;
     assert_eq!(world.offered(), [""; 0], "another program is another server");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_tool_has_the_time_of_its_discovery_and_each_list_that_of_its_last_reading() {
+    let (store, hour) = (store(), 60 * 60 * 1_000);
+    let first_seen = |world: &World| -> Vec<(String, Option<u64>)> {
+        let tooling = world.tooling.read();
+        let tools = tooling.servers.iter().flat_map(|server| &server.discovered);
+        tools.map(|tool| (tool.name.clone(), tool.first_seen_at.map(|at| (at.0 - BEGINNING.0) / hour))).collect()
+    };
+    let verified = |world: &World| world.tooling.read().servers[0].verified_at.map(|at| (at.0 - BEGINNING.0) / hour);
+    let world = world(&store).await;
+    world.servers(&[entry("a", "x")]).await;
+    assert_eq!(verified(&world), None, "nothing was read yet");
+    world.lists("a", &[("one", "does one")]).await;
+    sleep(Duration::from_millis(2 * hour)).await;
+    world.lists("a", &[("one", "does one")]).await;
+    assert_eq!(verified(&world), Some(2), "the same list is verified again");
+    world.lists("a", &[("one", "does more"), ("two", "")]).await;
+    let all = [("one".to_owned(), Some(0)), ("two".to_owned(), Some(2))];
+    assert_eq!(first_seen(&world), all, "a changed tool keeps its time");
+    sleep(Duration::from_secs(60)).await;
+    let next = self::world(&store).await;
+    next.servers(&[entry("a", "x")]).await;
+    assert_eq!((first_seen(&next).as_slice(), verified(&next)), (all.as_slice(), Some(2)), "also for the next process");
+    let pins = next.tooling.read().servers[0].discovered.iter().map(|tool| tool.pin.clone()).collect::<Vec<_>>();
+    assert_eq!(pins[0], Pin::of(&tool("a", "one", "does more")), "the hash is that of the last list");
 }
 
 #[tokio::test(start_paused = true)]
@@ -227,7 +255,8 @@ async fn a_cache_that_crashed_asks_for_the_servers_again_and_the_tools_stay() {
     world.supervisor = stage.probe(&tools);
     stage.faults.inject(&cache.stats().path, ports::Fault::Error);
     let remembered = Remembered::default();
-    let actor = ToolCache { toolbox, built_in: nothing_built_in(), store, tools, tooling, remembered };
+    let clock = Arc::new(ManualClock::new());
+    let actor = ToolCache { toolbox, built_in: nothing_built_in(), store, tools, tooling, clock, remembered };
     stage.actor(real(ActorKind::ToolCache), &cache, actor);
     world._tree = stage.go().await;
     assert!(matches!(world.supervisor.next().await, ToolsMsg::CacheBegan));

@@ -2,8 +2,8 @@ use parking_lot::RwLock;
 use tokio::time::sleep;
 
 use super::*;
-use crate::account::Account;
 use crate::observation::board::{Board, PartKind};
+use crate::observers::Observers;
 use crate::testing::log::Log;
 use crate::testing::tools::{Script, ScriptedServers, entry};
 use crate::testing::{Inbox, Stage, Tree, at, real, running, settle};
@@ -33,7 +33,7 @@ async fn world(entries: Vec<ServerEntry>, off: Vec<ServerOff>, servers: Arc<Scri
     let published = Published {
         board: Arc::new(Board::default()),
         tooling: Arc::new(RwLock::new(Tooling::default())),
-        account: Account::default(),
+        observers: Observers::default(),
     };
     let (tools, cache) = (at("tools"), at("tool_cache"));
     let mut stage = Stage::new();

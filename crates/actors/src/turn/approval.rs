@@ -9,6 +9,7 @@ use crate::services::tool_use::Call;
 use domain::gate::ApprovalDecision;
 use domain::gate::allowance::GatedCall;
 use domain::happening::NotCalled;
+use domain::planted::Defect;
 use domain::tool::called::{CallEnd, NotApproved};
 use domain::tool::catalogue::CatalogueEntry;
 use domain::tool::limits::Limited;
@@ -76,7 +77,7 @@ impl TurnTask<'_> {
     fn is_allowed(&self, ready: &Ready, approvers: &[String]) -> bool {
         let Self { parts, turn, .. } = *self;
         let asked = GatedCall { hash: &ready.hash, person: &turn.person, place: &turn.place, approvers };
-        parts.tools.allowances.let_run(&asked, parts.basics.clock.now())
+        Defect::NoGate.is_planted() || parts.tools.allowances.let_run(&asked, parts.basics.clock.now())
     }
 
     /// Runs the call for which the turn was parked, if it is still permitted.

@@ -55,7 +55,7 @@ impl TurnTask<'_> {
     /// Calls models until one answers, with a request built for each row. The error is the last failure.
     pub(super) async fn ask(&self, dialogue: &Dialogue) -> Result<Event, Ending> {
         let Self { parts, turn, slot, deadline, .. } = *self;
-        let Readers { account, timeline, .. } = &parts.readers;
+        let Readers { observers, timeline, .. } = &parts.readers;
         let mut tried: Vec<String> = Vec::new();
         // The rows whose providers just refused tools.
         let mut without_tools: HashSet<String> = HashSet::new();
@@ -66,11 +66,11 @@ impl TurnTask<'_> {
         loop {
             let lease = self.lease(&tried, last_failure).await?;
             if tries == 0 && !tried.is_empty() {
-                account.tell(&Happening::ModelFellBack { turn: &turn.id, row: &lease.row.key, after: &tried });
+                observers.tell(&Happening::ModelFellBack { turn: &turn.id, row: &lease.row.key, after: &tried });
             }
             tries += 1;
             let row = lease.row.clone();
-            account.tell(&Happening::ModelAsked(&turn.id, &row.key));
+            observers.tell(&Happening::ModelAsked(&turn.id, &row.key));
             let takes_tools = self.running.models.takes_tools(&row.key) && !without_tools.contains(&row.key);
             let (request, asked) = match &broken {
                 Some(shown_part) => dialogue.rest(&row, shown_part),
@@ -133,7 +133,7 @@ impl TurnTask<'_> {
         let calls = result.as_ref().map(|completion| completion.hosted.calls.as_slice()).unwrap_or_default();
         let role = self.role();
         for call in calls {
-            self.parts.readers.account.tell(&Happening::HostedToolCalled { turn: self.turn, row, role, call });
+            self.parts.readers.observers.tell(&Happening::HostedToolCalled { turn: self.turn, row, role, call });
         }
     }
 
@@ -169,7 +169,7 @@ impl TurnTask<'_> {
         flow: Flow,
     ) -> Result<Completion, ModelError> {
         let Self { parts, turn, slot, .. } = *self;
-        parts.readers.account.tell(&Happening::AnswerContinued(&turn.id, row));
+        parts.readers.observers.tell(&Happening::AnswerContinued(&turn.id, row));
         let heard: DeltaSink = if self.draws() {
             let (slot, shown_part) = (slot.clone(), shown_part.clone());
             text_sink(flow, (Partial::default(), LastWrite::default()), move |(rest, last_write), more| {

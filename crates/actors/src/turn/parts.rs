@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use crate::account::Account;
 use crate::door::Doors;
 use crate::messages::journal::JournalMsg;
 use crate::messages::llm_dispatcher::LlmDispatcherMsg;
@@ -12,6 +11,7 @@ use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::messages::summaries::SummariesMsg;
 use crate::observation::timeline::Timeline;
 use crate::observation::turn_events::TurnEvents;
+use crate::observers::Observers;
 use crate::outbox::{ClosedPlaces, Outboxes};
 use crate::runtime::handle::Handle;
 use crate::services::allowances::Allowances;
@@ -62,8 +62,8 @@ pub struct Neighbors {
 /// The readers of a turn's events.
 #[derive(Clone, Default)]
 pub struct Readers {
-    /// The account that records events.
-    pub account: Account,
+    /// The observers of events.
+    pub observers: Observers,
     /// Publishes each step of a turn to its subscribers.
     pub events: TurnEvents,
     /// The optional record of the texts of model calls.

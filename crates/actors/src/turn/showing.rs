@@ -27,8 +27,8 @@ impl TurnTask<'_> {
         }
         let ours = ready.entry.tool.source == Source::BuiltIn;
         let (tenths, pace) = (Tenths::default(), Pace::default());
-        let (account, turn, name) =
-            (self.parts.readers.account.clone(), self.turn.clone(), Arc::clone(&ready.entry.name));
+        let (observers, turn, name) =
+            (self.parts.readers.observers.clone(), self.turn.clone(), Arc::clone(&ready.entry.name));
         let drawn =
             self.draws().then(|| (self.slot.clone(), self.parts.neighbors.outboxes.of(&turn.place.door).clone()));
         let (draft, words) = (self.draft(), notice::tools_at_work(self.turn.locale()));
@@ -50,7 +50,7 @@ impl TurnTask<'_> {
                 }
             }
             if due {
-                account.tell(&Happening::ToolProgressed { turn: &turn, number, tool: &name, words: &said });
+                observers.tell(&Happening::ToolProgressed { turn: &turn, number, tool: &name, words: &said });
             }
         }))
     }

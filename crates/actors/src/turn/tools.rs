@@ -140,7 +140,7 @@ impl Underway<'_> {
     /// Records the call. `end` is `None` for an interrupted call.
     fn tell(&self, rule: Option<usize>, end: Option<&CallEnd>) {
         let (task, times, now) = (self.task, &self.times, Instant::now());
-        task.parts.readers.account.tell(&Happening::ToolCalled(ToolCalled {
+        task.parts.readers.observers.tell(&Happening::ToolCalled(ToolCalled {
             origin: task.turn.into(),
             number: self.number,
             call: self.ready,
@@ -305,7 +305,7 @@ impl TurnTask<'_> {
         let number = begun.unwrap_or_else(|| self.tools.calls.fetch_add(1, Ordering::Relaxed) + 1);
         let Self { parts, turn, .. } = *self;
         let name = &ready.entry.name;
-        parts.readers.account.tell(&Happening::ToolBegan { turn, number, tool: name, arguments: &ready.arguments });
+        parts.readers.observers.tell(&Happening::ToolBegan { turn, number, tool: name, arguments: &ready.arguments });
         let times = Times { planned: since, began: Instant::now(), ran: None };
         let mut underway = Underway { task: self, ready, number, times, over: false };
         let tasks = &self.tools.tasks;
@@ -425,7 +425,7 @@ impl TurnTask<'_> {
 
     /// Records that a requested call is not made.
     pub(super) fn not_called(&self, tool: Option<&str>, why: NotCalled<'_>) {
-        self.parts.readers.account.tell(&Happening::ToolNotCalled {
+        self.parts.readers.observers.tell(&Happening::ToolNotCalled {
             turn: &self.turn.id,
             tool,
             role: self.role(),

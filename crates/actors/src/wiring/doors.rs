@@ -41,7 +41,7 @@ impl Wiring {
             renderer: Arc::clone(&self.parts.doors.renderer),
             journal: self.handles.journal.clone(),
             events: self.parts.observation.events.clone(),
-            account: self.turn_parts.readers.account.clone(),
+            observers: self.turn_parts.readers.observers.clone(),
         }
     }
 
@@ -119,7 +119,7 @@ impl Wiring {
             source: Arc::clone(source),
             basics: self.parts.basics.clone(),
             began: self.parts.basics.clock.now(),
-            account: self.turn_parts.readers.account.clone(),
+            observers: self.turn_parts.readers.observers.clone(),
             presence: self.presence.subscribe(),
             board: Arc::clone(&self.parts.observation.instruments.board),
             gateway: self.handles.gateway.clone(),

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use super::Handles;
-use crate::account::Account;
 use crate::config_watcher::Files;
 use crate::door::Doors;
 use crate::observation::audit::Audit;
 use crate::observation::instruments::Instruments;
 use crate::observation::turn_events::TurnEvents;
+use crate::observers::Observers;
 use crate::services::basics::Basics;
 use crate::services::facts::FactKeeper;
 use crate::services::preferences::PreferenceKeeper;
@@ -99,12 +99,13 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Returns the account with all its readers. To add a reader, write a file that implements `Observer`, and add it
+    /// Returns all readers. To add a reader, write a file that implements `Observer`, and add it
     /// to this list or to `observers`.
-    pub(super) fn account(&self, audit: &Arc<Audit>) -> Account {
-        let timeline = Arc::clone(&self.instruments.timeline);
-        let own: [Arc<dyn Observer>; 3] = [timeline, Arc::clone(audit) as _, Arc::new(self.events.clone())];
-        Account::new(own.into_iter().chain(self.observers.iter().cloned()))
+    pub(super) fn observers(&self, audit: &Arc<Audit>) -> Observers {
+        let Instruments { timeline, tool_health, .. } = self.instruments.clone();
+        let own: [Arc<dyn Observer>; 4] =
+            [timeline, tool_health, Arc::clone(audit) as _, Arc::new(self.events.clone())];
+        Observers::new(own.into_iter().chain(self.observers.iter().cloned()))
     }
 }
 

@@ -22,7 +22,7 @@ impl Wiring {
             published: Published {
                 board: Arc::clone(&self.parts.observation.instruments.board),
                 tooling: Arc::clone(&self.parts.observation.instruments.tooling),
-                account: self.turn_parts.readers.account.clone(),
+                observers: self.turn_parts.readers.observers.clone(),
             },
             starts: Starts::default(),
         }
@@ -35,6 +35,7 @@ impl Wiring {
             store: Arc::clone(&self.parts.basics.store),
             tools: self.handles.tools.clone(),
             tooling: Arc::clone(&self.parts.observation.instruments.tooling),
+            clock: Arc::clone(&self.parts.basics.clock),
             remembered: self.remembered.clone(),
         }
     }

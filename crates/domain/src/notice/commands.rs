@@ -37,7 +37,7 @@ pub use self::settings::{
 };
 use self::words::Words;
 use super::report;
-use super::template::countdown;
+use super::template::{countdown, moment};
 use crate::command::CommandKind;
 use crate::daily::{DayUse, ToolUse};
 use crate::kept::{Erasure, Wiped};
@@ -380,7 +380,9 @@ pub fn tools(tooling: &Tooling, own: &[String], locale: Locale) -> String {
             if server.tools.is_empty() { words.without_tools.to_owned() } else { some_names(&server.tools, words) };
         let about = server.about.as_deref().map(|about| format!(", {about}")).unwrap_or_default();
         let progress = server.progress.as_deref().map(|progress| format!(": {progress}")).unwrap_or_default();
-        let mut line = format!("**{}** ({}{progress}{about}): {tools}", server.name, server.state.as_str());
+        let verified = server.verified_at.map(|at| format!(", {}", (words.list_verified)(&moment(at))));
+        let (state, verified) = (server.state.as_str(), verified.unwrap_or_default());
+        let mut line = format!("**{}** ({state}{progress}{verified}{about}): {tools}", server.name);
         if !server.changed.is_empty() {
             let _ = write!(line, "; {}", (words.held_back)(&some_names(&server.changed, words)));
         }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Tool;
 use super::catalogue::Pin;
+use crate::ids::Timestamp;
 
 /// The maximum number of tools of one server whose pins are stored.
 pub const PINS_MAX: usize = 20_000;
@@ -72,6 +73,12 @@ pub struct ServerRecord {
     pub tools: Vec<Tool>,
     /// The pin of each accepted tool by the tool's own name, removed tools included.
     pub pins: BTreeMap<String, Pin>,
+    /// The time at which each of these tools was first listed.
+    #[serde(default)]
+    pub first_seen: BTreeMap<String, Timestamp>,
+    /// The time at which the list was last read, in whole hours, so that reading the same list again changes no record.
+    #[serde(default)]
+    pub verified: Option<Timestamp>,
 }
 
 impl ServerRecord {
@@ -83,13 +90,19 @@ impl ServerRecord {
         Ok(Some(serde_json::from_str::<Self>(text)?).filter(|record| record.entry == entry))
     }
 
-    /// Serializes the record. A list that is too large is omitted, but the pins never are: without them, a changed tool
-    /// would count as new. Returns none if even the pins are too large.
+    /// Serializes the record. A list that is too large is omitted with its times, but the pins never are: without them,
+    /// a changed tool would count as new. Returns none if even the pins are too large.
     #[must_use]
     pub fn to_json(&self) -> Option<String> {
         let text = serde_json::to_string(self).ok().filter(|text| text.len() <= RECORD_BYTES);
         text.or_else(|| {
-            let pins = Self { entry: self.entry.clone(), tools: Vec::new(), pins: self.pins.clone() };
+            let pins = Self {
+                entry: self.entry.clone(),
+                tools: Vec::new(),
+                pins: self.pins.clone(),
+                first_seen: BTreeMap::new(),
+                verified: None,
+            };
             serde_json::to_string(&pins).ok().filter(|text| text.len() <= RECORD_BYTES)
         })
     }
@@ -129,6 +142,24 @@ pub fn review<'a>(
     changed
 }
 
+/// Returns the times at which tools were first listed, with those of new tools; `None` if there is none. Only pinned
+/// tools have a time, which bounds their number.
+#[must_use]
+pub fn with_new<'a>(
+    first_seen: &BTreeMap<String, Timestamp>,
+    pins: &BTreeMap<String, Pin>,
+    tools: impl IntoIterator<Item = &'a str>,
+    now: Timestamp,
+) -> Option<BTreeMap<String, Timestamp>> {
+    let is_new = |name: &&str| !first_seen.contains_key(*name) && pins.contains_key(*name);
+    let new: Vec<&str> = tools.into_iter().filter(is_new).collect();
+    (!new.is_empty()).then(|| {
+        let mut all = first_seen.clone();
+        all.extend(new.into_iter().map(|name| (name.to_owned(), now)));
+        all
+    })
+}
+
 /// The tool servers and tools, as reported by the commands about tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tooling {
@@ -153,9 +184,38 @@ pub struct ToolServer {
     /// The operator's description of its purpose.
     #[serde(default)]
     pub about: Option<String>,
+    /// The time at which its list was last read; `None` if it was not read since the start and no time is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified_at: Option<Timestamp>,
+    /// The discovery of each of its tools.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub discovered: Vec<DiscoveredTool>,
+}
+
+/// The discovery of one tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiscoveredTool {
+    /// Its name at the server.
+    pub name: String,
+    /// The time at which it was first listed; `None` if it is not pinned.
+    pub first_seen_at: Option<Timestamp>,
+    /// The hash of its present definition.
+    pub pin: Pin,
 }
 
 impl Tooling {
+    /// Returns the server of this name, if there is one.
+    pub fn known(&mut self, name: &str) -> Option<&mut ToolServer> {
+        self.servers.iter_mut().find(|known| known.name == name)
+    }
+
+    /// Sets the time at which the list of a server was last read.
+    pub fn verified(&mut self, name: &str, at: Option<Timestamp>) {
+        if let Some(server) = self.known(name) {
+            server.verified_at = at;
+        }
+    }
+
     /// Returns the server of this name; adds it as starting if it is missing.
     pub fn server(&mut self, name: &str) -> &mut ToolServer {
         let at = self.servers.binary_search_by(|known| known.name.as_str().cmp(name));
@@ -167,6 +227,8 @@ impl Tooling {
                 tools: Vec::new(),
                 changed: Vec::new(),
                 about: None,
+                verified_at: None,
+                discovered: Vec::new(),
             };
             self.servers.insert(at, begins);
             at
@@ -211,17 +273,32 @@ mod tests {
         };
         let tools: Vec<Tool> = (0..600).map(tool).collect();
         let pins: BTreeMap<String, Pin> = tools.iter().map(|tool| (tool.name.to_string(), Pin::of(tool))).collect();
-        let record = ServerRecord { entry: "one".to_owned(), tools, pins };
+        let first_seen = pins.keys().map(|name| (name.clone(), Timestamp(1))).collect();
+        let record = ServerRecord { entry: "one".to_owned(), tools, pins, first_seen, verified: Some(Timestamp(2)) };
         let kept = ServerRecord::parse(&record.to_json().unwrap(), "one").unwrap().unwrap();
         assert_eq!((kept.tools.len(), kept.pins), (0, record.pins));
     }
 
     #[test]
     fn a_record_of_another_entry_is_none() {
-        let record = ServerRecord { entry: "one".to_owned(), tools: Vec::new(), pins: BTreeMap::new() };
+        let (pins, first_seen) = (BTreeMap::new(), BTreeMap::new());
+        let record = ServerRecord { entry: "one".to_owned(), tools: Vec::new(), pins, first_seen, verified: None };
         let text = record.to_json().unwrap();
+        let old = text.replace(r#","first_seen":{},"verified":null"#, "");
+        assert!(old.len() < text.len());
+        assert_eq!(ServerRecord::parse(&old, "one").unwrap().as_ref(), Some(&record), "of an earlier version");
         assert_eq!(ServerRecord::parse(&text, "one").unwrap(), Some(record));
         assert_eq!(ServerRecord::parse(&text, "two").unwrap(), None);
         assert!(ServerRecord::parse("{", "one").is_err());
+    }
+
+    #[test]
+    fn a_tool_keeps_the_time_at_which_it_was_first_listed_and_tools_without_a_pin_have_none() {
+        let pins = BTreeMap::from([("a".to_owned(), pin("1")), ("b".to_owned(), pin("2"))]);
+        let first = with_new(&BTreeMap::new(), &pins, ["a", "z"], Timestamp(1)).unwrap();
+        assert_eq!(first, BTreeMap::from([("a".to_owned(), Timestamp(1))]));
+        assert_eq!(with_new(&first, &pins, ["a", "z"], Timestamp(2)), None);
+        let both = with_new(&first, &pins, ["b", "a"], Timestamp(3)).unwrap();
+        assert_eq!((both["a"], both["b"]), (Timestamp(1), Timestamp(3)));
     }
 }

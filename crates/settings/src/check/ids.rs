@@ -52,6 +52,7 @@ impl Checks<'_> {
             ("restriction.channel", &mut restriction.channel),
             ("restriction.audit_channel", &mut restriction.audit_channel),
             ("report.channel", &mut report.channel),
+            ("report.failures_channel", &mut report.failures_channel),
         ] {
             if !id.as_mut().is_none_or(shared) {
                 self.problem(key, ONE);

@@ -233,6 +233,21 @@ fn sections_and_keys_of_the_wrong_shape_are_refused() {
 }
 
 #[test]
+fn the_source_of_a_voice_is_an_endpoint_or_a_command() {
+    for (row, fix) in [
+        ("kind = 'flute'", "speech.voices (staffai.toml:1): row 1: kind: write openai or command"),
+        (
+            "kind = 'command'",
+            "speech.voices (staffai.toml:1): row 1: kind: it has no command; set command = [\"espeak-ng\"",
+        ),
+        ("voice = 'alloy'", "speech.voices (staffai.toml:1): row 1: kind is missing; add it"),
+    ] {
+        let lines = bad(&[], &[("staffai.toml", &format!("[[speech.voices]]\n{row}\n"))]);
+        assert!(lines.len() == 1 && lines[0].starts_with(fix), "{lines:?}");
+    }
+}
+
+#[test]
 fn a_named_file_must_be_there() {
     let mut sources = sources(&[], &[]);
     sources.config_files = vec![PathBuf::from("mine.toml")];

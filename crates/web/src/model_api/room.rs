@@ -6,25 +6,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::failure::{AGAIN, Failure};
-use domain::fair_share;
+use ports::shares::{Share, Shares};
 
-/// Maximum KiB of conversations of all requests in progress; each is held several times while it is parsed and sent.
-const ALL_KIB: usize = 32 << 10;
 /// Maximum KiB of one holder.
 const SHARE_KIB: u32 = 8 << 10;
+/// Maximum KiB of conversations of all requests in progress; each is held several times while it is parsed and sent. Less
+/// than four shares: by the rule of [`Shares`], three whole shares leave almost one to smaller requests of others.
+const ALL_KIB: usize = 4 * SHARE_KIB as usize - 1;
 /// Timeout of a reservation.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The reservations of each holder.
 pub(super) struct Room {
     /// One permit per KiB.
-    all: Arc<Semaphore>,
-    /// Changes with each release.
-    released: watch::Sender<()>,
+    all: Shares<String>,
+    /// The requests in progress, those that wait for permits included.
     holders: Mutex<HashMap<String, Held>>,
     /// Maximum concurrent requests of one holder.
     at_once: usize,
@@ -41,18 +41,13 @@ pub(super) struct RoomReservation {
     room: Arc<Room>,
     holder: String,
     kib: u32,
-    permit: Option<OwnedSemaphorePermit>,
+    share: Option<Share<String>>,
 }
 
 impl Room {
     /// Creates the room, all free, with this maximum of concurrent requests per holder.
     pub fn new(at_once: usize) -> Arc<Self> {
-        Arc::new(Self {
-            all: Arc::new(Semaphore::new(ALL_KIB)),
-            released: watch::Sender::new(()),
-            holders: Mutex::default(),
-            at_once,
-        })
+        Arc::new(Self { all: Shares::new(Arc::new(Semaphore::new(ALL_KIB))), holders: Mutex::default(), at_once })
     }
 
     /// Reserves a request and this many KiB for a holder.
@@ -73,33 +68,18 @@ impl Room {
             held.requests += 1;
             held.kib += kib;
         }
-        let mut taken = RoomReservation { room: Arc::clone(self), holder: holder.to_owned(), kib, permit: None };
-        taken.permit = Some(self.wait(holder, kib).await?);
+        let mut taken = RoomReservation { room: Arc::clone(self), holder: holder.to_owned(), kib, share: None };
+        taken.share = Some(taken.wait(kib).await?);
         Ok(taken)
-    }
-
-    /// Waits for this many KiB, which the holder already counts as its own, by the rule of [`fair_share`]: at least as
-    /// many stay free as the holder then has, so the requests of some holders leave room for others. A large request
-    /// that waits delays no small one.
-    async fn wait(&self, holder: &str, kib: u32) -> Result<OwnedSemaphorePermit, Failure> {
-        let mut released = self.released.subscribe();
-        let waited = async {
-            loop {
-                let held = self.holders.lock().get(holder).map_or(0, |held| held.kib) as usize;
-                if fair_share::admits_many(held, kib as usize, self.all.available_permits())
-                    && let Ok(permit) = Arc::clone(&self.all).try_acquire_many_owned(kib)
-                {
-                    return permit;
-                }
-                // The sender lives as long as this room.
-                let _ = released.changed().await;
-            }
-        };
-        timeout(TIMEOUT, waited).await.map_err(|_| full())
     }
 }
 
 impl RoomReservation {
+    async fn wait(&self, kib: u32) -> Result<Share<String>, Failure> {
+        let waited = self.room.all.wait_many(Some(&self.holder), kib as usize);
+        timeout(TIMEOUT, waited).await.map_err(|_| full())
+    }
+
     /// Reserves this many bytes more.
     ///
     /// # Errors
@@ -115,9 +95,9 @@ impl RoomReservation {
             held.kib += kib;
         }
         self.kib += kib;
-        let more = self.room.wait(&self.holder, kib).await?;
-        if let Some(permit) = &mut self.permit {
-            permit.merge(more);
+        let more = self.wait(kib).await?;
+        if let Some(share) = &mut self.share {
+            share.merge(more);
         }
         Ok(())
     }
@@ -126,12 +106,12 @@ impl RoomReservation {
     pub fn shrink(&mut self, kib: u32) {
         let spare = self.kib.saturating_sub(kib);
         self.kib -= spare;
-        let spare = usize::try_from(spare).unwrap_or_default();
-        drop(self.permit.as_mut().and_then(|permit| permit.split(spare)));
-        if let Some(held) = self.room.holders.lock().get_mut(&self.holder) {
-            held.kib -= u32::try_from(spare).unwrap_or_default();
+        if let Some(share) = &mut self.share {
+            share.give_back(spare as usize);
         }
-        self.room.released.send_replace(());
+        if let Some(held) = self.room.holders.lock().get_mut(&self.holder) {
+            held.kib -= spare;
+        }
     }
 }
 
@@ -145,9 +125,6 @@ impl Drop for RoomReservation {
                 holders.remove(&self.holder);
             }
         }
-        drop(holders);
-        drop(self.permit.take());
-        self.room.released.send_replace(());
     }
 }
 
@@ -177,15 +154,15 @@ mod tests {
         assert!(more.iter().all(Result::is_ok));
         assert!(matches!(room.take("ci", 1).await, Err(Failure::OverLimit(..))), "places have a bound as well");
         drop((first, more));
-        assert!(room.holders.lock().is_empty() && room.all.available_permits() == ALL_KIB);
+        assert!(room.holders.lock().is_empty() && room.all.free() == ALL_KIB);
         let mut first = room.take("ci", 10).await.ok().unwrap();
-        assert!(first.grow(1_000 << 10).await.is_ok() && room.all.available_permits() == ALL_KIB - 1_010);
+        assert!(first.grow(1_000 << 10).await.is_ok() && room.all.free() == ALL_KIB - 1_010);
         let second = room.take("ci", 1).await.ok().unwrap();
         assert!(matches!(first.grow(8_000 << 10).await, Err(Failure::OverLimit(..))));
         drop(second);
         assert!(first.grow(8_000 << 10).await.is_ok(), "one request alone may take more");
         drop(first);
-        assert!(room.holders.lock().is_empty() && room.all.available_permits() == ALL_KIB);
+        assert!(room.holders.lock().is_empty() && room.all.free() == ALL_KIB);
     }
 
     #[tokio::test(start_paused = true)]
@@ -202,13 +179,14 @@ mod tests {
         drop(largest);
         assert!(futures_util::poll!(&mut waiting).is_ready());
         drop(waiting);
-        assert!(room.holders.lock().is_empty() && room.all.available_permits() == ALL_KIB);
+        assert!(room.holders.lock().is_empty() && room.all.free() == ALL_KIB);
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_in_vain_holds_nothing() {
         let room = Room::new(AT_ONCE);
-        let all = Arc::clone(&room.all).acquire_many_owned(u32::try_from(ALL_KIB).unwrap()).await;
+        let all = room.all.take_many(None, ALL_KIB);
+        assert!(all.is_some());
         assert!(matches!(room.take("ci", 1).await, Err(Failure::Busy(_))));
         drop(all);
         assert!(room.holders.lock().is_empty());

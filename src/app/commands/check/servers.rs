@@ -5,7 +5,7 @@ use secrecy::SecretString;
 use super::report::{CheckStatus, Report};
 use crate::app::built_ins;
 use crate::app::commands::mcp::logins;
-use crate::app::commands::tools::held;
+use crate::app::commands::tools::stored;
 use crate::app::configured::Lookup;
 use crate::app::servers::{self, Tried};
 use crate::app::setting_files;
@@ -163,10 +163,9 @@ pub(super) async fn check(
         }
     }
     // Another row reports an unreadable store.
-    for (server, tools) in
-        held::held(settings, &tried).await.unwrap_or_default().iter().filter(|held| !held.1.is_empty())
-    {
-        let tools = tools.join(", ");
+    let records = stored::records(settings, &tried).await.unwrap_or_default();
+    for (server, record) in records.iter().filter(|(_, record)| !record.held.is_empty()) {
+        let tools = record.held.join(", ");
         let about = format!("held back, because their definitions changed: {tools}; /refresh_tools accepts them");
         report.push(&format!("mcp {server}"), CheckStatus::Note, about);
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::held::{self, Held};
+use super::stored::{self, Records, StoredRecord};
 use super::{Of, first_line, harmless, misfit, pretty, told, unknown};
 use crate::app::commands::mcp::logins;
 use crate::app::commands::reading;
@@ -15,7 +15,8 @@ use crate::app::commands::reading::Reading;
 use crate::app::servers::{self, Tried};
 use crate::app::{Cli, built_ins, doors, exit, setting_files};
 use actors::services::running::LimitScope;
-use domain::ids::{Door, Person, Place};
+use domain::ids::{Door, Person, Place, Timestamp};
+use domain::notice::template::moment;
 use domain::tool::access::{Access, Standing};
 use domain::tool::catalogue::{Catalogue, CatalogueEntry};
 use domain::tool::rights::{Decided, Rule, Verdict};
@@ -37,7 +38,7 @@ pub(super) struct Catalogued {
     rules: Arc<[Rule]>,
     member: Option<Member>,
     settings: Settings,
-    held: Held,
+    records: Records,
 }
 
 /// The member whose permissions apply.
@@ -106,11 +107,14 @@ impl Catalogued {
         for refused in catalogue.refused() {
             eprintln!("{} is not offered: {}", harmless(&refused.tool), refused.reason);
         }
-        let held = held::held(&settings, &servers).await.unwrap_or_else(|why| {
-            eprintln!("it is unknown which tools the bot holds back: {}", harmless(&why));
-            Held::default()
+        let records = stored::records(&settings, &servers).await.unwrap_or_else(|why| {
+            eprintln!(
+                "it is unknown which tools the bot holds back, and since when tools are known: {}",
+                harmless(&why)
+            );
+            Records::default()
         });
-        Ok(Self { catalogue, built_in, servers, rules: settings.tools.table(), member, settings, held })
+        Ok(Self { catalogue, built_in, servers, rules: settings.tools.table(), member, settings, records })
     }
 
     /// Prints each tool with its description and permission.
@@ -155,6 +159,11 @@ impl Catalogued {
             say!("held back: {HELD}");
         }
         say!("pin: {}", entry.pin.0);
+        if let Some(record) = self.record(entry) {
+            let told = |at: Option<&Timestamp>| at.map_or_else(|| "unknown".to_owned(), |at| moment(*at));
+            let first = told(record.first_seen.get(&*entry.tool.name));
+            say!("first seen: {first}, last verified: {}", told(record.verified.as_ref()));
+        }
         let source = entry.tool.input_schema.to_value();
         let told = schema::convert(&source);
         if !told.lost.is_empty() {
@@ -197,11 +206,14 @@ impl Catalogued {
 
     /// True if the bot holds the tool back.
     fn is_held(&self, entry: &CatalogueEntry) -> bool {
+        self.record(entry).is_some_and(|record| record.held.iter().any(|tool| **tool == *entry.tool.name))
+    }
+
+    /// Returns the bot's record of the tool's server.
+    fn record(&self, entry: &CatalogueEntry) -> Option<&StoredRecord> {
         match &entry.tool.source {
-            Source::BuiltIn => false,
-            Source::Server(name) => {
-                self.held.get(name).is_some_and(|tools| tools.iter().any(|tool| **tool == *entry.tool.name))
-            }
+            Source::BuiltIn => None,
+            Source::Server(name) => self.records.get(name),
         }
     }
 

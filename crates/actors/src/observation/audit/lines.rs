@@ -1,4 +1,4 @@
-//! Renders events of the account as audit lines.
+//! Renders events of the program as audit lines.
 
 use serde_json::Value;
 

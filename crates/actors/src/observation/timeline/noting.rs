@@ -1,4 +1,4 @@
-//! Records events of the account as moments of turns.
+//! Records events of the program as moments of turns.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Renders events of the account as events for clients.
+//! Renders events of the program as events for clients.
 
 use super::TurnEvents;
 use domain::gate::{ApprovalDecision, Gate};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::account::Account;
+use crate::observers::Observers;
 use crate::tree::{ActorKind, Mailbox, Scope, TreeRow};
 use domain::happening::{ActorChange, Happening};
 use domain::latencies::Latencies;
@@ -252,8 +252,8 @@ impl Stats {
     }
 
     /// Reports a change in the life of the actor.
-    pub(crate) fn tell(&self, account: &Account, change: ActorChange<'_>) {
-        account.tell(&Happening::Actor { path: &self.path, label: &self.label, change });
+    pub(crate) fn tell(&self, observers: &Observers, change: ActorChange<'_>) {
+        observers.tell(&Happening::Actor { path: &self.path, label: &self.label, change });
     }
 
     /// Claims a slot for a message of another actor; returns false if none is free.

@@ -122,7 +122,7 @@ impl Children {
             return Ok(());
         }
         self.shared.roster.enter(Arc::clone(spec.stats()));
-        spec.stats().tell(&self.shared.account, ActorChange::Added);
+        spec.stats().tell(&self.shared.observers, ActorChange::Added);
         spec.stats().count_no_refusal();
         let index = self.list.push(Child::new(spec));
         self.watch.begin(&self.timer);
@@ -135,7 +135,7 @@ impl Children {
         match (child.spec.start)(self.cell.clone(), Arc::clone(&self.shared)).await {
             Ok(cell) => {
                 self.list.runs(index, cell);
-                stats.tell(&self.shared.account, ActorChange::Started);
+                stats.tell(&self.shared.observers, ActorChange::Started);
                 Ok(())
             }
             Err(error) => self.ended(index, Some(error.to_string())).await,
@@ -148,7 +148,7 @@ impl Children {
         let Some((index, child)) = waiting else { return Ok(()) };
         let stats = Arc::clone(child.spec.stats());
         let restarts = stats.restarts.fetch_add(1, Ordering::Relaxed) + 1;
-        stats.tell(&self.shared.account, ActorChange::Restarted(restarts));
+        stats.tell(&self.shared.observers, ActorChange::Restarted(restarts));
         self.spawn(index).await?;
         // A failed start is reported later, when a start succeeds.
         if self.list.named(path).is_some_and(|(_, child)| child.cell.is_some()) {
@@ -183,12 +183,12 @@ impl Children {
                 let input = stats.blame();
                 stats.failed(error);
                 let handling = input.map_or("nothing", Input::as_str);
-                stats.tell(&self.shared.account, ActorChange::Failed { error, handling });
+                stats.tell(&self.shared.observers, ActorChange::Failed { error, handling });
                 if input.is_some_and(Input::is_outside) { Exit::Poison } else { Exit::Failure }
             }
             None => {
                 stats.end();
-                stats.tell(&self.shared.account, ActorChange::Stopped(None));
+                stats.tell(&self.shared.observers, ActorChange::Stopped(None));
                 Exit::Normal
             }
         };
@@ -217,7 +217,7 @@ impl Children {
                 self.shared.roster.remove(path);
                 let Intensity { restarts, period } = self.row.intensity;
                 let escalated = ActorChange::Escalated { child: path, restarts, period };
-                self.own.tell(&self.shared.account, escalated);
+                self.own.tell(&self.shared.observers, escalated);
                 self.stop_all().await;
                 let error = format!("{path} failed more often than {} allows", self.own.path);
                 // The current input of the supervisor did not cause this failure.
@@ -261,14 +261,14 @@ impl Children {
         child.spec.stats().enter(LifeState::Stopped);
         self.mark_descendants_stopped(path);
         self.shared.roster.remove(path);
-        child.spec.stats().tell(&self.shared.account, ActorChange::Stopped(Some(reason)));
+        child.spec.stats().tell(&self.shared.observers, ActorChange::Stopped(Some(reason)));
     }
 
     /// Marks the descendants of an actor that terminated without stopping its children as stopped.
     fn mark_descendants_stopped(&self, path: &str) {
         for stats in self.shared.roster.prune_below(path) {
             stats.enter(LifeState::Stopped);
-            stats.tell(&self.shared.account, ActorChange::Stopped(Some("its supervisor ended")));
+            stats.tell(&self.shared.observers, ActorChange::Stopped(Some("its supervisor ended")));
         }
     }
 }

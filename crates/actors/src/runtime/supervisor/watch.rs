@@ -58,13 +58,13 @@ impl Children {
         match (hung, on_hang) {
             (Hung::Overdue(input, ran), on_hang) => {
                 let hung = ActorChange::Hung { handling: input.as_str(), ran, action: on_hang.as_str() };
-                stats.tell(&self.shared.account, hung);
+                stats.tell(&self.shared.observers, hung);
                 if on_hang == OnHang::Restart {
                     // The kill takes effect at the child's next await; its end arrives as a failure.
                     cell.kill();
                 }
             }
-            (Hung::Blocked(ran), OnHang::Restart) => stats.tell(&self.shared.account, ActorChange::Blocked(ran)),
+            (Hung::Blocked(ran), OnHang::Restart) => stats.tell(&self.shared.observers, ActorChange::Blocked(ran)),
             (Hung::Blocked(_), OnHang::Log) => {}
         }
     }

@@ -244,6 +244,7 @@ pub(super) const WORDS: Words = Words {
     no_resources: "There are no resources that you may read.",
     not_listed: "cannot be listed now; try again later",
     held_back: |tools| format!("changed, and held back until an operator runs `/refresh_tools`: {tools}"),
+    list_verified: |at| format!("list verified {at}"),
     more_names: |tools, more| format!("{tools} and {more} more"),
     no_lists: "No tool server is connected, so there is no list to reload.",
     reading_lists: |servers| {

@@ -253,6 +253,7 @@ pub(super) const WORDS: Words = Words {
     no_resources: "Es gibt keine Ressourcen, die du lesen darfst.",
     not_listed: "kann gerade nicht aufgelistet werden; versuche es später noch einmal",
     held_back: |tools| format!("geändert und zurückgehalten, bis ein Betreiber `/refresh_tools` ausführt: {tools}"),
+    list_verified: |at| format!("Liste geprüft {at}"),
     more_names: |tools, more| format!("{tools} und {more} weitere"),
     no_lists: "Kein Werkzeugserver ist verbunden; es gibt also keine Liste zu lesen.",
     reading_lists: |servers| {

@@ -250,6 +250,7 @@ pub(super) const WORDS: Words = Words {
     no_resources: "No hay recursos que puedas leer.",
     not_listed: "no se puede mostrar ahora; inténtalo más tarde",
     held_back: |tools| format!("cambiadas y retenidas hasta que un operador ejecute `/refresh_tools`: {tools}"),
+    list_verified: |at| format!("lista verificada {at}"),
     more_names: |tools, more| format!("{tools} y {more} más"),
     no_lists: "Ningún servidor de herramientas está conectado, así que no hay ninguna lista que recargar.",
     reading_lists: |servers| {

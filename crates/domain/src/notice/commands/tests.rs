@@ -225,11 +225,13 @@ fn tools_and_approvals_are_told_as_they_are() {
         tools: vec!["now".to_owned()],
         changed: Vec::new(),
         about: Some("the tides".to_owned()),
+        verified_at: Some(Timestamp(1_800_000_000_000)),
+        discovered: Vec::new(),
     };
     let some = Tooling { servers: vec![server.clone()] };
     assert_eq!(
         tools(&some, &["dice".to_owned()], EN),
-        "**Tools**\n- **my own**: `dice`\n- **time** (ready, the tides): `now`"
+        "**Tools**\n- **my own**: `dice`\n- **time** (ready, list verified 2027-01-15 08:00 UTC, the tides): `now`"
     );
     let held =
         ToolServer { tools: (0..40).map(|n| n.to_string()).collect(), changed: vec!["add".to_owned()], ..server };
@@ -336,6 +338,8 @@ fn everything(locale: Locale) -> Vec<String> {
         tools: Vec::new(),
         changed: Vec::new(),
         about: None,
+        verified_at: Some(Timestamp(0)),
+        discovered: Vec::new(),
     };
     let names: Vec<String> = (0..100).map(|number| format!("t{number}")).collect();
     let many = ToolServer { tools: names, changed: vec!["new".to_owned()], ..server.clone() };

@@ -164,6 +164,7 @@ pub(super) struct Words {
     pub(super) no_resources: &'static str,
     pub(super) not_listed: &'static str,
     pub(super) held_back: fn(&str) -> String,
+    pub(super) list_verified: fn(&str) -> String,
     pub(super) more_names: fn(&str, usize) -> String,
     pub(super) no_lists: &'static str,
     pub(super) reading_lists: fn(usize) -> String,

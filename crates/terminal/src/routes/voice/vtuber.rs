@@ -191,6 +191,11 @@ impl Vtuber {
         }
     }
 
+    /// Records that the socket ended the stream of samples: the next samples begin another one.
+    pub const fn stream_ended(&mut self) {
+        self.is_listening = false;
+    }
+
     /// Returns the messages that begin a connection.
     fn greeting(&self, hears: bool) -> Vec<Value> {
         let mut messages = vec![full_text("Connection established"), self.character(), group()];

@@ -1,15 +1,20 @@
 //! Speech of the client: samples become utterances, and these become texts of the session.
 
 use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::{VoiceSocket, again};
 use crate::routes::voice::wire::Content;
 use speech::Failure;
-use speech::hearing::{Found, Listener, Transcription, Words};
+use speech::hearing::{Found, Listener, Misfit, Transcription, Words};
 use web::client_socket::Disconnected;
 
 /// Maximum number of utterances of one socket that are being transcribed.
 const UTTERANCES_MAX: usize = 3;
+/// Minimum time between two equal refusals of samples to a client of Open-LLM-VTuber.
+const REFUSAL_EVERY: Duration = Duration::from_secs(10);
 
 /// The hearing of one socket.
 #[derive(Default)]
@@ -18,6 +23,8 @@ pub(super) struct Hears {
     listener: Option<Listener>,
     /// True while a stream is open.
     is_open: bool,
+    /// The last refusal of samples that the client was told, and its time.
+    refused: Option<(Misfit, Instant)>,
     /// The utterances that are being transcribed, in their order.
     utterances: VecDeque<Transcription>,
 }
@@ -61,7 +68,8 @@ impl VoiceSocket {
         }
     }
 
-    /// Reads samples of the stream. A stream that cannot be read ends.
+    /// Reads samples of the stream. A stream that cannot be read ends. A client of Open-LLM-VTuber begins the next one with
+    /// its next samples, so it is told the same reason at most once in [`REFUSAL_EVERY`].
     pub(super) async fn sound(&mut self, samples: &[u8]) -> Result<(), Disconnected> {
         let Some(listener) = self.hears.open() else {
             return self.refuse("audio needs {\"event\": \"listen\"} first").await;
@@ -75,6 +83,14 @@ impl VoiceSocket {
             }
             Err(misfit) => {
                 self.hears.is_open = false;
+                if let Some(vtuber) = &mut self.vtuber {
+                    vtuber.stream_ended();
+                    let told = |(known, at): (Misfit, Instant)| known == misfit && at.elapsed() < REFUSAL_EVERY;
+                    if self.hears.refused.is_some_and(told) {
+                        return Ok(());
+                    }
+                }
+                self.hears.refused = Some((misfit, Instant::now()));
                 self.refuse(&misfit.to_string()).await
             }
         }

@@ -76,6 +76,9 @@ fn samples_begin_a_stream_and_unknown_messages_are_refused() {
         matches!(&steps[..], [Step::Request(Request::Listen { hands_free: false }), Step::Samples(bytes)] if bytes.len() == 4)
     );
     assert!(matches!(&vtuber.read(data).unwrap()[..], [Step::Samples(_)]));
+    // The socket refused samples.
+    vtuber.stream_ended();
+    assert!(matches!(&vtuber.read(data).unwrap()[..], [Step::Request(Request::Listen { .. }), Step::Samples(_)]));
     assert!(matches!(&vtuber.read(r#"{"type": "mic-audio-end"}"#).unwrap()[..], [Step::Request(Request::ListenEnd)]));
     for hostile in
         ["[]", "{", r#"{"type": 7}"#, r#"{"type": "switch-config"}"#, r#"{"type": "mic-audio-data", "audio": "x"}"#]

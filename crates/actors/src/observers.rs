@@ -1,4 +1,4 @@
-//! The account of events: actors report each event once, and every reader derives its own output (log lines, metrics,
+//! The observers of events: actors report each event once, and every observer derives its own output (log lines, metrics,
 //! audit).
 
 mod log;
@@ -11,12 +11,12 @@ use self::meters::Meters;
 use domain::happening::Happening;
 use ports::Observer;
 
-/// The account to which actors report events. Clones share the same readers.
+/// The observers to which actors report events. Clones are the same observers.
 #[derive(Clone)]
-pub struct Account(Arc<[Arc<dyn Observer>]>);
+pub struct Observers(Arc<[Arc<dyn Observer>]>);
 
-impl Account {
-    /// An account with these readers, in addition to the log and the metrics, which every account has.
+impl Observers {
+    /// These observers, in addition to the log and the metrics, which are always among them.
     #[must_use]
     pub fn new(readers: impl IntoIterator<Item = Arc<dyn Observer>>) -> Self {
         let own: [Arc<dyn Observer>; 2] = [Arc::new(LogLines::default()), Arc::new(Meters::default())];
@@ -31,7 +31,7 @@ impl Account {
     }
 }
 
-impl Default for Account {
+impl Default for Observers {
     fn default() -> Self {
         Self::new([])
     }
