@@ -59,8 +59,6 @@ pub(crate) enum End {
 pub(crate) enum Happening {
     /// Samples of a member who agreed to be heard, for recognition.
     Heard(u64, Vec<i16>),
-    /// A frame with this mark was sent.
-    Spoke(u64),
     /// A member left the channel.
     Left(u64),
     /// The connection ended.
@@ -165,9 +163,14 @@ impl Driver {
         self.mouth.hush();
     }
 
-    /// True while audio is sent.
-    pub(crate) fn is_speaking(&self) -> bool {
-        self.mouth.is_busy()
+    /// True while audio is sent that is no silence.
+    pub(crate) fn is_audible(&self) -> bool {
+        self.mouth.is_audible()
+    }
+
+    /// True if this is the voice server of the connection.
+    pub(crate) fn is_at(&self, endpoint: &str) -> bool {
+        self.access.endpoint == endpoint
     }
 
     /// Returns the mark of the last frame that was sent.
@@ -212,7 +215,10 @@ impl Driver {
 
     fn take(&mut self, step: Step) -> Result<Option<Happening>, End> {
         match step {
-            Step::Act => Ok(self.act()),
+            Step::Act => {
+                self.act();
+                Ok(None)
+            }
             Step::Beat => self.heartbeat().map(|()| None),
             Step::Keepalive => {
                 self.keepalive = Instant::now() + KEEPALIVE;
@@ -238,7 +244,7 @@ impl Driver {
     }
 
     /// Sends what is due.
-    fn act(&mut self) -> Option<Happening> {
+    fn act(&mut self) {
         match self.mouth.act(self.encryption.can_speak()) {
             Act::Send(opus, begins) => {
                 if begins {
@@ -250,13 +256,9 @@ impl Driver {
                     // A packet that cannot be sent is lost like one on its way.
                     let _ = self.udp.try_send(&packet);
                 }
-                self.mouth.spoken().map(Happening::Spoke)
             }
-            Act::End => {
-                self.say_speaking(false);
-                None
-            }
-            Act::Nothing => None,
+            Act::End => self.say_speaking(false),
+            Act::Nothing => {}
         }
     }
 

@@ -4,6 +4,8 @@
 //! The driver (`driver.rs`) is the voice gateway, the audio packets (`rtp.rs`) and the end-to-end encryption
 //! (`dave.rs`); `call.rs` connects it with the events of turns, voices and recognition.
 
+mod call;
+
 mod dave;
 
 mod driver;
@@ -19,6 +21,8 @@ mod rtp;
 mod wire;
 
 use std::time::Duration;
+
+pub use call::Calls;
 
 /// The settings of connections to voice servers.
 fn settings() -> http_client::Settings {

@@ -84,6 +84,11 @@ impl Mouth {
         !self.frames.is_empty() || self.tail.is_some()
     }
 
+    /// True while audio waits.
+    pub(crate) fn is_audible(&self) -> bool {
+        !self.frames.is_empty()
+    }
+
     /// The time of the next act.
     pub(crate) fn due(&self) -> Instant {
         self.next

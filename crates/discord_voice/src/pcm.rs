@@ -201,7 +201,7 @@ mod tests {
             })
             .collect();
         let whole = converted(&file(22_050, 1, &tone), usize::MAX);
-        assert_eq!(whole.len(), 48_000_usize.next_multiple_of(FRAME));
+        assert!((48_000..=48_000 + FRAME).contains(&whole.len()), "{}", whole.len());
         let crossings = whole.windows(2).filter(|pair| pair[0] < 0 && pair[1] >= 0).count();
         assert!((438..=441).contains(&crossings), "{crossings}");
         assert!((9_900..=10_100).contains(whole.iter().max().unwrap()));

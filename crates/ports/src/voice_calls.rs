@@ -7,9 +7,8 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 use tokio::sync::watch;
 
-use super::PostError;
+use super::{PostError, SpeechPayer};
 use domain::ids::{Person, Place};
-use domain::turn_event::TurnEvent;
 
 /// A voice channel. Its text chat is the place with the same id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +17,8 @@ pub struct VoiceRoom {
     pub guild: String,
     /// The channel.
     pub channel: Place,
+    /// The member who asked the bot to join, and who pays for its speech.
+    pub payer: SpeechPayer,
 }
 
 /// The end of a call.
@@ -32,17 +33,16 @@ pub enum CallEnd {
 /// The members who agreed to be heard.
 pub type Consents = watch::Receiver<Arc<HashSet<Person>>>;
 
-/// The receiver of a call's events.
-#[async_trait]
+/// The receiver of a call's events. It never waits.
 pub trait CallHost: Send + Sync {
     /// The bot is in the channel, and speaks.
     fn joined(&self);
 
     /// A member said this. It becomes a question.
-    async fn heard(&self, speaker: Person, words: String);
+    fn heard(&self, speaker: Person, words: String);
 
-    /// The answer of this turn was interrupted by a member after these words.
-    async fn interrupted(&self, event: Arc<TurnEvent>, heard: String);
+    /// A member interrupted the answer of this turn, which was heard up to here.
+    fn interrupted(&self, turn: String, heard: String);
 }
 
 /// The voice channels of a platform.
@@ -79,15 +79,23 @@ pub struct VoiceAccess {
     pub token: SecretString,
 }
 
+/// The bot's position in a community.
+#[derive(Debug, Clone, Default)]
+pub struct VoiceStanding {
+    /// The voice channel in which the platform has the bot; `None` if in none.
+    pub channel: Option<String>,
+    /// The access to the channel's voice server, once the platform named it.
+    pub access: Option<VoiceAccess>,
+}
+
 /// The part of a platform's event connection that concerns voice channels.
 #[async_trait]
 pub trait VoiceSignals: Send + Sync {
     /// Asks the platform to move the bot to this channel of a community; `None` leaves.
     fn request(&self, guild: &str, channel: Option<&str>);
 
-    /// Returns the access to the voice server of a community, which changes while the bot is there; `None` while it is in
-    /// no channel, or before the platform named a server.
-    fn access(&self, guild: &str) -> watch::Receiver<Option<VoiceAccess>>;
+    /// Returns the bot's position in a community, which changes.
+    fn standing(&self, guild: &str) -> watch::Receiver<VoiceStanding>;
 
     /// As [`VoiceCalls::channel_of`].
     ///
