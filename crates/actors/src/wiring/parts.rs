@@ -17,7 +17,7 @@ use crate::services::running::ExitSender;
 use crate::services::toolbox::Toolbox;
 use crate::tool_cache::BuiltIn;
 use domain::ids::Door;
-use ports::{Documents, Faults, Limiter, Listener, Observer, Renderer, ToolProviders, ToolServers, Turns, Vitals};
+use ports::{Documents, Faults, Limiter, Listener, Observer, Renderer, ToolProviders, ToolServers, Turns, Vitals, VoiceCalls};
 
 /// The parts from which the tree is built.
 pub struct Parts {
@@ -72,6 +72,8 @@ pub struct DoorParts {
     pub renderer: Arc<dyn Renderer>,
     /// Reads documents that members attach.
     pub documents: Arc<dyn Documents>,
+    /// The voice channels of the door with shards, if the bot may join them.
+    pub calls: Option<Arc<dyn VoiceCalls>>,
 }
 
 /// The pages for operators.

@@ -18,6 +18,7 @@ mod memories;
 mod settings;
 
 mod spanish;
+mod voice;
 
 mod words;
 
@@ -32,6 +33,7 @@ pub use self::dialogue::{
 pub use self::experiments::experiments;
 pub use self::linking::{link, link_code, link_refused, linked, unlinked};
 pub use self::memories::{fact_forgotten, memories, remembered};
+pub use self::voice::{switch, voice, voice_notice};
 pub use self::settings::{
     change, model_chosen, model_default, models, no_such_model, setting_changed, setting_refused, settings,
 };
