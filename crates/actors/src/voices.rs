@@ -67,15 +67,19 @@ impl Actor for Voices {
     ) -> Result<(), Crash> {
         // The caller of a request may have gone.
         match message {
-            VoicesMsg::Join(room, locale, reply) => drop(reply.send(self.join(ctx, state, *room, locale).await?)),
+            VoicesMsg::Join(room, locale, reply) => {
+                let _ = reply.send(self.join(ctx, state, *room, locale).await?);
+            }
             VoicesMsg::Leave(guild, reply) => {
                 let left = self.end(ctx, state, &guild).await;
-                drop(reply.send(if left { VoiceReply::Leaving } else { VoiceReply::Absent }));
+                let _ = reply.send(if left { VoiceReply::Leaving } else { VoiceReply::Absent });
             }
             VoicesMsg::Listen { guild, caller, on, reply } => {
-                drop(reply.send(self.listen(ctx, state, &guild, *caller, on)));
+                let _ = reply.send(self.listen(ctx, state, &guild, *caller, on));
             }
-            VoicesMsg::Ended(guild) => drop(self.end(ctx, state, &guild).await),
+            VoicesMsg::Ended(guild) => {
+                self.end(ctx, state, &guild).await;
+            }
         }
         Ok(())
     }

@@ -5,12 +5,10 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use parking_lot::Mutex;
-use serenity::model::id::UserId;
 use tokio::task::JoinHandle;
 
 use super::events::{Deleted, GuildPlaces, GuildThreads, Ready};
@@ -19,13 +17,11 @@ use super::interactions::Interaction;
 use super::prefilter::Filter;
 use super::rest::Rest;
 use super::voice::Voice;
-use super::{Access, DOOR, address, close};
+use super::{Access, DOOR, close};
 use domain::ids::Person;
 use domain::incoming::{Deletion, Incoming, Posted};
-use domain::rejection::Rejection;
 use ports::{
-    AccessScope, Advice, AfterClose, Closed, EventStream, GatewaySession, IdentifyPermit, Lottery, Missing, PostError,
-    PresenceUpdates, Shard, ShardedSource, SourceError, StreamEvent,
+    AccessScope, Advice, AfterClose, Closed, EventStream, GatewaySession, IdentifyPermit, Lottery, Missing, PresenceUpdates, Shard, ShardedSource, SourceError, StreamEvent,
 };
 
 mod connection;
