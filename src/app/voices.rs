@@ -111,7 +111,8 @@ fn joined(
 
 #[cfg(not(feature = "discord-voice"))]
 fn joined(_: Arc<Signals>, _: (&Speech, &TurnEvents, &Basics)) -> Result<Arc<dyn VoiceCalls>, String> {
-    Err("discord.voice: this build has no voice channels; build it with --features discord-voice, or set it to off".to_owned())
+    Err("discord.voice: this build has no voice channels; build it with --features discord-voice, or set it to off"
+        .to_owned())
 }
 
 /// Returns the secrets of these settings and of the variables that they name.

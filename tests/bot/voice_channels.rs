@@ -193,7 +193,9 @@ fn a_member_who_speaks_interrupts_and_the_conversation_keeps_what_was_heard() {
         room.joined_by("Ada").await;
         room.world.tells("Ada", "listen", &[]).await;
         let long = "This is the first sentence of it. ".repeat(12);
-        room.world.model.does(move |ask| Act::says(if ask.question().contains("long") { long.clone() } else { "Yes.".to_owned() }));
+        room.world
+            .model
+            .does(move |ask| Act::says(if ask.question().contains("long") { long.clone() } else { "Yes.".to_owned() }));
         let said = room.world.says("Ada", "general", "@staffai a long story");
         room.world.answer_to(said).await;
         let ada = room.user("Ada");
@@ -223,7 +225,10 @@ fn the_operator_decides_who_may_move_the_bot() {
         world.stop().await;
         let room = Room::begin(Setup::new()).await;
         assert_eq!(room.world.tells("Ada", "join", &[]).await, "You are in no voice channel. Join one first.");
-        assert_eq!(room.world.tells("Ada", "leave", &[]).await, "I am in no voice channel here. `/join` has me join yours.");
+        assert_eq!(
+            room.world.tells("Ada", "leave", &[]).await,
+            "I am in no voice channel here. `/join` has me join yours."
+        );
         let told = room.world.tells("Ada", "listen", &[]).await;
         assert_eq!(told, "I am in no voice channel here. `/join` has me join yours.");
         room.joined_by("Ada").await;
@@ -259,7 +264,10 @@ fn a_lost_call_is_joined_again_and_a_dismissed_one_is_not() {
         assert!(!loudness(&room.server.heard(room.user("Ada"))).is_empty());
         room.server.closes(Some(4014));
         room.world.until("the bot leaves", || room.bot_is_in().is_none().then_some(())).await;
-        assert_eq!(room.world.tells("Ada", "leave", &[]).await, "I am in no voice channel here. `/join` has me join yours.");
+        assert_eq!(
+            room.world.tells("Ada", "leave", &[]).await,
+            "I am in no voice channel here. `/join` has me join yours."
+        );
         assert_eq!(room.server.stats().identifies, 2);
         room.world.stop().await;
     });

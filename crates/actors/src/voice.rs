@@ -277,7 +277,8 @@ impl Voice {
 
 /// Posts the transcript, whose message is the question, and passes it on with the current roles of the member.
 async fn ask(parts: &VoiceParts, room: &VoiceRoom, caller: Caller, said: String) -> Option<Asked> {
-    let dropped = |reason: &str| tracing::debug!(event = VOICE_CHANNEL_DROPPED, reason, "a spoken question was dropped");
+    let dropped =
+        |reason: &str| tracing::debug!(event = VOICE_CHANNEL_DROPPED, reason, "a spoken question was dropped");
     let member = Member { guild: room.guild.clone(), person: caller.person.clone() };
     let read = |reply| OutboxMsg::Read(PostRequest::Roles(member), reply);
     let Ok(Ok(PostResult::Roles(roles))) = parts.outbox.call(read, REQUEST_TIMEOUT).await else {
@@ -289,24 +290,14 @@ async fn ask(parts: &VoiceParts, room: &VoiceRoom, caller: Caller, said: String)
         return None;
     };
     let us = parts.source.us()?;
-    let asked = Asked {
-        message: message.clone(),
-        person: caller.person.clone(),
-        words: said.clone(),
-        at: parts.clock.now(),
-    };
+    let asked =
+        Asked { message: message.clone(), person: caller.person.clone(), words: said.clone(), at: parts.clock.now() };
     let posted = Posted {
         id: message,
         place: room.channel.clone(),
         parent: None,
         guild: Some(room.guild.clone()),
-        author: Author {
-            person: caller.person,
-            name: caller.name,
-            roles,
-            joined: None,
-            kind: AuthorKind::Member,
-        },
+        author: Author { person: caller.person, name: caller.name, roles, joined: None, kind: AuthorKind::Member },
         text: said,
         mentions_us: true,
         reply_to: None,

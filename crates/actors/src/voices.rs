@@ -118,8 +118,7 @@ impl Voices {
             announced: AtomicBool::new(false),
         });
         let handle = Handle::new(self.template, ctx.path(), Scope::Community(guild.clone()));
-        let voice =
-            Voice { call: Arc::clone(&call), parts: Arc::clone(&self.parts), supervisor: ctx.handle().clone() };
+        let voice = Voice { call: Arc::clone(&call), parts: Arc::clone(&self.parts), supervisor: ctx.handle().clone() };
         ctx.start_child(ChildSpec::new(self.template, &handle, voice, Vec::new())).await?;
         state.calls.insert(guild, Known { handle, call });
         Ok(VoiceReply::Joining)

@@ -197,9 +197,7 @@ fn dispatch(envelope: &Envelope<'_>, text: &str, filter: &Filter, draw: Option<D
             let change = rights::wire::guild_update(data, filter.me())?;
             Ok(places.map_or(Event::Other, |places| Event::GuildChanged(places, Box::new(change))))
         }),
-        "VOICE_STATE_UPDATE" => {
-            voice::state(data, filter.me()).map(|change| change.map_or(Event::Other, Event::Voice))
-        }
+        "VOICE_STATE_UPDATE" => voice::state(data, filter.me()).map(|change| change.map_or(Event::Other, Event::Voice)),
         "VOICE_SERVER_UPDATE" => voice::server(data).map(Event::Voice),
         _ => rights::wire::change(kind, data, filter.me())
             .map(|change| change.map_or(Event::Other, |change| Event::Rights(Box::new(change)))),

@@ -21,7 +21,8 @@ use super::{Access, DOOR, close};
 use domain::ids::Person;
 use domain::incoming::{Deletion, Incoming, Posted};
 use ports::{
-    AccessScope, Advice, AfterClose, Closed, EventStream, GatewaySession, IdentifyPermit, Lottery, Missing, PresenceUpdates, Shard, ShardedSource, SourceError, StreamEvent,
+    AccessScope, Advice, AfterClose, Closed, EventStream, GatewaySession, IdentifyPermit, Lottery, Missing,
+    PresenceUpdates, Shard, ShardedSource, SourceError, StreamEvent,
 };
 
 mod connection;

@@ -220,11 +220,8 @@ mod tests {
 
     fn voice() -> Voice {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let access = Access {
-            api_url: "http://127.0.0.1:1".to_owned(),
-            token: "t".to_owned().into(),
-            allow_insecure: false,
-        };
+        let access =
+            Access { api_url: "http://127.0.0.1:1".to_owned(), token: "t".to_owned().into(), allow_insecure: false };
         let rest = Rest::new(&access).unwrap();
         rest.know_me(UserId::new(9));
         Voice::new(Arc::new(rest))
@@ -245,7 +242,10 @@ mod tests {
         voice.request("1", Some("6"));
         let first = voice.due(Shard { number: 1, total: 2 }).await;
         let first: Value = serde_json::from_str(&first).unwrap();
-        assert_eq!((&first["op"], &first["d"]["guild_id"], &first["d"]["channel_id"]), (&json!(4), &json!(guild), &json!(null)));
+        assert_eq!(
+            (&first["op"], &first["d"]["guild_id"], &first["d"]["channel_id"]),
+            (&json!(4), &json!(guild), &json!(null))
+        );
         assert!(voice.take(Shard { number: 1, total: 2 }).is_none());
         assert!(voice.take(Shard { number: 0, total: 2 }).is_some());
     }
@@ -259,7 +259,10 @@ mod tests {
         assert!(standing.borrow().access.is_none());
         voice.learn(moved("1", Some("5")));
         let access = standing.borrow().access.clone().unwrap();
-        assert_eq!((&*access.channel, &*access.session, &*access.endpoint, &*access.user), ("5", "s", "voice.example:443", "9"));
+        assert_eq!(
+            (&*access.channel, &*access.session, &*access.endpoint, &*access.user),
+            ("5", "s", "voice.example:443", "9")
+        );
         assert!(!format!("{access:?}").contains("secret"));
         voice.learn(server(r#"{"guild_id": "1", "endpoint": null, "token": "secret"}"#).unwrap());
         assert!(standing.borrow().access.is_none(), "the server is being replaced");

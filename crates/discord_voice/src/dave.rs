@@ -5,7 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroU16;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use davey::{CommitWelcome, DAVE_PROTOCOL_VERSION, DaveSession, MediaType, OPUS_SILENCE_PACKET, ProposalsOperationType};
+use davey::{
+    CommitWelcome, DAVE_PROTOCOL_VERSION, DaveSession, MediaType, OPUS_SILENCE_PACKET, ProposalsOperationType,
+};
 use serde_json::json;
 
 use super::wire::{self, Dave as Change};

@@ -363,6 +363,10 @@ impl Driver {
         for received in missed {
             self.happened(received);
         }
+        // The announcement may have been lost with the connection.
+        if self.mouth.is_busy() {
+            self.say_speaking(true);
+        }
         Ok(())
     }
 }

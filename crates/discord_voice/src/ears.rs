@@ -91,7 +91,9 @@ mod tests {
         assert_eq!(ears.decode(7, 65_530, &opus), None, "late");
         assert_eq!(ears.decode(7, 0, &opus).unwrap().len(), 320);
         for sequence in 1..=3_000_u16 {
-            let hostile: Vec<u8> = (0..sequence % 300).map(|at| at.wrapping_mul(31).wrapping_add(sequence.wrapping_mul(7)).to_le_bytes()[0]).collect();
+            let hostile: Vec<u8> = (0..sequence % 300)
+                .map(|at| at.wrapping_mul(31).wrapping_add(sequence.wrapping_mul(7)).to_le_bytes()[0])
+                .collect();
             let samples = ears.decode(7, sequence, &hostile);
             assert!(samples.is_none_or(|samples| samples.len() <= LONGEST));
         }

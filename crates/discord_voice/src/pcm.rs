@@ -48,13 +48,7 @@ impl Samples {
             Format::Pcm => Some(Form { rate: PLAIN_RATE, channels: 1 }),
             Format::Mp3 | Format::Opus | Format::Flac => return None,
         };
-        Some(Self {
-            bytes: Vec::new(),
-            form,
-            window: [0.0; 4],
-            position: 0.0,
-            frame: Vec::with_capacity(FRAME),
-        })
+        Some(Self { bytes: Vec::new(), form, window: [0.0; 4], position: 0.0, frame: Vec::with_capacity(FRAME) })
     }
 
     /// Reads more bytes, and returns the complete frames.

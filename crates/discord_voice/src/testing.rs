@@ -155,7 +155,7 @@ impl VoiceServer {
         self.state.lock().stats.clone()
     }
 
-    /// True if the bot has the keys of all members.
+    /// True if the bot is in the group of the members, and the last change of it is complete.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         self.state.lock().group.has_bot()
@@ -449,4 +449,3 @@ impl State {
 
 /// The kind of media of calls.
 const AUDIO: MediaType = MediaType::AUDIO;
-

@@ -23,11 +23,22 @@ pub(crate) enum Event {
     /// The interval of heartbeats.
     Hello(Duration),
     /// The address for audio.
-    Ready { ssrc: u32, address: (IpAddr, u16), modes: Vec<String> },
+    Ready {
+        ssrc: u32,
+        address: (IpAddr, u16),
+        modes: Vec<String>,
+    },
     /// The keys of the transport, and the version of end-to-end encryption; 0 is none.
-    Description { mode: String, key: [u8; 32], version: u16 },
+    Description {
+        mode: String,
+        key: [u8; 32],
+        version: u16,
+    },
     /// The source of a user's audio.
-    Speaking { user: u64, ssrc: u32 },
+    Speaking {
+        user: u64,
+        ssrc: u32,
+    },
     /// Users who are in the channel.
     Joined(Vec<u64>),
     /// A user left the channel.
@@ -152,11 +163,17 @@ mod tests {
     #[test]
     fn hostile_messages_are_refused_or_ignored() {
         let refused = [
-            "", "[]", "{}", r#"{"op": -1}"#, r#"{"op": 2, "d": {}}"#, r#"{"op": 13, "d": {"user_id": []}}"#,
+            "",
+            "[]",
+            "{}",
+            r#"{"op": -1}"#,
+            r#"{"op": 2, "d": {}}"#,
+            r#"{"op": 13, "d": {"user_id": []}}"#,
             r#"{"op": 4, "d": {"mode": "x", "secret_key": [1, 2]}}"#,
             r#"{"op": 4, "d": {"mode": "x", "secret_key": [256]}}"#,
             r#"{"op": 2, "d": {"ssrc": 4294967296, "ip": "127.0.0.1", "port": 1, "modes": []}}"#,
-            r#"{"op": 8, "d": {"heartbeat_interval": "soon"}}"#, r#"{"op": 21, "d": {"transition_id": 70000}}"#,
+            r#"{"op": 8, "d": {"heartbeat_interval": "soon"}}"#,
+            r#"{"op": 21, "d": {"transition_id": 70000}}"#,
         ];
         for hostile in refused {
             assert_eq!(text(hostile), None, "{hostile}");

@@ -131,6 +131,7 @@ enum Needs {
 
 /// The available features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "the features are independent")]
 pub struct Served {
     /// True if there are tools, or servers that may have some.
     pub tools: bool,

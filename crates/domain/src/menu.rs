@@ -1,6 +1,8 @@
 //! The menu of commands that doors offer to members, in each language.
 
-use crate::command::{Access, CATEGORY, CHANGE, CODE, CommandKind, FACT, REMEMBERED, ROW, SWITCH, Served, USER, WITHDRAW};
+use crate::command::{
+    Access, CATEGORY, CHANGE, CODE, CommandKind, FACT, REMEMBERED, ROW, SWITCH, Served, USER, WITHDRAW,
+};
 use crate::locale::{InEach, in_each};
 use crate::notice::commands as words;
 

@@ -27,7 +27,11 @@ impl<E> Default for Queue<E> {
 }
 
 enum Item<E> {
-    Speak { of: SentenceId, text: String, clip: Option<Clip> },
+    Speak {
+        of: SentenceId,
+        text: String,
+        clip: Option<Clip>,
+    },
     /// An event of a turn.
     Then(String, E),
 }
@@ -152,7 +156,8 @@ mod tests {
         let source = Source::Command(["sh", "-c", SCRIPT].map(str::to_owned).into());
         let voice =
             Voice { source, voice: String::new(), format: Format::Wav, timeout: Duration::from_secs(20), price: None };
-        let (synthesis, person) = (Arc::new(Synthesis::new(vec![voice]).unwrap()), Person::new(Door::new("terminal"), "1"));
+        let (synthesis, person) =
+            (Arc::new(Synthesis::new(vec![voice]).unwrap()), Person::new(Door::new("terminal"), "1"));
         let mut queue = Queue::<()>::default();
         for sentence in 0..MANY {
             assert!(queue.speak(id(sentence), format!("{sentence}\n")));

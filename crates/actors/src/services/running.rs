@@ -35,8 +35,8 @@ use ports::tools::ServerEntries;
 use settings::Settings;
 use settings::agents::{Agents, Peer};
 use settings::community::Members;
-use settings::edges::VoiceChannels;
 use settings::data_tools::{Database, GoogleDrive, WebSearch};
+use settings::edges::VoiceChannels;
 
 /// The settings and the files that belong to them, read and checked together.
 pub struct Running {

@@ -82,9 +82,11 @@ impl Call<'_> {
 
     /// Adds silence for members who send nothing, so that their utterances end.
     pub(super) fn quiet(&mut self) {
-        let silent = self.hearers.all.iter_mut().filter(|(_, hearer)| {
-            hearer.quiet < QUIET_MAX && hearer.last.elapsed() >= QUIET_AFTER
-        });
+        let silent = self
+            .hearers
+            .all
+            .iter_mut()
+            .filter(|(_, hearer)| hearer.quiet < QUIET_MAX && hearer.last.elapsed() >= QUIET_AFTER);
         let found: Vec<_> = silent
             .map(|(user, hearer)| {
                 hearer.quiet += 1;
@@ -118,7 +120,8 @@ impl Call<'_> {
             parent: None,
         };
         let has_room = self.hearers.utterances.len() < UTTERANCES_MAX;
-        let Some(mut transcription) = has_room.then(|| self.calls.speech.hearing.start(samples, payer)).flatten() else {
+        let Some(mut transcription) = has_room.then(|| self.calls.speech.hearing.start(samples, payer)).flatten()
+        else {
             tracing::debug!(event = VOICE_CHANNEL_DROPPED, reason = "too much speech waits for its transcript");
             return;
         };

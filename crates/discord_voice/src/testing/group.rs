@@ -30,8 +30,9 @@ pub(super) struct Group {
     offer: Option<Vec<u8>>,
     /// True once the bot is in the group and has its keys.
     bot_is_in: bool,
-    /// The number of the last transition.
+    /// The number of the last transition, and of the last one that was executed.
     transition: u16,
+    executed: u16,
 }
 
 impl Group {
@@ -46,6 +47,7 @@ impl Group {
             offer: None,
             bot_is_in: false,
             transition: 0,
+            executed: 0,
         }
     }
 
@@ -57,7 +59,7 @@ impl Group {
     }
 
     pub(super) fn has_bot(&self) -> bool {
-        self.bot_is_in
+        self.bot_is_in && self.executed == self.transition
     }
 
     /// The bot began a new session. A member of the old one leaves the group.
@@ -126,6 +128,7 @@ impl Group {
         for (_, session) in &mut self.members {
             session.execute_transition(id).expect("a transition");
         }
+        self.executed = id;
         if id == self.transition && !self.members.is_empty() {
             self.bot_is_in = true;
         }

@@ -33,10 +33,10 @@ pub use self::dialogue::{
 pub use self::experiments::experiments;
 pub use self::linking::{link, link_code, link_refused, linked, unlinked};
 pub use self::memories::{fact_forgotten, memories, remembered};
-pub use self::voice::{switch, voice, voice_notice};
 pub use self::settings::{
     change, model_chosen, model_default, models, no_such_model, setting_changed, setting_refused, settings,
 };
+pub use self::voice::{switch, voice, voice_notice};
 use self::words::Words;
 use super::report;
 use super::template::countdown;

@@ -174,9 +174,13 @@ pub(super) const WORDS: Words = Words {
         VoiceReply::NotAllowed => "The operators of this bot do not let you move me between voice channels.",
         VoiceReply::Full => "I am in too many voice channels already. Please try again later.",
         VoiceReply::Leaving => "I am leaving the voice channel.",
-        VoiceReply::Listening => "I hear you in my voice channel from now on. What you say is transcribed, appears in the text chat and becomes your question. Your voice is not stored. `/listen switch: off` ends this.",
+        VoiceReply::Listening => {
+            "I hear you in my voice channel from now on. What you say is transcribed, appears in the text chat and becomes your question. Your voice is not stored. `/listen switch: off` ends this."
+        }
         VoiceReply::Deaf => "I no longer hear you.",
-        VoiceReply::NoHearing => "I cannot hear: the operators of this bot have set no speech recognition. I speak my answers to what you write.",
+        VoiceReply::NoHearing => {
+            "I cannot hear: the operators of this bot have set no speech recognition. I speak my answers to what you write."
+        }
         VoiceReply::Failed => "Sorry, that did not work. Please run it again in a minute.",
     },
     voice_notice: |notice| match notice {
@@ -186,7 +190,9 @@ pub(super) const WORDS: Words = Words {
         }
         VoiceNotice::Listens(name) => format!("I hear {name} from now on, at their request. Voices are not stored."),
         VoiceNotice::Deaf(name) => format!("I no longer hear {name}."),
-        VoiceNotice::Lost => "I lost the connection to this voice channel and left it. `/join` has me join again.".to_owned(),
+        VoiceNotice::Lost => {
+            "I lost the connection to this voice channel and left it. `/join` has me join again.".to_owned()
+        }
     },
 
     default_answers: |row| format!("You are answered by the default model, `{row}`."),

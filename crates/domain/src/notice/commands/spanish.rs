@@ -176,19 +176,29 @@ pub(super) const WORDS: Words = Words {
         VoiceReply::NotAllowed => "Los operadores de este bot no te permiten moverme entre canales de voz.",
         VoiceReply::Full => "Ya estoy en demasiados canales de voz. Inténtalo de nuevo más tarde.",
         VoiceReply::Leaving => "Salgo del canal de voz.",
-        VoiceReply::Listening => "Desde ahora te oigo en mi canal de voz. Lo que dices se transcribe, aparece en el chat de texto y es tu pregunta. Tu voz no se guarda. `/listen switch: off` lo termina.",
+        VoiceReply::Listening => {
+            "Desde ahora te oigo en mi canal de voz. Lo que dices se transcribe, aparece en el chat de texto y es tu pregunta. Tu voz no se guarda. `/listen switch: off` lo termina."
+        }
         VoiceReply::Deaf => "Ya no te oigo.",
-        VoiceReply::NoHearing => "No puedo oír: los operadores de este bot no han puesto reconocimiento de voz. Digo mis respuestas a lo que escribes.",
+        VoiceReply::NoHearing => {
+            "No puedo oír: los operadores de este bot no han puesto reconocimiento de voz. Digo mis respuestas a lo que escribes."
+        }
         VoiceReply::Failed => "Lo siento, no funcionó. Ejecútalo de nuevo en un minuto.",
     },
     voice_notice: |notice| match notice {
         VoiceNotice::Joined { hears } => {
-            let hears = if *hears { " Solo oigo a los miembros que ejecutan `/listen`." } else { " No oigo a ningún miembro." };
+            let hears = if *hears {
+                " Solo oigo a los miembros que ejecutan `/listen`."
+            } else {
+                " No oigo a ningún miembro."
+            };
             format!("Estoy en este canal de voz y digo mis respuestas a las preguntas de su chat de texto.{hears}")
         }
         VoiceNotice::Listens(name) => format!("Desde ahora oigo a {name}, porque lo pidió. Las voces no se guardan."),
         VoiceNotice::Deaf(name) => format!("Ya no oigo a {name}."),
-        VoiceNotice::Lost => "Perdí la conexión con este canal de voz y salí de él. Con `/join` vuelvo a entrar.".to_owned(),
+        VoiceNotice::Lost => {
+            "Perdí la conexión con este canal de voz y salí de él. Con `/join` vuelvo a entrar.".to_owned()
+        }
     },
 
     default_answers: |row| format!("Te responde el modelo predeterminado, `{row}`."),
