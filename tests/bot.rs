@@ -107,6 +107,9 @@ mod typed;
 #[path = "bot/voice.rs"]
 mod voice;
 
+#[cfg(feature = "voice-server")]
+#[path = "bot/voice_channels.rs"]
+mod voice_channels;
 #[path = "bot/voice_costs.rs"]
 mod voice_costs;
 

@@ -38,6 +38,7 @@ use actors::services::toolbox::{Caller, Toolbox, Toolset};
 use actors::tool_cache::BuiltIn;
 use actors::wiring::Handles;
 use actors::wiring::parts::{DoorParts, Observation, Pages, Parts, Process, Records, ToolParts};
+use discord::voice::Voice;
 use domain::ids::Door;
 use domain::lineage::Identity;
 use domain::ownership::Portion;
@@ -90,6 +91,8 @@ struct Checked {
     platforms: Vec<DoorRecord>,
     own: Vec<Box<dyn BuiltInTool>>,
     speech: Uncounted,
+    /// The voice channels of Discord.
+    voice: Option<Arc<Voice>>,
     us: Identity,
 }
 
@@ -119,7 +122,7 @@ fn check(configured: Configured, launch: &Launch) -> Result<Checked, Vec<String>
     let (mut mistakes, us) = (Vec::new(), built_ins::agents::identity(settings, &**dice));
     let live = reload::running(configured.clone()).map(Live::new).map_err(|more| mistakes.extend(more)).ok();
     let listed = mistakes.clone();
-    let mut platforms = Vec::new();
+    let (mut platforms, mut voice) = (Vec::new(), None);
     if !alone {
         let slack = doors::slack(settings, live.as_ref(), (clock, dice)).unwrap_or_else(|mistake| {
             mistakes.push(mistake);
@@ -128,7 +131,10 @@ fn check(configured: Configured, launch: &Launch) -> Result<Checked, Vec<String>
         // Without a token for Discord, Slack is the home of the bot.
         if slack.is_none() || settings.discord.token.is_some() {
             match doors::discord(settings, live.as_ref(), dice) {
-                Ok(discord) => platforms.push(discord),
+                Ok((discord, signals)) => {
+                    platforms.push(discord);
+                    voice = Some(signals);
+                }
                 Err(mistake) => mistakes.push(mistake),
             }
         }
@@ -141,7 +147,7 @@ fn check(configured: Configured, launch: &Launch) -> Result<Checked, Vec<String>
     let speech = voices::speech(settings, &configured.lookup).map_err(&mut unlisted).ok();
     match (live, own, speech) {
         (Some(live), Some(own), Some(speech)) if mistakes.is_empty() => {
-            Ok(Checked { configured, live, platforms, own, speech, us })
+            Ok(Checked { configured, live, platforms, own, speech, voice, us })
         }
         _ => Err(mistakes),
     }
@@ -167,7 +173,7 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     if active.is_none() {
         standby::show(true);
     }
-    let Checked { configured, live, platforms, own, speech, us } = checked;
+    let Checked { configured, live, platforms, own, speech, voice, us } = checked;
     let Launch { reread, clock, dice, faults, documents, alone, .. } = launch;
     let (settings, mask, events) = (configured.settings.clone(), configured.redaction.clone(), doors::events(&clock));
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
@@ -178,12 +184,14 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     // No turn starts before the links are known, if the store answers.
     links::refresh(&basics.live, &*basics.store).await;
     let sessions = sessions(&basics);
-    let doors = opened(door_records(platforms, &sessions, nats_door), documents)?;
+    let mut doors = opened(door_records(platforms, &sessions, nats_door), documents)?;
     let (portion, peers) = active.as_ref().map_or((Portion::WHOLE, None), |active| (active.portion(), active.peers()));
     if let Some(active) = &active {
         active.end_other_divisions(&doors.all.names(|_| true)).await.map_err(StartError::InUse)?;
     }
     let records = Records::new(&basics, limiter, turns(owned, &doors.all, portion));
+    let speech = voices::counted(speech, &basics, &records.limiter);
+    doors.calls = voices::calls(&settings, voice, (&speech, &events, &basics)).map_err(StartError::Configuration)?;
     let vitals = Arc::new(vitals(&basics, launch.tally, launch.logged, mask));
     let (handles, sections) = (Handles::new(&doors.all), sections(&basics));
     let (in_force, built_in) = (in_force(&basics), built_in(own, &settings, &records.facts, &sections));
@@ -322,7 +330,7 @@ fn turns(owned: Arc<dyn OwnedStore>, doors: &Doors, portion: Portion) -> Arc<Sto
 fn opened(records: Vec<DoorRecord>, documents: Arc<dyn Documents>) -> Result<DoorParts, StartError> {
     let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
     let all = Doors::new(records).map_err(|mistake| StartError::Configuration(vec![mistake.to_string()]))?;
-    Ok(DoorParts { all, home, renderer: render::renderer(), documents })
+    Ok(DoorParts { all, home, renderer: render::renderer(), documents, calls: None })
 }
 
 /// The routes through which operators read stored data.

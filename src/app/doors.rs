@@ -11,6 +11,7 @@ use discord::attachments::ContentServers;
 use discord::gateway::{Gateway, Interests};
 use discord::message::AllowedMentions;
 use discord::rest::Rest;
+use discord::voice::Voice;
 use discord::{self, Access};
 use domain::ids::Door;
 use domain::restriction;
@@ -19,7 +20,7 @@ use domain::turn::{GatePolicy, HistoryScope, Lasts, Policy, ReplyContract};
 use nats::chat_service::{self, ChatService};
 use ports::{Clock, Dice, Lottery, NoFiles};
 use settings::Settings;
-use settings::edges::{AllowedMentions as Allowed, DirectMessages};
+use settings::edges::{AllowedMentions as Allowed, DirectMessages, VoiceChannels};
 use slack::Slack;
 use slack::socket::Socket;
 use terminal::sessions::Sessions;
@@ -171,7 +172,14 @@ pub(crate) fn chat_service(settings: &Settings, clock: &Arc<dyn Clock>) -> Optio
 }
 
 /// Returns the record of Discord: receives through shards, sends over REST.
-pub(crate) fn discord(settings: &Settings, live: Option<&Live>, dice: &Arc<dyn Dice>) -> Result<DoorRecord, String> {
+///
+/// # Errors
+/// The reason as a sentence.
+pub(crate) fn discord(
+    settings: &Settings,
+    live: Option<&Live>,
+    dice: &Arc<dyn Dice>,
+) -> Result<(DoorRecord, Arc<Voice>), String> {
     let access = access(settings);
     let Allowed { replied_user, users } = settings.discord.allowed_mentions;
     let rest = Rest::new(&access).map_err(|error| error.to_string())?;
@@ -180,18 +188,21 @@ pub(crate) fn discord(settings: &Settings, live: Option<&Live>, dice: &Arc<dyn D
         names: settings.members.aliases.clone(),
         direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
         reactions: settings.wants_reactions(),
+        voice: settings.discord.voice != VoiceChannels::Off,
         lottery: live.map(|live| lottery(live.clone(), Arc::clone(dice))),
     };
     let attachments = ContentServers::new(&access, &rest).map_err(|error| error.to_string())?;
     let source = Gateway::new(access, interests, Arc::clone(&rest));
-    Ok(DoorRecord {
+    let voice = source.voice();
+    let record = DoorRecord {
         door: discord::DOOR,
         source: Source::Shards(Arc::new(source)),
         poster: rest,
         attachments: Arc::new(attachments),
         pacing: Pacing { requests_per_second: settings.discord.requests_per_second, refusals: REFUSALS_MAX },
         registers_commands: true,
-    })
+    };
+    Ok((record, voice))
 }
 
 /// Returns the record of Slack, if both tokens are set: receives through sockets, sends over the Web API.

@@ -12,15 +12,14 @@ use actors::services::basics::Basics;
 use actors::services::embeddings::Meter;
 use actors::services::in_force::InForce;
 use actors::services::preferences::PreferenceKeeper;
-use actors::services::speech_costs::SpeechCosts;
 use actors::services::standings::Standings;
 use actors::services::toolbox::Toolbox;
 use actors::services::usable_tools::UsableTools;
 use actors::wiring::Handles;
 use domain::lineage::Identity;
-use ports::{Limiter, PromptSections, SpeechMetering};
+use ports::{Limiter, PromptSections};
 use settings::Settings;
-use speech::Uncounted;
+use speech::Speech;
 use terminal::sessions::Sessions;
 use web::model_api::{self, ModelApi};
 
@@ -50,7 +49,7 @@ pub(crate) struct ProgramParts<'a> {
 }
 
 /// The doors of programs over HTTP: one with the API of a model, one with sessions.
-pub(crate) fn programs(parts: ProgramParts<'_>, speech: Uncounted) -> Router {
+pub(crate) fn programs(parts: ProgramParts<'_>, speech: Speech) -> Router {
     let ProgramParts { in_force, handles, events, prompts, settings, sessions, vitals, toolbox, limiter, us, .. } =
         parts;
     let Basics { live, store, clock, dice } = parts.basics;
@@ -70,13 +69,6 @@ pub(crate) fn programs(parts: ProgramParts<'_>, speech: Uncounted) -> Router {
         dice: Arc::clone(dice),
         bounds: bounds(&live.now().settings),
     });
-    let costs: Arc<dyn SpeechMetering> = Arc::new(SpeechCosts {
-        live: live.clone(),
-        limiter: Arc::clone(limiter),
-        store: Arc::clone(store),
-        clock: Arc::clone(clock),
-        numbers: Arc::default(),
-    });
     let (store, rate_limiter) = (Arc::clone(store), handles.rate_limiter());
     let usage = Standings { live: live.clone(), store: Arc::clone(&store), clock: Arc::clone(clock), rate_limiter };
     let sessions = terminal::routes::router(terminal::routes::Parts {
@@ -95,7 +87,7 @@ pub(crate) fn programs(parts: ProgramParts<'_>, speech: Uncounted) -> Router {
         console: Arc::new(LiveConsole { live: live.clone(), store }),
         prompts: Arc::clone(prompts),
         settings: Arc::clone(settings) as _,
-        speech: speech.counted_by(&costs),
+        speech,
     });
     model_api::router(Arc::new(api)).merge(sessions)
 }

@@ -1,18 +1,27 @@
 //! The voices of `[[speech.voices]]`, and the rows of `[[speech.hearing]]`.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use secrecy::SecretString;
 
 use crate::app::configured::Lookup;
 use crate::app::row_secret;
+use actors::observation::turn_events::TurnEvents;
+use actors::services::basics::Basics;
+use actors::services::speech_costs::SpeechCosts;
+use discord::voice::Voice as Signals;
+#[cfg(feature = "discord-voice")]
+use discord_voice::Calls;
 use domain::host::is_loopback;
 use domain::tool::failure::ToolFailure;
+use ports::{Limiter, SpeechMetering, VoiceCalls};
 use settings::Settings;
+use settings::edges::VoiceChannels;
 use settings::speech::{Ear as EarRow, EndpointRow, SourceRow, Voice as Row};
 use speech::hearing::{Ear, Hearing};
 use speech::synthesis::{Format, Synthesis, Voice};
-use speech::{Announcement, Endpoint, Phrases, Source, Uncounted};
+use speech::{Announcement, Endpoint, Phrases, Source, Speech, Uncounted};
 
 /// The address of the API without `url`.
 const URL: &str = "https://api.openai.com/v1";
@@ -66,6 +75,44 @@ pub(crate) fn speech(settings: &Settings, lookup: &Lookup) -> Result<Uncounted, 
     let synthesis = Synthesis::new(voices).map_err(|mistake| vec![mistake])?;
     let hearing = Hearing::new(ears).map_err(|mistake| vec![mistake])?;
     Ok(Uncounted { synthesis, hearing, phrases: phrases(settings) })
+}
+
+/// Returns speech whose costs count in limits and in the ledger.
+pub(crate) fn counted(speech: Uncounted, basics: &Basics, limiter: &Arc<dyn Limiter>) -> Speech {
+    let Basics { live, store, clock, .. } = basics.clone();
+    let costs = SpeechCosts { live, limiter: Arc::clone(limiter), store, clock, numbers: Arc::default() };
+    speech.counted_by(&(Arc::new(costs) as Arc<dyn SpeechMetering>))
+}
+
+/// Returns the voice channels that the bot may join; `None` without Discord, or if they are off.
+///
+/// # Errors
+/// Each mistake as a sentence with its place and fix.
+pub(crate) fn calls(
+    settings: &Settings,
+    signals: Option<Arc<Signals>>,
+    parts: (&Speech, &TurnEvents, &Basics),
+) -> Result<Option<Arc<dyn VoiceCalls>>, Vec<String>> {
+    let Some(signals) = signals.filter(|_| settings.discord.voice != VoiceChannels::Off) else { return Ok(None) };
+    if parts.0.synthesis.is_silent() {
+        return Err(vec!["discord.voice needs a voice: set speech.voices".to_owned()]);
+    }
+    joined(signals, parts).map(Some).map_err(|mistake| vec![mistake])
+}
+
+#[cfg(feature = "discord-voice")]
+fn joined(
+    signals: Arc<Signals>,
+    (speech, events, basics): (&Speech, &TurnEvents, &Basics),
+) -> Result<Arc<dyn VoiceCalls>, String> {
+    let calls = Calls::new(signals, speech.clone(), Arc::new(events.clone()), Arc::clone(&basics.clock))?;
+    Ok(Arc::new(calls))
+}
+
+#[cfg(not(feature = "discord-voice"))]
+fn joined(_: Arc<Signals>, _: (&Speech, &TurnEvents, &Basics)) -> Result<Arc<dyn VoiceCalls>, String> {
+    Err("discord.voice: this build has no voice channels; build it with --features discord-voice, or set it to off"
+        .to_owned())
 }
 
 /// Returns the secrets of these settings and of the variables that they name.

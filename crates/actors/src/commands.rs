@@ -23,6 +23,7 @@ mod overview;
 mod preferences;
 mod resources;
 mod responses;
+mod voice;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,6 +43,7 @@ use crate::messages::outbox::OutboxMsg;
 use crate::messages::presence_scheduler::PresenceMsg;
 use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::messages::tools::ToolsMsg;
+use crate::messages::voices::VoicesMsg;
 use crate::runtime::bounded_set::BoundedSet;
 use crate::runtime::handle::Handle;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
@@ -66,7 +68,8 @@ use domain::tool::rights::Verdict;
 use domain::tool::server::Tooling;
 use domain::triage::TriageRules;
 use ports::shares::{Share, Shares};
-use ports::{MemberSettings, Origin, PostError, PostRequest, PostResult, Vitals};
+use ports::{MemberSettings, Origin, PostError, PostRequest, PostResult, Vitals, VoiceCalls};
+use settings::edges::VoiceChannels;
 use telemetry::events::GATEWAY_DROPPED;
 
 /// The maximum number of concurrent commands.
@@ -133,6 +136,10 @@ pub struct CommandParts {
     pub approvals: Handle<ApprovalsMsg>,
     /// The standing allowances.
     pub allowances: Arc<Allowances>,
+    /// The voice channels, if the bot may join them.
+    pub calls: Option<Arc<dyn VoiceCalls>>,
+    /// The supervisor of calls.
+    pub voices: Handle<VoicesMsg>,
 }
 
 impl CommandParts {
@@ -143,7 +150,8 @@ impl CommandParts {
         let asks = running.tool_rules.iter().any(|rule| rule.verdict == Verdict::Ask);
         let tools = servers || !self.toolbox.now().catalogue.entries().is_empty();
         let links = running.settings.members.linking == Linking::Members || !live.links().is_empty();
-        Served { tools, questions: servers || asks, links }
+        let voice = self.calls.is_some() && running.settings.discord.voice != VoiceChannels::Off;
+        Served { tools, questions: servers || asks, links, voice }
     }
 
     /// The desk that answers a command.

@@ -24,6 +24,8 @@ pub mod slack;
 pub mod source;
 pub mod timers;
 mod unread;
+pub mod voice;
+pub mod voices;
 
 // A turn, from acceptance to its answer.
 pub mod conversation;

@@ -25,3 +25,4 @@ pub mod server_line;
 pub mod summaries;
 pub mod tool_cache;
 pub mod tools;
+pub mod voices;

@@ -4,17 +4,18 @@
 //! door, place, server or number. Paths, handles, metric labels and the recovery after a failure are derived from the
 //! rows. `wiring.rs` turns each row into running actors.
 
+mod drawing;
 mod duties;
 mod mailbox;
 
 use std::fmt;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use domain::ids::{Door, Place};
 use domain::restart::{Backoff, Intensity, Restart};
 use domain::tool::ServerName;
 
+pub use self::drawing::{markdown, text};
 pub use self::duties::{HeldTurns, Runs};
 pub use self::mailbox::{Mailbox, WhenFull};
 
@@ -103,6 +104,8 @@ pub enum Instances {
     Door,
     /// A place. Its actor starts and stops while the program runs.
     Place,
+    /// A community. Its actor starts and stops while the program runs.
+    Community,
     /// A tool server. Its actor starts and stops while the program runs.
     Server,
     /// A number, counted from zero. The count is known only while the program runs.
@@ -114,6 +117,7 @@ impl Instances {
         match self {
             Self::Door => "door",
             Self::Place => "channel",
+            Self::Community => "guild",
             Self::Server => "server",
             Self::Number => "n",
         }
@@ -129,6 +133,8 @@ pub enum Scope {
     Door(Door),
     /// The actor of a place.
     Place(Place),
+    /// The actor of a community.
+    Community(String),
     /// The actor of a tool server.
     Server(ServerName),
     /// The actor with this number.
@@ -167,6 +173,8 @@ pub enum ActorKind {
     Discord,
     IdentifyQueue,
     Shard,
+    Voices,
+    Voice,
 }
 
 /// Restarts within 20 ms after a first failure, then by exponential backoff with full jitter up to five seconds.
@@ -363,6 +371,19 @@ pub static TREE: TreeRow = TreeRow {
             ..leaf(ActorKind::Discord, "discord", "starts the configured or recommended number of shards")
                 .with(mailbox::DISCORD)
         },
+        TreeRow {
+            intensity: BRANCH,
+            handler_timeout: BRANCH_HANDLER_TIMEOUT,
+            stop_timeout: BRANCH_STOPS,
+            children: &[template(
+                ActorKind::Voice,
+                "voice",
+                Instances::Community,
+                "owns the call in one voice channel: speaks answers, hears members who agreed, joins again",
+            )],
+            ..leaf(ActorKind::Voices, "voices", "joins and leaves voice channels; keeps who may be heard")
+                .with(mailbox::VOICES)
+        },
     ],
 };
 
@@ -410,18 +431,19 @@ impl TreeRow {
             (Name::Template { prefix, .. }, Scope::One) => prefix.to_owned(),
             (Name::Template { prefix, .. }, Scope::Door(door)) => format!("{prefix}:{door}"),
             (Name::Template { prefix, .. }, Scope::Place(place)) => format!("{prefix}:{place}"),
+            (Name::Template { prefix, .. }, Scope::Community(guild)) => format!("{prefix}:{guild}"),
             (Name::Template { prefix, .. }, Scope::Server(server)) => format!("{prefix}:{server}"),
             (Name::Template { prefix, .. }, Scope::Number(number)) => format!("{prefix}:{number}"),
         };
         if above.is_empty() { name } else { format!("{above}/{name}") }
     }
 
-    /// Returns the name of this row's actors in metrics and health lines: the path, or, for places, one shared name
-    /// because the number of places is unbounded.
+    /// Returns the name of this row's actors in metrics and health lines: the path, or, for places and communities, one
+    /// shared name because their number is unbounded.
     #[must_use]
     pub fn label(&self, above: &str, scope: &Scope) -> String {
         match scope {
-            Scope::Place(_) => self.path(above, &Scope::One),
+            Scope::Place(_) | Scope::Community(_) => self.path(above, &Scope::One),
             Scope::One | Scope::Door(_) | Scope::Server(_) | Scope::Number(_) => self.path(above, scope),
         }
     }
@@ -433,64 +455,6 @@ impl TreeRow {
         }
         let Intensity { restarts, period } = self.intensity;
         format!("{own}; its children one_for_one, {restarts} each in {} s", period.as_secs())
-    }
-}
-
-/// Returns the tree as text for a terminal.
-#[must_use]
-pub fn text() -> String {
-    let mut lines = Vec::new();
-    draw(&TREE, "", "", &mut lines);
-    let width = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    let mut text = String::new();
-    for (name, row) in lines {
-        let _ = writeln!(text, "{name:width$}  {:60}  {}", row.policy(), row.role);
-    }
-    text
-}
-
-/// Returns the tree as the block in `actors.md`.
-#[must_use]
-pub fn markdown() -> String {
-    let mut lines = Vec::new();
-    draw(&TREE, "", "", &mut lines);
-    let width = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    let mut text = String::from("```text\n");
-    for (name, row) in lines {
-        let _ = writeln!(text, "{}", format!("{name:width$}  {}", row.role).trim_end());
-    }
-    text.push_str("```\n\n| actor | restart | backoff | children | mailbox | handler timeout | stop timeout |\n|---|---|---|---|---|---|---|\n");
-    table(&TREE, &mut text);
-    text
-}
-
-fn draw(row: &'static TreeRow, lead: &str, indent: &str, lines: &mut Vec<(String, &'static TreeRow)>) {
-    lines.push((format!("{lead}{}", row.name), row));
-    for (index, child) in row.children.iter().enumerate() {
-        let (branch, below) = if index + 1 == row.children.len() { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-        draw(child, &format!("{indent}{branch}"), &format!("{indent}{below}"), lines);
-    }
-}
-
-fn table(row: &'static TreeRow, text: &mut String) {
-    let children = if row.children.is_empty() {
-        "none".to_owned()
-    } else {
-        let Intensity { restarts, period } = row.intensity;
-        format!("one_for_one, at most {restarts} counted restarts of a child in {} s", period.as_secs())
-    };
-    let backoff = match row.restart {
-        Restart::Temporary => "none".to_owned(),
-        Restart::Permanent | Restart::Transient => {
-            format!("{} ms to {} s, full jitter", row.backoff.base.as_millis(), row.backoff.cap.as_secs())
-        }
-    };
-    let (stop, restart) = (row.stop_timeout.as_secs(), row.restart.as_str());
-    let handles = format!("{} s, then {}", row.handler_timeout.as_secs(), row.on_hang.as_str());
-    let (name, mailbox) = (row.name, row.mailbox);
-    let _ = writeln!(text, "| `{name}` | {restart} | {backoff} | {children} | {mailbox} | {handles} | {stop} s |");
-    for child in row.children {
-        table(child, text);
     }
 }
 

@@ -265,8 +265,13 @@ impl Wiring {
                 Some(actor) => ChildSpec::new(row, &self.handles.identify_queue, actor, below),
                 None => return Vec::new(),
             },
+            // The branch exists only if the bot may join voice channels.
+            ActorKind::Voices => match self.voices(row) {
+                Some(actor) => ChildSpec::new(row, &self.handles.voices, actor, below),
+                None => return Vec::new(),
+            },
             // Their supervisors start the instances when they are known.
-            ActorKind::Conversation | ActorKind::Mcp | ActorKind::Shard => return Vec::new(),
+            ActorKind::Conversation | ActorKind::Mcp | ActorKind::Shard | ActorKind::Voice => return Vec::new(),
         };
         vec![only]
     }
@@ -380,6 +385,8 @@ impl Wiring {
             tools: self.handles.tools.clone(),
             approvals: self.handles.approvals.clone(),
             allowances: Arc::clone(&self.turn_parts.tools.allowances),
+            calls: parts.doors.calls.clone(),
+            voices: self.handles.voices.clone(),
         };
         Commands { parts: Arc::new(parts) }
     }

@@ -12,6 +12,7 @@ use super::interactions::{self, Interaction};
 use super::prefilter::{self, Filter};
 use super::rights::{self, Change};
 use super::surrogates;
+use super::voice::{self, VoiceChange};
 use domain::ids::Place;
 use domain::incoming::{Posted, Reaction};
 use domain::manners::Draw;
@@ -63,6 +64,8 @@ pub(super) enum Event {
     Reacted(Reaction),
     /// A member ran or is typing a command.
     Interaction(Interaction),
+    /// The bot's position in a voice channel changed.
+    Voice(VoiceChange),
     Other,
 }
 
@@ -157,6 +160,7 @@ fn is_for_us(kind: &str, text: &str, filter: &Filter, draw: Option<Draw>) -> boo
     match kind {
         "MESSAGE_CREATE" => draw.is_some() || filter.may_be_ours(text),
         "MESSAGE_REACTION_ADD" => filter.may_be_about_ours(text),
+        "VOICE_STATE_UPDATE" => filter.holds_our_id(text),
         _ => true,
     }
 }
@@ -193,6 +197,8 @@ fn dispatch(envelope: &Envelope<'_>, text: &str, filter: &Filter, draw: Option<D
             let change = rights::wire::guild_update(data, filter.me())?;
             Ok(places.map_or(Event::Other, |places| Event::GuildChanged(places, Box::new(change))))
         }),
+        "VOICE_STATE_UPDATE" => voice::state(data, filter.me()).map(|change| change.map_or(Event::Other, Event::Voice)),
+        "VOICE_SERVER_UPDATE" => voice::server(data).map(Event::Voice),
         _ => rights::wire::change(kind, data, filter.me())
             .map(|change| change.map_or(Event::Other, |change| Event::Rights(Box::new(change)))),
     };
@@ -215,7 +221,7 @@ fn dropped(sequence: Option<u64>, kind: &'static str, reason: String) -> Dropped
 }
 
 /// The known kinds of events: name, label, and true if the event is parsed.
-const KINDS: [(&str, &str, bool); 22] = [
+const KINDS: [(&str, &str, bool); 24] = [
     ("READY", "ready", true),
     ("RESUMED", "resumed", true),
     ("MESSAGE_CREATE", "message_create", true),
@@ -238,6 +244,8 @@ const KINDS: [(&str, &str, bool); 22] = [
     ("THREAD_DELETE", "thread_delete", true),
     ("THREAD_LIST_SYNC", "thread_list_sync", true),
     ("INTERACTION_CREATE", "interaction_create", true),
+    ("VOICE_STATE_UPDATE", OTHER, true),
+    ("VOICE_SERVER_UPDATE", OTHER, true),
 ];
 
 /// The label of all other kinds.

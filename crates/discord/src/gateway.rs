@@ -5,12 +5,10 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use parking_lot::Mutex;
-use serenity::model::id::UserId;
 use tokio::task::JoinHandle;
 
 use super::events::{Deleted, GuildPlaces, GuildThreads, Ready};
@@ -18,20 +16,22 @@ use super::frame::{self, Dropped, Event, Reading};
 use super::interactions::Interaction;
 use super::prefilter::Filter;
 use super::rest::Rest;
-use super::{Access, DOOR, address, close};
+use super::voice::Voice;
+use super::{Access, DOOR, close};
 use domain::ids::Person;
 use domain::incoming::{Deletion, Incoming, Posted};
-use domain::rejection::Rejection;
 use ports::{
-    AccessScope, Advice, AfterClose, Closed, EventStream, GatewaySession, IdentifyPermit, Lottery, Missing, PostError,
+    AccessScope, Advice, AfterClose, Closed, EventStream, GatewaySession, IdentifyPermit, Lottery, Missing,
     PresenceUpdates, Shard, ShardedSource, SourceError, StreamEvent,
 };
 
 mod connection;
 mod display;
+mod shared;
 
 use connection::{Connection, Frame};
-use display::{Display, Displays};
+use display::Display;
+use shared::Shared;
 use telemetry::events::GATEWAY_DROPPED;
 use telemetry::metrics::GATEWAY_EVENTS_TOTAL;
 
@@ -50,6 +50,8 @@ pub struct Interests {
     pub direct_messages: bool,
     /// True if reactions to the bot's messages are subscribed to and passed on.
     pub reactions: bool,
+    /// True if the bot may join voice channels.
+    pub voice: bool,
     /// The draws for messages not addressed to the bot; `None` never draws.
     pub lottery: Option<Lottery>,
 }
@@ -60,24 +62,18 @@ pub struct Gateway {
     shared: Arc<Shared>,
 }
 
-/// State shared by all connections.
-#[derive(Debug)]
-struct Shared {
-    rest: Arc<Rest>,
-    access: Access,
-    interests: Interests,
-    /// The gateway's address; `None` until Discord has returned it.
-    address: Mutex<Option<String>>,
-    displays: Arc<Displays>,
-}
-
 impl Gateway {
     /// Creates a source of events for this bot. Sends nothing yet.
     #[must_use]
     pub fn new(access: Access, interests: Interests, rest: Arc<Rest>) -> Self {
-        Self {
-            shared: Arc::new(Shared { rest, access, interests, address: Mutex::new(None), displays: Arc::default() }),
-        }
+        let (displays, voice) = (Arc::default(), Arc::new(Voice::new(Arc::clone(&rest))));
+        Self { shared: Arc::new(Shared { rest, access, interests, address: Mutex::new(None), displays, voice }) }
+    }
+
+    /// Returns the part that concerns voice channels.
+    #[must_use]
+    pub fn voice(&self) -> Arc<Voice> {
+        Arc::clone(&self.shared.voice)
     }
 }
 
@@ -120,67 +116,12 @@ impl ShardedSource for Gateway {
             permit: Some(permit),
             display: Display::new(Arc::clone(&self.shared.displays), shard.number, shown),
             live: None,
+            has_session: false,
             reading: None,
             told: VecDeque::new(),
             passed: None,
             end: None,
         })
-    }
-}
-
-impl Shared {
-    /// Requests Discord's connection advice and stores the gateway's address.
-    async fn ask(&self) -> Result<Advice, SourceError> {
-        let told = self.rest.gateway().await.map_err(refusal)?;
-        let address = address::gateway(&told.url, self.access.allow_insecure)
-            .map_err(|error| SourceError::Unreachable(format!("the gateway's address is invalid: {error}")))?;
-        *self.address.lock() = Some(address);
-        let limit = told.session_start_limit;
-        Ok(Advice {
-            shards: told.shards.max(1),
-            max_concurrency: u32::try_from(limit.max_concurrency).unwrap_or(u32::MAX).max(1),
-            remaining: u32::try_from(limit.remaining).unwrap_or(u32::MAX),
-            reset_after: Duration::from_millis(limit.reset_after),
-        })
-    }
-
-    async fn me(&self) -> Result<UserId, SourceError> {
-        self.rest.me().await.map_err(refusal)
-    }
-
-    /// Returns the gateway's address, requested from Discord once. There is no fallback address: a program configured
-    /// for another service must never reach the real one by accident.
-    async fn address(&self) -> Result<String, SourceError> {
-        let known = self.address.lock().clone();
-        if let Some(address) = known {
-            return Ok(address);
-        }
-        self.ask().await?;
-        let told = self.address.lock().clone();
-        told.ok_or_else(|| SourceError::Unreachable("the gateway's address is unknown".to_owned()))
-    }
-
-    /// Returns the session if it can belong to this shard at the configured service. Another service must not receive
-    /// the bot token.
-    fn resumable(&self, session: GatewaySession, shard: Shard) -> Option<GatewaySession> {
-        let here = session.service.as_ref().is_none_or(|service| *service == self.access.api_url);
-        let resume_url = session.resume_url.clone().filter(|_| session.service.is_some());
-        (here && session.total == shard.total).then_some(GatewaySession { resume_url, ..session })
-    }
-
-    /// Returns the resume address if it is valid; an invalid one counts as missing.
-    fn resume_address(&self, told: Option<&str>) -> Option<String> {
-        told.and_then(|told| address::gateway(told, self.access.allow_insecure).ok())
-    }
-}
-
-fn refusal(error: PostError) -> SourceError {
-    match error {
-        PostError::Rejected { reason: Rejection::Credentials, .. } => SourceError::Refused(
-            "discord rejected the bot token; set DISCORD_BOT_TOKEN to the token shown at discord developer portal > Bot > Reset Token"
-                .to_owned(),
-        ),
-        error => SourceError::Unreachable(format!("the request to discord failed: {error}")),
     }
 }
 
@@ -193,6 +134,8 @@ struct Stream {
     permit: Option<IdentifyPermit>,
     display: Display,
     live: Option<Live>,
+    /// True once the session of this connection began or was resumed.
+    has_session: bool,
     /// A long frame being parsed on another thread; the flag is true if the gateway library understood it.
     reading: Option<(JoinHandle<Result<Reading, Dropped>>, bool)>,
     /// Events to return, in order; at most those of one frame.
@@ -250,6 +193,10 @@ impl Stream {
                     live.connection.send(display::operation(&presence));
                     return Ok(());
                 }
+                request = self.shared.voice.due(self.shard), if self.has_session => {
+                    live.connection.send(request);
+                    return Ok(());
+                }
             },
             Some((_, many)) if many >= MAX_PASSED => None,
             // Frames that are already available are taken first; the sequence number is reported before a real wait.
@@ -276,7 +223,7 @@ impl Stream {
             address,
             resume_address,
             session: self.session.clone(),
-            intents: connection::intents(interests.direct_messages, interests.reactions),
+            intents: connection::intents(interests.direct_messages, interests.reactions, interests.voice),
             presence: self.display.first(),
         }
         .open(&self.shared.access, permit)?;
@@ -356,10 +303,12 @@ impl Stream {
             Event::Ready(_) if !understood => return Err(unreadable_ready("its resume address is missing")),
             Event::Ready(ready) => {
                 self.display.began();
+                self.has_session = true;
                 self.tell_now(StreamEvent::Ready(self.begun(sequence, *ready)));
             }
             Event::Resumed => {
                 self.display.resumed();
+                self.has_session = true;
                 self.tell_now(StreamEvent::Resumed);
                 self.pass(sequence);
             }
@@ -418,6 +367,10 @@ impl Stream {
                     self.tell_now(StreamEvent::AccessChanged(access));
                 }
                 self.shared.rest.learn_change(*change);
+                self.pass(sequence);
+            }
+            Event::Voice(change) => {
+                self.shared.voice.learn(change);
                 self.pass(sequence);
             }
             Event::Other => self.pass(sequence),

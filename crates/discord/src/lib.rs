@@ -35,6 +35,8 @@ pub mod rights;
 
 mod threads;
 
+pub mod voice;
+
 #[cfg(test)]
 mod testing;
 

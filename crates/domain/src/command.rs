@@ -76,6 +76,12 @@ pub enum CommandKind {
     Link,
     /// Removes the links of the account.
     Unlink,
+    /// Has the bot join the voice channel of the member.
+    Join,
+    /// Has the bot leave its voice channel.
+    Leave,
+    /// Lets the bot hear the member in its voice channel, or no longer.
+    Listen,
     /// Lists the tools that the member may use.
     Tools,
     /// Shows the health of the bot.
@@ -119,10 +125,13 @@ enum Needs {
     Questions,
     /// Links of accounts.
     Links,
+    /// Voice channels.
+    Voice,
 }
 
 /// The available features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "the features are independent")]
 pub struct Served {
     /// True if there are tools, or servers that may have some.
     pub tools: bool,
@@ -130,11 +139,13 @@ pub struct Served {
     pub questions: bool,
     /// True if members may link their accounts, or have links.
     pub links: bool,
+    /// True if the bot may join voice channels.
+    pub voice: bool,
 }
 
 impl CommandKind {
     /// All commands, in the order of the help text.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 19] = [
         Self::Help,
         Self::New,
         Self::Model,
@@ -146,6 +157,9 @@ impl CommandKind {
         Self::Memories,
         Self::Link,
         Self::Unlink,
+        Self::Join,
+        Self::Leave,
+        Self::Listen,
         Self::Tools,
         Self::Status,
         Self::Approvals,
@@ -174,6 +188,9 @@ impl CommandKind {
             Self::Memories => "memories",
             Self::Link => "link",
             Self::Unlink => "unlink",
+            Self::Join => "join",
+            Self::Leave => "leave",
+            Self::Listen => "listen",
             Self::Tools => "tools",
             Self::Status => "status",
             Self::Approvals => "approvals",
@@ -203,6 +220,9 @@ impl CommandKind {
             | Self::Memories
             | Self::Link
             | Self::Unlink
+            | Self::Join
+            | Self::Leave
+            | Self::Listen
             | Self::Tools
             | Self::Approvals => Access::Everybody,
             Self::Status | Self::RefreshTools | Self::RefreshStatus => Access::Operators,
@@ -233,6 +253,9 @@ impl CommandKind {
             | Self::Memories
             | Self::Link
             | Self::Unlink
+            | Self::Join
+            | Self::Leave
+            | Self::Listen
             | Self::Tools
             | Self::Status
             | Self::Approvals
@@ -247,6 +270,7 @@ impl CommandKind {
             Self::Tools | Self::RefreshTools => Needs::Tools,
             Self::Approvals => Needs::Questions,
             Self::Link | Self::Unlink => Needs::Links,
+            Self::Join | Self::Leave | Self::Listen => Needs::Voice,
             Self::Help
             | Self::New
             | Self::Model
@@ -269,6 +293,7 @@ impl CommandKind {
             Needs::Tools => served.tools,
             Needs::Questions => served.questions,
             Needs::Links => served.links,
+            Needs::Voice => served.voice,
         }
     }
 }
@@ -285,6 +310,10 @@ pub const WITHDRAW: &str = "withdraw";
 pub const REMEMBERED: &str = "fact";
 /// The option of `/link`.
 pub const CODE: &str = "code";
+/// The option of `/listen`, and its values.
+pub const SWITCH: &str = "switch";
+/// See [`SWITCH`].
+pub const SWITCH_VALUES: [&str; 2] = ["on", "off"];
 /// The option of `/tools`.
 pub const CATEGORY: &str = "category";
 /// The option of `/memories`.

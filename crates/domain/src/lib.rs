@@ -75,6 +75,7 @@ pub mod lineage;
 
 pub mod timer;
 
+pub mod voice_channel;
 pub mod webhook;
 
 pub mod wildcard;

@@ -1,6 +1,8 @@
 //! The menu of commands that doors offer to members, in each language.
 
-use crate::command::{Access, CATEGORY, CHANGE, CODE, CommandKind, FACT, REMEMBERED, ROW, Served, USER, WITHDRAW};
+use crate::command::{
+    Access, CATEGORY, CHANGE, CODE, CommandKind, FACT, REMEMBERED, ROW, SWITCH, Served, USER, WITHDRAW,
+};
 use crate::locale::{InEach, in_each};
 use crate::notice::commands as words;
 
@@ -107,6 +109,9 @@ pub fn option(kind: CommandKind) -> Option<OptionSpec> {
         CommandKind::Link => {
             Some(OptionSpec { name: CODE, descriptions: in_each(words::link), kind: OptionKind::Text })
         }
+        CommandKind::Listen => {
+            Some(OptionSpec { name: SWITCH, descriptions: in_each(words::switch), kind: OptionKind::Suggested })
+        }
         CommandKind::Tools => {
             Some(OptionSpec { name: CATEGORY, descriptions: in_each(words::category), kind: OptionKind::Text })
         }
@@ -115,6 +120,8 @@ pub fn option(kind: CommandKind) -> Option<OptionSpec> {
         | CommandKind::Forget
         | CommandKind::Export
         | CommandKind::Unlink
+        | CommandKind::Join
+        | CommandKind::Leave
         | CommandKind::Status
         | CommandKind::RefreshTools
         | CommandKind::RefreshStatus => None,

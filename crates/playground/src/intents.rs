@@ -4,6 +4,8 @@
 pub const GUILDS: u64 = 1;
 /// Members; privileged.
 pub const GUILD_MEMBERS: u64 = 1 << 1;
+/// The positions of members in voice channels.
+pub const GUILD_VOICE_STATES: u64 = 1 << 7;
 /// Presences; privileged.
 pub const GUILD_PRESENCES: u64 = 1 << 8;
 pub const GUILD_MESSAGES: u64 = 1 << 9;

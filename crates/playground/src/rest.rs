@@ -129,6 +129,7 @@ fn route_answer(core: &Core, world: &mut World, route: &Route, asked: &RestReque
         Call::GuildRoles(guild) => guilds::roles(world, guild),
         Call::GuildMembers(guild) => guilds::members(world, guild, asked),
         Call::GuildMember(guild, user) => guilds::member(world, guild, user),
+        Call::VoiceState(guild, user) => guilds::voice_state(world, guild, user),
         Call::SetRole(guild, user, role, held) => guilds::set_role(world, guild, user, role, held, asked),
         Call::Channel(channel) => guilds::channel(world, channel),
         Call::CreateMessage(channel) => messages::create(world, channel, asked),

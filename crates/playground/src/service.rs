@@ -250,6 +250,29 @@ impl Service {
         if connected { self.presence(0) } else { Some(json!({"status": "offline"})) }
     }
 
+    /// Sends the bot to this voice server from now on.
+    pub fn voice_server(&self, endpoint: &str, token: &str) {
+        self.core.world().voice.server = Some((endpoint.to_owned(), token.to_owned()));
+    }
+
+    /// Moves a member to a voice channel; `None` to none. The bot is told where it is itself.
+    pub fn in_voice(&self, guild: GuildId, member: UserId, channel: Option<ChannelId>) {
+        let world = &mut *self.core.world();
+        if member == world.state.bot().id {
+            return world.place_bot(guild, channel);
+        }
+        match channel {
+            Some(channel) => world.voice.channels.insert(member, channel),
+            None => world.voice.channels.remove(&member),
+        };
+    }
+
+    /// Returns the voice channel of a member.
+    #[must_use]
+    pub fn voice_of(&self, member: UserId) -> Option<ChannelId> {
+        self.core.world().voice.channels.get(&member).copied()
+    }
+
     /// Returns the data to keep over a restart of the service.
     #[must_use]
     pub fn kept(&self) -> SavedGuilds {
@@ -337,6 +360,7 @@ fn assemble(options: Options, address: SocketAddr, stop: CancellationToken) -> C
         interactions: Interactions::default(),
         role_changes: std::collections::VecDeque::new(),
         presences: std::collections::HashMap::new(),
+        voice: crate::world::Voice::default(),
         typing: std::collections::HashMap::<ChannelId, Instant>::new(),
         changes: broadcast::Sender::new(CHANGES),
         clock: options.clock,

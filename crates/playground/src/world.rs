@@ -34,6 +34,9 @@ use super::{
 };
 
 mod interactions;
+mod voice;
+
+pub use voice::Voice;
 
 /// Lifetime of a typing indicator.
 const TYPING: Duration = Duration::from_secs(10);
@@ -107,6 +110,8 @@ pub struct World {
     pub role_changes: VecDeque<RoleChange>,
     /// The last presence of each shard.
     pub presences: HashMap<u32, Value>,
+    /// The voice channels.
+    pub voice: Voice,
     pub(super) typing: HashMap<ChannelId, Instant>,
     pub(super) changes: broadcast::Sender<Change>,
     pub(super) clock: Arc<dyn Fn() -> u64 + Send + Sync>,

@@ -46,6 +46,33 @@ pub struct Discord {
     /// The REST budget per second; 0 for no local budget.
     #[serde(deserialize_with = "read::number")]
     pub requests_per_second: u32,
+    /// The callers who may have the bot join voice channels.
+    #[serde(deserialize_with = "read::word")]
+    pub voice: VoiceChannels,
+}
+
+/// The callers who may have the bot join voice channels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VoiceChannels {
+    /// None: the bot joins no channel.
+    Off,
+    /// Operators.
+    Operators,
+    /// All members.
+    Members,
+}
+
+impl FromStr for VoiceChannels {
+    type Err = &'static str;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "off" => Ok(Self::Off),
+            "operators" => Ok(Self::Operators),
+            "members" => Ok(Self::Members),
+            _ => Err("off, operators or members"),
+        }
+    }
 }
 
 impl Discord {

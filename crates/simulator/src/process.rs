@@ -103,7 +103,13 @@ fn parts(world: &Arc<World>, seed: u64, store: &Arc<Resilient<SimulatedBackend>>
         records: Records::new(&basics, Arc::clone(store) as _, Arc::new(turns)),
         basics,
         handles: Handles::new(&doors),
-        doors: DoorParts { all: doors, home: DOOR, renderer: Arc::new(Undrawn), documents: Arc::new(NoDocuments) },
+        doors: DoorParts {
+            all: doors,
+            home: DOOR,
+            renderer: Arc::new(Undrawn),
+            documents: Arc::new(NoDocuments),
+            calls: None,
+        },
         pages: Pages { listener: Arc::new(Unserved), further: Vec::new(), vitals: Arc::new(Unread) },
         observation: Observation { events: TurnEvents::new(Vec::new(), clock), ..Observation::default() },
         process: parts::Process {

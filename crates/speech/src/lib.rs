@@ -3,6 +3,8 @@
 
 mod abbreviations;
 
+pub mod answer;
+
 mod bill;
 
 mod clients;
@@ -12,6 +14,8 @@ mod failure;
 mod phrases;
 
 mod program;
+
+pub mod queue;
 
 mod sentences;
 

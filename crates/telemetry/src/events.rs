@@ -99,6 +99,10 @@ events! {
     DATABASE_UNREAD = "database.unread": "the columns of a database cannot be read; models see table names only, and the bot retries";
     HEARING_FAILED = "hearing.failed": "a row of `speech.hearing` did not transcribe an utterance, and the next one was called: `row` and `reason`";
     SPEECH_FAILED = "speech.failed": "a voice did not synthesize a sentence, and the next one was called: `voice` and `reason`";
+    VOICE_CHANNEL_JOINED = "voice_channel.joined": "the bot is in a voice channel and speaks there";
+    VOICE_CHANNEL_ENDED = "voice_channel.ended": "the bot left a voice channel, or lost the connection and joins again; `reason` says why";
+    VOICE_CHANNEL_RESUMED = "voice_channel.resumed": "the connection to a voice server broke and was resumed; audio continued";
+    VOICE_CHANNEL_DROPPED = "voice_channel.dropped": "a message of a voice server, a sentence or speech was ignored; `reason` says why";
     SEARCH_FAILED = "search.failed": "a web search provider failed and the next one was called: `provider` and `reason`";
     ATTACHMENT_UNREAD = "attachment.unread": "an attachment was named to the model but not read; the reason is given";
     BREAKER_OPENED = "breaker.opened": "the circuit breaker of a failing model opened; the model is not called for a while";

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CommandParts, approvals, cleaning, kept, linking, overview, preferences, resources};
+use super::{CommandParts, approvals, cleaning, kept, linking, overview, preferences, resources, voice};
 use crate::messages::config_watcher::ConfigWatcherMsg;
 use crate::messages::presence_scheduler::PresenceMsg;
 use crate::messages::rate_limiter::{Asker, RateLimiterMsg};
@@ -13,7 +13,7 @@ use crate::runtime::blocking::blocking;
 use crate::services::experiments;
 use crate::services::facts::best;
 use crate::services::ledger;
-use domain::command::{CATEGORY, CHANGE, Command, CommandKind, FACT, REMEMBERED, ROW, Typing, USER, WITHDRAW};
+use domain::command::{CATEGORY, CHANGE, Command, CommandKind, FACT, REMEMBERED, ROW, SWITCH, Typing, USER, WITHDRAW};
 use domain::fact::Fact;
 use domain::happening::CommandOutcome;
 use domain::ids::{Person, TurnId};
@@ -76,6 +76,9 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, C
         CommandKind::Remember => Piece::text(remember(parts, command).await),
         CommandKind::Memories => Piece::text(memories(parts, command).await),
         CommandKind::Link => Piece::text(linking::link(parts, command).await),
+        CommandKind::Join => Piece::text(voice::join(parts, command, operators.include(&command.caller)).await),
+        CommandKind::Leave => Piece::text(voice::leave(parts, command, operators.include(&command.caller)).await),
+        CommandKind::Listen => Piece::text(voice::listen(parts, command).await),
         CommandKind::Unlink => Piece::text(linking::unlink(parts, command).await),
         CommandKind::Tools if command.option(CATEGORY) == Some(resources::RESOURCES) => {
             Piece::text(resources::list(parts, command).await)
@@ -106,6 +109,7 @@ pub(super) async fn choices(parts: &CommandParts, typing: &Typing) -> Vec<Choice
         (Some(CommandKind::Model), ROW) => preferences::rows(parts, typing),
         (Some(CommandKind::Settings), CHANGE) => preferences::changes(parts, typing),
         (Some(CommandKind::Memories), FACT) => facts(parts, typing).await,
+        (Some(CommandKind::Listen), SWITCH) => voice::choices(),
         (Some(CommandKind::Approvals), WITHDRAW) => approvals::choices(parts, typing),
         _ => Vec::new(),
     }

@@ -134,6 +134,8 @@ async fn world_on(inner: MemoryStore, takes: Duration, panics: bool) -> World {
         tools: at("tools"),
         approvals: at("approvals"),
         allowances: Arc::default(),
+        calls: None,
+        voices: at("voices"),
     };
     stage.actor(row(LEAF), &commands, Commands { parts: Arc::new(parts) });
     World { commands, outbox: heard, presence: told, store, _tree: stage.go().await }

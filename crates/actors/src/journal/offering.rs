@@ -130,7 +130,7 @@ impl Journal {
             return;
         }
         let concerns = |turn: &Turn| match &recovered.scope {
-            Scope::One | Scope::Number(_) | Scope::Server(_) => true,
+            Scope::One | Scope::Number(_) | Scope::Server(_) | Scope::Community(_) => true,
             Scope::Door(door) => turn.id.door == *door,
             Scope::Place(place) => turn.place == *place,
         };

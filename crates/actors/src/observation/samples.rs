@@ -142,7 +142,9 @@ impl Samples {
 /// Adds one actor to its row.
 fn measure(stats: &Stats, (rows, families, named): (&mut Vec<Measured>, &mut HashMap<ActorKind, Family>, &mut usize)) {
     let family = families.entry(stats.kind).or_default();
-    let single = !matches!(stats.scope, Scope::Place(_)) && family.named < NAMED_OF_A_KIND && *named < NAMED;
+    let single = !matches!(stats.scope, Scope::Place(_) | Scope::Community(_))
+        && family.named < NAMED_OF_A_KIND
+        && *named < NAMED;
     let index = match family.others {
         Some(index) if !single => index,
         _ => {

@@ -112,3 +112,6 @@ pub(super) const DISCORD: Mailbox = Mailbox::refusing(16);
 
 /// Each shard sends one request and waits. The largest bots have some thousand shards over all processes.
 pub(super) const IDENTIFY_QUEUE: Mailbox = Mailbox::refusing(1_000);
+
+/// Each command about voice channels holds one of the places of commands (64); calls report their ends.
+pub(super) const VOICES: Mailbox = Mailbox::refusing(100);

@@ -1,6 +1,7 @@
 //! The actors of a door, built from its record.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 
@@ -19,6 +20,8 @@ use crate::slack::Slack;
 use crate::source::{Part, SourceActor};
 use crate::timers::Timers;
 use crate::tree::{ROOT, Scope, TREE, TreeRow};
+use crate::voice::VoiceParts;
+use crate::voices::Voices;
 use domain::ids::Door;
 use ports::{EventSource, Listener, ShardedSource};
 use settings::edges::Shards;
@@ -110,6 +113,21 @@ impl Wiring {
     /// Returns the door with shards, and its source.
     fn sharded(&self) -> Option<(&Door, &Arc<dyn ShardedSource>)> {
         self.parts.doors.all.iter().find_map(|record| Some((&record.door, record.shards()?)))
+    }
+
+    /// Returns the supervisor of calls, if the bot may join voice channels.
+    pub(super) fn voices(&self, row: &'static TreeRow) -> Option<Voices> {
+        let (door, source) = self.sharded()?;
+        let parts = VoiceParts {
+            calls: Arc::clone(self.parts.doors.calls.as_ref()?),
+            outbox: self.handles.outboxes.of(door).clone(),
+            intake: self.handles.intake(),
+            source: Arc::clone(source),
+            clock: Arc::clone(&self.parts.basics.clock),
+            dice: Arc::clone(&self.parts.basics.dice),
+            posts: AtomicU64::new(0),
+        };
+        Some(Voices { template: template(row), parts: Arc::new(parts) })
     }
 
     pub(super) fn discord(&self, row: &'static TreeRow) -> Option<Discord> {

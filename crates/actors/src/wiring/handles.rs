@@ -19,6 +19,7 @@ use crate::messages::restriction_sweeper::SweeperMsg;
 use crate::messages::summaries::SummariesMsg;
 use crate::messages::tool_cache::ToolCacheMsg;
 use crate::messages::tools::ToolsMsg;
+use crate::messages::voices::VoicesMsg;
 use crate::outbox::Outboxes;
 use crate::pending_gates::PendingGates;
 use crate::runtime::handle::{Handle, Refused};
@@ -50,6 +51,7 @@ pub struct Handles {
     pub(super) slack: Handle<Infallible>,
     pub(super) discord: Handle<DiscordMsg>,
     pub(super) identify_queue: Handle<IdentifyQueueMsg>,
+    pub(super) voices: Handle<VoicesMsg>,
 }
 
 impl Handles {
@@ -84,6 +86,7 @@ impl Handles {
             slack: one(ActorKind::Slack),
             discord: one(ActorKind::Discord),
             identify_queue: one(ActorKind::IdentifyQueue),
+            voices: one(ActorKind::Voices),
         }
     }
 

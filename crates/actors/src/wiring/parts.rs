@@ -20,6 +20,7 @@ use domain::ids::Door;
 use domain::ownership::Portion;
 use ports::{
     Documents, Faults, Limiter, Listener, Observer, Peers, Renderer, ToolProviders, ToolServers, Turns, Vitals,
+    VoiceCalls,
 };
 
 /// The parts from which the tree is built.
@@ -75,6 +76,8 @@ pub struct DoorParts {
     pub renderer: Arc<dyn Renderer>,
     /// Reads documents that members attach.
     pub documents: Arc<dyn Documents>,
+    /// The voice channels of the door with shards, if the bot may join them.
+    pub calls: Option<Arc<dyn VoiceCalls>>,
 }
 
 /// The pages for operators.

@@ -121,7 +121,13 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
         records: Records::new(&basics, Arc::clone(store) as _, crate::testing::turns(store)),
         basics,
         handles: Handles::new(&doors),
-        doors: DoorParts { all: doors, home: DOOR, renderer: Arc::new(Sketches), documents: Arc::new(NoDocuments) },
+        doors: DoorParts {
+            all: doors,
+            home: DOOR,
+            renderer: Arc::new(Sketches),
+            documents: Arc::new(NoDocuments),
+            calls: None,
+        },
         pages: Pages {
             listener: Arc::new(ScriptedListener::default()),
             // Its address is in use at first.
@@ -181,7 +187,10 @@ fn from_start(row: &'static TreeRow, above: &str) -> Vec<String> {
         Name::Template { .. } if row.kind == ActorKind::Listener => vec![of(Scope::Number(0))],
         Name::Template { .. } if row.kind == ActorKind::SlackSocket => [0, 1].map(|n| of(Scope::Number(n))).into(),
         Name::Template { of: Instances::Door, .. } => [DOOR, CLUB, SQUARE].map(|door| of(Scope::Door(door))).into(),
-        Name::Template { of: Instances::Place | Instances::Server | Instances::Number, .. } => Vec::new(),
+        Name::Fixed(_) if matches!(row.kind, ActorKind::Voices) => Vec::new(),
+        Name::Template {
+            of: Instances::Place | Instances::Community | Instances::Server | Instances::Number, ..
+        } => Vec::new(),
     }
 }
 

@@ -361,10 +361,11 @@ impl Queue for Waiting {
 }
 
 /// The minimal set of gateway intents.
-pub(super) fn intents(direct_messages: bool, reactions: bool) -> Intents {
+pub(super) fn intents(direct_messages: bool, reactions: bool, voice: bool) -> Intents {
     let mut intents = Intents::GUILDS | Intents::GUILD_MESSAGES | Intents::MESSAGE_CONTENT;
     intents.set(Intents::DIRECT_MESSAGES, direct_messages);
     intents.set(Intents::GUILD_MESSAGE_REACTIONS, reactions);
+    intents.set(Intents::GUILD_VOICE_STATES, voice);
     intents
 }
 

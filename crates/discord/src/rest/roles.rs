@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde::Deserialize;
-use serenity::model::id::RoleId;
+use serenity::model::id::{ChannelId, RoleId};
 
 use super::answer::RestError;
 use super::{Rest, foreign, number};
 use crate::DOOR;
+use domain::ids::Person;
 use domain::restriction::{Appointment, Member};
 use ports::{PostError, PostReply, PostResult};
 
@@ -16,6 +17,8 @@ use ports::{PostError, PostReply, PostResult};
 const REASON: HeaderName = HeaderName::from_static("x-audit-log-reason");
 /// The longest reason, in characters.
 const REASON_MAX: usize = 512;
+/// Discord's code for a member who is in no voice channel.
+const UNKNOWN_VOICE_STATE: u32 = 10_065;
 /// Discord's codes for an unknown guild, member or user.
 const ABSENT: [u32; 3] = [10_004, 10_007, 10_013];
 
@@ -46,6 +49,27 @@ impl Rest {
         };
         let Told { roles } = answer.json()?;
         Ok(answer.reply(PostResult::Roles(roles.iter().map(ToString::to_string).collect())))
+    }
+}
+
+impl Rest {
+    /// Returns the voice channel of a member; `None` if in none.
+    pub(crate) async fn voice_channel(&self, guild: &str, person: &Person) -> Result<Option<String>, PostError> {
+        #[derive(Deserialize)]
+        struct Told {
+            channel_id: Option<ChannelId>,
+        }
+        if person.door != DOOR {
+            return Err(foreign("the person"));
+        }
+        let path = format!("/guilds/{}/voice-states/{}", id(guild)?, id(&person.id)?);
+        let answer = match self.send(Method::GET, &path, None).await {
+            Ok(answer) => answer,
+            Err(error) if error.code() == Some(UNKNOWN_VOICE_STATE) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let Told { channel_id } = answer.json()?;
+        Ok(channel_id.map(|channel| channel.to_string()))
     }
 }
 

@@ -12,7 +12,7 @@ fn caller(id: &str, roles: &[&str]) -> Caller {
     }
 }
 
-const SERVED: Served = Served { tools: true, questions: true, links: true };
+const SERVED: Served = Served { tools: true, questions: true, links: true, voice: true };
 
 #[test]
 fn operators_hold_a_super_role_or_are_named() {

@@ -18,6 +18,7 @@ mod memories;
 mod settings;
 
 mod spanish;
+mod voice;
 
 mod words;
 
@@ -35,6 +36,7 @@ pub use self::memories::{fact_forgotten, memories, remembered};
 pub use self::settings::{
     change, model_chosen, model_default, models, no_such_model, setting_changed, setting_refused, settings,
 };
+pub use self::voice::{switch, voice, voice_notice};
 use self::words::Words;
 use super::report;
 use super::template::{countdown, moment};

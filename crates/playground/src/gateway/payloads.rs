@@ -55,8 +55,12 @@ impl Hearing<'_> {
             Some(6) => self.resume(data),
             Some(3 | 4 | 8 | 31) if !known => Reply::Close(4003, "not authenticated"),
             Some(3) => self.set_presence(data),
-            // Voice and sounds are accepted without effect.
-            Some(4 | 31) => Reply::Nothing,
+            Some(4) => {
+                self.world.moves(data);
+                Reply::Nothing
+            }
+            // Sounds are accepted without effect.
+            Some(31) => Reply::Nothing,
             Some(8) => self.send_members(data),
             Some(_) => Reply::Close(4001, "unknown opcode"),
             None => Reply::Close(4002, "error while decoding payload"),

@@ -105,6 +105,17 @@ pub fn members(world: &World, id: GuildId, asked: &RestRequest) -> Outcome {
     Ok(RestReply::ok(members.into_iter().take(limit).map(wire::member).collect()))
 }
 
+/// Returns the voice channel of a member.
+pub fn voice_state(world: &World, guild: GuildId, user: UserId) -> Outcome {
+    let channel = world.voice.channels.get(&user);
+    let channel = channel.filter(|channel| world.state.channel(**channel).and_then(|one| one.guild) == Some(guild));
+    let state =
+        |channel: &ChannelId| json!({"guild_id": guild, "channel_id": channel, "user_id": user, "session_id": "s"});
+    channel
+        .map(|channel| RestReply::ok(state(channel)))
+        .ok_or_else(|| ApiError::new(404, 10_065, "Unknown Voice State"))
+}
+
 pub fn member(world: &World, guild: GuildId, user: UserId) -> Outcome {
     let member = known(world, guild)?.members.iter().find(|member| member.id == user);
     member.map(|member| RestReply::ok(wire::member(member))).ok_or_else(ApiError::unknown_member)

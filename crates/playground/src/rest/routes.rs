@@ -37,6 +37,7 @@ pub enum Call {
     GuildRoles(GuildId),
     GuildMembers(GuildId),
     GuildMember(GuildId, UserId),
+    VoiceState(GuildId, UserId),
     /// Give a role (true) or remove it (false).
     SetRole(GuildId, UserId, RoleId, bool),
     Channel(ChannelId),
@@ -163,6 +164,9 @@ fn guild_row(guild: GuildId, rest: &[&str]) -> Vec<(&'static str, Call)> {
         ["roles"] => vec![("GET /guilds/{guild}/roles", Call::GuildRoles(guild))],
         ["members"] => vec![("GET /guilds/{guild}/members", Call::GuildMembers(guild))],
         ["members", user] => vec![("GET /guilds/{guild}/members/{user}", Call::GuildMember(guild, UserId(id(user))))],
+        ["voice-states", user] => {
+            vec![("GET /guilds/{guild}/voice-states/{user}", Call::VoiceState(guild, UserId(id(user))))]
+        }
         ["members", user, "roles", role] => {
             let (user, role) = (UserId(id(user)), RoleId(id(role)));
             vec![
@@ -238,6 +242,7 @@ fn charged(name: &'static str, call: Call) -> (Bucket, u64, Option<ChannelId>) {
         | Call::GuildRoles(guild)
         | Call::GuildThreads(guild)
         | Call::GuildMembers(guild)
+        | Call::VoiceState(guild, _)
         | Call::GuildMember(guild, _) => (Bucket::Other(name), guild.0, None),
         Call::Callback(..)
         | Call::FollowUp(_)

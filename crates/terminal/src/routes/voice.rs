@@ -2,8 +2,6 @@
 //!
 //! Speech is one more reader of the events of turns, beside streams and drafts.
 
-mod answer;
-mod queue;
 mod socket;
 mod vtuber;
 mod wire;

@@ -11,7 +11,7 @@ use domain::outgoing::{Card, Field, File};
 use domain::rejection::Rejection;
 use ports::{PostRequest, Poster};
 
-const SERVED: Served = Served { tools: true, questions: true, links: true };
+const SERVED: Served = Served { tools: true, questions: true, links: true, voice: true };
 const ALL: Offer = Offer { operators: true, super_roles: false, served: SERVED, direct: true };
 const SECRET: &str = "aW50ZXJhY3Rpb246-secret_of.it";
 

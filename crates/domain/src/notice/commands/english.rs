@@ -5,6 +5,7 @@ use super::words::Words;
 use crate::command::CommandKind;
 use crate::limits::account::Scope;
 use crate::people::LinkRefusal;
+use crate::voice_channel::{VoiceNotice, VoiceReply};
 
 pub(super) const WORDS: Words = Words {
     describe: |kind| match kind {
@@ -21,6 +22,9 @@ pub(super) const WORDS: Words = Words {
             "Link your accounts on two platforms, such as Discord and Slack: shared limits, settings and memory"
         }
         CommandKind::Unlink => "Unlink this account from your other accounts",
+        CommandKind::Join => "Have me join your voice channel, where I speak my answers",
+        CommandKind::Leave => "Have me leave the voice channel",
+        CommandKind::Listen => "Let me hear you in my voice channel, or stop it: on, off",
         CommandKind::Tools => "The tools that I can use",
         CommandKind::Status => "Show my state: parts, models, queues, limits",
         CommandKind::Approvals => "Tool calls that wait for approval, and tool calls that are allowed for a while",
@@ -160,6 +164,37 @@ pub(super) const WORDS: Words = Words {
         LinkRefusal::Restricted => "One of your accounts is restricted. You can unlink when the restriction has ended.",
         LinkRefusal::NoLink => "This account has no links.",
         LinkRefusal::Away => "I cannot reach my storage at the moment. Please run this again in a minute.",
+    },
+
+    switch: "on: what you say becomes your question; off: I do not hear you",
+    voice: |reply| match reply {
+        VoiceReply::Joining => "I am joining your voice channel.",
+        VoiceReply::Already => "I am in your voice channel already.",
+        VoiceReply::Elsewhere => "I am in another voice channel of this server. `/leave` has me leave it first.",
+        VoiceReply::Absent => "I am in no voice channel here. `/join` has me join yours.",
+        VoiceReply::NotThere => "You are in no voice channel. Join one first.",
+        VoiceReply::NotAllowed => "The operators of this bot do not let you move me between voice channels.",
+        VoiceReply::Full => "I am in too many voice channels already. Please try again later.",
+        VoiceReply::Leaving => "I am leaving the voice channel.",
+        VoiceReply::Listening => {
+            "I hear you in my voice channel from now on. What you say is transcribed, appears in the text chat and becomes your question. Your voice is not stored. `/listen switch: off` ends this."
+        }
+        VoiceReply::Deaf => "I no longer hear you.",
+        VoiceReply::NoHearing => {
+            "I cannot hear: the operators of this bot have set no speech recognition. I speak my answers to what you write."
+        }
+        VoiceReply::Failed => "Sorry, that did not work. Please run it again in a minute.",
+    },
+    voice_notice: |notice| match notice {
+        VoiceNotice::Joined { hears } => {
+            let hears = if *hears { " I hear only members who run `/listen`." } else { " I hear no member." };
+            format!("I am in this voice channel and speak my answers to questions in its text chat.{hears}")
+        }
+        VoiceNotice::Listens(name) => format!("I hear {name} from now on, at their request. Voices are not stored."),
+        VoiceNotice::Deaf(name) => format!("I no longer hear {name}."),
+        VoiceNotice::Lost => {
+            "I lost the connection to this voice channel and left it. `/join` has me join again.".to_owned()
+        }
     },
 
     default_answers: |row| format!("You are answered by the default model, `{row}`."),

@@ -5,6 +5,7 @@ use super::words::Words;
 use crate::command::CommandKind;
 use crate::limits::account::Scope;
 use crate::people::LinkRefusal;
+use crate::voice_channel::{VoiceNotice, VoiceReply};
 
 pub(super) const WORDS: Words = Words {
     describe: |kind| match kind {
@@ -23,6 +24,9 @@ pub(super) const WORDS: Words = Words {
             "Konten zweier Plattformen verbinden, etwa Discord und Slack: gleiche Limits und Einstellungen"
         }
         CommandKind::Unlink => "Dieses Konto von deinen anderen Konten trennen",
+        CommandKind::Join => "Lass mich in deinen Sprachkanal kommen; dort spreche ich meine Antworten",
+        CommandKind::Leave => "Lass mich den Sprachkanal verlassen",
+        CommandKind::Listen => "Lass mich dich in meinem Sprachkanal hören, oder beende das: on, off",
         CommandKind::Tools => "Die Werkzeuge, die ich benutzen kann",
         CommandKind::Status => "Mein Zustand: Teile, Modelle, Warteschlangen, Limits",
         CommandKind::Approvals => "Werkzeugaufrufe, die auf Zustimmung warten oder eine Zeit lang erlaubt sind",
@@ -169,6 +173,46 @@ pub(super) const WORDS: Words = Words {
         }
         LinkRefusal::NoLink => "Dieses Konto ist nicht verbunden.",
         LinkRefusal::Away => "Ich erreiche gerade meinen Speicher nicht. Bitte versuch es in einer Minute noch einmal.",
+    },
+
+    switch: "on: Was du sagst, wird deine Frage; off: Ich höre dich nicht",
+    voice: |reply| match reply {
+        VoiceReply::Joining => "Ich komme in deinen Sprachkanal.",
+        VoiceReply::Already => "Ich bin schon in deinem Sprachkanal.",
+        VoiceReply::Elsewhere => {
+            "Ich bin in einem anderen Sprachkanal dieses Servers. Mit `/leave` verlasse ich ihn zuerst."
+        }
+        VoiceReply::Absent => "Ich bin hier in keinem Sprachkanal. Mit `/join` komme ich in deinen.",
+        VoiceReply::NotThere => "Du bist in keinem Sprachkanal. Geh zuerst in einen.",
+        VoiceReply::NotAllowed => "Die Betreiber dieses Bots lassen dich mich nicht zwischen Sprachkanälen bewegen.",
+        VoiceReply::Full => "Ich bin schon in zu vielen Sprachkanälen. Bitte versuche es später noch einmal.",
+        VoiceReply::Leaving => "Ich verlasse den Sprachkanal.",
+        VoiceReply::Listening => {
+            "Ab jetzt höre ich dich in meinem Sprachkanal. Was du sagst, wird in Text umgewandelt, erscheint im Textchat und wird deine Frage. Deine Stimme wird nicht gespeichert. `/listen switch: off` beendet das."
+        }
+        VoiceReply::Deaf => "Ich höre dich nicht mehr.",
+        VoiceReply::NoHearing => {
+            "Ich kann nicht hören: Die Betreiber dieses Bots haben keine Spracherkennung eingestellt. Ich spreche meine Antworten auf das, was du schreibst."
+        }
+        VoiceReply::Failed => "Das hat leider nicht geklappt. Bitte führe es in einer Minute noch einmal aus.",
+    },
+    voice_notice: |notice| match notice {
+        VoiceNotice::Joined { hears } => {
+            let hears = if *hears {
+                " Ich höre nur Mitglieder, die `/listen` ausführen."
+            } else {
+                " Ich höre kein Mitglied."
+            };
+            format!("Ich bin in diesem Sprachkanal und spreche meine Antworten auf Fragen in seinem Textchat.{hears}")
+        }
+        VoiceNotice::Listens(name) => {
+            format!("Ab jetzt höre ich {name}, auf eigenen Wunsch. Stimmen werden nicht gespeichert.")
+        }
+        VoiceNotice::Deaf(name) => format!("Ich höre {name} nicht mehr."),
+        VoiceNotice::Lost => {
+            "Ich habe die Verbindung zu diesem Sprachkanal verloren und ihn verlassen. Mit `/join` komme ich wieder."
+                .to_owned()
+        }
     },
 
     default_answers: |row| format!("Dir antwortet das Standardmodell, `{row}`."),

@@ -5,6 +5,7 @@ use super::words::Words;
 use crate::command::CommandKind;
 use crate::limits::account::Scope;
 use crate::people::LinkRefusal;
+use crate::voice_channel::{VoiceNotice, VoiceReply};
 
 pub(super) const WORDS: Words = Words {
     describe: |kind| match kind {
@@ -21,6 +22,9 @@ pub(super) const WORDS: Words = Words {
             "Vincular tus cuentas de dos plataformas, como Discord y Slack: mismos límites, ajustes y memoria"
         }
         CommandKind::Unlink => "Desvincular esta cuenta de tus otras cuentas",
+        CommandKind::Join => "Haz que entre en tu canal de voz, donde digo mis respuestas",
+        CommandKind::Leave => "Haz que salga del canal de voz",
+        CommandKind::Listen => "Deja que te oiga en mi canal de voz, o termínalo: on, off",
         CommandKind::Tools => "Las herramientas que puedo usar",
         CommandKind::Status => "Mi estado: partes, modelos, colas, límites",
         CommandKind::Approvals => "Llamadas a herramientas que esperan aprobación o están permitidas por un tiempo",
@@ -164,6 +168,41 @@ pub(super) const WORDS: Words = Words {
         }
         LinkRefusal::NoLink => "Esta cuenta no está vinculada a ninguna otra.",
         LinkRefusal::Away => "En este momento no puedo acceder a mi almacén. Inténtalo de nuevo en un minuto.",
+    },
+
+    switch: "on: lo que dices es tu pregunta; off: no te oigo",
+    voice: |reply| match reply {
+        VoiceReply::Joining => "Entro en tu canal de voz.",
+        VoiceReply::Already => "Ya estoy en tu canal de voz.",
+        VoiceReply::Elsewhere => "Estoy en otro canal de voz de este servidor. Con `/leave` salgo primero de él.",
+        VoiceReply::Absent => "Aquí no estoy en ningún canal de voz. Con `/join` entro en el tuyo.",
+        VoiceReply::NotThere => "No estás en ningún canal de voz. Entra primero en uno.",
+        VoiceReply::NotAllowed => "Los operadores de este bot no te permiten moverme entre canales de voz.",
+        VoiceReply::Full => "Ya estoy en demasiados canales de voz. Inténtalo de nuevo más tarde.",
+        VoiceReply::Leaving => "Salgo del canal de voz.",
+        VoiceReply::Listening => {
+            "Desde ahora te oigo en mi canal de voz. Lo que dices se transcribe, aparece en el chat de texto y es tu pregunta. Tu voz no se guarda. `/listen switch: off` lo termina."
+        }
+        VoiceReply::Deaf => "Ya no te oigo.",
+        VoiceReply::NoHearing => {
+            "No puedo oír: los operadores de este bot no han puesto reconocimiento de voz. Digo mis respuestas a lo que escribes."
+        }
+        VoiceReply::Failed => "Lo siento, no funcionó. Ejecútalo de nuevo en un minuto.",
+    },
+    voice_notice: |notice| match notice {
+        VoiceNotice::Joined { hears } => {
+            let hears = if *hears {
+                " Solo oigo a los miembros que ejecutan `/listen`."
+            } else {
+                " No oigo a ningún miembro."
+            };
+            format!("Estoy en este canal de voz y digo mis respuestas a las preguntas de su chat de texto.{hears}")
+        }
+        VoiceNotice::Listens(name) => format!("Desde ahora oigo a {name}, porque lo pidió. Las voces no se guardan."),
+        VoiceNotice::Deaf(name) => format!("Ya no oigo a {name}."),
+        VoiceNotice::Lost => {
+            "Perdí la conexión con este canal de voz y salí de él. Con `/join` vuelvo a entrar.".to_owned()
+        }
     },
 
     default_answers: |row| format!("Te responde el modelo predeterminado, `{row}`."),

@@ -3,6 +3,7 @@
 use crate::command::CommandKind;
 use crate::limits::account::Scope;
 use crate::people::LinkRefusal;
+use crate::voice_channel::{VoiceNotice, VoiceReply};
 
 /// All sentences in one language. A sentence with values is a function of them.
 pub(super) struct Words {
@@ -77,6 +78,10 @@ pub(super) struct Words {
     pub(super) linked: fn(&str) -> String,
     pub(super) unlinked: &'static str,
     pub(super) link_refused: fn(LinkRefusal) -> &'static str,
+
+    pub(super) switch: &'static str,
+    pub(super) voice: fn(VoiceReply) -> &'static str,
+    pub(super) voice_notice: fn(&VoiceNotice<'_>) -> String,
 
     pub(super) default_answers: fn(&str) -> String,
     pub(super) chose: fn(&str) -> String,

@@ -13,10 +13,8 @@ use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use self::listening::Hears;
-use super::answer::Answer;
-use super::queue::{Output, Queue, SentenceId};
 use super::vtuber::{Step, Vtuber};
-use super::wire::{Content, Event, Request, Sentence};
+use super::wire::{Content, Event, Request};
 use crate::DOOR;
 use crate::routes::{Parts, decided, submit};
 use crate::sessions::{Sessions, owner_of};
@@ -27,6 +25,8 @@ use domain::ids::{MessageId, Person, Place};
 use domain::incoming::{Incoming, Interruption};
 use domain::turn_event::{ToolState, TurnEvent, TurnUpdate};
 use ports::{Reading, SpeechPayer, TurnEventReader};
+use speech::answer::{Answer, Sentence};
+use speech::queue::{Output, Queue, SentenceId};
 use speech::synthesis::Sound;
 use speech::{Announcement, Failure, Speech};
 use web::client_socket::{ClientSocket, Disconnected};
@@ -45,7 +45,7 @@ pub(super) struct VoiceSocket {
     person: Person,
     reader: TurnEventReader,
     answers: VecDeque<Answer>,
-    queue: Queue,
+    queue: Queue<Event>,
     hears: Hears,
     muted: bool,
     /// The turn whose speech a limit ended last: the rest of it is text.
@@ -311,14 +311,14 @@ impl VoiceSocket {
         let Some(content) = content else { return Ok(()) };
         let event = Event { number, turn: turn.to_owned(), content };
         if matches!(event.content, Content::Done { .. }) {
-            self.queue.then(event);
+            self.queue.then(turn.to_owned(), event);
             return Ok(());
         }
         self.put(&event).await
     }
 
     /// Sends audio, or an event behind it.
-    async fn give(&mut self, output: Output) -> Result<(), Disconnected> {
+    async fn give(&mut self, output: Output<Event>) -> Result<(), Disconnected> {
         let (of, sound) = match output {
             Output::Event(event) => return self.put(&event).await,
             Output::Sound(of, sound) => (of, sound),

@@ -7,6 +7,7 @@ use crate::wire::Unanswered;
 use domain::question::{Form, Link};
 use domain::tool::failure::ToolFailure;
 use domain::turn_event::{GateDecision, ToolState};
+use speech::answer::Sentence;
 
 /// An event for the client.
 #[derive(Debug, Serialize)]
@@ -99,30 +100,6 @@ pub(super) enum Content {
     Submitted(Submitted),
     /// The reply to `ping`.
     Pong,
-}
-
-/// A part of an answer.
-#[derive(Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Sentence {
-    /// Its number in the turn, from 0.
-    #[serde(rename = "sentence")]
-    pub number: usize,
-    /// The text to display; empty for an announcement of a tool. The texts of all sentences since the last `anew`, joined, are the answer.
-    pub text: String,
-    /// The text to speak; empty for a silent one.
-    pub speech: String,
-    /// The emotions that it names.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub emotions: Vec<&'static str>,
-    /// True if it is inside `<speak>`.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub speaks: bool,
-    /// True if the answer begins here: earlier sentences of the turn are not part of it.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub anew: bool,
-    /// True if its audio, or an error about it, follows.
-    #[serde(skip)]
-    pub has_audio: bool,
 }
 
 /// A message of the client.

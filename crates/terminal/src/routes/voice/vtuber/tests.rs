@@ -1,5 +1,5 @@
 use super::*;
-use crate::routes::voice::wire::Sentence;
+use speech::answer::Sentence;
 
 fn event(content: Content) -> Event {
     Event { number: 1, turn: "7".to_owned(), content }

@@ -1,48 +1,61 @@
-//! The audio of a socket, in the order of its sentences.
+//! The audio of a listener, in the order of its sentences.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::wire::Event;
+use crate::synthesis::{Clip, Sound, Synthesis};
 use ports::SpeechPayer;
-use speech::synthesis::{Clip, Sound, Synthesis};
 
-/// Maximum number of sentences of one socket that are synthesized concurrently.
+/// Maximum number of sentences of one listener that are synthesized concurrently.
 const AHEAD: usize = 3;
 /// Maximum bytes of text that waits for its audio. Further sentences are text only.
 const WAITING_MAX: usize = 64 * 1024;
-/// Maximum number of sentences and events that wait. Further events of the session are not read meanwhile.
+/// Maximum number of sentences and events that wait. Further events are not read meanwhile.
 const ITEMS_MAX: usize = 1_024;
 
 /// The sentences to speak, and the ends of turns behind them.
-#[derive(Default)]
-pub(super) struct Queue {
-    items: VecDeque<Item>,
+pub struct Queue<E> {
+    items: VecDeque<Item<E>>,
     /// The bytes of texts in it.
     bytes: usize,
 }
 
-enum Item {
-    Speak { of: SentenceId, text: String, clip: Option<Clip> },
-    Then(Event),
+impl<E> Default for Queue<E> {
+    fn default() -> Self {
+        Self { items: VecDeque::new(), bytes: 0 }
+    }
+}
+
+enum Item<E> {
+    Speak {
+        of: SentenceId,
+        text: String,
+        clip: Option<Clip>,
+    },
+    /// An event of a turn.
+    Then(String, E),
 }
 
 /// A sentence of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct SentenceId {
+pub struct SentenceId {
     /// The number of the event that it comes from.
     pub number: u64,
+    /// The message of the turn.
     pub turn: String,
+    /// The number of the sentence in the turn.
     pub sentence: usize,
 }
 
 /// The next output of the queue.
-pub(super) enum Output {
+pub enum Output<E> {
+    /// Audio of a sentence.
     Sound(SentenceId, Sound),
-    Event(Event),
+    /// An event behind the audio before it.
+    Event(E),
 }
 
-impl Queue {
+impl<E> Queue<E> {
     /// Adds a sentence. Returns false if too much text is waiting.
     pub fn speak(&mut self, of: SentenceId, text: String) -> bool {
         if self.bytes + text.len() > WAITING_MAX {
@@ -53,14 +66,15 @@ impl Queue {
         true
     }
 
-    /// True if further events of the session may be read.
+    /// True if further events may be read.
+    #[must_use]
     pub fn has_room(&self) -> bool {
         self.items.len() < ITEMS_MAX
     }
 
-    /// Adds an event that follows the audio before it.
-    pub fn then(&mut self, event: Event) {
-        self.items.push_back(Item::Then(event));
+    /// Adds an event of a turn that follows the audio before it.
+    pub fn then(&mut self, turn: String, event: E) {
+        self.items.push_back(Item::Then(turn, event));
     }
 
     /// Starts the synthesis of the next sentences. Each starts after the one before has begun, so that the first one
@@ -69,7 +83,7 @@ impl Queue {
         let payer = payer.into();
         let speaks = self.items.iter_mut().filter_map(|item| match item {
             Item::Speak { text, clip, .. } => Some((text, clip)),
-            Item::Then(_) => None,
+            Item::Then(..) => None,
         });
         for (text, clip) in speaks.take(AHEAD) {
             if !clip.get_or_insert_with(|| synthesis.start(text, payer.clone())).has_begun() {
@@ -79,7 +93,7 @@ impl Queue {
     }
 
     /// Waits for the next output. Cancel safe.
-    pub async fn next(&mut self) -> Output {
+    pub async fn next(&mut self) -> Output<E> {
         match self.items.front_mut() {
             Some(Item::Speak { of, text, clip: Some(clip) }) => {
                 let (of, sound) = (of.clone(), clip.next().await);
@@ -89,8 +103,8 @@ impl Queue {
                 }
                 Output::Sound(of, sound)
             }
-            Some(Item::Then(_)) => match self.items.pop_front() {
-                Some(Item::Then(event)) => Output::Event(event),
+            Some(Item::Then(..)) => match self.items.pop_front() {
+                Some(Item::Then(_, event)) => Output::Event(event),
                 Some(Item::Speak { .. }) | None => std::future::pending().await,
             },
             Some(Item::Speak { clip: None, .. }) | None => std::future::pending().await,
@@ -98,10 +112,11 @@ impl Queue {
     }
 
     /// Returns the turn that is being spoken.
+    #[must_use]
     pub fn turn(&self) -> Option<&str> {
         match self.items.front()? {
             Item::Speak { of, .. } => Some(&of.turn),
-            Item::Then(event) => Some(&event.turn),
+            Item::Then(turn, _) => Some(turn),
         }
     }
 
@@ -109,11 +124,11 @@ impl Queue {
     pub fn silence(&mut self, turn: Option<&str>) {
         self.items.retain(|item| match item {
             Item::Speak { of, .. } => turn.is_some_and(|turn| of.turn != turn),
-            Item::Then(_) => true,
+            Item::Then(..) => true,
         });
         let texts = self.items.iter().map(|item| match item {
             Item::Speak { text, .. } => text.len(),
-            Item::Then(_) => 0,
+            Item::Then(..) => 0,
         });
         self.bytes = texts.sum();
     }
@@ -124,11 +139,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::DOOR;
-    use crate::routes::voice::wire::Content;
-    use domain::ids::Person;
-    use speech::Source;
-    use speech::synthesis::{Format, Voice};
+    use crate::Source;
+    use crate::synthesis::{Format, Voice};
+    use domain::ids::{Door, Person};
 
     /// Takes longer for some sentences and fails for others.
     const SCRIPT: &str = "read n; case $n in *7) exit 1;; *5|*0) sleep 0.02;; esac; printf 'RIFF....WAVE%s' $n";
@@ -143,12 +156,13 @@ mod tests {
         let source = Source::Command(["sh", "-c", SCRIPT].map(str::to_owned).into());
         let voice =
             Voice { source, voice: String::new(), format: Format::Wav, timeout: Duration::from_secs(20), price: None };
-        let (synthesis, person) = (Arc::new(Synthesis::new(vec![voice]).unwrap()), Person::new(DOOR, "1"));
-        let mut queue = Queue::default();
+        let (synthesis, person) =
+            (Arc::new(Synthesis::new(vec![voice]).unwrap()), Person::new(Door::new("terminal"), "1"));
+        let mut queue = Queue::<()>::default();
         for sentence in 0..MANY {
             assert!(queue.speak(id(sentence), format!("{sentence}\n")));
         }
-        queue.then(Event { number: 2, turn: "1".to_owned(), content: Content::Pong });
+        queue.then("1".to_owned(), ());
         let (mut order, mut spoken) = (Vec::new(), String::new());
         loop {
             queue.start(&synthesis, &person);
@@ -173,7 +187,7 @@ mod tests {
 
     #[tokio::test]
     async fn too_much_waiting_text_is_refused_until_it_is_silenced() {
-        let mut queue = Queue::default();
+        let mut queue = Queue::<()>::default();
         let long = "x".repeat(WAITING_MAX / 2);
         assert!(queue.speak(id(0), long.clone()) && queue.speak(id(1), long.clone()));
         assert!(!queue.speak(id(2), long.clone()));

@@ -2,16 +2,41 @@
 
 use std::collections::VecDeque;
 
-use super::wire::Sentence;
-use speech::{Announcement, Part, Sentences};
+use serde::Serialize;
+
+use crate::{Announcement, Part, Sentences};
 
 /// Maximum bytes of an answer that become sentences: over an hour of speech. The rest is in the session only.
 const TEXT_MAX: usize = 64 * 1024;
 /// Maximum bytes of the sentences of one turn, whose answer may begin anew.
 const DISPLAYED_MAX: usize = 2 * TEXT_MAX;
 
+/// A part of an answer.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Sentence {
+    /// Its number in the turn, from 0.
+    #[serde(rename = "sentence")]
+    pub number: usize,
+    /// The text to display; empty for an announcement of a tool. The texts of all sentences since the last `anew`, joined, are the answer.
+    pub text: String,
+    /// The text to speak; empty for a silent one.
+    pub speech: String,
+    /// The emotions that it names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub emotions: Vec<&'static str>,
+    /// True if it is inside `<speak>`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub speaks: bool,
+    /// True if the answer begins here: earlier sentences of the turn are not part of it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub anew: bool,
+    /// True if its audio, or an error about it, follows.
+    #[serde(skip)]
+    pub has_audio: bool,
+}
+
 /// The answer of one turn.
-pub(super) struct Answer {
+pub struct Answer {
     /// The message of the turn.
     pub turn: String,
     /// True once it was interrupted or ended: it has no further sentences.
@@ -36,6 +61,8 @@ pub(super) struct Answer {
 }
 
 impl Answer {
+    /// Begins the answer of a turn.
+    #[must_use]
     pub fn new(turn: String, is_exchange: bool) -> Self {
         Self {
             turn,
@@ -110,6 +137,7 @@ impl Answer {
     }
 
     /// Returns what was displayed up to this sentence.
+    #[must_use]
     pub fn heard(&self, spoken_to: Option<usize>) -> &str {
         let end = spoken_to.and_then(|sentence| self.ends.get(sentence).or(self.ends.last()));
         &self.displayed[..end.copied().unwrap_or_default()]

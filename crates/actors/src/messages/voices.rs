@@ -1,0 +1,31 @@
+//! Messages of the supervisor of calls.
+
+use crate::runtime::handle::Reply;
+use crate::runtime::named::named;
+use domain::caller::Caller;
+use domain::locale::Locale;
+use domain::voice_channel::VoiceReply;
+use ports::VoiceRoom;
+
+/// The messages that the supervisor of calls handles.
+pub enum VoicesMsg {
+    /// From a command: joins a channel. The notices there are in this language.
+    Join(Box<VoiceRoom>, Locale, Reply<VoiceReply>),
+    /// From a command: leaves the channel of a community.
+    Leave(String, Reply<VoiceReply>),
+    /// From a command: the caller agrees to be heard in the call of their community, or no longer.
+    Listen {
+        /// The community.
+        guild: String,
+        /// The caller.
+        caller: Box<Caller>,
+        /// True if the caller agrees.
+        on: bool,
+        /// The reply.
+        reply: Reply<VoiceReply>,
+    },
+    /// From a call: it ended, and the bot does not return by itself.
+    Ended(String),
+}
+
+named!(VoicesMsg: Join, Leave, Listen, Ended);

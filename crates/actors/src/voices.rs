@@ -1,0 +1,179 @@
+//! voices: joins and leaves voice channels, and keeps which members agreed to be heard.
+//!
+//! Supervised by: staffai (permanent). Its children, one for each community with a call, are permanent.
+//! Receives: requests of commands, the ends of calls.
+//! Sends: notices to the outbox.
+//! A restart loses: the calls below it, and the consents: the bot leaves its channels, and members have it join again.
+
+use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::messages::voices::VoicesMsg;
+use crate::runtime::handle::Handle;
+use crate::runtime::shrink;
+use crate::runtime::supervisor::{Actor, ActorContext, ChildSpec, Crash};
+use crate::tree::{Scope, TreeRow};
+use crate::voice::{Call, Voice, VoiceParts, post};
+use domain::caller::Caller;
+use domain::ids::Person;
+use domain::locale::Locale;
+use domain::notice::commands as words;
+use domain::voice_channel::{VoiceNotice, VoiceReply};
+use ports::VoiceRoom;
+
+/// The maximum number of calls: each encodes audio every 20 milliseconds.
+const CALLS_MAX: usize = 16;
+/// The maximum number of members who are heard in one call.
+const HEARD_MAX: usize = 100;
+
+/// The behaviour and its arguments.
+pub struct Voices {
+    /// The row that supervises each call.
+    pub template: &'static TreeRow,
+    /// The services of calls.
+    pub parts: Arc<VoiceParts>,
+}
+
+/// The state of the supervisor.
+#[derive(Default)]
+pub struct VoicesState {
+    calls: HashMap<String, Known>,
+}
+
+struct Known {
+    handle: Handle<Infallible>,
+    call: Arc<Call>,
+}
+
+impl Actor for Voices {
+    type Msg = VoicesMsg;
+    type Event = Infallible;
+    type State = VoicesState;
+
+    fn start(&self, _ctx: &mut ActorContext<Voices>) -> Result<VoicesState, Crash> {
+        Ok(VoicesState::default())
+    }
+
+    async fn handle(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        message: VoicesMsg,
+        state: &mut VoicesState,
+    ) -> Result<(), Crash> {
+        // The caller of a request may have gone.
+        match message {
+            VoicesMsg::Join(room, locale, reply) => {
+                let _ = reply.send(self.join(ctx, state, *room, locale).await?);
+            }
+            VoicesMsg::Leave(guild, reply) => {
+                let left = self.end(ctx, state, &guild).await;
+                let _ = reply.send(if left { VoiceReply::Leaving } else { VoiceReply::Absent });
+            }
+            VoicesMsg::Listen { guild, caller, on, reply } => {
+                let _ = reply.send(self.listen(ctx, state, &guild, *caller, on));
+            }
+            VoicesMsg::Ended(guild) => {
+                self.end(ctx, state, &guild).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn event(
+        &self,
+        _ctx: &mut ActorContext<Self>,
+        event: Infallible,
+        _state: &mut VoicesState,
+    ) -> Result<(), Crash> {
+        match event {}
+    }
+}
+
+impl Voices {
+    async fn join(
+        &self,
+        ctx: &mut ActorContext<Voices>,
+        state: &mut VoicesState,
+        room: VoiceRoom,
+        locale: Locale,
+    ) -> Result<VoiceReply, Crash> {
+        if let Some(known) = state.calls.get(&room.guild) {
+            let is_there = known.call.room.channel == room.channel;
+            return Ok(if is_there { VoiceReply::Already } else { VoiceReply::Elsewhere });
+        }
+        if state.calls.len() >= CALLS_MAX {
+            return Ok(VoiceReply::Full);
+        }
+        let guild = room.guild.clone();
+        let call = Arc::new(Call {
+            room,
+            locale,
+            heard: watch::Sender::new(Arc::default()),
+            speakers: Mutex::default(),
+            announced: AtomicBool::new(false),
+        });
+        let handle = Handle::new(self.template, ctx.path(), Scope::Community(guild.clone()));
+        let voice = Voice { call: Arc::clone(&call), parts: Arc::clone(&self.parts), supervisor: ctx.handle().clone() };
+        ctx.start_child(ChildSpec::new(self.template, &handle, voice, Vec::new())).await?;
+        state.calls.insert(guild, Known { handle, call });
+        Ok(VoiceReply::Joining)
+    }
+
+    /// Ends a call: its actor stops, and the bot leaves the channel. Returns false if there is none.
+    async fn end(&self, ctx: &mut ActorContext<Voices>, state: &mut VoicesState, guild: &str) -> bool {
+        let Some(known) = state.calls.remove(guild) else { return false };
+        shrink::shrink(&mut state.calls);
+        ctx.stop_child(&known.handle.stats().path).await;
+        true
+    }
+
+    fn listen(
+        &self,
+        ctx: &mut ActorContext<Voices>,
+        state: &VoicesState,
+        guild: &str,
+        caller: Caller,
+        on: bool,
+    ) -> VoiceReply {
+        let Some(Known { call, .. }) = state.calls.get(guild) else { return VoiceReply::Absent };
+        if on && !self.parts.calls.can_hear() {
+            return VoiceReply::NoHearing;
+        }
+        let name = caller.name.clone();
+        if !call.agree(caller, on) {
+            return if on { VoiceReply::Full } else { VoiceReply::Deaf };
+        }
+        let notice = if on { VoiceNotice::Listens(&name) } else { VoiceNotice::Deaf(&name) };
+        let text = words::voice_notice(&notice, call.locale);
+        let (parts, place) = (Arc::clone(&self.parts), call.room.channel.clone());
+        ctx.background(async move { drop(post(&parts, place, text).await) });
+        if on { VoiceReply::Listening } else { VoiceReply::Deaf }
+    }
+}
+
+impl Call {
+    /// Notes whether a member agrees to be heard. Returns false if nothing changed.
+    fn agree(&self, caller: Caller, on: bool) -> bool {
+        let person = caller.person.clone();
+        let mut speakers = self.speakers.lock();
+        let changed = if on {
+            let is_new = !speakers.contains_key(&person);
+            if is_new && speakers.len() >= HEARD_MAX {
+                return false;
+            }
+            speakers.insert(person, caller);
+            is_new
+        } else {
+            speakers.remove(&person).is_some()
+        };
+        let heard: HashSet<Person> = speakers.keys().cloned().collect();
+        // Under the lock, so that the last change is the last one sent.
+        self.heard.send_replace(Arc::new(heard));
+        changed || on
+    }
+}

@@ -1,0 +1,413 @@
+//! One call: the answers of a channel's turns become speech, and the speech of members who agreed becomes questions.
+
+mod hearing;
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http_client::HttpClient;
+use tokio::sync::watch;
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
+
+use self::hearing::Hearers;
+use super::driver::{self, Driver, End, Happening};
+use super::pcm::Samples;
+use super::settings;
+use domain::ids::{Person, Place};
+use domain::layout::lay_out;
+use domain::notice::template;
+use domain::outgoing::{Capabilities, Part};
+use domain::turn_event::{ToolState, TurnEvent, TurnUpdate};
+use ports::{
+    CallEnd, CallHost, Clock, Consents, PostError, Reading, TurnEventLog, TurnEventReader, VoiceAccess, VoiceCalls,
+    VoiceRoom, VoiceSignals, VoiceStanding,
+};
+use speech::answer::{Answer, Sentence};
+use speech::queue::{Output, Queue, SentenceId};
+use speech::synthesis::Sound;
+use speech::{Announcement, Speech};
+use telemetry::events::{VOICE_CHANNEL_DROPPED, VOICE_CHANNEL_JOINED};
+
+/// The timeout from the request to join until the platform names the voice server.
+const ADMIT_TIMEOUT: Duration = Duration::from_secs(15);
+/// The maximum number of answers that are spoken or can be interrupted: the last ones.
+const ANSWERS_MAX: usize = 8;
+/// The maximum number of sentences whose beginning is remembered, for an interruption.
+const MARKS_MAX: usize = 256;
+/// The interval at which silence of members is noted.
+const SILENCE_EVERY: Duration = Duration::from_millis(100);
+/// The longest text of an answer, in characters; more is not spoken anyway.
+const TEXT_LIMIT: usize = 64 * 1024;
+
+/// The voice channels of Discord.
+pub struct Calls {
+    signals: Arc<dyn VoiceSignals>,
+    speech: Speech,
+    events: Arc<dyn TurnEventLog>,
+    clock: Arc<dyn Clock>,
+    client: HttpClient,
+}
+
+impl Calls {
+    /// Creates the calls of a bot. Blocks while it reads the certificates of the system.
+    ///
+    /// # Errors
+    /// TLS cannot be set up.
+    pub fn new(
+        signals: Arc<dyn VoiceSignals>,
+        speech: Speech,
+        events: Arc<dyn TurnEventLog>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, String> {
+        Ok(Self { signals, speech, events, clock, client: HttpClient::new(settings())? })
+    }
+}
+
+impl Calls {
+    /// Returns the text of an answer. A long one is laid out on another thread.
+    async fn text(&self, parts: &Arc<[Part]>) -> String {
+        let (parts, now) = (Arc::clone(parts), self.clock.now());
+        let words = move || {
+            let pieces = lay_out(&parts, &Capabilities::text_only(TEXT_LIMIT));
+            let texts: Vec<String> = pieces.into_iter().map(|piece| piece.text).collect();
+            template::spelled_out(&texts.join("\n"), now)
+        };
+        ports::blocking(words).await.unwrap_or_default()
+    }
+}
+
+/// Leaves the channel when the call ends.
+struct Leaving<'a> {
+    calls: &'a Calls,
+    room: &'a VoiceRoom,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.calls.signals.request(&self.room.guild, None);
+        self.calls.events.close(&self.room.channel);
+    }
+}
+
+#[async_trait]
+impl VoiceCalls for Calls {
+    fn can_hear(&self) -> bool {
+        self.speech.hearing.name().is_some()
+    }
+
+    async fn channel_of(&self, guild: &str, member: &Person) -> Result<Option<Place>, PostError> {
+        self.signals.channel_of(guild, member).await
+    }
+
+    async fn run(&self, room: VoiceRoom, consents: Consents, host: Arc<dyn CallHost>) -> CallEnd {
+        let mut standing = self.signals.standing(&room.guild);
+        self.events.open(&room.channel);
+        let _leaving = Leaving { calls: self, room: &room };
+        self.signals.request(&room.guild, Some(&room.channel.id));
+        let mut access = match timeout(ADMIT_TIMEOUT, admitted(&mut standing, &room)).await {
+            Ok(Some(access)) => access,
+            Ok(None) => return CallEnd::Lost("the connection to Discord ended".to_owned()),
+            Err(_) => {
+                let why = "Discord did not admit the bot: it may lack the permission to view or to enter the channel";
+                return CallEnd::Lost(why.to_owned());
+            }
+        };
+        let agreed = driver::Consents::default();
+        loop {
+            let driver = Driver::connect(self.client.clone(), access, Arc::clone(&agreed)).await;
+            let driver = match driver {
+                Ok(driver) => driver,
+                Err(end) => return ended(end),
+            };
+            tracing::info!(event = VOICE_CHANNEL_JOINED, guild = %room.guild, "the bot is in a voice channel");
+            let Some(mut call) = Call::new(self, &room, driver, Arc::clone(&agreed), Arc::clone(&host)) else {
+                return CallEnd::Lost("the events of the channel cannot be read".to_owned());
+            };
+            host.joined();
+            match call.serve(&mut standing, consents.clone()).await {
+                Ok(next) => access = next,
+                Err(end) => return end,
+            }
+        }
+    }
+}
+
+fn ended(end: End) -> CallEnd {
+    match end {
+        End::Lost(why) => CallEnd::Lost(why),
+        End::Dismissed(why) => CallEnd::Dismissed(why),
+    }
+}
+
+/// Waits until the platform names the voice server of the channel. `None` if it never will.
+async fn admitted(standing: &mut watch::Receiver<VoiceStanding>, room: &VoiceRoom) -> Option<VoiceAccess> {
+    loop {
+        let access = standing.borrow_and_update().access.clone();
+        if let Some(access) = access.filter(|access| room.channel.id == access.channel.as_str()) {
+            return Some(access);
+        }
+        standing.changed().await.ok()?;
+    }
+}
+
+/// A call on one connection.
+struct Call<'a> {
+    calls: &'a Calls,
+    room: &'a VoiceRoom,
+    host: Arc<dyn CallHost>,
+    driver: Driver,
+    agreed: driver::Consents,
+    reader: TurnEventReader,
+    last: u64,
+    answers: VecDeque<Answer>,
+    queue: Queue<()>,
+    /// The sentence whose audio arrives.
+    samples: Option<(SentenceId, Samples)>,
+    /// The sentences of the last marks, oldest first.
+    marks: VecDeque<(u64, SentenceId)>,
+    mark: u64,
+    /// The turn whose speech a limit ended.
+    text_only: Option<String>,
+    hearers: Hearers,
+    silence: Interval,
+}
+
+impl<'a> Call<'a> {
+    fn new(
+        calls: &'a Calls,
+        room: &'a VoiceRoom,
+        driver: Driver,
+        agreed: driver::Consents,
+        host: Arc<dyn CallHost>,
+    ) -> Option<Self> {
+        let last = *calls.events.read(&room.channel, 0)?.newest.borrow();
+        let reader = TurnEventReader::new(Arc::clone(&calls.events), room.channel.clone(), last)?;
+        let mut silence = interval(SILENCE_EVERY);
+        silence.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Some(Self {
+            calls,
+            room,
+            host,
+            driver,
+            agreed,
+            reader,
+            last,
+            answers: VecDeque::new(),
+            queue: Queue::default(),
+            samples: None,
+            marks: VecDeque::new(),
+            mark: 0,
+            text_only: None,
+            hearers: Hearers::default(),
+            silence,
+        })
+    }
+
+    /// Serves the call until it ends, or until it moves to another voice server.
+    async fn serve(
+        &mut self,
+        standing: &mut watch::Receiver<VoiceStanding>,
+        mut consents: Consents,
+    ) -> Result<VoiceAccess, CallEnd> {
+        let gone = || CallEnd::Lost("the bot stops".to_owned());
+        self.agree(&consents.borrow_and_update().clone());
+        loop {
+            self.queue.start(&self.calls.speech.synthesis, self.room.payer.clone());
+            // The bot listens while a member who agreed speaks.
+            let speaks = self.driver.has_room() && !self.hearers.has_speaker();
+            tokio::select! {
+                biased;
+                changed = consents.changed() => {
+                    changed.map_err(|_| gone())?;
+                    self.agree(&consents.borrow_and_update().clone());
+                }
+                happening = self.driver.next() => self.happened(happening)?,
+                changed = standing.changed() => {
+                    changed.map_err(|_| gone())?;
+                    if let Some(access) = self.moved(&standing.borrow_and_update())? {
+                        return Ok(access);
+                    }
+                }
+                output = self.queue.next(), if speaks => self.give(output),
+                (user, words) = self.hearers.next() => self.said(user, words),
+                reading = self.reader.next(), if self.queue.has_room() => match reading {
+                    Some(Reading::Event(event)) => self.tell(event).await,
+                    Some(Reading::Missed(number)) => {
+                        self.last = number;
+                        self.answers.clear();
+                    }
+                    None => self.read_on()?,
+                },
+                _ = self.silence.tick() => self.quiet(),
+            }
+        }
+    }
+
+    /// Returns the access to another voice server of the same channel.
+    fn moved(&self, standing: &VoiceStanding) -> Result<Option<VoiceAccess>, CallEnd> {
+        let here = |channel: &String| self.room.channel.id == channel.as_str();
+        if !standing.channel.as_ref().is_some_and(here) {
+            return Err(CallEnd::Dismissed("the bot was moved or disconnected".to_owned()));
+        }
+        let access = standing.access.as_ref();
+        Ok(access.filter(|access| !self.driver.is_at(&access.endpoint)).cloned())
+    }
+
+    /// Starts the reader again after it was cut off.
+    fn read_on(&mut self) -> Result<(), CallEnd> {
+        let reader = TurnEventReader::new(Arc::clone(&self.calls.events), self.room.channel.clone(), self.last);
+        self.reader = reader.ok_or_else(|| CallEnd::Lost("the events of the channel ended".to_owned()))?;
+        Ok(())
+    }
+
+    fn happened(&mut self, happening: Happening) -> Result<(), CallEnd> {
+        match happening {
+            Happening::Heard(user, samples) => self.hear(user, &samples),
+            Happening::Left(user) => self.hearers.forget(user),
+            Happening::Ended(end) => return Err(ended(end)),
+        }
+        Ok(())
+    }
+
+    /// Takes over the members who agree to be heard. Speech of others is discarded, also if it is being transcribed.
+    fn agree(&mut self, people: &Arc<HashSet<Person>>) {
+        let users: HashSet<u64> = people.iter().filter_map(|person| person.id.parse().ok()).collect();
+        let before = std::mem::replace(&mut *self.agreed.write(), users.clone());
+        for user in before.difference(&users) {
+            self.driver.forget(*user);
+            self.hearers.forget(*user);
+        }
+    }
+
+    /// Reads an event of the channel.
+    async fn tell(&mut self, event: Arc<TurnEvent>) {
+        self.last = event.number;
+        let turn = event.turn.id.to_string();
+        let sentences = match &event.update {
+            TurnUpdate::Accepted => {
+                self.answers.retain(|answer| answer.turn != turn);
+                self.answers.push_back(Answer::new(turn.clone(), true));
+                while self.answers.len() > ANSWERS_MAX {
+                    self.answers.pop_front();
+                }
+                Vec::new()
+            }
+            TurnUpdate::Draft { text, anew } => self.with(&turn, |answer| answer.draft(text, *anew)),
+            TurnUpdate::Tool { state, failure, .. } => {
+                let announcement = match state {
+                    ToolState::Running => Some(Announcement::Running),
+                    ToolState::Succeeded | ToolState::Failed => failure.map(Announcement::Failed),
+                };
+                let phrases = Arc::clone(&self.calls.speech.phrases);
+                self.with(&turn, |answer| {
+                    let mut sentences = answer.pause();
+                    sentences.extend(announcement.and_then(|one| answer.announce(one, phrases.say(None, one))));
+                    sentences
+                })
+            }
+            TurnUpdate::Gate { .. } | TurnUpdate::Task { .. } => self.with(&turn, Answer::pause),
+            TurnUpdate::Final { parts, .. } => {
+                let calls = self.calls;
+                let text = calls.text(parts).await;
+                self.with(&turn, |answer| answer.finish(&text))
+            }
+            TurnUpdate::Apology { parts, .. } => {
+                let calls = self.calls;
+                let text = calls.text(parts).await;
+                self.with(&turn, |answer| {
+                    answer.is_exchange = false;
+                    answer.finish(&text)
+                })
+            }
+            TurnUpdate::Done { .. } => self.with(&turn, |answer| {
+                let rest = answer.pause();
+                answer.end();
+                rest
+            }),
+            TurnUpdate::Queued { .. } => Vec::new(),
+        };
+        self.speak(event.number, &turn, sentences);
+    }
+
+    /// Acts on the answer of a turn. Private answers of commands have none, so they are not spoken.
+    fn with(&mut self, turn: &str, act: impl FnOnce(&mut Answer) -> Vec<Sentence>) -> Vec<Sentence> {
+        let answer = self.answers.iter_mut().find(|answer| answer.turn == turn && !answer.is_cut);
+        answer.map(act).unwrap_or_default()
+    }
+
+    fn speak(&mut self, number: u64, turn: &str, sentences: Vec<Sentence>) {
+        let is_voiced = !self.calls.speech.synthesis.is_silent() && self.text_only.as_deref() != Some(turn);
+        for Sentence { number: sentence, speech, .. } in sentences {
+            let of = SentenceId { number, turn: turn.to_owned(), sentence };
+            if is_voiced && !speech.is_empty() && !self.queue.speak(of, speech) {
+                tracing::debug!(event = VOICE_CHANNEL_DROPPED, reason = "too much text waits to be spoken");
+            }
+        }
+    }
+
+    /// Passes audio to the connection.
+    fn give(&mut self, output: Output<()>) {
+        let Output::Sound(of, sound) = output else { return };
+        match sound {
+            Sound::Piece(format, bytes) => {
+                if self.samples.as_ref().is_none_or(|(known, _)| *known != of) {
+                    let Some(samples) = Samples::new(format) else {
+                        let reason = "the voice has another format than wav and pcm";
+                        tracing::warn!(event = VOICE_CHANNEL_DROPPED, reason, "a sentence was not spoken");
+                        return self.queue.silence(Some(&of.turn));
+                    };
+                    self.mark += 1;
+                    self.marks.push_back((self.mark, of.clone()));
+                    if self.marks.len() > MARKS_MAX {
+                        self.marks.pop_front();
+                    }
+                    self.samples = Some((of, samples));
+                }
+                let Some((_, samples)) = &mut self.samples else { return };
+                match samples.push(&bytes) {
+                    Ok(frames) => frames.into_iter().for_each(|frame| self.driver.speak(self.mark, frame)),
+                    Err(_) => {
+                        tracing::debug!(event = VOICE_CHANNEL_DROPPED, reason = "the audio of a voice is unreadable");
+                    }
+                }
+            }
+            Sound::End | Sound::Failed(_) => {
+                if let Sound::Failed(speech::Failure::OverLimit(_)) = sound {
+                    self.queue.silence(Some(&of.turn));
+                    self.text_only = Some(of.turn.clone());
+                }
+                let last = self.samples.take().filter(|(known, _)| *known == of);
+                if let Some(frame) = last.and_then(|(_, samples)| samples.end()) {
+                    self.driver.speak(self.mark, frame);
+                }
+            }
+        }
+    }
+
+    /// Stops the answer that is being spoken, because a member who agreed to be heard speaks.
+    fn interrupt(&mut self) {
+        if !self.driver.is_audible() && self.queue.turn().is_none() {
+            return;
+        }
+        let spoken = self.driver.spoken().and_then(|mark| self.marks.iter().find(|(known, _)| *known == mark));
+        let spoken = spoken.map(|(_, of)| of.clone()).filter(|_| self.driver.is_audible());
+        let turn = spoken.as_ref().map(|of| of.turn.clone()).or_else(|| self.queue.turn().map(str::to_owned));
+        self.driver.hush();
+        self.samples = None;
+        let Some(turn) = turn else { return };
+        self.queue.silence(Some(&turn));
+        let Some(answer) = self.answers.iter_mut().find(|answer| answer.turn == turn) else { return };
+        answer.is_cut = true;
+        if answer.is_exchange {
+            let heard = answer.heard(spoken.map(|of| of.sentence)).to_owned();
+            self.host.interrupted(turn, heard);
+        }
+    }
+
+    /// True if a member agrees to be heard.
+    fn agrees(&self, user: u64) -> bool {
+        self.agreed.read().contains(&user)
+    }
+}

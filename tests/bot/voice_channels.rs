@@ -1,0 +1,304 @@
+//! Voice channels of Discord, against a voice server over real sockets, with the members' end of the encryption.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use discord_voice::testing::{TOKEN, VoiceServer};
+use playground::guild::Message;
+use playground::guild::ids::{ChannelId, GuildId};
+
+use ports::{Fault, Faults, Input};
+
+use crate::model::{Act, End};
+use crate::support::{Setup, World, story};
+
+/// Samples per second of what members hear.
+const RATE: usize = 48_000;
+
+/// The bot, a voice channel, and its server.
+struct Room {
+    world: World,
+    server: VoiceServer,
+}
+
+impl Room {
+    /// Begins a world in which members may have the bot join voice channels.
+    async fn begin(setup: Setup) -> Self {
+        Self::as_set(setup, "members").await
+    }
+
+    /// Begins a world in which these callers may.
+    async fn as_set(setup: Setup, callers: &str) -> Self {
+        let espeak = r#"[{kind = "command", command = ["espeak-ng", "--stdin", "--stdout"]}]"#;
+        let setup = setup.set("STAFFAI_DISCORD__VOICE", callers).set("STAFFAI_VOICES", espeak);
+        let world = World::with(setup).await;
+        let server = VoiceServer::start(world.channel("general").0).await;
+        world.service.voice_server(&server.endpoint(), TOKEN);
+        Self { world, server }
+    }
+
+    fn guild(&self) -> GuildId {
+        self.world.service.guilds()[0].id
+    }
+
+    fn user(&self, name: &str) -> u64 {
+        self.world.member(name).0
+    }
+
+    /// A member enters the voice channel.
+    fn enters(&self, name: &str) {
+        let channel = self.world.channel("general");
+        self.world.service.in_voice(self.guild(), self.world.member(name), Some(channel));
+        self.server.joins(self.user(name));
+    }
+
+    /// A member enters and has the bot join.
+    async fn joined_by(&self, name: &str) {
+        self.enters(name);
+        assert_eq!(self.world.tells(name, "join", &[]).await, "I am joining your voice channel.");
+        self.says("I am in this voice channel").await;
+        self.world.until("keys", || self.server.is_encrypted().then_some(())).await;
+    }
+
+    /// Awaits a message of the bot in the text chat that contains this, and returns it.
+    async fn says(&self, text: &str) -> Message {
+        let channel = self.world.channel("general");
+        let found = || self.world.spoken(channel).into_iter().find(|message| message.content.contains(text));
+        self.world.until(text, found).await
+    }
+
+    /// Awaits the end of the bot's speech, after it spoke so many times.
+    async fn silence(&self, times: usize) {
+        let ended = || {
+            let speaking = self.server.stats().speaking;
+            (speaking.iter().filter(|on| !**on).count() >= times).then_some(())
+        };
+        self.world.until("the end of speech", ended).await;
+    }
+
+    fn bot_is_in(&self) -> Option<ChannelId> {
+        self.world.service.voice_of(self.world.service.bot())
+    }
+}
+
+/// Returns what espeak-ng makes of a text: 48,000 samples per second.
+fn spoken(text: &str) -> Vec<i16> {
+    let output = Command::new("espeak-ng").args(["--stdout", text]).output().expect("espeak-ng");
+    let samples: Vec<i16> =
+        output.stdout[44..].chunks_exact(2).map(|sample| i16::from_le_bytes([sample[0], sample[1]])).collect();
+    let many = samples.len() * RATE / 22_050;
+    (0..many).map(|at| samples[at * 22_050 / RATE]).collect()
+}
+
+/// Returns the loudness of audio in steps of 50 milliseconds, without the silence around it.
+fn loudness(samples: &[i16]) -> Vec<f64> {
+    let mean = |part: &[i16]| {
+        let sum: f64 = part.iter().map(|sample| f64::from(*sample) * f64::from(*sample)).sum();
+        (sum / f64::from(u32::try_from(part.len()).unwrap())).sqrt()
+    };
+    let steps: Vec<f64> = samples.chunks(RATE / 20).map(mean).collect();
+    let is_loud = |loudness: &f64| *loudness > 300.0;
+    let begin = steps.iter().position(is_loud).unwrap_or(0);
+    let end = steps.iter().rposition(is_loud).map_or(0, |end| end + 1);
+    steps[begin..end.max(begin)].to_vec()
+}
+
+/// Returns how alike two courses of loudness are: 1 for equal ones. They may be shifted by two steps.
+fn likeness(one: &[f64], other: &[f64]) -> f64 {
+    let at_shift = |shift: usize| {
+        let pairs: Vec<(f64, f64)> = one.iter().skip(shift).zip(other).map(|(a, b)| (*a, *b)).collect();
+        let many = f64::from(u32::try_from(pairs.len().max(1)).unwrap());
+        let mean = |of: &dyn Fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / many;
+        let (first, second) = (mean(&|pair| pair.0), mean(&|pair| pair.1));
+        let together = mean(&|pair| (pair.0 - first) * (pair.1 - second));
+        let spread = |of: &dyn Fn(&(f64, f64)) -> f64| mean(&|pair| of(pair) * of(pair)).sqrt();
+        together / (spread(&|pair| pair.0 - first) * spread(&|pair| pair.1 - second)).max(1e-9)
+    };
+    (0..3).map(at_shift).fold(f64::MIN, f64::max)
+}
+
+#[test]
+fn an_answer_in_the_text_chat_is_spoken_to_the_members_of_the_voice_channel() {
+    story(async {
+        let room = Room::begin(Setup::new()).await;
+        room.joined_by("Ada").await;
+        let words = "The weather in the mountains is cold today.";
+        room.world.model.always(Act::streams(words, 5, Duration::from_millis(5), End::Well));
+        let said = room.world.says("Ada", "general", "@staffai how is the weather?");
+        room.world.answer_to(said).await;
+        room.silence(1).await;
+        let (heard, made) = (loudness(&room.server.heard(room.user("Ada"))), loudness(&spoken(words)));
+        let ratio = heard.len() * 100 / made.len();
+        assert!((90..=115).contains(&ratio), "{} of {}", heard.len(), made.len());
+        let likeness = likeness(&heard, &made).max(self::likeness(&made, &heard));
+        assert!(likeness > 0.8, "{likeness}");
+        assert_eq!(room.bot_is_in(), Some(room.world.channel("general")));
+        room.world.stop().await;
+    });
+}
+
+/// A row that hears the same words in each utterance, and a line in a file for each.
+fn hearing(words: &str, log: &std::path::Path) -> String {
+    let script = format!("cat > /dev/null; echo x >> {}; echo {words}", log.display());
+    format!(r#"[{{kind = "command", command = ["sh", "-c", "{script}"]}}]"#)
+}
+
+/// Returns speech with silence around it.
+fn sentence(text: &str) -> Vec<i16> {
+    [vec![0; RATE / 2], spoken(text), vec![0; RATE / 10]].concat()
+}
+
+#[test]
+fn only_a_member_who_agreed_asks_by_voice_and_is_answered_aloud() {
+    story(async {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("heard");
+        let utterances = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
+        let setup = Setup::new().set("STAFFAI_HEARING", hearing("what is two plus two", &log));
+        let room = Room::begin(setup).await;
+        room.world.model.does(|ask| Act::says(format!("You asked: {}", ask.question())));
+        room.joined_by("Ada").await;
+        room.enters("Ben");
+        let (ada, ben) = (room.user("Ada"), room.user("Ben"));
+        let words = sentence("What is two plus two?");
+        room.server.speaks(ben, &words).await;
+        room.server.speaks(ada, &words).await;
+        let told = room.world.tells("Ada", "listen", &[]).await;
+        assert!(told.starts_with("I hear you"), "{told}");
+        room.says("I hear Ada from now on").await;
+        assert_eq!(utterances(), 0, "no member had agreed");
+        tokio::join!(room.server.speaks(ada, &words), room.server.speaks(ben, &words));
+        let asked = room.says("**Ada:** what is two plus two").await;
+        let said = crate::support::Said { id: asked.id, channel: room.world.channel("general") };
+        assert_eq!(room.world.words_to(said).await, "You asked: what is two plus two");
+        room.silence(1).await;
+        assert!(!loudness(&room.server.heard(ben)).is_empty(), "all members hear the answer");
+        let told = room.world.tells("Ada", "listen", &[("switch", 3, "off")]).await;
+        assert_eq!(told, "I no longer hear you.");
+        room.says("I no longer hear Ada").await;
+        room.server.speaks(ada, &words).await;
+        assert_eq!(utterances(), 1, "only the one utterance with consent was transcribed");
+        room.world.stop().await;
+    });
+}
+
+#[test]
+fn a_member_who_speaks_interrupts_and_the_conversation_keeps_what_was_heard() {
+    story(async {
+        let dir = tempfile::tempdir().unwrap();
+        let setup = Setup::new().set("STAFFAI_HEARING", hearing("stop please", &dir.path().join("heard")));
+        let room = Room::begin(setup).await;
+        room.joined_by("Ada").await;
+        room.world.tells("Ada", "listen", &[]).await;
+        let long = "This is the first sentence of it. ".repeat(12);
+        room.world
+            .model
+            .does(move |ask| Act::says(if ask.question().contains("long") { long.clone() } else { "Yes.".to_owned() }));
+        let said = room.world.says("Ada", "general", "@staffai a long story");
+        room.world.answer_to(said).await;
+        let ada = room.user("Ada");
+        room.world.until("speech", || (!room.server.heard(ada).is_empty()).then_some(())).await;
+        room.server.speaks(ada, &sentence("Stop please, that is enough.")).await;
+        room.silence(1).await;
+        let asked = room.says("**Ada:** stop please").await;
+        let heard = room.server.heard(ada).len() / RATE;
+        assert!(heard < 10, "{heard} seconds of the answer were spoken");
+        let said = crate::support::Said { id: asked.id, channel: room.world.channel("general") };
+        room.world.answer_to(said).await;
+        let again = room.world.says("Ada", "general", "@staffai go on");
+        room.world.answer_to(again).await;
+        let talk = room.world.model.last().talk();
+        assert!(talk.contains("[interrupted here: the rest was not heard]"), "{talk}");
+        assert!(talk.matches("first sentence").count() < 12, "{talk}");
+        room.world.stop().await;
+    });
+}
+
+#[test]
+fn the_operator_decides_who_may_move_the_bot() {
+    story(async {
+        let world = World::with(Setup::new()).await;
+        let told = world.tells("Ada", "join", &[]).await;
+        assert!(told.starts_with("I do not know this command"), "off by default: {told}");
+        world.stop().await;
+        let room = Room::begin(Setup::new()).await;
+        assert_eq!(room.world.tells("Ada", "join", &[]).await, "You are in no voice channel. Join one first.");
+        assert_eq!(
+            room.world.tells("Ada", "leave", &[]).await,
+            "I am in no voice channel here. `/join` has me join yours."
+        );
+        let told = room.world.tells("Ada", "listen", &[]).await;
+        assert_eq!(told, "I am in no voice channel here. `/join` has me join yours.");
+        room.joined_by("Ada").await;
+        assert_eq!(room.world.tells("Ada", "join", &[]).await, "I am in your voice channel already.");
+        let told = room.world.tells("Ada", "listen", &[]).await;
+        assert!(told.starts_with("I cannot hear"), "{told}");
+        assert_eq!(room.world.tells("Ada", "leave", &[]).await, "I am leaving the voice channel.");
+        room.world.until("the bot leaves", || room.bot_is_in().is_none().then_some(())).await;
+        room.world.stop().await;
+    });
+    story(async {
+        let room = Room::as_set(Setup::new(), "operators").await;
+        room.enters("Ben");
+        let told = room.world.tells("Ben", "join", &[]).await;
+        assert!(told.contains("do not let you move me"), "{told}");
+        room.joined_by("Chloe").await;
+        room.world.stop().await;
+    });
+}
+
+#[test]
+fn a_lost_call_is_joined_again_and_a_dismissed_one_is_not() {
+    story(async {
+        let room = Room::begin(Setup::new()).await;
+        room.joined_by("Ada").await;
+        room.server.closes(Some(4006));
+        room.world.until("another session", || (room.server.stats().identifies == 2).then_some(())).await;
+        room.world.until("keys", || room.server.is_encrypted().then_some(())).await;
+        room.world.model.always(Act::says("I am here again."));
+        let said = room.world.says("Ada", "general", "@staffai are you there?");
+        room.world.answer_to(said).await;
+        room.silence(1).await;
+        assert!(!loudness(&room.server.heard(room.user("Ada"))).is_empty());
+        room.server.closes(Some(4014));
+        room.world.until("the bot leaves", || room.bot_is_in().is_none().then_some(())).await;
+        assert_eq!(
+            room.world.tells("Ada", "leave", &[]).await,
+            "I am in no voice channel here. `/join` has me join yours."
+        );
+        assert_eq!(room.server.stats().identifies, 2);
+        room.world.stop().await;
+    });
+}
+
+/// Fails the actor of a call at one of its own events.
+#[derive(Default)]
+struct BreaksCall(AtomicBool);
+
+impl Faults for BreaksCall {
+    fn before(&self, path: &str, _input: Input) -> Option<Fault> {
+        let is_call = path.rsplit('/').next().is_some_and(|name| name.starts_with("voice:"));
+        (is_call && !self.0.swap(true, Ordering::SeqCst)).then_some(Fault::Panic)
+    }
+}
+
+#[test]
+fn a_call_that_crashes_restarts_alone() {
+    story(async {
+        let faults = Arc::<BreaksCall>::default();
+        let room = Room::begin(Setup::new().faults(Arc::clone(&faults) as _)).await;
+        room.joined_by("Ada").await;
+        assert!(faults.0.load(Ordering::SeqCst));
+        let restarts = room.world.restarts().await;
+        let restarted: Vec<_> = restarts.iter().filter(|(_, many)| **many > 0).map(|(path, _)| path.clone()).collect();
+        assert!(restarted.iter().all(|path| path.contains("voice")) && !restarted.is_empty(), "{restarts:?}");
+        room.world.model.always(Act::says("It still works."));
+        let said = room.world.says("Ada", "general", "@staffai hello");
+        room.world.answer_to(said).await;
+        room.silence(1).await;
+        assert!(!loudness(&room.server.heard(room.user("Ada"))).is_empty());
+        room.world.stop().await;
+    });
+}
