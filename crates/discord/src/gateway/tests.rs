@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use futures_util::{SinkExt, StreamExt};
@@ -12,8 +14,8 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message};
 use super::super::DOOR;
 use super::super::testing::{TOKEN, access, answer, serve};
 use super::{
-    Advice, AfterClose, Arc, Closed, Duration, EventStream, Gateway, GatewaySession, IdentifyPermit, Incoming,
-    Interests, Missing, Mutex, PresenceUpdates, Rest, Shard, ShardedSource, SourceError, StreamEvent, close,
+    Advice, AfterClose, Arc, Closed, EventStream, Gateway, GatewaySession, IdentifyPermit, Incoming, Interests,
+    Missing, Mutex, PresenceUpdates, Rest, Shard, ShardedSource, SourceError, StreamEvent, close,
 };
 use domain::experiment::Vote;
 use domain::ids::{MessageId, Person, Place, Timestamp};
