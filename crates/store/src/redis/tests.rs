@@ -487,7 +487,7 @@ async fn processes_that_stand_by_divide_the_work_after_the_term_of_another_divis
     let server = Server::start();
     let (whole, processes) = (lease(&server, "whole"), [divided(&server, "one", 2), divided(&server, "two", 2)]);
     for lost in [false, true] {
-        assert_eq!(take(&whole, false).await, held(lost));
+        assert_eq!(take(&whole, false).await, held(false));
         if lost {
             assert_eq!(server.ask::<String>("FLUSHALL"), "OK");
         }
