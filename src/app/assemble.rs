@@ -297,8 +297,7 @@ pub(crate) fn process_name(dice: &dyn Dice) -> String {
 fn standby_parts(live: &Live, clock: &Arc<dyn Clock>, metrics: &Arc<dyn Fn() -> String + Send + Sync>) -> StandbyParts {
     let running = live.now();
     let settings = &running.settings;
-    let forwarding = Forwarding::of(settings);
-    let membership = forwarding.as_ref().map(|forwarding| Arc::clone(&forwarding.membership));
+    let (forwarding, membership) = Forwarding::of(settings).unzip();
     StandbyParts {
         live: live.clone(),
         clock: Arc::clone(clock),

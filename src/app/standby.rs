@@ -83,7 +83,7 @@ pub struct Active {
     claim: Arc<Claim>,
     lost: watch::Receiver<Option<String>>,
     keeper: AbortOnDropHandle<()>,
-    parts: StandbyParts,
+    parts: Box<StandbyParts>,
     /// True if this process stood by before.
     pub(super) took_over: bool,
 }
@@ -154,8 +154,8 @@ impl Active {
         let vitals = Arc::new(StandbyVitals::new(reason.to_owned(), self.parts.live.clone()));
         let never = CancellationToken::new();
         // The last known active process may have ended.
-        let parts = StandbyParts { forwarding: None, ..self.parts.clone() };
-        let pages = serve(&parts, &vitals, &never);
+        let parts = StandbyParts { forwarding: None, ..StandbyParts::clone(&self.parts) };
+        let pages = Box::pin(serve(&parts, &vitals, &never));
         let answered = async {
             while let Err(fault) = self.claim.lease.take(true).await {
                 vitals.note(fault.to_string());
@@ -346,7 +346,8 @@ fn keep(claim: &Arc<Claim>, renewed: (Instant, Option<bool>), parts: StandbyPart
         tracing::error!(event = LEASE_LOST, reason, "this process stops");
         tell.send_replace(Some(reason));
     });
-    Active { claim: Arc::clone(claim), lost, keeper: AbortOnDropHandle::new(keeper), parts, took_over }
+    let (keeper, parts) = (AbortOnDropHandle::new(keeper), Box::new(parts));
+    Active { claim: Arc::clone(claim), lost, keeper, parts, took_over }
 }
 
 /// Returns the reason why the lease is lost. `awaited` holds whether another process stands by, once that is known.

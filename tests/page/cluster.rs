@@ -17,6 +17,8 @@ mod server;
 
 /// The processes on the page: their states in the order of the page.
 const STATES: &str = "[...document.querySelectorAll('#board .processes li')].map(line => line.className).sort().join()";
+/// True if the list is hidden.
+const HIDDEN: &str = "document.querySelector('#board .processes').closest('section').hidden";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_dashboard_shows_the_processes_of_a_store() {
@@ -51,16 +53,17 @@ async fn the_dashboard_shows_the_processes_of_a_store() {
     let browser = Browser::open(home.path());
     browser.go(&format!("http://{address}/dashboard"));
     browser.until("document.querySelector('#board .pill').textContent === 'ready'");
-    assert_eq!(browser.run(&format!("return {STATES}")), "", "one process is no list");
+    browser.until(&format!("{STATES} === 'active'"));
+    assert_eq!(browser.run(&format!("return {HIDDEN}")), true, "one process is no list");
     {
         let _other = run("second", "lease.awaited");
-        browser.until(&format!("{STATES} === 'active,standby'"));
+        browser.until(&format!("{STATES} === 'active,standby' && !{HIDDEN}"));
         browser.until("document.querySelector('#board .processes li .figure').innerText.includes(', version ')");
         browser.until("document.querySelector('#board .processes li').title.includes('takes no requests')");
     }
     // Its report ends some seconds after it.
     browser.until(&format!("{STATES} === 'active'"));
-    browser.until("document.querySelector('#board .processes').closest('section').hidden");
+    browser.until(HIDDEN);
     assert_eq!(browser.complaints(), Vec::<String>::new());
     service.stop().await;
     model.stop().await;

@@ -167,7 +167,8 @@ impl Events {
         loop {
             while let Some((line, rest)) = self.text.split_once('\n') {
                 let event = line.strip_prefix("data:").and_then(|data| serde_json::from_str::<Value>(data).ok());
-                self.text = rest.to_owned();
+                let rest = rest.to_owned();
+                self.text = rest;
                 if let Some(event) = event.filter(|event| event["event"] == kind) {
                     return event;
                 }

@@ -46,17 +46,18 @@ pub(in crate::app) struct Forwarding {
 }
 
 impl Forwarding {
-    /// Returns `None` if the settings name no address of this process.
-    pub(in crate::app) fn of(settings: &Settings) -> Option<Arc<Self>> {
+    /// Returns this part and its membership; `None` if the settings name no address of this process.
+    pub(in crate::app) fn of(settings: &Settings) -> Option<(Arc<Self>, Arc<Membership>)> {
         let address = settings.cluster.address.clone()?;
         let mut secret = String::new();
         for byte in random_bits::<32>() {
             // Writing into a string cannot fail.
             let _ = write!(secret, "{byte:02x}");
         }
-        let (membership, new_secret) = (Arc::default(), SecretString::from(secret));
+        let (membership, new_secret) = (Arc::<Membership>::default(), SecretString::from(secret));
+        let known = Arc::clone(&membership);
         let (holder, active) = (watch::Sender::default(), watch::Sender::default());
-        Some(Arc::new(Self { address, membership, new_secret, holder, active }))
+        Some((Arc::new(Self { address, membership, new_secret, holder, active }), known))
     }
 
     /// Returns the proxy to the active process.
