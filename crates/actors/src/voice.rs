@@ -180,7 +180,7 @@ impl Actor for Voice {
                     self.tell(ctx, &VoiceNotice::Joined { hears: self.parts.calls.can_hear() });
                 }
             }
-            VoiceEvent::Heard(person, words) => self.heard(ctx, state, person, words),
+            VoiceEvent::Heard(person, words) => self.heard(ctx, state, &person, words),
             VoiceEvent::Asked(asked) => {
                 state.asking = state.asking.saturating_sub(1);
                 state.asked.extend(asked);
@@ -237,8 +237,8 @@ impl Voice {
     }
 
     /// Makes a question of the words of a member who still agrees.
-    fn heard(&self, ctx: &mut ActorContext<Voice>, state: &mut VoiceState, person: Person, words: String) {
-        let Some(caller) = self.call.speakers.lock().get(&person).cloned() else { return };
+    fn heard(&self, ctx: &mut ActorContext<Voice>, state: &mut VoiceState, person: &Person, words: String) {
+        let Some(caller) = self.call.speakers.lock().get(person).cloned() else { return };
         if state.asking >= ASKING_MAX {
             tracing::debug!(event = VOICE_CHANNEL_DROPPED, reason = "too many spoken questions wait");
             return;
