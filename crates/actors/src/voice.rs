@@ -30,9 +30,8 @@ use domain::outgoing::{Outgoing, Part};
 use domain::restart::Backoff;
 use domain::restriction::Member;
 use domain::voice_channel::{VoiceNotice, transcript};
-use ports::{
-    CallEnd, CallHost, Clock, Dice, Intake, Origin, PostRequest, PostResult, ShardedSource, VoiceCalls, VoiceRoom,
-};
+use ports::voice_calls::{CallEnd, CallHost, VoiceCalls, VoiceRoom};
+use ports::{Clock, Dice, Intake, Origin, PostRequest, PostResult, ShardedSource};
 use telemetry::events::{VOICE_CHANNEL_DROPPED, VOICE_CHANNEL_ENDED};
 
 /// The backoff between attempts to join again, and the number of attempts in a row.

@@ -17,9 +17,8 @@ use crate::services::running::ExitSender;
 use crate::services::toolbox::Toolbox;
 use crate::tool_cache::BuiltIn;
 use domain::ids::Door;
-use ports::{
-    Documents, Faults, Limiter, Listener, Observer, Renderer, ToolProviders, ToolServers, Turns, Vitals, VoiceCalls,
-};
+use ports::voice_calls::VoiceCalls;
+use ports::{Documents, Faults, Limiter, Listener, Observer, Renderer, ToolProviders, ToolServers, Turns, Vitals};
 
 /// The parts from which the tree is built.
 pub struct Parts {

@@ -35,10 +35,8 @@ use ports::testing::{
     ScriptedPoster, ScriptedSource,
 };
 use ports::tools::ServerEntries;
-use ports::{
-    CallEnd, CallHost, Consents, Faults, GatewaySession, NoDocuments, NoFaults, NoFiles, PostError, StreamEvent,
-    TurnEventLog, VoiceCalls, VoiceRoom,
-};
+use ports::voice_calls::{CallEnd, CallHost, Consents, VoiceCalls, VoiceRoom};
+use ports::{Faults, GatewaySession, NoDocuments, NoFaults, NoFiles, PostError, StreamEvent, TurnEventLog};
 
 /// Files that never change.
 struct Still;

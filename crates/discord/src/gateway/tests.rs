@@ -9,11 +9,13 @@ use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message};
 
+use std::time::Duration;
+
 use super::super::DOOR;
 use super::super::testing::{TOKEN, access, answer, serve};
 use super::{
-    Advice, AfterClose, Arc, Closed, Duration, EventStream, Gateway, GatewaySession, IdentifyPermit, Incoming,
-    Interests, Missing, Mutex, PresenceUpdates, Rest, Shard, ShardedSource, SourceError, StreamEvent, close,
+    Advice, AfterClose, Arc, Closed, EventStream, Gateway, GatewaySession, IdentifyPermit, Incoming, Interests,
+    Missing, Mutex, PresenceUpdates, Rest, Shard, ShardedSource, SourceError, StreamEvent, close,
 };
 use domain::experiment::Vote;
 use domain::ids::{MessageId, Person, Place, Timestamp};
