@@ -68,7 +68,8 @@ use domain::tool::rights::Verdict;
 use domain::tool::server::Tooling;
 use domain::triage::TriageRules;
 use ports::shares::{Share, Shares};
-use ports::{MemberSettings, Origin, PostError, PostRequest, PostResult, Vitals, VoiceCalls};
+use ports::voice_calls::VoiceCalls;
+use ports::{MemberSettings, Origin, PostError, PostRequest, PostResult, Vitals};
 use settings::edges::VoiceChannels;
 use telemetry::events::GATEWAY_DROPPED;
 

@@ -30,9 +30,8 @@ use domain::outgoing::{Outgoing, Part};
 use domain::restart::Backoff;
 use domain::restriction::Member;
 use domain::voice_channel::{VoiceNotice, transcript};
-use ports::{
-    CallEnd, CallHost, Clock, Dice, Intake, Origin, PostRequest, PostResult, ShardedSource, VoiceCalls, VoiceRoom,
-};
+use ports::voice_calls::{CallEnd, CallHost, VoiceCalls, VoiceRoom};
+use ports::{Clock, Dice, Intake, Origin, PostRequest, PostResult, ShardedSource};
 use telemetry::events::{VOICE_CHANNEL_DROPPED, VOICE_CHANNEL_ENDED};
 
 /// The backoff between attempts to join again, and the number of attempts in a row.
@@ -180,7 +179,7 @@ impl Actor for Voice {
                     self.tell(ctx, &VoiceNotice::Joined { hears: self.parts.calls.can_hear() });
                 }
             }
-            VoiceEvent::Heard(person, words) => self.heard(ctx, state, person, words),
+            VoiceEvent::Heard(person, words) => self.heard(ctx, state, &person, words),
             VoiceEvent::Asked(asked) => {
                 state.asking = state.asking.saturating_sub(1);
                 state.asked.extend(asked);
@@ -237,8 +236,8 @@ impl Voice {
     }
 
     /// Makes a question of the words of a member who still agrees.
-    fn heard(&self, ctx: &mut ActorContext<Voice>, state: &mut VoiceState, person: Person, words: String) {
-        let Some(caller) = self.call.speakers.lock().get(&person).cloned() else { return };
+    fn heard(&self, ctx: &mut ActorContext<Voice>, state: &mut VoiceState, person: &Person, words: String) {
+        let Some(caller) = self.call.speakers.lock().get(person).cloned() else { return };
         if state.asking >= ASKING_MAX {
             tracing::debug!(event = VOICE_CHANNEL_DROPPED, reason = "too many spoken questions wait");
             return;

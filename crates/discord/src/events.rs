@@ -2,6 +2,7 @@
 //! an unknown kind of embed, component or sticker must not hide a question.
 
 mod deleted;
+pub(crate) mod voice;
 
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;

@@ -7,12 +7,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serenity::model::id::UserId;
 
+use super::events::voice::{self, VoiceChange};
 use super::events::{self, Deleted, GuildPlaces, GuildThreads, Ready};
 use super::interactions::{self, Interaction};
 use super::prefilter::{self, Filter};
 use super::rights::{self, Change};
 use super::surrogates;
-use super::voice::{self, VoiceChange};
 use domain::ids::Place;
 use domain::incoming::{Posted, Reaction};
 use domain::manners::Draw;

@@ -315,19 +315,7 @@ impl Stream {
             Event::Posted(posted) => {
                 self.tell_now(StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Posted(*posted)) });
             }
-            Event::Deleted(Deleted { guild, messages }) => {
-                let last = messages.len().saturating_sub(1);
-                if messages.is_empty() {
-                    self.pass(sequence);
-                }
-                for (index, message) in messages.into_iter().enumerate() {
-                    self.tell_now(StreamEvent::Incoming {
-                        // Only the last message completes the event.
-                        sequence: if index == last { sequence } else { sequence.saturating_sub(1) },
-                        incoming: Box::new(Incoming::Deleted(Deletion { message, guild: guild.clone() })),
-                    });
-                }
-            }
+            Event::Deleted(deleted) => self.tell_deleted(sequence, deleted),
             Event::Interaction(interaction) => {
                 let incoming = Box::new(self.interacted(interaction));
                 self.tell_now(StreamEvent::Incoming { sequence, incoming });
@@ -376,6 +364,20 @@ impl Stream {
             Event::Other => self.pass(sequence),
         }
         Ok(())
+    }
+
+    fn tell_deleted(&mut self, sequence: u64, Deleted { guild, messages }: Deleted) {
+        let last = messages.len().saturating_sub(1);
+        if messages.is_empty() {
+            self.pass(sequence);
+        }
+        for (index, message) in messages.into_iter().enumerate() {
+            self.tell_now(StreamEvent::Incoming {
+                // Only the last message completes the event.
+                sequence: if index == last { sequence } else { sequence.saturating_sub(1) },
+                incoming: Box::new(Incoming::Deleted(Deletion { message, guild: guild.clone() })),
+            });
+        }
     }
 
     /// The sequence number of a returned event also covers the frames skipped before it.

@@ -1,79 +1,24 @@
 //! The part of the gateway that concerns voice channels: requests to move the bot, and its position in each guild.
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use secrecy::SecretString;
-use serde::Deserialize;
 use serde_json::{Value, json};
-use serenity::model::id::UserId;
 use tokio::sync::{Notify, watch};
 
 use super::DOOR;
+use super::events::voice::VoiceChange;
 use super::rest::Rest;
 use domain::ids::{Person, Place};
-use ports::{PostError, VoiceAccess, VoiceSignals, VoiceStanding};
+use ports::PostError;
+use ports::voice_calls::{VoiceAccess, VoiceSignals, VoiceStanding};
 
 /// The most guilds with a position; the least recently requested is dropped first. More guilds than that at once would
 /// need more connections than one process should have.
 const GUILDS_MAX: usize = 1_024;
-
-/// A change of the bot's position in a guild.
-#[derive(Debug, PartialEq)]
-pub(super) enum VoiceChange {
-    /// The bot is in this channel, or in none.
-    State { guild: String, channel: Option<String>, session: String },
-    /// The voice server of the guild, or none for now.
-    Server { guild: String, endpoint: Option<String>, token: Token },
-}
-
-/// A token that is never printed.
-#[derive(PartialEq, Eq, Deserialize)]
-pub(super) struct Token(String);
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(..)")
-    }
-}
-
-/// Reads a `VOICE_STATE_UPDATE`. `None` if it is about another account.
-///
-/// # Errors
-/// It names no user or session.
-pub(super) fn state(data: &str, me: UserId) -> Result<Option<VoiceChange>, serde_json::Error> {
-    #[derive(Deserialize)]
-    struct State {
-        #[serde(default)]
-        guild_id: Option<String>,
-        #[serde(default)]
-        channel_id: Option<String>,
-        user_id: UserId,
-        session_id: String,
-    }
-    let State { guild_id, channel_id: channel, user_id, session_id: session } = serde_json::from_str(data)?;
-    let guild = guild_id.filter(|_| user_id == me);
-    Ok(guild.map(|guild| VoiceChange::State { guild, channel, session }))
-}
-
-/// Reads a `VOICE_SERVER_UPDATE`.
-///
-/// # Errors
-/// It names no guild or token.
-pub(super) fn server(data: &str) -> Result<VoiceChange, serde_json::Error> {
-    #[derive(Deserialize)]
-    struct Server {
-        guild_id: String,
-        #[serde(default)]
-        endpoint: Option<String>,
-        token: Token,
-    }
-    let Server { guild_id: guild, endpoint, token } = serde_json::from_str(data)?;
-    Ok(VoiceChange::Server { guild, endpoint, token })
-}
 
 /// The voice channels of the bot, shared by all shards.
 #[derive(Debug)]
@@ -214,8 +159,11 @@ impl VoiceSignals for Voice {
 
 #[cfg(test)]
 mod tests {
+    use serenity::model::id::UserId;
+
     use super::*;
     use crate::Access;
+    use crate::events::voice::{server, state};
     use ports::Shard;
 
     fn voice() -> Voice {

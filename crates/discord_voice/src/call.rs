@@ -20,10 +20,10 @@ use domain::layout::lay_out;
 use domain::notice::template;
 use domain::outgoing::{Capabilities, Part};
 use domain::turn_event::{ToolState, TurnEvent, TurnUpdate};
-use ports::{
-    CallEnd, CallHost, Clock, Consents, PostError, Reading, TurnEventLog, TurnEventReader, VoiceAccess, VoiceCalls,
-    VoiceRoom, VoiceSignals, VoiceStanding,
+use ports::voice_calls::{
+    CallEnd, CallHost, Consents, VoiceAccess, VoiceCalls, VoiceRoom, VoiceSignals, VoiceStanding,
 };
+use ports::{Clock, PostError, Reading, TurnEventLog, TurnEventReader};
 use speech::answer::{Answer, Sentence};
 use speech::queue::{Output, Queue, SentenceId};
 use speech::synthesis::Sound;

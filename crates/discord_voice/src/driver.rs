@@ -26,7 +26,7 @@ use super::mouth::{Act, Mouth};
 use super::pcm::Frame;
 use super::rtp::{Cipher, PACKET_MAX};
 use super::wire::{self, Event, Received};
-use ports::VoiceAccess;
+use ports::voice_calls::VoiceAccess;
 use telemetry::events::{VOICE_CHANNEL_DROPPED, VOICE_CHANNEL_RESUMED};
 
 /// The most messages that wait to be written; a server reads faster.
@@ -109,7 +109,7 @@ pub(crate) struct Driver {
     writer: Writer,
     reader: SplitStream<Socket>,
     /// The resumption in progress.
-    resuming: Option<Aborted<Result<Resumption, End>>>,
+    resuming: Option<Aborted<Result<Box<Resumption>, End>>>,
     /// The resumptions in a row.
     resumes: u32,
     udp: UdpSocket,
@@ -144,7 +144,7 @@ enum Step {
     Keepalive,
     Message(Option<Result<Message, Error>>),
     Packet(std::io::Result<usize>),
-    Resumed(Result<Resumption, End>),
+    Resumed(Result<Box<Resumption>, End>),
 }
 
 impl Driver {
@@ -349,9 +349,9 @@ impl Driver {
         Ok(())
     }
 
-    fn resumed(&mut self, resumed: Result<Resumption, End>) -> Result<(), End> {
+    fn resumed(&mut self, resumed: Result<Box<Resumption>, End>) -> Result<(), End> {
         self.resuming = None;
-        let Resumption { socket, interval, missed } = match resumed {
+        let Resumption { socket, interval, missed } = *match resumed {
             Ok(resumption) => resumption,
             Err(End::Lost(_)) => return self.resume(),
             Err(end) => return Err(end),

@@ -47,7 +47,7 @@ pub struct VoiceFaults {
     pub closes_resumes: Option<u16>,
 }
 
-/// What a server saw.
+/// The observations of a server.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct VoiceStats {
     /// Connections that began a session.
@@ -149,7 +149,7 @@ impl VoiceServer {
         change(&mut self.state.lock().faults);
     }
 
-    /// Returns what the server saw.
+    /// Returns the observations so far.
     #[must_use]
     pub fn stats(&self) -> VoiceStats {
         self.state.lock().stats.clone()

@@ -30,7 +30,7 @@ pub mod turn_detail;
 mod turn_events;
 mod turns;
 pub mod vitals;
-mod voice_calls;
+pub mod voice_calls;
 mod writes;
 
 use std::sync::Arc;
@@ -65,9 +65,6 @@ pub use self::scanned::{Row, Scanned};
 use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 pub use self::turns::{Adopted, OwnedStore, Pace, Turns, WriteOutcome};
-pub use self::voice_calls::{
-    CallEnd, CallHost, Consents, VoiceAccess, VoiceCalls, VoiceRoom, VoiceSignals, VoiceStanding,
-};
 pub use self::writes::{Keeping, Replaced, StoreStatus, Stored, StoredRow, Unreadable, Write, is_forgotten, replace};
 pub use self::{observer::Observer, open_gates::OpenGates, peers::Peers, turn_detail::TurnLog, vitals::Vitals};
 use domain::arm_figures::ArmFigures;

@@ -8,7 +8,8 @@ use domain::command::{Command, SWITCH, SWITCH_VALUES};
 use domain::menu::Choice;
 use domain::notice::commands as words;
 use domain::voice_channel::VoiceReply;
-use ports::{SpeechPayer, VoiceRoom};
+use ports::SpeechPayer;
+use ports::voice_calls::VoiceRoom;
 use settings::edges::VoiceChannels;
 
 /// The timeout of a request to the supervisor of calls.

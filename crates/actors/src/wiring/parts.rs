@@ -18,9 +18,9 @@ use crate::services::toolbox::Toolbox;
 use crate::tool_cache::BuiltIn;
 use domain::ids::Door;
 use domain::ownership::Portion;
+use ports::voice_calls::VoiceCalls;
 use ports::{
     Documents, Faults, Limiter, Listener, Observer, Peers, Renderer, ToolProviders, ToolServers, Turns, Vitals,
-    VoiceCalls,
 };
 
 /// The parts from which the tree is built.

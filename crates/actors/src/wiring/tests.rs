@@ -9,6 +9,7 @@ mod two_processes;
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicUsize;
 
+use async_trait::async_trait;
 use parking_lot::Mutex;
 
 use self::third_door::{CLUB, Club, SQUARE};
@@ -26,6 +27,7 @@ use crate::testing::pictures::Sketches;
 use crate::testing::tools::{NoProviders, ScriptedServers, entry, nothing_built_in};
 use crate::testing::{DOOR, mention, place, settle};
 use crate::tree::{Instances, Scope};
+use domain::ids::{Person, Place};
 use domain::incoming::{Incoming, Posted};
 use domain::ownership::Portion;
 use domain::turn_event::TurnUpdate;
@@ -34,7 +36,8 @@ use ports::testing::{
     ScriptedPoster, ScriptedSource,
 };
 use ports::tools::ServerEntries;
-use ports::{Faults, GatewaySession, NoDocuments, NoFaults, NoFiles, StreamEvent, TurnEventLog};
+use ports::voice_calls::{CallEnd, CallHost, Consents, VoiceCalls, VoiceRoom};
+use ports::{Faults, GatewaySession, NoDocuments, NoFaults, NoFiles, PostError, StreamEvent, TurnEventLog};
 
 /// Files that never change.
 struct Still;
@@ -126,7 +129,7 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
             home: DOOR,
             renderer: Arc::new(Sketches),
             documents: Arc::new(NoDocuments),
-            calls: None,
+            calls: Some(Arc::new(EmptyChannels)),
         },
         pages: Pages {
             listener: Arc::new(ScriptedListener::default()),
@@ -178,6 +181,24 @@ fn ask(connection: &Connection, sequence: u64, id: &str) {
     connection.events.send(StreamEvent::Incoming { sequence, incoming }).unwrap();
 }
 
+/// Voice channels without members.
+struct EmptyChannels;
+
+#[async_trait]
+impl VoiceCalls for EmptyChannels {
+    fn can_hear(&self) -> bool {
+        false
+    }
+
+    async fn channel_of(&self, _guild: &str, _member: &Person) -> Result<Option<Place>, PostError> {
+        Ok(None)
+    }
+
+    async fn run(&self, _room: VoiceRoom, _consents: Consents, _host: Arc<dyn CallHost>) -> CallEnd {
+        std::future::pending().await
+    }
+}
+
 /// Returns the paths of a row's initial actors.
 fn from_start(row: &'static TreeRow, above: &str) -> Vec<String> {
     let of = |scope: Scope| row.path(above, &scope);
@@ -187,7 +208,6 @@ fn from_start(row: &'static TreeRow, above: &str) -> Vec<String> {
         Name::Template { .. } if row.kind == ActorKind::Listener => vec![of(Scope::Number(0))],
         Name::Template { .. } if row.kind == ActorKind::SlackSocket => [0, 1].map(|n| of(Scope::Number(n))).into(),
         Name::Template { of: Instances::Door, .. } => [DOOR, CLUB, SQUARE].map(|door| of(Scope::Door(door))).into(),
-        Name::Fixed(_) if matches!(row.kind, ActorKind::Voices) => Vec::new(),
         Name::Template {
             of: Instances::Place | Instances::Community | Instances::Server | Instances::Number, ..
         } => Vec::new(),

@@ -11,6 +11,8 @@ use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message};
 
+use std::time::Duration;
+
 use super::super::DOOR;
 use super::super::testing::{TOKEN, access, answer, serve};
 use super::{

@@ -23,7 +23,7 @@ use crate::mouth::Mouth;
 use crate::rtp::{self, Cipher, PACKET_MAX};
 use crate::wire::{self, Event, Received};
 use domain::host::is_loopback;
-use ports::VoiceAccess;
+use ports::voice_calls::VoiceAccess;
 
 /// The timeout of the whole handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -132,7 +132,11 @@ impl Driver {
 }
 
 /// Resumes a session.
-pub(super) async fn resume(client: HttpClient, access: VoiceAccess, number: Option<u64>) -> Result<Resumption, End> {
+pub(super) async fn resume(
+    client: HttpClient,
+    access: VoiceAccess,
+    number: Option<u64>,
+) -> Result<Box<Resumption>, End> {
     let resume = async {
         let mut socket = dial(&client, &access).await?;
         let data = json!({
@@ -151,7 +155,7 @@ pub(super) async fn resume(client: HttpClient, access: VoiceAccess, number: Opti
             }
         }
         let interval = interval.ok_or_else(|| lost("the voice server sent no hello"))?;
-        Ok(Resumption { socket, interval, missed })
+        Ok(Box::new(Resumption { socket, interval, missed }))
     };
     timeout(CONNECT_TIMEOUT, resume).await.unwrap_or_else(|_| Err(lost("the session was not resumed in time")))
 }

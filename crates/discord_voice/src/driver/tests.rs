@@ -3,7 +3,7 @@ use std::future::Future;
 use super::*;
 use crate::pcm::{FRAME, RATE};
 use crate::testing::{TOKEN, VoiceServer};
-use ports::VoiceAccess;
+use ports::voice_calls::VoiceAccess;
 
 const ANA: u64 = 11;
 const BEN: u64 = 12;

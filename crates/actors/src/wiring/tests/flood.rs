@@ -24,6 +24,7 @@ use crate::messages::restriction_sweeper::SweeperMsg;
 use crate::messages::summaries::{Conversation, SummariesMsg};
 use crate::messages::tool_cache::ToolCacheMsg;
 use crate::messages::tools::ToolsMsg;
+use crate::messages::voices::VoicesMsg;
 use crate::runtime::handle::{Handle, LifeState, Refused, Stats};
 use crate::runtime::supervisor::Actor;
 use crate::testing::{person, turn_id, us};
@@ -207,6 +208,8 @@ async fn flooded(kind: ActorKind) -> Option<String> {
         ActorKind::Commands => direct(|all| all.commands.clone(), || CommandsMsg::Suggest(Box::new(typing(1)))).await,
         ActorKind::ConfigWatcher => direct(|all| all.config_watcher.clone(), || ConfigWatcherMsg::Reload).await,
         ActorKind::Gateway => direct(|all| all.gateway.clone(), reacted).await,
+        ActorKind::Voices => direct(|all| all.voices.clone(), || VoicesMsg::Ended("9".to_owned())).await,
+        ActorKind::Voice => takes_none::<crate::voice::Voice>(kind),
         ActorKind::Discord => direct(|all| all.discord.clone(), || DiscordMsg::StartShards(1)).await,
         ActorKind::IdentifyQueue => {
             let shard = Shard { number: 0, total: 1 };
