@@ -157,7 +157,7 @@ impl Actor for Reporter {
                 ctx.task(watched, |panic| ReporterEvent::Watched(Err(panic)));
             }
             ReporterEvent::Watched(result) => {
-                let pause = if told(result) { self.watch_pause() } else { LOOK_EVERY };
+                let pause = if told(&result) { self.watch_pause() } else { LOOK_EVERY };
                 ctx.after(pause, ReporterEvent::Watch);
             }
             ReporterEvent::Summed(took) => ctx.after(SUM_EVERY.max(took * SUM_REST), ReporterEvent::Sum),
@@ -253,8 +253,8 @@ impl Reporter {
 }
 
 /// Logs the result of a look at the tools. Returns true if it did not fail.
-fn told(result: Result<bool, String>) -> bool {
-    match &result {
+fn told(result: &Result<bool, String>) -> bool {
+    match result {
         Ok(true) => tracing::info!(event = REPORT_POSTED, "a notice about failing tools was posted"),
         Ok(false) => {}
         Err(reason) => {

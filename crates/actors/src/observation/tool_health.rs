@@ -41,6 +41,7 @@ struct Failures {
 }
 
 /// The evidence of one call.
+#[derive(Clone, Copy)]
 enum Evidence<'a> {
     Works,
     /// The tool did not accept the call, for a reason that may lie in its arguments.

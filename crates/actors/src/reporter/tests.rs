@@ -348,10 +348,14 @@ async fn a_crash_repeats_a_notice_under_its_name_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_channel_or_a_record_that_can_be_read_no_failure_is_told() {
+async fn without_a_channel_a_record_or_ownership_no_failure_is_told() {
     let mut silent = world(&[], Arc::new(MemoryStore::new())).await;
     silent.down("nothing answers");
     assert!(silent.post(DAY).await.is_none());
+    let mut fenced = world(&FAILURES, Arc::new(MemoryStore::new())).await;
+    fenced.down("nothing answers");
+    fenced.board.down(PartKind::Custody, "discord", "another process owns them");
+    assert!(fenced.post(DAY).await.is_none(), "the owner tells it");
     let store = Arc::new(MemoryStore::new());
     store.unreadable.lock().insert(keys::REPORT_TOOLS.to_owned());
     let mut world = world(&FAILURES, Arc::clone(&store)).await;

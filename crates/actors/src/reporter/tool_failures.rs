@@ -26,7 +26,8 @@ impl Reporter {
             let report = &running.settings.report;
             (report.failures_channel.clone(), report.failures_after)
         };
-        let Some(channel) = channel else { return Ok(false) };
+        // A process that lost its turns leaves the notices to the owner, which connects to the same tools.
+        let Some(channel) = channel.filter(|_| !self.is_fenced()) else { return Ok(false) };
         if let StoreStatus::Degraded(reason) = self.store.status() {
             return Err(format!("the store fails, so it is unknown which failures of tools were reported: {reason}"));
         }
@@ -49,6 +50,11 @@ impl Reporter {
         outages.attempted(&news, posted.is_ok(), now);
         self.record(&outages).await;
         posted.map(|()| true)
+    }
+
+    /// True if another process owns turns of this one.
+    fn is_fenced(&self) -> bool {
+        self.board.parts().iter().any(|(kind, _, state)| *kind == PartKind::Custody && !state.up)
     }
 
     async fn post(&self, name: String, channel: String, news: &OutageNews) -> Result<(), String> {

@@ -67,7 +67,7 @@ pub struct Outage {
 /// The record of failing parts, and the number of notices.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outages {
-    outages: Vec<Outage>,
+    failing: Vec<Outage>,
     /// The start of this record, which distinguishes the names of its notices from those of an earlier record.
     began: Timestamp,
     /// The number of attempts to post a notice since then.
@@ -98,7 +98,7 @@ impl Outages {
     pub fn compare(&mut self, state: &BTreeMap<ToolPart, PartHealth>, after: Duration) -> OutageNews {
         let health = |part: &ToolPart| state.get(part);
         // A removed part that operators know as failing stays: if it comes back, they get no second notice.
-        self.outages.retain(|outage| match health(&outage.part) {
+        self.failing.retain(|outage| match health(&outage.part) {
             Some(PartHealth::Works) | None => outage.told,
             Some(PartHealth::Unknown | PartHealth::Fails { .. }) => true,
         });
@@ -106,7 +106,7 @@ impl Outages {
         for (part, health) in state {
             let PartHealth::Fails { since, seen, reason } = health else { continue };
             let Some(at) = self.place(part, *since, state) else { continue };
-            let outage = &mut self.outages[at];
+            let outage = &mut self.failing[at];
             if outage.told {
                 continue;
             }
@@ -119,27 +119,27 @@ impl Outages {
             }
         }
         let recovered = |outage: &&Outage| health(&outage.part) == Some(&PartHealth::Works);
-        news.recovered.extend(self.outages.iter().filter(recovered).cloned());
+        news.recovered.extend(self.failing.iter().filter(recovered).cloned());
         news
     }
 
     /// Returns the index of a part's outage; adds it if there is room. Parts that do not exist make room.
     fn place(&mut self, part: &ToolPart, since: Timestamp, state: &BTreeMap<ToolPart, PartHealth>) -> Option<usize> {
-        if let Some(at) = self.outages.iter().position(|outage| outage.part == *part) {
+        if let Some(at) = self.failing.iter().position(|outage| outage.part == *part) {
             return Some(at);
         }
-        if self.outages.len() >= PARTS_MAX {
-            let absent = self.outages.iter().position(|outage| !state.contains_key(&outage.part))?;
-            self.outages.swap_remove(absent);
+        if self.failing.len() >= PARTS_MAX {
+            let absent = self.failing.iter().position(|outage| !state.contains_key(&outage.part))?;
+            self.failing.swap_remove(absent);
         }
-        self.outages.push(Outage { part: part.clone(), since, reason: String::new(), told: false });
-        Some(self.outages.len() - 1)
+        self.failing.push(Outage { part: part.clone(), since, reason: String::new(), told: false });
+        Some(self.failing.len() - 1)
     }
 
     /// True if no part fails.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.outages.is_empty()
+        self.failing.is_empty()
     }
 
     /// Returns the name of the next notice, which is the same until [`Self::attempted`] counts it; `None` if the day has
@@ -158,8 +158,8 @@ impl Outages {
         (self.attempts, self.today) = (self.attempts.wrapping_add(1), (day, used.saturating_add(1)));
         if posted {
             let is_one_of = |all: &[Outage], part: &ToolPart| all.iter().any(|outage| outage.part == *part);
-            self.outages.retain(|outage| !is_one_of(&news.recovered, &outage.part));
-            for outage in self.outages.iter_mut().filter(|outage| is_one_of(&news.failed, &outage.part)) {
+            self.failing.retain(|outage| !is_one_of(&news.recovered, &outage.part));
+            for outage in self.failing.iter_mut().filter(|outage| is_one_of(&news.failed, &outage.part)) {
                 outage.told = true;
             }
         }
@@ -219,7 +219,7 @@ mod tests {
             }
         }
         assert_eq!(told, [(15, (1, 0)), (40, (0, 1))]);
-        assert_eq!(outages.outages, []);
+        assert_eq!(outages.failing, []);
     }
 
     #[test]
@@ -282,6 +282,6 @@ mod tests {
         assert_eq!(look(&mut outages, &many(0), 60), (PARTS_MAX, 0));
         assert!(serde_json::to_string(&outages).unwrap().len() < 64 * 1024);
         assert_eq!(look(&mut outages, &many(1_000), 61), (PARTS_MAX, 0));
-        assert_eq!(outages.outages.len(), PARTS_MAX);
+        assert_eq!(outages.failing.len(), PARTS_MAX);
     }
 }
