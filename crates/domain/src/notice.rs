@@ -119,6 +119,7 @@ impl Apology {
                 | ModelErrorKind::ToolsRefused
                 | ModelErrorKind::Malformed
                 | ModelErrorKind::TooLarge
+                | ModelErrorKind::NoMemory
                 | ModelErrorKind::Refused
                 | ModelErrorKind::OutOfQuota
                 | ModelErrorKind::BadRequest,

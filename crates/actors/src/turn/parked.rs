@@ -152,6 +152,7 @@ impl TurnTask<'_> {
         let Self { parts, running, turn, tools, .. } = self;
         let stored = stored(parts, turn).await.ok_or(Ending::NotResumed)?;
         let saved: Saved = serde_json::from_str(&stored).map_err(|_| Ending::NotResumed)?;
+        let saved = if tools.results.hold(saved.kept_bytes()) { saved } else { saved.without_kept() };
         let schema = Arc::clone(&running.schema);
         let resumed = Dialogue::resume(saved, turn.policy.reply, schema, self.available().await);
         let resumed = Resumed {
@@ -178,10 +179,15 @@ async fn stored(parts: &TurnParts, turn: &Turn) -> Option<String> {
     }
 }
 
-/// Returns the dialogue so far in its stored form; `None` if it exceeds its limit.
+/// Returns the dialogue so far in its stored form, if necessary without the full texts of long results; `None` if it
+/// exceeds its limit.
 fn said(dialogue: &Dialogue, asking: &Asking, tools: &Tools) -> Option<String> {
     let saved = dialogue.save(&asking.done, &asking.left, tools.calls.load(Ordering::Relaxed))?;
-    serde_json::to_string(&saved).ok().filter(|text| text.len() <= PARKED_BYTES_MAX)
+    let kept = saved.kept_bytes();
+    let written =
+        |saved: &Saved| serde_json::to_string(saved).ok().filter(|text| text.len() <= PARKED_BYTES_MAX);
+    let whole = if kept <= PARKED_BYTES_MAX { written(&saved) } else { None };
+    whole.or_else(|| if kept > 0 { written(&saved.without_kept()) } else { None })
 }
 
 impl Tools {

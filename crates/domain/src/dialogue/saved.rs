@@ -72,6 +72,25 @@ struct SavedCall {
     begun: Option<Box<Begun>>,
 }
 
+impl Saved {
+    /// Returns the bytes of the long results that it keeps in full.
+    #[must_use]
+    pub fn kept_bytes(&self) -> usize {
+        let told = self.done.iter().chain(self.left.iter().filter_map(|call| call.ran.as_ref()));
+        let wholes = told.filter_map(|told| told.whole.as_ref());
+        self.tools.kept_bytes() + wholes.map(String::len).sum::<usize>()
+    }
+
+    /// Returns it without the full texts of long results; their beginnings and ends remain.
+    #[must_use]
+    pub fn without_kept(mut self) -> Self {
+        self.tools.drop_kept();
+        let told = self.done.iter_mut().chain(self.left.iter_mut().filter_map(|call| call.ran.as_mut()));
+        told.for_each(|told| told.whole = None);
+        self
+    }
+}
+
 /// A dialogue that continues with the remaining calls of its round.
 pub struct Resumed {
     /// The dialogue.
