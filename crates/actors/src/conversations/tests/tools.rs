@@ -304,12 +304,15 @@ async fn long_results_of_all_turns_are_kept_within_one_bound_until_their_turns_e
     let mut world = world(&[("STAFFAI_TOOLS__MAX_CALLS", "40"), ("STAFFAI_TOOLS__RESULT_BYTES", "1000")]).await;
     bench(&world);
     let free = world.long_results.free();
-    calls(&world, &(1_000_000..1_000_040).map(|bytes| ("reads", bytes)).collect::<Vec<_>>());
+    let other_turn = world.long_results.of_turn(&crate::testing::person("7"));
+    assert!(other_turn.hold(8 * 1024 * 1024));
+    calls(&world, &(1_000_000..1_000_012).map(|bytes| ("reads", bytes)).collect::<Vec<_>>());
     world.offer(turn("10", "7", "42"));
     assert_eq!(world.answer().await.1, Outcome::Replied);
     let asked = world.asked().into_iter().find(|text| text.contains("</tool_result>")).unwrap();
     let results = |words: &str| asked.matches(words).count();
-    assert_eq!((results("bytes left out"), results("gives the whole of it")), (40, 16), "a person has half of 32 MiB");
+    assert_eq!((results("bytes left out"), results("gives the whole of it")), (12, 8), "a person has half of 32 MiB");
+    drop(other_turn);
     settle().await;
     assert_eq!(world.long_results.free(), free);
 }
