@@ -179,15 +179,24 @@ async fn stored(parts: &TurnParts, turn: &Turn) -> Option<String> {
     }
 }
 
-/// Returns the dialogue so far in its stored form, if necessary without the full texts of long results; `None` if it
-/// exceeds its limit.
+/// Returns the dialogue so far in its stored form, with shorter results if necessary; `None` if it exceeds its limit all
+/// the same.
 fn said(dialogue: &Dialogue, asking: &Asking, tools: &Tools) -> Option<String> {
-    let saved = dialogue.save(&asking.done, &asking.left, tools.calls.load(Ordering::Relaxed))?;
-    let kept = saved.kept_bytes();
-    let written =
-        |saved: &Saved| serde_json::to_string(saved).ok().filter(|text| text.len() <= PARKED_BYTES_MAX);
-    let whole = if kept <= PARKED_BYTES_MAX { written(&saved) } else { None };
-    whole.or_else(|| if kept > 0 { written(&saved.without_kept()) } else { None })
+    let mut saved = dialogue.save(&asking.done, &asking.left, tools.calls.load(Ordering::Relaxed))?;
+    if saved.kept_bytes() > PARKED_BYTES_MAX {
+        saved = saved.without_kept();
+    }
+    loop {
+        let text = serde_json::to_string(&saved).ok()?;
+        if text.len() <= PARKED_BYTES_MAX {
+            return Some(text);
+        }
+        if saved.kept_bytes() > 0 {
+            saved = saved.without_kept();
+        } else if !saved.shorten() {
+            return None;
+        }
+    }
 }
 
 impl Tools {

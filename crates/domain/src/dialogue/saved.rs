@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::rounds::Round;
+use super::rounds::{Round, SHORTENED, SHORTENED_INSIDE, shorten};
 use super::{Dialogue, Stage};
 use crate::completion::{Accepts, Item, Role, ToolCall, WrittenJson};
 use crate::prompt::Transcript;
@@ -88,6 +88,14 @@ impl Saved {
         let told = self.done.iter_mut().chain(self.left.iter_mut().filter_map(|call| call.ran.as_mut()));
         told.for_each(|told| told.whole = None);
         self
+    }
+
+    /// Removes the later half of each long result. False if there is none.
+    pub fn shorten(&mut self) -> bool {
+        let told = self.done.iter_mut().chain(self.left.iter_mut().filter_map(|call| call.ran.as_mut()));
+        let results = self.rounds.iter_mut().flat_map(|round| &mut round.results);
+        let fenced = results.filter_map(|text| shorten(text, SHORTENED).then_some(())).count();
+        fenced + told.filter_map(|told| shorten(&mut told.text, SHORTENED_INSIDE).then_some(())).count() > 0
     }
 }
 

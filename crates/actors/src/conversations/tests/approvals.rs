@@ -89,6 +89,22 @@ async fn a_long_result_keeps_no_later_call_from_its_approval() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn many_results_are_shortened_for_the_approval_of_a_later_call() {
+    let mut world = world(&[ASKS]).await;
+    let bench = bench(&world);
+    let long = (0..6).map(|n| ("reads", u32::try_from(LONG).unwrap() + n));
+    calls(&world, &long.chain([("changes", 2)]).collect::<Vec<_>>());
+    world.offer(turn("10", "7", "42"));
+    let parking = world.parks().await;
+    world.goes_on(turn("10", "7", "42"), &parking, yes());
+    world.lets_act().await;
+    assert_eq!(world.answer().await.1, Outcome::Replied);
+    assert_eq!(bench.called.lock().len(), 7);
+    let told = told(&world);
+    assert!(told.len() == 7 && told[..6].iter().all(|text| text.len() > 10_000), "{:?}", told.iter().map(String::len));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_lane_takes_the_next_message_while_a_turn_waits() {
     let (mut world, bench, parking) = waits(&[ASKS]).await;
     world.offer(turn("11", "7", "42"));
