@@ -16,9 +16,9 @@ use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
 use crate::app::{files, keys, rows};
+use domain::format::{OURS, PARTIAL};
 use domain::ids::{self, Timestamp};
 use domain::keys::limits::{ACCOUNT_PREFIX, MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX};
-use domain::format::{OURS, PARTIAL};
 use domain::keys::{FORMAT, MODEL_ROWS, REVOKED_KEYS};
 use ports::{Backups, Clock, Store, StoredRow, Write};
 use settings::Settings;

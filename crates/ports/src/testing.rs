@@ -767,7 +767,10 @@ pub const ADVICE: Advice =
 impl ScriptedSource {
     pub fn new() -> (Self, Connections) {
         let (connected, connections) = mpsc::unbounded_channel();
-        (Self { advice: Mutex::default(), asked: AtomicUsize::new(0), completed: AtomicUsize::new(0), connected }, Connections(connections))
+        (
+            Self { advice: Mutex::default(), asked: AtomicUsize::new(0), completed: AtomicUsize::new(0), connected },
+            Connections(connections),
+        )
     }
 
     /// Scripts the next advice, before the default one.

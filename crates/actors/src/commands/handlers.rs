@@ -24,9 +24,9 @@ use domain::notice;
 use domain::notice::commands as words;
 use domain::outgoing::{Card, Field, File, Piece};
 use domain::overview::Usage;
+use domain::tool::Source;
 use domain::tool::access::Access;
 use domain::tool::catalogue::CatalogueEntry;
-use domain::tool::Source;
 use ports::{Facts, Stored};
 use settings::edges::DirectMessages;
 
