@@ -16,9 +16,10 @@ use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
 use crate::app::{files, keys, rows};
+use domain::format::{OURS, PARTIAL};
 use domain::ids::{self, Timestamp};
 use domain::keys::limits::{ACCOUNT_PREFIX, MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX};
-use domain::keys::{MODEL_ROWS, REVOKED_KEYS};
+use domain::keys::{FORMAT, MODEL_ROWS, REVOKED_KEYS};
 use ports::{Backups, Clock, Store, StoredRow, Write};
 use settings::Settings;
 use settings::sources::open_regular;
@@ -207,7 +208,12 @@ impl<'a> Copy<'a> {
     pub(crate) fn open(path: &'a Path) -> Result<Self, String> {
         let fix = "name the file that staffai backup made";
         let file = open_regular(path).map_err(|error| format!("{}: {error}; {fix}", path.display()))?;
-        Ok(Self { path, file: BufReader::new(file) })
+        Ok(Self::of(path, file))
+    }
+
+    /// Reads an open file, which may have no name any more. `path` names it in errors.
+    pub(crate) fn of(path: &'a Path, file: fs::File) -> Self {
+        Self { path, file: BufReader::new(file) }
     }
 
     /// Returns the next line and its bytes, or `None` at the end of the file.
@@ -318,14 +324,15 @@ impl PassingCheck {
     }
 }
 
-/// Restores the rows and files of a checked copy into an empty store. Returns a sentence about the result.
+/// Restores the rows and files of a checked copy into an empty store, which is marked as incomplete until the end. Returns
+/// a sentence about the result.
 ///
 /// # Errors
 /// The store is unavailable or not empty, or the copy cannot be read; the sentence names the fix.
 pub(crate) async fn put_into(
     store: &dyn Store,
     settings: &Settings,
-    from: &Path,
+    mut copy: Copy<'_>,
     now: Timestamp,
 ) -> Result<String, String> {
     let away = "the store cannot be reached; staffai check says why";
@@ -342,11 +349,15 @@ pub(crate) async fn put_into(
     let on_server = settings.chosen_store().is_shared();
     let windows = [MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX, ACCOUNT_PREFIX];
     let stays = |key: &str| !(on_server && windows.iter().any(|window| key.starts_with(window)));
-    let (mut batch, mut bytes, mut put, mut over, mut kept) = (Vec::new(), 0, 0_u64, 0_u64, 0_u64);
-    let mut copy = Copy::open(from)?;
+    let format = |value: String| Write::Put { key: FORMAT.to_owned(), value, ttl: None };
+    // Plain data always serializes.
+    let [ours, partial] = [OURS, PARTIAL].map(|format| serde_json::to_string(&format).unwrap_or_default());
+    let (mut batch, mut whole) = (vec![format(partial)], format(ours));
+    let (mut bytes, mut put, mut over, mut kept) = (0, 0_u64, 0_u64, 0_u64);
     while let Some((line, _)) = copy.next()? {
         match line {
             Line::Row { end: Some(end), .. } if end <= now.0 => over += 1,
+            Line::Row { key, value, .. } if key == FORMAT => (put, whole) = (put + 1, format(value)),
             // Processes on a server share these; the only process of an embedded store has files of them.
             Line::Row { key, value, .. } if key == MODEL_ROWS && !on_server => {
                 kept += u64::from(put_file(&settings.store.dir, rows::FILE, &format!("{value}\n"))?);
@@ -369,8 +380,11 @@ pub(crate) async fn put_into(
             }
         }
     }
-    if !batch.is_empty() && !store.commit(batch).await {
-        return Err(format!("{away}; empty it and try again"));
+    // The mark is replaced by a write of its own, after all others are durable.
+    for last in [batch, vec![whole]] {
+        if !store.commit(last).await {
+            return Err(format!("{away}; empty it and try again"));
+        }
     }
     Ok(format!("restored {put} keys and {kept} files; skipped {over} expired keys and limit windows"))
 }
@@ -396,6 +410,7 @@ mod tests {
     use super::*;
     use crate::app::system::SystemClock;
     use ports::testing::MemoryStore;
+    use settings::sources::Sources;
 
     /// Checks a copy as a file and in chunks of seven bytes; the two must agree.
     fn written(text: &str) -> Result<u64, String> {
@@ -457,5 +472,35 @@ mod tests {
         assert_eq!(put_file(dir.path(), "mcp-logins/a.json", "x"), Ok(true));
         assert_eq!(put_file(dir.path(), "mcp-logins/a.json", "y"), Ok(false), "what is there stays");
         assert_eq!(fs::read_to_string(dir.path().join("mcp-logins/a.json")).unwrap(), "x");
+    }
+
+    #[tokio::test]
+    async fn a_store_is_marked_as_incomplete_until_all_of_a_copy_is_in_it() {
+        let (source, dir) = (Arc::new(MemoryStore::new()), tempfile::tempdir().unwrap());
+        for row in 0..2 * ROWS_AT_ONCE {
+            source.put(format!("row:{row:04}"), "value");
+        }
+        source.put(FORMAT.to_owned(), r#"{"format":0,"read_by":0}"#);
+        let copies = Copies { store: source, clock: Arc::new(SystemClock), dir: dir.path().to_owned() };
+        let (mut chunks, mut text) = (copies.begin(), Vec::new());
+        while let Some(chunk) = chunks.recv().await {
+            text.extend(chunk);
+        }
+        let path = dir.path().join("copy");
+        let toml = format!("[store]\ndir = {:?}", dir.path());
+        let sources = Sources::from_maps([].into(), [("staffai.toml".into(), toml)].into());
+        let settings = settings::load(&sources).unwrap().settings;
+        let put = async |text: &[u8]| {
+            fs::write(&path, text).unwrap();
+            let store = MemoryStore::new();
+            let done = put_into(&store, &settings, Copy::open(&path).unwrap(), Timestamp(0)).await;
+            let keys = store.entries.lock().len();
+            (done.is_ok(), keys, store.get(FORMAT).await)
+        };
+        let (done, keys, mark) = put(&text[..text.len() - 400]).await;
+        assert!(!done && keys > ROWS_AT_ONCE, "{keys}");
+        assert!(domain::format::examine(mark.as_deref()).unwrap_err().contains("only a part of a copy"));
+        let whole = (true, 2 * ROWS_AT_ONCE + 1, Some(r#"{"format":0,"read_by":0}"#.to_owned()));
+        assert_eq!(put(&text).await, whole);
     }
 }

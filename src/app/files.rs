@@ -21,7 +21,7 @@ pub fn new_beside(path: &Path) -> std::io::Result<(PathBuf, fs::File)> {
     // A killed process may leave its file, and in a container each process may have the same id.
     name.push(format!(".{:016x}", u64::from_ne_bytes(random_bits())));
     let beside = path.with_file_name(name);
-    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+    let file = fs::OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&beside)?;
     Ok((beside, file))
 }
 

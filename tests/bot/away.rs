@@ -48,6 +48,19 @@ impl Known {
     }
 }
 
+/// Waits until a line of the stored data has all these parts.
+async fn is_stored(world: &World, parts: &[String]) {
+    let has_all = |line: &str| parts.iter().all(|part| line.contains(part.as_str()));
+    world.until_page("/api/v1/backup", |page| page.lines().any(has_all).then_some(())).await;
+}
+
+/// Waits until each of these places is stored as one in which members spoke to the bot.
+async fn are_stored(world: &World, places: &[ChannelId]) {
+    for place in places {
+        is_stored(world, &["staffai:active:".to_owned(), format!(":{place}\"")]).await;
+    }
+}
+
 fn opens_thread(world: &World, name: &str) -> ChannelId {
     world.service.opens_thread(world.member("Ben"), world.channel("help"), None, name).unwrap().id
 }
@@ -63,8 +76,7 @@ fn mentions_are_read_back_although_the_hints_of_discord_lag_behind() {
         let known = Known::open(&world);
         let process = world.process("one").await;
         world.all_answered(&known.greeted(&world), SOON).await;
-        // Positions in places are stored within a second.
-        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        are_stored(&world, &[world.channel("general"), known.thread, known.direct]).await;
         process.kill();
         let said = known.missed(&world).await;
         let _second = world.process("two").await;
@@ -79,7 +91,7 @@ fn a_session_that_is_lost_while_the_bot_runs_loses_no_mention_either() {
         let world = World::with(answers_directly()).await;
         let known = Known::open(&world);
         world.all_answered(&known.greeted(&world), SOON).await;
-        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        are_stored(&world, &[world.channel("general"), known.thread, known.direct]).await;
         world.service.faults().refuse_connects(2);
         world.service.faults().cut_gateways();
         let said = known.missed(&world).await;
@@ -135,8 +147,8 @@ fn a_channel_that_cannot_be_read_back_is_answered_after_the_outage_also_by_the_n
         let process = world.process("one").await;
         let greeted = [world.says("Ada", "general", "@staffai hello"), world.says("Ben", "help", "@staffai hello")];
         world.all_answered(&greeted, SOON).await;
-        // Positions in places are stored within a second.
-        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        let channels = ["general", "help"].map(|name| world.channel(name));
+        are_stored(&world, &channels).await;
         process.kill();
         world.service.disconnected(0).await;
         world.service.faults().forget_sessions();
@@ -148,7 +160,8 @@ fn a_channel_that_cannot_be_read_back_is_answered_after_the_outage_also_by_the_n
         world.until("the failed reads of the channels", || (refused() >= 9).then_some(())).await;
         let live = world.says("Chloe", "random", "@staffai hello");
         world.all_answered(&[live], SOON).await;
-        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        let unread = channels.map(|channel| format!("\\\"{channel}\\\":["));
+        is_stored(&world, &[&["unread:0".to_owned()], &unread[..]].concat()).await;
         process.kill();
         world.service.disconnected(0).await;
         world.service.faults().clear();

@@ -19,6 +19,7 @@ mod erasing;
 mod handlers;
 mod kept;
 mod linking;
+mod on_behalf;
 mod overview;
 mod preferences;
 mod resources;

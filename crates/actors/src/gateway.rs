@@ -307,19 +307,28 @@ impl Gateway {
     /// Applies the restrictions of a person in other places: a restriction of an account holds for linked accounts in
     /// their communities, and for all of them in direct conversations.
     fn by_person(&self, running: &Running, rules: &TriageRules, decision: TriageDecision) -> TriageDecision {
-        let confines = |turn: &Turn| {
-            let exempt = turn.roles.iter().any(|role| rules.super_roles.contains(role));
-            let own = turn.guild.is_none() && self.restricted.holds_anywhere(running, &turn.person);
-            let holds = |account| self.restricted.holds_anywhere(running, account);
-            !exempt && (own || turn.linked.others(&turn.person).any(holds))
+        let (TriageDecision::Turn(turn) | TriageDecision::Hint(turn) | TriageDecision::Interjection(turn, _)) =
+            &decision
+        else {
+            return decision;
         };
+        let exempt = turn.roles.iter().any(|role| rules.super_roles.contains(role));
+        let own = turn.guild.is_none().then_some(&turn.person);
+        let accounts = own.into_iter().chain(turn.linked.others(&turn.person)).filter(|_| !exempt);
+        let confining: Vec<Person> =
+            accounts.filter(|account| self.restricted.holds_anywhere(running, account)).cloned().collect();
         let answers = |turn: &Turn| {
             let rules = rules.restriction.as_ref();
             rules.is_some_and(|rules| rules.answers_in(&turn.place, turn.parent.as_ref()))
         };
         match decision {
-            TriageDecision::Interjection(turn, _) if confines(&turn) => TriageDecision::Ignore(Reason::Restricted),
-            TriageDecision::Turn(turn) | TriageDecision::Hint(turn) if confines(&turn) && !answers(&turn) => {
+            decision if confining.is_empty() => decision,
+            TriageDecision::Interjection(..) => TriageDecision::Ignore(Reason::Restricted),
+            TriageDecision::Turn(turn) | TriageDecision::Hint(turn) if !answers(&turn) => {
+                for account in confining {
+                    // If the sweeper refuses this, the next message repeats it.
+                    self.sweeper.tell(SweeperMsg::Confines(account));
+                }
                 TriageDecision::RestrictedElsewhere(turn)
             }
             decision => decision,

@@ -2,7 +2,7 @@
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: breaches of limits from `rate_limiter`, messages of restricted members from the gateway.
-//! Sends: role changes, notices and reports to the outbox.
+//! Sends: role changes, requests for roles, notices and reports to the outbox.
 //! A restart loses: nothing that was durable. It reads its records again: ends of restrictions, roles that may not be
 //! assigned yet, and the members who were told where they are answered.
 //!
@@ -12,6 +12,7 @@
 //! deleted role, stays and is retried at the next read of the records.
 
 mod actions;
+mod confined;
 mod endless;
 mod exchange;
 
@@ -23,6 +24,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use self::actions::Outcome;
+use self::confined::RolesRead;
 use self::exchange::{Exchange, Exchanged};
 use crate::messages::outbox::OutboxMsg;
 use crate::messages::restriction_sweeper::SweeperMsg;
@@ -86,6 +88,8 @@ pub enum SweeperEvent {
     Exchanged(Option<Box<Exchanged>>),
     /// The result of assigning or removing a role.
     Outcome(Member, RoleChange, Outcome),
+    /// The roles of a member who is confined outside of the community.
+    Roles(RolesRead),
 }
 
 /// The behaviour and its arguments.
@@ -122,6 +126,10 @@ pub struct SweeperState {
     read_at: Option<Instant>,
     reading: bool,
     warned: HashMap<String, Instant>,
+    /// The members whose roles were requested lately.
+    asked: HashMap<Member, Instant>,
+    /// The number of these requests in flight.
+    asking: usize,
     /// The start of this process and its number of reports, which form their nonces.
     reports: (Timestamp, u32),
 }
@@ -142,6 +150,8 @@ impl Actor for RestrictionSweeper {
             read_at: None,
             reading: false,
             warned: HashMap::new(),
+            asked: HashMap::new(),
+            asking: 0,
             reports: (self.clock.now(), 0),
         };
         self.read(ctx, &mut state);
@@ -173,6 +183,7 @@ impl Actor for RestrictionSweeper {
                 }
             }
             SweeperMsg::Lifted(member) => self.lifted(state, &member),
+            SweeperMsg::Confines(account) => self.confines(ctx, state, &account),
         }
         Ok(())
     }
@@ -199,6 +210,7 @@ impl Actor for RestrictionSweeper {
                 self.finished(state, &member, change, finished);
                 self.act(ctx, state);
             }
+            SweeperEvent::Roles(read) => self.roles_read(state, read),
         }
         Ok(())
     }

@@ -20,6 +20,7 @@ pub(crate) mod later;
 pub mod ledger;
 pub mod links;
 pub(crate) mod locks;
+pub mod long_results;
 pub mod preferences;
 pub mod prompt_sections;
 pub mod recorded;

@@ -172,7 +172,9 @@ fn costs_of(test: &str) -> Option<Vec<u64>> {
         .output();
     let output = match output {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_set(REQUIRED) => {
-            eprintln!("skipped: valgrind is not installed, so the cost of {test} is not counted");
+            // The capture of the output of passed tests does not hide it.
+            let skipped = format!("skipped: valgrind is not installed, so the cost of {test} is not counted\n");
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), skipped.as_bytes());
             return None;
         }
         output => output.unwrap_or_else(|error| panic!("cannot run valgrind ({error}): install it")),

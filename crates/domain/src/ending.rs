@@ -24,6 +24,8 @@ pub enum ModelErrorKind {
     Malformed,
     /// The response exceeds a bound, in total or in its number of tool calls. A question can ask for such a response.
     TooLarge,
+    /// Other answers hold the memory that the response requires.
+    NoMemory,
     /// The key or the model was rejected (401, 403, 404, or a 400 that says so).
     Refused,
     /// The account at the provider has no credit (402, or a 429 that says so).
@@ -38,7 +40,7 @@ pub enum ModelErrorKind {
 
 impl ModelErrorKind {
     /// All kinds.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Connection,
         Self::Timeout,
         Self::RateLimited,
@@ -47,6 +49,7 @@ impl ModelErrorKind {
         Self::ToolsRefused,
         Self::Malformed,
         Self::TooLarge,
+        Self::NoMemory,
         Self::Refused,
         Self::OutOfQuota,
         Self::BadRequest,
@@ -58,7 +61,12 @@ impl ModelErrorKind {
     #[must_use]
     pub const fn retryable(self) -> bool {
         match self {
-            Self::Connection | Self::Timeout | Self::RateLimited | Self::Provider | Self::Malformed => true,
+            Self::Connection
+            | Self::Timeout
+            | Self::RateLimited
+            | Self::Provider
+            | Self::Malformed
+            | Self::NoMemory => true,
             Self::Unsupported
             | Self::ToolsRefused
             | Self::TooLarge
@@ -73,7 +81,11 @@ impl ModelErrorKind {
     /// True if the failure concerns the model or the connection to it, not the request.
     #[must_use]
     pub const fn is_about_the_model(self) -> bool {
-        matches!(self, Self::Refused | Self::OutOfQuota | Self::Unsupported) || self.retryable()
+        match self {
+            Self::NoMemory => false,
+            Self::Refused | Self::OutOfQuota | Self::Unsupported => true,
+            kind => kind.retryable(),
+        }
     }
 
     /// Returns the label in logs and metrics.
@@ -88,6 +100,7 @@ impl ModelErrorKind {
             Self::ToolsRefused => "tools_refused",
             Self::Malformed => "malformed",
             Self::TooLarge => "too_large",
+            Self::NoMemory => "no_memory",
             Self::Refused => "refused",
             Self::OutOfQuota => "out_of_quota",
             Self::BadRequest => "bad_request",

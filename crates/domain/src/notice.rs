@@ -121,6 +121,7 @@ impl Apology {
                 | ModelErrorKind::ToolsRefused
                 | ModelErrorKind::Malformed
                 | ModelErrorKind::TooLarge
+                | ModelErrorKind::NoMemory
                 | ModelErrorKind::Refused
                 | ModelErrorKind::OutOfQuota
                 | ModelErrorKind::BadRequest,

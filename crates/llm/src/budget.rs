@@ -97,7 +97,7 @@ impl Reservation {
 
 fn no_memory() -> ModelError {
     let message = "there is no memory for an answer of this size: other answers hold it";
-    ModelError::new(ModelErrorKind::TooLarge, message)
+    ModelError::new(ModelErrorKind::NoMemory, message)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `staffai backup FILE` and `staffai restore FILE`.
 
 use std::fs;
-use std::io::{ErrorKind, Write as _};
+use std::io::{ErrorKind, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -110,17 +110,39 @@ fn copy_of(store: &Arc<dyn Store>, dir: &Path) -> mpsc::Receiver<Vec<u8>> {
     Copies { store: Arc::clone(store), clock: Arc::new(SystemClock), dir: dir.to_owned() }.begin()
 }
 
-/// Copies an open store into another open and empty one by way of a file in the data directory. Returns a sentence about
-/// the result.
+/// Copies an open store into another open and empty one by way of a file in the data directory. The file has no name, so
+/// that nothing is left of it when the process ends. Returns a sentence about the result.
 pub(super) async fn pass(
     from: &Arc<dyn Store>,
     into: &Arc<dyn Store>,
     settings: &Settings,
     file: &Path,
 ) -> Result<String, Failed> {
-    write(file, copy_of(from, &settings.store.dir)).await?;
-    let put = put_into(&**into, settings, file, SystemClock.now()).await;
+    let copy = unnamed(file, copy_of(from, &settings.store.dir)).await?;
+    let put = put_into(&**into, settings, copy, SystemClock.now()).await;
     put.map_err(|why| (why, exit::NEGATIVE))
+}
+
+/// Writes a whole copy into a file without a name. `path` names its folder, and the file in errors.
+async fn unnamed(path: &Path, chunks: mpsc::Receiver<Vec<u8>>) -> Result<Copy<'_>, Failed> {
+    let failed = |error: std::io::Error| (format!("{}: {error}", path.display()), exit::NEGATIVE);
+    let (named, mut file) = files::new_beside(path).map_err(failed)?;
+    fs::remove_file(&named).map_err(failed)?;
+    fill(&mut file, chunks).await.map_err(failed)?;
+    let mut copy = || {
+        file.rewind()?;
+        Ok(Copy::of(path, file.try_clone()?))
+    };
+    copy().map_err(failed)?.check().map_err(|why| (why, exit::NEGATIVE))?;
+    copy().map_err(failed)
+}
+
+/// Writes chunks to a file until they end, and flushes it to the disk.
+async fn fill(file: &mut fs::File, mut chunks: mpsc::Receiver<Vec<u8>>) -> std::io::Result<()> {
+    while let Some(chunk) = chunks.recv().await {
+        file.write_all(&chunk)?;
+    }
+    file.sync_all()
 }
 
 /// Writes a copy to the standard output and checks it. Returns the number of lines.
@@ -136,20 +158,13 @@ async fn print(mut chunks: mpsc::Receiver<Vec<u8>>) -> Result<u64, Failed> {
 }
 
 /// Writes a whole copy beside the file and then moves it into place. Returns the number of lines.
-async fn write(to: &Path, mut chunks: mpsc::Receiver<Vec<u8>>) -> Result<u64, Failed> {
+async fn write(to: &Path, chunks: mpsc::Receiver<Vec<u8>>) -> Result<u64, Failed> {
     let failed = |error: std::io::Error| {
         let to = to.display();
         (format!("{to}: {error}; name a file in a directory that you may write to"), exit::NEGATIVE)
     };
     let (beside, mut file) = files::new_beside(to).map_err(failed)?;
-    let mut done = Ok(());
-    while let Some(chunk) = chunks.recv().await {
-        done = file.write_all(&chunk);
-        if done.is_err() {
-            break;
-        }
-    }
-    let checked = done.and_then(|()| file.sync_all()).map_err(failed).and_then(|()| {
+    let checked = fill(&mut file, chunks).await.map_err(failed).and_then(|()| {
         let copy = Copy::open(&beside).map_err(|why| (why, exit::NEGATIVE))?;
         copy.check().map_err(|why| (why, exit::NEGATIVE))
     });
@@ -175,7 +190,8 @@ async fn put_back(settings: &Settings, from: &Path) -> Result<String, Failed> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let store = assemble::open_store(settings, &clock, None).await;
     let store = store.map_err(|error| (error.to_string(), exit::IN_USE))?.store;
-    let done = put_into(&*store, settings, from, clock.now()).await;
+    let copy = Copy::open(from).map_err(wrong)?;
+    let done = put_into(&*store, settings, copy, clock.now()).await;
     let saved = store.close(STORE_TIMEOUT).await;
     match done {
         Ok(_) if !saved => {
@@ -226,5 +242,15 @@ mod tests {
         assert!(write(&to, copied).await.is_err(), "it is no whole copy");
         assert_eq!(fs::read_to_string(&other).unwrap(), "of another");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "nothing is left of it");
+    }
+
+    #[tokio::test]
+    async fn a_copy_on_its_way_has_no_name_in_its_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let store: Arc<dyn Store> = Arc::new(ports::testing::MemoryStore::new());
+        let path = dir.path().join("migration.copy");
+        let copy = unnamed(&path, copy_of(&store, dir.path())).await.unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert_eq!(copy.check(), Ok(2), "the head and the end");
     }
 }

@@ -1,11 +1,10 @@
 //! `staffai migrate [redis|embedded]`: moves all stored data from the embedded store to Redis, or back.
 //!
-//! - The source is only read. The destination must be empty, and has all data or is reported as unusable.
+//! - The source is only read. The destination must be empty. It has all data, or a mark with which every version refuses
+//!   it.
 //! - No bot becomes active on either store meanwhile: the embedded store is locked, and Redis' lease is held.
 //! - Files of the data directory (keys, changed rows, logins) stay where they are: they belong to both stores.
 
-use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::ValueEnum;
@@ -25,7 +24,7 @@ use settings::Settings;
 use settings::stores::StoreChoice;
 use store::redis::lease::{Lease, LeaseAnswer, LeaseFault, RENEW_EVERY};
 
-/// The copy in the data directory, which exists only during a migration.
+/// The name of the copy in errors. The file itself is in the data directory and has no name.
 const COPY: &str = "migration.copy";
 
 /// The store that receives the data.
@@ -105,14 +104,14 @@ impl Stores {
         shared: &Arc<dyn Store>,
     ) -> Result<String, Failed> {
         let to = destination(to, is_empty(embedded).await?, is_empty(shared).await?)?;
-        let copy = CopyFile(self.embedded.store.dir.join(COPY));
+        let copy = self.embedded.store.dir.join(COPY);
         let (from, into, settings, next) = match to {
             Destination::Redis => (embedded, shared, &self.shared, "start the bot with the same REDIS_URL"),
             Destination::Embedded => {
                 (shared, embedded, &self.embedded, "start the bot without REDIS_URL and REDIS_HOST")
             }
         };
-        let told = pass(from, into, settings, &copy.0).await?;
+        let told = pass(from, into, settings, &copy).await?;
         Ok(format!("{told}; {next}. The data of the other store stays until you delete it"))
     }
 }
@@ -137,19 +136,6 @@ fn destination(to: Option<Destination>, embedded_empty: bool, shared_empty: bool
         (None | Some(Destination::Embedded), true, false) => Ok(Destination::Embedded),
         (None, false, false) => refused("both stores have data; empty the one that is out of date"),
         (Some(_), ..) => refused("the store that receives the data is not empty; empty it, or name the other one"),
-    }
-}
-
-/// The copy; removed when dropped.
-struct CopyFile(PathBuf);
-
-impl Drop for CopyFile {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_file(&self.0)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            eprintln!("{}: {error}; delete it: it has all data", self.0.display());
-        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::services::ledger;
 use domain::command::{CATEGORY, CHANGE, Command, CommandKind, FACT, REMEMBERED, ROW, SWITCH, Typing, USER, WITHDRAW};
 use domain::fact::Fact;
 use domain::happening::CommandOutcome;
-use domain::ids::{Person, TurnId};
+use domain::ids::Person;
 use domain::keys;
 use domain::locale::Locale;
 use domain::menu::{CHOICES_MAX, Choice};
@@ -24,9 +24,9 @@ use domain::notice;
 use domain::notice::commands as words;
 use domain::outgoing::{Card, Field, File, Piece};
 use domain::overview::Usage;
+use domain::tool::Source;
 use domain::tool::access::Access;
 use domain::tool::catalogue::CatalogueEntry;
-use domain::tool::{OnBehalf, Source};
 use ports::{Facts, Stored};
 use settings::edges::DirectMessages;
 
@@ -127,24 +127,7 @@ async fn facts(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
 
 /// Stores a fact from the caller, in the place of the command.
 async fn remember(parts: &CommandParts, command: &Command) -> String {
-    let (callback, text) = (&command.callback, command.option(REMEMBERED).unwrap_or_default());
-    let (live, person) = (&parts.basics.live, &command.caller.person);
-    let door_alone = live.now().rules(&command.place.door).is_some_and(|rules| rules.policy.alone);
-    let asked = OnBehalf {
-        person: person.clone(),
-        linked: live.linked(person),
-        alone: door_alone || command.guild.is_none(),
-        place: command.place.clone(),
-        parent: command.parent.clone(),
-        guild: command.guild.clone(),
-        turn: TurnId::of(&callback.id),
-        at: command.at,
-        keeps: true,
-        operator: false,
-        lineage: None,
-        tokens: 0,
-        call: 0,
-    };
+    let (asked, text) = (parts.on_behalf(command), command.option(REMEMBERED).unwrap_or_default());
     words::remembered(&parts.facts.remember(&asked, text).await, command.caller.locale())
 }
 

@@ -26,7 +26,7 @@ use domain::tool::named_resource::listed;
 use domain::tool::rights::Verdict;
 use domain::tool::round::Ready;
 use domain::tool::utility::Utility;
-use domain::tool::{CallError, CallErrorKind, ResultLimits, Source, ToolRequest};
+use domain::tool::{CallError, CallErrorKind, OnBehalf, ResultLimits, Source, ToolRequest};
 
 /// The category that lists resources instead of tools.
 pub(super) const RESOURCES: &str = "resources";
@@ -90,7 +90,7 @@ impl Lister<'_> {
         let Source::Server(server) = &ready.entry.tool.source else { return None };
         let began = Instant::now();
         let mut ran = None;
-        let called = timeout(LIST_TIMEOUT, self.call(&ready, &mut ran)).await;
+        let called = timeout(LIST_TIMEOUT, self.call(number, &ready, &mut ran)).await;
         let late = |_| CallEnd::Failed(CallError::new(CallErrorKind::Timeout, "no result in time"));
         let end = called.unwrap_or_else(late);
         let Command { caller, place, at, .. } = self.command;
@@ -114,7 +114,7 @@ impl Lister<'_> {
     }
 
     /// Applies the quotas, then asks the server. `ran` receives the time at which it was asked.
-    async fn call(&self, ready: &Ready, ran: &mut Option<Instant>) -> CallEnd {
+    async fn call(&self, number: usize, ready: &Ready, ran: &mut Option<Instant>) -> CallEnd {
         let (parts, entry) = (self.parts, &ready.entry);
         let Command { caller, place, parent, guild, .. } = self.command;
         let person = &caller.person;
@@ -129,7 +129,8 @@ impl Lister<'_> {
         let _permit = parts.tool_use.permits().wait(Some(person)).await;
         *ran = Some(Instant::now());
         let request = ToolRequest::new(&entry.tool.name, ready.arguments.clone(), entry.effect, LIST_TIMEOUT);
-        match self.set.call(entry, &ToolRequest { limits: LIMITS, ..request }, None).await {
+        let on_behalf = Some(OnBehalf { call: number, ..parts.on_behalf(self.command) });
+        match self.set.call(entry, &ToolRequest { limits: LIMITS, on_behalf, ..request }, None).await {
             Ok(CallReply::Result(result)) => CallEnd::Result(Finding::of(result, LIMITS)),
             Ok(_) => CallEnd::Failed(CallError::new(CallErrorKind::Malformed, "the list is no result")),
             Err(error) => CallEnd::Failed(error),

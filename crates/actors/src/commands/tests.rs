@@ -6,6 +6,7 @@ use crate::runtime::handle::Reply;
 use crate::services::basics::Basics;
 use crate::services::preferences::PreferenceKeeper;
 use crate::services::running::Live;
+use crate::services::toolbox::{Caller as ServerCaller, Toolset};
 use crate::testing::log::Log;
 use crate::testing::{BEGINNING, DOOR, Inbox, LEAF, LONG, Stage, Tree, at, live, message, person, place, row, settle};
 use domain::command::{Callback, CallbackToken, Caller};
@@ -19,11 +20,16 @@ use domain::outgoing::FILE_BYTES_MAX;
 use domain::outgoing::Medium;
 use domain::rejection::Rejection;
 use domain::session_index::{Indexed, SessionIndex};
+use domain::tool::catalogue::{Catalogue, Offer};
+use domain::tool::testing::tool;
+use domain::tool::utility::Utility;
+use domain::tool::{CallError, OnBehalf, ServerName, Source, Tool, ToolRequest, ToolResult};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use ports::testing::{FixedDice, ManualClock, MemoryStore, NoVitals, ScriptedModels};
-use ports::{Dice, Replaced, Row, Scanned, Store, StoreStatus, Stored, Write};
+use ports::tools::{Listing, ServerInfo};
+use ports::{Dice, ProgressSink, Replaced, Row, Scanned, Store, StoreStatus, Stored, ToolServer, Write};
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -92,6 +98,7 @@ struct World {
     outbox: Inbox<OutboxMsg>,
     presence: Inbox<PresenceMsg>,
     store: Arc<Odd>,
+    toolbox: Arc<Toolbox>,
     _tree: Tree,
 }
 
@@ -137,8 +144,9 @@ async fn world_on(inner: MemoryStore, takes: Duration, panics: bool) -> World {
         calls: None,
         voices: at("voices"),
     };
+    let toolbox = Arc::clone(&parts.toolbox);
     stage.actor(row(LEAF), &commands, Commands { parts: Arc::new(parts) });
-    World { commands, outbox: heard, presence: told, store, _tree: stage.go().await }
+    World { commands, outbox: heard, presence: told, store, toolbox, _tree: stage.go().await }
 }
 
 fn counter_of(who: &str, guild: &str) -> String {
@@ -695,4 +703,60 @@ async fn a_request_to_be_forgotten_is_not_finished_before_all_records_of_a_kind_
     tokio::time::sleep(Duration::from_secs(4 * 60 * 60)).await;
     assert_eq!(left(), 0);
     assert!(!Wished::of(&world.store.inner, &person("7")).await.unwrap().unfinished);
+}
+
+/// A server that records on whose behalf it was called.
+#[derive(Default)]
+struct Recorder {
+    info: ServerInfo,
+    callers: Mutex<Vec<Option<OnBehalf>>>,
+}
+
+#[async_trait::async_trait]
+impl ToolServer for Recorder {
+    fn info(&self) -> &ServerInfo {
+        &self.info
+    }
+
+    async fn list(&self) -> Result<Listing, CallError> {
+        Ok(Listing::default())
+    }
+
+    async fn call(&self, request: &ToolRequest, _progress: Option<ProgressSink>) -> Result<ToolResult, CallError> {
+        self.callers.lock().push(request.on_behalf.clone());
+        Ok(ToolResult::text("{}"))
+    }
+
+    async fn ping(&self) -> Result<(), CallError> {
+        Ok(())
+    }
+
+    fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
+        tokio::sync::watch::channel(0).1
+    }
+
+    async fn closed(&self) -> String {
+        std::future::pending().await
+    }
+
+    async fn close(&self) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_resources_is_a_call_of_its_member() {
+    let mut world = world(Duration::ZERO, false).await;
+    let (server, recorder) = (Source::Server(ServerName::new("s")), Arc::new(Recorder::default()));
+    let lists = Tool { utility: Some(Utility::ListResources), ..tool("s", "list_resources", "") };
+    let offer = Offer { tools: vec![Arc::new(lists)], trusted: true, ..Offer::default() };
+    let catalogue = Catalogue::new(&[offer], &Catalogue::default(), |tool| tool.input_schema.to_value());
+    let callers = [(server, ServerCaller::Direct(Arc::clone(&recorder) as _))].into();
+    world.toolbox.publish(Toolset::new(Arc::new(catalogue), callers));
+    let options = vec![("category".to_owned(), "resources".to_owned())];
+    world.runs(Box::new(Command { options, ..*command("10", "tools", "7") }));
+    world.defers(Ok(PostResult::Done)).await;
+    world.says().await;
+    let callers = recorder.callers.lock();
+    let [Some(caller)] = callers.as_slice() else { panic!("{callers:?}") };
+    assert_eq!((&caller.person, &caller.place, caller.call), (&person("7"), &place("42"), 1));
+    assert_eq!(caller.turn, domain::ids::TurnId::of(&message("10")));
 }

@@ -23,6 +23,7 @@ use crate::services::basics::Basics;
 use crate::services::facts::FactKeeper;
 use crate::services::forgotten::Wished;
 use crate::services::in_flight::InFlight;
+use crate::services::long_results::LongResults;
 use crate::services::toolbox::Toolbox;
 use crate::testing::log::Log;
 use crate::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, place, real, row, settle, turn, turn_id};
@@ -57,6 +58,7 @@ struct World {
     rate_limiter: Inbox<RateLimiterMsg>,
     store: Arc<MemoryStore>,
     toolbox: Arc<Toolbox>,
+    long_results: LongResults,
     allowances: Arc<Allowances>,
     clock: Arc<ManualClock>,
     outbox: Inbox<OutboxMsg>,
@@ -99,6 +101,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
     });
     let TurnParts { tools, files, shared, .. } = &*parts;
     let (toolbox, allowances) = (Arc::clone(&tools.toolbox), Arc::clone(&tools.allowances));
+    let long_results = tools.long_results.clone();
     let (in_flight, attachment_kib) = (Arc::clone(&shared.in_flight), files.kib.clone());
     let mut stage = Stage::new();
     let (roster, faults) = (Arc::clone(&stage.roster), Arc::clone(&stage.faults));
@@ -123,6 +126,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         rate_limiter,
         store,
         toolbox,
+        long_results,
         allowances,
         clock,
         outbox,

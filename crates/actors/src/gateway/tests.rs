@@ -386,7 +386,7 @@ async fn a_restriction_holds_for_a_linked_account_until_a_moderator_lifts_it() {
     let mut accepted = stage.probe(&journal);
     let mut actor = gateway_with(Shares::new(Arc::new(Semaphore::new(8))), journal, outboxes(at("outbox")));
     actor.sweeper = at("restriction_sweeper");
-    let _sweeper = stage.probe(&actor.sweeper);
+    let mut sweeper = stage.probe(&actor.sweeper);
     actor.live = live(
         &[("RESTRICTED_USER_ROLE_ID", "12"), ("RESTRICTED_CHANNEL_ID", "42")],
         Arc::new(ScriptedModels::new(&["main"])),
@@ -412,7 +412,10 @@ async fn a_restriction_holds_for_a_linked_account_until_a_moderator_lifts_it() {
     let (accounts, answer) = says("10", "8", "43").await.unwrap();
     let told = notice::restriction::of_other_account(Locale::English);
     assert_eq!((accounts, answer.map(|answer| answer.outgoing.text())), (2, Some(told.to_owned())));
+    let asked = sweeper.now().await;
+    assert!(matches!(asked, Some(SweeperMsg::Confines(account)) if account == ada), "its roles are read");
     assert!(says("11", "8", "42").await.unwrap().1.is_none(), "restricted members are answered there");
+    assert!(sweeper.now().await.is_none());
     assert!(says("12", "9", "43").await.unwrap().1.is_none(), "another person is not concerned");
     // Ada, who never left, has no role any more: a moderator took it.
     assert!(says("13", "7", "43").await.unwrap().1.is_none());

@@ -249,6 +249,7 @@ async fn what_speaks_of_the_question_does_not_count_against_the_model() {
     world.fail("main", OPEN_AFTER * 2, ModelErrorKind::BadRequest);
     world.fail("main", OPEN_AFTER * 2, ModelErrorKind::ContextOverflow);
     world.fail("main", OPEN_AFTER * 2, ModelErrorKind::TooLarge);
+    world.fail("main", OPEN_AFTER * 2, ModelErrorKind::NoMemory);
     assert_eq!(world.row(None, &[]).await.as_deref(), Ok("main"));
 }
 

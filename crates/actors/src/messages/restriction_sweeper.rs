@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::runtime::named::named;
+use domain::ids::Person;
 use domain::restriction::Member;
 use domain::turn::Turn;
 
@@ -22,6 +23,8 @@ pub enum SweeperMsg {
     CameBack(Member),
     /// A member with a restriction record, who had not left, posted without the role: a moderator removed the role.
     Lifted(Member),
+    /// The restriction of this account confined its person in a direct message, or at a linked account.
+    Confines(Person),
 }
 
-named!(SweeperMsg: Breached, Spoke, CameBack, Lifted);
+named!(SweeperMsg: Breached, Spoke, CameBack, Lifted, Confines);

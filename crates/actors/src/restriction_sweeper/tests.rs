@@ -403,3 +403,29 @@ async fn moderators_hear_of_each_step() {
     assert_eq!(heard[3], "The restriction of member 7 (7) has ended.");
     assert_eq!(heard.len(), 4);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_role_is_noticed_when_its_member_writes_outside_of_the_community() {
+    let world = world().await;
+    let since = |seconds: u64| Timestamp(BEGINNING.0 - seconds * 1_000);
+    // The platform gives each member the role of their own id.
+    for (who, began) in [("7", since(120)), ("12", since(120)), ("8", since(10))] {
+        world.restricted.begin(Member { guild: "5".to_owned(), person: person(who) }, began);
+    }
+    let writes = async |who: &str| {
+        world.sweeper.cast(SweeperMsg::Confines(person(who))).unwrap();
+        settle().await;
+        !world.restricted.settled(&person(who), BEGINNING).is_empty()
+    };
+    let reads = || world.poster.count(|request| matches!(request, PostRequest::Roles(_)));
+    assert!(!writes("7").await, "a moderator removed the role");
+    assert!(writes("12").await, "the role is there");
+    writes("8").await;
+    assert_eq!(reads(), 2, "the role may be younger than what the platform shows");
+    for _ in 0..10 {
+        writes("12").await;
+    }
+    assert_eq!(reads(), 2);
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    assert!(writes("12").await && reads() == 3);
+}

@@ -87,6 +87,17 @@ impl Restricted {
         applies && self.0.read().get(account).is_some_and(|guilds| guilds.values().any(|record| !record.lifted))
     }
 
+    /// Returns the communities in which the account is restricted, each with the start, if the role is old enough to be
+    /// visible.
+    pub fn settled(&self, account: &Person, now: Timestamp) -> Vec<(Member, Timestamp)> {
+        let known = self.0.read();
+        let settled = |record: &Record| !record.lifted && now.since(record.since) > SEEN_WITHIN;
+        let records = known.get(account).into_iter().flatten().filter(|(_, record)| settled(record));
+        records
+            .map(|(guild, record)| (Member { guild: guild.clone(), person: account.clone() }, record.since))
+            .collect()
+    }
+
     /// Returns the author if they are restricted and rejoined since then.
     pub fn came_back(&self, posted: &Posted) -> Option<Member> {
         let (member, since, joined) = self.with_join(posted)?;

@@ -93,6 +93,13 @@ impl ActivePlaces {
     }
 }
 
+impl ActivePlaces {
+    /// Returns the places of one community, as far as they were read.
+    pub(super) fn known(&self, guild: &str) -> &[Place] {
+        self.0.get().and_then(|all| all.get(guild)).map_or(&[], Vec::as_slice)
+    }
+}
+
 fn by_community(rows: &[(String, String)], door: &Door) -> HashMap<String, Vec<Place>> {
     let read =
         |(key, value): &(String, String)| Some((value.parse::<u64>().ok()?, keys::active::parse_active(key, door)?));

@@ -47,6 +47,7 @@ pub(super) type Newest = Vec<(Place, Timestamp)>;
 pub(super) type ReadUpTo = HashMap<Place, Timestamp>;
 
 /// A gap to read back.
+#[derive(Clone)]
 pub struct Gap {
     pub(super) newest: Newest,
     /// The part that was read back before.
@@ -62,6 +63,7 @@ pub struct Gap {
 }
 
 /// The part of a gap that is not read yet.
+#[derive(Clone)]
 pub(super) struct Rest {
     /// The places, each with the platform's time of its newest message and the time since which it is read.
     places: VecDeque<(Place, Timestamp, Timestamp)>,
@@ -70,6 +72,20 @@ pub(super) struct Rest {
     roles: Roles,
     /// The time after which messages are too old to answer.
     end: Instant,
+}
+
+impl Gap {
+    /// Returns the places that are not read yet, each with the start of its gap. Before its beginning was read from the
+    /// store, a gap begins at `oldest`.
+    fn unread(&self, guild: &str, oldest: Timestamp) -> Vec<(Place, Timestamp)> {
+        match &self.rest {
+            Some(rest) => rest.places.iter().map(|(place, _, since)| (place.clone(), *since)).collect(),
+            None => plan(&self.newest, self.active.known(guild), oldest, self.others)
+                .into_iter()
+                .map(|(place, _)| (place, oldest))
+                .collect(),
+        }
+    }
 }
 
 /// The progress of a guild's catch-up.
@@ -98,6 +114,8 @@ pub enum CatchUp {
     Paused(Box<Gap>),
     /// All places were read or reported as unread.
     Done,
+    /// The task failed for this reason. It may have read some places of this gap.
+    Broke(Box<Gap>, String),
     /// The store fails, so the start of the gap is unknown; the guild's watermark must not advance until it is known.
     Unknown(Newest),
 }
@@ -108,7 +126,7 @@ impl ShardActor {
         while state.catching_up.len() - state.gaps.len() < CATCH_UPS
             && let Some((guild, gap)) = state.gaps.pop_front()
         {
-            let (events, last_guild) = (ctx.events(), guild.clone());
+            let (events, last_guild, whole) = (ctx.events(), guild.clone(), gap.clone());
             let parts = self.parts.clone();
             ctx.task(
                 async move {
@@ -117,7 +135,10 @@ impl ShardActor {
                     let end = read_back(&parts, &guild, gap, within, &events).await;
                     ShardEvent::CaughtUp(guild, end)
                 },
-                move |_| ShardEvent::CaughtUp(last_guild, CatchUp::Done),
+                move |panic| {
+                    let reason = format!("its task panicked: {panic}");
+                    ShardEvent::CaughtUp(last_guild, CatchUp::Broke(Box::new(whole), reason))
+                },
             );
         }
     }
@@ -147,6 +168,12 @@ impl ShardActor {
             CatchUp::Paused(gap) => {
                 state.gaps.push_back((guild, *gap));
                 self.catch_up(ctx, state);
+            }
+            CatchUp::Broke(gap, reason) => {
+                for (place, since) in gap.unread(&guild, oldest(&self.parts.basics)) {
+                    self.unread(state, &guild, &place, since, &reason);
+                }
+                self.caught_up(ctx, state, guild, CatchUp::Done);
             }
             CatchUp::Done => {
                 let read = state.read_up_to.remove(&guild).unwrap_or_default();

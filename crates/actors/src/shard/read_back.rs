@@ -111,7 +111,7 @@ pub(super) async fn complete(
 }
 
 /// The roles of authors, each requested once; at most one request for each message.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Roles(HashMap<Person, Vec<String>>);
 
 impl Roles {

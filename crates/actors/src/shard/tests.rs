@@ -22,8 +22,8 @@ use crate::testing::{
 use domain::ids::MessageId;
 use domain::incoming::{Deletion, Incoming, Posted, Quoted};
 use ports::testing::{
-    Connection, Connections, FixedDice, Go, ManualClock, MemoryStore, ScriptedModels, ScriptedPoster, ScriptedSource,
-    UNPLACED, UNTOLD,
+    BROKEN, Connection, Connections, FixedDice, Go, ManualClock, MemoryStore, ScriptedModels, ScriptedPoster,
+    ScriptedSource, UNPLACED, UNTOLD,
 };
 use ports::{AfterClose, Closed, Dice, PostError, PostRequest};
 

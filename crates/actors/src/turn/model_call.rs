@@ -156,7 +156,7 @@ impl TurnTask<'_> {
 
     /// Returns the shown part of an interrupted answer if another row can continue it.
     fn resumable_part(&self, dialogue: &Dialogue, kind: ModelErrorKind) -> Option<ShownPart> {
-        let may = kind.is_about_the_model() && dialogue.may_go_on();
+        let may = (kind.is_about_the_model() || kind.retryable()) && dialogue.may_go_on();
         self.slot.visible().filter(|_| may).and_then(|shown| ShownPart::of(&shown))
     }
 

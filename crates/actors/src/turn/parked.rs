@@ -152,6 +152,7 @@ impl TurnTask<'_> {
         let Self { parts, running, turn, tools, .. } = self;
         let stored = stored(parts, turn).await.ok_or(Ending::NotResumed)?;
         let saved: Saved = serde_json::from_str(&stored).map_err(|_| Ending::NotResumed)?;
+        let saved = if tools.results.hold(saved.kept_bytes()) { saved } else { saved.without_kept() };
         let schema = Arc::clone(&running.schema);
         let resumed = Dialogue::resume(saved, turn.policy.reply, schema, self.available().await);
         let resumed = Resumed {
@@ -178,10 +179,24 @@ async fn stored(parts: &TurnParts, turn: &Turn) -> Option<String> {
     }
 }
 
-/// Returns the dialogue so far in its stored form; `None` if it exceeds its limit.
+/// Returns the dialogue so far in its stored form, with shorter results if necessary; `None` if it exceeds its limit all
+/// the same.
 fn said(dialogue: &Dialogue, asking: &Asking, tools: &Tools) -> Option<String> {
-    let saved = dialogue.save(&asking.done, &asking.left, tools.calls.load(Ordering::Relaxed))?;
-    serde_json::to_string(&saved).ok().filter(|text| text.len() <= PARKED_BYTES_MAX)
+    let mut saved = dialogue.save(&asking.done, &asking.left, tools.calls.load(Ordering::Relaxed))?;
+    if saved.kept_bytes() > PARKED_BYTES_MAX {
+        saved = saved.without_kept();
+    }
+    loop {
+        let text = serde_json::to_string(&saved).ok()?;
+        if text.len() <= PARKED_BYTES_MAX {
+            return Some(text);
+        }
+        if saved.kept_bytes() > 0 {
+            saved = saved.without_kept();
+        } else if !saved.shorten() {
+            return None;
+        }
+    }
 }
 
 impl Tools {

@@ -21,6 +21,7 @@ use crate::services::clean_calls::OpenCalls;
 use crate::services::facts::FactKeeper;
 use crate::services::in_flight::InFlight;
 use crate::services::interjections::Interjections;
+use crate::services::long_results::LongResults;
 use crate::services::tool_use::ToolUse;
 use crate::services::toolbox::Toolbox;
 use crate::turn::files::READERS;
@@ -80,13 +81,21 @@ pub struct ToolServices {
     pub allowances: Arc<Allowances>,
     /// The open calls whose tools may request model calls.
     pub clean_calls: Arc<OpenCalls>,
+    /// The memory of long results.
+    pub long_results: LongResults,
 }
 
 impl ToolServices {
     /// Creates the services for these tools. The limiter counts the calls of each member.
     #[must_use]
     pub fn new(toolbox: Arc<Toolbox>, limiter: Arc<dyn Limiter>, clean_calls: Arc<OpenCalls>) -> Self {
-        Self { toolbox, tool_use: Arc::new(ToolUse::new(limiter)), allowances: Arc::default(), clean_calls }
+        Self {
+            toolbox,
+            tool_use: Arc::new(ToolUse::new(limiter)),
+            allowances: Arc::default(),
+            clean_calls,
+            long_results: LongResults::default(),
+        }
     }
 }
 

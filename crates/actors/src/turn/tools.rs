@@ -17,6 +17,7 @@ use super::begun::TasksUnderWay;
 use super::parked::Asking;
 use super::parts::TurnParts;
 use crate::messages::journal::JournalMsg;
+use crate::services::long_results::TurnResults;
 use crate::services::running::Running;
 use crate::services::toolbox::Toolset;
 use domain::attachment::MAX_READ_BYTES;
@@ -53,6 +54,7 @@ pub(super) struct Tools {
     pub(super) access: Arc<Access>,
     pub(super) calls: Arc<AtomicUsize>,
     pictures: Arc<Mutex<Shown>>,
+    pub(super) results: TurnResults,
     pub(super) tasks: TasksUnderWay,
 }
 
@@ -74,6 +76,7 @@ impl Tools {
             ),
             calls: Arc::default(),
             pictures: Arc::default(),
+            results: parts.tools.long_results.of_turn(&turn.person),
             tasks,
         }
     }
@@ -294,8 +297,14 @@ impl TurnTask<'_> {
             return Outcome::Waits(Box::new(Ready { begun: Some(begun), ..*ready }));
         }
         let end = self.with_blobs_read(end, limits_of(&ready.entry, &self.running.settings)).await;
-        let (images, told) = (end.images().to_vec(), end.told(ready.entry.effect));
+        let (images, told) = (end.images().to_vec(), self.within_memory(end.told(ready.entry.effect)));
         Outcome::Ran(Ran { told, call: ready.call.clone(), tool: Arc::clone(&ready.entry.name), images })
+    }
+
+    /// Drops the full text of a long result if no memory is free for it.
+    fn within_memory(&self, told: ShownResult) -> ShownResult {
+        let fits = told.whole.as_ref().is_none_or(|whole| self.tools.results.hold(whole.len()));
+        if fits { told } else { ShownResult { whole: None, ..told } }
     }
 
     /// Makes one call: counted, checked, run and recorded.

@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use tokio::time::Instant;
 
 use futures_util::{SinkExt, StreamExt};

@@ -9,7 +9,9 @@ use crate::model::Row;
 /// Results up to this length, in bytes, are not shortened further.
 const SHORT_BYTES: usize = 2_000;
 /// Marks the place where a result was shortened.
-const SHORTENED: &str = "\n[... left out: there is no room for it ...]\n</tool_result>";
+pub(super) const SHORTENED: &str = "\n[... left out: there is no room for it ...]\n</tool_result>";
+/// The same for a result that has no fence yet.
+pub(super) const SHORTENED_INSIDE: &str = "\n[... left out: there is no room for it ...]";
 
 /// Calls that a model made in one answer, with their results.
 #[derive(Debug)]
@@ -53,14 +55,18 @@ impl Round {
 
     /// Removes the later half of each long result. False if there is none.
     pub fn shorten(&mut self) -> bool {
-        let mut cut = false;
-        for result in self.results.iter_mut().filter(|result| result.len() > SHORT_BYTES) {
-            result.truncate(result.floor_char_boundary(result.len() / 2));
-            result.push_str(SHORTENED);
-            cut = true;
-        }
-        cut
+        self.results.iter_mut().filter_map(|result| shorten(result, SHORTENED).then_some(())).count() > 0
     }
+}
+
+/// Replaces the later half of a long result by a mark. False if it is short.
+pub(super) fn shorten(result: &mut String, mark: &str) -> bool {
+    let is_long = result.len() > SHORT_BYTES;
+    if is_long {
+        result.truncate(result.floor_char_boundary(result.len() / 2));
+        result.push_str(mark);
+    }
+    is_long
 }
 
 /// Returns a call as written in text.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::rounds::Round;
+use super::rounds::{Round, SHORTENED, SHORTENED_INSIDE, shorten};
 use super::{Dialogue, Stage};
 use crate::completion::{Accepts, Item, Role, ToolCall, WrittenJson};
 use crate::prompt::Transcript;
@@ -70,6 +70,33 @@ struct SavedCall {
     /// The state of a call that its server has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     begun: Option<Box<Begun>>,
+}
+
+impl Saved {
+    /// Returns the bytes of the long results that it keeps in full.
+    #[must_use]
+    pub fn kept_bytes(&self) -> usize {
+        let told = self.done.iter().chain(self.left.iter().filter_map(|call| call.ran.as_ref()));
+        let wholes = told.filter_map(|told| told.whole.as_ref());
+        self.tools.kept_bytes() + wholes.map(String::len).sum::<usize>()
+    }
+
+    /// Returns it without the full texts of long results; their beginnings and ends remain.
+    #[must_use]
+    pub fn without_kept(mut self) -> Self {
+        self.tools.drop_kept();
+        let told = self.done.iter_mut().chain(self.left.iter_mut().filter_map(|call| call.ran.as_mut()));
+        told.for_each(|told| told.whole = None);
+        self
+    }
+
+    /// Removes the later half of each long result. False if there is none.
+    pub fn shorten(&mut self) -> bool {
+        let told = self.done.iter_mut().chain(self.left.iter_mut().filter_map(|call| call.ran.as_mut()));
+        let results = self.rounds.iter_mut().flat_map(|round| &mut round.results);
+        let fenced = results.filter_map(|text| shorten(text, SHORTENED).then_some(())).count();
+        fenced + told.filter_map(|told| shorten(&mut told.text, SHORTENED_INSIDE).then_some(())).count() > 0
+    }
 }
 
 /// A dialogue that continues with the remaining calls of its round.

@@ -62,7 +62,7 @@ pub struct TurnTools {
     question: String,
     /// The indices of tools that searches returned, newest last.
     found: Vec<usize>,
-    /// Long results in full.
+    /// Long results in full, by their numbers; empty for those that are gone.
     kept: Vec<Arc<str>>,
 }
 
@@ -93,6 +93,19 @@ pub struct SavedTools {
     /// The names of tools that searches returned.
     found: Vec<String>,
     kept: Vec<String>,
+}
+
+impl SavedTools {
+    /// Returns the bytes of the long results.
+    #[must_use]
+    pub fn kept_bytes(&self) -> usize {
+        self.kept.iter().map(String::len).sum()
+    }
+
+    /// Removes the long results. Their numbers stay taken.
+    pub fn drop_kept(&mut self) {
+        self.kept.iter_mut().for_each(String::clear);
+    }
 }
 
 impl TurnTools {
@@ -324,6 +337,9 @@ impl TurnTools {
         let Some(whole) = number("result").and_then(|n| self.kept.get(n.checked_sub(1)?)) else {
             return "There is no such result: name the number that the cut result told.".to_owned();
         };
+        if whole.is_empty() {
+            return "The whole of this result is gone: use what it showed, or call its tool again.".to_owned();
+        }
         let from = whole.floor_char_boundary(number("offset").unwrap_or(0).min(whole.len()));
         let to = whole.floor_char_boundary((from + PAGE_BYTES).min(whole.len()));
         // The text is from a tool, so invisible characters are removed, as in the result.

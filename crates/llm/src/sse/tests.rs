@@ -328,7 +328,7 @@ async fn streams_of_one_provider_share_a_budget_of_memory() {
     });
     let mut open: Vec<_> = open.collect();
     let (first, _, rest) = futures_util::future::select_all(open.drain(..)).await;
-    assert_eq!(first.unwrap().unwrap_err().kind, ModelErrorKind::TooLarge, "half of the budget is eight of them");
+    assert_eq!(first.unwrap().unwrap_err().kind, ModelErrorKind::NoMemory, "half of the budget is eight of them");
     assert!(rest.iter().filter(|reading| !reading.is_finished()).count() >= 7);
     let other = read(pieces([OPENAI]), &Chat::default(), &sink, &budget.of("other")).await;
     assert!(other.is_ok(), "other providers have memory");

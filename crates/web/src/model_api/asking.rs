@@ -429,6 +429,7 @@ mod tests {
             (NoAnswer::Ended(Ending::Model(ModelErrorKind::RateLimited)), 429),
             (NoAnswer::Ended(Ending::Model(ModelErrorKind::Refused)), 502),
             (NoAnswer::Ended(Ending::Model(ModelErrorKind::OutOfQuota)), 502),
+            (NoAnswer::Ended(Ending::Model(ModelErrorKind::NoMemory)), 503),
             (NoAnswer::Ended(Ending::BreakersOpen), 503),
             (NoAnswer::Ended(Ending::Panicked), 500),
         ] {
@@ -438,8 +439,7 @@ mod tests {
                     assert_eq!(failure.status().as_u16(), status, "{why:?}");
                     assert!(!failure.text().contains("sorry"), "what members are told is not for programs");
                     let again = failure.headers().get("x-should-retry").map(|again| again == "true");
-                    let tried_here =
-                        matches!(why, NoAnswer::Ended(Ending::Model(kind)) if kind != ModelErrorKind::ContextOverflow);
+                    let tried_here = matches!(why, NoAnswer::Ended(Ending::Model(kind)) if !matches!(kind, ModelErrorKind::ContextOverflow | ModelErrorKind::NoMemory));
                     assert!(!tried_here || again == Some(false), "{why:?}");
                 }
                 other => panic!("{other:?}"),

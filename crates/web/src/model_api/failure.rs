@@ -97,6 +97,7 @@ impl Failure {
             Ending::Model(ModelErrorKind::Timeout) | Ending::Deadline => {
                 Self::Late("the model did not answer in time".to_owned())
             }
+            Ending::Model(ModelErrorKind::NoMemory) => busy("other answers hold the memory for an answer of this size"),
             Ending::Model(kind) => Self::Model(format!("the model's provider failed: {}", kind.as_str())),
             Ending::Unusable => Self::Model("the model answered with nothing that can be used".to_owned()),
             Ending::NoModel => busy("no model can be asked now"),

@@ -209,6 +209,7 @@ const fn hint(kind: ModelErrorKind) -> &'static str {
         | ModelErrorKind::ToolsRefused
         | ModelErrorKind::Malformed
         | ModelErrorKind::TooLarge
+        | ModelErrorKind::NoMemory
         | ModelErrorKind::BadRequest => "",
     }
 }

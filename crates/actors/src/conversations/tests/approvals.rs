@@ -1,6 +1,6 @@
 //! Turns whose calls require approval: their parked state, and their resumption.
 
-use super::tools::{Bench, bench, calls, told, wish};
+use super::tools::{Bench, LONG, bench, calls, told, wish};
 use super::*;
 use crate::messages::journal::Parking;
 use crate::services::toolbox::Toolset;
@@ -65,6 +65,43 @@ async fn what_was_approved_runs_once_and_what_ran_before_runs_no_second_time() {
     assert_eq!(world.answer().await, ("10".into(), Outcome::Replied, "fine".into()));
     assert_eq!(*bench.called.lock(), ["reads 1", "changes 2", "reads 3"]);
     assert_eq!(told(&world), ["reads gave 1", "changes gave 2", "reads gave 3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_result_keeps_no_later_call_from_its_approval() {
+    for bytes in [LONG, 1_000_000] {
+        let mut world = world(&[ASKS, ("STAFFAI_TOOLS__RESULT_BYTES", "1000")]).await;
+        let bench = bench(&world);
+        let free = world.long_results.free();
+        calls(&world, &[("reads", u32::try_from(bytes).unwrap()), ("changes", 2)]);
+        world.offer(turn("10", "7", "42"));
+        let parking = world.parks().await;
+        settle().await;
+        assert_eq!(world.long_results.free(), free, "a turn that waits is in the store");
+        assert_eq!(parking.dialogue.len() > usize::try_from(LONG).unwrap(), bytes == LONG);
+        world.goes_on(turn("10", "7", "42"), &parking, yes());
+        world.lets_act().await;
+        assert_eq!(world.answer().await.1, Outcome::Replied);
+        assert_eq!(bench.called.lock().len(), 2);
+        settle().await;
+        assert_eq!(world.long_results.free(), free);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_results_are_shortened_for_the_approval_of_a_later_call() {
+    let mut world = world(&[ASKS]).await;
+    let bench = bench(&world);
+    let long = (0..6).map(|n| ("reads", u32::try_from(LONG).unwrap() + n));
+    calls(&world, &long.chain([("changes", 2)]).collect::<Vec<_>>());
+    world.offer(turn("10", "7", "42"));
+    let parking = world.parks().await;
+    world.goes_on(turn("10", "7", "42"), &parking, yes());
+    world.lets_act().await;
+    assert_eq!(world.answer().await.1, Outcome::Replied);
+    assert_eq!(bench.called.lock().len(), 7);
+    let told = told(&world);
+    assert!(told.len() == 7 && told[..6].iter().all(|text| text.len() > 10_000), "{:?}", told.iter().map(String::len));
 }
 
 #[tokio::test(start_paused = true)]

@@ -26,6 +26,9 @@ pub(super) struct Bench {
     most_at_once: AtomicUsize,
 }
 
+/// From this number on, the result of a call has as many bytes.
+pub(super) const LONG: u64 = 100_000;
+
 const NAMES: [&str; 5] = ["reads", "changes", "hangs", "panics", "fails"];
 
 #[async_trait]
@@ -50,7 +53,10 @@ impl ToolServer for Bench {
         self.at_once.fetch_sub(1, Ordering::SeqCst);
         match &*request.name {
             "fails" => Err(CallError::new(CallErrorKind::Lost, "the pipe at 10.0.0.1 broke")),
-            name => Ok(ToolResult::text(format!("{name} gave {}", request.arguments["n"]))),
+            name => Ok(ToolResult::text(match request.arguments["n"].as_u64() {
+                Some(bytes) if bytes >= LONG => "x".repeat(usize::try_from(bytes).unwrap()),
+                _ => format!("{name} gave {}", request.arguments["n"]),
+            })),
         }
     }
 
@@ -291,6 +297,24 @@ async fn what_a_turn_answers_by_itself_has_a_line_too() {
     assert_eq!(log.column("tool.called", "outcome"), ["ok", "ok"]);
     let told = told(&world);
     assert!(told[0].contains("s__reads") && told[1].contains("no such result"), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_results_of_all_turns_are_kept_within_one_bound_until_their_turns_end() {
+    let mut world = world(&[("STAFFAI_TOOLS__MAX_CALLS", "40"), ("STAFFAI_TOOLS__RESULT_BYTES", "1000")]).await;
+    bench(&world);
+    let free = world.long_results.free();
+    let other_turn = world.long_results.of_turn(&crate::testing::person("7"));
+    assert!(other_turn.hold(8 * 1024 * 1024));
+    calls(&world, &(1_000_000..1_000_012).map(|bytes| ("reads", bytes)).collect::<Vec<_>>());
+    world.offer(turn("10", "7", "42"));
+    assert_eq!(world.answer().await.1, Outcome::Replied);
+    let asked = world.asked().into_iter().find(|text| text.contains("</tool_result>")).unwrap();
+    let results = |words: &str| asked.matches(words).count();
+    assert_eq!((results("bytes left out"), results("gives the whole of it")), (12, 8), "a person has half of 32 MiB");
+    drop(other_turn);
+    settle().await;
+    assert_eq!(world.long_results.free(), free);
 }
 
 #[tokio::test(start_paused = true)]

@@ -273,3 +273,24 @@ async fn messages_beyond_the_number_that_is_read_back_are_reported() {
     let places: Vec<String> = warnings.map(|line| line["place"].clone()).collect();
     assert_eq!(places, [place("42").to_string()]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_catch_up_that_panics_counts_its_places_as_unread_and_reads_them_later() {
+    let (log, mut world) = (Log::capture(), world(marked(100)).await);
+    missed_in(&world, "10", BROKEN, -50);
+    missed_in(&world, "11", "43", -60);
+    let connection = world.connections.next().await;
+    ready(&connection);
+    announced(&connection, &[(BROKEN, -50), ("43", -60)]);
+    assert!(settled(&mut world).await.is_empty());
+    world.saved().await;
+    let stored = world.store.json(UNREAD).unwrap()["5"].clone();
+    assert_eq!(stored.as_object().unwrap().len(), 2, "{stored}");
+    passes(30).await;
+    let mut read = settled(&mut world).await;
+    read.sort();
+    assert_eq!(read, ["10", "11"]);
+    world.saved().await;
+    assert_eq!((world.store.json(UNREAD), world.mark()), (None, Some(second(-50).0)));
+    assert!(log.column("gateway.unread", "reason").iter().all(|reason| reason.contains("panicked")));
+}
