@@ -148,8 +148,9 @@ fn a_turn_in_detail_tells_texts_only_where_the_log_may_and_none_after_forget() {
     });
 }
 
-/// Metrics that appear with their first event: a price in a row, a tool call.
-const LATER: [&str; 3] = ["staffai_llm_cost_dollars", "gen_ai_execute_tool_duration_seconds", "staffai_gates_open"];
+/// Metrics that appear with their first event: a price in a row, a tool call; or with several ranges.
+const LATER: [&str; 4] =
+    ["staffai_llm_cost_dollars", "gen_ai_execute_tool_duration_seconds", "staffai_gates_open", "staffai_ranges_free"];
 
 /// Returns the metrics named in the dashboard and the alert rules of `deploy`, except those that appear later.
 fn watched() -> BTreeSet<String> {

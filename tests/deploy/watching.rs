@@ -241,6 +241,14 @@ const ALERTS: &[Alert] = &[
         action: "`notes` in `/readyz` has the reason; usually Redis does not answer.",
     },
     Alert {
+        name: "StaffaiRangeFree",
+        expression: "max by (job) (staffai_ranges_free) > 0",
+        lasts: "1m",
+        severity: "critical",
+        summary: "a range of {{ $labels.job }} has no process, and its guilds get no answers",
+        action: "`staffai cluster` shows the range; start one process more with the same settings.",
+    },
+    Alert {
         name: "StaffaiTurnDoubled",
         expression: "increase(staffai_turns_doubled_total[10m]) > 0",
         lasts: "0m",
