@@ -24,7 +24,7 @@ use domain::ids::Person;
 use domain::locale::Locale;
 use domain::notice::commands as words;
 use domain::voice_channel::{VoiceNotice, VoiceReply};
-use ports::VoiceRoom;
+use ports::voice_calls::VoiceRoom;
 
 /// The maximum number of calls: each encodes audio every 20 milliseconds.
 const CALLS_MAX: usize = 16;

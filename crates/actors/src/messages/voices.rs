@@ -5,7 +5,7 @@ use crate::runtime::named::named;
 use domain::caller::Caller;
 use domain::locale::Locale;
 use domain::voice_channel::VoiceReply;
-use ports::VoiceRoom;
+use ports::voice_calls::VoiceRoom;
 
 /// The messages that the supervisor of calls handles.
 pub enum VoicesMsg {
