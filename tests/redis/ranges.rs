@@ -128,8 +128,8 @@ impl World {
     /// Returns the range that a process took, such as `1/2`.
     fn range(&self, name: &str) -> Option<String> {
         let log = self.log(name);
-        let taken = log.lines().filter(|line| line.contains("\"event\":\"lease.taken\"")).last()?.to_owned();
-        let line: Value = serde_json::from_str(&taken).ok()?;
+        let taken = log.lines().rfind(|line| line.contains("\"event\":\"lease.taken\""))?;
+        let line: Value = serde_json::from_str(taken).ok()?;
         line.get("range").and_then(Value::as_str).map(str::to_owned)
     }
 
