@@ -34,19 +34,29 @@ struct Cluster {
     key: String,
     revoked: String,
     first: u8,
+    ranges: u32,
 }
 
 impl Cluster {
     /// `first` is the number before those of its processes, which no other test has.
     async fn new(first: u8) -> Self {
+        Self::divided(first, 1).await
+    }
+
+    /// The same with this many ranges, each with one shard.
+    async fn divided(first: u8, ranges: u32) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let options = Options { identify_period: Duration::ZERO, ..Options::new(Arc::new(|| SystemClock.now().0)) };
+        let options = Options {
+            identify_period: Duration::ZERO,
+            shards: ranges,
+            ..Options::new(Arc::new(|| SystemClock.now().0))
+        };
         let (service, model) =
             (Service::start(options).await.unwrap(), DemoModel::start(Duration::from_millis(100)).await.unwrap());
         let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
         let (key, revoked) = (String::new(), String::new());
         let mut cluster =
-            Self { server: Server::start(), service, model, dir: TempDir::new().unwrap(), client, key, revoked, first };
+            Self { server: Server::start(), service, model, dir: TempDir::new().unwrap(), client, key, revoked, first, ranges };
         cluster.key =
             cluster.runs(&["key", "add", "kept", "--right", "chat", "--right", "tools", "--right", "operate"]);
         cluster.revoked = cluster.runs(&["key", "add", "revoked"]);
@@ -62,6 +72,7 @@ impl Cluster {
             ("RESPONSE_CHANCE", "0".to_owned()),
             ("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0".to_owned()),
             ("REDIS_URL", self.server.url()),
+            ("STAFFAI_CLUSTER__RANGES", self.ranges.to_string()),
             ("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true".to_owned()),
             ("STAFFAI_TOOLS__REQUIRES_CONFIRMATION", "roll_dice".to_owned()),
         ]
@@ -311,4 +322,30 @@ async fn after_a_kill_the_next_request_at_the_same_address_is_answered_by_the_ne
     }
     assert_eq!(standing_by, 1, "one of them is active, the other one passes requests on");
     cluster.end([active].into_iter().chain(standby).collect()).await;
+}
+
+#[tokio::test]
+async fn a_spare_process_of_a_divided_bot_passes_requests_on_to_the_first_range() {
+    let cluster = Cluster::divided(130, 2).await;
+    let active = [cluster.start(1), cluster.start(2)];
+    for shard in 0..2 {
+        timeout(PATIENCE, cluster.service.connected(shard)).await.expect("each range connects");
+    }
+    let spare = cluster.start(3);
+    cluster.logs(3, "lease.awaited").await;
+    until("its pages are there", || std::net::TcpStream::connect(spare.address).is_ok()).await;
+    cluster.answers(&spare).await;
+    // One session reaches one process.
+    for text in ["hello", "and again"] {
+        let body = json!({"session": "main", "text": text, "wait": true});
+        assert_eq!(cluster.post(&spare, "/api/v1/submit", &body).await.status(), 200);
+    }
+    let shown = cluster.get(&spare, "/api/v1/sessions/main", &cluster.key).await.unwrap().text().await.unwrap();
+    assert!(shown.contains("hello") && shown.contains("and again"), "{shown}");
+    let listed: Value = cluster.get(&spare, "/api/v1/cluster", &cluster.key).await.unwrap().json().await.unwrap();
+    let mut states: Vec<_> =
+        listed["processes"].as_array().unwrap().iter().map(|row| row["state"].as_str().unwrap()).collect();
+    states.sort_unstable();
+    assert_eq!(states, ["active", "active", "standby"]);
+    cluster.end(active.into_iter().chain([spare]).collect()).await;
 }
