@@ -444,7 +444,7 @@ async fn tools_are_listed_shown_called_and_added_by_hand() {
     let file = std::fs::read_to_string(bench.folder.path().join("mcp.json")).unwrap();
     assert!(file.contains("${SERVER_KEY}") && !file.contains("sk-the-key"), "{file}");
     let (code, told) = run(&bench, &["mcp", "add", "my server", "--", "python3", SERVER, "well"], &more);
-    assert!(code == 0 && told.contains("it is called my-server here"), "{told}");
+    assert!(code == 0 && told.contains("its name here is my-server"), "{told}");
     let file = std::fs::read_to_string(bench.folder.path().join("mcp.json")).unwrap();
     assert!(file.contains("\"my-server\": {"), "{file}");
     let (code, told) = run(&bench, &["mcp", "add", "one", "--url", "http://127.0.0.1:1/"], &more);

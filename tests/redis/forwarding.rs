@@ -55,8 +55,17 @@ impl Cluster {
             (Service::start(options).await.unwrap(), DemoModel::start(Duration::from_millis(100)).await.unwrap());
         let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
         let (key, revoked) = (String::new(), String::new());
-        let mut cluster =
-            Self { server: Server::start(), service, model, dir: TempDir::new().unwrap(), client, key, revoked, first, ranges };
+        let mut cluster = Self {
+            server: Server::start(),
+            service,
+            model,
+            dir: TempDir::new().unwrap(),
+            client,
+            key,
+            revoked,
+            first,
+            ranges,
+        };
         cluster.key =
             cluster.runs(&["key", "add", "kept", "--right", "chat", "--right", "tools", "--right", "operate"]);
         cluster.revoked = cluster.runs(&["key", "add", "revoked"]);

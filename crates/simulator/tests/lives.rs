@@ -38,9 +38,14 @@ fn a_life_is_a_function_of_its_seed() {
 /// One defect of each kind of promise. `staffai-simulator defects` plants them all.
 #[test]
 fn planted_defects_are_found() {
-    for (defect, promise) in [("no-adoption", "Answered"), ("one-more", "WithinLimits")] {
+    // A turn that no process adopts is lost, or answered again from the redelivered message.
+    let defects = [("no-adoption", ["Answered", "Once"].as_slice()), ("one-more", &["WithinLimits"])];
+    for (defect, promises) in defects {
         let run = simulator(&["run", "--seeds", "300", "--planted", defect]);
         let figures = text(&run);
-        assert!(!run.status.success() && figures.contains(promise), "{defect}:\n{figures}");
+        assert!(
+            !run.status.success() && promises.iter().any(|promise| figures.contains(promise)),
+            "{defect}:\n{figures}"
+        );
     }
 }
