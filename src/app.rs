@@ -41,6 +41,8 @@ mod launch;
 
 mod mistakes;
 
+mod opening;
+
 #[cfg(feature = "playground")]
 mod playground;
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
 use crate::app::backup::Copies;
 use crate::app::configured::Configured;
 pub use crate::app::launch::{Launch, StartError};
+use crate::app::opening::{Opened, open_store, redis};
 use crate::app::programs::{ProgramParts, programs};
 use crate::app::reload::{self, Watched};
 use crate::app::standby::{self, Active, Alone, Forwarding, SharedProcesses, StandbyParts};
@@ -24,6 +24,7 @@ use actors::observation::daily::DailyUse;
 use actors::observation::instruments::Instruments;
 use actors::observation::past::Past;
 use actors::observation::timeline::Timeline;
+use actors::observation::turn_events::TurnEvents;
 use actors::observation::vitals::TreeVitals;
 use actors::services::basics::Basics;
 use actors::services::clean_calls::OpenCalls;
@@ -48,17 +49,14 @@ use mcp::McpServers;
 use mcp::nats::NatsProviders;
 use mcp::oauth::Logins;
 use ports::{
-    Clock, Dice, Documents, Facts, Limiter, OwnedStore, PromptSections, Store, StoreFault, ToolProviders, TurnLog,
+    Clock, Dice, Documents, Facts, Limiter, Observer, OwnedStore, Peers, PromptSections, ToolProviders, TurnLog,
 };
 use render;
 use settings::Settings;
 use settings::stores::StoreChoice;
 use speech::Uncounted;
-use store::redis::Redis;
 use store::redis::lease::Lease;
-use store::resilient::Resilient;
 use store::turns::StoredTurns;
-use store::{Backend, OpenError, embedded, failing, redis};
 use telemetry::Redaction;
 use telemetry::events::CONFIG_REJECTED;
 use telemetry::tally::Tally;
@@ -185,10 +183,7 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     links::refresh(&basics.live, &*basics.store).await;
     let sessions = sessions(&basics);
     let mut doors = opened(door_records(platforms, &sessions, nats_door), documents)?;
-    let (portion, peers) = active.as_ref().map_or((Portion::WHOLE, None), |active| (active.portion(), active.peers()));
-    if let Some(active) = &active {
-        active.end_other_divisions(&doors.all.names(|_| true)).await.map_err(StartError::InUse)?;
-    }
+    let (portion, peers) = divided(active.as_ref(), &doors.all).await?;
     let records = Records::new(&basics, limiter, turns(owned, &doors.all, portion));
     let speech = voices::counted(speech, &basics, &records.limiter);
     doors.calls = voices::calls(&settings, voice, (&speech, &events, &basics)).map_err(StartError::Configuration)?;
@@ -228,11 +223,7 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     let (bound, (exit, exited)) = (listener.bound(), watch::channel(None));
     let parts = Parts {
         tools: tool_parts(&settings, &basics, toolbox, preferences, built_in),
-        observation: Observation {
-            instruments: vitals.instruments.clone(),
-            events,
-            observers: launch.observers.into_iter().chain([Arc::clone(&vitals.tally) as _]).collect(),
-        },
+        observation: observation(&vitals, events, launch.observers),
         pages: Pages {
             further: settings.http.listeners.iter().map(|address| listener.at(address)).collect(),
             listener: Arc::new(listener),
@@ -245,6 +236,22 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
         handles,
     };
     Ok(Assembled { parts, exited, bound, active })
+}
+
+/// Returns the portion of the bot's work that this process holds, and the processes with the others.
+///
+/// # Errors
+/// The store does not answer, and processes of another division may still write.
+async fn divided(active: Option<&Active>, doors: &Doors) -> Result<(Portion, Option<Arc<dyn Peers>>), StartError> {
+    let Some(active) = active else { return Ok((Portion::WHOLE, None)) };
+    active.end_other_divisions(&doors.names(|_| true)).await.map_err(StartError::InUse)?;
+    Ok((active.portion(), active.peers()))
+}
+
+/// The observers of events, with those of the caller.
+fn observation(vitals: &TreeVitals, events: TurnEvents, more: Vec<Arc<dyn Observer>>) -> Observation {
+    let observers = more.into_iter().chain([Arc::clone(&vitals.tally) as _]).collect();
+    Observation { instruments: vitals.instruments.clone(), events, observers }
 }
 
 /// The tools, with the connections to their servers and providers.
@@ -280,14 +287,6 @@ fn lease(checked: &Checked, dice: &Arc<dyn Dice>) -> Result<Option<Lease>, Start
     Ok(Some(Lease::new(redis(&address)?, process_name(&**dice)).divided(ranges)))
 }
 
-/// Returns a connection to this server.
-///
-/// # Errors
-/// The address is wrong.
-pub(crate) fn redis(address: &SecretString) -> Result<Redis, StartError> {
-    redis_opener(address)?.open().map_err(|error| StartError::InUse(error.to_string()))
-}
-
 /// Returns a name for this process that no other process on a shared store has.
 pub(crate) fn process_name(dice: &dyn Dice) -> String {
     format!("{} (process {}, {:08x})", machine(), std::process::id(), dice.roll().to_bits() >> 20)
@@ -313,11 +312,6 @@ fn standby_parts(live: &Live, clock: &Arc<dyn Clock>, metrics: &Arc<dyn Fn() -> 
 /// The limits on clients of the pages.
 fn limits(settings: &Settings) -> Limits {
     Limits::of(settings.http.connections, settings.turn.lease())
-}
-
-fn redis_opener(address: &SecretString) -> Result<redis::opener::Opener, StartError> {
-    redis::opener::Opener::new(address)
-        .map_err(|mistake| StartError::Configuration(vec![format!("the address of redis {mistake}")]))
 }
 
 /// Returns the turns of this process, which owns its portion of the turns of its doors.
@@ -413,56 +407,6 @@ fn instance(settings: &Settings) -> String {
 /// Returns the name of this machine.
 fn machine() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
-}
-
-/// An open store, once for each port that it implements.
-pub(crate) struct Opened {
-    /// Stores text by key.
-    pub store: Arc<dyn Store>,
-    /// Stores the ownership of turns.
-    pub owned: Arc<dyn OwnedStore>,
-    /// Stores the counts of limits.
-    pub limiter: Arc<dyn Limiter>,
-}
-
-impl<B: Backend> From<Resilient<B>> for Opened {
-    fn from(store: Resilient<B>) -> Self {
-        let store = Arc::new(store);
-        Self { limiter: Arc::clone(&store) as _, owned: Arc::clone(&store) as _, store }
-    }
-}
-
-/// Opens Redis if an address is configured, else the file in the data directory. A start succeeds while the server is
-/// down.
-///
-/// # Errors
-/// The address is wrong, another process holds the file, or only a later version reads the data.
-pub(crate) async fn open_store(
-    settings: &Settings,
-    clock: &Arc<dyn Clock>,
-    fault: Option<StoreFault>,
-) -> Result<Opened, StartError> {
-    let in_use = |error: OpenError| match error {
-        OpenError::Later(refused) => StartError::Configuration(vec![refused]),
-        OpenError::InUse(reason) | OpenError::Failed(reason) => StartError::InUse(reason),
-    };
-    match (settings.chosen_store(), fault) {
-        (StoreChoice::Redis(address), _) => {
-            let opener = redis_opener(&address)?;
-            let store = Resilient::start_with(move || opener.open(), Arc::clone(clock), redis::bounds()).await;
-            Ok(store.map_err(in_use)?.into())
-        }
-        (StoreChoice::Embedded(dir), Some(fault)) => {
-            let opener = embedded::opener::Opener::new(dir.to_owned(), Arc::clone(clock));
-            let store = Resilient::start(move || failing::open(&fault, || opener.open()), Arc::clone(clock)).await;
-            Ok(store.map_err(in_use)?.into())
-        }
-        (StoreChoice::Embedded(dir), None) => {
-            let opener = embedded::opener::Opener::new(dir.to_owned(), Arc::clone(clock));
-            let store = Resilient::start(move || opener.open(), Arc::clone(clock)).await;
-            Ok(store.map_err(in_use)?.into())
-        }
-    }
 }
 
 /// Returns the connections to tool servers: processes that announce themselves, and configured servers with the logins

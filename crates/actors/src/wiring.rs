@@ -183,7 +183,8 @@ impl Wiring {
 
     /// Returns the initial children of a row.
     fn children(&self, row: &'static TreeRow) -> Vec<ChildSpec> {
-        row.children.iter().flat_map(|row| self.initial(row)).collect()
+        let here = row.children.iter().filter(|row| row.runs.is_for(self.parts.process.portion));
+        here.flat_map(|row| self.initial(row)).collect()
     }
 
     /// Returns the outbox of each door.
@@ -198,9 +199,6 @@ impl Wiring {
     /// Returns the initial actors of a row, each with its own children: one, or, for a template, the instances known
     /// at that time.
     fn initial(&self, row: &'static TreeRow) -> Vec<ChildSpec> {
-        if !row.runs.is_for(self.parts.process.portion) {
-            return Vec::new();
-        }
         let below = self.children(row);
         let Handles {
             root,

@@ -178,7 +178,7 @@ mod tests {
                     order.push(of.sentence);
                     spoken.clear();
                 }
-                Output::Event(_) => break,
+                Output::Event(()) => break,
             }
         }
         assert_eq!(order, (0..MANY).collect::<Vec<_>>());

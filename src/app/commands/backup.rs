@@ -13,7 +13,7 @@ use super::reading::Reading;
 use crate::app::backup::{CHUNKS_AHEAD, Copies, Copy, PassingCheck, put_into};
 use crate::app::drain::STORE_TIMEOUT;
 use crate::app::system::SystemClock;
-use crate::app::{Cli, assemble, exit, files};
+use crate::app::{Cli, exit, files, opening};
 use ports::{Backups, Clock, Store};
 use settings::{Loaded, Settings};
 
@@ -188,7 +188,7 @@ async fn put_back(settings: &Settings, from: &Path) -> Result<String, Failed> {
     let wrong = |why: String| (why, exit::USAGE);
     Copy::open(from).and_then(Copy::check).map_err(wrong)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let store = assemble::open_store(settings, &clock, None).await;
+    let store = opening::open_store(settings, &clock, None).await;
     let store = store.map_err(|error| (error.to_string(), exit::IN_USE))?.store;
     let copy = Copy::open(from).map_err(wrong)?;
     let done = put_into(&*store, settings, copy, clock.now()).await;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::operating::{self, Failed};
 use super::reading::Reading;
 use crate::app::drain::STORE_TIMEOUT;
-use crate::app::{Cli, assemble, exit, standby};
+use crate::app::{Cli, exit, opening, standby};
 use domain::keys::TERM_PREFIX;
 use domain::notice::template::moment;
 use ports::Store;
@@ -29,7 +29,7 @@ async fn overview(settings: &Settings) -> Result<String, Failed> {
     let Some(address) = settings.chosen_store().address() else {
         return Ok("the embedded store serves one process; with REDIS_URL, several processes share a store".to_owned());
     };
-    let redis = assemble::redis(&address).map_err(|error| (error.to_string(), exit::USAGE))?;
+    let redis = opening::redis(&address).map_err(|error| (error.to_string(), exit::USAGE))?;
     let lease = Lease::new(redis, String::new());
     let away = |fault: LeaseFault| (fault.to_string(), exit::NEGATIVE);
     let (holder, ranges) = (lease.holder().await.map_err(away)?, lease.ranges().await.map_err(away)?);

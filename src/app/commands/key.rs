@@ -10,7 +10,7 @@ use clap::{Subcommand, ValueEnum};
 use super::reading::Reading;
 use crate::app::keys::{Revoked, change, check_name, file, read, ring};
 use crate::app::system::{SystemClock, random_bits};
-use crate::app::{Cli, Options, assemble, exit};
+use crate::app::{Cli, Options, exit, opening};
 use domain::api_key::{ApiKey, KEYS_MAX, KeyHash, KeyLimits, PREFIX, Right};
 use domain::ids::Timestamp;
 use domain::keys::REVOKED_KEYS;
@@ -253,7 +253,7 @@ async fn tell(settings: &Settings, revoked: &[KeyHash]) -> Result<(), String> {
         return Ok(());
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let opened = assemble::open_store(settings, &clock, None).await.map_err(|error| error.to_string())?;
+    let opened = opening::open_store(settings, &clock, None).await.map_err(|error| error.to_string())?;
     let (store, mut wrong) = (opened.store, None);
     let told =
         replace(&*store, REVOKED_KEYS, |stored| match stored.map_or_else(|| Ok(Revoked::default()), Revoked::parse) {

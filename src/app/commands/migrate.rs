@@ -15,10 +15,10 @@ use tokio_util::task::AbortOnDropHandle;
 use super::backup::pass;
 use super::operating::{self, Failed};
 use super::reading::Reading;
-use crate::app::assemble;
 use crate::app::drain::STORE_TIMEOUT;
 use crate::app::system::{SystemClock, SystemDice};
 use crate::app::{Cli, exit};
+use crate::app::{assemble, opening};
 use ports::{Clock, Store};
 use settings::Settings;
 use settings::stores::StoreChoice;
@@ -68,7 +68,7 @@ impl Stores {
 
     /// Copies all data while no bot can be active on the server. Returns a sentence about the result.
     async fn migrate(&self, to: Option<Destination>) -> Result<String, Failed> {
-        let redis = assemble::redis(&self.address).map_err(|error| (error.to_string(), exit::USAGE))?;
+        let redis = opening::redis(&self.address).map_err(|error| (error.to_string(), exit::USAGE))?;
         let lease = Arc::new(Lease::new(redis, assemble::process_name(&SystemDice)));
         take(&lease).await?;
         // A task of its own: reading a long copy takes longer than a term.
@@ -118,7 +118,7 @@ impl Stores {
 
 async fn open(settings: &Settings) -> Result<Arc<dyn Store>, Failed> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let opened = assemble::open_store(settings, &clock, None).await;
+    let opened = opening::open_store(settings, &clock, None).await;
     opened.map(|opened| opened.store).map_err(|error| (error.to_string(), exit::IN_USE))
 }
 

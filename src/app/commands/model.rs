@@ -11,7 +11,7 @@ use crate::app::commands::reading::Reading;
 use crate::app::configured::Lookup;
 use crate::app::rows::{self, ChangedRows};
 use crate::app::system::SystemClock;
-use crate::app::{Cli, Options, assemble, exit};
+use crate::app::{Cli, Options, exit, opening};
 use llm::registry::file::{Draft, Presence};
 use ports::Clock;
 use settings::{Loaded, Settings};
@@ -255,7 +255,7 @@ async fn change(
 ) -> Result<(), String> {
     let store = if settings.chosen_store().is_shared() {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        Some(assemble::open_store(settings, &clock, None).await.map_err(|error| error.to_string())?.store)
+        Some(opening::open_store(settings, &clock, None).await.map_err(|error| error.to_string())?.store)
     } else {
         None
     };

@@ -9,7 +9,7 @@ use secrecy::ExposeSecret;
 use crate::app::commands::chat;
 use crate::app::commands::own_service;
 use crate::app::system::SystemClock;
-use crate::app::{assemble, exit};
+use crate::app::{exit, opening};
 use ports::Store;
 use settings::stores::StoreChoice;
 use settings::{Loaded, Settings};
@@ -121,6 +121,6 @@ pub(crate) async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, Fa
         let dir = settings.store.dir.display();
         return Err((format!("no data is stored in {dir} yet, and no service answers"), exit::NEGATIVE));
     }
-    let store = assemble::open_store(settings, &(Arc::new(SystemClock) as _), None).await;
+    let store = opening::open_store(settings, &(Arc::new(SystemClock) as _), None).await;
     store.map(|opened| opened.store).map_err(|error| (error.to_string(), exit::IN_USE))
 }

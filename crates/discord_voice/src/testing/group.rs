@@ -64,9 +64,7 @@ impl Group {
 
     /// The bot began a new session. A member of the old one leaves the group.
     pub(super) fn forget_bot(&mut self) {
-        if let Some(bot) = self.bot.take()
-            && self.bot_is_in
-        {
+        if let Some(bot) = self.bot.take() {
             self.bot_is_in = false;
             self.evict(bot);
         }
@@ -161,10 +159,9 @@ impl Group {
 
     /// Removes the bot of an earlier session.
     fn evict(&mut self, bot: u64) {
-        if self.members.is_empty() {
-            return;
-        }
-        let proposals = self.removal(self.leaf(bot));
+        // A bot that was welcomed is in the group before it has its keys.
+        let Some(leaf) = self.leaf_of(bot) else { return };
+        let proposals = self.removal(leaf);
         self.commit(&proposals, bot);
         for (_, session) in &mut self.members {
             session.prepare_transition(0, VERSION.get()).expect("a transition");
@@ -224,10 +221,14 @@ impl Group {
     }
 
     fn leaf(&self, user: u64) -> LeafNodeIndex {
-        let group = self.members[0].1.group().expect("a group");
+        self.leaf_of(user).expect("a member of the group")
+    }
+
+    /// `None` if the user is not in the group.
+    fn leaf_of(&self, user: u64) -> Option<LeafNodeIndex> {
+        let group = self.members.first()?.1.group()?;
         let mut members = group.members();
-        let found = members.find(|member| member.credential.serialized_content() == user.to_be_bytes());
-        found.expect("a member of the group").index
+        members.find(|member| member.credential.serialized_content() == user.to_be_bytes()).map(|member| member.index)
     }
 }
 

@@ -18,9 +18,7 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Export => "Get everything that I keep about you as a file",
         CommandKind::Remember => "Tell me a fact to remember in this channel",
         CommandKind::Memories => "List the facts that I remember for you, or delete one",
-        CommandKind::Link => {
-            "Link your accounts on two platforms, such as Discord and Slack: shared limits, settings and memory"
-        }
+        CommandKind::Link => "Link your accounts on two platforms: shared limits, settings and memory",
         CommandKind::Unlink => "Unlink this account from your other accounts",
         CommandKind::Join => "Have me join your voice channel, where I speak my answers",
         CommandKind::Leave => "Have me leave the voice channel",

@@ -20,9 +20,7 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Export => "Alles, was ich über dich aufbewahre, als Datei",
         CommandKind::Remember => "Mir etwas sagen, das ich mir in diesem Kanal merken soll",
         CommandKind::Memories => "Zeigen, was ich mir für dich merke, oder etwas davon löschen",
-        CommandKind::Link => {
-            "Konten zweier Plattformen verbinden, etwa Discord und Slack: gleiche Limits und Einstellungen"
-        }
+        CommandKind::Link => "Konten zweier Plattformen verbinden: gleiche Limits und Einstellungen",
         CommandKind::Unlink => "Dieses Konto von deinen anderen Konten trennen",
         CommandKind::Join => "Lass mich in deinen Sprachkanal kommen; dort spreche ich meine Antworten",
         CommandKind::Leave => "Lass mich den Sprachkanal verlassen",

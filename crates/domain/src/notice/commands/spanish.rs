@@ -18,9 +18,7 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Export => "Recibir como archivo todo lo que guardo sobre ti",
         CommandKind::Remember => "Decirme algo que deba recordar en este canal",
         CommandKind::Memories => "Ver lo que recuerdo para ti o borrar algo",
-        CommandKind::Link => {
-            "Vincular tus cuentas de dos plataformas, como Discord y Slack: mismos límites, ajustes y memoria"
-        }
+        CommandKind::Link => "Vincular tus cuentas de dos plataformas: mismos límites, ajustes y memoria",
         CommandKind::Unlink => "Desvincular esta cuenta de tus otras cuentas",
         CommandKind::Join => "Haz que entre en tu canal de voz, donde digo mis respuestas",
         CommandKind::Leave => "Haz que salga del canal de voz",
