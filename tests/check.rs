@@ -485,7 +485,7 @@ async fn tools_are_listed_shown_called_and_added_by_hand() {
         assert!(code == 64 && told.contains(&format!("{wrong}: must be a Discord id")), "{told}");
     }
     let (code, told) = run(&bench, &["tools", "call", "roll_dice"], &more);
-    assert!(code == 64 && told.contains("do not fit: \"notation\" is a required property"), "{told}");
+    assert!(code == 64 && told.contains("invalid arguments: \"notation\" is a required property"), "{told}");
     let (_, told) = run(&bench, &["tools", "list", "--as", "13"], &more);
     assert!(told.contains("one__echo (changes) [deny]"), "{told}");
 }

@@ -94,12 +94,12 @@ fn a_process_offers_a_tool_and_the_bot_outlives_it_and_nats() {
 
         // Without NATS the model gets an error at once, and there is an answer.
         drop(nats);
-        tools_tell(&world, "(degraded)", true).await;
+        tools_tell(&world, "(degraded", true).await;
         let said = world.says("Ada", "general", "@staffai how many letters has potato?");
         let told = world.words_to(said).await;
         assert!(told.contains("not available"), "{told}");
         let nats = Nats::start(port);
-        tools_tell(&world, "**desk** (ready)", true).await;
+        tools_tell(&world, "**desk** (ready", true).await;
 
         // A silent provider is removed with its tools.
         provider.abort();
@@ -261,13 +261,13 @@ fn tools_of_a_provider_are_usable_within_seconds_after_a_long_outage_of_nats() {
         let nats = Nats::start(port);
         let world = World::with(Setup::new().set("STAFFAI_NATS_URL", url.clone())).await;
         let _provider = counts_letters(&url).await;
-        tools_tell(&world, "**desk** (ready)", true).await;
+        tools_tell(&world, "**desk** (ready", true).await;
         drop(nats);
-        tools_tell(&world, "(degraded)", true).await;
+        tools_tell(&world, "(degraded", true).await;
         tokio::time::sleep(Duration::from_secs(25)).await;
         let _nats = Nats::start(port);
         let back = tokio::time::Instant::now();
-        tools_tell(&world, "**desk** (ready)", true).await;
+        tools_tell(&world, "**desk** (ready", true).await;
         println!("tools of a provider are back {:?} after NATS is", back.elapsed());
         assert!(back.elapsed() < Duration::from_secs(5), "{:?}", back.elapsed());
     });

@@ -461,7 +461,7 @@ fn a_list_of_large_tools_takes_little_of_a_prompt_and_nothing_of_a_member() {
         assert!(process.output().lines().all(|line| !line.contains("limit.refused")), "{usage}");
         drop(process);
         let shown = world.prints(&["tools", "show", "wide__tool_0"]);
-        assert!(shown.contains("\\u{e0069}xxx") && shown.contains("cannot be seen"), "{shown}");
+        assert!(shown.contains("\\u{e0069}xxx") && shown.contains("is invisible"), "{shown}");
     });
 }
 

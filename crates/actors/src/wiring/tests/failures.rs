@@ -184,7 +184,10 @@ async fn every_actor() -> Vec<(&'static TreeRow, String)> {
     let found: Vec<_> = living.map(|stats| (TREE.find(stats.kind).unwrap(), stats.path.to_string())).collect();
     world.tree.stop().await;
     let kinds: BTreeSet<_> = found.iter().map(|(row, _)| row.name.to_string()).collect();
-    assert_eq!(kinds, names(&TREE).into_iter().skip(1).collect(), "each row has an actor by then");
+    // No call is on in this world.
+    let calls = TREE.find(ActorKind::Voice).unwrap().name.to_string();
+    let expected = names(&TREE).into_iter().skip(1).filter(|name| *name != calls).collect();
+    assert_eq!(kinds, expected, "each row has an actor by then");
     // Nothing reaches a socket of this world after its start.
     found.into_iter().filter(|(row, _)| row.kind != ActorKind::SlackSocket).collect()
 }
