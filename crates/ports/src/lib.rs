@@ -56,7 +56,6 @@ pub use self::metering::{
     EmbeddingAsk, NotEmbedded, SpeechMetering, SpeechPayer, SpeechRefused, SpeechReservation, SpeechWork,
 };
 pub use self::model_error::{ModelError, ModelErrorKind};
-pub use self::models::Models;
 pub use self::requests::{
     Bucket, GuildField, HistoryRange, LimitScope, PlaceKind, PostError, PostReply, PostRequest, PostResult,
 };
@@ -65,9 +64,8 @@ use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 pub use self::turns::{Adopted, OwnedStore, Pace, Turns, WriteOutcome};
 pub use self::writes::{Keeping, Replaced, StoreStatus, Stored, StoredRow, Unreadable, Write, is_forgotten, replace};
-pub use self::{
-    observer::Observer, open_gates::OpenGates, peers::Peers, processes::Processes, turn_detail::TurnLog, vitals::Vitals,
-};
+pub use self::{models::Models, observer::Observer, open_gates::OpenGates, peers::Peers, processes::Processes};
+pub use self::{turn_detail::TurnLog, vitals::Vitals};
 use domain::arm_figures::ArmFigures;
 use domain::audit::AuditFilter;
 use domain::daily::DayUse;
