@@ -40,6 +40,7 @@ use actors::tool_cache::BuiltIn;
 use actors::wiring::Handles;
 use actors::wiring::parts::{DoorParts, Observation, Pages, Parts, Process, Records, ToolParts};
 use discord::voice::Voice;
+use domain::hex::hex;
 use domain::ids::Door;
 use domain::lineage::Identity;
 use domain::ownership::Portion;
@@ -296,7 +297,8 @@ pub(crate) fn process_name(dice: &dyn Dice) -> String {
 fn standby_parts(live: &Live, clock: &Arc<dyn Clock>, metrics: &Arc<dyn Fn() -> String + Send + Sync>) -> StandbyParts {
     let running = live.now();
     let settings = &running.settings;
-    let (forwarding, membership) = Forwarding::of(settings).unzip();
+    let forwarding = Forwarding::of(settings);
+    let membership = forwarding.as_ref().map(|forwarding| Arc::clone(&forwarding.membership));
     StandbyParts {
         live: live.clone(),
         clock: Arc::clone(clock),
@@ -401,7 +403,7 @@ fn vitals(basics: &Basics, tally: Arc<Tally>, logged: Arc<dyn TurnLog>, mask: Re
 fn instance(settings: &Settings) -> String {
     let dir = std::path::absolute(&settings.store.dir).unwrap_or_else(|_| settings.store.dir.clone());
     let hash = Sha256::digest(format!("{} {}", machine(), dir.display()));
-    hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash[..8])
 }
 
 /// Returns the name of this machine.

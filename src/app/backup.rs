@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 
 use crate::app::{files, keys, rows};
 use domain::format::{OURS, PARTIAL};
+use domain::hex::hex;
 use domain::ids::{self, Timestamp};
 use domain::keys::limits::{ACCOUNT_PREFIX, MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX};
 use domain::keys::{FORMAT, MODEL_ROWS, REVOKED_KEYS};
@@ -168,10 +169,6 @@ impl Copying {
         let chunk = std::mem::take(&mut self.chunk);
         self.to.send(chunk).await.map_err(|_| "nothing reads it any more".to_owned())
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the data directory files that belong to a copy, as pairs of name below the directory and content.

@@ -14,13 +14,14 @@ use discord::rest::Rest;
 use discord::voice::Voice;
 use discord::{self, Access};
 use domain::ids::Door;
+use domain::open_to::OpenTo;
 use domain::restriction;
 use domain::triage::TriageRules;
 use domain::turn::{GatePolicy, HistoryScope, Lasts, Policy, ReplyContract};
 use nats::chat_service::{self, ChatService};
 use ports::{Clock, Dice, Lottery, NoFiles};
 use settings::Settings;
-use settings::edges::{AllowedMentions as Allowed, DirectMessages, VoiceChannels};
+use settings::edges::{AllowedMentions as Allowed, DirectMessages};
 use slack::Slack;
 use slack::socket::Socket;
 use terminal::sessions::Sessions;
@@ -188,7 +189,7 @@ pub(crate) fn discord(
         names: settings.members.aliases.clone(),
         direct_messages: settings.discord.direct_messages == DirectMessages::Answer,
         reactions: settings.wants_reactions(),
-        voice: settings.discord.voice != VoiceChannels::Off,
+        voice: settings.discord.voice != OpenTo::Off,
         lottery: live.map(|live| lottery(live.clone(), Arc::clone(dice))),
     };
     let attachments = ContentServers::new(&access, &rest).map_err(|error| error.to_string())?;

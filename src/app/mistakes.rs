@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::app::configured::Lookup;
-use crate::app::{built_ins, doors, experiments, keys, rows, setting_files, triggers};
+use crate::app::{built_ins, doors, experiments, keys, rows, setting_files, triggers, voices};
 use actors::services::running::Triggers;
 use domain::api_key::KeyRing;
 use domain::prompt::Prompts;
@@ -55,6 +55,7 @@ pub(crate) fn examine(settings: &Settings, lookup: &Lookup) -> Parts {
     for (part, mistakes) in built_ins::mistakes(settings, lookup) {
         list.add(part, mistakes);
     }
+    list.add("voice channels", voices::channel_mistake(settings));
     list.add("tool rules", doors::unknown(settings));
     let address = settings.chosen_store().address().map(|address| redis::opener::Opener::new(&address).err());
     list.add("store", address.flatten().map(|mistake| format!("the address of redis {mistake}")));

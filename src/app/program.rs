@@ -140,7 +140,7 @@ impl App {
             }
         };
         let Self { tree, store, vitals, active, .. } = self;
-        tree.stop_timeout(end.tree(Instant::now())).await;
+        tree.stop_within(end.tree(Instant::now())).await;
         vitals.stops();
         let saved = store.close(end.store(Instant::now())).await;
         release(active).await;
@@ -166,7 +166,7 @@ impl App {
     /// Stops immediately, because another process may be active, and saves all data once the store answers. A new start
     /// before that could not know whether it may be active.
     pub async fn give_way(self, reason: &str) {
-        self.tree.stop_timeout(Duration::ZERO).await;
+        self.tree.stop_within(Duration::ZERO).await;
         if let Some(active) = &self.active {
             active.until_the_store_answers(reason).await;
         }

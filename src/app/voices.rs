@@ -14,11 +14,11 @@ use discord::voice::Voice as Signals;
 #[cfg(feature = "discord-voice")]
 use discord_voice::Calls;
 use domain::host::is_loopback;
+use domain::open_to::OpenTo;
 use domain::tool::failure::ToolFailure;
 use ports::voice_calls::VoiceCalls;
 use ports::{Limiter, SpeechMetering};
 use settings::Settings;
-use settings::edges::VoiceChannels;
 use settings::speech::{Ear as EarRow, EndpointRow, SourceRow, Voice as Row};
 use speech::hearing::{Ear, Hearing};
 use speech::synthesis::{Format, Synthesis, Voice};
@@ -85,19 +85,31 @@ pub(crate) fn counted(speech: Uncounted, basics: &Basics, limiter: &Arc<dyn Limi
     speech.counted_by(&(Arc::new(costs) as Arc<dyn SpeechMetering>))
 }
 
+/// The mistake of voice channels in a build without them.
+const NO_CHANNELS: &str =
+    "discord.voice: this build has no voice channels; build it with --features discord-voice, or set it to off";
+
+/// Returns the mistake of settings that open voice channels, as a sentence with its place and fix.
+pub(crate) fn channel_mistake(settings: &Settings) -> Option<String> {
+    if settings.discord.token.is_none() || settings.discord.voice == OpenTo::Off {
+        None
+    } else if settings.speech.voices.is_empty() {
+        Some("discord.voice needs a voice: set speech.voices".to_owned())
+    } else {
+        (!cfg!(feature = "discord-voice")).then(|| NO_CHANNELS.to_owned())
+    }
+}
+
 /// Returns the voice channels that the bot may join; `None` without Discord, or if they are off.
 ///
 /// # Errors
-/// Each mistake as a sentence with its place and fix.
+/// As of [`channel_mistake`], or TLS cannot be set up.
 pub(crate) fn calls(
     settings: &Settings,
     signals: Option<Arc<Signals>>,
     parts: (&Speech, &TurnEvents, &Basics),
 ) -> Result<Option<Arc<dyn VoiceCalls>>, Vec<String>> {
-    let Some(signals) = signals.filter(|_| settings.discord.voice != VoiceChannels::Off) else { return Ok(None) };
-    if parts.0.synthesis.is_silent() {
-        return Err(vec!["discord.voice needs a voice: set speech.voices".to_owned()]);
-    }
+    let Some(signals) = signals.filter(|_| settings.discord.voice != OpenTo::Off) else { return Ok(None) };
     joined(signals, parts).map(Some).map_err(|mistake| vec![mistake])
 }
 
@@ -112,8 +124,7 @@ fn joined(
 
 #[cfg(not(feature = "discord-voice"))]
 fn joined(_: Arc<Signals>, _: (&Speech, &TurnEvents, &Basics)) -> Result<Arc<dyn VoiceCalls>, String> {
-    Err("discord.voice: this build has no voice channels; build it with --features discord-voice, or set it to off"
-        .to_owned())
+    Err(NO_CHANNELS.to_owned())
 }
 
 /// Returns the secrets of these settings and of the variables that they name.
@@ -216,6 +227,20 @@ mod tests {
         assert!(
             matches!(&read("kind = 'command'\ncommand = ['flite']").unwrap()[0].source, Source::Command(words) if words == &["flite"])
         );
+    }
+
+    #[test]
+    fn voice_channels_need_discord_a_voice_and_a_build_with_them() {
+        let mistake = |token: &str, voice: &str, rows: &str| {
+            let text = format!("[discord]\n{token}voice = '{voice}'\n{rows}");
+            let files = [("staffai.toml".into(), text)].into();
+            channel_mistake(&settings::load(&Sources::from_maps([].into(), files)).unwrap().settings)
+        };
+        let (token, row) = ("token = 't'\n", "[[speech.voices]]\nkind = 'command'\ncommand = ['flite']");
+        assert_eq!((mistake("", "members", ""), mistake(token, "off", "")), (None, None));
+        assert!(mistake(token, "members", "").unwrap().contains("set speech.voices"));
+        let built = mistake(token, "operators", row);
+        assert_eq!(built.is_some(), !cfg!(feature = "discord-voice"), "{built:?}");
     }
 
     #[test]

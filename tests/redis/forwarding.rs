@@ -1,7 +1,6 @@
 //! Clients of processes that stand by: the active process serves them, also after another one took over.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use crate::rows::Process;
 use crate::server::Server;
-use crate::support::{PATIENCE, until};
+use crate::support::{PATIENCE, bot_on, logs, output, until};
 
 /// The time in which a killed process is replaced: a term and the start of the other one on a loaded machine.
 const TAKEN_OVER: Duration = Duration::from_secs(20);
@@ -73,29 +72,19 @@ impl Cluster {
     }
 
     fn variables(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("DISCORD_BOT_TOKEN", self.service.token().to_owned()),
-            ("DISCORD_API_URL", self.service.api_url()),
-            ("LITELLM_API_URL", self.model.base_url()),
-            ("LITELLM_MODEL", "staffai-demo".to_owned()),
-            ("RESPONSE_CHANCE", "0".to_owned()),
-            ("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0".to_owned()),
-            ("REDIS_URL", self.server.url()),
+        let more = [
             ("STAFFAI_CLUSTER__RANGES", self.ranges.to_string()),
             ("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true".to_owned()),
             ("STAFFAI_TOOLS__REQUIRES_CONFIRMATION", "roll_dice".to_owned()),
-        ]
+        ];
+        bot_on(&self.server, &self.service, &self.model).into_iter().chain(more).collect()
     }
 
     /// Runs a command in the folder of the first process; returns its output.
     fn runs(&self, arguments: &[&str]) -> String {
         let folder = self.folder(1);
         std::fs::create_dir_all(folder.join("data")).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_staffai"));
-        command.args(arguments).env_clear().envs(self.variables()).current_dir(folder);
-        let done = command.stdin(Stdio::null()).output().unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        String::from_utf8(done.stdout).unwrap().trim().to_owned()
+        output(&folder, &self.variables(), arguments).trim().to_owned()
     }
 
     fn folder(&self, number: u8) -> PathBuf {
@@ -111,7 +100,6 @@ impl Cluster {
         }
         let mut variables = self.variables();
         variables.push(("STAFFAI_CLUSTER__ADDRESS", Process::address_of(self.first + number).to_string()));
-        let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
         Process::start(&folder, self.first + number, &variables)
     }
 
@@ -131,9 +119,7 @@ impl Cluster {
     }
 
     async fn logs(&self, number: u8, event: &str) {
-        let log = self.folder(number).join("log");
-        let event = format!("\"event\":\"{event}\"");
-        until(&event, || std::fs::read_to_string(&log).unwrap_or_default().contains(&event)).await;
+        logs(&self.folder(number), event).await;
     }
 
     /// Waits until the models are listed at a process. Every refusal on the way says when to ask again.

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::rows::Process;
 use crate::server::Server;
-use crate::support::PATIENCE;
+use crate::support::{PATIENCE, platform_and_model};
 
 /// A bot in a folder, and a server that it may use.
 struct World {
@@ -36,23 +36,16 @@ impl World {
     }
 
     fn variables(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {
-        let own = [
-            ("DISCORD_BOT_TOKEN", self.service.token().to_owned()),
-            ("DISCORD_API_URL", self.service.api_url()),
-            ("LITELLM_API_URL", self.model.base_url()),
-            ("LITELLM_MODEL", "staffai-demo".to_owned()),
-            ("RESPONSE_CHANCE", "0".to_owned()),
-            ("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0".to_owned()),
-            ("STAFFAI_HISTORY__TTL", "1d".to_owned()),
-        ];
+        let own = platform_and_model(&self.service, &self.model);
+        let own = own.into_iter().chain([("STAFFAI_HISTORY__TTL", "1d".to_owned())]);
         let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        own.map(|(name, value)| (name.to_owned(), value)).into_iter().chain(more).collect()
+        own.map(|(name, value)| (name.to_owned(), value)).chain(more).collect()
     }
 
     /// Starts the bot and waits until it answers its API.
     async fn start(&self, number: u8, more: &[(&str, &str)]) -> Process {
         let variables = self.variables(more);
-        let variables: Vec<_> = variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let variables: Vec<_> = variables.iter().map(|(name, value)| (name.as_str(), value)).collect();
         let bot = Process::start(self.dir.path(), number, &variables);
         let ready = async {
             loop {

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::rows::Process;
 use crate::server::Server;
-use crate::support::{launch, until};
+use crate::support::{bot_on, count, launch, logs, output, until};
 
 /// The delay of the model's answers where a process must lose its lease before the answer.
 const THINKING: Duration = Duration::from_secs(12);
@@ -49,34 +49,22 @@ impl Pair {
     }
 
     fn variables(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("DISCORD_BOT_TOKEN", self.service.token().to_owned()),
-            ("DISCORD_API_URL", self.service.api_url()),
-            ("LITELLM_API_URL", self.model.base_url()),
-            ("LITELLM_MODEL", "staffai-demo".to_owned()),
-            ("RESPONSE_CHANCE", "0".to_owned()),
+        let more = [
             ("RATE_LIMIT_COUNT", "100000".to_owned()),
             ("TOKEN_RATE_LIMIT_COUNT", "100000000".to_owned()),
             ("STAFFAI_TURN__LANE", "1000".to_owned()),
-            ("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0".to_owned()),
-            ("REDIS_URL", self.server.url()),
-        ]
+        ];
+        bot_on(&self.server, &self.service, &self.model).into_iter().chain(more).collect()
     }
 
     /// Starts a process with the name of its folder.
     fn start(&self, name: &str, number: u8) -> Process {
-        let variables = self.variables();
-        let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        Process::start(&self.folder(name), number, &variables)
+        Process::start(&self.folder(name), number, &self.variables())
     }
 
     /// Returns what `staffai cluster` prints.
     fn cluster(&self) -> String {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_staffai"));
-        command.arg("cluster").env_clear().envs(self.variables()).current_dir(self.dir.path());
-        let done = command.stdin(std::process::Stdio::null()).output().unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        String::from_utf8(done.stdout).unwrap()
+        output(self.dir.path(), &self.variables(), &["cluster"])
     }
 
     /// True if `staffai cluster` shows this process in this state.
@@ -97,12 +85,11 @@ impl Pair {
 
     /// Returns the number of lines of an event in the log of a process.
     fn count(&self, name: &str, event: &str) -> usize {
-        let log = std::fs::read_to_string(self.folder(name).join("log")).unwrap_or_default();
-        log.matches(&format!("\"event\":\"{event}\"")).count()
+        count(&self.folder(name), event)
     }
 
     async fn logs(&self, name: &str, event: &str) {
-        until(&format!("{name} logs {event}"), || self.count(name, event) > 0).await;
+        logs(&self.folder(name), event).await;
     }
 
     /// Starts one process that acts, and one that stands by.

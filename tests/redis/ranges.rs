@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::rows::Process;
 use crate::server::Server;
-use crate::support::{PATIENCE, until};
+use crate::support::{PATIENCE, bot_on, count, log, logs, output, until};
 
 /// The number of shards of the service.
 const SHARDS: u32 = 4;
@@ -71,29 +71,21 @@ impl World {
     }
 
     fn variables(&self, ranges: u32) -> Vec<(&'static str, String)> {
-        vec![
-            ("DISCORD_BOT_TOKEN", self.service.token().to_owned()),
-            ("DISCORD_API_URL", self.service.api_url()),
-            ("LITELLM_API_URL", self.model.base_url()),
-            ("LITELLM_MODEL", "staffai-demo".to_owned()),
-            ("RESPONSE_CHANCE", "0".to_owned()),
+        let more = [
             ("RATE_LIMIT_COUNT", "100000".to_owned()),
             ("TOKEN_RATE_LIMIT_COUNT", "100000000".to_owned()),
             ("RATE_LIMIT_WINDOW_SECONDS", "1".to_owned()),
             ("DISCORD_REQUESTS_PER_SECOND", "0".to_owned()),
             ("STAFFAI_TURN__LANE", "1000".to_owned()),
             ("STAFFAI_CATCH_UP__PER_CHANNEL", "1000".to_owned()),
-            ("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0".to_owned()),
-            ("REDIS_URL", self.server.url()),
             ("STAFFAI_CLUSTER__RANGES", ranges.to_string()),
-        ]
+        ];
+        bot_on(&self.server, &self.service, &self.model).into_iter().chain(more).collect()
     }
 
     /// Starts a process of a division with the name of its folder.
     fn start(&self, name: &str, number: u8, ranges: u32) -> Process {
-        let variables = self.variables(ranges);
-        let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        Process::start(&self.folder(name), number, &variables)
+        Process::start(&self.folder(name), number, &self.variables(ranges))
     }
 
     /// Starts two active processes and a spare one.
@@ -112,22 +104,18 @@ impl World {
         self.dir.path().join(name)
     }
 
-    fn log(&self, name: &str) -> String {
-        std::fs::read_to_string(self.folder(name).join("log")).unwrap_or_default()
-    }
-
     /// Returns the number of lines of an event in the log of a process.
     fn count(&self, name: &str, event: &str) -> usize {
-        self.log(name).matches(&format!("\"event\":\"{event}\"")).count()
+        count(&self.folder(name), event)
     }
 
     async fn logs(&self, name: &str, event: &str) {
-        until(&format!("{name} logs {event}"), || self.count(name, event) > 0).await;
+        logs(&self.folder(name), event).await;
     }
 
     /// Returns the range that a process took, such as `1/2`.
     fn range(&self, name: &str) -> Option<String> {
-        let log = self.log(name);
+        let log = log(&self.folder(name));
         let taken = log.lines().rfind(|line| line.contains("\"event\":\"lease.taken\""))?;
         let line: Value = serde_json::from_str(taken).ok()?;
         line.get("range").and_then(Value::as_str).map(str::to_owned)
@@ -135,11 +123,7 @@ impl World {
 
     /// Returns what `staffai cluster` prints.
     fn cluster(&self) -> String {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_staffai"));
-        command.arg("cluster").env_clear().envs(self.variables(2)).current_dir(self.dir.path());
-        let done = command.stdin(std::process::Stdio::null()).output().unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        String::from_utf8(done.stdout).unwrap()
+        output(self.dir.path(), &self.variables(2), &["cluster"])
     }
 
     fn asks(&self, place: ChannelId, text: &str) -> MessageId {
@@ -378,7 +362,7 @@ async fn a_range_without_a_process_is_visible() {
     let two = world.start("two", 58, 2);
     until("each has a process", || world.cluster().contains("ranges: 2, without a process: 0")).await;
     timeout(PATIENCE, shown("staffai_ranges_free 0")).await.unwrap();
-    let log = world.log("one");
+    let log = log(&world.folder("one"));
     let ready = log.lines().find(|line| line.contains("gateway.ready")).unwrap();
     assert!(ready.contains("\"range\":\"0/2\""), "{ready}");
     drop((one, two));

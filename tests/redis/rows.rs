@@ -1,5 +1,6 @@
 //! Model rows that are changed at run time, and outlive the process.
 
+use std::ffi::OsStr;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -41,12 +42,13 @@ impl Process {
     }
 
     /// Starts the program in a folder of its own.
-    pub fn start(dir: &Path, number: u8, variables: &[(&str, &str)]) -> Self {
+    pub fn start(dir: &Path, number: u8, variables: &[(&str, impl AsRef<OsStr>)]) -> Self {
         std::fs::create_dir_all(dir).unwrap();
         let address = Self::address_of(number);
         let log = std::fs::File::create(dir.join("log")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_staffai"));
-        command.arg("run").env_clear().envs(variables.iter().copied()).env("STAFFAI_HTTP_ADDR", address.to_string());
+        let variables = variables.iter().map(|(name, value)| (*name, value));
+        command.arg("run").env_clear().envs(variables).env("STAFFAI_HTTP_ADDR", address.to_string());
         command.current_dir(dir).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         Self { child: command.spawn().unwrap(), address }
     }

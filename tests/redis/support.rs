@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use documents::process::DocumentReader;
 use parking_lot::Mutex;
+use playground::demo_model::DemoModel;
+use playground::service::Service;
 use ports::{Faults, Store, StoreStatus, Write};
 use secrecy::SecretString;
 use settings::sources::Sources;
@@ -23,6 +27,8 @@ use tracing::field::{Field, Visit};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
+use crate::server::Server;
+
 /// Timeout of each step, on any machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -33,6 +39,49 @@ pub const STALL: Duration = Duration::from_secs(8);
 pub async fn store(url: &str) -> Resilient<Redis> {
     let opener = Opener::new(&SecretString::from(url.to_owned())).unwrap();
     Resilient::start_with(move || opener.open(), Arc::new(SystemClock), redis::bounds()).await.unwrap()
+}
+
+/// Returns the variables of a bot on this platform, with this model. It writes only answers.
+pub fn platform_and_model(service: &Service, model: &DemoModel) -> Vec<(&'static str, String)> {
+    vec![
+        ("DISCORD_BOT_TOKEN", service.token().to_owned()),
+        ("DISCORD_API_URL", service.api_url()),
+        ("LITELLM_API_URL", model.base_url()),
+        ("LITELLM_MODEL", "staffai-demo".to_owned()),
+        ("RESPONSE_CHANCE", "0".to_owned()),
+        ("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0".to_owned()),
+    ]
+}
+
+/// The same on this server.
+pub fn bot_on(server: &Server, service: &Service, model: &DemoModel) -> Vec<(&'static str, String)> {
+    let mut variables = platform_and_model(service, model);
+    variables.push(("REDIS_URL", server.url()));
+    variables
+}
+
+/// Returns the log of the process in this folder.
+pub fn log(folder: &Path) -> String {
+    std::fs::read_to_string(folder.join("log")).unwrap_or_default()
+}
+
+/// Returns the number of lines of an event in the log of the process in this folder.
+pub fn count(folder: &Path, event: &str) -> usize {
+    log(folder).matches(&format!("\"event\":\"{event}\"")).count()
+}
+
+/// Waits until the process in this folder logs an event.
+pub async fn logs(folder: &Path, event: &str) {
+    until(&format!("{} logs {event}", folder.display()), || count(folder, event) > 0).await;
+}
+
+/// Returns what a command of the program prints in this folder.
+pub fn output(folder: &Path, variables: &[(&str, String)], arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_staffai"));
+    command.args(arguments).env_clear().envs(variables.iter().cloned()).current_dir(folder).stdin(Stdio::null());
+    let done = command.output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap()
 }
 
 /// Returns the inputs of a start with these variables.

@@ -62,8 +62,8 @@ use domain::ids::{Door, MessageId, Person};
 use domain::menu;
 use domain::menu::{Offer, Spec};
 use domain::notice::commands as words;
+use domain::open_to::OpenTo;
 use domain::outgoing::Piece;
-use domain::people::Linking;
 use domain::restart::Backoff;
 use domain::tool::rights::Verdict;
 use domain::tool::server::Tooling;
@@ -71,7 +71,6 @@ use domain::triage::TriageRules;
 use ports::shares::{Share, Shares};
 use ports::voice_calls::VoiceCalls;
 use ports::{MemberSettings, Origin, PostError, PostRequest, PostResult, Vitals};
-use settings::edges::VoiceChannels;
 use telemetry::events::GATEWAY_DROPPED;
 
 /// The maximum number of concurrent commands.
@@ -151,8 +150,8 @@ impl CommandParts {
         let (live, running) = (&self.basics.live, self.basics.live.now());
         let asks = running.tool_rules.iter().any(|rule| rule.verdict == Verdict::Ask);
         let tools = servers || !self.toolbox.now().catalogue.entries().is_empty();
-        let links = running.settings.members.linking == Linking::Members || !live.links().is_empty();
-        let voice = self.calls.is_some() && running.settings.discord.voice != VoiceChannels::Off;
+        let links = running.settings.members.linking == OpenTo::Members || !live.links().is_empty();
+        let voice = self.calls.is_some() && running.settings.discord.voice != OpenTo::Off;
         Served { tools, questions: servers || asks, links, voice }
     }
 

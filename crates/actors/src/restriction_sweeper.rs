@@ -15,8 +15,9 @@ mod actions;
 mod confined;
 mod endless;
 mod exchange;
+mod records;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +26,8 @@ use tokio::time::Instant;
 
 use self::actions::Outcome;
 use self::confined::RolesRead;
-use self::exchange::{Exchange, Exchanged};
+use self::exchange::Exchange;
+use self::records::{LOAD_TIMEOUT, Records, TOLD_MAX, begun, over, read};
 use crate::messages::outbox::OutboxMsg;
 use crate::messages::restriction_sweeper::SweeperMsg;
 use crate::observers::Observers;
@@ -40,16 +42,12 @@ use domain::notice::restriction as notice;
 use domain::notice::template::Filling;
 use domain::outgoing::{Outgoing, Part};
 use domain::ownership::Portion;
+use domain::restriction::Member;
 use domain::restriction::book::{RestrictionNotice, Restrictions, RoleChange};
-use domain::restriction::{Member, format_until, parse_until};
+use domain::restriction::changes::LatestChanges;
 use domain::turn::Turn;
 use ports::{Clock, Store, Write};
-use telemetry::events::STORE_CORRUPT;
 
-/// The maximum number of records of each kind in one read.
-const LOAD_MAX: usize = 200_000;
-/// The timeout of a read of the records; it is retried at the next check.
-const LOAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// The interval of the checks for ended restrictions; `restriction.check_interval` sets the interval of reading the
 /// records.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -57,26 +55,12 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 const READ_EVERY: Duration = Duration::from_secs(300);
 /// The maximum number of concurrent role changes.
 const DEEDS_AT_ONCE: usize = 4;
-/// The maximum number of members on record as told where they are answered. If it is full, no further notices are sent.
-const TOLD_MAX: usize = 10_000;
 /// The maximum number of messages of restricted members that are queued until the records are read.
 const EARLY_MAX: usize = 1_000;
 /// The minimum time between two log lines about a community that rejects role changes.
 const WARN_EVERY: Duration = Duration::from_secs(3_600);
 /// The maximum number of communities on record with such a log line.
 const WARNED_MAX: usize = 1_000;
-
-/// The records that were read.
-pub struct Records {
-    /// The start of the read.
-    begun: Timestamp,
-    /// True if the store responded and these are all records.
-    complete: bool,
-    restricted: HashMap<Member, Timestamp>,
-    restricting: HashSet<Member>,
-    told: HashMap<Member, Timestamp>,
-    endless: HashMap<Member, Timestamp>,
-}
 
 /// Events from its timer and its tasks.
 pub enum SweeperEvent {
@@ -85,7 +69,7 @@ pub enum SweeperEvent {
     /// The records were read; `None` on failure.
     Read(Option<Box<Records>>),
     /// The changes of other processes were read; `None` on failure.
-    Exchanged(Option<Box<Exchanged>>),
+    Exchanged(Option<Box<LatestChanges>>),
     /// The result of assigning or removing a role.
     Outcome(Member, RoleChange, Outcome),
     /// The roles of a member who is confined outside of the community.
@@ -233,7 +217,8 @@ impl RestrictionSweeper {
     fn read_again(&self, ctx: &mut ActorContext<RestrictionSweeper>, state: &mut SweeperState) {
         let interval = self.live.now().settings.restriction.check_interval;
         let interval = if interval.is_zero() { READ_EVERY } else { interval };
-        if !state.reading && !state.exchange.under_way && state.read_at.is_none_or(|at| at.elapsed() >= interval) {
+        if !state.reading && state.exchange.sending.is_none() && state.read_at.is_none_or(|at| at.elapsed() >= interval)
+        {
             self.read(ctx, state);
         }
     }
@@ -439,62 +424,6 @@ impl RestrictionSweeper {
 /// Returns the author of a turn as a member; `None` outside of communities, which have no roles.
 fn member(turn: &Turn) -> Option<Member> {
     turn.guild.clone().map(|guild| Member { guild, person: turn.person.clone() })
-}
-
-/// The writes before the role is assigned.
-fn begun(member: &Member, until: Option<Timestamp>) -> Vec<Write> {
-    let key = keys::restrictions::restricting(&member.guild, &member.person);
-    let mut writes = vec![Write::Put { key, value: "1".to_owned(), ttl: Some(keys::restrictions::RESTRICTING_TTL) }];
-    if let Some(until) = until {
-        let key = keys::restrictions::restricted_until(&member.guild, &member.person);
-        writes.push(Write::Put { key, value: format_until(until), ttl: None });
-    }
-    writes
-}
-
-/// The writes after the role was removed.
-fn over(member: &Member) -> Vec<Write> {
-    let Member { guild, person } = member;
-    let keys = [
-        keys::restrictions::restricted_until(guild, person),
-        keys::restrictions::restricting(guild, person),
-        keys::restrictions::told(guild, person),
-    ];
-    keys.into_iter().map(|key| Write::Delete { key }).collect()
-}
-
-async fn read(store: &dyn Store, begun: Timestamp) -> Records {
-    let prefixes = [
-        keys::restrictions::RESTRICTED_PREFIX,
-        keys::restrictions::RESTRICTING_PREFIX,
-        keys::restrictions::TOLD_PREFIX,
-        keys::restrictions::ENDLESS_PREFIX,
-    ];
-    let (found, mut complete) = store.scan_many(&prefixes, LOAD_MAX, None).await.into_parts();
-    let [restricted, restricting, told, endless] = found.try_into().unwrap_or_default();
-    complete &= restricted.len() < LOAD_MAX;
-    let member = |(guild, person)| Member { guild, person };
-    let restricted = restricted.into_iter().filter_map(|(key, value)| {
-        let read = keys::restrictions::parse_restricted(&key).map(member).zip(parse_until(&value));
-        if read.is_none() {
-            tracing::error!(event = STORE_CORRUPT, key, "the end of a restriction cannot be read; it is skipped");
-        }
-        read
-    });
-    let timed = |(key, value): (String, String)| {
-        keys::restrictions::parse_member(&key).map(member).zip(value.parse().ok().map(Timestamp))
-    };
-    Records {
-        begun,
-        complete,
-        restricted: restricted.collect(),
-        restricting: restricting
-            .into_iter()
-            .filter_map(|(key, _)| keys::restrictions::parse_member(&key).map(member))
-            .collect(),
-        told: told.into_iter().take(TOLD_MAX).filter_map(timed).collect(),
-        endless: endless.into_iter().filter_map(timed).collect(),
-    }
 }
 
 #[cfg(test)]

@@ -14,11 +14,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::intake::GatewayIntake;
 use crate::messages::outbox::OutboxMsg;
 use crate::messages::voices::VoicesMsg;
 use crate::runtime::handle::Handle;
+use crate::runtime::reconnect::LASTED;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash, EventSender};
 use domain::caller::Caller;
 use domain::history::{Exchange, interrupted};
@@ -114,8 +116,10 @@ pub struct Voice {
 /// The state of the call.
 #[derive(Default)]
 pub struct VoiceState {
-    /// The failed attempts in a row.
+    /// The failed attempts in a row. A call that lasted begins anew.
     failures: u32,
+    /// The time at which the bot entered the channel; `None` while it is not there.
+    joined: Option<Instant>,
     /// The last spoken questions, oldest first.
     asked: VecDeque<Asked>,
     /// The utterances that are being posted.
@@ -174,7 +178,7 @@ impl Actor for Voice {
         match event {
             VoiceEvent::Join => self.join(ctx),
             VoiceEvent::Joined => {
-                state.failures = 0;
+                state.joined = Some(Instant::now());
                 if !self.call.announced.swap(true, Ordering::Relaxed) {
                     self.tell(ctx, &VoiceNotice::Joined { hears: self.parts.calls.can_hear() });
                 }
@@ -209,6 +213,9 @@ impl Voice {
             CallEnd::Lost(reason) => (reason, true),
             CallEnd::Dismissed(reason) => (reason, false),
         };
+        if state.joined.take().is_some_and(|at| at.elapsed() >= LASTED) {
+            state.failures = 0;
+        }
         state.failures += 1;
         if is_lost && state.failures <= ATTEMPTS_MAX {
             let wait = AGAIN.base + AGAIN.delay(state.failures, self.parts.dice.roll());

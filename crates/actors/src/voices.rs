@@ -24,12 +24,10 @@ use domain::ids::Person;
 use domain::locale::Locale;
 use domain::notice::commands as words;
 use domain::voice_channel::{VoiceNotice, VoiceReply};
-use ports::voice_calls::VoiceRoom;
+use ports::voice_calls::{HEARD_MAX, VoiceRoom};
 
 /// The maximum number of calls: each encodes audio every 20 milliseconds.
 const CALLS_MAX: usize = 16;
-/// The maximum number of members who are heard in one call.
-const HEARD_MAX: usize = 100;
 
 /// The behaviour and its arguments.
 pub struct Voices {
@@ -145,26 +143,29 @@ impl Voices {
             return VoiceReply::NoHearing;
         }
         let name = caller.name.clone();
-        if !call.agree(caller, on) {
-            return if on { VoiceReply::Full } else { VoiceReply::Deaf };
+        let reply = if on { VoiceReply::Listening } else { VoiceReply::Deaf };
+        match call.agree(caller, on) {
+            None => return VoiceReply::Full,
+            Some(false) => return reply,
+            Some(true) => {}
         }
         let notice = if on { VoiceNotice::Listens(&name) } else { VoiceNotice::Deaf(&name) };
         let text = words::voice_notice(&notice, call.locale);
         let (parts, place) = (Arc::clone(&self.parts), call.room.channel.clone());
         ctx.background(async move { drop(post(&parts, place, text).await) });
-        if on { VoiceReply::Listening } else { VoiceReply::Deaf }
+        reply
     }
 }
 
 impl Call {
-    /// Notes whether a member agrees to be heard. Returns false if nothing changed.
-    fn agree(&self, caller: Caller, on: bool) -> bool {
+    /// Notes whether a member agrees to be heard. Returns whether that changed; `None` if too many members agree.
+    fn agree(&self, caller: Caller, on: bool) -> Option<bool> {
         let person = caller.person.clone();
         let mut speakers = self.speakers.lock();
         let changed = if on {
             let is_new = !speakers.contains_key(&person);
             if is_new && speakers.len() >= HEARD_MAX {
-                return false;
+                return None;
             }
             speakers.insert(person, caller);
             is_new
@@ -174,6 +175,6 @@ impl Call {
         let heard: HashSet<Person> = speakers.keys().cloned().collect();
         // Under the lock, so that the last change is the last one sent.
         self.heard.send_replace(Arc::new(heard));
-        changed || on
+        Some(changed)
     }
 }

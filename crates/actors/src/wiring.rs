@@ -132,11 +132,11 @@ impl Tree {
     /// Stops all actors in the reverse of their start order, within the root's deadline. Actors that are still running
     /// then are killed.
     pub async fn stop(self) {
-        self.stop_timeout(TREE.stop_timeout).await;
+        self.stop_within(TREE.stop_timeout).await;
     }
 
     /// Stops all actors within a shorter time.
-    pub async fn stop_timeout(self, within: Duration) {
+    pub async fn stop_within(self, within: Duration) {
         if self.root.drain_and_wait(Some(within.min(TREE.stop_timeout))).await.is_err() {
             self.root.kill();
         }

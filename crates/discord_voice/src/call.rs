@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
 use self::hearing::Hearers;
-use super::driver::{self, Driver, End, Happening};
+use super::driver::{self, Driver, Happening};
 use super::pcm::Samples;
 use super::settings;
 use domain::ids::{Person, Place};
@@ -119,7 +119,7 @@ impl VoiceCalls for Calls {
             let driver = Driver::connect(self.client.clone(), access, Arc::clone(&agreed)).await;
             let driver = match driver {
                 Ok(driver) => driver,
-                Err(end) => return ended(end),
+                Err(end) => return end,
             };
             tracing::info!(event = VOICE_CHANNEL_JOINED, guild = %room.guild, "the bot is in a voice channel");
             let Some(mut call) = Call::new(self, &room, driver, Arc::clone(&agreed), Arc::clone(&host)) else {
@@ -131,13 +131,6 @@ impl VoiceCalls for Calls {
                 Err(end) => return end,
             }
         }
-    }
-}
-
-fn ended(end: End) -> CallEnd {
-    match end {
-        End::Lost(why) => CallEnd::Lost(why),
-        End::Dismissed(why) => CallEnd::Dismissed(why),
     }
 }
 
@@ -266,7 +259,7 @@ impl<'a> Call<'a> {
         match happening {
             Happening::Heard(user, samples) => self.hear(user, &samples),
             Happening::Left(user) => self.hearers.forget(user),
-            Happening::Ended(end) => return Err(ended(end)),
+            Happening::Ended(end) => return Err(end),
         }
         Ok(())
     }

@@ -131,17 +131,18 @@ impl Encryption {
     }
 
     fn announced(&mut self, id: u16, version: u16) -> Vec<Reply> {
-        if self.pending.len() < PENDING_MAX {
-            self.pending.insert(id, version);
-        }
         if let Some(session) = &mut self.session {
             guarded(|| session.prepare_transition(id, version).ok());
         }
         if id == 0 {
-            self.pending.remove(&id);
             self.version = version;
             return Vec::new();
         }
+        // What the server never executed is over.
+        if self.pending.len() >= PENDING_MAX {
+            self.pending.clear();
+        }
+        self.pending.insert(id, version);
         vec![ready(id)]
     }
 

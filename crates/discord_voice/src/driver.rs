@@ -26,7 +26,7 @@ use super::mouth::{Act, Mouth};
 use super::pcm::Frame;
 use super::rtp::{Cipher, PACKET_MAX};
 use super::wire::{self, Event, Received};
-use ports::voice_calls::VoiceAccess;
+use ports::voice_calls::{CallEnd, VoiceAccess};
 use telemetry::events::{VOICE_CHANNEL_DROPPED, VOICE_CHANNEL_RESUMED};
 
 /// The most messages that wait to be written; a server reads faster.
@@ -37,22 +37,13 @@ const UNANSWERED_MAX: u32 = 2;
 const KEEPALIVE: Duration = Duration::from_secs(5);
 /// The errors of the UDP socket in a row after which the connection is lost.
 const UDP_ERRORS_MAX: u32 = 10;
-/// The resumptions in a row that bring no further message, after which the connection is lost.
+/// The resumptions without an acknowledged heartbeat in between after which the connection is lost.
 const RESUMES_MAX: u32 = 3;
 
 type Socket = WebSocketStream<Box<dyn Duplex>>;
 
 /// The members who agreed to be heard, by their ids. An opt-out has effect before the next packet.
 pub(crate) type Consents = Arc<RwLock<HashSet<u64>>>;
-
-/// The end of a connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum End {
-    /// Another connection may succeed.
-    Lost(String),
-    /// The server asks not to return.
-    Dismissed(String),
-}
 
 /// An event of a connection.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,17 +53,19 @@ pub(crate) enum Happening {
     /// A member left the channel.
     Left(u64),
     /// The connection ended.
-    Ended(End),
+    Ended(CallEnd),
 }
 
 /// Returns the effect of a close code: `Ok` if the session can be resumed.
-pub(crate) fn closed(code: Option<u16>) -> Result<(), End> {
-    let lost = |why: &str| Err(End::Lost(format!("the voice server closed the connection: {why}")));
+pub(crate) fn closed(code: Option<u16>) -> Result<(), CallEnd> {
+    let lost = |why: &str| Err(CallEnd::Lost(format!("the voice server closed the connection: {why}")));
     match code {
-        Some(4014) => Err(End::Dismissed("the bot was disconnected from the channel".to_owned())),
-        Some(4021) => Err(End::Dismissed("the bot is rate limited".to_owned())),
-        Some(4022) => Err(End::Dismissed("the call was ended".to_owned())),
-        Some(4017) => Err(End::Dismissed("the channel requires another version of end-to-end encryption".to_owned())),
+        Some(4014) => Err(CallEnd::Dismissed("the bot was disconnected from the channel".to_owned())),
+        Some(4021) => Err(CallEnd::Dismissed("the bot is rate limited".to_owned())),
+        Some(4022) => Err(CallEnd::Dismissed("the call was ended".to_owned())),
+        Some(4017) => {
+            Err(CallEnd::Dismissed("the channel requires another version of end-to-end encryption".to_owned()))
+        }
         Some(4004) => lost("the token is invalid"),
         Some(4006 | 4009) => lost("the session is no longer valid"),
         Some(4011) => lost("the server is unknown"),
@@ -109,7 +102,7 @@ pub(crate) struct Driver {
     writer: Writer,
     reader: SplitStream<Socket>,
     /// The resumption in progress.
-    resuming: Option<Aborted<Result<Box<Resumption>, End>>>,
+    resuming: Option<Aborted<Result<Box<Resumption>, CallEnd>>>,
     /// The resumptions in a row.
     resumes: u32,
     udp: UdpSocket,
@@ -144,7 +137,7 @@ enum Step {
     Keepalive,
     Message(Option<Result<Message, Error>>),
     Packet(std::io::Result<usize>),
-    Resumed(Result<Box<Resumption>, End>),
+    Resumed(Result<Box<Resumption>, CallEnd>),
 }
 
 impl Driver {
@@ -199,7 +192,7 @@ impl Driver {
                 () = sleep_until(self.beat), if is_open => Step::Beat,
                 message = self.reader.next(), if is_open => Step::Message(message),
                 resumed = resumed => {
-                    let broken = || Err(End::Lost("the task of a resumption ended".to_owned()));
+                    let broken = || Err(CallEnd::Lost("the task of a resumption ended".to_owned()));
                     Step::Resumed(resumed.unwrap_or_else(|_| broken()))
                 }
                 received = self.udp.recv(&mut self.buffer[..]) => Step::Packet(received),
@@ -213,7 +206,7 @@ impl Driver {
         }
     }
 
-    fn take(&mut self, step: Step) -> Result<Option<Happening>, End> {
+    fn take(&mut self, step: Step) -> Result<Option<Happening>, CallEnd> {
         match step {
             Step::Act => {
                 self.act();
@@ -237,7 +230,7 @@ impl Driver {
                 if self.udp_errors < UDP_ERRORS_MAX {
                     return Ok(None);
                 }
-                Err(End::Lost(format!("the voice server does not receive audio: {error}")))
+                Err(CallEnd::Lost(format!("the voice server does not receive audio: {error}")))
             }
             Step::Resumed(resumed) => self.resumed(resumed).map(|()| None),
         }
@@ -267,7 +260,7 @@ impl Driver {
         self.writer.send(Message::text(wire::message(5, &data)));
     }
 
-    fn heartbeat(&mut self) -> Result<(), End> {
+    fn heartbeat(&mut self) -> Result<(), CallEnd> {
         self.beat = Instant::now() + self.interval;
         if self.unanswered >= UNANSWERED_MAX {
             return self.resume();
@@ -278,7 +271,7 @@ impl Driver {
         Ok(())
     }
 
-    fn message(&mut self, message: Option<Result<Message, Error>>) -> Result<Option<Happening>, End> {
+    fn message(&mut self, message: Option<Result<Message, Error>>) -> Result<Option<Happening>, CallEnd> {
         let received = match message {
             Some(Ok(Message::Text(text))) => wire::text(&text),
             Some(Ok(Message::Binary(bytes))) => wire::binary(&bytes),
@@ -293,14 +286,13 @@ impl Driver {
             tracing::debug!(event = VOICE_CHANNEL_DROPPED, reason = "a message of the voice server is malformed");
             return Ok(None);
         };
-        self.resumes = 0;
         Ok(self.happened(received))
     }
 
     fn happened(&mut self, received: Received) -> Option<Happening> {
         self.number = received.number.or(self.number);
         match received.event {
-            Event::Beat => self.unanswered = 0,
+            Event::Beat => (self.unanswered, self.resumes) = (0, 0),
             Event::Speaking { user, ssrc } => self.ears.learn(ssrc, user),
             Event::Joined(users) => self.encryption.joined(users),
             Event::Left(user) => {
@@ -339,21 +331,21 @@ impl Driver {
     }
 
     /// Begins to resume the session over another WebSocket.
-    fn resume(&mut self) -> Result<(), End> {
+    fn resume(&mut self) -> Result<(), CallEnd> {
         self.resumes += 1;
         if self.resumes > RESUMES_MAX {
-            return Err(End::Lost("the session could not be resumed".to_owned()));
+            return Err(CallEnd::Lost("the session could not be resumed".to_owned()));
         }
         let resume = handshake::resume(self.client.clone(), self.access.clone(), self.number);
         self.resuming = Some(Aborted(tokio::spawn(resume)));
         Ok(())
     }
 
-    fn resumed(&mut self, resumed: Result<Box<Resumption>, End>) -> Result<(), End> {
+    fn resumed(&mut self, resumed: Result<Box<Resumption>, CallEnd>) -> Result<(), CallEnd> {
         self.resuming = None;
         let Resumption { socket, interval, missed } = *match resumed {
             Ok(resumption) => resumption,
-            Err(End::Lost(_)) => return self.resume(),
+            Err(CallEnd::Lost(_)) => return self.resume(),
             Err(end) => return Err(end),
         };
         (self.writer, self.reader) = handshake::halves(socket);

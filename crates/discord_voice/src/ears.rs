@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use opus2::{Channels, Decoder};
 
-/// The maximum number of members who are heard at once: a decoder has about 20 KiB.
-const HEARD_MAX: usize = 25;
+use ports::voice_calls::HEARD_MAX;
+
 /// The maximum number of known sources of audio; a channel has fewer members.
 const SOURCES_MAX: usize = 2_000;
 /// The samples of the longest packet of Opus: 120 milliseconds.
@@ -32,7 +32,10 @@ impl Ears {
     /// Notes the source of a member's audio.
     pub(crate) fn learn(&mut self, ssrc: u32, user: u64) {
         if self.sources.len() < SOURCES_MAX || self.sources.contains_key(&ssrc) {
-            self.sources.insert(ssrc, user);
+            // A new source counts its packets from another number.
+            if self.sources.insert(ssrc, user) != Some(user) {
+                self.forget(user);
+            }
         }
     }
 

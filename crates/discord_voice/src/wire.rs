@@ -17,6 +17,22 @@ pub(crate) struct Received {
     pub(crate) event: Event,
 }
 
+impl Received {
+    /// Returns the bytes that it takes beside its own size.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.event {
+            Event::Dave(
+                Dave::ExternalSender(bytes)
+                | Dave::Proposals { bytes, .. }
+                | Dave::Commit { bytes, .. }
+                | Dave::Welcome { bytes, .. },
+            ) => bytes.len(),
+            Event::Joined(users) => size_of_val(users.as_slice()),
+            _ => 0,
+        }
+    }
+}
+
 /// The content of a message of the server.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Event {

@@ -47,15 +47,14 @@ impl Record {
             Custody::Open(open) => open.turn.guild.as_deref(),
             Custody::Closed(_) => None,
         };
-        let mine = owned.iter().filter(|range| range.door() == door);
-        match &self.owner {
-            Some(Term { range, .. }) if range.door() != door => false,
-            Some(Term { range: owner, .. }) => mine.clone().any(|range| {
-                let divided_alike = range.is_of_one_division_with(owner);
-                range.contains(owner) || (!divided_alike && range.has_guild(guild))
-            }),
-            None => mine.clone().any(|range| range.has_guild(guild)),
+        let owner = self.owner.as_ref().map(|term| &term.range);
+        if owner.is_some_and(|owner| owner.door() != door) {
+            return false;
         }
+        owned.iter().filter(|range| range.door() == door).any(|range| match owner {
+            Some(owner) if range.is_of_one_division_with(owner) => range.contains(owner),
+            Some(_) | None => range.has_guild(guild),
+        })
     }
 }
 

@@ -35,6 +35,7 @@ pub mod ids;
 pub mod kept;
 mod key_part;
 pub mod menu;
+pub mod open_to;
 pub mod overview;
 pub mod planted;
 pub mod policy;

@@ -12,6 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::ids::Door;
 
+/// The most ranges into which a bot's work can be divided.
+pub const RANGES_MAX: u32 = 256;
+
 /// A range of turns with one owner at a time. A process owns at most one range of each door.
 ///
 /// Tokens of two ranges are not comparable, even if the ranges overlap: before a door is divided in another way, the

@@ -8,7 +8,6 @@ pub mod codes;
 
 use std::collections::HashMap;
 use std::iter::once;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -25,31 +24,6 @@ pub const LINKED_MAX: usize = 10_000;
 const VERSION: u32 = 1;
 /// The community of the accounts of the limiter that count a person at all doors. No id of a community has this form.
 const EVERYWHERE: &str = "%people";
-
-/// The callers who may link accounts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Linking {
-    /// None. Existing links stay in force and can be removed.
-    #[default]
-    Off,
-    /// Operators.
-    Operators,
-    /// Operators, and members for their own accounts.
-    Members,
-}
-
-impl FromStr for Linking {
-    type Err = &'static str;
-
-    fn from_str(word: &str) -> Result<Self, Self::Err> {
-        match word {
-            "off" => Ok(Self::Off),
-            "operators" => Ok(Self::Operators),
-            "members" => Ok(Self::Members),
-            _ => Err("off, operators or members"),
-        }
-    }
-}
 
 /// The accounts of one person, the leading account first; empty for an account without links.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

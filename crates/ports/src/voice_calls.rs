@@ -10,6 +10,9 @@ use tokio::sync::watch;
 use super::{PostError, SpeechPayer};
 use domain::ids::{Person, Place};
 
+/// The maximum number of members who are heard in one call: a decoder has about 20 KiB.
+pub const HEARD_MAX: usize = 25;
+
 /// A voice channel. Its text chat is the place with the same id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VoiceRoom {

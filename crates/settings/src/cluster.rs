@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::read;
+use domain::ownership::RANGES_MAX;
 
 /// `[cluster]`: several processes on one Redis.
 #[derive(Debug, Clone, Deserialize)]
@@ -15,6 +16,3 @@ pub struct Cluster {
     #[serde(deserialize_with = "read::host_and_port")]
     pub address: Option<String>,
 }
-
-/// The most ranges into which a bot's work can be divided.
-pub const RANGES_MAX: u32 = 256;

@@ -13,7 +13,7 @@ use super::{preferences, read};
 use domain::attachment::MAX_CHARACTERS;
 use domain::fact::{Bounds, FACT_BYTES_MAX, FACTS_MAX};
 use domain::limits::budget::Budget;
-use domain::people::Linking;
+use domain::open_to::OpenTo;
 use domain::preferences::{Preferences, Setting};
 use domain::recorded::RECORDED_MAX;
 
@@ -59,7 +59,7 @@ pub struct Members {
     pub community_defaults: BTreeMap<String, Preferences>,
     /// The callers who may link accounts of one person.
     #[serde(deserialize_with = "read::word")]
-    pub linking: Linking,
+    pub linking: OpenTo,
 }
 
 /// `[turn]`: bounds of one turn and of all turns.

@@ -13,6 +13,7 @@ use serde::de::{Deserializer, Error};
 
 use super::{defaults, experiments, read};
 use domain::experiment::Experiment;
+use domain::open_to::OpenTo;
 use domain::proxies::Network;
 
 /// `[discord]`: the account, the service and its options.
@@ -48,31 +49,7 @@ pub struct Discord {
     pub requests_per_second: u32,
     /// The callers who may have the bot join voice channels.
     #[serde(deserialize_with = "read::word")]
-    pub voice: VoiceChannels,
-}
-
-/// The callers who may have the bot join voice channels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum VoiceChannels {
-    /// None: the bot joins no channel.
-    Off,
-    /// Operators.
-    Operators,
-    /// All members.
-    Members,
-}
-
-impl FromStr for VoiceChannels {
-    type Err = &'static str;
-
-    fn from_str(word: &str) -> Result<Self, Self::Err> {
-        match word {
-            "off" => Ok(Self::Off),
-            "operators" => Ok(Self::Operators),
-            "members" => Ok(Self::Members),
-            _ => Err("off, operators or members"),
-        }
-    }
+    pub voice: OpenTo,
 }
 
 impl Discord {

@@ -5,7 +5,6 @@
 //! requests that another one passed on.
 
 use std::convert::Infallible;
-use std::fmt::Write as _;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use super::presence::Presence;
 use crate::app::system::random_bits;
+use domain::hex::hex;
 use settings::Settings;
 use store::redis::lease::Lease;
 use web::api::Limits;
@@ -24,7 +24,7 @@ use web::api::forwarding::Forwarder;
 use web::api::membership::Membership;
 
 /// The pause between two reads of a report that is not there yet.
-const ASK_EVERY: Duration = Duration::from_millis(200);
+const REPORT_AGAIN: Duration = Duration::from_millis(200);
 
 /// The timeout of the report of the holder of a range.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -46,18 +46,12 @@ pub(in crate::app) struct Forwarding {
 }
 
 impl Forwarding {
-    /// Returns this part and its membership; `None` if the settings name no address of this process.
-    pub(in crate::app) fn of(settings: &Settings) -> Option<(Arc<Self>, Arc<Membership>)> {
+    /// Returns `None` if the settings name no address of this process.
+    pub(in crate::app) fn of(settings: &Settings) -> Option<Arc<Self>> {
         let address = settings.cluster.address.clone()?;
-        let mut secret = String::new();
-        for byte in random_bits::<32>() {
-            // Writing into a string cannot fail.
-            let _ = write!(secret, "{byte:02x}");
-        }
-        let (membership, new_secret) = (Arc::<Membership>::default(), SecretString::from(secret));
-        let known = Arc::clone(&membership);
+        let (membership, new_secret) = (Arc::default(), SecretString::from(hex(&random_bits::<32>())));
         let (holder, active) = (watch::Sender::default(), watch::Sender::default());
-        Some((Arc::new(Self { address, membership, new_secret, holder, active }), known))
+        Some(Arc::new(Self { address, membership, new_secret, holder, active }))
     }
 
     /// Returns the proxy to the active process.
@@ -142,6 +136,6 @@ async fn address_of(lease: &Lease, name: &str) -> Option<String> {
             Ok(None) => {}
             Err(error) => tracing::debug!(%error, "the report of the active process is not read"),
         }
-        sleep(ASK_EVERY).await;
+        sleep(REPORT_AGAIN).await;
     }
 }

@@ -134,7 +134,6 @@ impl Outside {
             ("STAFFAI_NATS_URL", format!("nats://{}", self.nats_line.address())),
             ("REDIS_URL", format!("redis://{}/0", self.store.address())),
         ];
-        let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
         Process::start(&folder, NUMBER, &variables)
     }
 

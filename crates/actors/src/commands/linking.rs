@@ -4,14 +4,15 @@ use super::CommandParts;
 use crate::services::links::Linker;
 use domain::command::{CODE, Command};
 use domain::notice::commands as words;
-use domain::people::{LinkRefusal, Linking};
+use domain::open_to::OpenTo;
+use domain::people::LinkRefusal;
 
 /// Shows the caller a code or, with a code from another door, links the two accounts.
 pub(super) async fn link(parts: &CommandParts, command: &Command) -> String {
     let (account, locale) = (&command.caller.person, command.caller.locale());
     let linker = Linker { basics: parts.basics.clone() };
     let outcome = async {
-        if parts.basics.live.now().settings.members.linking != Linking::Members {
+        if parts.basics.live.now().settings.members.linking != OpenTo::Members {
             return Err(LinkRefusal::Closed);
         }
         match command.option(CODE).filter(|code| !code.is_empty()) {

@@ -10,7 +10,6 @@ use domain::notice::commands as words;
 use domain::voice_channel::VoiceReply;
 use ports::SpeechPayer;
 use ports::voice_calls::VoiceRoom;
-use settings::edges::VoiceChannels;
 
 /// The timeout of a request to the supervisor of calls.
 const TIMEOUT: Duration = Duration::from_secs(12);
@@ -74,9 +73,5 @@ pub(super) fn choices() -> Vec<Choice> {
 
 /// True if the caller may move the bot between voice channels.
 fn may_move(parts: &CommandParts, is_operator: bool) -> bool {
-    match parts.basics.live.now().settings.discord.voice {
-        VoiceChannels::Off => false,
-        VoiceChannels::Operators => is_operator,
-        VoiceChannels::Members => true,
-    }
+    parts.basics.live.now().settings.discord.voice.admits(is_operator)
 }

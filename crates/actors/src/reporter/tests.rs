@@ -168,17 +168,22 @@ async fn a_store_that_fails_postpones_the_report() {
     world.post(2 * LOOK_EVERY).await.expect("the store is well").done();
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_crash_loses_no_report() {
-    let store = Arc::new(MemoryStore::new());
-    used(&store, 7, Timestamp(BEGINNING.0 - 24 * 3_600_000));
-    let mut world = world(&DAILY, store).await;
+/// A crash between two posts repeats the first one under its name, and only once.
+async fn repeats_under_one_name(world: &mut World) {
     let lost = world.post(HOUR).await.unwrap();
     world.faults.inject("staffai/reporter", Fault::Panic);
     let again = world.post(HOUR).await.unwrap();
     assert_eq!(lost.name, again.name);
     again.done();
     assert!(world.post(HOUR).await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_loses_no_report() {
+    let store = Arc::new(MemoryStore::new());
+    used(&store, 7, Timestamp(BEGINNING.0 - 24 * 3_600_000));
+    let mut world = world(&DAILY, store).await;
+    repeats_under_one_name(&mut world).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -339,12 +344,7 @@ async fn a_channel_that_refuses_notices_gets_a_bounded_number_of_attempts() {
 async fn a_crash_repeats_a_notice_under_its_name_only() {
     let mut world = world(&FAILURES, Arc::new(MemoryStore::new())).await;
     world.down("nothing answers");
-    let lost = world.post(HOUR).await.unwrap();
-    world.faults.inject("staffai/reporter", Fault::Panic);
-    let again = world.post(HOUR).await.unwrap();
-    assert_eq!(lost.name, again.name);
-    again.done();
-    assert!(world.post(HOUR).await.is_none());
+    repeats_under_one_name(&mut world).await;
 }
 
 #[tokio::test(start_paused = true)]

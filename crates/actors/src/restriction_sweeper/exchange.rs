@@ -25,14 +25,8 @@ pub(super) struct Exchange {
     unsent: Vec<Change>,
     /// The number of the last change that is known; `None` before the first exchange.
     seen: Option<u64>,
-    pub(super) under_way: bool,
-}
-
-/// The result of an exchange.
-pub struct Exchanged {
-    latest: LatestChanges,
-    /// The number of changes that the store accepted.
-    sent: usize,
+    /// The number of the first changes in `unsent` that an exchange under way sends; `None` if none is under way.
+    pub(super) sending: Option<usize>,
 }
 
 impl RestrictionSweeper {
@@ -45,16 +39,17 @@ impl RestrictionSweeper {
         unsent.push(Change::new(member, since));
         if unsent.len() > UNSENT_MAX {
             unsent.remove(0);
+            state.exchange.sending = state.exchange.sending.map(|many| many.saturating_sub(1));
         }
     }
 
     /// Sends the changes of this process, and reads those of the others.
     pub(super) fn exchange(&self, ctx: &mut ActorContext<RestrictionSweeper>, state: &mut SweeperState) {
         // A read of all records may be older than a change.
-        if self.portion.is_whole() || state.reading || state.exchange.under_way {
+        if self.portion.is_whole() || state.reading || state.exchange.sending.is_some() {
             return;
         }
-        state.exchange.under_way = true;
+        state.exchange.sending = Some(state.exchange.unsent.len());
         let (store, unsent, now) = (Arc::clone(&self.store), state.exchange.unsent.clone(), self.clock.now());
         ctx.task(
             async move {
@@ -66,9 +61,9 @@ impl RestrictionSweeper {
     }
 
     /// Applies the changes of other processes.
-    pub(super) fn exchanged(&self, state: &mut SweeperState, exchanged: Option<Box<Exchanged>>) {
-        state.exchange.under_way = false;
-        let Some(Exchanged { latest, sent }) = exchanged.map(|exchanged| *exchanged) else { return };
+    pub(super) fn exchanged(&self, state: &mut SweeperState, latest: Option<Box<LatestChanges>>) {
+        let sent = state.exchange.sending.take().unwrap_or_default();
+        let Some(latest) = latest else { return };
         state.exchange.unsent.drain(..sent.min(state.exchange.unsent.len()));
         // The records were read after the changes before the first exchange.
         let Some(seen) = state.exchange.seen.replace(latest.last()) else { return };
@@ -95,13 +90,13 @@ impl RestrictionSweeper {
     }
 }
 
-async fn exchange(store: &dyn Store, unsent: Vec<Change>, now: Timestamp) -> Option<Exchanged> {
+async fn exchange(store: &dyn Store, unsent: Vec<Change>, now: Timestamp) -> Option<LatestChanges> {
     let mut latest = match store.read(CHANGES).await {
         Stored::Unreadable(Unreadable::NoAnswer) => return None,
         stored => LatestChanges::parse(stored.value().as_deref()),
     };
     if unsent.is_empty() && !latest.clone().expire(now) {
-        return Some(Exchanged { latest, sent: 0 });
+        return Some(latest);
     }
     let end = replace(store, CHANGES, |stored| {
         latest = LatestChanges::parse(stored);
@@ -111,5 +106,5 @@ async fn exchange(store: &dyn Store, unsent: Vec<Change>, now: Timestamp) -> Opt
         }
         Some(latest.to_json())
     });
-    (end.await == Replaced::Done).then_some(Exchanged { latest, sent: unsent.len() })
+    (end.await == Replaced::Done).then_some(latest)
 }

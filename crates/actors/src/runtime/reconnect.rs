@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use domain::restart::Backoff;
 
 /// The minimum duration of a connection that resets the backoff.
-const LASTED: Duration = Duration::from_secs(10);
+pub(crate) const LASTED: Duration = Duration::from_secs(10);
 
 /// The successive connections of one actor.
 pub(crate) struct Reconnect {

@@ -7,8 +7,9 @@ use crate::services::basics::Basics;
 use crate::services::running::Live;
 use domain::ids::Person;
 use domain::keys;
+use domain::open_to::OpenTo;
 use domain::people::codes::{self, LinkCodes};
-use domain::people::{LinkRefusal, Linked, Linking, Links};
+use domain::people::{LinkRefusal, Linked, Links};
 use ports::{AccountLinks, Replaced, Store, Stored, replace};
 use telemetry::events::{ACCOUNTS_LINKED, ACCOUNTS_UNLINKED, STORE_CORRUPT};
 
@@ -118,7 +119,7 @@ impl AccountLinks for Linker {
     }
 
     async fn link(&self, first: &Person, second: &Person) -> Result<Linked, LinkRefusal> {
-        if self.basics.live.now().settings.members.linking == Linking::Off {
+        if self.basics.live.now().settings.members.linking == OpenTo::Off {
             return Err(LinkRefusal::Closed);
         }
         self.join(first, second).await

@@ -18,6 +18,7 @@ use domain::limits::budget::{self, Budget, Payer};
 use domain::limits::rules::Applied;
 use domain::limits::{self, Limits};
 use domain::model::{Price, Row};
+use domain::open_to::OpenTo;
 use domain::people::{Linked, Links};
 use domain::preferences::{self, Preferences, Record, Setting};
 use domain::prompt::Prompts;
@@ -36,7 +37,6 @@ use settings::Settings;
 use settings::agents::{Agents, Peer};
 use settings::community::Members;
 use settings::data_tools::{Database, GoogleDrive, WebSearch};
-use settings::edges::VoiceChannels;
 
 /// The settings and the files that belong to them, read and checked together.
 pub struct Running {
@@ -321,7 +321,7 @@ impl Running {
             ("discord.shards", new.discord.shards != old.discord.shards),
             ("discord.direct_messages", new.discord.direct_messages != old.discord.direct_messages),
             ("discord.allowed_mentions", new.discord.allowed_mentions != old.discord.allowed_mentions),
-            ("discord.voice", (new.discord.voice == VoiceChannels::Off) != (old.discord.voice == VoiceChannels::Off)),
+            ("discord.voice", (new.discord.voice == OpenTo::Off) != (old.discord.voice == OpenTo::Off)),
             ("discord.requests_per_second", new.discord.requests_per_second != old.discord.requests_per_second),
             ("slack.bot_token", differ(&new.slack.bot_token, &old.slack.bot_token)),
             ("slack.app_token", differ(&new.slack.app_token, &old.slack.app_token)),

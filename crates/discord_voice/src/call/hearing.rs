@@ -18,8 +18,6 @@ use telemetry::events::VOICE_CHANNEL_DROPPED;
 const UTTERANCES_MAX: usize = 8;
 /// The time without packets after which a member counts as silent: clients send none for silence.
 const QUIET_AFTER: Duration = Duration::from_millis(100);
-/// The silence that is added for a member who sends nothing: more than ends an utterance.
-const QUIET_MAX: u32 = 10;
 /// The bytes of silence that are added at once: 100 milliseconds.
 const QUIET_BYTES: usize = RATE as usize / 10 * 2;
 
@@ -36,8 +34,6 @@ struct Hearer {
     speaks: bool,
     /// The time of the last packet.
     last: Instant,
-    /// The steps of silence since then.
-    quiet: u32,
 }
 
 impl Hearers {
@@ -71,28 +67,20 @@ impl Call<'_> {
             listener: Listener::new(true),
             speaks: false,
             last: now,
-            quiet: 0,
         });
-        (hearer.last, hearer.quiet) = (now, 0);
+        hearer.last = now;
         let bytes: Vec<u8> = samples.iter().flat_map(|sample| sample.to_le_bytes()).collect();
         // Audio that arrives faster than it is spoken is dropped.
         let found = hearer.listener.push(&bytes).unwrap_or_default();
         self.found(user, found);
     }
 
-    /// Adds silence for members who send nothing, so that their utterances end.
+    /// Adds silence for members who stopped inside an utterance, until it ends.
     pub(super) fn quiet(&mut self) {
-        let silent = self
-            .hearers
-            .all
-            .iter_mut()
-            .filter(|(_, hearer)| hearer.quiet < QUIET_MAX && hearer.last.elapsed() >= QUIET_AFTER);
-        let found: Vec<_> = silent
-            .map(|(user, hearer)| {
-                hearer.quiet += 1;
-                (*user, hearer.listener.push(&[0; QUIET_BYTES]).unwrap_or_default())
-            })
-            .collect();
+        let is_silent = |hearer: &Hearer| hearer.speaks && hearer.last.elapsed() >= QUIET_AFTER;
+        let silent = self.hearers.all.iter_mut().filter(|(_, hearer)| is_silent(hearer));
+        let found: Vec<_> =
+            silent.map(|(user, hearer)| (*user, hearer.listener.push(&[0; QUIET_BYTES]).unwrap_or_default())).collect();
         for (user, found) in found {
             self.found(user, found);
         }

@@ -16,14 +16,14 @@ use tokio_tungstenite::client_async_with_config;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
-use super::{Consents, Driver, End, OUTGOING_MAX, Socket, Writer, closed};
+use super::{Consents, Driver, OUTGOING_MAX, Socket, Writer, closed};
 use crate::dave::{self, Encryption};
 use crate::ears::Ears;
 use crate::mouth::Mouth;
 use crate::rtp::{self, Cipher, PACKET_MAX};
 use crate::wire::{self, Event, Received};
 use domain::host::is_loopback;
-use ports::voice_calls::VoiceAccess;
+use ports::voice_calls::{CallEnd, VoiceAccess};
 
 /// The timeout of the whole handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -35,8 +35,9 @@ const DISCOVERY: usize = 74;
 const ADDRESS_AT: usize = 8;
 /// The largest message of the server, in bytes: the keys of a full channel have less.
 const MESSAGE_MAX: usize = 1024 * 1024;
-/// The most messages before the end of a handshake.
+/// The most messages before the end of a handshake, and their most bytes.
 const EARLY_MAX: usize = 1_000;
+const EARLY_BYTES_MAX: usize = 4 * MESSAGE_MAX;
 
 /// A resumed session.
 pub(super) struct Resumption {
@@ -46,8 +47,8 @@ pub(super) struct Resumption {
     pub(super) missed: Vec<Received>,
 }
 
-fn lost(why: impl Into<String>) -> End {
-    End::Lost(why.into())
+fn lost(why: impl Into<String>) -> CallEnd {
+    CallEnd::Lost(why.into())
 }
 
 impl Driver {
@@ -55,12 +56,12 @@ impl Driver {
     ///
     /// # Errors
     /// There is no connection.
-    pub(crate) async fn connect(client: HttpClient, access: VoiceAccess, consents: Consents) -> Result<Self, End> {
+    pub(crate) async fn connect(client: HttpClient, access: VoiceAccess, consents: Consents) -> Result<Self, CallEnd> {
         let connect = Self::open(client, access, consents);
         timeout(CONNECT_TIMEOUT, connect).await.unwrap_or_else(|_| Err(lost("the voice server did not answer in time")))
     }
 
-    async fn open(client: HttpClient, access: VoiceAccess, consents: Consents) -> Result<Self, End> {
+    async fn open(client: HttpClient, access: VoiceAccess, consents: Consents) -> Result<Self, CallEnd> {
         let me = access.user.parse().map_err(|_| lost("the bot's id is no number"))?;
         let channel = access.channel.parse().map_err(|_| lost("the channel's id is no number"))?;
         let mut socket = dial(&client, &access).await?;
@@ -136,7 +137,7 @@ pub(super) async fn resume(
     client: HttpClient,
     access: VoiceAccess,
     number: Option<u64>,
-) -> Result<Box<Resumption>, End> {
+) -> Result<Box<Resumption>, CallEnd> {
     let resume = async {
         let mut socket = dial(&client, &access).await?;
         let data = json!({
@@ -185,7 +186,7 @@ fn identity(access: &VoiceAccess) -> Value {
 }
 
 /// Opens a WebSocket. The endpoint comes from Discord; only one on this machine may be reached without TLS.
-async fn dial(client: &HttpClient, access: &VoiceAccess) -> Result<Socket, End> {
+async fn dial(client: &HttpClient, access: &VoiceAccess) -> Result<Socket, CallEnd> {
     let endpoint = access.endpoint.trim_start_matches("wss://").trim_end_matches('/');
     let host = endpoint.parse::<http::uri::Authority>().map_err(|_| lost("the voice server's address is invalid"))?;
     let scheme = if is_loopback(host.host()) { "ws" } else { "wss" };
@@ -199,13 +200,13 @@ async fn dial(client: &HttpClient, access: &VoiceAccess) -> Result<Socket, End> 
     opened.map(|(socket, _)| socket).map_err(|error| lost(format!("the voice server refuses: {error}")))
 }
 
-async fn send(socket: &mut Socket, opcode: u8, data: &Value) -> Result<(), End> {
+async fn send(socket: &mut Socket, opcode: u8, data: &Value) -> Result<(), CallEnd> {
     let message = Message::text(wire::message(opcode, data));
     socket.send(message).await.map_err(|error| lost(format!("the voice server hung up: {error}")))
 }
 
 /// Returns the next message that is not malformed.
-async fn receive(socket: &mut Socket) -> Result<Received, End> {
+async fn receive(socket: &mut Socket) -> Result<Received, CallEnd> {
     loop {
         let received = match socket.next().await {
             Some(Ok(Message::Text(text))) => wire::text(&text),
@@ -224,15 +225,16 @@ async fn receive(socket: &mut Socket) -> Result<Received, End> {
     }
 }
 
-fn keep(early: &mut Vec<Received>, received: Received) -> Result<(), End> {
-    if early.len() >= EARLY_MAX {
+fn keep(early: &mut Vec<Received>, received: Received) -> Result<(), CallEnd> {
+    let bytes: usize = early.iter().chain([&received]).map(Received::bytes).sum();
+    if early.len() >= EARLY_MAX || bytes > EARLY_BYTES_MAX {
         return Err(lost("the voice server sent too much before the connection was ready"));
     }
     early.push(received);
     Ok(())
 }
 
-async fn udp((ip, port): (IpAddr, u16)) -> Result<UdpSocket, End> {
+async fn udp((ip, port): (IpAddr, u16)) -> Result<UdpSocket, CallEnd> {
     let failed = |error: std::io::Error| lost(format!("there is no UDP socket: {error}"));
     let any: SocketAddr = if ip.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
     let socket = UdpSocket::bind(any).await.map_err(failed)?;
@@ -241,7 +243,7 @@ async fn udp((ip, port): (IpAddr, u16)) -> Result<UdpSocket, End> {
 }
 
 /// Asks the server for the address that it sees: routers may have translated it.
-async fn discover(udp: &UdpSocket, ssrc: u32) -> Result<(IpAddr, u16), End> {
+async fn discover(udp: &UdpSocket, ssrc: u32) -> Result<(IpAddr, u16), CallEnd> {
     let mut packet = [0; DISCOVERY];
     packet[..4].copy_from_slice(&[0, 1, 0, 70]);
     packet[4..8].copy_from_slice(&ssrc.to_be_bytes());

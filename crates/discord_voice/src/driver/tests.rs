@@ -3,7 +3,7 @@ use std::future::Future;
 use super::*;
 use crate::pcm::{FRAME, RATE};
 use crate::testing::{TOKEN, VoiceServer};
-use ports::voice_calls::VoiceAccess;
+use ports::voice_calls::{CallEnd, VoiceAccess};
 
 const ANA: u64 = 11;
 const BEN: u64 = 12;
@@ -192,19 +192,19 @@ async fn close_codes_decide_whether_the_bot_may_return() {
         server.closes(Some(code));
         let happenings = until(&mut driver, |all| !all.is_empty()).await;
         let Happening::Ended(end) = &happenings[0] else { panic!("{happenings:?}") };
-        assert_eq!(matches!(end, End::Lost(_)), is_lost, "{code}: {end:?}");
+        assert_eq!(matches!(end, CallEnd::Lost(_)), is_lost, "{code}: {end:?}");
         assert_eq!(server.stats().resumes, 0, "{code}");
         // The same codes during the handshake.
         server.faults(|faults| faults.closes = (code, 1));
         let refused = Driver::connect(client(), access(&server), Consents::default()).await.err().unwrap();
-        assert_eq!(matches!(refused, End::Lost(_)), is_lost, "{code}: {refused:?}");
+        assert_eq!(matches!(refused, CallEnd::Lost(_)), is_lost, "{code}: {refused:?}");
     }
     let server = VoiceServer::start(CHANNEL).await;
     let (mut driver, _) = connect(&server, &[]).await;
     server.faults(|faults| faults.closes_resumes = Some(4006));
     server.closes(Some(4015));
     let happenings = until(&mut driver, |all| !all.is_empty()).await;
-    assert!(matches!(happenings[0], Happening::Ended(End::Lost(_))), "{happenings:?}");
+    assert!(matches!(happenings[0], Happening::Ended(CallEnd::Lost(_))), "{happenings:?}");
 }
 
 #[tokio::test]
@@ -247,7 +247,7 @@ async fn a_dead_udp_path_is_named() {
     let server = VoiceServer::start(CHANNEL).await;
     server.faults(|faults| faults.udp_is_dead = true);
     let refused = Driver::connect(client(), access(&server), Consents::default()).await.err().unwrap();
-    assert_eq!(refused, End::Lost("no audio reaches the voice server: UDP is blocked".to_owned()));
+    assert_eq!(refused, CallEnd::Lost("no audio reaches the voice server: UDP is blocked".to_owned()));
 }
 
 #[tokio::test]

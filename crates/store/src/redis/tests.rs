@@ -405,6 +405,9 @@ async fn one_data_directory_has_the_right_to_start_alone() {
     assert_eq!((take(&two, false).await, take(&one, false).await), (held(false), elsewhere("two")));
 }
 
+/// Timeout of a step on any machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 fn divided(server: &Server, name: &str, ranges: u32) -> Lease {
     lease(server, name).divided(ranges)
 }
@@ -557,6 +560,38 @@ async fn processes_agree_on_shards_while_one_runs_and_share_the_buckets_of_ident
     assert!(!rest.is_zero() && rest <= pause, "{rest:?}");
     tokio::time::sleep(rest + Duration::from_millis(20)).await;
     assert_eq!(two.reserve_identify(0, pause).await, Ok(Duration::ZERO));
+}
+
+#[tokio::test]
+async fn damaged_records_of_a_division_hang_and_mislead_no_process() {
+    let server = Server::start();
+    let one = divided(&server, "one", 2);
+    let doors = [Door::new("d")];
+    // Four thousand million ranges would take days.
+    assert_eq!(server.ask::<u32>("SADD staffai:divisions 4000000000 some 0 3"), 4);
+    tokio::time::timeout(PATIENCE, one.end_other_divisions(&doors)).await.expect("it ends").unwrap();
+    assert!(
+        server.ask::<bool>("SISMEMBER staffai:divisions 2") && !server.ask::<bool>("SISMEMBER staffai:divisions 3")
+    );
+    assert_eq!(server.ask::<String>("SET staffai:divisions text"), "OK");
+    one.end_other_divisions(&doors).await.unwrap();
+    assert!(server.ask::<bool>("SISMEMBER staffai:divisions 2"));
+
+    assert_eq!(range(&one, false).await, Ok(0));
+    for shards in ["3", "4000000000"] {
+        let _: u32 = server.ask(&format!("HSET staffai:lease shards {shards}"));
+        let refused = one.agree_on_shards(4).await.unwrap_err();
+        assert!(refused.contains(shards), "{refused}");
+    }
+
+    // A mark without an end, and one that ends too late.
+    let pause = Duration::from_millis(300);
+    for mark in ["SET staffai:identify:7 1", "SET staffai:identify:7 1 EX 86400"] {
+        assert_eq!(server.ask::<String>(mark), "OK");
+        assert_eq!(one.reserve_identify(7, pause).await, Ok(pause));
+        tokio::time::sleep(pause + Duration::from_millis(20)).await;
+        assert_eq!(one.reserve_identify(7, pause).await, Ok(Duration::ZERO));
+    }
 }
 
 #[tokio::test]

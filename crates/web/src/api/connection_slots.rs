@@ -120,7 +120,7 @@ impl ConnectionSlot {
 
     /// Marks the connection as one of another process of the cluster. Its clients are counted separately, like those of
     /// a trusted proxy.
-    pub fn is_of_member(&self) {
+    pub fn mark_member(&self) {
         if let Some(held) = self.places.taken.lock().held.get_mut(&self.number) {
             held.peer = None;
         }

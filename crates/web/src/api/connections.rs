@@ -152,7 +152,7 @@ async fn answer(
     let lines = request.headers().get_all(FORWARDED_FOR).iter().filter_map(|line| line.to_str().ok());
     let client = match origin {
         Some(origin) => {
-            place.is_of_member();
+            place.mark_member();
             Some(origin.client)
         }
         None => link.map(|link| place.client(link.peer, lines)),

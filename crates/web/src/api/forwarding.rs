@@ -7,6 +7,8 @@
 //! - A request is passed on once: a process that stands by refuses one that another process passed on.
 //! - A request opens its own connection, so none fails because an idle connection belonged to an earlier process.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -20,11 +22,11 @@ use axum::response::Response;
 use axum::routing::any;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::upgrade::OnUpgrade;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
 use metrics::counter;
-use tokio::io::{AsyncWriteExt, copy, split};
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Sleep, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -32,10 +34,10 @@ use tokio_util::task::AbortOnDropHandle;
 use tower::Service;
 
 use crate::api::Limits;
-use crate::api::connection_slots::Reach;
+use crate::api::connection_slots::{Reach, network};
 use crate::api::form::Refuse;
 use crate::api::guard::Link;
-use crate::api::hop::{asks_for_socket, end_to_end, of_a_socket};
+use crate::api::hop::{asks_for_socket, end_to_end, join, of_a_socket};
 use crate::api::membership::{Marked, Membership, Origin, PASSED_ON};
 use crate::api::read_to_the_end::ReadToTheEnd;
 use crate::client_socket::LIFE;
@@ -64,6 +66,7 @@ pub struct Forwarder {
     active: watch::Receiver<Option<String>>,
     membership: Arc<Membership>,
     slots: Arc<Semaphore>,
+    clients: Clients,
     connector: HttpConnector,
     /// Timeout of the head of a response, and of each silence of the active process afterwards.
     silence: Duration,
@@ -123,7 +126,7 @@ impl Failure {
 
 impl Forwarder {
     /// Creates the proxy. `active` holds the address of the active process as `host:port`. As many requests and sockets
-    /// pass at once as a listener has connections.
+    /// pass at once as a listener has connections, and of one client as it has of one peer.
     #[must_use]
     pub fn new(
         active: watch::Receiver<Option<String>>,
@@ -138,7 +141,8 @@ impl Forwarder {
         connector.set_keepalive_interval(Some(PROBE_EVERY));
         connector.set_keepalive_retries(Some(PROBES));
         let slots = Arc::new(Semaphore::new(limits.capacity.connections));
-        Self { active, membership, slots, connector, silence: limits.answer, refuse }
+        let clients = Clients { most: limits.capacity.per_peer, passing: Arc::default() };
+        Self { active, membership, slots, clients, connector, silence: limits.answer, refuse }
     }
 
     /// Returns the route for all paths.
@@ -157,21 +161,22 @@ impl Forwarder {
         if request.method() == Method::CONNECT {
             return Err(Failure::Tunnel);
         }
+        let client = self.clients.enter(link.peer).ok_or(Failure::Busy)?;
         let slot = Arc::clone(&self.slots).try_acquire_owned().map_err(|_| Failure::Busy)?;
         let address = self.active.borrow().clone().ok_or(Failure::NoneActive)?;
         let origin = Origin { client: link.peer, own: link.own };
         let mark = self.membership.mark(origin, request.method(), request.uri()).ok_or(Failure::NoneActive)?;
         let (mut sender, connection) = self.connect(&address).await?;
-        let client = asks_for_socket(request.headers()).then(|| hyper::upgrade::on(&mut request));
-        let request = onward(request, link, mark, client.is_some());
+        let upgrade = asks_for_socket(request.headers()).then(|| hyper::upgrade::on(&mut request));
+        let request = onward(request, link, mark, upgrade.is_some());
         let response = timeout(self.silence, sender.send_request(request)).await;
         let response = response.map_err(|_| Failure::Late)?.map_err(|_| Failure::Broken)?;
-        let held = Held { _connection: connection, _slot: slot };
+        let held = Held { _connection: connection, _slot: slot, _client: client };
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let silence = self.silence;
             return Ok(back(response).map(|body| Body::new(PassedBody { body, silence, timer: None, _held: held })));
         }
-        client.map(|client| upgraded(response, client, held, ended)).ok_or(Failure::Broken)
+        upgrade.map(|upgrade| upgraded(response, upgrade, held, ended)).ok_or(Failure::Broken)
     }
 
     /// Opens a connection, which ends when its handle is dropped.
@@ -251,7 +256,7 @@ fn upgraded(
     let active = hyper::upgrade::on(&mut response);
     let joined = async move {
         if let Ok((Ok(client), Ok(active))) = timeout(CONNECT_TIMEOUT, async { tokio::join!(client, active) }).await {
-            let _ = timeout(SOCKET_TIMEOUT, join(client, active)).await;
+            let _ = timeout(SOCKET_TIMEOUT, join(TokioIo::new(client), TokioIo::new(active))).await;
         }
         drop(held);
     };
@@ -261,22 +266,52 @@ fn upgraded(
     response
 }
 
-/// Copies bytes in both directions until either side ends.
-async fn join(client: Upgraded, active: Upgraded) {
-    let (mut from_client, mut to_client) = split(TokioIo::new(client));
-    let (mut from_active, mut to_active) = split(TokioIo::new(active));
-    // Each side sees the close of the other, clean or not.
-    tokio::select! {
-        _ = copy(&mut from_client, &mut to_active) => {}
-        _ = copy(&mut from_active, &mut to_client) => {}
-    }
-    let _ = tokio::join!(to_client.shutdown(), to_active.shutdown());
-}
-
 /// The resources of a request that passes.
 struct Held {
     _connection: AbortOnDropHandle<()>,
     _slot: OwnedSemaphorePermit,
+    _client: Passing,
+}
+
+/// The numbers of requests and sockets that pass, by client. Their sum is bounded by the slots.
+#[derive(Clone)]
+struct Clients {
+    /// The most of one client, as at a listener.
+    most: usize,
+    passing: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+impl Clients {
+    /// Counts a request of this client. Returns `None` if it has as many as one client may have.
+    fn enter(&self, client: IpAddr) -> Option<Passing> {
+        let client = network(client);
+        let mut passing = self.passing.lock();
+        let count = passing.entry(client).or_default();
+        if *count >= self.most {
+            return None;
+        }
+        *count += 1;
+        Some(Passing { client, of: Arc::clone(&self.passing) })
+    }
+}
+
+/// A counted request or socket. It no longer counts when dropped.
+struct Passing {
+    client: IpAddr,
+    of: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        let mut passing = self.of.lock();
+        let count = passing.get_mut(&self.client).map(|count| {
+            *count -= 1;
+            *count
+        });
+        if count == Some(0) {
+            passing.remove(&self.client);
+        }
+    }
 }
 
 /// The body of a response. It fails if the connection breaks, or if the active process is silent for too long.

@@ -18,7 +18,6 @@ use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use tokio::io::copy_bidirectional;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -29,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::connection_slots::Reach;
 use crate::api::form::{Refuse, in_form};
 use crate::api::guard::{Access, Link, Rejection};
-use crate::api::hop::{asks_for_socket, end_to_end, of_a_socket};
+use crate::api::hop::{asks_for_socket, end_to_end, join, of_a_socket};
 use crate::api::ops::{Gate, guard, refused, with_safe_headers};
 use crate::api::{Api, Limits, Site, bodies, dashboard};
 use domain::api_key::Right;
@@ -95,7 +94,7 @@ impl Behind {
         *response.headers_mut() = end_to_end(answer.headers());
         if let (Some(client), StatusCode::SWITCHING_PROTOCOLS) = (client, answer.status()) {
             of_a_socket(response.headers_mut());
-            tokio::spawn(ended.run_until_cancelled_owned(join(client, answer)));
+            tokio::spawn(ended.run_until_cancelled_owned(upgraded(client, answer)));
             return Ok(response);
         }
         *response.body_mut() = Body::from_stream(Rest { left: Some(answer.bytes_stream().boxed()), ended });
@@ -103,12 +102,11 @@ impl Behind {
     }
 }
 
-/// Copies bytes between a client and the program until either closes the WebSocket.
-async fn join(client: OnUpgrade, program: reqwest::Response) {
+/// Joins a client and the program once both are upgraded.
+async fn upgraded(client: OnUpgrade, program: reqwest::Response) {
     let passed = timeout(SOCKET_TIMEOUT, async {
-        if let (Ok(client), Ok(mut program)) = tokio::join!(client, program.upgrade()) {
-            // Each side sees the close of the other, clean or not.
-            let _ = copy_bidirectional(&mut TokioIo::new(client), &mut program).await;
+        if let (Ok(client), Ok(program)) = tokio::join!(client, program.upgrade()) {
+            join(TokioIo::new(client), program).await;
         }
     });
     let _ = passed.await;

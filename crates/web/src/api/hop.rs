@@ -1,6 +1,7 @@
 //! Headers of one connection, which a proxy must not pass on, and the handshake of a WebSocket.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy, split};
 
 /// The only protocol that upgrades are passed on for.
 const WEBSOCKET: &str = "websocket";
@@ -40,6 +41,18 @@ pub fn asks_for_socket(headers: &HeaderMap) -> bool {
 pub fn of_a_socket(headers: &mut HeaderMap) {
     headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(header::UPGRADE, HeaderValue::from_static(WEBSOCKET));
+}
+
+/// Copies bytes between the two ends of a WebSocket until either of them ends.
+pub async fn join(client: impl AsyncRead + AsyncWrite, other: impl AsyncRead + AsyncWrite) {
+    let (mut from_client, mut to_client) = split(client);
+    let (mut from_other, mut to_other) = split(other);
+    // Each side sees the close of the other, clean or not.
+    tokio::select! {
+        _ = copy(&mut from_client, &mut to_other) => {}
+        _ = copy(&mut from_other, &mut to_client) => {}
+    }
+    let _ = tokio::join!(to_client.shutdown(), to_other.shutdown());
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 //! - Fencing tokens of two divisions are not comparable. So the owners of a division end all terms of the others
 //!   ([`Lease::end_other_divisions`]) before they read a turn.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use super::super::owning;
 use super::{Lease, LeaseAnswer, LeaseFault, millis};
 use domain::ids::Door;
 use domain::keys;
-use domain::ownership::Portion;
+use domain::ownership::{Portion, RANGES_MAX};
 use ports::Peers;
 
 /// The division of the bot's work, from the view of one process.
@@ -157,11 +158,22 @@ redis.call('HSETNX', KEYS[1], 'shards', ARGV[2])
 return tonumber(redis.call('HGET', KEYS[1], 'shards')) or 0
 ";
 
+/// Key: the numbers of ranges of former divisions. Returns them.
+const DIVISIONS: &str = r"
+if redis.call('TYPE', KEYS[1]).ok ~= 'set' then redis.call('DEL', KEYS[1]) end
+return redis.call('SMEMBERS', KEYS[1])
+";
+
 /// Key: the mark of a bucket. Argument: its pause in milliseconds. Returns 0 if the caller may begin, which all others
 /// may not do until the pause is over, or else the rest of the pause in milliseconds.
 const RESERVE: &str = r"
 if redis.call('SET', KEYS[1], '1', 'NX', 'PX', ARGV[1]) then return 0 end
-return math.max(redis.call('PTTL', KEYS[1]), 1)
+local rest, pause = redis.call('PTTL', KEYS[1]), tonumber(ARGV[1])
+if rest < 0 or rest > pause then
+    redis.call('PEXPIRE', KEYS[1], ARGV[1])
+    rest = pause
+end
+return math.max(rest, 1)
 ";
 
 /// A range of a division, as the server has it.
@@ -237,19 +249,29 @@ impl Lease {
     /// See [`LeaseFault`]. A repeated call completes it.
     pub async fn end_other_divisions(&self, doors: &[Door]) -> Result<(), LeaseFault> {
         let own = self.division.as_ref().map_or(1, |division| division.ranges);
-        let mut known = cmd("SMEMBERS");
-        known.arg(keys::DIVISIONS);
-        let known: Vec<u32> = self.ask(&known).await?;
+        let known = self.divisions().await?;
+        // A bot that is not divided leaves no mark of its own.
         let whole = (own > 1).then_some(1);
-        for of in known.into_iter().chain(whole).filter(|of| *of != own) {
+        for of in known.iter().copied().chain(whole).filter(|of| *of != own) {
             for number in 0..of {
                 for door in doors {
                     self.end_term(Portion { number, of }, door).await?;
                 }
             }
-            self.change_divisions("SREM", of).await?;
+            if of > 1 {
+                self.change_divisions("SREM", of).await?;
+            }
         }
-        if own > 1 { self.change_divisions("SADD", own).await } else { Ok(()) }
+        if own > 1 && !known.contains(&own) { self.change_divisions("SADD", own).await } else { Ok(()) }
+    }
+
+    /// Returns the numbers of ranges of the divisions on record. What is no such number is passed over.
+    async fn divisions(&self) -> Result<Vec<u32>, LeaseFault> {
+        let mut read = cmd("EVAL");
+        read.arg(DIVISIONS).arg(1).arg(keys::DIVISIONS);
+        let known: Vec<String> = self.ask(&read).await?;
+        let known = known.iter().filter_map(|of| of.parse().ok());
+        Ok(known.filter(|of| (2..=RANGES_MAX).contains(of)).take(RANGES_MAX as usize).collect())
     }
 
     async fn end_term(&self, portion: Portion, door: &Door) -> Result<(), LeaseFault> {
@@ -274,6 +296,10 @@ impl Peers for Lease {
         if agreed == 0 {
             return Err("another division holds the lease".to_owned());
         }
+        // Other numbers would give a guild and its shard to different processes.
+        if !agreed.is_multiple_of(division.ranges) || agreed > SHARDS_MAX {
+            return Err(format!("the record of the lease names {agreed} shards for {} ranges", division.ranges));
+        }
         division.shards.store(agreed, Ordering::Relaxed);
         Ok(agreed)
     }
@@ -289,7 +315,8 @@ impl Peers for Lease {
 /// Reads the answer of [`READ`].
 fn held_ranges(told: &[String]) -> Vec<HeldRange> {
     let Some((now, fields)) = told.split_first() else { return Vec::new() };
-    let field = |name: &str| fields.chunks_exact(2).find(|pair| pair[0] == name).map(|pair| pair[1].as_str());
+    let fields: HashMap<&str, &str> = fields.chunks_exact(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
+    let field = |name: &str| fields.get(name).copied();
     let time = |name: &str| field(name).and_then(|time| time.parse::<u64>().ok()).unwrap_or(0);
     let now = now.parse::<u64>().unwrap_or(0);
     let of = field("holder").and_then(|name| name.strip_prefix(DIVIDED)?.strip_suffix(RANGES)?.parse::<u32>().ok());
@@ -302,5 +329,5 @@ fn held_ranges(told: &[String]) -> Vec<HeldRange> {
     of.filter(|of| *of <= RANGES_MAX).map_or_else(Vec::new, |of| (0..of).map(|number| range(number, of)).collect())
 }
 
-/// The most ranges that a record can have; the settings allow no more.
-const RANGES_MAX: u32 = 256;
+/// The most connections of a platform: Discord's largest bots have some thousands.
+const SHARDS_MAX: u32 = 100_000;

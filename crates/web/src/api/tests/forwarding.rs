@@ -368,6 +368,22 @@ async fn sockets_are_passed_on_and_bounded() {
 }
 
 #[tokio::test]
+async fn sockets_of_one_client_leave_slots_to_others() {
+    let few = Limits { capacity: Capacity { connections: 4, per_peer: 1, reserved: 4 }, ..Limits::default() };
+    let cluster = Cluster::with(&[KEY], page(), Limits::default(), few, None).await;
+    let mut request = format!("ws://{}/v1/socket", cluster.standby.address).into_client_request().unwrap();
+    request.headers_mut().insert("authorization", format!("Bearer {KEY}").parse().unwrap());
+    let (mut socket, _) = tokio_tungstenite::connect_async(request).await.unwrap();
+    let (status, text) = cluster.standby.get("/told", &[bearer()]).await;
+    assert_eq!((status.as_u16(), text.contains("all connections are busy")), (503, true), "{text}");
+    socket.close(None).await.unwrap();
+    let until = tokio::time::Instant::now() + PATIENCE;
+    while cluster.status("/told", &[bearer()]).await != 200 {
+        assert!(tokio::time::Instant::now() < until, "a closed socket counts no longer");
+    }
+}
+
+#[tokio::test]
 async fn a_socket_that_is_no_web_socket_is_not_opened() {
     let cluster = Cluster::new(&[KEY], page()).await;
     for (request, wanted) in [
