@@ -38,6 +38,10 @@ impl Numbers {
     fn within(&mut self, from: u64, to: u64) -> u64 {
         from + self.next() % (to - from)
     }
+
+    fn index(&mut self, length: usize) -> usize {
+        usize::try_from(self.next() % length as u64).unwrap()
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,6 +56,9 @@ enum Event {
     Start,
     Fault,
 }
+
+/// The time of an event, its number, its process and the life of that process.
+type Due = (u64, u64, usize, u32, Event);
 
 struct Process {
     division: Division,
@@ -96,7 +103,7 @@ struct World {
     back: u64,
     numbers: Numbers,
     seq: u64,
-    events: BinaryHeap<Reverse<(u64, u64, usize, u32, Event)>>,
+    events: BinaryHeap<Reverse<Due>>,
     processes: Vec<Process>,
     connection: Connection,
     ranges: u32,
@@ -311,7 +318,7 @@ impl World {
         let process = &self.processes[at];
         let (Some(token), Some(range)) = (process.token.filter(|_| process.acts), process.range()) else { return };
         let guilds = &self.guilds[range as usize];
-        let guild = guilds[(self.numbers.next() % guilds.len() as u64) as usize].to_string();
+        let guild = guilds[self.numbers.index(guilds.len())].to_string();
         let range_of_guild = Portion::of_guild(Some(&guild), self.ranges);
         let term =
             Term { range: Portion { number: range_of_guild, of: self.ranges }.range(DOOR), token: FencingToken(token) };
@@ -368,7 +375,7 @@ impl World {
     }
 
     fn fault(&mut self) {
-        let at = (self.numbers.next() % self.processes.len() as u64) as usize;
+        let at = self.numbers.index(self.processes.len());
         // Most faults hit a process that holds a range.
         let at = (at..self.processes.len()).find(|at| self.processes[*at].range().is_some()).unwrap_or(at);
         if !self.processes[at].up
