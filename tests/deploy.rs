@@ -313,7 +313,10 @@ const STANDBY: &str = "deploy/kubernetes-standby";
 fn two_pods_pass_requests_on_behind_one_service() {
     let overlay = |file: &str| yaml(&format!("{STANDBY}/{file}.yaml")).remove(0);
     let kustomization = overlay("kustomization");
-    assert_eq!(kustomization["resources"], serde_json::json!(["../kubernetes", "service.yaml", "disruption.yaml"]));
+    assert_eq!(
+        kustomization["resources"],
+        serde_json::json!(["../kubernetes", "service.yaml", "poddisruptionbudget.yaml"])
+    );
     assert_eq!(kustomization["patches"][0]["path"], "deployment.yaml");
     assert!(kustomization["patches"][1]["patch"].as_str().unwrap().contains("{name: staffai-data}"), "no shared disk");
     let (change, base) = (overlay("deployment"), deployment());
@@ -334,7 +337,7 @@ fn two_pods_pass_requests_on_behind_one_service() {
     assert_eq!((&port["name"], &port["containerPort"]), (&"http".into(), &8420.into()));
     let volume = &pod["volumes"][0];
     assert!(volume["name"] == "data" && volume["persistentVolumeClaim"].is_null() && volume["emptyDir"].is_object());
-    let (service, budget) = (overlay("service"), overlay("disruption"));
+    let (service, budget) = (overlay("service"), overlay("poddisruptionbudget"));
     assert_eq!(
         (&service["spec"]["ports"][0]["targetPort"], &service["spec"]["type"]),
         (&port["name"], &"ClusterIP".into())

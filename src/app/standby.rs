@@ -45,24 +45,18 @@ use domain::ids::Door;
 use domain::ownership::Portion;
 use ports::{Listener, Peers, Vitals};
 use settings::edges::Http;
-use store::redis::lease::{Lease, LeaseAnswer, LeaseFault, RENEW_EVERY, TERM};
+use store::redis::lease::{self, ASK_EVERY, Lease, LeaseAnswer, LeaseFault, RENEW_EVERY};
 use telemetry::events::{LEASE_AWAITED, LEASE_LOST, LEASE_TAKEN, LEASE_UNKNOWN};
 use telemetry::metrics::ACTIVE;
 use web::api::Exposure;
 use web::api::membership::Membership;
 use web::api::sockets::Sockets;
 
-/// The pause between two requests of a process that stands by: the longest delay after a release.
-const ASK_EVERY: Duration = Duration::from_millis(100);
-
 /// The time within which the store must answer at the start; afterwards it counts as unreachable.
 const START_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The timeout of a release.
 const RELEASE_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// The time before the end of a term at which its holder stops: the tree needs some of it.
-const MARGIN: Duration = Duration::from_millis(250);
 
 /// The pause between two looks at the tree, of which each reads the state of all actors.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -368,7 +362,7 @@ async fn renew(claim: &Claim, mut renewed: Instant, awaited: &watch::Sender<Opti
             (false, true) => "another process may take the range",
             (false, false) => "another process may start alone",
         };
-        let ends = renewed + TERM.saturating_sub(MARGIN);
+        let ends = lease::stops_at(renewed);
         let next = async {
             sleep(RENEW_EVERY).await;
             claim.lease.take_timed(false).await

@@ -22,11 +22,9 @@ pub mod ranges;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use ::redis::{Cmd, FromRedisValue, RedisError, cmd};
-use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{Instant, timeout};
 
@@ -102,6 +100,13 @@ pub const TERM: Duration = Duration::from_secs(2);
 /// The pause between two renewals: several fit into a term.
 pub const RENEW_EVERY: Duration = Duration::from_millis(400);
 
+/// The time before the end of a term at which its holder stops: its tree needs some of it, and clocks run at different
+/// speeds.
+const MARGIN: Duration = Duration::from_millis(250);
+
+/// The pause between two requests of a process that stands by: the longest delay after a release.
+pub const ASK_EVERY: Duration = Duration::from_millis(100);
+
 /// The time for which a process that stands by is remembered; many times the pause between its requests.
 pub const WAITS: Duration = Duration::from_secs(10);
 
@@ -116,6 +121,13 @@ pub const ALONE_TERM: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The timeout of an answer on an open connection. A slower connection is replaced.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Returns the time by which a holder stops unless it renews its term. `asked` is the time of the last request that was
+/// granted, so the term at the server ends later.
+#[must_use]
+pub fn stops_at(asked: Instant) -> Instant {
+    asked + TERM.saturating_sub(MARGIN)
+}
 
 /// A record of a holder, and its durations.
 #[derive(Clone, Copy)]
@@ -179,8 +191,7 @@ impl Lease {
     /// Divides the bot's work into this many ranges, of which the process holds one. One range is no division.
     #[must_use]
     pub fn divided(self, ranges: u32) -> Self {
-        let (held, shards) = (Mutex::new(None), AtomicU32::new(0));
-        Self { division: (ranges > 1).then_some(Division { ranges, held, shards }), ..self }
+        Self { division: (ranges > 1).then(|| Division::into(ranges)), ..self }
     }
 
     /// True if the bot's work is divided. Then no process may act without the lease.

@@ -95,9 +95,14 @@ pub fn taking(range: &Range) -> Cmd {
 }
 
 async fn is_newest(link: &mut Link, term: &Term) -> RedisResult<bool> {
+    checking(term).query_async(link).await
+}
+
+/// Returns the request whether no newer token of the range exists.
+pub fn checking(term: &Term) -> Cmd {
     let mut check = cmd("EVAL");
     check.arg(CHECK).arg(1).arg(keys::term(&term.range)).arg(term.token.0);
-    check.query_async(link).await
+    check
 }
 
 fn script(owned: &OwnedWrites, batch: &Batch) -> Cmd {

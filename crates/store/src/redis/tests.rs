@@ -16,7 +16,7 @@ use proptest::prelude::*;
 
 #[path = "../../../../tests/redis/server.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
-mod server;
+pub mod server;
 
 /// The server's time is real, so keys are not read shortly before their expiry.
 const EDGE: Duration = Duration::from_secs(5);
@@ -461,6 +461,25 @@ async fn a_range_whose_holder_is_silent_is_free_after_its_term_and_the_others_st
     }
     assert!(begun.elapsed() + Duration::from_millis(100) >= TERM && begun.elapsed() < TERM * 2);
     assert_eq!((range(&two, false).await, range(&one, false).await), (Err("three".to_owned()), Ok(0)));
+    assert_eq!(holders(&one).await, named(&[Some("one"), Some("three")]));
+}
+
+#[tokio::test]
+async fn a_range_of_a_clock_that_was_set_back_is_free_after_one_term() {
+    let server = Server::start();
+    let [one, two, three] = ["one", "two", "three"].map(|name| divided(&server, name, 2));
+    assert_eq!((range(&one, false).await, range(&two, false).await), (Ok(0), Ok(1)));
+    assert!(range(&three, true).await.is_err());
+    // All times in the record are those of a clock that was an hour ahead.
+    let ahead = "for _, field in ipairs({'until', 'until:0', 'until:1', 'next'}) do \
+                     redis.call('HINCRBY', KEYS[1], field, 3600000) end";
+    server.words::<()>(&["EVAL", ahead, "1", domain::keys::LEASE]);
+    let begun = tokio::time::Instant::now();
+    while range(&three, true).await.is_err() {
+        assert_eq!(range(&one, false).await, Ok(0));
+        assert!(begun.elapsed() < TERM * 2, "the range of a dead process is free after one term");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     assert_eq!(holders(&one).await, named(&[Some("one"), Some("three")]));
 }
 

@@ -11,16 +11,16 @@
 //!   ([`Lease::end_other_divisions`]) before they read a turn.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use ::redis::cmd;
+use ::redis::{Cmd, cmd};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::super::owning;
-use super::{Lease, LeaseAnswer, LeaseFault, millis};
+use super::{Lease, LeaseAnswer, LeaseFault, Terms, millis};
 use domain::ids::Door;
 use domain::keys;
 use domain::ownership::{Portion, RANGES_MAX};
@@ -35,12 +35,18 @@ pub(super) struct Division {
     /// The agreed number of the platform's connections; zero before that. Each renewal restores it in a record that the
     /// server lost.
     pub shards: AtomicU32,
+    /// True if a request has no answer, so that the server may have given a range to this process.
+    pub unanswered: AtomicBool,
 }
 
 /// Key: the record. Arguments: the name of the caller, the duration of a term and the time for which a process that
 /// stands by is remembered, both in milliseconds, 1 if the caller stands by, the number of ranges, the name of the
-/// division, the range that the caller holds (-1: any), the agreed number of connections (0: unknown). Returns the range, and
-/// 1 if another process stands by; or -1 and the holder. A renewal costs the same for any number of ranges.
+/// division, the range that the caller holds (-1: any), the agreed number of connections (0: unknown), 1 if the caller may
+/// hold a range without knowing it. Returns the range, and 1 if another process stands by; or -1 and the holder. A
+/// renewal costs the same for any number of ranges.
+///
+/// `next` is a time before which no range becomes free without a release, because renewals only extend terms. Until then,
+/// a request of a process that stands by costs the same for any number of ranges, too.
 ///
 /// If an active process begins a record that was not released, the server may have lost an earlier one: until `grace`, a
 /// process that stands by takes no range without a known holder.
@@ -50,19 +56,26 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local term, ranges, patient, mine = tonumber(ARGV[2]), tonumber(ARGV[5]), ARGV[4] == '1', tonumber(ARGV[7])
 local told = {}
-if mine >= 0 then
-    local fields = {'holder', 'until', 'released', 'waiting', 'waits_until', 'holder:' .. mine, 'until:' .. mine}
-    for i, value in ipairs(redis.call('HMGET', KEYS[1], unpack(fields))) do told[fields[i]] = value or nil end
-else
-    local flat = redis.call('HGETALL', KEYS[1])
-    for i = 1, #flat, 2 do told[flat[i]] = flat[i + 1] end
-end
 local function ends(field) return math.min(tonumber(told[field] or 0) or 0, now + term) end
 local function text(time) return string.format('%.0f', time) end
 local function waits(holder)
     redis.call('HSET', KEYS[1], 'waiting', ARGV[1], 'waits_until', text(now + ARGV[3]))
     redis.call('PEXPIRE', KEYS[1], ARGV[3])
     return {-1, holder}
+end
+local function read(fields)
+    for i, value in ipairs(redis.call('HMGET', KEYS[1], unpack(fields))) do told[fields[i]] = value or nil end
+end
+if mine >= 0 then
+    read({'holder', 'until', 'released', 'waiting', 'waits_until', 'holder:' .. mine, 'until:' .. mine})
+else
+    read({'holder', 'next'})
+    local soonest = tonumber(told.next or 0) or 0
+    if patient and ARGV[9] == '0' and told.holder == ARGV[6] and now < soonest and soonest <= now + term then
+        return waits(ARGV[6])
+    end
+    local flat = redis.call('HGETALL', KEYS[1])
+    for i = 1, #flat, 2 do told[flat[i]] = flat[i + 1] end
 end
 local holder = told.holder
 if not holder and not told.released and patient then
@@ -81,19 +94,40 @@ if holder ~= ARGV[6] then
     redis.call('HSET', KEYS[1], 'grace', told.grace)
     if told.waiting then redis.call('HSET', KEYS[1], 'waiting', told.waiting, 'waits_until', told.waits_until or '0') end
 end
+-- A term that ends later than one term from now, because the clock was set back, is shortened once.
+local function shorten(field)
+    if (tonumber(told[field] or 0) or 0) > now + term then
+        told[field] = text(now + term)
+        redis.call('HSET', KEYS[1], field, told[field])
+    end
+end
 local function held(k) return told['holder:' .. k] and ends('until:' .. k) > now end
 local found = nil
 if mine >= 0 then
+    shorten('until:' .. mine)
     if held(mine) and told['holder:' .. mine] ~= ARGV[1] then return {-1, told['holder:' .. mine]} end
     found = mine
 else
+    shorten('grace')
     for k = ranges - 1, 0, -1 do
+        shorten('until:' .. k)
         local name = told['holder:' .. k]
         if not held(k) and (name or not patient or ends('grace') <= now) then found = k end
     end
     for k = 0, ranges - 1 do
         if held(k) and told['holder:' .. k] == ARGV[1] then found = k end
     end
+end
+if mine < 0 then
+    local soonest = now + term
+    for k = 0, ranges - 1 do
+        if held(k) then
+            soonest = math.min(soonest, ends('until:' .. k))
+        elseif k ~= found then
+            soonest = math.min(soonest, ends('grace'))
+        end
+    end
+    redis.call('HSET', KEYS[1], 'next', text(soonest))
 end
 if not found then return waits(ARGV[6]) end
 if told['holder:' .. found] ~= ARGV[1] then redis.call('HSET', KEYS[1], 'since:' .. found, text(now)) end
@@ -129,6 +163,7 @@ for k = 0, ARGV[2] - 1 do
     end
 end
 if not held then return 1 end
+redis.call('HDEL', KEYS[1], 'next')
 if last > now then
     redis.call('HSET', KEYS[1], 'until', string.format('%.0f', last))
 else
@@ -192,6 +227,38 @@ impl Division {
     fn name(&self) -> String {
         format!("{DIVIDED}{}{RANGES}", self.ranges)
     }
+
+    /// Creates the view of a process that holds no range yet. There are 2 ranges or more.
+    pub(super) fn into(ranges: u32) -> Self {
+        let (held, shards, unanswered) = (Mutex::new(None), AtomicU32::new(0), AtomicBool::new(false));
+        Self { ranges, held, shards, unanswered }
+    }
+
+    /// Returns the request of the process with this name for a range.
+    fn taking(&self, terms: Terms, name: &str, stands_by: bool) -> Cmd {
+        let held = *self.held.lock();
+        let mut take = cmd("EVAL");
+        take.arg(TAKE).arg(1).arg(terms.key).arg(name);
+        take.arg(millis(terms.term)).arg(millis(terms.waits)).arg(u8::from(stands_by));
+        take.arg(self.ranges).arg(self.name()).arg(held.map_or(-1, i64::from));
+        take.arg(self.shards.load(Ordering::Relaxed)).arg(u8::from(self.unanswered.swap(true, Ordering::Relaxed)));
+        take
+    }
+
+    /// Records the answer to this request.
+    fn taken(&self, (range, told): (i64, String)) -> LeaseAnswer {
+        self.unanswered.store(false, Ordering::Relaxed);
+        let Ok(range) = u32::try_from(range) else { return LeaseAnswer::Elsewhere(told) };
+        *self.held.lock() = Some(range);
+        LeaseAnswer::Held { awaited: told == "1" }
+    }
+
+    /// Returns the request of the process with this name to end its terms.
+    fn releasing(&self, terms: Terms, name: &str) -> Cmd {
+        let mut release = cmd("EVAL");
+        release.arg(RELEASE).arg(1).arg(terms.key).arg(name).arg(self.ranges).arg(self.name());
+        release
+    }
 }
 
 const DIVIDED: &str = "the division into ";
@@ -203,19 +270,9 @@ impl Lease {
         division: &Division,
         stands_by: bool,
     ) -> (Instant, Result<LeaseAnswer, LeaseFault>) {
-        let held = *division.held.lock();
-        let mut take = cmd("EVAL");
-        take.arg(TAKE).arg(1).arg(self.terms.key).arg(&self.name);
-        take.arg(millis(self.terms.term)).arg(millis(self.terms.waits)).arg(u8::from(stands_by));
-        take.arg(division.ranges).arg(division.name()).arg(held.map_or(-1, i64::from));
-        take.arg(division.shards.load(Ordering::Relaxed));
+        let take = division.taking(self.terms, &self.name, stands_by);
         let mut sent = Instant::now();
-        let answer: Result<(i64, String), LeaseFault> = self.ask_timed(&take, &mut sent).await;
-        let answer = answer.map(|(range, told)| {
-            let Ok(range) = u32::try_from(range) else { return LeaseAnswer::Elsewhere(told) };
-            *division.held.lock() = Some(range);
-            LeaseAnswer::Held { awaited: told == "1" }
-        });
+        let answer = self.ask_timed(&take, &mut sent).await.map(|answer| division.taken(answer));
         (sent, answer)
     }
 
@@ -227,8 +284,7 @@ impl Lease {
 
     pub(super) async fn release_range(&self) -> Result<(), LeaseFault> {
         let Some(division) = &self.division else { return Ok(()) };
-        let mut release = cmd("EVAL");
-        release.arg(RELEASE).arg(1).arg(self.terms.key).arg(&self.name).arg(division.ranges).arg(division.name());
+        let release = division.releasing(self.terms, &self.name);
         self.ask::<u8>(&release).await.map(|_| ())
     }
 
@@ -331,3 +387,6 @@ fn held_ranges(told: &[String]) -> Vec<HeldRange> {
 
 /// The most connections of a platform: Discord's largest bots have some thousands.
 const SHARDS_MAX: u32 = 100_000;
+
+#[cfg(test)]
+mod simulation;
