@@ -124,6 +124,9 @@ fn a_row_that_takes_tools_needs_one_call_for_a_plain_message_and_two_with_a_roun
             (BEFORE, 2, 3),
             (r#""tools": "off""#, 1, 1),
             (r#""stream": false"#, 1, 2),
+            (PROMPT, 2, 3),
+            (r#""wire": "responses", "schema_with_tools": true"#, 1, 2),
+            (r#""wire": "responses", "reply_by": "tool""#, 1, 2),
         ] {
             let world = world_of(row, &[("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true")]).await;
             world.model.does(move |ask| roll_once(ask));
@@ -134,6 +137,7 @@ fn a_row_that_takes_tools_needs_one_call_for_a_plain_message_and_two_with_a_roun
                 assert_eq!(world.words_to(said).await, "Done.", "{row}");
                 calls.push(world.model.calls());
             }
+            println!("{row:<60} {} {}", calls[1] - calls[0], calls[2] - calls[1]);
             assert_eq!((calls[1] - calls[0], calls[2] - calls[1]), (plain, rolled), "{row}");
         }
     });

@@ -35,7 +35,7 @@ use ports::tools::ServerEntries;
 use settings::Settings;
 use settings::agents::{Agents, Peer};
 use settings::community::Members;
-use settings::data_tools::{Database, GoogleDrive, WebSearch};
+use settings::data_tools::{Database, GoogleDrive, ImageModel, WebSearch};
 use settings::edges::VoiceChannels;
 
 /// The settings and the files that belong to them, read and checked together.
@@ -361,6 +361,7 @@ impl Running {
             ("prompts.editable", new.prompts.editable != old.prompts.editable),
             ("tools.nats_url", differ(&new.tools.nats_url, &old.tools.nats_url)),
             ("tools.web_search", !same(&new.tools.web_search, &old.tools.web_search, search)),
+            ("tools.images", !same(&new.tools.images, &old.tools.images, image_model)),
             ("tools.databases", !same(&new.tools.databases, &old.tools.databases, database)),
             ("google_drive", !same(from_ref(&new.google_drive), from_ref(&old.google_drive), drive)),
             ("url_extract", new.url_extract != old.url_extract),
@@ -386,6 +387,11 @@ fn same<'a, Row, Plain: PartialEq>(
 
 fn search(row: &WebSearch) -> (Option<&SecretString>, impl PartialEq) {
     (row.key.as_ref(), (&row.provider, &row.url, &row.env_key, &row.engine, &row.model, row.timeout))
+}
+
+fn image_model(row: &ImageModel) -> (Option<&SecretString>, impl PartialEq) {
+    let ImageModel { url, key, env_key, model, edits, timeout } = row;
+    (key.as_ref(), (url.clone(), env_key.clone(), model.clone(), *edits, *timeout))
 }
 
 fn drive(row: &GoogleDrive) -> (Option<&SecretString>, impl PartialEq) {

@@ -20,11 +20,12 @@ fn the_limits_are_those_of_the_seed_until_somebody_writes_others() {
         (ToolKind::Extract, 5, 30),
         (ToolKind::Drive, 10, 60),
         (ToolKind::Db, 20, 60),
+        (ToolKind::Image, 10, 86_400),
     ];
     for (kind, calls, window) in kinds {
         assert_eq!(limits.kinds[&kind], Rate { calls, window: secs(window) }, "{kind:?}");
     }
-    assert_eq!((limits.kinds.len(), limits.auto_disable.as_slice()), (5, &[ToolKind::Llm][..]));
+    assert_eq!((limits.kinds.len(), limits.auto_disable.as_slice()), (6, &[ToolKind::Llm][..]));
     assert!(limits.tools.is_empty() && limits.cooldown.is_empty());
     let others = [("STAFFAI_TOOLS__LIMITS", "search 1/1m, fm__* 2/30"), ("STAFFAI_TOOLS__COOLDOWN", "fm__play 1h30m")];
     let limits = good(&others, &[("staffai.toml", "[tools]\nauto_disable = []")]).settings.tools.call_limits();
