@@ -176,7 +176,8 @@ fn results_of_a_server_are_reused_for_the_time_that_its_entry_says() {
         let docs = json!({"url": url, "side_effects": false, "reuse_results": {"search": "10m"}});
         let file = folder.path().join("mcp.json");
         std::fs::write(&file, json!({"mcpServers": {"docs": docs}}).to_string()).unwrap();
-        let world = World::of_row(setup().set("STAFFAI_MCP_CONFIG", file.display()), r#""schema_with_tools": true"#).await;
+        let world =
+            World::of_row(setup().set("STAFFAI_MCP_CONFIG", file.display()), r#""schema_with_tools": true"#).await;
         let asks = |tool: &'static str, arguments: Value| {
             move |ask: &Ask| match ask.results().first() {
                 Some((_, result)) => Act::says(result.clone()),
@@ -210,32 +211,30 @@ fn a_server_that_the_provider_cannot_reach_is_called_by_the_bot() {
 }
 
 async fn is_called_by_the_bot(status: u16, words: &'static str) {
-    {
-        let folder = tempfile::tempdir().unwrap();
-        let (url, calls) = documents().await;
-        let setup = setup().set("STAFFAI_MCP_CONFIG", file_of(&folder, &url).display());
-        let row = r#""wire": "responses", "schema_with_tools": true, "native_mcp": true"#;
-        let world = World::of_row(setup, row).await;
-        world.model.does(|ask| {
-            let tools = tools_of(ask);
-            if hosted(&tools, "mcp").is_some() {
-                let error = format!("Error retrieving tool list from MCP server: 'docs'. {words}");
-                return Act::Error(status, json!({"error": {"message": error}}).to_string());
-            }
-            match ask.results().first() {
-                Some((_, result)) => Act::says(result.clone()),
-                None if has_function(&tools, "docs__search") => Act::calls(&[("call-1", "docs__search", json!({}))]),
-                None => Act::says("the server is not offered yet"),
-            }
-        });
-        let words = loop {
-            let words = world.words_to(world.says("Ada", "general", "@staffai when?")).await;
-            if words != "the server is not offered yet" {
-                break words;
-            }
-        };
-        assert_eq!((words.as_str(), calls.load(Ordering::SeqCst)), ("nine o'clock", 1));
-        let failed = |asks: Vec<Ask>| asks.iter().filter(|ask| hosted(&tools_of(ask), "mcp").is_some()).count();
-        assert_eq!(failed(world.model.asks()), 1, "it is left out from then on");
-    }
+    let folder = tempfile::tempdir().unwrap();
+    let (url, calls) = documents().await;
+    let setup = setup().set("STAFFAI_MCP_CONFIG", file_of(&folder, &url).display());
+    let row = r#""wire": "responses", "schema_with_tools": true, "native_mcp": true"#;
+    let world = World::of_row(setup, row).await;
+    world.model.does(move |ask| {
+        let tools = tools_of(ask);
+        if hosted(&tools, "mcp").is_some() {
+            let error = format!("Error retrieving tool list from MCP server: 'docs'. {words}");
+            return Act::Error(status, json!({"error": {"message": error}}).to_string());
+        }
+        match ask.results().first() {
+            Some((_, result)) => Act::says(result.clone()),
+            None if has_function(&tools, "docs__search") => Act::calls(&[("call-1", "docs__search", json!({}))]),
+            None => Act::says("the server is not offered yet"),
+        }
+    });
+    let words = loop {
+        let words = world.words_to(world.says("Ada", "general", "@staffai when?")).await;
+        if words != "the server is not offered yet" {
+            break words;
+        }
+    };
+    assert_eq!((words.as_str(), calls.load(Ordering::SeqCst)), ("nine o'clock", 1));
+    let failed = |asks: Vec<Ask>| asks.iter().filter(|ask| hosted(&tools_of(ask), "mcp").is_some()).count();
+    assert_eq!(failed(world.model.asks()), 1, "it is left out from then on");
 }

@@ -253,9 +253,9 @@ impl FromStr for ToolKind {
     fn from_str(word: &str) -> Result<Self, Self::Err> {
         let usual = Self::USUAL.into_iter().find(|kind| kind.as_str() == word);
         let named = || Word::new(word).map(Self::Named);
-        usual
-            .or_else(named)
-            .ok_or("search, extract, db, drive, llm, image, other or a word of at most 24 lower-case letters, digits, - and _")
+        usual.or_else(named).ok_or(
+            "search, extract, db, drive, llm, image, other or a word of at most 24 lower-case letters, digits, - and _",
+        )
     }
 }
 

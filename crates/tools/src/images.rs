@@ -109,7 +109,8 @@ impl ImageTool {
 #[async_trait]
 impl BuiltInTool for ImageTool {
     fn tool(&self) -> Tool {
-        let prompt = json!({"type": "string", "minLength": 1, "maxLength": PROMPT_CHARS, "description": "The picture in words"});
+        let prompt =
+            json!({"type": "string", "minLength": 1, "maxLength": PROMPT_CHARS, "description": "The picture in words"});
         let (name, description, properties) = match self.work {
             Work::Create => (
                 "create_image",
@@ -122,7 +123,8 @@ impl BuiltInTool for ImageTool {
                 json!({"prompt": prompt, "picture": {"type": "integer", "minimum": 1, "default": 1, "description": "The number of the attached picture"}}),
             ),
         };
-        let schema = json!({"type": "object", "required": ["prompt"], "additionalProperties": false, "properties": properties});
+        let schema =
+            json!({"type": "object", "required": ["prompt"], "additionalProperties": false, "properties": properties});
         let tool = reads(name, description, schema);
         let annotations = Annotations {
             read_only: Some(false),

@@ -56,8 +56,16 @@ impl ReusedResults {
 
     /// Keeps a result for this time, if it succeeded, is complete and is short. A result whose call began before a
     /// change is not kept.
-    pub fn keep(&self, entry: &CatalogueEntry, hash: &ArgumentsHash, result: &ToolResult, time: Duration, began: Began) {
-        let is_text = |part: &Part| matches!(part, Part::Text(_) | Part::Structured(_) | Part::Link(_) | Part::Resource { .. });
+    pub fn keep(
+        &self,
+        entry: &CatalogueEntry,
+        hash: &ArgumentsHash,
+        result: &ToolResult,
+        time: Duration,
+        began: Began,
+    ) {
+        let is_text =
+            |part: &Part| matches!(part, Part::Text(_) | Part::Structured(_) | Part::Link(_) | Part::Resource { .. });
         if result.is_error || result.cut.is_some() || !result.parts.iter().all(is_text) {
             return;
         }
@@ -108,6 +116,67 @@ impl Kept {
     fn remove(&mut self, hash: &ArgumentsHash) {
         if let Some(gone) = self.results.remove(hash) {
             self.bytes -= gone.bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use domain::tool::catalogue::{Catalogue, Offer};
+    use domain::tool::testing::tool;
+
+    const TIME: Duration = Duration::from_secs(60);
+
+    fn entry(description: &str) -> Arc<CatalogueEntry> {
+        let offer = Offer { tools: vec![Arc::new(tool("docs", "search", description))], ..Offer::default() };
+        let all = Catalogue::new(&[offer], &Catalogue::default(), |_| json!({}));
+        Arc::clone(&all.entries()[0])
+    }
+
+    fn hash(number: usize) -> ArgumentsHash {
+        ArgumentsHash(number.to_string())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_result_from_before_a_change_is_not_reused() {
+        let (reused, entry, one) = (ReusedResults::default(), entry(""), hash(1));
+        let keep = |text: &str, began| reused.keep(&entry, &one, &ToolResult::text(text), TIME, began);
+        keep("old", reused.now());
+        assert_eq!(reused.get(&entry, &one), Some(ToolResult::text("old")));
+        let began = reused.now();
+        drop(reused.changing(&entry.tool.source));
+        assert_eq!(reused.get(&entry, &one), None);
+        keep("read before the change", began);
+        assert_eq!(reused.get(&entry, &one), None);
+        keep("new", reused.now());
+        assert_eq!(reused.get(&entry, &one), Some(ToolResult::text("new")));
+        assert_eq!(reused.get(&self::entry("changed"), &one), None, "the tool changed");
+        tokio::time::advance(TIME).await;
+        assert_eq!(reused.get(&entry, &one), None, "its time is over");
+    }
+
+    #[tokio::test]
+    async fn kept_results_are_bounded() {
+        let (reused, entry) = (ReusedResults::default(), entry(""));
+        for number in 0..RESULTS_MAX + 10 {
+            reused.keep(&entry, &hash(number), &ToolResult::text("x"), TIME, reused.now());
+        }
+        assert_eq!(reused.0.lock().results.len(), RESULTS_MAX);
+        for number in 0..50 {
+            let long = ToolResult::text("x".repeat(RESULT_BYTES_MAX));
+            reused.keep(&entry, &hash(number), &long, TIME, reused.now());
+        }
+        assert!(reused.0.lock().bytes <= BYTES_MAX);
+        for (number, odd) in
+            (9_000..).zip([ToolResult::failure("no"), ToolResult::text("x".repeat(RESULT_BYTES_MAX + 1))])
+        {
+            reused.keep(&entry, &hash(number), &odd, TIME, reused.now());
+            assert_eq!(reused.get(&entry, &hash(number)), None);
         }
     }
 }

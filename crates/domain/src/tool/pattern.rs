@@ -15,8 +15,7 @@ const EXPRESSION_BYTES: usize = 1_024;
 const COMPILED_BYTES: usize = 256 * 1024;
 
 /// The form that an expression must have.
-const WANTED: &str =
-    "a name, a pattern with `*`, or a regular expression of at most 1,024 bytes between slashes, such as `/fm__(get|list)_.*/`";
+const WANTED: &str = "a name, a pattern with `*`, or a regular expression of at most 1,024 bytes between slashes, such as `/fm__(get|list)_.*/`";
 
 /// A pattern of tool names. Two patterns are equal if they are written alike.
 #[derive(Clone)]
@@ -121,7 +120,9 @@ mod tests {
 
     #[test]
     fn what_is_no_expression_is_refused() {
-        for wrong in ["/", "//", "/open", "/(/", "/a)(b/", "/(?=x)/", "/((a{99}){99}){99}/", &format!("/{}/", "a".repeat(2_000))] {
+        for wrong in
+            ["/", "//", "/open", "/(/", "/a)(b/", "/(?=x)/", "/((a{99}){99}){99}/", &format!("/{}/", "a".repeat(2_000))]
+        {
             assert_eq!(wrong.parse::<NamePattern>(), Err(WANTED), "{wrong}");
         }
     }

@@ -276,9 +276,7 @@ impl Rule {
                     && call.resources.iter().all(|resource| matches(pattern, resource))
             }
         });
-        resource
-            && self.operation.is_none_or(|operation| operation == call.operation)
-            && self.tools.matches(call.tool)
+        resource && self.operation.is_none_or(|operation| operation == call.operation) && self.tools.matches(call.tool)
     }
 }
 

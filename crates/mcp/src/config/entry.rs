@@ -109,7 +109,8 @@ fn reuse_time(time: &Value) -> Result<Duration, String> {
         Value::String(text) => humantime::parse_duration(text.trim()).ok(),
         _ => None,
     };
-    let mistake = || format!(r#"{REUSE} must be a duration up to one day, such as "10m", or an object with one for each tool"#);
+    let mistake =
+        || format!(r#"{REUSE} must be a duration up to one day, such as "10m", or an object with one for each tool"#);
     read.filter(|time| *time <= Reuse::LONGEST).ok_or_else(mistake)
 }
 

@@ -88,3 +88,14 @@ fn each_mistake_names_its_place_and_the_fix() {
         assert!(told.contains(name) && told.contains(fix), "{told}");
     }
 }
+
+#[test]
+fn a_rule_can_be_a_regular_expression() {
+    let rule = |tools: &str| format!("[[tools.rules]]\ntools = '{tools}'\nverdict = \"deny\"\n");
+    let toml = format!("[tools]\nrequires_confirmation = ['/a|B/']\n{}", rule(r"/fm__\S+_page/"));
+    let table = good(&[], &[("staffai.toml", &toml)]).settings.tools.table();
+    assert!(table[0].tools.matches("B") && !table[0].tools.matches("b"), "{table:?}");
+    assert!(table[1].tools.matches("fm__get_page") && !table[1].tools.matches("fm__get_pages"), "{table:?}");
+    let mistakes = bad(&[], &[("staffai.toml", &rule("/fm__(/"))]);
+    assert!(mistakes.iter().any(|mistake| mistake.contains("regular expression")), "{mistakes:?}");
+}
