@@ -70,7 +70,7 @@ fn each_mistake_names_its_place_and_the_fix() {
         ("STAFFAI_TOOLS__LIMITS", "llm 0/20s", "then calls/time, such as `llm 3/20s`"),
         ("STAFFAI_TOOLS__LIMITS", "llm 3/soon", "then calls/time, such as `llm 3/20s`"),
         ("STAFFAI_TOOLS__COOLDOWN", "fm__*", "a pattern of tool names, then a time, such as `fm__* 10s`"),
-        ("STAFFAI_TOOLS__AUTO_DISABLE", "fm__*", "search, extract, db, drive, llm, other or a word"),
+        ("STAFFAI_TOOLS__AUTO_DISABLE", "fm__*", "search, extract, db, drive, llm, image, other or a word"),
         ("STAFFAI_TOOLS__RULES", r#"[{tools = "x", operation = "delete", verdict = "deny"}]"#, "read or write"),
         ("STAFFAI_TOOLS__RULES", r#"[{tools = "x", verdict = "never"}]"#, "row 1: verdict: must be auto, ask or deny"),
         (
