@@ -110,6 +110,15 @@ pub struct ImageModel {
     pub timeout: Duration,
 }
 
+impl ImageModel {
+    /// Returns the secret, and the other fields, for comparisons.
+    #[must_use]
+    pub fn identity(&self) -> (Option<&SecretString>, impl PartialEq + use<>) {
+        let Self { url, key, env_key, model, edits, timeout } = self;
+        (key.as_ref(), (url.clone(), env_key.clone(), model.clone(), *edits, *timeout))
+    }
+}
+
 fn usual_images() -> String {
     "https://api.openai.com/v1".to_owned()
 }

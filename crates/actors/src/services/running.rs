@@ -361,7 +361,7 @@ impl Running {
             ("prompts.editable", new.prompts.editable != old.prompts.editable),
             ("tools.nats_url", differ(&new.tools.nats_url, &old.tools.nats_url)),
             ("tools.web_search", !same(&new.tools.web_search, &old.tools.web_search, search)),
-            ("tools.images", !same(&new.tools.images, &old.tools.images, image_model)),
+            ("tools.images", !same(&new.tools.images, &old.tools.images, ImageModel::identity)),
             ("tools.databases", !same(&new.tools.databases, &old.tools.databases, database)),
             ("google_drive", !same(from_ref(&new.google_drive), from_ref(&old.google_drive), drive)),
             ("url_extract", new.url_extract != old.url_extract),
@@ -387,11 +387,6 @@ fn same<'a, Row, Plain: PartialEq>(
 
 fn search(row: &WebSearch) -> (Option<&SecretString>, impl PartialEq) {
     (row.key.as_ref(), (&row.provider, &row.url, &row.env_key, &row.engine, &row.model, row.timeout))
-}
-
-fn image_model(row: &ImageModel) -> (Option<&SecretString>, impl PartialEq) {
-    let ImageModel { url, key, env_key, model, edits, timeout } = row;
-    (key.as_ref(), (url.clone(), env_key.clone(), model.clone(), *edits, *timeout))
 }
 
 fn drive(row: &GoogleDrive) -> (Option<&SecretString>, impl PartialEq) {

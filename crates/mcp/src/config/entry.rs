@@ -7,9 +7,9 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 
+use super::reuse;
 use super::variables::Variables;
 use domain::near;
-use domain::tool::reuse::Reuse;
 use domain::tool::{ServerName, ToolKind};
 use ports::tools::{Command, Endpoint, HttpProtocol, ServerEntry, Transport};
 
@@ -34,8 +34,6 @@ const DENIES: [&str; 4] = ["excludeTools", "exclude_tools", "disabledTools", "di
 const MILLISECONDS_FROM: u64 = 1_000;
 /// The timeout of starting the process.
 const START_TIMEOUT: &str = "start_timeout";
-/// The times for which results of calls may be reused.
-const REUSE: &str = "reuse_results";
 const TYPES: [&str; 2] = ["type", "transport"];
 const KNOWN: [&str; 17] = [
     "environment",
@@ -49,7 +47,7 @@ const KNOWN: [&str; 17] = [
     "require_approval",
     "timeout",
     START_TIMEOUT,
-    REUSE,
+    reuse::KEY,
     "trusted",
     "side_effects",
     "allow_http",
@@ -102,18 +100,6 @@ pub(super) fn address(written: &str, variables: &mut Variables<'_>) -> Result<St
     Ok(url)
 }
 
-/// Reads a time for which results may be reused; a number is in seconds.
-fn reuse_time(time: &Value) -> Result<Duration, String> {
-    let read = match time {
-        Value::Number(number) => number.as_u64().map(Duration::from_secs),
-        Value::String(text) => humantime::parse_duration(text.trim()).ok(),
-        _ => None,
-    };
-    let mistake =
-        || format!(r#"{REUSE} must be a duration up to one day, such as "10m", or an object with one for each tool"#);
-    read.filter(|time| *time <= Reuse::LONGEST).ok_or_else(mistake)
-}
-
 struct Fields<'a, 'v> {
     map: &'a Map<String, Value>,
     variables: &'a mut Variables<'v>,
@@ -135,7 +121,7 @@ impl Fields<'_, '_> {
         let side_effects = self.flag("side_effects")?;
         let trusted = self.flag("trusted")?.unwrap_or_default();
         let kind = self.kind()?;
-        let reuse = self.reuse()?;
+        let reuse = reuse::read(self.map.get(reuse::KEY))?;
         Ok(Some(Box::new(move |name| ServerEntry {
             timeout,
             start_timeout,
@@ -149,18 +135,6 @@ impl Fields<'_, '_> {
             reuse,
             ..ServerEntry::new(name, transport)
         })))
-    }
-
-    /// Reads the times for which results may be reused: one for all tools, or one for each named tool.
-    fn reuse(&self) -> Result<Reuse, String> {
-        match self.map.get(REUSE) {
-            None | Some(Value::Null) => Ok(Reuse::default()),
-            Some(Value::Object(tools)) => {
-                let tools = tools.iter().map(|(tool, time)| Ok((tool.clone(), reuse_time(time)?)));
-                Ok(Reuse { usual: None, tools: tools.collect::<Result<_, String>>()? })
-            }
-            Some(time) => Ok(Reuse { usual: Some(reuse_time(time)?), tools: BTreeMap::new() }),
-        }
     }
 
     /// Warns about unknown keys. A misspelled restricting key is an error: ignoring it would allow more than intended.
