@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use axum::extract::{Query, State};
 use axum::routing::get;
 use axum::{Json, Router};
+use base64::Engine as _;
 use serde_json::{Value, json};
 
 use crate::model::Act;
@@ -77,7 +78,6 @@ async fn image_models() -> (u16, Arc<parking_lot::Mutex<Vec<String>>>) {
             let error = json!({"error": {"message": "overloaded"}});
             return (axum::http::StatusCode::SERVICE_UNAVAILABLE, Json(error));
         }
-        use base64::Engine as _;
         let encoded = base64::engine::general_purpose::STANDARD.encode(DOT);
         (axum::http::StatusCode::OK, Json(json!({"created": 1, "data": [{"b64_json": encoded}]})))
     };

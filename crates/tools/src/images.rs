@@ -256,3 +256,42 @@ async fn body(mut response: Response) -> Result<Vec<u8>, String> {
     }
     Ok(body)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_without_a_picture_says_why() {
+        let long = format!(r#"{{"data": [{{"b64_json": "{}"}}]}}"#, STANDARD.encode(vec![0; IMAGE_BYTES + 1]));
+        for (answer, reason) in [
+            ("<html>", "its answer is not JSON"),
+            ("{}", "its answer contains no picture"),
+            (r#"{"data": [{"url": "http://169.254.169.254/"}]}"#, "its answer contains no picture"),
+            (r#"{"error": {"message": "billing limit"}}"#, "billing limit"),
+            (r#"{"error": "no such model"}"#, "no such model"),
+            (r#"{"data": [{"b64_json": "%%%"}]}"#, "its picture is not encoded in base64"),
+            (r#"{"data": [{"b64_json": "PGh0bWw+"}]}"#, "its answer is no picture"),
+            (&long, "its picture is longer than 4194304 bytes"),
+        ] {
+            assert_eq!(read(answer.as_bytes()).unwrap_err(), reason);
+        }
+        let words = read(format!(r#"{{"error": {{"message": "{}"}}}}"#, "x".repeat(10_000)).as_bytes()).unwrap_err();
+        assert_eq!(words.len(), ERROR_CHARS);
+    }
+
+    #[tokio::test]
+    async fn a_key_that_a_provider_echoes_is_masked() {
+        let row = Row {
+            url: "https://images.example/v1/".parse().unwrap(),
+            here: false,
+            key: Some("very-secret".into()),
+            model: "m".to_owned(),
+            edits: true,
+            timeout: Duration::from_secs(1),
+        };
+        let model = ImageModel::new(row);
+        assert_eq!(model.clean("the key very-secret is wrong"), "the key *** is wrong");
+        assert_eq!(model.address("images/edits").as_str(), "https://images.example/v1/images/edits");
+    }
+}
