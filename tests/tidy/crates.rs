@@ -8,26 +8,27 @@ use toml::Table;
 
 /// Libraries for crates without tasks, logs and wire formats.
 const PURE: [&str; 20] = [
-    "async-trait",
     "base64",
     "compact_str",
     "croner",
     "encoding_rs",
-    "futures-util",
     "hmac",
     "imagesize",
     "jiff",
     "jsonschema",
     "memchr",
+    // The only kind of lock, for caches.
     "parking_lot",
     "regex",
-    "secrecy",
     "serde",
     "serde_json",
     "sha2",
     "thiserror",
     "unicode-normalization",
     "unicode-segmentation",
+    "async-trait",
+    "futures-util",
+    "secrecy",
 ];
 
 /// Libraries for asynchronous traits.
