@@ -20,6 +20,7 @@ use domain::tool::OnBehalf;
 use ports::{CleanCalls, Clock, Dice, Facts, PromptSections};
 use settings::{Settings, data_tools};
 use tools::google_drive::{self, Credentials};
+use tools::images;
 use tools::url_extract::{self, UrlExtract};
 use tools::web_search::{self, Provider, WebSearch};
 use tools::{self, BuiltInTool, BuiltIns};
@@ -45,6 +46,11 @@ pub(crate) fn configured(
     match searches(settings, lookup) {
         Ok(rows) if rows.is_empty() => {}
         Ok(rows) => offered.push(Box::new(WebSearch::new(rows))),
+        Err(more) => mistakes.extend(more),
+    }
+    match image_models(settings, lookup) {
+        Ok(rows) if rows.is_empty() => {}
+        Ok(rows) => offered.extend(images::tools(rows)),
         Err(more) => mistakes.extend(more),
     }
     match drive(&settings.google_drive) {
@@ -97,11 +103,12 @@ impl Facts for NoFacts {
 }
 
 /// Returns every mistake in these settings, by the part that `check` names.
-pub(crate) fn mistakes(settings: &Settings, lookup: &Lookup) -> [(&'static str, Vec<String>); 6] {
+pub(crate) fn mistakes(settings: &Settings, lookup: &Lookup) -> [(&'static str, Vec<String>); 7] {
     [
         ("speech", voices::voices(settings, lookup).err().unwrap_or_default()),
         ("url_extract", pages(&settings.url_extract).err().unwrap_or_default()),
         ("web_search", searches(settings, lookup).err().unwrap_or_default()),
+        ("images", image_models(settings, lookup).err().unwrap_or_default()),
         ("google_drive", drive(&settings.google_drive).err().into_iter().collect()),
         ("database", databases::tools(settings, lookup).err().unwrap_or_default()),
         ("agents", agents::rows(settings, lookup).err().unwrap_or_default()),
@@ -127,9 +134,11 @@ pub(crate) fn models(settings: &Settings, calls: &Arc<dyn CleanCalls>) -> Vec<Bo
 pub(crate) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
     let key = |row: &data_tools::WebSearch| row_secret::find(row.env_key.as_deref(), row.key.as_ref(), lookup);
     let keys = settings.tools.web_search.iter().filter_map(key);
+    let drawing = settings.tools.images.iter();
+    let drawing = drawing.filter_map(|row| row_secret::find(row.env_key.as_deref(), row.key.as_ref(), lookup));
     let drive = settings.google_drive.credentials.clone();
     let rows = agents::secrets(settings, lookup).into_iter().chain(voices::secrets(settings, lookup));
-    keys.chain(drive).chain(databases::secrets(settings, lookup)).chain(rows).collect()
+    keys.chain(drawing).chain(drive).chain(databases::secrets(settings, lookup)).chain(rows).collect()
 }
 
 /// Returns the options of `url_extract`.
@@ -209,6 +218,34 @@ fn search(row: &data_tools::WebSearch, lookup: &Lookup) -> Result<web_search::Ro
         key,
         engine: row.engine.clone().unwrap_or_default(),
         model: row.model.clone().or(provider.model.map(str::to_owned)).unwrap_or_default(),
+        timeout: row.timeout,
+    })
+}
+
+/// Returns the image models.
+///
+/// # Errors
+/// Each mistake as a sentence with its place and fix.
+pub(crate) fn image_models(settings: &Settings, lookup: &Lookup) -> Result<Vec<images::Row>, Vec<String>> {
+    let (mut rows, mut mistakes) = (Vec::new(), Vec::new());
+    for (number, row) in settings.numbered("tools.images", &settings.tools.images) {
+        match image_model(row, lookup) {
+            Ok(row) => rows.push(row),
+            Err(mistake) => mistakes.push(format!("tools.images, row {number}: {mistake}")),
+        }
+    }
+    if mistakes.is_empty() { Ok(rows) } else { Err(mistakes) }
+}
+
+fn image_model(row: &data_tools::ImageModel, lookup: &Lookup) -> Result<images::Row, String> {
+    let parsed: http::Uri = row.url.parse().map_err(|_| "its url is no address".to_owned())?;
+    let key = row_secret::key_for(&parsed, row.env_key.as_deref(), row.key.as_ref(), lookup)?;
+    Ok(images::Row {
+        here: is_loopback(parsed.host().unwrap_or_default()),
+        url: row.url.parse().map_err(|_| "its url is no address".to_owned())?,
+        key,
+        model: row.model.clone(),
+        edits: row.edits,
         timeout: row.timeout,
     })
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use axum::extract::{Query, State};
 use axum::routing::get;
 use axum::{Json, Router};
+use base64::Engine as _;
 use serde_json::{Value, json};
 
 use crate::model::Act;
@@ -60,6 +61,78 @@ async fn calling(setup: Setup, tool: &'static str, arguments: Value) -> World {
         results => Act::says(results.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" / ")),
     });
     world
+}
+
+/// A picture of one pixel.
+const DOT: &[u8] = b"\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\x0dIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\x90wS\xde\x00\x00\x00\x0cIDATx\xdac\xf8\xcf\xc0\x00\x00\x03\x01\x01\x00\xf7\x03AC\x00\x00\x00\x00IEND\xaeB`\x82";
+
+/// An images endpoint that keeps the bodies of its requests. Its first model refuses, the second one draws one pixel.
+async fn image_models() -> (u16, Arc<parking_lot::Mutex<Vec<String>>>) {
+    let bodies = Arc::<parking_lot::Mutex<Vec<String>>>::default();
+    let kept = Arc::clone(&bodies);
+    let draw = move |uri: axum::http::Uri, body: axum::body::Bytes| async move {
+        let body = String::from_utf8_lossy(&body).into_owned();
+        let refuses = body.contains("busy-model");
+        kept.lock().push(format!("{uri} {body}"));
+        if refuses {
+            let error = json!({"error": {"message": "overloaded"}});
+            return (axum::http::StatusCode::SERVICE_UNAVAILABLE, Json(error));
+        }
+        let encoded = base64::engine::general_purpose::STANDARD.encode(DOT);
+        (axum::http::StatusCode::OK, Json(json!({"created": 1, "data": [{"b64_json": encoded}]})))
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(draw)).await });
+    (port, bodies)
+}
+
+/// A bot that has these image models, and a model that sees.
+async fn drawing(port: u16, tool: &'static str, arguments: Value) -> World {
+    let row = |model: &str| format!("{{url = 'http://127.0.0.1:{port}/v1', model = '{model}'}}");
+    let rows = format!("[{}, {}]", row("busy-model"), row("painter"));
+    let setup = Setup::new().set("STAFFAI_IMAGES", rows).set("STAFFAI_TOOLS__LIMITS", "image 1/1d");
+    let world = World::of_row(setup, r#""schema_with_tools": true, "vision": true"#).await;
+    world.model.does(move |ask| match ask.results() {
+        results if results.is_empty() && !ask.tools().is_empty() => Act::calls(&[("call-1", tool, arguments.clone())]),
+        results => Act::says(results.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" / ")),
+    });
+    world
+}
+
+#[test]
+fn a_picture_is_made_by_the_next_model_if_one_fails_and_a_member_has_a_budget() {
+    story(async {
+        let (port, bodies) = image_models().await;
+        let world = drawing(port, "create_image", json!({"prompt": "a harbour"})).await;
+        let answer = world.answer_to(world.says("Ada", "general", "@staffai draw the harbour")).await;
+        let files: Vec<&str> = answer.attachments.iter().map(|file| file.filename.as_str()).collect();
+        assert_eq!(files, ["picture-1.png"], "{}", answer.content);
+        let asked = bodies.lock().clone();
+        assert_eq!(asked.len(), 2, "{asked:?}");
+        assert!(asked[0].contains("busy-model") && asked[1].starts_with("/v1/images/generations "), "{asked:?}");
+        assert!(asked[1].contains("painter") && asked[1].contains("a harbour"), "{asked:?}");
+        let again = world.answer_to(world.says("Ada", "general", "@staffai draw it again")).await;
+        assert!(again.attachments.is_empty() && bodies.lock().len() == 2, "the budget is used up: {}", again.content);
+        let other = world.answer_to(world.says("Ben", "general", "@staffai draw the harbour")).await;
+        assert_eq!(other.attachments.len(), 1, "each member has their own: {}", other.content);
+    });
+}
+
+#[test]
+fn an_attached_picture_is_edited() {
+    story(async {
+        let (port, bodies) = image_models().await;
+        let world = drawing(port, "edit_image", json!({"prompt": "make it blue"})).await;
+        let words = world.words_to(world.says("Ben", "general", "@staffai make it blue")).await;
+        assert!(words.contains("there is no such picture") && bodies.lock().is_empty(), "{words}");
+        let said = world.sends("Ada", "general", "@staffai make it blue", &[("dot.png", "image/png", DOT)]);
+        let answer = world.answer_to(said).await;
+        assert_eq!(answer.attachments.len(), 1, "{}", answer.content);
+        let asked = bodies.lock().last().cloned().unwrap();
+        assert!(asked.starts_with("/v1/images/edits ") && asked.contains("image/png"), "{asked}");
+        assert!(asked.contains("make it blue") && asked.contains("IHDR"), "{asked}");
+    });
 }
 
 #[test]

@@ -163,41 +163,78 @@ fn a_server_is_passed_to_the_provider_with_the_tools_that_need_no_approval() {
             let line = format!(r#"staffai_hosted_tool_calls_total{{tool="{tool}",outcome="ok"}} 1"#);
             assert!(metrics.contains(&line), "{metrics}");
         }
+        let audit = world.get("/api/v1/audit?tool=docs__search").await.1;
+        assert!(audit.contains("docs__search") && audit.contains("called"), "{audit}");
+    });
+}
+
+#[test]
+fn results_of_a_server_are_reused_for_the_time_that_its_entry_says() {
+    story(async {
+        let folder = tempfile::tempdir().unwrap();
+        let (url, calls) = documents().await;
+        let docs = json!({"url": url, "side_effects": false, "reuse_results": {"search": "10m"}});
+        let file = folder.path().join("mcp.json");
+        std::fs::write(&file, json!({"mcpServers": {"docs": docs}}).to_string()).unwrap();
+        let world =
+            World::of_row(setup().set("STAFFAI_MCP_CONFIG", file.display()), r#""schema_with_tools": true"#).await;
+        let asks = |tool: &'static str, arguments: Value| {
+            move |ask: &Ask| match ask.results().first() {
+                Some((_, result)) => Act::says(result.clone()),
+                None if ask.tools().contains(&tool) => Act::calls(&[("call-1", tool, arguments.clone())]),
+                None => Act::says("the server is not offered yet"),
+            }
+        };
+        world.model.does(asks("docs__search", json!({"q": "tide"})));
+        while world.words_to(world.says("Ada", "general", "@staffai when?")).await != "nine o'clock" {}
+        assert_eq!(calls.load(Ordering::SeqCst), 1);
+        assert_eq!(world.words_to(world.says("Ben", "random", "@staffai when?")).await, "nine o'clock");
+        assert_eq!(calls.load(Ordering::SeqCst), 1, "the result is reused");
+        world.model.does(asks("docs__search", json!({"q": "moon"})));
+        world.words_to(world.says("Ben", "random", "@staffai when?")).await;
+        assert_eq!(calls.load(Ordering::SeqCst), 2, "other arguments are another call");
+        world.model.does(asks("docs__secret", json!({})));
+        for _ in 0..2 {
+            world.words_to(world.says("Ben", "random", "@staffai when?")).await;
+        }
+        assert_eq!(calls.load(Ordering::SeqCst), 4, "a tool without a time is called each time");
     });
 }
 
 #[test]
 fn a_server_that_the_provider_cannot_reach_is_called_by_the_bot() {
     story(async {
-        let folder = tempfile::tempdir().unwrap();
-        let (url, calls) = documents().await;
-        let setup = setup().set("STAFFAI_MCP_CONFIG", file_of(&folder, &url).display());
-        let row = r#""wire": "responses", "schema_with_tools": true, "native_mcp": true"#;
-        let world = World::of_row(setup, row).await;
-        world.model.does(|ask| {
-            let tools = tools_of(ask);
-            if hosted(&tools, "mcp").is_some() {
-                let error =
-                    "Error retrieving tool list from MCP server: 'docs'. Http status code: 424 (Failed Dependency)";
-                return Act::Error(
-                    424,
-                    json!({"error": {"message": error, "type": "external_connector_error"}}).to_string(),
-                );
-            }
-            match ask.results().first() {
-                Some((_, result)) => Act::says(result.clone()),
-                None if has_function(&tools, "docs__search") => Act::calls(&[("call-1", "docs__search", json!({}))]),
-                None => Act::says("the server is not offered yet"),
-            }
-        });
-        let words = loop {
-            let words = world.words_to(world.says("Ada", "general", "@staffai when?")).await;
-            if words != "the server is not offered yet" {
-                break words;
-            }
-        };
-        assert_eq!((words.as_str(), calls.load(Ordering::SeqCst)), ("nine o'clock", 1));
-        let failed = |asks: Vec<Ask>| asks.iter().filter(|ask| hosted(&tools_of(ask), "mcp").is_some()).count();
-        assert_eq!(failed(world.model.asks()), 1, "it is left out from then on");
+        for (status, words) in [(424, "Failed Dependency"), (404, "Http status code: 404"), (504, "It timed out.")] {
+            is_called_by_the_bot(status, words).await;
+        }
     });
+}
+
+async fn is_called_by_the_bot(status: u16, words: &'static str) {
+    let folder = tempfile::tempdir().unwrap();
+    let (url, calls) = documents().await;
+    let setup = setup().set("STAFFAI_MCP_CONFIG", file_of(&folder, &url).display());
+    let row = r#""wire": "responses", "schema_with_tools": true, "native_mcp": true"#;
+    let world = World::of_row(setup, row).await;
+    world.model.does(move |ask| {
+        let tools = tools_of(ask);
+        if hosted(&tools, "mcp").is_some() {
+            let error = format!("Error retrieving tool list from MCP server: 'docs'. {words}");
+            return Act::Error(status, json!({"error": {"message": error}}).to_string());
+        }
+        match ask.results().first() {
+            Some((_, result)) => Act::says(result.clone()),
+            None if has_function(&tools, "docs__search") => Act::calls(&[("call-1", "docs__search", json!({}))]),
+            None => Act::says("the server is not offered yet"),
+        }
+    });
+    let words = loop {
+        let words = world.words_to(world.says("Ada", "general", "@staffai when?")).await;
+        if words != "the server is not offered yet" {
+            break words;
+        }
+    };
+    assert_eq!((words.as_str(), calls.load(Ordering::SeqCst)), ("nine o'clock", 1));
+    let failed = |asks: Vec<Ask>| asks.iter().filter(|ask| hosted(&tools_of(ask), "mcp").is_some()).count();
+    assert_eq!(failed(world.model.asks()), 1, "it is left out from then on");
 }

@@ -225,6 +225,45 @@ fn recorded_streams_of_the_litellm_proxy_are_read_for_either_kind_of_provider() 
     });
 }
 
+/// The proxy is large, so it is asked if `LITELLM_PROXY` names its program.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a person who has the proxy names it")]
+fn the_litellm_proxy_itself_is_asked_about_either_kind_of_provider() {
+    let Some(program) = std::env::var_os("LITELLM_PROXY") else {
+        println!("not asked: LITELLM_PROXY names no program");
+        return;
+    };
+    story(async move {
+        let provider = Provider::start(Path::new("node"), "tests/independent/mock_provider.cjs").await;
+        let folder = tempfile::tempdir().unwrap();
+        let row = |name: &str, model: &str, base: &str| json!({"model_name": name, "litellm_params": {"model": model, "api_base": base, "api_key": "sk-test"}});
+        let native = row("native", "openai/gpt-5-mini", &format!("{}/v1", provider.url));
+        let translated = row("translated", "anthropic/claude-sonnet-4-5", &provider.url);
+        let file = folder.path().join("proxy.yaml");
+        std::fs::write(&file, json!({"model_list": [native, translated]}).to_string()).unwrap();
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut command = tokio::process::Command::new(program);
+        command.arg("--config").arg(&file).args(["--host", "127.0.0.1", "--port", &free.to_string()]);
+        let _proxy = command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap();
+        let host = format!("http://127.0.0.1:{free}");
+        let alive = async {
+            while reqwest::get(format!("{host}/health/liveliness")).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(180), alive).await.expect("the proxy starts");
+        for model in ["native", "translated"] {
+            let row = format!(r#"{ROW}, "host": "{host}", "model_id": "{model}", "llm_call_timeout": "20s""#);
+            let world = world_of(&row).await;
+            for (question, answer) in [("hello", "Hi there!"), ("think", "I thought."), ("calculate", "It is 42.")] {
+                let said = world.says("Ada", "general", &format!("@staffai {question}"));
+                let words = world.words_to(said).await;
+                assert!(words.starts_with(answer), "{model}, {question}: {words}");
+            }
+        }
+    });
+}
+
 #[test]
 fn the_types_of_the_official_package_read_each_request_and_each_of_its_events_is_read() {
     story(async {

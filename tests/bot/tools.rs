@@ -109,8 +109,12 @@ fn a_plain_message_is_one_call_where_the_row_takes_both_or_nothing_was_said_befo
 /// The table of calls in the guide.
 #[test]
 fn a_row_that_takes_tools_needs_one_call_for_a_plain_message_and_two_with_a_round() {
-    let roll_once = |ask: &Ask| match (ask.results().len(), ask.tools()) {
+    let roll_once = |ask: &Ask| match (ask.results().len(), &*ask.tools()) {
         (0, tools) if ask.question().contains("roll") && !tools.is_empty() => Act::calls(&[roll("a", "2d6")]),
+        // A row that gets its tools in the prompt calls in words.
+        (0, []) if ask.question().contains("roll") && ask.shows("roll_dice") && !ask.shows("</tool_result>") => {
+            Act::content(r#"{"tool": "roll_dice", "arguments": {"notation": "2d6"}}"#)
+        }
         (_, tools) if tools.contains(&"give_answer") => {
             let reply = json!({"type": "text", "response": "Done.", "data": ""});
             Act::calls(&[("answer", "give_answer", reply)])
@@ -124,6 +128,9 @@ fn a_row_that_takes_tools_needs_one_call_for_a_plain_message_and_two_with_a_roun
             (BEFORE, 2, 3),
             (r#""tools": "off""#, 1, 1),
             (r#""stream": false"#, 1, 2),
+            (PROMPT, 2, 3),
+            (r#""wire": "responses", "schema_with_tools": true"#, 1, 2),
+            (r#""wire": "responses", "reply_by": "tool""#, 1, 2),
         ] {
             let world = world_of(row, &[("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true")]).await;
             world.model.does(move |ask| roll_once(ask));
@@ -134,6 +141,7 @@ fn a_row_that_takes_tools_needs_one_call_for_a_plain_message_and_two_with_a_roun
                 assert_eq!(world.words_to(said).await, "Done.", "{row}");
                 calls.push(world.model.calls());
             }
+            println!("{row:<60} {} {}", calls[1] - calls[0], calls[2] - calls[1]);
             assert_eq!((calls[1] - calls[0], calls[2] - calls[1]), (plain, rolled), "{row}");
         }
     });

@@ -7,7 +7,7 @@ use std::path::Path;
 use toml::Table;
 
 /// Libraries for crates without tasks, logs and wire formats.
-const PURE: [&str; 19] = [
+const PURE: [&str; 20] = [
     "base64",
     "compact_str",
     "croner",
@@ -19,6 +19,7 @@ const PURE: [&str; 19] = [
     "memchr",
     // The only kind of lock, for caches.
     "parking_lot",
+    "regex",
     "serde",
     "serde_json",
     "sha2",

@@ -25,6 +25,7 @@ pub mod preferences;
 pub mod prompt_sections;
 pub mod recorded;
 pub(crate) mod restricted;
+pub mod reused_results;
 pub mod running;
 pub(crate) mod settlement;
 pub mod speech_costs;

@@ -348,6 +348,9 @@ impl TurnTask<'_> {
         let (recalled, prompts) = tokio::join!(memory::recall(parts, running, turn), prompts);
         let resources = self.resources().await;
         let files = files::read(parts, running, turn, resources, recalled.quoted.as_ref()).await;
+        let pictures = files.own.pictures.iter().chain(&files.quoted.pictures).cloned().collect();
+        // A turn gathers once; a repetition has the same files.
+        drop(self.tools.asked.set(pictures));
         let now = parts.basics.clock.now();
         let most = running.history_most(turn.policy.model.as_deref());
         let max_age = running.settings.history.message_max_age;

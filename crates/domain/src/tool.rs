@@ -3,6 +3,7 @@
 
 mod error;
 mod result;
+pub mod reuse;
 
 pub mod name;
 
@@ -21,6 +22,7 @@ pub mod begun;
 pub mod access;
 
 pub mod outline;
+pub mod pattern;
 
 pub mod bounds;
 
@@ -67,7 +69,7 @@ use super::people::Linked;
 use super::policy::{HistoryScope, Policy};
 use super::turn::Turn;
 use crate::caller::Operators;
-use crate::completion::WrittenJson;
+use crate::completion::{Picture, WrittenJson};
 pub use crate::server_name::ServerName;
 
 /// One tool as described by its source.
@@ -190,6 +192,8 @@ pub enum ToolKind {
     Drive,
     /// Calls a model.
     Llm,
+    /// Makes pictures.
+    Image,
     /// Anything else.
     #[default]
     Other,
@@ -224,7 +228,8 @@ impl Word {
 
 impl ToolKind {
     /// The categories used by the limits of the default configuration.
-    pub const USUAL: [Self; 6] = [Self::Search, Self::Extract, Self::Db, Self::Drive, Self::Llm, Self::Other];
+    pub const USUAL: [Self; 7] =
+        [Self::Search, Self::Extract, Self::Db, Self::Drive, Self::Llm, Self::Image, Self::Other];
 
     /// Returns the label in logs, metrics and configuration.
     #[must_use]
@@ -235,6 +240,7 @@ impl ToolKind {
             Self::Db => "db",
             Self::Drive => "drive",
             Self::Llm => "llm",
+            Self::Image => "image",
             Self::Other => "other",
             Self::Named(word) => word.as_str(),
         }
@@ -247,9 +253,9 @@ impl FromStr for ToolKind {
     fn from_str(word: &str) -> Result<Self, Self::Err> {
         let usual = Self::USUAL.into_iter().find(|kind| kind.as_str() == word);
         let named = || Word::new(word).map(Self::Named);
-        usual
-            .or_else(named)
-            .ok_or("search, extract, db, drive, llm, other or a word of at most 24 lower-case letters, digits, - and _")
+        usual.or_else(named).ok_or(
+            "search, extract, db, drive, llm, image, other or a word of at most 24 lower-case letters, digits, - and _",
+        )
     }
 }
 
@@ -286,6 +292,8 @@ pub struct ToolRequest {
     pub trace: Option<TraceParent>,
     /// The member and the place of the call; `None` for a manual call. Never sent to a server.
     pub on_behalf: Option<OnBehalf>,
+    /// The pictures of the question, as far as the model sees them; for built-in tools only.
+    pub pictures: Arc<[Picture]>,
 }
 
 impl ToolRequest {
@@ -294,7 +302,8 @@ impl ToolRequest {
     pub fn new(name: &str, arguments: Map<String, Value>, effect: Effect, deadline: Duration) -> Self {
         let limits = ResultLimits::default();
         let step = Step::First;
-        Self { name: name.into(), arguments, step, effect, deadline, limits, trace: None, on_behalf: None }
+        let pictures = Arc::default();
+        Self { name: name.into(), arguments, step, effect, deadline, limits, trace: None, on_behalf: None, pictures }
     }
 }
 

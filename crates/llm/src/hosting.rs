@@ -100,7 +100,9 @@ impl<'a> Hosting<'a> {
     pub fn failed(&self, error: &ModelError) -> Vec<String> {
         let about_request = matches!(error.kind, ModelErrorKind::BadRequest | ModelErrorKind::Unsupported);
         let words = error.message.to_lowercase();
-        let fits = about_request || error.kind == ModelErrorKind::Provider;
+        // A status such as 404 may be that of the server, if the words say so.
+        let of_server = error.kind == ModelErrorKind::Refused && words.contains("mcp server");
+        let fits = about_request || of_server || error.kind == ModelErrorKind::Provider;
         let about_servers =
             fits && ["mcp", "status 424", "server_url", "server_label"].iter().any(|sign| words.contains(sign));
         let about_tools = words.contains("hosted tool") || words.contains("tools[") || words.contains(WEB_SEARCH);

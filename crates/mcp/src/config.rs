@@ -4,6 +4,7 @@
 mod comments;
 mod document;
 mod entry;
+mod reuse;
 mod variables;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

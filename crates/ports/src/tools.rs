@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use domain::hex::hex;
 use domain::tool::catalogue::Offer;
+use domain::tool::reuse::Reuse;
 use domain::tool::{ServerName, Tool, ToolKind};
 
 /// One configured tool server.
@@ -38,6 +39,8 @@ pub struct ServerEntry {
     pub trusted: bool,
     /// The kind of work that its tools do.
     pub kind: ToolKind,
+    /// The times for which its results may be reused.
+    pub reuse: Reuse,
 }
 
 impl ServerEntry {
@@ -56,6 +59,7 @@ impl ServerEntry {
             side_effects: None,
             trusted: false,
             kind: ToolKind::default(),
+            reuse: Reuse::default(),
         }
     }
 

@@ -86,6 +86,51 @@ const fn usual_timeout() -> Duration {
     Duration::from_secs(15)
 }
 
+/// One `[[tools.images]]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImageModel {
+    /// The address of the API.
+    #[serde(default = "usual_images", deserialize_with = "read::web_address")]
+    pub url: String,
+    /// The key.
+    #[serde(default, deserialize_with = "read::secret")]
+    pub key: Option<SecretString>,
+    /// The variable that holds the key.
+    #[serde(default, deserialize_with = "read::text")]
+    pub env_key: Option<String>,
+    /// The model.
+    #[serde(deserialize_with = "read::some_text")]
+    pub model: String,
+    /// True if it edits pictures, too.
+    #[serde(default = "usually", deserialize_with = "read::flag")]
+    pub edits: bool,
+    /// The timeout of one picture.
+    #[serde(default = "usual_image_timeout", deserialize_with = "read::some_duration")]
+    pub timeout: Duration,
+}
+
+impl ImageModel {
+    /// Returns the secret, and the other fields, for comparisons.
+    #[must_use]
+    pub fn identity(&self) -> (Option<&SecretString>, impl PartialEq + use<>) {
+        let Self { url, key, env_key, model, edits, timeout } = self;
+        (key.as_ref(), (url.clone(), env_key.clone(), model.clone(), *edits, *timeout))
+    }
+}
+
+fn usual_images() -> String {
+    "https://api.openai.com/v1".to_owned()
+}
+
+const fn usually() -> bool {
+    true
+}
+
+const fn usual_image_timeout() -> Duration {
+    Duration::from_secs(120)
+}
+
 /// One `[[tools.databases]]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -15,6 +15,7 @@ use serde::de::{DeserializeOwned, Error, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use domain::proxies::Network;
+use domain::tool::pattern::NamePattern;
 
 /// The longest emoji in bytes: names of custom ones have at most 32 characters, ids 20 digits.
 const EMOJI_BYTES: usize = 64;
@@ -321,6 +322,18 @@ fn web(text: &str) -> Option<String> {
     let address = text.parse::<http::Uri>().ok()?;
     let web = matches!(address.scheme_str(), Some("http" | "https"));
     (web && address.query().is_none()).then(|| text.trim_end_matches('/').to_owned())
+}
+
+/// Reads a pattern of tool names.
+pub fn pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NamePattern, D::Error> {
+    let text = some_text(deserializer)?;
+    text.parse().map_err(|wanted| D::Error::custom(format!("must be {wanted}")))
+}
+
+/// Reads a comma-separated list or TOML list of patterns of tool names.
+pub fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<NamePattern>, D::Error> {
+    let wrong = |wanted| D::Error::custom(format!("must be a comma-separated list, each item {wanted}"));
+    texts(deserializer)?.iter().map(|item| item.parse().map_err(wrong)).collect()
 }
 
 /// Reads one of the words accepted by a type's `FromStr`.

@@ -8,10 +8,11 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde::Deserialize;
 
-use super::data_tools::{Database, WebSearch};
+use super::data_tools::{Database, ImageModel, WebSearch};
 use super::read;
 use domain::tool::ToolKind;
 use domain::tool::limits::{Rate, ToolLimits};
+use domain::tool::pattern::NamePattern;
 use domain::tool::rights::{Operation, Rule, Verdict};
 use ports::tools::ServerEntry;
 
@@ -59,14 +60,17 @@ pub struct Tools {
     #[serde(deserialize_with = "read::words")]
     pub cooldown: Vec<Cooldown>,
     /// Tools, by name or pattern, whose every call requires approval regardless of the rules.
-    #[serde(deserialize_with = "read::texts")]
-    pub requires_confirmation: Vec<String>,
+    #[serde(deserialize_with = "read::patterns")]
+    pub requires_confirmation: Vec<NamePattern>,
     /// The retention of the audit of calls and decisions; zero disables it.
     #[serde(deserialize_with = "read::duration")]
     pub audit: Duration,
     /// The providers of `web_search`, in order.
     #[serde(deserialize_with = "read::rows")]
     pub web_search: Vec<WebSearch>,
+    /// The models of `create_image` and `edit_image`, in order.
+    #[serde(deserialize_with = "read::rows")]
+    pub images: Vec<ImageModel>,
     /// The databases for statements.
     #[serde(deserialize_with = "read::rows")]
     pub databases: Vec<Database>,
@@ -82,20 +86,22 @@ impl Tools {
     /// Returns the table of rules; those that require confirmation come first.
     #[must_use]
     pub fn table(&self) -> Arc<[Rule]> {
-        let asks = self.requires_confirmation.iter().map(|tools| Rule::everywhere(tools, Verdict::Ask));
+        let asks = self.requires_confirmation.iter().map(|tools| Rule::of(tools.clone(), Verdict::Ask));
         asks.chain(self.rules.iter().map(ToolRule::rule)).collect()
     }
 
     /// Returns the configured patterns of tool names, each with its place.
     #[must_use]
-    pub fn patterns(&self) -> Vec<(String, &str)> {
-        let rules = (1..).zip(&self.rules).map(|(number, rule)| (format!("tools.rules, rule {number}"), &*rule.tools));
+    pub fn patterns(&self) -> Vec<(String, NamePattern)> {
+        let rules = (1..).zip(&self.rules);
+        let rules = rules.map(|(number, rule)| (format!("tools.rules, rule {number}"), rule.tools.clone()));
         let confirmed = self.requires_confirmation.iter();
-        let confirmed = confirmed.map(|tools| ("tools.requires_confirmation".to_owned(), &**tools));
+        let confirmed = confirmed.map(|tools| ("tools.requires_confirmation".to_owned(), tools.clone()));
         let usual = |limit: &&ToolLimit| ToolKind::USUAL.iter().any(|kind| kind.as_str() == limit.what);
         let limits = self.limits.iter().filter(|limit| !usual(limit));
-        let limits = limits.map(|limit| ("tools.limits".to_owned(), &*limit.what));
-        let cooldown = self.cooldown.iter().map(|rest| ("tools.cooldown".to_owned(), &*rest.tools));
+        let limits = limits.map(|limit| ("tools.limits".to_owned(), NamePattern::wildcard(&limit.what)));
+        let cooldown = self.cooldown.iter();
+        let cooldown = cooldown.map(|rest| ("tools.cooldown".to_owned(), NamePattern::wildcard(&rest.tools)));
         rules.chain(confirmed).chain(limits).chain(cooldown).collect()
     }
 
@@ -131,7 +137,7 @@ impl FromStr for ToolLimit {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const WANTED: &str = "a kind (search, extract, db, drive, llm, other) or a pattern of tool names, then calls/time, such as `llm 3/20s`";
+        const WANTED: &str = "a kind (search, extract, db, drive, llm, image, other) or a pattern of tool names, then calls/time, such as `llm 3/20s`";
         let read = || {
             let (what, rate) = text.trim().rsplit_once(char::is_whitespace)?;
             let (calls, window) = rate.split_once('/')?;
@@ -169,9 +175,9 @@ fn some(text: &str) -> Option<Duration> {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolRule {
-    /// The name of a tool, or a pattern with `*`.
-    #[serde(deserialize_with = "read::some_text")]
-    pub tools: String,
+    /// The pattern of tool names.
+    #[serde(deserialize_with = "read::pattern")]
+    pub tools: NamePattern,
     /// The operation of the tool: `read` or `write`.
     #[serde(default, deserialize_with = "read::optional_word")]
     pub operation: Option<Operation>,

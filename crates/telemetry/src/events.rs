@@ -104,6 +104,7 @@ events! {
     VOICE_CHANNEL_RESUMED = "voice_channel.resumed": "the connection to a voice server broke and was resumed; audio continued";
     VOICE_CHANNEL_DROPPED = "voice_channel.dropped": "a message of a voice server, a sentence or speech was ignored; `reason` says why";
     SEARCH_FAILED = "search.failed": "a web search provider failed and the next one was called: `provider` and `reason`";
+    IMAGE_FAILED = "image.failed": "an image model made no picture and the next one was called: `model` and `reason`";
     ATTACHMENT_UNREAD = "attachment.unread": "an attachment was named to the model but not read; the reason is given";
     BREAKER_OPENED = "breaker.opened": "the circuit breaker of a failing model opened; the model is not called for a while";
     BREAKER_CLOSED = "breaker.closed": "a model works again; its circuit breaker closed";

@@ -13,6 +13,7 @@ mod facts;
 mod forget_fact;
 mod get_time;
 pub mod google_drive;
+pub mod images;
 mod remember;
 mod roll_dice;
 mod search_memory;

@@ -13,6 +13,7 @@ use domain::happening::{Bound, Happening, WorkShed};
 use domain::shed::Shed;
 use domain::tool::begun::CallReply;
 use domain::tool::catalogue::Pin;
+use domain::tool::reuse::Reuse;
 use domain::tool::{CallError, CallErrorKind, ServerName, ToolRequest};
 use ports::ProgressSink;
 use ports::shares::Shares;
@@ -33,6 +34,8 @@ pub struct ServerLine {
     pub handle: Handle<McpMsg>,
     /// The timeout of one call; `None` means the default of the settings.
     pub timeout: Option<Duration>,
+    /// The times for which its results may be reused.
+    pub reuse: Arc<Reuse>,
     permits: Shares,
     observers: Observers,
 }
@@ -42,7 +45,8 @@ impl ServerLine {
     #[must_use]
     pub fn new(entry: &ServerEntry, handle: Handle<McpMsg>, observers: Observers) -> Self {
         let (name, timeout) = (entry.name.clone(), entry.timeout);
-        Self { name, handle, timeout, permits: Shares::new(Arc::new(Semaphore::new(CALLS_MAX))), observers }
+        let reuse = Arc::new(entry.reuse.clone());
+        Self { name, handle, timeout, reuse, permits: Shares::new(Arc::new(Semaphore::new(CALLS_MAX))), observers }
     }
 
     /// Makes one step of a call, always ended by its deadline. An unavailable or overloaded server refuses at once. During the

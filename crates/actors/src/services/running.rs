@@ -36,7 +36,7 @@ use ports::tools::ServerEntries;
 use settings::Settings;
 use settings::agents::{Agents, Peer};
 use settings::community::Members;
-use settings::data_tools::{Database, GoogleDrive, WebSearch};
+use settings::data_tools::{Database, GoogleDrive, ImageModel, WebSearch};
 
 /// The settings and the files that belong to them, read and checked together.
 pub struct Running {
@@ -361,6 +361,7 @@ impl Running {
             ("prompts.editable", new.prompts.editable != old.prompts.editable),
             ("tools.nats_url", differ(&new.tools.nats_url, &old.tools.nats_url)),
             ("tools.web_search", !same(&new.tools.web_search, &old.tools.web_search, search)),
+            ("tools.images", !same(&new.tools.images, &old.tools.images, ImageModel::identity)),
             ("tools.databases", !same(&new.tools.databases, &old.tools.databases, database)),
             ("google_drive", !same(from_ref(&new.google_drive), from_ref(&old.google_drive), drive)),
             ("url_extract", new.url_extract != old.url_extract),

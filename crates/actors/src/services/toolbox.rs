@@ -20,7 +20,7 @@ use domain::tool::outline::outlined;
 use domain::tool::rights::Hidden;
 use domain::tool::selection::Index;
 use domain::tool::view::View;
-use domain::tool::{CallError, CallErrorKind, Source, ToolKind, ToolRequest};
+use domain::tool::{CallError, CallErrorKind, Effect, Source, ToolKind, ToolRequest};
 use ports::{ProgressSink, ToolServer};
 
 /// The maximum time after process start for which turns wait for the stored tool lists of the servers.
@@ -173,6 +173,15 @@ impl Toolset {
         match self.callers.get(&entry.tool.source)? {
             Caller::Direct(_) => None,
             Caller::Server(line) => line.timeout,
+        }
+    }
+
+    /// Returns the time for which the result of a call may be reused: never that of a call which may change something.
+    #[must_use]
+    pub fn reuse(&self, entry: &CatalogueEntry) -> Option<Duration> {
+        match self.callers.get(&entry.tool.source)? {
+            Caller::Server(line) if entry.effect == Effect::Reads => line.reuse.of(&entry.tool.name),
+            Caller::Server(_) | Caller::Direct(_) => None,
         }
     }
 

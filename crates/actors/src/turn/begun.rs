@@ -83,6 +83,7 @@ impl TurnTask<'_> {
         leave: Leave<'_>,
     ) -> Result<Progress, CallError> {
         let until = Instant::now() + request.deadline;
+        let began = self.parts.tools.reused.now();
         let mut begun = ready.begun.as_deref().cloned();
         // The approvals saw news of the task, and the first poll reads it.
         let mut news = matches!(leave, Leave::Continues(_)).then_some(NEWS_TRIES);
@@ -114,7 +115,13 @@ impl TurnTask<'_> {
             };
             let mut next = match reply {
                 Progress::Waits(next) => *next,
-                done @ Progress::Done(_) => return Ok(done),
+                Progress::Done(result) => {
+                    // A question that no person could answer may have led to another result.
+                    if let (Some(time), Step::First) = (self.may_reuse(ready), &request.step) {
+                        self.parts.tools.reused.keep(&ready.entry, &ready.hash, &result, time, began);
+                    }
+                    return Ok(Progress::Done(result));
+                }
             };
             if let Some(step) = next.cancel() {
                 self.tools.tasks.works(number, &ready.entry, step);

@@ -22,6 +22,7 @@ use crate::services::facts::FactKeeper;
 use crate::services::in_flight::InFlight;
 use crate::services::interjections::Interjections;
 use crate::services::long_results::LongResults;
+use crate::services::reused_results::ReusedResults;
 use crate::services::tool_use::ToolUse;
 use crate::services::toolbox::Toolbox;
 use crate::turn::files::READERS;
@@ -83,6 +84,8 @@ pub struct ToolServices {
     pub clean_calls: Arc<OpenCalls>,
     /// The memory of long results.
     pub long_results: LongResults,
+    /// The results that may be reused.
+    pub reused: ReusedResults,
 }
 
 impl ToolServices {
@@ -95,6 +98,7 @@ impl ToolServices {
             allowances: Arc::default(),
             clean_calls,
             long_results: LongResults::default(),
+            reused: ReusedResults::default(),
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
@@ -21,7 +21,7 @@ use crate::services::long_results::TurnResults;
 use crate::services::running::Running;
 use crate::services::toolbox::Toolset;
 use domain::attachment::MAX_READ_BYTES;
-use domain::completion::{ToolCall, ToolSpec};
+use domain::completion::{Picture, ToolCall, ToolSpec};
 use domain::happening::{Happening, NotCalled, ToolCalled};
 use domain::outgoing::Part;
 use domain::tool::access::Access;
@@ -54,6 +54,8 @@ pub(super) struct Tools {
     pub(super) access: Arc<Access>,
     pub(super) calls: Arc<AtomicUsize>,
     pictures: Arc<Mutex<Shown>>,
+    /// The pictures of the question, as far as its model sees them.
+    pub(super) asked: Arc<OnceLock<Arc<[Picture]>>>,
     pub(super) results: TurnResults,
     pub(super) tasks: TasksUnderWay,
 }
@@ -76,6 +78,7 @@ impl Tools {
             ),
             calls: Arc::default(),
             pictures: Arc::default(),
+            asked: Arc::default(),
             results: parts.tools.long_results.of_turn(&turn.person),
             tasks,
         }
@@ -362,7 +365,7 @@ impl TurnTask<'_> {
         let end = match timeout(patience, permit).await {
             Ok(_permit) if self.may_act(ready, leave).await => {
                 times.ran = Some(Instant::now());
-                self.run(ready, number, leave).await
+                self.run_or_reuse(ready, number, leave).await
             }
             Ok(_) => CallEnd::NotRecorded,
             Err(_) => CallEnd::Failed(CallError::new(CallErrorKind::Unavailable, "no call is free")),
@@ -389,6 +392,24 @@ impl TurnTask<'_> {
         recorded
     }
 
+    /// Runs a call, or returns the result of an equal one that the operator allows to be reused.
+    async fn run_or_reuse(&self, ready: &Ready, number: usize, leave: Leave<'_>) -> CallEnd {
+        let (entry, reused) = (&ready.entry, &self.parts.tools.reused);
+        if self.may_reuse(ready).is_some()
+            && let Some(result) = reused.get(entry, &ready.hash)
+        {
+            return CallEnd::Result(Finding::of(result, limits_of(entry, &self.running.settings)));
+        }
+        // Also after the call: a result that was read during it may be older than the change.
+        let _changed = (entry.effect != Effect::Reads).then(|| reused.changing(&entry.tool.source));
+        self.run(ready, number, leave).await
+    }
+
+    /// Returns the time for which the result of a call may be reused.
+    pub(super) fn may_reuse(&self, ready: &Ready) -> Option<Duration> {
+        self.tools.set.reuse(&ready.entry).filter(|_| ready.begun.is_none())
+    }
+
     async fn run(&self, ready: &Ready, number: usize, leave: Leave<'_>) -> CallEnd {
         let settings = &self.running.settings;
         // Half of the remaining time is reserved for the answer.
@@ -409,6 +430,7 @@ impl TurnTask<'_> {
             deadline: within,
             limits: limits_of(&ready.entry, settings),
             trace: trace.map(TraceParent),
+            pictures: self.tools.asked.get().cloned().unwrap_or_default(),
             on_behalf: Some(OnBehalf {
                 tokens: self.tally.effort().usage.total(),
                 call: number,

@@ -260,7 +260,8 @@ mod tests {
     fn a_call_of_our_own_for_a_database_is_about_the_tables_that_it_names() {
         let entry = entry_of(Tool { kind: ToolKind::Db, source: Source::BuiltIn, ..tool("db", "db_query", "") });
         let decided = |rules: Vec<Rule>, tables: &[&str]| {
-            let rules = rules.into_iter().map(|rule| Rule { tools: "db_query".to_owned(), ..rule }).collect();
+            let tools = crate::tool::pattern::NamePattern::wildcard("db_query");
+            let rules = rules.into_iter().map(|rule| Rule { tools: tools.clone(), ..rule }).collect();
             let arguments = json!({"database": "shop", "tables": tables, "sql": "SELECT 1 FROM orders"});
             Access::of_a_member(rules).decide(&entry, arguments.as_object().unwrap()).verdict
         };

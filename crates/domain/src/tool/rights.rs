@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::pattern::NamePattern;
 use super::{Effect, Tool};
 use crate::ids::{Person, Place};
 pub use crate::wildcard::matches;
@@ -45,8 +46,8 @@ impl Verdict {
 /// One row of the table. An empty list or an absent value matches everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// The name in calls, or a pattern in which `*` stands for any text.
-    pub tools: String,
+    /// The pattern of names in calls.
+    pub tools: NamePattern,
     /// `read` or `write`.
     pub operation: Option<Operation>,
     /// A pattern of resources, such as tables or folders.
@@ -173,7 +174,7 @@ pub fn decide(rules: &[Rule], caller: Caller<'_>, call: Call<'_>, usual: Verdict
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Hidden {
     /// The pattern of their names.
-    tools: String,
+    tools: NamePattern,
     /// The operation of their calls; none for every operation.
     operation: Option<Operation>,
     /// The audience of the tools; none for every audience.
@@ -184,7 +185,11 @@ impl Hidden {
     /// Selects the tools whose names match a pattern.
     #[must_use]
     pub fn of(tools: &str) -> Self {
-        Self { tools: tools.to_owned(), operation: None, audience: None }
+        Self::named(NamePattern::wildcard(tools))
+    }
+
+    const fn named(tools: NamePattern) -> Self {
+        Self { tools, operation: None, audience: None }
     }
 
     /// Selects the tools that only operators may use.
@@ -196,7 +201,7 @@ impl Hidden {
     /// True if tool names must be compared with a pattern.
     #[must_use]
     pub fn reads_names(&self) -> bool {
-        self.tools != "*"
+        self.tools.as_str() != "*"
     }
 
     /// True if the tool with this name, effect and audience is selected. All calls of a tool have the operation of its
@@ -205,14 +210,14 @@ impl Hidden {
     pub fn fits(&self, tool: &str, effect: Effect, audience: Audience) -> bool {
         self.audience.is_none_or(|only| only == audience)
             && self.operation.is_none_or(|operation| operation == Operation::of(effect))
-            && matches(&self.tools, tool)
+            && self.tools.matches(tool)
     }
 }
 
 /// Returns the tools that are hidden from a caller's model because every call of them would be denied.
 pub fn hides<'a>(rules: &'a [Rule], caller: Caller<'a>) -> impl Iterator<Item = Hidden> {
     let always = |rule: &&Rule| rule.verdict == Verdict::Deny && rule.resource.is_none();
-    let hidden = |rule: &Rule| Hidden { operation: rule.operation, ..Hidden::of(&rule.tools) };
+    let hidden = |rule: &Rule| Hidden { operation: rule.operation, ..Hidden::named(rule.tools.clone()) };
     rules.iter().filter(always).filter(move |rule| rule.is_for(caller)).map(hidden)
 }
 
@@ -220,8 +225,14 @@ impl Rule {
     /// Builds a rule about these tools for every caller and resource; if it requires approval, the caller may approve.
     #[must_use]
     pub fn everywhere(tools: &str, verdict: Verdict) -> Self {
+        Self::of(NamePattern::wildcard(tools), verdict)
+    }
+
+    /// Builds the same rule about the tools of this pattern.
+    #[must_use]
+    pub const fn of(tools: NamePattern, verdict: Verdict) -> Self {
         Self {
-            tools: tools.to_owned(),
+            tools,
             operation: None,
             resource: None,
             roles: Vec::new(),
@@ -265,9 +276,7 @@ impl Rule {
                     && call.resources.iter().all(|resource| matches(pattern, resource))
             }
         });
-        resource
-            && self.operation.is_none_or(|operation| operation == call.operation)
-            && matches(&self.tools, call.tool)
+        resource && self.operation.is_none_or(|operation| operation == call.operation) && self.tools.matches(call.tool)
     }
 }
 

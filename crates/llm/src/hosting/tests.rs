@@ -62,6 +62,8 @@ fn an_error_names_the_tools_that_failed() {
         (error(ModelErrorKind::BadRequest, "Hosted tool 'web_search' is not supported"), vec!["web_search"]),
         (error(ModelErrorKind::BadRequest, "Invalid value: 'tools[3]'"), vec!["web_search"]),
         (error(ModelErrorKind::BadRequest, "Invalid 'tools[2].server_url'"), vec!["docs", "wiki"]),
+        (error(ModelErrorKind::Refused, "status 404: no tools from MCP server: 'docs'"), vec!["docs"]),
+        (error(ModelErrorKind::Refused, "status 404: there is no model mcp-1"), vec![]),
         (error(ModelErrorKind::BadRequest, "unknown model"), vec![]),
         (error(ModelErrorKind::Connection, "no connection: mcp.example"), vec![]),
         (error(ModelErrorKind::RateLimited, "web_search: slow down"), vec![]),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 
+use super::reuse;
 use super::variables::Variables;
 use domain::near;
 use domain::tool::{ServerName, ToolKind};
@@ -34,7 +35,7 @@ const MILLISECONDS_FROM: u64 = 1_000;
 /// The timeout of starting the process.
 const START_TIMEOUT: &str = "start_timeout";
 const TYPES: [&str; 2] = ["type", "transport"];
-const KNOWN: [&str; 16] = [
+const KNOWN: [&str; 17] = [
     "environment",
     COMMAND,
     "args",
@@ -46,6 +47,7 @@ const KNOWN: [&str; 16] = [
     "require_approval",
     "timeout",
     START_TIMEOUT,
+    reuse::KEY,
     "trusted",
     "side_effects",
     "allow_http",
@@ -119,6 +121,7 @@ impl Fields<'_, '_> {
         let side_effects = self.flag("side_effects")?;
         let trusted = self.flag("trusted")?.unwrap_or_default();
         let kind = self.kind()?;
+        let reuse = reuse::read(self.map.get(reuse::KEY))?;
         Ok(Some(Box::new(move |name| ServerEntry {
             timeout,
             start_timeout,
@@ -129,6 +132,7 @@ impl Fields<'_, '_> {
             side_effects,
             trusted,
             kind,
+            reuse,
             ..ServerEntry::new(name, transport)
         })))
     }

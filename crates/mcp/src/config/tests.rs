@@ -187,6 +187,7 @@ fn each_usual_mistake_is_one_line_with_its_fix_and_switches_off_one_server() {
         (r#"{"command": "x", "args": ["${OPEN"]}"#, "is not closed"),
         (r#"{"command": "x", "timeout": "soon"}"#, "timeout must be a duration"),
         (r#"{"command": "x", "start_timeout": "2h"}"#, "start_timeout must be a duration"),
+        (r#"{"command": "x", "reuse_results": "2d"}"#, "reuse_results must be a duration up to one day"),
         (r#"{"command": "x", "timeout": 6000000000}"#, "timeout must be a duration"),
         (r#"{"command": "x", "type": "websocket"}"#, "type websocket is not one of stdio"),
         (r#"{"command": "x", "type": "http"}"#, "goes with type stdio"),

@@ -119,6 +119,7 @@ fn secrets_are_the_same_in_the_table_and_in_the_structs() {
                 "redis.url" => "redis://:hunter2@db",
                 "tools.databases" => "[{name = 'shop', url = 'postgres://a:hunter2@db/shop'}]",
                 "tools.nats_url" => "nats://:hunter2@bus",
+                "tools.images" => "[{model = 'm', key = 'hunter2'}]",
                 "tools.web_search" => "[{provider = 'tavily', key = 'hunter2'}]",
                 "triggers.hooks" => "[{name = 'ci', secret = 'hunter2', prompt = 'x', target = 'discord:1'}]",
                 "agents.peers" => "[{name = 'archive', url = 'https://archive.example', key = 'hunter2'}]",

@@ -20,11 +20,12 @@ fn the_limits_are_those_of_the_seed_until_somebody_writes_others() {
         (ToolKind::Extract, 5, 30),
         (ToolKind::Drive, 10, 60),
         (ToolKind::Db, 20, 60),
+        (ToolKind::Image, 10, 86_400),
     ];
     for (kind, calls, window) in kinds {
         assert_eq!(limits.kinds[&kind], Rate { calls, window: secs(window) }, "{kind:?}");
     }
-    assert_eq!((limits.kinds.len(), limits.auto_disable.as_slice()), (5, &[ToolKind::Llm][..]));
+    assert_eq!((limits.kinds.len(), limits.auto_disable.as_slice()), (6, &[ToolKind::Llm][..]));
     assert!(limits.tools.is_empty() && limits.cooldown.is_empty());
     let others = [("STAFFAI_TOOLS__LIMITS", "search 1/1m, fm__* 2/30"), ("STAFFAI_TOOLS__COOLDOWN", "fm__play 1h30m")];
     let limits = good(&others, &[("staffai.toml", "[tools]\nauto_disable = []")]).settings.tools.call_limits();
@@ -69,7 +70,7 @@ fn each_mistake_names_its_place_and_the_fix() {
         ("STAFFAI_TOOLS__LIMITS", "llm 0/20s", "then calls/time, such as `llm 3/20s`"),
         ("STAFFAI_TOOLS__LIMITS", "llm 3/soon", "then calls/time, such as `llm 3/20s`"),
         ("STAFFAI_TOOLS__COOLDOWN", "fm__*", "a pattern of tool names, then a time, such as `fm__* 10s`"),
-        ("STAFFAI_TOOLS__AUTO_DISABLE", "fm__*", "search, extract, db, drive, llm, other or a word"),
+        ("STAFFAI_TOOLS__AUTO_DISABLE", "fm__*", "search, extract, db, drive, llm, image, other or a word"),
         ("STAFFAI_TOOLS__RULES", r#"[{tools = "x", operation = "delete", verdict = "deny"}]"#, "read or write"),
         ("STAFFAI_TOOLS__RULES", r#"[{tools = "x", verdict = "never"}]"#, "row 1: verdict: must be auto, ask or deny"),
         (
@@ -86,4 +87,15 @@ fn each_mistake_names_its_place_and_the_fix() {
         let told = &problems[0];
         assert!(told.contains(name) && told.contains(fix), "{told}");
     }
+}
+
+#[test]
+fn a_rule_can_be_a_regular_expression() {
+    let rule = |tools: &str| format!("[[tools.rules]]\ntools = '{tools}'\nverdict = \"deny\"\n");
+    let toml = format!("[tools]\nrequires_confirmation = ['/a|B/']\n{}", rule(r"/fm__\S+_page/"));
+    let table = good(&[], &[("staffai.toml", &toml)]).settings.tools.table();
+    assert!(table[0].tools.matches("B") && !table[0].tools.matches("b"), "{table:?}");
+    assert!(table[1].tools.matches("fm__get_page") && !table[1].tools.matches("fm__get_pages"), "{table:?}");
+    let mistakes = bad(&[], &[("staffai.toml", &rule("/fm__(/"))]);
+    assert!(mistakes.iter().any(|mistake| mistake.contains("regular expression")), "{mistakes:?}");
 }

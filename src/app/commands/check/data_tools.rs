@@ -17,6 +17,7 @@ use tools::web_search::{self, Trial};
 pub(super) async fn check(settings: &Settings, lookup: &Lookup, offline: bool, report: &mut Report) {
     pages(settings, report);
     searches(settings, lookup, offline, report).await;
+    images(settings, lookup, report);
     drive(settings, offline, report).await;
     databases(settings, lookup, offline, report).await;
 }
@@ -93,6 +94,22 @@ async fn drive(settings: &Settings, offline: bool, report: &mut Report) {
     match google_drive::try_out(options, Arc::new(SystemClock)).await {
         Ok(()) => report.ok(part, "the credentials are accepted"),
         Err(reason) => report.wrong_with(part, reason),
+    }
+}
+
+/// Checks the rows of image models. None is called, because a picture costs money.
+fn images(settings: &Settings, lookup: &Lookup, report: &mut Report) {
+    match built_ins::image_models(settings, lookup) {
+        Ok(rows) => {
+            for row in rows {
+                report.skipped(&format!("images {}", row.model), "not contacted: a picture costs money");
+            }
+        }
+        Err(mistakes) => {
+            for mistake in mistakes {
+                report.wrong_with("images", mistake);
+            }
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::app::setting_files;
 use domain::near;
 use domain::tool::ServerName;
 use domain::tool::name::callable;
-use domain::tool::rights;
+use domain::tool::pattern::NamePattern;
 use mcp::config::Configured;
 use ports::tools::{ServerEntry, ServerOff};
 use settings::Settings;
@@ -85,15 +85,16 @@ impl<'a> Offered<'a> {
 
     /// Returns the problem of a pattern that matches no tool. The tools of an unavailable server are unknown, so
     /// patterns for them are accepted.
-    fn oddity(&self, pattern: &str) -> Option<String> {
-        let fits = |names: &[String]| names.iter().any(|name| rights::matches(pattern, name));
+    fn oddity(&self, wanted: &NamePattern) -> Option<String> {
+        let (pattern, fits) = (wanted.as_str(), |names: &[String]| names.iter().any(|name| wanted.matches(name)));
         let near = |names: &[String], else_: String| {
             let near = near::nearest(pattern, names.iter().map(String::as_str));
             near.map_or(else_, |near| format!("did you mean {near}?"))
         };
-        let Some((server, _)) = pattern.split_once("__").filter(|(server, _)| !server.contains('*')) else {
+        let is_open = |text: &str| wanted.is_expression() || text.contains('*');
+        let Some((server, _)) = pattern.split_once("__").filter(|(server, _)| !is_open(server)) else {
             // Without a star, only a built-in tool can match.
-            let unknown = if pattern.contains('*') { self.more } else { self.own.is_empty() };
+            let unknown = if is_open(pattern) { self.more } else { self.own.is_empty() };
             let everywhere = || self.entries.iter().filter_map(|entry| self.of(&entry.name)).any(|names| fits(&names));
             let odd = !unknown && !fits(&self.own) && !everywhere();
             let is_kind = self.entries.iter().any(|entry| entry.kind.as_str() == pattern);
@@ -122,7 +123,7 @@ impl<'a> Offered<'a> {
 /// Reports patterns in rules and limits that match no tool: a typo there restricts nothing.
 fn patterns(settings: &Settings, offered: &Offered<'_>, report: &mut Report) {
     for (place, pattern) in settings.tools.patterns() {
-        if let Some(oddity) = offered.oddity(pattern) {
+        if let Some(oddity) = offered.oddity(&pattern) {
             report.push(RULES, CheckStatus::Note, format!("{place}: {oddity}"));
         }
     }

@@ -247,7 +247,7 @@ impl Catalogued {
     fn why(&self, decided: Decided) -> String {
         let verdict = decided.verdict.as_str();
         match decided.rule.and_then(|index| Some((index, self.rules.get(index)?))) {
-            Some((index, rule)) => format!("{verdict}, by rule {} about {}", index + 1, rule.tools),
+            Some((index, rule)) => format!("{verdict}, by rule {} about {}", index + 1, rule.tools.as_str()),
             // Apart from rules, a call is denied for one reason only.
             None if decided.verdict == Verdict::Deny => format!("{verdict}, as the tool is for operators alone"),
             None => format!("{verdict}, as no rule says otherwise"),
