@@ -95,9 +95,20 @@ pub(crate) fn channel_mistake(settings: &Settings) -> Option<String> {
         None
     } else if settings.speech.voices.is_empty() {
         Some("discord.voice needs a voice: set speech.voices".to_owned())
+    } else if let Some((row, format)) = compressed(settings) {
+        let fix = "set its format to wav or pcm, or discord.voice to off";
+        Some(format!("speech.voices, row {row}: voice channels of Discord cannot play {format}; {fix}"))
     } else {
         (!cfg!(feature = "discord-voice")).then(|| NO_CHANNELS.to_owned())
     }
+}
+
+/// Returns the first voice with compressed audio: its row and its format.
+fn compressed(settings: &Settings) -> Option<(usize, &str)> {
+    let rows = settings.numbered("speech.voices", &settings.speech.voices);
+    let formats = rows.filter_map(|(number, row)| Some((number, row.format.as_deref()?)));
+    let is_compressed = |name: &str| Format::find(name).is_some_and(|format| !format.is_samples());
+    formats.into_iter().find(|(_, name)| is_compressed(name))
 }
 
 /// Returns the voice channels that the bot may join; `None` without Discord, or if they are off.
@@ -239,6 +250,9 @@ mod tests {
         let (token, row) = ("token = 't'\n", "[[speech.voices]]\nkind = 'command'\ncommand = ['flite']");
         assert_eq!((mistake("", "members", ""), mistake(token, "off", "")), (None, None));
         assert!(mistake(token, "members", "").unwrap().contains("set speech.voices"));
+        let songs = "[[speech.voices]]\nkind = 'command'\ncommand = ['sing']\nformat = 'mp3'";
+        let refused = mistake(token, "members", &format!("{row}\n{songs}")).unwrap();
+        assert!(refused.starts_with("speech.voices, row 2: ") && refused.contains("mp3"), "{refused}");
         let built = mistake(token, "operators", row);
         assert_eq!(built.is_some(), !cfg!(feature = "discord-voice"), "{built:?}");
     }

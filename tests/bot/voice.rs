@@ -191,6 +191,33 @@ fn an_interrupted_answer_is_remembered_as_it_was_heard_and_the_model_is_told() {
 }
 
 #[test]
+fn an_interruption_while_an_approval_waits_ends_the_call_and_the_conversation_goes_on() {
+    story(async {
+        let setup = Setup::new().set("STAFFAI_VOICES", ECHO).set("STAFFAI_TOOLS__REQUIRES_CONFIRMATION", "roll_dice");
+        let world = World::with(setup).await;
+        world.model.does(|ask| match ask.question() {
+            question if question.contains("roll") => Act::calls(&[("c1", "roll_dice", json!({"notation": "2d6"}))]),
+            _ => Act::says("Never mind."),
+        });
+        let mut speaker = Speaker::open(&world, "session=one").await;
+        speaker.sends(asks("roll")).await;
+        let events = speaker.until(|event| event["event"] == "approval").await;
+        let gate = events[events.len() - 1]["id"].clone();
+        speaker.sends(json!({"event": "interrupt"})).await;
+        let events = speaker.answer().await;
+        assert!(of(&events, "interrupted").next().is_some(), "{events:?}");
+        assert_eq!(events[events.len() - 1]["unanswered"], "stopped", "{events:?}");
+        assert!(of(&events, "tool_status").next().is_none(), "the tool did not run: {events:?}");
+        speaker.sends(json!({"event": "answer", "id": gate, "approve": true})).await;
+        speaker.until(|event| event["event"] == "error").await;
+        speaker.sends(asks("what happened?")).await;
+        assert_eq!(texts(&speaker.answer().await), "Never mind.");
+        let talk = world.model.last().talk();
+        assert!(talk.contains("[interrupted here: the rest was not heard]"), "{talk}");
+    });
+}
+
+#[test]
 fn a_client_that_lost_its_connection_gets_the_rest_of_the_answer() {
     story(async {
         let world = World::with(Setup::new().set("STAFFAI_VOICES", ECHO)).await;

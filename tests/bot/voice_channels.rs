@@ -273,6 +273,27 @@ fn a_lost_call_is_joined_again_and_a_dismissed_one_is_not() {
     });
 }
 
+#[test]
+fn a_call_follows_its_channel_to_another_server_and_no_moderator() {
+    story(async {
+        let room = Room::begin(Setup::new()).await;
+        room.joined_by("Ada").await;
+        let other = VoiceServer::start(room.world.channel("general").0).await;
+        other.joins(room.user("Ada"));
+        room.world.service.voice_server(&other.endpoint(), TOKEN);
+        room.world.service.in_voice(room.guild(), room.world.service.bot(), Some(room.world.channel("general")));
+        room.world.until("keys", || other.is_encrypted().then_some(())).await;
+        room.world.model.always(Act::says("I am here as well."));
+        let said = room.world.says("Ada", "general", "@staffai are you there?");
+        room.world.answer_to(said).await;
+        room.world.until("speech", || (!other.heard(room.user("Ada")).is_empty()).then_some(())).await;
+        room.world.service.in_voice(room.guild(), room.world.service.bot(), Some(room.world.channel("random")));
+        room.world.until("the bot leaves", || room.bot_is_in().is_none().then_some(())).await;
+        assert_eq!(other.stats().identifies, 1);
+        room.world.stop().await;
+    });
+}
+
 /// Fails the actor of a call at one of its own events.
 #[derive(Default)]
 struct BreaksCall(AtomicBool);

@@ -51,6 +51,34 @@ fn a_tool_announces_itself_and_its_failure_in_the_phrases_of_the_language() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "children need the path of the machine that the tests run on")]
+fn an_interruption_does_not_wait_for_a_tool_that_only_reads() {
+    story(async {
+        let setup = Setup::new().set("PATH", std::env::var("PATH").unwrap()).set("STAFFAI_VOICES", ECHO);
+        let world = World::without_bot(setup).await;
+        let example = json!({
+            "command": env!("CARGO_BIN_EXE_staffai"), "args": ["example-server"], "trusted": true, "timeout": "100s",
+        });
+        let servers = json!({"mcpServers": {"slow": example}});
+        std::fs::write(world.dir.path().join("mcp.json"), servers.to_string()).unwrap();
+        let _process = world.process("bot").await;
+        world.until_told("/api/v1/tools", |tools| tools.to_string().contains("slow__wait").then_some(())).await;
+        world.model.does(|ask| match ask.question() {
+            question if question.contains("wait") => Act::calls(&[("c1", "slow__wait", json!({"seconds": 90}))]),
+            _ => Act::says("Here I am."),
+        });
+        let mut speaker = Speaker::open(&world, "session=one").await;
+        speaker.sends(asks("wait")).await;
+        speaker.until(|event| event["state"] == "running").await;
+        speaker.sends(json!({"event": "interrupt"})).await;
+        let stopped = tokio::time::timeout(Duration::from_secs(20), speaker.answer()).await.expect("it does not wait");
+        assert_eq!(stopped[stopped.len() - 1]["unanswered"], "stopped", "{stopped:?}");
+        speaker.sends(asks("and now?")).await;
+        assert_eq!(texts(&speaker.answer().await), "Here I am.");
+    });
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "children need the path of the machine that the tests run on")]
 fn a_tool_that_is_late_says_so_and_its_output_is_never_spoken() {
     story(async {
         // A guard that starts children is this program, so the bot is a process.

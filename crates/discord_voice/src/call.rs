@@ -13,27 +13,26 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
 use self::hearing::Hearers;
 use super::driver::{self, Driver, Happening};
-use super::pcm::Samples;
+use super::pcm::{Samples, Unreadable};
 use super::settings;
 use domain::ids::{Person, Place};
 use domain::layout::lay_out;
 use domain::notice::template;
 use domain::outgoing::{Capabilities, Part};
-use domain::turn_event::{ToolState, TurnEvent, TurnUpdate};
+use domain::turn_event::{TurnEvent, TurnUpdate};
 use ports::voice_calls::{
     CallEnd, CallHost, Consents, VoiceAccess, VoiceCalls, VoiceRoom, VoiceSignals, VoiceStanding,
 };
 use ports::{Clock, PostError, Reading, TurnEventLog, TurnEventReader};
-use speech::answer::{Answer, Sentence};
+use speech::answer::Sentence;
+use speech::answers::Answers;
 use speech::queue::{Output, Queue, SentenceId};
 use speech::synthesis::Sound;
-use speech::{Announcement, Speech};
+use speech::Speech;
 use telemetry::events::{VOICE_CHANNEL_DROPPED, VOICE_CHANNEL_JOINED};
 
 /// The timeout from the request to join until the platform names the voice server.
 const ADMIT_TIMEOUT: Duration = Duration::from_secs(15);
-/// The maximum number of answers that are spoken or can be interrupted: the last ones.
-const ANSWERS_MAX: usize = 8;
 /// The maximum number of sentences whose beginning is remembered, for an interruption.
 const MARKS_MAX: usize = 256;
 /// The interval at which silence of members is noted.
@@ -154,10 +153,10 @@ struct Call<'a> {
     agreed: driver::Consents,
     reader: TurnEventReader,
     last: u64,
-    answers: VecDeque<Answer>,
+    answers: Answers,
     queue: Queue<()>,
-    /// The sentence whose audio arrives.
-    samples: Option<(SentenceId, Samples)>,
+    /// The sentence whose audio arrives; without samples if it is unreadable.
+    samples: Option<(SentenceId, Option<Samples>)>,
     /// The sentences of the last marks, oldest first.
     marks: VecDeque<(u64, SentenceId)>,
     mark: u64,
@@ -187,7 +186,7 @@ impl<'a> Call<'a> {
             agreed,
             reader,
             last,
-            answers: VecDeque::new(),
+            answers: Answers::of_turns(),
             queue: Queue::default(),
             samples: None,
             marks: VecDeque::new(),
@@ -207,7 +206,7 @@ impl<'a> Call<'a> {
         let gone = || CallEnd::Lost("the bot stops".to_owned());
         self.agree(&consents.borrow_and_update().clone());
         loop {
-            self.queue.start(&self.calls.speech.synthesis, self.room.payer.clone());
+            self.queue.start(&self.calls.speech.synthesis, self.room.payer());
             // The bot listens while a member who agreed speaks.
             let speaks = self.driver.has_room() && !self.hearers.has_speaker();
             tokio::select! {
@@ -278,56 +277,12 @@ impl<'a> Call<'a> {
     async fn tell(&mut self, event: Arc<TurnEvent>) {
         self.last = event.number;
         let turn = event.turn.id.to_string();
-        let sentences = match &event.update {
-            TurnUpdate::Accepted => {
-                self.answers.retain(|answer| answer.turn != turn);
-                self.answers.push_back(Answer::new(turn.clone(), true));
-                while self.answers.len() > ANSWERS_MAX {
-                    self.answers.pop_front();
-                }
-                Vec::new()
-            }
-            TurnUpdate::Draft { text, anew } => self.with(&turn, |answer| answer.draft(text, *anew)),
-            TurnUpdate::Tool { state, failure, .. } => {
-                let announcement = match state {
-                    ToolState::Running => Some(Announcement::Running),
-                    ToolState::Succeeded | ToolState::Failed => failure.map(Announcement::Failed),
-                };
-                let phrases = Arc::clone(&self.calls.speech.phrases);
-                self.with(&turn, |answer| {
-                    let mut sentences = answer.pause();
-                    sentences.extend(announcement.and_then(|one| answer.announce(one, phrases.say(None, one))));
-                    sentences
-                })
-            }
-            TurnUpdate::Gate { .. } | TurnUpdate::Task { .. } => self.with(&turn, Answer::pause),
-            TurnUpdate::Final { parts, .. } => {
-                let calls = self.calls;
-                let text = calls.text(parts).await;
-                self.with(&turn, |answer| answer.finish(&text))
-            }
-            TurnUpdate::Apology { parts, .. } => {
-                let calls = self.calls;
-                let text = calls.text(parts).await;
-                self.with(&turn, |answer| {
-                    answer.is_exchange = false;
-                    answer.finish(&text)
-                })
-            }
-            TurnUpdate::Done { .. } => self.with(&turn, |answer| {
-                let rest = answer.pause();
-                answer.end();
-                rest
-            }),
-            TurnUpdate::Queued { .. } => Vec::new(),
+        let text = match &event.update {
+            TurnUpdate::Final { parts, .. } | TurnUpdate::Apology { parts, .. } => self.calls.text(parts).await,
+            _ => String::new(),
         };
+        let sentences = self.answers.read(&turn, &event.update, &text, (&self.calls.speech.phrases, None));
         self.speak(event.number, &turn, sentences);
-    }
-
-    /// Acts on the answer of a turn. Private answers of commands have none, so they are not spoken.
-    fn with(&mut self, turn: &str, act: impl FnOnce(&mut Answer) -> Vec<Sentence>) -> Vec<Sentence> {
-        let answer = self.answers.iter_mut().find(|answer| answer.turn == turn && !answer.is_cut);
-        answer.map(act).unwrap_or_default()
     }
 
     fn speak(&mut self, number: u64, turn: &str, sentences: Vec<Sentence>) {
@@ -346,24 +301,22 @@ impl<'a> Call<'a> {
         match sound {
             Sound::Piece(format, bytes) => {
                 if self.samples.as_ref().is_none_or(|(known, _)| *known != of) {
-                    let Some(samples) = Samples::new(format) else {
-                        let reason = "the voice has another format than wav and pcm";
-                        tracing::warn!(event = VOICE_CHANNEL_DROPPED, reason, "a sentence was not spoken");
-                        return self.queue.silence(Some(&of.turn));
-                    };
                     self.mark += 1;
                     self.marks.push_back((self.mark, of.clone()));
                     if self.marks.len() > MARKS_MAX {
                         self.marks.pop_front();
                     }
-                    self.samples = Some((of, samples));
+                    self.samples = Some((of, Some(Samples::new(format))));
                 }
-                let Some((_, samples)) = &mut self.samples else { return };
-                match samples.push(&bytes) {
-                    Ok(frames) => frames.into_iter().for_each(|frame| self.driver.speak(self.mark, frame)),
-                    Err(_) => {
-                        tracing::debug!(event = VOICE_CHANNEL_DROPPED, reason = "the audio of a voice is unreadable");
+                let Some((_, arriving)) = &mut self.samples else { return };
+                match arriving.as_mut().map(|samples| samples.push(&bytes)) {
+                    Some(Ok(frames)) => frames.into_iter().for_each(|frame| self.driver.speak(self.mark, frame)),
+                    Some(Err(Unreadable)) => {
+                        *arriving = None;
+                        let reason = "the audio of a voice is unreadable";
+                        tracing::warn!(event = VOICE_CHANNEL_DROPPED, reason, "a sentence was not spoken");
                     }
+                    None => {}
                 }
             }
             Sound::End | Sound::Failed(_) => {
@@ -372,7 +325,7 @@ impl<'a> Call<'a> {
                     self.text_only = Some(of.turn.clone());
                 }
                 let last = self.samples.take().filter(|(known, _)| *known == of);
-                if let Some(frame) = last.and_then(|(_, samples)| samples.end()) {
+                if let Some(frame) = last.and_then(|(_, samples)| samples?.end()) {
                     self.driver.speak(self.mark, frame);
                 }
             }
@@ -391,7 +344,7 @@ impl<'a> Call<'a> {
         self.samples = None;
         let Some(turn) = turn else { return };
         self.queue.silence(Some(&turn));
-        let Some(answer) = self.answers.iter_mut().find(|answer| answer.turn == turn) else { return };
+        let Some(answer) = self.answers.of(&turn) else { return };
         answer.is_cut = true;
         if answer.is_exchange {
             let heard = answer.heard(spoken.map(|of| of.sentence)).to_owned();

@@ -3,7 +3,7 @@
 
 mod handshake;
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -120,6 +120,8 @@ pub(crate) struct Driver {
     kept: u32,
     udp_errors: u32,
     buffer: Box<[u8; PACKET_MAX]>,
+    /// The events of messages that were sent again, or early.
+    waiting: VecDeque<Happening>,
 }
 
 /// A task that ends with its handle.
@@ -179,6 +181,9 @@ impl Driver {
     /// Waits for the next event. Cancel safe.
     pub(crate) async fn next(&mut self) -> Happening {
         loop {
+            if let Some(happening) = self.waiting.pop_front() {
+                return happening;
+            }
             let is_open = self.resuming.is_none();
             let resumed = async {
                 match &mut self.resuming {
@@ -309,6 +314,14 @@ impl Driver {
         None
     }
 
+    /// Reads messages whose events [`Driver::next`] returns later.
+    fn replay(&mut self, messages: Vec<Received>) {
+        for received in messages {
+            let happening = self.happened(received);
+            self.waiting.extend(happening);
+        }
+    }
+
     fn reply(&self, replies: Vec<Reply>) {
         for reply in replies {
             self.writer.send(match reply {
@@ -352,9 +365,7 @@ impl Driver {
         (self.interval, self.unanswered) = (interval, 0);
         self.beat = Instant::now() + interval;
         tracing::info!(event = VOICE_CHANNEL_RESUMED, missed = missed.len(), "a voice connection was resumed");
-        for received in missed {
-            self.happened(received);
-        }
+        self.replay(missed);
         // The announcement may have been lost with the connection.
         if self.mouth.is_busy() {
             self.say_speaking(true);

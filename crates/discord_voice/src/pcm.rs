@@ -41,14 +41,10 @@ struct Form {
 pub(crate) struct Unreadable;
 
 impl Samples {
-    /// Begins audio of a format. `None` if the format is neither WAV nor samples alone.
-    pub(crate) fn new(format: Format) -> Option<Self> {
-        let form = match format {
-            Format::Wav => None,
-            Format::Pcm => Some(Form { rate: PLAIN_RATE, channels: 1 }),
-            Format::Mp3 | Format::Opus | Format::Flac => return None,
-        };
-        Some(Self { bytes: Vec::new(), form, window: [0.0; 4], position: 0.0, frame: Vec::with_capacity(FRAME) })
+    /// Begins audio of a format. A file that is no WAV is unreadable.
+    pub(crate) fn new(format: Format) -> Self {
+        let form = (format == Format::Pcm).then_some(Form { rate: PLAIN_RATE, channels: 1 });
+        Self { bytes: Vec::new(), form, window: [0.0; 4], position: 0.0, frame: Vec::with_capacity(FRAME) }
     }
 
     /// Reads more bytes, and returns the complete frames.
@@ -175,7 +171,7 @@ mod tests {
     }
 
     fn converted(file: &[u8], piece: usize) -> Vec<i16> {
-        let mut samples = Samples::new(Format::Wav).unwrap();
+        let mut samples = Samples::new(Format::Wav);
         let mut all: Vec<i16> = Vec::new();
         for piece in file.chunks(piece) {
             all.extend(samples.push(piece).unwrap().iter().flat_map(|frame| frame.iter()));
@@ -214,10 +210,11 @@ mod tests {
             &file(7_999, 1, &[]),
             &file(22_050, 3, &[]),
         ] {
-            assert_eq!(Samples::new(Format::Wav).unwrap().push(bad).err(), Some(Unreadable), "{bad:?}");
+            assert_eq!(Samples::new(Format::Wav).push(bad).err(), Some(Unreadable), "{bad:?}");
         }
         let endless = [&b"RIFF....WAVE"[..], &b"junk\xff\xff\0\0".repeat(20_000)].concat();
-        assert_eq!(Samples::new(Format::Wav).unwrap().push(&endless).err(), Some(Unreadable));
-        assert!(Samples::new(Format::Mp3).is_none());
+        assert_eq!(Samples::new(Format::Wav).push(&endless).err(), Some(Unreadable));
+        let compressed = b"ID3\x04\0\0\0\0\0\0\xff\xfb";
+        assert_eq!(Samples::new(Format::Mp3).push(compressed).err(), Some(Unreadable));
     }
 }

@@ -198,6 +198,11 @@ impl VoiceServer {
         self.state.lock().members.get(&user).map(|member| member.heard.clone()).unwrap_or_default()
     }
 
+    /// Forgets what the members heard.
+    pub fn forget_heard(&self) {
+        self.state.lock().members.values_mut().for_each(|member| member.heard.clear());
+    }
+
     /// Speaks as a member, in real time, and resolves when the last packet was sent: 48,000 samples per second.
     pub async fn speaks(&self, user: u64, samples: &[i16]) {
         let mut pace = interval(Duration::from_millis(20));

@@ -21,7 +21,24 @@ pub struct VoiceRoom {
     /// The channel.
     pub channel: Place,
     /// The member who asked the bot to join, and who pays for its speech.
-    pub payer: SpeechPayer,
+    pub caller: Person,
+    /// The ids of that member's roles.
+    pub roles: Vec<String>,
+}
+
+impl VoiceRoom {
+    /// Returns the payer of the bot's speech.
+    #[must_use]
+    pub fn payer(&self) -> SpeechPayer {
+        self.payer_of(self.caller.clone(), self.roles.clone())
+    }
+
+    /// Returns a member of the channel with these roles as a payer.
+    #[must_use]
+    pub fn payer_of(&self, person: Person, roles: Vec<String>) -> SpeechPayer {
+        let (guild, place) = (Some(self.guild.clone()), self.channel.clone());
+        SpeechPayer { person, guild, roles, place, parent: None }
+    }
 }
 
 /// The end of a call.

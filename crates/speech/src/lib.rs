@@ -5,6 +5,8 @@ mod abbreviations;
 
 pub mod answer;
 
+pub mod answers;
+
 mod bill;
 
 mod clients;

@@ -8,7 +8,6 @@ use domain::command::{Command, SWITCH, SWITCH_VALUES};
 use domain::menu::Choice;
 use domain::notice::commands as words;
 use domain::voice_channel::VoiceReply;
-use ports::SpeechPayer;
 use ports::voice_calls::VoiceRoom;
 
 /// The timeout of a request to the supervisor of calls.
@@ -31,9 +30,9 @@ async fn joined(parts: &CommandParts, command: &Command, is_operator: bool) -> V
         Ok(None) => return VoiceReply::NotThere,
         Err(_) => return VoiceReply::Failed,
     };
-    let (guild, roles) = (guild.clone(), command.caller.roles.clone());
-    let payer = SpeechPayer { person, guild: Some(guild.clone()), roles, place: channel.clone(), parent: None };
-    let (room, locale) = (Box::new(VoiceRoom { guild, channel, payer }), command.caller.locale());
+    let roles = command.caller.roles.clone();
+    let room = Box::new(VoiceRoom { guild: guild.clone(), channel, caller: person, roles });
+    let locale = command.caller.locale();
     let joined = parts.voices.call(|reply| VoicesMsg::Join(room, locale, reply), TIMEOUT).await;
     joined.unwrap_or(VoiceReply::Failed)
 }

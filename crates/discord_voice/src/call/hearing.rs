@@ -10,7 +10,6 @@ use tokio::time::Instant;
 
 use super::Call;
 use domain::ids::Person;
-use ports::SpeechPayer;
 use speech::hearing::{Found, Listener, RATE, Words};
 use telemetry::events::VOICE_CHANNEL_DROPPED;
 
@@ -100,13 +99,7 @@ impl Call<'_> {
     }
 
     fn transcribe(&mut self, user: u64, samples: &[u8]) {
-        let payer = SpeechPayer {
-            person: self.person(user),
-            guild: Some(self.room.guild.clone()),
-            roles: Vec::new(),
-            place: self.room.channel.clone(),
-            parent: None,
-        };
+        let payer = self.room.payer_of(self.person(user), Vec::new());
         let has_room = self.hearers.utterances.len() < UTTERANCES_MAX;
         let Some(mut transcription) = has_room.then(|| self.calls.speech.hearing.start(samples, payer)).flatten()
         else {

@@ -1,5 +1,6 @@
 //! The beginnings of a connection: identification, the address for audio, the keys; and the resumption of a session.
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -122,12 +123,11 @@ impl Driver {
             kept: 0,
             udp_errors: 0,
             buffer: Box::new([0; PACKET_MAX]),
+            waiting: VecDeque::new(),
         };
         let begin = driver.encryption.begin(version);
         driver.reply(begin);
-        for received in early {
-            driver.happened(received);
-        }
+        driver.replay(early);
         Ok(driver)
     }
 }

@@ -52,6 +52,12 @@ impl Format {
         ROWS.iter().find(|(format, ..)| *format == self).map_or("", |(.., media_type)| media_type)
     }
 
+    /// True if it is samples without compression, which voice channels play.
+    #[must_use]
+    pub const fn is_samples(self) -> bool {
+        matches!(self, Self::Wav | Self::Pcm)
+    }
+
     /// True if audio of this format may begin with these bytes.
     pub(super) fn begins(self, head: &[u8]) -> bool {
         match self {

@@ -2,7 +2,6 @@
 
 mod listening;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,18 +22,17 @@ use domain::api_key::Caller;
 use domain::history::{Exchange, interrupted};
 use domain::ids::{MessageId, Person, Place};
 use domain::incoming::{Incoming, Interruption};
-use domain::turn_event::{ToolState, TurnEvent, TurnUpdate};
+use domain::turn_event::{TurnEvent, TurnUpdate};
 use ports::{Reading, SpeechPayer, TurnEventReader};
-use speech::answer::{Answer, Sentence};
+use speech::answer::Sentence;
+use speech::answers::Answers;
 use speech::queue::{Output, Queue, SentenceId};
 use speech::synthesis::Sound;
-use speech::{Announcement, Failure, Speech};
+use speech::{Failure, Speech};
 use web::client_socket::{ClientSocket, Disconnected};
 
 /// Maximum size of a message of the client, in bytes.
 pub(super) const MESSAGE_MAX: usize = 64 * 1024;
-/// Maximum number of answers that can be interrupted: the last ones.
-const ANSWERS_MAX: usize = 8;
 
 /// One socket.
 pub(super) struct VoiceSocket {
@@ -44,7 +42,7 @@ pub(super) struct VoiceSocket {
     place: Place,
     person: Person,
     reader: TurnEventReader,
-    answers: VecDeque<Answer>,
+    answers: Answers,
     queue: Queue<Event>,
     hears: Hears,
     muted: bool,
@@ -84,6 +82,19 @@ struct Resumed {
     before: Vec<(u64, String, Sentence)>,
 }
 
+/// Returns the event of an update, which follows its sentences.
+fn content(update: Update) -> Option<Content> {
+    match update {
+        Update::Accepted => Some(Content::Accepted),
+        Update::Tool { call, name, state, failure, .. } => Some(Content::ToolStatus { call, name, state, failure }),
+        Update::Gate { id, question, expires_at, form, link, decision } => {
+            Some(Content::Approval { id, question, expires_at, form, link, decision })
+        }
+        Update::Done { unanswered } => Some(Content::Done { unanswered }),
+        Update::Draft { .. } | Update::Final { .. } | Update::Apology { .. } | Update::Queued { .. } | Update::Missed => None,
+    }
+}
+
 impl VoiceSocket {
     /// Creates the loop. A new client reads from now on, one that resumes after its last event. `None` if the session
     /// has no events.
@@ -104,7 +115,7 @@ impl VoiceSocket {
             place,
             person,
             reader,
-            answers: VecDeque::new(),
+            answers: Answers::with_commands(),
             queue: Queue::default(),
             hears: Hears::default(),
             muted: false,
@@ -165,7 +176,6 @@ impl VoiceSocket {
 
     async fn missed(&mut self, number: u64) -> Result<(), Disconnected> {
         self.last = number;
-        // Their whole answers follow.
         self.answers.clear();
         self.send(String::new(), Content::Missed).await
     }
@@ -184,11 +194,18 @@ impl VoiceSocket {
         let now = self.parts.sessions.now();
         let wire::Event { turn, update, .. } = match &event.update {
             TurnUpdate::Final { .. } | TurnUpdate::Apology { .. } => {
+                let event = Arc::clone(&event);
                 tokio::task::spawn_blocking(move || wire::Event::of(&event, now)).await.map_err(|_| Disconnected)?
             }
             _ => wire::Event::of(&event, now),
         };
-        let (sentences, content) = self.read(&turn, update);
+        let text = match &update {
+            Update::Final { text } | Update::Apology { text } => text,
+            _ => "",
+        };
+        let said_in = (&*self.parts.speech.phrases, self.language.as_deref());
+        let sentences = self.answers.read(&turn, &event.update, text, said_in);
+        let content = content(update);
         let quiet = self.resumes.as_ref().is_some_and(|resumed| number <= resumed.after);
         if quiet {
             self.before(number, &turn, sentences, content.as_ref());
@@ -200,71 +217,6 @@ impl VoiceSocket {
             self.resume().await?;
         }
         Ok(())
-    }
-
-    /// Returns the sentences of an update, and the event behind them.
-    fn read(&mut self, turn: &str, update: Update) -> (Vec<Sentence>, Option<Content>) {
-        let mut sentences = Vec::new();
-        let whole = matches!(update, Update::Final { .. } | Update::Apology { .. });
-        let is_known = self.answers.iter().any(|answer| answer.turn == *turn);
-        if matches!(update, Update::Accepted) || (whole && !is_known) {
-            self.answers.retain(|answer| answer.turn != *turn);
-            // The answer of a command has no beginning.
-            self.answers.push_back(Answer::new(turn.to_owned(), !whole));
-            while self.answers.len() > ANSWERS_MAX {
-                self.answers.pop_front();
-            }
-        }
-        let answer = self.answers.iter_mut().find(|answer| answer.turn == *turn && !answer.is_cut);
-        let with = |act: &mut dyn FnMut(&mut Answer) -> Vec<Sentence>| {
-            sentences = answer.map(act).unwrap_or_default();
-        };
-        let content = match update {
-            Update::Accepted => Some(Content::Accepted),
-            Update::Draft { text, anew } => {
-                with(&mut |answer| answer.draft(&text, anew));
-                None
-            }
-            Update::Tool { call, name, state, failure, .. } => {
-                let announcement = match state {
-                    ToolState::Running => Some(Announcement::Running),
-                    ToolState::Succeeded | ToolState::Failed => failure.map(Announcement::Failed),
-                };
-                let (phrases, tag) = (&self.parts.speech.phrases, self.language.as_deref());
-                with(&mut |answer| {
-                    let mut sentences = answer.pause();
-                    let said = |one| answer.announce(one, phrases.say(tag, one));
-                    sentences.extend(announcement.and_then(said));
-                    sentences
-                });
-                Some(Content::ToolStatus { call, name, state, failure })
-            }
-            Update::Gate { id, question, expires_at, form, link, decision } => {
-                with(&mut |answer| answer.pause());
-                Some(Content::Approval { id, question, expires_at, form, link, decision })
-            }
-            Update::Final { text } => {
-                with(&mut |answer| answer.finish(&text));
-                None
-            }
-            Update::Apology { text } => {
-                with(&mut |answer| {
-                    answer.is_exchange = false;
-                    answer.finish(&text)
-                });
-                None
-            }
-            Update::Done { unanswered } => {
-                with(&mut |answer| {
-                    let rest = answer.pause();
-                    answer.end();
-                    rest
-                });
-                Some(Content::Done { unanswered })
-            }
-            Update::Queued { .. } | Update::Missed => None,
-        };
-        (sentences, content)
     }
 
     /// Keeps the sentences of the last turn that a resuming client may have.
@@ -410,8 +362,8 @@ impl VoiceSocket {
     async fn interrupt(&mut self, spoken_to: Option<usize>, turn: Option<String>) -> Result<(), Disconnected> {
         let spoken = turn.or_else(|| self.queue.turn().map(str::to_owned));
         let answer = match &spoken {
-            Some(turn) => self.answers.iter_mut().find(|answer| answer.turn == *turn),
-            None => self.answers.back_mut(),
+            Some(turn) => self.answers.of(turn),
+            None => self.answers.newest(),
         };
         let Some(answer) = answer else { return self.refuse("there is no answer to interrupt").await };
         answer.is_cut = true;
