@@ -2,6 +2,7 @@
 # Makes the files of a release: an archive, a Debian package, an image, a list of components, and their checksums.
 #
 #   deploy/release.sh [--plain | --program FILE] FOLDER      on Debian 12 with a Rust toolchain, as root or with sudo
+#   FEATURES=redis-cluster,redis-sentinel,discord-voice deploy/release.sh FOLDER      with voice channels of Discord
 #
 # By default, the program is built with profile-guided optimisation (deploy/pgo.sh): two builds and a benchmark. --plain builds it once,
 # without a profile. --program uses an existing program.
@@ -18,8 +19,8 @@ esac
 mkdir -p "$1"
 FOLDER=$(realpath "$1")
 
-# Features that let REDIS_URL alone select the topology, as in the image.
-readonly FOLDER FEATURES=redis-cluster,redis-sentinel
+# By default, features that let REDIS_URL alone select the topology, as in the image.
+readonly FOLDER FEATURES=${FEATURES:-redis-cluster,redis-sentinel}
 # The newest version of the C library that the program may need: Debian 12.
 readonly GLIBC=2.36
 readonly CARGO_DEB=3.8.0 CARGO_CYCLONEDX=0.5.9
@@ -37,6 +38,10 @@ debian objdump binutils
 debian dpkg-shlibdeps dpkg-dev
 debian python3 python3
 debian umoci umoci
+case "$FEATURES" in *discord-voice*)
+    debian pkg-config pkg-config
+    pkg-config --exists opus || as_root apt-get install -y --no-install-recommends libopus-dev ;;
+esac
 [ -f /etc/ssl/certs/ca-certificates.crt ] || debian update-ca-certificates ca-certificates
 cargo install --quiet --locked --root "$TOOLS" --target-dir "$TOOLS/build" "cargo-deb@$CARGO_DEB" "cargo-cyclonedx@$CARGO_CYCLONEDX"
 export PATH="$TOOLS/bin:$PATH"

@@ -479,6 +479,14 @@ fn the_release_checks_sums_and_the_tests_ask_for_known_weaknesses() {
     let script = read("test");
     assert!(script.contains("check advisories") && script.contains("NOT CHECKED"));
     let image = read("deploy/Dockerfile");
-    assert!(image.contains("deploy/pgo.sh --features redis-cluster,redis-sentinel"), "the address alone decides");
+    assert!(image.contains("ARG FEATURES=redis-cluster,redis-sentinel\n"), "the address alone decides");
+    assert!(image.contains("deploy/pgo.sh --features \"$FEATURES\""));
+    let release = read("deploy/release.sh");
+    assert!(release.contains("FEATURES=${FEATURES:-redis-cluster,redis-sentinel}\n"), "as in the image");
+    // A build with voice channels links the codec.
+    for recipe in [&image, &release] {
+        let codec = recipe.split_once("case \"$FEATURES\" in *discord-voice*)").unwrap().1.split_once("esac").unwrap().0;
+        assert!(codec.contains("libopus-dev") && codec.contains("pkg-config"), "{codec}");
+    }
     assert!(image.contains("deploy/root.sh target/pgo/staffai"), "the image has the profile-guided release");
 }
