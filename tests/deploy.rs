@@ -485,7 +485,8 @@ fn the_release_checks_sums_and_the_tests_ask_for_known_weaknesses() {
     assert!(release.contains("FEATURES=${FEATURES:-redis-cluster,redis-sentinel}\n"), "as in the image");
     // A build with voice channels links the codec.
     for recipe in [&image, &release] {
-        let codec = recipe.split_once("case \"$FEATURES\" in *discord-voice*)").unwrap().1.split_once("esac").unwrap().0;
+        let codec =
+            recipe.split_once("case \"$FEATURES\" in *discord-voice*)").unwrap().1.split_once("esac").unwrap().0;
         assert!(codec.contains("libopus-dev") && codec.contains("pkg-config"), "{codec}");
     }
     assert!(image.contains("deploy/root.sh target/pgo/staffai"), "the image has the profile-guided release");

@@ -281,7 +281,6 @@ fn a_call_follows_its_channel_to_another_server_and_no_moderator() {
         let other = VoiceServer::start(room.world.channel("general").0).await;
         other.joins(room.user("Ada"));
         room.world.service.voice_server(&other.endpoint(), TOKEN);
-        room.world.service.in_voice(room.guild(), room.world.service.bot(), Some(room.world.channel("general")));
         room.world.until("keys", || other.is_encrypted().then_some(())).await;
         room.world.model.always(Act::says("I am here as well."));
         let said = room.world.says("Ada", "general", "@staffai are you there?");

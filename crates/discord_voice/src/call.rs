@@ -24,11 +24,11 @@ use ports::voice_calls::{
     CallEnd, CallHost, Consents, VoiceAccess, VoiceCalls, VoiceRoom, VoiceSignals, VoiceStanding,
 };
 use ports::{Clock, PostError, Reading, TurnEventLog, TurnEventReader};
+use speech::Speech;
 use speech::answer::Sentence;
 use speech::answers::Answers;
 use speech::queue::{Output, Queue, SentenceId};
 use speech::synthesis::Sound;
-use speech::Speech;
 use telemetry::events::{VOICE_CHANNEL_DROPPED, VOICE_CHANNEL_JOINED};
 
 /// The timeout from the request to join until the platform names the voice server.

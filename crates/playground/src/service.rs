@@ -252,7 +252,7 @@ impl Service {
 
     /// Sends the bot to this voice server from now on.
     pub fn voice_server(&self, endpoint: &str, token: &str) {
-        self.core.world().voice.server = Some((endpoint.to_owned(), token.to_owned()));
+        self.core.world().serve_voice(endpoint, token);
     }
 
     /// Moves a member to a voice channel; `None` to none. The bot is told where it is itself.

@@ -33,9 +33,25 @@ impl World {
         }
         self.place_bot(guild, channel);
         if channel.is_some() {
-            let data = json!({"guild_id": guild, "endpoint": endpoint, "token": token});
-            self.publish("VOICE_SERVER_UPDATE", Some(guild), 0, data);
+            self.name_server(guild, &endpoint, &token);
         }
+    }
+
+    /// Changes the voice server of all channels. A bot that is in one is told.
+    pub fn serve_voice(&mut self, endpoint: &str, token: &str) {
+        self.voice.server = Some((endpoint.to_owned(), token.to_owned()));
+        let Some(channel) = self.voice.channels.get(&self.state.bot().id) else { return };
+        let guilds = self.state.guilds().iter();
+        let guild =
+            guilds.filter(|guild| guild.channels.iter().any(|known| known.id == *channel)).map(|guild| guild.id);
+        if let Some(guild) = guild.last() {
+            self.name_server(guild, endpoint, token);
+        }
+    }
+
+    fn name_server(&mut self, guild: GuildId, endpoint: &str, token: &str) {
+        let data = json!({"guild_id": guild, "endpoint": endpoint, "token": token});
+        self.publish("VOICE_SERVER_UPDATE", Some(guild), 0, data);
     }
 
     /// Moves the bot to a voice channel; `None` disconnects it.

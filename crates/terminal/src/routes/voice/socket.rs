@@ -91,7 +91,11 @@ fn content(update: Update) -> Option<Content> {
             Some(Content::Approval { id, question, expires_at, form, link, decision })
         }
         Update::Done { unanswered } => Some(Content::Done { unanswered }),
-        Update::Draft { .. } | Update::Final { .. } | Update::Apology { .. } | Update::Queued { .. } | Update::Missed => None,
+        Update::Draft { .. }
+        | Update::Final { .. }
+        | Update::Apology { .. }
+        | Update::Queued { .. }
+        | Update::Missed => None,
     }
 }
 
