@@ -9,6 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{Response, StatusCode};
 use axum::routing::post;
+use axum::serve::ListenerExt;
 use axum::{Json, Router};
 use futures_util::StreamExt;
 use parking_lot::{Mutex, RwLock};
@@ -206,6 +207,8 @@ impl Model {
         let app = app.layer(DefaultBodyLimit::disable());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        // As services do: a piece of a stream does not wait for the acknowledgement of the one before.
+        let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
         tokio::spawn(async move { axum::serve(listener, app).await });
         Self { inner, url }
     }

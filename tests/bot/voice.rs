@@ -308,6 +308,26 @@ fn keys_origins_and_names_are_checked_before_a_socket_opens() {
 }
 
 #[test]
+fn one_key_has_half_of_the_sockets() {
+    story(async {
+        let world = World::with(Setup::new().set("STAFFAI_HTTP__CONNECTIONS", 512)).await;
+        let mut open = Vec::new();
+        let refused = loop {
+            match Speaker::opens(&world, "session=one", &[]).await {
+                Ok(speaker) => open.push(speaker),
+                Err(status) => break status,
+            }
+        };
+        assert_eq!((open.len(), refused), (64, 429));
+        // A closed socket leaves its place to the next one.
+        open.pop();
+        while Speaker::opens(&world, "session=one", &[]).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+}
+
+#[test]
 fn speech_is_heard_and_hostile_audio_is_refused() {
     let hearing = r#"[{kind = "command", command = ["sh", "-c", "cat > /dev/null; echo what is two plus two"]}]"#;
     story(async {
