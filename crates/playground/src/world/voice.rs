@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
+use crate::guild::Guild;
 use crate::guild::ids::{ChannelId, GuildId, UserId};
 use crate::intents;
 
@@ -41,10 +42,8 @@ impl World {
     pub fn serve_voice(&mut self, endpoint: &str, token: &str) {
         self.voice.server = Some((endpoint.to_owned(), token.to_owned()));
         let Some(channel) = self.voice.channels.get(&self.state.bot().id) else { return };
-        let guilds = self.state.guilds().iter();
-        let guild =
-            guilds.filter(|guild| guild.channels.iter().any(|known| known.id == *channel)).map(|guild| guild.id);
-        if let Some(guild) = guild.last() {
+        let holds = |guild: &&Guild| guild.channels.iter().any(|known| known.id == *channel);
+        if let Some(guild) = self.state.guilds().iter().find(holds).map(|guild| guild.id) {
             self.name_server(guild, endpoint, token);
         }
     }
