@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::commands::two_models;
+use crate::limits::role;
 use crate::model::{Act, Ask};
 use crate::reading_along::{read, submit};
 use crate::support::{Setup, World, story};
@@ -105,6 +106,28 @@ fn the_operator_decides_what_is_open_and_the_model_what_is_served() {
         let ask = world.last_ask();
         assert_eq!(ask.body["temperature"], 0.5);
         assert!(!ask.talk().contains("in detail") && ask.talk().contains("French"), "{}", ask.talk());
+    });
+}
+
+#[test]
+fn holders_of_a_role_may_change_further_settings_while_they_hold_it() {
+    story(async {
+        let id = role(&World::without_bot(Setup::new()).await, "restricted");
+        let setup = Setup::new()
+            .set("STAFFAI_MEMBERS__SETTINGS", "verbosity")
+            .set("STAFFAI_MEMBERS__ROLE_SETTINGS", format!("{id} temperature"));
+        let world = World::with(setup).await;
+        world.model.always(Act::says("Aye."));
+        assert!(world.sets("Ada", "temperature 0.5").await.contains("do not let members change `temperature`"));
+        assert!(world.service.sets_role(world.member("Chloe"), world.member("Ada"), id, true));
+        assert!(world.sets("Ada", "temperature 0.5").await.contains("`temperature` is `0.5`"));
+        world.talks("Ada", "general", "hello").await;
+        assert_eq!(world.last_ask().body["temperature"], 0.5);
+        assert!(world.tells("Ada", "settings", &[]).await.contains("`temperature`"));
+        assert!(!world.tells("Ben", "settings", &[]).await.contains("`temperature`"));
+        assert!(world.service.sets_role(world.member("Chloe"), world.member("Ada"), id, false));
+        world.talks("Ada", "general", "hello again").await;
+        assert_ne!(world.last_ask().body["temperature"], 0.5);
     });
 }
 

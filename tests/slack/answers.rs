@@ -5,6 +5,13 @@ use std::time::Duration;
 use crate::model::{Act, End};
 use crate::world::{World, story};
 
+/// Documents that common programs made.
+const REPORT: &[u8] = include_bytes!("../../crates/documents/fixtures/report.pdf");
+const STOCK: &[u8] = include_bytes!("../../crates/documents/fixtures/stock.xlsx");
+const LOCKED: &[u8] = include_bytes!("../../crates/documents/fixtures/password.pdf");
+/// A picture of one pixel.
+const DOT: &[u8] = b"\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\x0dIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\x90wS\xde\x00\x00\x00\x0cIDATx\xdac\xf8\xcf\xc0\x00\x00\x03\x01\x01\x00\xf7\x03AC\x00\x00\x00\x00IEND\xaeB`\x82";
+
 #[test]
 fn a_mention_is_answered_once_in_its_thread() {
     story(async {
@@ -114,6 +121,45 @@ fn a_question_that_is_deleted_gets_no_answer() {
         let later = world.service.says("U1", "C1", "@bot still there?");
         world.only_answer_to(&later).await;
         assert!(world.service.answers(&said).is_empty());
+    });
+}
+
+#[test]
+fn an_edited_question_is_not_answered_again() {
+    story(async {
+        let world = World::begin().await;
+        let said = world.service.says("U1", "C1", "@bot hello");
+        world.only_answer_to(&said).await;
+        world.service.edits(&said, "@bot hello, all");
+        world.until("all acknowledgements", || (world.service.unacknowledged() == 0).then_some(())).await;
+        let later = world.service.says("U1", "C1", "@bot still there?");
+        world.only_answer_to(&later).await;
+        assert_eq!((world.service.answers(&said).len(), world.model.calls()), (1, 2));
+    });
+}
+
+#[test]
+fn documents_are_read_and_pictures_are_shown_to_models_that_see() {
+    story(async {
+        let mut world = World::without_bot().await;
+        let rows = r#"{"models": {"seer": {"model_id": "seer", "enabled": true, "vision": true}}}"#;
+        std::fs::write(&world.env["STAFFAI_MODELS"], rows).unwrap();
+        world.env.insert("LITELLM_MODEL".to_owned(), "seer".to_owned());
+        world.start().await;
+        let files = [
+            ("report.pdf", "application/pdf", REPORT, "> The ledger names 42 quinces."),
+            ("stock.xlsx", "application/octet-stream", STOCK, "> | Quince | 42 | 2026-10-03 |"),
+            ("password.pdf", "application/pdf", LOCKED, "password"),
+        ];
+        for (name, mime, content, words) in files {
+            let said = world.service.attaches("U1", "D1", "what does it say?", (name, mime), content);
+            world.only_answer_to(&said).await;
+            assert!(world.model.last().shows(words), "{name}: {:?}", world.model.last().messages);
+        }
+        let said = world.service.attaches("U1", "C1", "@bot what is this?", ("dot.png", "image/png"), DOT);
+        world.only_answer_to(&said).await;
+        let pictures = world.model.last().pictures();
+        assert!(pictures.len() == 1 && pictures[0].starts_with("data:image/png;base64,"), "{pictures:?}");
     });
 }
 

@@ -27,12 +27,35 @@ fn a_member_over_the_limit_is_told_so_privately() {
         assert!(notice.get("thread_ts").is_none(), "it stands beside the question, which began no thread");
         assert!(world.service.answers(&second).is_empty(), "no other member sees it");
         assert_eq!(world.model.calls(), 1);
+        // Later refusals of the window are reactions, which take no room.
+        let third = world.service.says("U1", "C1", "@bot please");
+        let reaction = world.until("a reaction", || world.service.calls("reactions.add").into_iter().next()).await;
+        assert_eq!((&reaction["channel"], &reaction["timestamp"]), (&third.channel, &third.ts));
+        assert_eq!(world.service.notices().len(), 1);
         // In a direct conversation it is a message like any other.
         let direct = world.service.says("U2", "D1", "hello");
         world.only_answer_to(&direct).await;
         let again = world.service.says("U2", "D1", "again");
         world.only_answer_to(&again).await;
         assert_eq!(world.service.notices().len(), 1);
+    });
+}
+
+#[test]
+fn a_fact_told_in_one_channel_is_not_used_in_another() {
+    story(async {
+        let mut world = World::without_bot().await;
+        let rows = r#"{"models": {"plain": {"model_id": "plain", "enabled": true, "tools": "off"}}}"#;
+        std::fs::write(&world.env["STAFFAI_MODELS"], rows).unwrap();
+        world.env.insert("LITELLM_MODEL".to_owned(), "plain".to_owned());
+        world.start().await;
+        world.service.runs("U1", "GSECRET", "remember the boat is called Heron");
+        world.until("a private answer", || world.service.whispers().into_iter().next()).await;
+        for (user, channel, known) in [("U1", "GSECRET", true), ("U2", "GSECRET", false), ("U1", "C1", false)] {
+            let said = world.service.says(user, channel, "@bot what is my boat called?");
+            world.only_answer_to(&said).await;
+            assert_eq!(world.model.last().shows("Heron"), known, "{user} in {channel}");
+        }
     });
 }
 
@@ -74,16 +97,20 @@ fn a_thread_shows_that_the_bot_works() {
 }
 
 #[test]
-fn a_new_conversation_of_the_view_of_agents_gets_prompts() {
+fn a_member_who_opens_the_direct_conversation_gets_prompts() {
     story(async {
         let world = World::begin().await;
-        let thread = json!({"user_id": "U1", "channel_id": "D1", "thread_ts": "1700000000.000100"});
-        world.service.deliver(json!({"type": "assistant_thread_started", "assistant_thread": thread}));
+        let (_, manifest, _) = crate::setup::run(&world, &["init", "slack"]);
+        let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+        let events = manifest["settings"]["event_subscriptions"]["bot_events"].as_array().unwrap();
+        assert!(manifest["features"]["agent_view"].is_object() && events.contains(&"app_home_opened".into()));
+        world.service.opens_conversation("U1");
         let calls = || world.service.calls("assistant.threads.setSuggestedPrompts").into_iter().next();
         let call = world.until("prompts", calls).await;
-        assert!(call["channel_id"] == "D1" && call["prompts"].contains("What can you do?"), "{call:?}");
-        world.service.deliver(json!({"type": "app_home_opened", "user": "U1", "channel": "D1", "tab": "messages"}));
+        assert!(call["channel_id"] == "DU1" && call["prompts"].contains("What can you do?"), "{call:?}");
+        assert!(!call.contains_key("thread_ts"), "Slack ignores such a call of an app with the agent view: {call:?}");
         world.until("all acknowledgements", || (world.service.unacknowledged() == 0).then_some(())).await;
+        assert!(world.service.home("U1").is_none(), "the other tab was not opened");
     });
 }
 

@@ -78,6 +78,27 @@ fn a_command_a_shortcut_and_the_app_home_open_the_settings_before_anything_is_re
 }
 
 #[test]
+fn members_of_a_user_group_have_further_fields() {
+    story(async {
+        let mut world = World::without_bot().await;
+        world.service.groups("S0EXPERTS", &["U1"]);
+        world.env.insert("STAFFAI_MEMBERS__SETTINGS".to_owned(), "verbosity,instructions".to_owned());
+        world.env.insert("STAFFAI_MEMBERS__ROLE_SETTINGS".to_owned(), "S0EXPERTS temperature".to_owned());
+        world.start().await;
+        for (user, has_more) in [("U1", true), ("U2", false)] {
+            world.service.runs(user, "C1", "settings");
+            let shown = fields(&world, user).await;
+            assert_eq!(names(&shown).contains(&"temperature"), has_more, "{user}: {shown:?}");
+        }
+        assert!(world.service.fills_in("U1", &[("temperature", "0.5")]));
+        told(&world, "U1", "Saved").await;
+        let said = world.service.says("U1", "C1", "@bot hello");
+        world.only_answer_to(&said).await;
+        assert_eq!(world.model.last().body["temperature"], 0.5);
+    });
+}
+
+#[test]
 fn the_shortcuts_of_the_manifest_on_a_message_open_the_settings_also_in_a_thread() {
     story(async {
         let world = world().await;

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::process::program;
 use crate::world::{World, story};
+use playground::workspace::Fault;
 
 /// Runs a command of the program; returns its exit code and its output.
 pub fn run(world: &World, arguments: &[&str]) -> (i32, String, String) {
@@ -27,7 +28,7 @@ fn the_manifest_of_the_app_is_printed_with_the_next_steps() {
 }
 
 #[test]
-fn the_check_tries_both_tokens_and_names_missing_scopes() {
+fn the_check_tries_both_tokens_and_names_missing_scopes_and_socket_mode() {
     story(async {
         let mut world = World::without_bot().await;
         let (code, table, _) = run(&world, &["check"]);
@@ -42,6 +43,10 @@ fn the_check_tries_both_tokens_and_names_missing_scopes() {
         let (code, table, _) = run(&world, &["check"]);
         assert!(code == 1 && table.contains("connections:write"), "{table}");
         assert!(!table.contains("xapp-of-another"), "{table}");
+        world.env.insert("SLACK_APP_TOKEN".to_owned(), crate::world::APP_TOKEN.to_owned());
+        world.service.breaks("apps.connections.open", Fault::Named("socket_mode_not_enabled"));
+        let (code, table, _) = run(&world, &["check"]);
+        assert!(code == 1 && table.contains("enable Socket Mode"), "{table}");
     });
 }
 

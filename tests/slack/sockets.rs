@@ -50,9 +50,10 @@ fn a_repetition_after_a_restart_is_answered_once() {
 }
 
 #[test]
-fn what_cannot_be_read_is_acknowledged() {
+fn what_cannot_be_read_is_acknowledged_and_counted() {
     story(async {
-        let world = World::begin().await;
+        let world = World::without_bot().await;
+        let mut process = world.process("bot").await;
         world.service.deliver(json!({"type": "message", "channel": {"odd": 1}, "ts": "x"}));
         world.service.deliver(json!([1, 2]));
         world.service.deliver(json!({"type": "channel_rename"}));
@@ -62,6 +63,12 @@ fn what_cannot_be_read_is_acknowledged() {
         let said = world.service.says("U1", "D1", "hello");
         world.only_answer_to(&said).await;
         assert_eq!(world.service.connections().1, 2, "no connection was lost");
+        let page = reqwest::get(world.url("/metrics")).await.unwrap().text().await.unwrap();
+        let counted = |kind: &str| page.lines().find(|line| line.contains(&format!("kind=\"{kind}\""))).unwrap_or(kind);
+        let counts = ["slack_unreadable", "slack_odd"].map(|kind| counted(kind).rsplit(' ').next().unwrap());
+        assert_eq!(counts, ["2", "2"], "{page}");
+        process.terminate();
+        assert_eq!(process.exit(SOON).await, 0);
     });
 }
 
@@ -78,6 +85,20 @@ fn a_connection_that_slack_refreshes_is_replaced_before_it_closes() {
         }
         assert!(world.service.connections().2 >= 3, "the new ones opened first");
         assert_eq!(world.json("/readyz").await["status"], "ready");
+    });
+}
+
+#[test]
+fn connections_that_are_too_many_for_slack_are_opened_again() {
+    story(async {
+        let world = World::begin().await;
+        world.connected().await;
+        world.service.disconnects("too_many_websockets");
+        world.until("new connections", || (world.service.connections().1 == 4).then_some(())).await;
+        world.connected().await;
+        let said = world.service.says("U1", "D1", "hello");
+        world.only_answer_to(&said).await;
+        assert_eq!(world.service.connections().2, 2, "none is opened beside those that Slack refuses");
     });
 }
 

@@ -51,6 +51,9 @@ pub struct Members {
     /// The settings that members may change for themselves.
     #[serde(deserialize_with = "preferences::open")]
     pub settings: BTreeSet<Setting>,
+    /// The further settings of holders of single roles, by the ids of the roles.
+    #[serde(deserialize_with = "preferences::by_role")]
+    pub role_settings: BTreeMap<String, BTreeSet<Setting>>,
     /// The values of settings that a member did not change.
     #[serde(deserialize_with = "preferences::defaults")]
     pub defaults: Preferences,
@@ -60,6 +63,15 @@ pub struct Members {
     /// The callers who may link accounts of one person.
     #[serde(deserialize_with = "read::word")]
     pub linking: OpenTo,
+}
+
+impl Members {
+    /// True if a member with these roles may change a setting.
+    #[must_use]
+    pub fn opens(&self, setting: Setting, roles: &[String]) -> bool {
+        let by_role = |role| self.role_settings.get(role).is_some_and(|settings| settings.contains(&setting));
+        self.settings.contains(&setting) || roles.iter().any(by_role)
+    }
 }
 
 /// `[turn]`: bounds of one turn and of all turns.

@@ -14,6 +14,19 @@ pub fn open<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeSet<Setti
     read::texts(deserializer)?.iter().map(named).collect()
 }
 
+/// Parses a list of `ROLE SETTING`.
+pub fn by_role<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, BTreeSet<Setting>>, D::Error> {
+    let mut all: BTreeMap<String, BTreeSet<Setting>> = BTreeMap::new();
+    for text in read::texts(deserializer)? {
+        let row = text.split_once(char::is_whitespace);
+        let row = row.and_then(|(role, name)| Some((role.to_owned(), Setting::named(name.trim())?)));
+        let wrong = || D::Error::custom(format!("must list the id of a role and a setting, which is one of {}", names()));
+        let (role, setting) = row.ok_or_else(wrong)?;
+        all.entry(role).or_default().insert(setting);
+    }
+    Ok(all)
+}
+
 /// Parses a list of `SETTING VALUE`.
 pub fn defaults<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Preferences, D::Error> {
     let mut values = Preferences::default();

@@ -85,13 +85,11 @@ impl Slack {
         }
     }
 
-    /// Suggests prompts in a new conversation. A failure is silent: the member can type.
-    pub(super) async fn suggest(&self, channel: &str, thread: &str) {
-        let arguments: Arguments<'_> = vec![
-            ("channel_id", channel.into()),
-            ("thread_ts", thread.into()),
-            ("prompts", prompts().to_string().into()),
-        ];
+    /// Suggests prompts in a direct conversation. A failure is silent: the member can type.
+    pub(super) async fn suggest(&self, channel: &str) {
+        // With a thread, the call of an app with this view has no effect.
+        let arguments: Arguments<'_> =
+            vec![("channel_id", channel.into()), ("prompts", prompts().to_string().into())];
         let _ = self.api.call::<Nothing>(Call::reads("assistant.threads.setSuggestedPrompts"), arguments).await;
     }
 }
@@ -99,29 +97,6 @@ impl Slack {
 /// Returns the prompts in Slack's form.
 pub(super) fn prompts() -> Value {
     SUGGESTED_PROMPTS.iter().map(|(title, message)| json!({"title": title, "message": message})).collect()
-}
-
-/// The place of a new conversation of the view.
-#[derive(Debug)]
-pub(super) struct Opened {
-    pub(super) channel: String,
-    pub(super) thread: String,
-}
-
-/// Reads the event of a new conversation; `None` if its ids cannot be used.
-pub(super) fn opened(event: &str) -> Option<Opened> {
-    #[derive(Deserialize)]
-    struct Wire {
-        assistant_thread: Thread,
-    }
-    #[derive(Deserialize)]
-    struct Thread {
-        channel_id: String,
-        thread_ts: String,
-    }
-    let Wire { assistant_thread: Thread { channel_id: channel, thread_ts: thread } } =
-        serde_json::from_str(event).ok()?;
-    (ids::is_id(&channel) && ids::moment(&thread).is_some()).then_some(Opened { channel, thread })
 }
 
 #[cfg(test)]
@@ -137,14 +112,5 @@ mod tests {
         assert!(statuses.is_due(&thread, now + AGAIN));
         statuses.refuse(now);
         assert!(!statuses.is_due(&ids::thread("C1", "2.5"), now + AGAIN));
-    }
-
-    #[test]
-    fn a_new_conversation_names_its_thread() {
-        let event = json!({"type": "assistant_thread_started",
-            "assistant_thread": {"user_id": "U1", "channel_id": "D1", "thread_ts": "1.5"}});
-        let opened = opened(&event.to_string()).unwrap();
-        assert_eq!((opened.channel.as_str(), opened.thread.as_str()), ("D1", "1.5"));
-        assert!(super::opened(r#"{"assistant_thread": {"channel_id": "D 1", "thread_ts": "1.5"}}"#).is_none());
     }
 }

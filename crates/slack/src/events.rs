@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::incoming_text::plain;
 use super::unreadable::Unreadable;
-use super::{Account, agent_view, commands, ids, interactions, shortcuts, views};
+use super::{Account, commands, ids, interactions, shortcuts, views};
 use domain::experiment::Vote;
 use domain::ids::MessageId;
 use domain::incoming::{Attachment, MAX_ATTACHMENTS, Reaction};
@@ -44,8 +44,8 @@ pub(super) enum Content {
     Reacted(Reaction),
     /// A command was run.
     Ran(Box<commands::Run>),
-    /// A conversation of the view of agents was begun.
-    Opened(agent_view::Opened),
+    /// A member opened the direct conversation with the bot, which is this channel.
+    Opened(String),
     /// A shortcut was used on a message.
     Shortcut(Box<shortcuts::Shortcut>),
     /// A question about a message was submitted.
@@ -213,7 +213,6 @@ fn event(payload: &str, us: &Account) -> Result<Content, Unreadable> {
         ("message", _) => posted(event).map(|wire| Content::Posted(Box::new(wire))),
         ("reaction_added", _) => reacted(event, us),
         ("app_home_opened", _) => home(event),
-        ("assistant_thread_started", _) => agent_view::opened(event).map(Content::Opened).ok_or_else(Unreadable::id),
         _ => Ok(Content::Other),
     }
 }
@@ -261,18 +260,21 @@ fn gone(channel: &str, ts: &str) -> Result<Content, Unreadable> {
     }
 }
 
-/// A member opened the bot's page. The other tab shows messages.
+/// A member opened a tab of the app: the bot's page, or the direct conversation.
 fn home(event: &str) -> Result<Content, Unreadable> {
     #[derive(Deserialize)]
     struct Opened {
         user: String,
         #[serde(default)]
         tab: String,
+        #[serde(default)]
+        channel: String,
     }
-    let Opened { user, tab } = serde_json::from_str(event)?;
+    let Opened { user, tab, channel } = serde_json::from_str(event)?;
     match tab.as_str() {
         "home" if ids::is_id(&user) => Ok(Content::Home(user)),
-        "home" => Err(Unreadable::id()),
+        "messages" if ids::is_id(&channel) => Ok(Content::Opened(channel)),
+        "home" | "messages" => Err(Unreadable::id()),
         _ => Ok(Content::Other),
     }
 }

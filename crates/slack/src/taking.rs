@@ -116,9 +116,8 @@ impl Work {
                 };
                 Some(asked.boxed())
             }
-            Content::Opened(opened) => {
-                let suggested = async move { slack.suggest(&opened.channel, &opened.thread).await };
-                Some(suggested.map(|()| EventOutcome::Settled).boxed())
+            Content::Opened(channel) => {
+                Some(async move { slack.suggest(&channel).await }.map(|()| EventOutcome::Settled).boxed())
             }
             Content::RateLimited => {
                 tracing::warn!(event = GATEWAY_DROPPED, reason = "rate limited", "slack holds events back: too many");

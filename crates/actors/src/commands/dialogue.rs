@@ -64,7 +64,7 @@ async fn serve(parts: &CommandParts, dialogue: &Dialogue) -> CommandOutcome {
     let Dialogue { callback, caller, place, parent, guild, step } = dialogue;
     let (desk, locale) = (Desk::new(&parts.ways, callback, place), caller.locale());
     let (person, place) = (caller.person.clone(), place.clone());
-    let holder = Holder { person, place, parent: parent.clone(), guild: guild.clone() };
+    let holder = Holder { person, place, parent: parent.clone(), guild: guild.clone(), roles: caller.roles.clone() };
     let refusal = refusal(parts, &holder, locale);
     if let (None, DialogueStep::Sent(sent)) = (refusal, step) {
         // The claim comes before the change, because a platform delivers a step again.

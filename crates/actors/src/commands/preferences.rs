@@ -36,7 +36,8 @@ pub(super) async fn model(parts: &CommandParts, command: &Command) -> String {
 /// Returns the caller of a command in its place.
 fn holder(command: &Command) -> Holder {
     let (person, place) = (command.caller.person.clone(), command.place.clone());
-    Holder { person, place, parent: command.parent.clone(), guild: command.guild.clone() }
+    let (parent, guild) = (command.parent.clone(), command.guild.clone());
+    Holder { person, place, parent, guild, roles: command.caller.roles.clone() }
 }
 
 /// Shows or changes the caller's settings. The list has the buttons of the dialogue.
@@ -65,7 +66,8 @@ pub(super) async fn settings(parts: &CommandParts, command: &Command) -> Piece {
 /// Returns the changes that contain the typed text.
 pub(super) fn changes(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
     let running = parts.basics.live.now();
-    let open = Setting::ALL.into_iter().filter(|setting| running.settings.members.settings.contains(setting));
+    let members = &running.settings.members;
+    let open = Setting::ALL.into_iter().filter(|setting| members.opens(*setting, &typing.caller.roles));
     let values = |setting: Setting| match setting {
         Setting::Model => running.choices().iter().map(|row| row.key.clone()).collect(),
         _ => setting.suggested().iter().map(|value| (*value).to_owned()).collect::<Vec<_>>(),

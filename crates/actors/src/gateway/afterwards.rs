@@ -75,7 +75,9 @@ impl Gateway {
         let settings = keys::preferences(self.live.linked(person).lead(person));
         ctx.background(async move {
             let record = preferences::stored(&*store, &settings).await.unwrap_or_else(Record::unread);
-            if !running.preferences(&record, &interruption.place, None, None).remembers() {
+            // The roles of a speaker are unknown, and any role may permit to forbid it.
+            let roles: Vec<String> = running.settings.members.role_settings.keys().cloned().collect();
+            if !running.preferences(&record, &interruption.place, None, None, &roles).remembers() {
                 return receipt.settle();
             }
             let records = ConversationRecords::new(&*store, &running);

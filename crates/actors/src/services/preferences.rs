@@ -47,7 +47,7 @@ impl PreferenceKeeper {
     fn check(&self, running: &Running, record: &Record, holder: &Holder, change: &Change) -> Result<(), Refused> {
         let setting = change.setting;
         let members = &running.settings.members;
-        if !members.settings.contains(&setting) {
+        if !members.opens(setting, &holder.roles) {
             return Err(Refused::Closed(setting));
         }
         let Some(value) = &change.value else { return Ok(()) };
@@ -76,7 +76,7 @@ pub(crate) async fn stored(store: &dyn Store, key: &str) -> Option<Record> {
 
 /// Returns the settings in force for a person with this record.
 fn in_force(running: &Running, record: &Record, holder: &Holder) -> Preferences {
-    running.preferences(record, &holder.place, holder.parent.as_ref(), holder.guild.as_deref())
+    running.preferences(record, &holder.place, holder.parent.as_ref(), holder.guild.as_deref(), &holder.roles)
 }
 
 /// Returns the abilities of the row that answers with these settings.
@@ -111,7 +111,7 @@ impl MemberSettings for PreferenceKeeper {
         let with = abilities(&running, &tools, &chosen);
         let here = record.in_force(&holder.place, holder.parent.as_ref(), record.own.clone());
         let shown = |setting: Setting| {
-            let open = running.settings.members.settings.contains(&setting);
+            let open = running.settings.members.opens(setting, &holder.roles);
             let level = match (record.own.value(setting), here.value(setting)) {
                 _ if !open => Level::Default,
                 (own, here) if here.is_some() && own != here => Level::Here,
@@ -143,7 +143,7 @@ impl MemberSettings for PreferenceKeeper {
             default: defaults.value(setting),
             names: names(setting),
         };
-        let shown = |setting: &Setting| members.settings.contains(setting) && is_served(*setting, &with);
+        let shown = |setting: &Setting| members.opens(*setting, &holder.roles) && is_served(*setting, &with);
         Ok(Setting::ALL.into_iter().filter(shown).map(choosable).collect())
     }
 

@@ -217,11 +217,13 @@ impl Running {
     /// True if the stored settings of its person apply to a turn.
     #[must_use]
     pub fn reads_preferences(&self, turn: &Turn) -> bool {
-        !self.settings.members.settings.is_empty() && self.has_preferences(turn)
+        let members = &self.settings.members;
+        let open = !members.settings.is_empty() || !members.role_settings.is_empty();
+        open && self.has_preferences(turn)
     }
 
-    /// Returns the settings in force for a person in a place, without those that are not open or whose values do not
-    /// exist any more. Narrower values win.
+    /// Returns the settings in force for a person with these roles in a place, without those that are not open to them or
+    /// whose values do not exist any more. Narrower values win.
     #[must_use]
     pub fn preferences(
         &self,
@@ -229,11 +231,13 @@ impl Running {
         place: &Place,
         parent: Option<&Place>,
         guild: Option<&str>,
+        roles: &[String],
     ) -> Preferences {
-        let Members { settings: open, defaults, community_defaults, .. } = &self.settings.members;
+        let members = &self.settings.members;
+        let Members { defaults, community_defaults, .. } = members;
         let community = guild.and_then(|guild| community_defaults.get(guild)).cloned().unwrap_or_default();
         let chosen = record.in_force(place, parent, Preferences::default());
-        let mut chosen = chosen.only(|setting| open.contains(&setting)).over(community).over(defaults.clone());
+        let mut chosen = chosen.only(|setting| members.opens(setting, roles)).over(community).over(defaults.clone());
         let choices = self.choices();
         chosen.model = chosen.model.filter(|key| choices.iter().any(|row| row.key == *key));
         chosen
@@ -242,10 +246,10 @@ impl Running {
     /// True if the member of a turn has chosen a model for its place, or the community has one.
     #[must_use]
     pub fn has_chosen_model(&self, record: &Record, turn: &Turn) -> bool {
-        let Members { settings: open, community_defaults, .. } = &self.settings.members;
+        let members = &self.settings.members;
         let theirs = record.in_force(&turn.place, turn.parent.as_ref(), Preferences::default()).model;
-        let theirs = theirs.filter(|_| open.contains(&Setting::Model));
-        let of_community = turn.guild.as_ref().and_then(|guild| community_defaults.get(guild)?.model.as_ref());
+        let theirs = theirs.filter(|_| members.opens(Setting::Model, &turn.roles));
+        let of_community = turn.guild.as_ref().and_then(|guild| members.community_defaults.get(guild)?.model.as_ref());
         let offered = |key: &String| self.choices().iter().any(|row| row.key == *key);
         theirs.as_ref().or(of_community).is_some_and(offered)
     }

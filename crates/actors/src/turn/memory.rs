@@ -55,7 +55,8 @@ pub(super) async fn prefer(parts: &TurnParts, running: &Running, turn: &mut Arc<
             let is_chosen = running.has_chosen_model(&record, turn);
             tally.joins(experiments::choose(running, Arc::make_mut(turn), is_chosen));
         }
-        let chosen = running.preferences(&record, &turn.place, turn.parent.as_ref(), turn.guild.as_deref());
+        let (parent, guild) = (turn.parent.as_ref(), turn.guild.as_deref());
+        let chosen = running.preferences(&record, &turn.place, parent, guild, &turn.roles);
         if !chosen.is_empty() {
             apply(chosen, Arc::make_mut(turn));
         }

@@ -15,6 +15,8 @@ pub struct Holder {
     pub parent: Option<Place>,
     /// The community; `None` in a direct conversation.
     pub guild: Option<String>,
+    /// Ids of the person's roles in the community.
+    pub roles: Vec<String>,
 }
 
 /// The level that a value comes from.

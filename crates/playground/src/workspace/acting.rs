@@ -26,6 +26,28 @@ impl Workspace {
         self.writes(user, channel, None, text, file)
     }
 
+    /// Writes a message with a file of this name, media type and content.
+    pub fn attaches(&self, user: &str, channel: &str, text: &str, (name, mime): (&str, &str), content: &[u8]) -> Said {
+        let path = format!("/files/{name}");
+        self.puts(&path, content);
+        let url = format!("{}{path}", self.url);
+        let file = json!({"name": name, "mimetype": mime, "size": content.len(), "url_private_download": url});
+        self.writes(user, channel, None, text, file)
+    }
+
+    /// Changes the text of a message of a member.
+    pub fn edits(&self, said: &Said, text: &str) {
+        let text = text.replace("@bot", &format!("<@{BOT}>"));
+        let mut state = self.state.lock();
+        let Some(message) = state.messages.iter_mut().find(|message| message.ts == said.ts) else { return };
+        message.text = text;
+        let message = message.wire();
+        drop(state);
+        self.deliver(json!({
+            "type": "message", "subtype": "message_changed", "channel": said.channel, "message": message,
+        }));
+    }
+
     /// Stores a file.
     pub fn puts(&self, path: &str, content: &[u8]) {
         self.state.lock().store(path.to_owned(), content.to_vec());
@@ -173,6 +195,12 @@ impl Workspace {
     /// Opens the bot's page in the app home.
     pub fn opens_home(&self, user: &str) {
         self.deliver(json!({"type": "app_home_opened", "user": user, "channel": format!("D{user}"), "tab": "home"}));
+    }
+
+    /// Opens the direct conversation with the bot.
+    pub fn opens_conversation(&self, user: &str) {
+        let channel = format!("D{user}");
+        self.deliver(json!({"type": "app_home_opened", "user": user, "channel": channel, "tab": "messages"}));
     }
 
     /// Presses the first button of the bot's page in the app home. Returns false if it has none.

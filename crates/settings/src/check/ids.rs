@@ -3,6 +3,7 @@
 //! rule that names other doors may have any ids.
 
 use super::{Checks, Settings};
+use crate::community::Members;
 
 /// The roles of the administrators of a workspace at Slack.
 const SLACK_ROLES: [&str; 2] = ["admin", "owner"];
@@ -14,6 +15,18 @@ const ONE: &str = "must be a Discord id, which is a whole number";
 const LIST: &str = "must be a comma-separated list of Discord ids, which are whole numbers";
 
 impl Checks<'_> {
+    /// Normalises the roles that have settings of their own.
+    fn keys(&mut self, members: &mut Members, is_id: impl Fn(&mut String) -> bool) {
+        let mut all = true;
+        for (mut role, settings) in std::mem::take(&mut members.role_settings) {
+            all &= is_id(&mut role);
+            members.role_settings.entry(role).or_default().extend(settings);
+        }
+        if !all {
+            self.problem("members.role_settings", "each role must be a Discord id, which is a whole number");
+        }
+    }
+
     /// Normalises Discord ids. An invalid role in a list is skipped with a warning, as in the Python bot; any other
     /// mistake stops the program.
     pub(super) fn ids(&mut self, settings: &mut Settings) {
@@ -32,6 +45,7 @@ impl Checks<'_> {
                 usable
             });
         }
+        self.keys(members, shared);
         for (key, ids) in [("discord.guilds", &mut discord.guilds), ("replay.channels", &mut replay.channels)] {
             if !all(ids) {
                 self.problem(key, LIST);

@@ -46,7 +46,7 @@ async fn holder(parts: &Parts, caller: &Caller, session: Option<&str>) -> Result
             }
         },
     };
-    Ok(Holder { person, place, parent: None, guild: None })
+    Ok(Holder { person, place, parent: None, guild: None, roles: Vec::new() })
 }
 
 /// Lists the settings that the row in force can serve.
