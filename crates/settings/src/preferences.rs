@@ -20,7 +20,8 @@ pub fn by_role<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<St
     for text in read::texts(deserializer)? {
         let row = text.split_once(char::is_whitespace);
         let row = row.and_then(|(role, name)| Some((role.to_owned(), Setting::named(name.trim())?)));
-        let wrong = || D::Error::custom(format!("must list the id of a role and a setting, which is one of {}", names()));
+        let wrong =
+            || D::Error::custom(format!("must list the id of a role and a setting, which is one of {}", names()));
         let (role, setting) = row.ok_or_else(wrong)?;
         all.entry(role).or_default().insert(setting);
     }

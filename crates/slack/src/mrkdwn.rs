@@ -234,7 +234,10 @@ mod tests {
             ("**bold** and *italic* and ~~gone~~", "*bold* and _italic_ and ~gone~"),
             ("snake_case_name and 2 * 3 * 4", "snake_case_name and 2 * 3 * 4"),
             ("# Title\n- one\n- two", "*Title*\n• one\n• two"),
-            ("- one\n  - two\n    * **three**\n1. four\n   - five", "• one\n  • two\n    • *three*\n1. four\n   • five"),
+            (
+                "- one\n  - two\n    * **three**\n1. four\n   - five",
+                "• one\n  • two\n    • *three*\n1. four\n   • five",
+            ),
             ("| a | b |\n|---|---|\n| 1 < 2 | c |", "| a | b |\n|---|---|\n| 1 &lt; 2 | c |"),
             ("[a page](https://a.example/?x=1&y=2)", "<https://a.example/?x=1&amp;y=2|a page>"),
             ("<https://a.example>", "<https://a.example>"),
