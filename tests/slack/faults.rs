@@ -80,9 +80,7 @@ fn a_kill_between_the_post_and_its_record_does_not_double_the_answer() {
 #[test]
 fn a_kill_before_the_post_does_not_lose_the_answer_of_an_acknowledged_question() {
     story(async {
-        let mut world = World::without_bot().await;
-        // Neither a second delivery nor a catch-up brings the question back: only its record has it.
-        world.env.insert("STAFFAI_CATCH_UP__AGE".to_owned(), "0".to_owned());
+        let world = World::without_bot().await;
         let process = world.process("first").await;
         let (_open, gate) = tokio::sync::watch::channel(false);
         world.model.always(Act::SaysWhen(gate, "never".to_owned()));
@@ -91,7 +89,9 @@ fn a_kill_before_the_post_does_not_lose_the_answer_of_an_acknowledged_question()
         world.until("all acknowledgements", || (world.service.unacknowledged() == 0).then_some(())).await;
         process.kill();
         world.until("the end of the connections", || (world.service.connections().0 == 0).then_some(())).await;
+        // Neither a second delivery nor a catch-up brings the question back: only its record has it.
         world.service.forgets();
+        (0..9).for_each(|_| world.service.breaks("users.conversations", Fault::Named("internal_error")));
         world.model.always(Act::says("now"));
         let _second = world.process("second").await;
         assert_eq!(world.only_answer_to(&said).await.text, "now");
