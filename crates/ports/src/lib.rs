@@ -60,6 +60,7 @@ pub use self::requests::{
     Bucket, GuildField, HistoryRange, LimitScope, PlaceKind, PostError, PostReply, PostRequest, PostResult,
 };
 pub use self::scanned::{Row, Scanned};
+pub use self::tools::{AnnouncedSink, ToolProviders};
 use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 pub use self::turns::{Adopted, OwnedStore, Pace, Turns, WriteOutcome};
@@ -235,17 +236,6 @@ pub trait ToolServers: Send + Sync {
     /// See [`ConnectError`].
     async fn connect(&self, entry: &ServerEntry, within: Duration) -> Result<Arc<dyn ToolServer>, ConnectError>;
 }
-
-/// Announcements of processes that provide tools.
-#[async_trait]
-pub trait ToolProviders: Send + Sync {
-    /// Listens until the connection is lost, and returns the reason. Calls `announced` with all providers, as entries
-    /// of tool servers, once it listens and after each change. Dropping the future closes the connection.
-    async fn listen(&self, announced: AnnouncedSink) -> String;
-}
-
-/// The receiver of the current tool providers. Called between two reads, so it must be fast.
-pub type AnnouncedSink = Arc<dyn Fn(Vec<ServerEntry>) + Send + Sync>;
 
 /// A session with a connected tool server. Dropping the last handle closes it in the background.
 #[async_trait]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 
@@ -332,3 +333,14 @@ impl ConnectErrorKind {
         }
     }
 }
+
+/// Announcements of processes that provide tools.
+#[async_trait]
+pub trait ToolProviders: Send + Sync {
+    /// Listens until the connection is lost, and returns the reason. Calls `announced` with all providers, as entries
+    /// of tool servers, once it listens and after each change. Dropping the future closes the connection.
+    async fn listen(&self, announced: AnnouncedSink) -> String;
+}
+
+/// The receiver of the current tool providers. Called between two reads, so it must be fast.
+pub type AnnouncedSink = Arc<dyn Fn(Vec<ServerEntry>) + Send + Sync>;

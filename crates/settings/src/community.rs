@@ -66,6 +66,12 @@ pub struct Members {
 }
 
 impl Members {
+    /// True if any member may change any setting.
+    #[must_use]
+    pub fn opens_any(&self) -> bool {
+        !self.settings.is_empty() || !self.role_settings.is_empty()
+    }
+
     /// True if a member with these roles may change a setting.
     #[must_use]
     pub fn opens(&self, setting: Setting, roles: &[String]) -> bool {

@@ -35,7 +35,6 @@ use ports::Models;
 use ports::tools::ServerEntries;
 use settings::Settings;
 use settings::agents::{Agents, Peer};
-use settings::community::Members;
 use settings::data_tools::{Database, GoogleDrive, ImageModel, WebSearch};
 
 /// The settings and the files that belong to them, read and checked together.
@@ -217,9 +216,7 @@ impl Running {
     /// True if the stored settings of its person apply to a turn.
     #[must_use]
     pub fn reads_preferences(&self, turn: &Turn) -> bool {
-        let members = &self.settings.members;
-        let open = !members.settings.is_empty() || !members.role_settings.is_empty();
-        open && self.has_preferences(turn)
+        self.settings.members.opens_any() && self.has_preferences(turn)
     }
 
     /// Returns the settings in force for a person with these roles in a place, without those that are not open to them or
@@ -234,10 +231,10 @@ impl Running {
         roles: &[String],
     ) -> Preferences {
         let members = &self.settings.members;
-        let Members { defaults, community_defaults, .. } = members;
-        let community = guild.and_then(|guild| community_defaults.get(guild)).cloned().unwrap_or_default();
+        let community = guild.and_then(|guild| members.community_defaults.get(guild)).cloned().unwrap_or_default();
         let chosen = record.in_force(place, parent, Preferences::default());
-        let mut chosen = chosen.only(|setting| members.opens(setting, roles)).over(community).over(defaults.clone());
+        let mut chosen =
+            chosen.only(|setting| members.opens(setting, roles)).over(community).over(members.defaults.clone());
         let choices = self.choices();
         chosen.model = chosen.model.filter(|key| choices.iter().any(|row| row.key == *key));
         chosen
