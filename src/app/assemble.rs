@@ -188,7 +188,7 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     let records = Records::new(&basics, limiter, turns(owned, &doors.all, portion));
     let speech = voices::counted(speech, &basics, &records.limiter);
     doors.calls = voices::calls(&settings, voice, (&speech, &events, &basics)).map_err(StartError::Configuration)?;
-    let vitals = Arc::new(vitals(&basics, launch.tally, launch.logged, mask));
+    let vitals = Arc::new(vitals(&basics, portion, launch.tally, launch.logged, mask));
     let (handles, sections) = (Handles::new(&doors.all), sections(&basics));
     let (in_force, built_in) = (in_force(&basics), built_in(own, &settings, &records.facts, &sections));
     let toolbox = toolbox(&built_in, !basics.live.now().servers.entries.is_empty());
@@ -378,7 +378,13 @@ fn signed(basics: &Basics, in_force: &Arc<InForce>, handles: &Handles, limiter: 
 }
 
 /// The program's figures for operators.
-fn vitals(basics: &Basics, tally: Arc<Tally>, logged: Arc<dyn TurnLog>, mask: Redaction) -> TreeVitals {
+fn vitals(
+    basics: &Basics,
+    portion: Portion,
+    tally: Arc<Tally>,
+    logged: Arc<dyn TurnLog>,
+    mask: Redaction,
+) -> TreeVitals {
     let board = Arc::<Board>::default();
     board.meet(PartKind::Store, STORE);
     let running = basics.live.now();
@@ -393,6 +399,7 @@ fn vitals(basics: &Basics, tally: Arc<Tally>, logged: Arc<dyn TurnLog>, mask: Re
         samples: Arc::default(),
         past: Arc::new(Past::new(Arc::clone(&basics.store), instance(&running.settings))),
         basics: basics.clone(),
+        portion,
         logged,
         tally,
     }

@@ -308,7 +308,7 @@ async fn stand_by(claim: &Claim, vitals: &StandbyVitals, forwarding: Option<&For
 
 /// Returns the held range for the log; `None` if the work is not divided.
 fn shown_range(lease: &Lease) -> Option<String> {
-    lease.portion().filter(|portion| !portion.is_whole()).map(|portion| portion.to_string())
+    lease.portion().and_then(Portion::range_name)
 }
 
 /// Returns the reason why this process stands by.

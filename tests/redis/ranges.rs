@@ -359,6 +359,8 @@ async fn a_range_without_a_process_is_visible() {
         }
     };
     timeout(PATIENCE, shown("staffai_ranges_free 1")).await.unwrap();
+    let ready = reqwest::get(format!("http://{}/readyz", one.address)).await.unwrap().text().await.unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&ready).unwrap()["range"], "0/2", "{ready}");
     let two = world.start("two", 58, 2);
     until("each has a process", || world.cluster().contains("ranges: 2, without a process: 0")).await;
     timeout(PATIENCE, shown("staffai_ranges_free 0")).await.unwrap();

@@ -106,6 +106,12 @@ impl Portion {
         self.of <= 1
     }
 
+    /// Returns the name of the range, such as `0/2`; `None` if the work is not divided.
+    #[must_use]
+    pub fn range_name(self) -> Option<String> {
+        (!self.is_whole()).then(|| self.to_string())
+    }
+
     /// True for the range that also does the work that only one process may do: timers, reports, the registration of
     /// commands, and doors whose platform does not divide its events.
     #[must_use]

@@ -869,6 +869,7 @@ impl Vitals for NoVitals {
         Readiness {
             status: Status::Ready,
             version: String::new(),
+            range: None,
             configuration,
             parts: Vec::new(),
             actors: Vec::new(),

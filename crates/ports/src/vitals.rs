@@ -93,6 +93,9 @@ pub struct Readiness {
     pub status: Status,
     /// The version of the program.
     pub version: String,
+    /// The range that this process holds of a divided bot, such as `0/2`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<String>,
     /// The current configuration.
     pub configuration: Configuration,
     /// The parts: doors, shards, store, models, MCP servers.

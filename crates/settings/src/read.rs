@@ -330,10 +330,17 @@ pub fn pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NamePattern
     text.parse().map_err(|wanted| D::Error::custom(format!("must be {wanted}")))
 }
 
-/// Reads a comma-separated list or TOML list of patterns of tool names.
-pub fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<NamePattern>, D::Error> {
+/// Reads a comma-separated list or TOML list of items for a type's `FromStr`, with their capitals: names of tools may have
+/// them.
+pub fn items<'de, D: Deserializer<'de>, T: FromStr<Err = &'static str>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     let wrong = |wanted| D::Error::custom(format!("must be a comma-separated list, each item {wanted}"));
     texts(deserializer)?.iter().map(|item| item.parse().map_err(wrong)).collect()
+}
+
+/// The same in lower case.
+pub fn words<'de, D: Deserializer<'de>, T: FromStr<Err = &'static str>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let wrong = |wanted| D::Error::custom(format!("must be a comma-separated list, each item {wanted}"));
+    texts(deserializer)?.iter().map(|item| item.to_lowercase().parse().map_err(wrong)).collect()
 }
 
 /// Reads one of the words accepted by a type's `FromStr`.
@@ -347,12 +354,6 @@ pub fn optional_word<'de, D: Deserializer<'de>, T: FromStr<Err = &'static str>>(
     let word = some_text(d)?.to_lowercase();
     let read = || word.parse().map_err(|wanted| D::Error::custom(format!("must be {wanted}")));
     if word.is_empty() { Ok(None) } else { read().map(Some) }
-}
-
-/// Reads a comma-separated list or TOML list of items for a type's `FromStr`.
-pub fn words<'de, D: Deserializer<'de>, T: FromStr<Err = &'static str>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    let wrong = |wanted| D::Error::custom(format!("must be a comma-separated list, each item {wanted}"));
-    texts(deserializer)?.iter().map(|item| item.to_lowercase().parse().map_err(wrong)).collect()
 }
 
 /// The expected form of a listen address.

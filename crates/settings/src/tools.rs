@@ -51,16 +51,16 @@ pub struct Tools {
     #[serde(deserialize_with = "read::flag")]
     pub built_in_always: bool,
     /// The rate limits of a member's calls, by kind or pattern of names.
-    #[serde(deserialize_with = "read::words")]
+    #[serde(deserialize_with = "read::items")]
     pub limits: Vec<ToolLimit>,
     /// Kinds that are disabled for some time for a member who exceeds their limit.
     #[serde(deserialize_with = "read::words")]
     pub auto_disable: Vec<ToolKind>,
     /// The least time between two calls of one tool by one member.
-    #[serde(deserialize_with = "read::words")]
+    #[serde(deserialize_with = "read::items")]
     pub cooldown: Vec<Cooldown>,
     /// Tools, by name or pattern, whose every call requires approval regardless of the rules.
-    #[serde(deserialize_with = "read::patterns")]
+    #[serde(deserialize_with = "read::items")]
     pub requires_confirmation: Vec<NamePattern>,
     /// The retention of the audit of calls and decisions; zero disables it.
     #[serde(deserialize_with = "read::duration")]
@@ -97,7 +97,8 @@ impl Tools {
         let rules = rules.map(|(number, rule)| (format!("tools.rules, rule {number}"), rule.tools.clone()));
         let confirmed = self.requires_confirmation.iter();
         let confirmed = confirmed.map(|tools| ("tools.requires_confirmation".to_owned(), tools.clone()));
-        let usual = |limit: &&ToolLimit| ToolKind::USUAL.iter().any(|kind| kind.as_str() == limit.what);
+        let usual =
+            |limit: &&ToolLimit| ToolKind::USUAL.iter().any(|kind| limit.what.eq_ignore_ascii_case(kind.as_str()));
         let limits = self.limits.iter().filter(|limit| !usual(limit));
         let limits = limits.map(|limit| ("tools.limits".to_owned(), NamePattern::wildcard(&limit.what)));
         let cooldown = self.cooldown.iter();
@@ -110,7 +111,7 @@ impl Tools {
     pub fn call_limits(&self) -> ToolLimits {
         let mut limits = ToolLimits { auto_disable: self.auto_disable.clone(), ..ToolLimits::default() };
         for limit in &self.limits {
-            match limit.what.parse() {
+            match limit.what.to_lowercase().parse() {
                 // It may be a custom kind, or the name of a tool.
                 Ok(kind @ ToolKind::Named(_)) => {
                     limits.kinds.entry(kind).or_insert(limit.rate);

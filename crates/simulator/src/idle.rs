@@ -35,7 +35,7 @@ impl Vitals for Unread {
     fn readiness(&self) -> Readiness {
         let configuration = Configuration { version: String::new(), rejected: None };
         let (version, parts, actors, notes) = (String::new(), Vec::new(), Vec::new(), Vec::new());
-        Readiness { status: Status::Ready, version, configuration, parts, actors, notes }
+        Readiness { status: Status::Ready, version, range: None, configuration, parts, actors, notes }
     }
 
     fn tree(&self, _of_a_kind: usize) -> TreeNode {

@@ -97,6 +97,7 @@ impl Vitals for StandbyVitals {
         Readiness {
             status: Status::Standby,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            range: None,
             configuration: Configuration { version: self.live.now().version.clone(), rejected: self.live.rejected() },
             parts: Vec::new(),
             actors: Vec::new(),

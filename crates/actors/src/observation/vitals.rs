@@ -26,6 +26,7 @@ use crate::tree::{ActorKind, ROOT, TREE};
 use domain::ids;
 use domain::ids::{Person, Timestamp};
 use domain::model::Row;
+use domain::ownership::Portion;
 use domain::tool::server::Tooling;
 use ports::samples::Figures;
 use ports::turn_detail::{TextAccess, TurnDetail};
@@ -37,6 +38,8 @@ use telemetry::tally::Tally;
 pub struct TreeVitals {
     /// Configuration, store and time.
     pub basics: Basics,
+    /// The portion of the bot's work that this process holds.
+    pub portion: Portion,
     /// The records that actors write.
     pub instruments: Instruments,
     /// The samples of the last minutes.
@@ -66,7 +69,8 @@ impl Vitals for TreeVitals {
         let configuration = Configuration { version: running.version.clone(), rejected: self.basics.live.rejected() };
         let actors = unwell(&self.instruments.roster);
         let notes = running.notes.iter().cloned().chain(self.basics.store.keeping().loses).collect();
-        Readiness { status, version: env!("CARGO_PKG_VERSION").to_owned(), configuration, parts, actors, notes }
+        let (version, range) = (env!("CARGO_PKG_VERSION").to_owned(), self.portion.range_name());
+        Readiness { status, version, range, configuration, parts, actors, notes }
     }
 
     fn tree(&self, of_a_kind: usize) -> TreeNode {

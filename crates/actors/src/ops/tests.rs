@@ -51,6 +51,7 @@ impl Vitals for Signs {
         Readiness {
             status: Status::Down,
             version: String::new(),
+            range: None,
             configuration,
             parts: vec![shard],
             actors: Vec::new(),

@@ -33,6 +33,11 @@ fn the_limits_are_those_of_the_seed_until_somebody_writes_others() {
     assert_eq!(limits.tools, [("fm__*".to_owned(), Rate { calls: 2, window: secs(30) })]);
     assert_eq!(limits.cooldown, [("fm__play".to_owned(), secs(5_400))]);
     assert!(limits.auto_disable.is_empty());
+    let capitals =
+        [("STAFFAI_TOOLS__LIMITS", "Search 1/1m, Jira__Get* 2/30"), ("STAFFAI_TOOLS__COOLDOWN", "Jira__Get 1h")];
+    let limits = good(&capitals, &[]).settings.tools.call_limits();
+    assert_eq!(limits.kinds[&ToolKind::Search].calls, 1);
+    assert_eq!((&*limits.tools[0].0, &*limits.cooldown[0].0), ("Jira__Get*", "Jira__Get"), "names keep their capitals");
     let limits = good(&[("STAFFAI_TOOLS__LIMITS", "books 1/1m")], &[]).settings.tools.call_limits();
     assert_eq!(limits.kinds[&"books".parse().unwrap()], Rate { calls: 1, window: secs(60) }, "a custom kind");
 }

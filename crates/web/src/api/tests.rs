@@ -50,6 +50,7 @@ impl Vitals for Known {
         Readiness {
             status: *self.status.lock(),
             version: "0.1.0".to_owned(),
+            range: None,
             configuration: Configuration { version: "1".to_owned(), rejected: None },
             parts: vec![part],
             actors: Vec::new(),
