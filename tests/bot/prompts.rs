@@ -60,6 +60,8 @@ fn a_process_that_resumes_a_session_still_knows_which_channel_a_thread_belongs_t
         let random = world.channel("random");
         write(prompts.path(), &format!("channels/{random}/personality_prompt.txt"), "You are a harbour master.");
         let thread = world.service.opens_thread(world.member("Ada"), random, None, "boats").unwrap().id;
+        // Its answer follows the events before it, so the session is known when the process ends.
+        instructed(&world, "general").await;
         assert!(world.drain().await);
         let identifies = world.service.stats().identifies;
         world.start().await;
