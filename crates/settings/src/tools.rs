@@ -122,10 +122,14 @@ impl Tools {
                 Err(_) => limits.tools.push((limit.what.clone(), limit.rate)),
             }
         }
+        limits.kinds.entry(ToolKind::Image).or_insert(PICTURES);
         limits.cooldown = self.cooldown.iter().map(|rest| (rest.tools.clone(), rest.pause)).collect();
         limits
     }
 }
+
+/// The limit of pictures of a member if `tools.limits` names none: each costs money.
+const PICTURES: Rate = Rate { calls: 10, window: Duration::from_secs(86_400) };
 
 /// One item of `tools.limits`: a kind or a pattern of names, with a number of calls and a time, as in `llm 3/20s`.
 #[derive(Debug, Clone, PartialEq, Eq)]

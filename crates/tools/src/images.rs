@@ -178,8 +178,7 @@ impl ImageModel {
         let request = match source {
             None => {
                 let mut body = json!({"model": self.row.model, "prompt": prompt, "n": 1});
-                // Models of this name return an address otherwise; newer ones accept no such field.
-                if self.row.model.contains("dall-e") {
+                if self.returns_addresses() {
                     body["response_format"] = "b64_json".into();
                 }
                 client.post(self.address("images/generations")).json(&body)
@@ -188,7 +187,10 @@ impl ImageModel {
                 let ending = source.mime.rsplit('/').next().unwrap_or("png");
                 let file = FormPart::bytes(source.bytes.to_vec()).file_name(format!("picture.{ending}"));
                 let file = file.mime_str(source.mime).map_err(|_| "the picture has no known type".to_owned())?;
-                let form = Form::new().text("model", self.row.model.clone()).text("prompt", prompt.to_owned());
+                let mut form = Form::new().text("model", self.row.model.clone()).text("prompt", prompt.to_owned());
+                if self.returns_addresses() {
+                    form = form.text("response_format", "b64_json");
+                }
                 client.post(self.address("images/edits")).multipart(form.part("image", file))
             }
         };
@@ -202,6 +204,11 @@ impl ImageModel {
             Err(words) if status.is_success() => Err(self.clean(&words)),
             Err(words) => Err(self.clean(&format!("status {}: {words}", status.as_u16()))),
         }
+    }
+
+    /// True for models that return an address unless they are asked for the picture; newer ones accept no such field.
+    fn returns_addresses(&self) -> bool {
+        self.row.model.contains("dall-e")
     }
 
     fn address(&self, path: &str) -> Url {

@@ -37,6 +37,7 @@ fn the_limits_are_those_of_the_seed_until_somebody_writes_others() {
         [("STAFFAI_TOOLS__LIMITS", "Search 1/1m, Jira__Get* 2/30"), ("STAFFAI_TOOLS__COOLDOWN", "Jira__Get 1h")];
     let limits = good(&capitals, &[]).settings.tools.call_limits();
     assert_eq!(limits.kinds[&ToolKind::Search].calls, 1);
+    assert_eq!(limits.kinds[&ToolKind::Image].calls, 10, "pictures cost money, so they have a limit in any case");
     assert_eq!((&*limits.tools[0].0, &*limits.cooldown[0].0), ("Jira__Get*", "Jira__Get"), "names keep their capitals");
     let limits = good(&[("STAFFAI_TOOLS__LIMITS", "books 1/1m")], &[]).settings.tools.call_limits();
     assert_eq!(limits.kinds[&"books".parse().unwrap()], Rate { calls: 1, window: secs(60) }, "a custom kind");
