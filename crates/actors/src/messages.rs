@@ -21,6 +21,7 @@ pub mod presence_scheduler;
 pub mod rate_limiter;
 pub mod receipt;
 pub mod restriction_sweeper;
+pub mod reusable_server;
 pub mod server_line;
 pub mod summaries;
 pub mod tool_cache;

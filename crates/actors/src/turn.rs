@@ -33,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::approval::Round;
 use self::begun::TasksUnderWay;
+use self::files::{Files, ResourceFile};
 use self::parked::GoingOn;
 use self::parts::TurnParts;
 pub use self::tally::Tally;
@@ -56,6 +57,7 @@ use domain::gate::Parked;
 use domain::happening::Happening;
 use domain::history::History;
 use domain::ids::Timestamp;
+use domain::incoming::Quoted;
 use domain::ledger;
 use domain::notice::{self, Apology};
 use domain::outgoing::Part;
@@ -346,11 +348,7 @@ impl TurnTask<'_> {
         // All reads of the store are issued together.
         let prompts = prompt_sections::in_force(running, &parts.basics.live, &*parts.basics.store);
         let (recalled, prompts) = tokio::join!(memory::recall(parts, running, turn), prompts);
-        let resources = self.resources().await;
-        let files = files::read(parts, running, turn, resources, recalled.quoted.as_ref()).await;
-        let pictures = files.own.pictures.iter().chain(&files.quoted.pictures).cloned().collect();
-        // A turn gathers once; a repetition has the same files.
-        drop(self.tools.asked.set(pictures));
+        let files = self.files(self.resources().await, recalled.quoted.as_ref()).await;
         let now = parts.basics.clock.now();
         let most = running.history_most(turn.policy.model.as_deref());
         let max_age = running.settings.history.message_max_age;
@@ -369,6 +367,15 @@ impl TurnTask<'_> {
         };
         let transcript = prompt::transcript(&prompts, &question);
         Gathered { transcript, history: (recalled.history, recalled.read), _room: files.room }
+    }
+
+    /// Reads the files of the question. Tools may use its pictures from then on.
+    async fn files(&self, resources: Vec<ResourceFile>, quoted: Option<&Quoted>) -> Files {
+        let files = files::read(self.parts, self.running, self.turn, resources, quoted).await;
+        let pictures = files.own.pictures.iter().chain(&files.quoted.pictures).cloned().collect();
+        // A turn gathers once; a repetition has the same files.
+        drop(self.tools.asked.set(pictures));
+        files
     }
 
     async fn think(&self, going_on: Option<&GoingOn>) -> DialogueEnd {

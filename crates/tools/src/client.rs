@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use reqwest::redirect::Policy;
-use reqwest::{Client, Url};
+use reqwest::{Client, Response, Url};
+use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
@@ -11,6 +12,9 @@ use tokio::task::spawn_blocking;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of an idle connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The minimum length of a secret that is masked: a shorter one occurs in ordinary words.
+const SECRET_LEAST: usize = 6;
 
 /// The HTTP client of one configured service, built on first use: that reads the system's certificates.
 pub(super) struct ServiceClient {
@@ -72,4 +76,33 @@ pub(super) fn reason(error: &reqwest::Error) -> String {
         (last, cause) = (Some(error.to_string()), error.source());
     }
     last.map_or_else(|| what.to_owned(), |last| format!("{what}: {}", last.chars().take(200).collect::<String>()))
+}
+
+/// Returns the address of a path below that of a service.
+pub(super) fn below(url: &Url, path: &str) -> Url {
+    let mut url = url.clone();
+    let path = format!("{}{path}", url.path().trim_end_matches('/'));
+    url.set_path(&path);
+    url
+}
+
+/// Reads the whole body, up to `most` bytes.
+///
+/// # Errors
+/// The reason why it is not whole.
+pub(super) async fn body(mut response: Response, most: usize) -> Result<Vec<u8>, String> {
+    let mut body = Vec::new();
+    while let Some(piece) = response.chunk().await.map_err(|error| reason(&error))? {
+        if body.len() + piece.len() > most {
+            return Err(format!("its answer is longer than {most} bytes"));
+        }
+        body.extend_from_slice(&piece);
+    }
+    Ok(body)
+}
+
+/// Masks the key of a service that echoes it.
+pub(super) fn masked(words: &str, key: Option<&SecretString>) -> String {
+    let key = key.map(ExposeSecret::expose_secret).filter(|key| key.len() >= SECRET_LEAST);
+    key.map_or_else(|| words.to_owned(), |key| words.replace(key, "***"))
 }

@@ -13,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, HeaderValue};
 use reqwest::multipart::{Form, Part as FormPart};
-use reqwest::{RequestBuilder, Response, Url};
+use reqwest::{RequestBuilder, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
 use super::{BuiltInTool, arguments, reads};
-use crate::client::{ServiceClient, reason};
+use crate::client::{ServiceClient, below, body, masked, reason};
 use domain::completion::Picture;
 use domain::tool::{Annotations, CallError, Image, Part, Tool, ToolKind, ToolRequest, ToolResult};
 use telemetry::events::IMAGE_FAILED;
@@ -181,7 +181,7 @@ impl ImageModel {
                 if self.returns_addresses() {
                     body["response_format"] = "b64_json".into();
                 }
-                client.post(self.address("images/generations")).json(&body)
+                client.post(below(&self.row.url, "/images/generations")).json(&body)
             }
             Some(source) => {
                 let ending = source.mime.rsplit('/').next().unwrap_or("png");
@@ -191,12 +191,12 @@ impl ImageModel {
                 if self.returns_addresses() {
                     form = form.text("response_format", "b64_json");
                 }
-                client.post(self.address("images/edits")).multipart(form.part("image", file))
+                client.post(below(&self.row.url, "/images/edits")).multipart(form.part("image", file))
             }
         };
         let response = self.with_key(request)?.send().await.map_err(|error| reason(&error))?;
         let status = response.status();
-        let body = body(response).await?;
+        let body = body(response, ANSWER_BYTES).await?;
         let read = spawn_blocking(move || read(&body)).await.map_err(|_| "its answer cannot be read".to_owned())?;
         match read {
             Ok(image) if status.is_success() => Ok(image),
@@ -211,12 +211,6 @@ impl ImageModel {
         self.row.model.contains("dall-e")
     }
 
-    fn address(&self, path: &str) -> Url {
-        let mut url = self.row.url.clone();
-        url.set_path(&format!("{}/{path}", self.row.url.path().trim_end_matches('/')));
-        url
-    }
-
     fn with_key(&self, request: RequestBuilder) -> Result<RequestBuilder, String> {
         let Some(key) = &self.row.key else { return Ok(request) };
         let value = HeaderValue::from_str(&format!("Bearer {}", key.expose_secret()));
@@ -227,9 +221,7 @@ impl ImageModel {
 
     /// Masks the API key, in case the provider echoes it, and shortens the text: a part of a key would not be found.
     fn clean(&self, words: &str) -> String {
-        let key = self.row.key.as_ref().map(ExposeSecret::expose_secret).filter(|key| key.len() >= 6);
-        let masked = key.map_or_else(|| words.to_owned(), |key| words.replace(key, "***"));
-        masked.chars().take(ERROR_CHARS).collect()
+        masked(words, self.row.key.as_ref()).chars().take(ERROR_CHARS).collect()
     }
 }
 
@@ -251,18 +243,6 @@ fn read(body: &[u8]) -> Result<Image, String> {
     }
     let pixels = domain::attachment::Pixels::of(&bytes).map_err(|_| "its answer is no picture".to_owned())?;
     Ok(Image { mime: pixels.mime.to_owned(), bytes: bytes.into() })
-}
-
-/// Reads the whole body, up to its bound.
-async fn body(mut response: Response) -> Result<Vec<u8>, String> {
-    let mut body = Vec::new();
-    while let Some(piece) = response.chunk().await.map_err(|error| reason(&error))? {
-        if body.len() + piece.len() > ANSWER_BYTES {
-            return Err(format!("its answer is longer than {ANSWER_BYTES} bytes"));
-        }
-        body.extend_from_slice(&piece);
-    }
-    Ok(body)
 }
 
 #[cfg(test)]
@@ -300,6 +280,6 @@ mod tests {
         assert_eq!(model.clean("the key very-secret is wrong"), "the key *** is wrong");
         let long = format!("{}very-secret{}", "x".repeat(ERROR_CHARS - 4), "x".repeat(10_000));
         assert_eq!(model.clean(&long), format!("{}***x", "x".repeat(ERROR_CHARS - 4)));
-        assert_eq!(model.address("images/edits").as_str(), "https://images.example/v1/images/edits");
+        assert_eq!(below(&model.row.url, "/images/edits").as_str(), "https://images.example/v1/images/edits");
     }
 }

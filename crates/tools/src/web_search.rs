@@ -21,7 +21,7 @@ use self::found::{Found, complaint};
 pub use self::provider::Provider;
 use self::provider::{Filled, KeyPlace, Sends};
 use super::{BuiltInTool, arguments, reads};
-use crate::client::{ServiceClient, reason};
+use crate::client::{ServiceClient, below, body, masked, reason};
 use domain::tool::{Annotations, CallError, Tool, ToolKind, ToolRequest, ToolResult};
 use telemetry::events::SEARCH_FAILED;
 
@@ -35,8 +35,6 @@ const COUNT_MAX: usize = 10;
 /// The default and the maximum pause of a provider that refused a request by its rate limit.
 const REST: Duration = Duration::from_secs(60);
 const REST_MAX: Duration = Duration::from_secs(60 * 60);
-/// The minimum length of a secret that is masked: a shorter one occurs in ordinary words.
-const SECRET_LEAST: usize = 6;
 
 /// The configuration of one provider.
 #[derive(Debug, Clone)]
@@ -192,22 +190,13 @@ impl Engine {
 
     /// Masks the API key, in case the provider echoes it.
     fn clean(&self, words: &str) -> String {
-        let key = self.row.key.as_ref().map(ExposeSecret::expose_secret).filter(|key| key.len() >= SECRET_LEAST);
-        key.map_or_else(|| words.to_owned(), |key| words.replace(key, "***"))
+        masked(words, self.row.key.as_ref())
     }
-}
-
-/// Returns the address of a provider's path.
-fn below(url: &Url, path: &str) -> Url {
-    let mut url = url.clone();
-    let path = format!("{}{path}", url.path().trim_end_matches('/'));
-    url.set_path(&path);
-    url
 }
 
 /// Parses the body as JSON; `None` if it is not JSON.
 async fn parsed(response: Response) -> Result<Option<Value>, String> {
-    let body = body(response).await?;
+    let body = body(response, ANSWER_BYTES).await?;
     Ok(spawn_blocking(move || serde_json::from_slice::<Value>(&body).ok()).await.ok().flatten())
 }
 
@@ -229,18 +218,6 @@ fn headers(place: Option<&KeyPlace>, key: Option<&SecretString>) -> Result<Heade
 fn rest(response: &Response) -> Duration {
     let told = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
     told.map_or(REST, Duration::from_secs).min(REST_MAX)
-}
-
-/// Reads the whole body, up to its bound.
-async fn body(mut response: Response) -> Result<Vec<u8>, String> {
-    let mut body = Vec::new();
-    while let Some(piece) = response.chunk().await.map_err(|error| reason(&error))? {
-        if body.len() + piece.len() > ANSWER_BYTES {
-            return Err(format!("its answer is longer than {ANSWER_BYTES} bytes"));
-        }
-        body.extend_from_slice(&piece);
-    }
-    Ok(body)
 }
 
 #[derive(Deserialize)]

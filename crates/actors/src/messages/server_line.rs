@@ -7,13 +7,13 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
 use super::mcp::{McpMsg, ServerCall};
+use super::reusable_server::ReusableServer;
 use crate::observers::Observers;
 use crate::runtime::handle::{Handle, Refused};
 use domain::happening::{Bound, Happening, WorkShed};
 use domain::shed::Shed;
 use domain::tool::begun::CallReply;
 use domain::tool::catalogue::Pin;
-use domain::tool::reuse::Reuse;
 use domain::tool::{CallError, CallErrorKind, ServerName, ToolRequest};
 use ports::ProgressSink;
 use ports::shares::Shares;
@@ -34,8 +34,8 @@ pub struct ServerLine {
     pub handle: Handle<McpMsg>,
     /// The timeout of one call; `None` means the default of the settings.
     pub timeout: Option<Duration>,
-    /// The times for which its results may be reused.
-    pub reuse: Arc<Reuse>,
+    /// The server, for results that may be reused.
+    pub reuse: Arc<ReusableServer>,
     permits: Shares,
     observers: Observers,
 }
@@ -45,7 +45,7 @@ impl ServerLine {
     #[must_use]
     pub fn new(entry: &ServerEntry, handle: Handle<McpMsg>, observers: Observers) -> Self {
         let (name, timeout) = (entry.name.clone(), entry.timeout);
-        let reuse = Arc::new(entry.reuse.clone());
+        let reuse = Arc::new(ReusableServer::new(entry.reuse.clone()));
         Self { name, handle, timeout, reuse, permits: Shares::new(Arc::new(Semaphore::new(CALLS_MAX))), observers }
     }
 

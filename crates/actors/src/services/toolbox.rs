@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OnceCell, watch};
 use tokio::time::{Instant, timeout_at};
 
+use crate::messages::reusable_server::ReusableServer;
 use crate::messages::server_line::ServerLine;
 use crate::runtime::blocking::{blocking, blocking_if};
 use domain::completion::ToolSpec;
@@ -20,7 +21,7 @@ use domain::tool::outline::outlined;
 use domain::tool::rights::Hidden;
 use domain::tool::selection::Index;
 use domain::tool::view::View;
-use domain::tool::{CallError, CallErrorKind, Effect, Source, ToolKind, ToolRequest};
+use domain::tool::{CallError, CallErrorKind, Source, ToolKind, ToolRequest};
 use ports::{ProgressSink, ToolServer};
 
 /// The maximum time after process start for which turns wait for the stored tool lists of the servers.
@@ -176,12 +177,12 @@ impl Toolset {
         }
     }
 
-    /// Returns the time for which the result of a call may be reused: never that of a call which may change something.
+    /// Returns the server of a tool, for results that may be reused.
     #[must_use]
-    pub fn reuse(&self, entry: &CatalogueEntry) -> Option<Duration> {
+    pub fn reuse(&self, entry: &CatalogueEntry) -> Option<&Arc<ReusableServer>> {
         match self.callers.get(&entry.tool.source)? {
-            Caller::Server(line) if entry.effect == Effect::Reads => line.reuse.of(&entry.tool.name),
-            Caller::Server(_) | Caller::Direct(_) => None,
+            Caller::Server(line) => Some(&line.reuse),
+            Caller::Direct(_) => None,
         }
     }
 

@@ -83,7 +83,7 @@ impl TurnTask<'_> {
         leave: Leave<'_>,
     ) -> Result<Progress, CallError> {
         let until = Instant::now() + request.deadline;
-        let began = self.parts.tools.reused.now();
+        let reuse = self.may_reuse(ready).map(|(call, time)| (call, time, call.server.now()));
         let mut begun = ready.begun.as_deref().cloned();
         // The approvals saw news of the task, and the first poll reads it.
         let mut news = matches!(leave, Leave::Continues(_)).then_some(NEWS_TRIES);
@@ -117,8 +117,8 @@ impl TurnTask<'_> {
                 Progress::Waits(next) => *next,
                 Progress::Done(result) => {
                     // A question that no person could answer may have led to another result.
-                    if let (Some(time), Step::First) = (self.may_reuse(ready), &request.step) {
-                        self.parts.tools.reused.keep(&ready.entry, &ready.hash, &result, time, began);
+                    if let (Some((call, time, began)), Step::First) = (reuse, &request.step) {
+                        self.parts.tools.reused.keep(call, &result, time, began);
                     }
                     return Ok(Progress::Done(result));
                 }

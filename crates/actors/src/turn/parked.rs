@@ -17,10 +17,10 @@ use domain::ids::{self, Timestamp};
 use domain::keys;
 use domain::prompt::Transcript;
 use domain::restriction::Member;
-use domain::tool::Source;
 use domain::tool::begun::Need;
 use domain::tool::round::{Planned, Ready};
 use domain::tool::turn_tools::ShownResult;
+use domain::tool::{Source, ToolKind};
 use domain::turn::Turn;
 use ports::{PostRequest, PostResult, Stored, Unreadable};
 
@@ -162,7 +162,10 @@ impl TurnTask<'_> {
         tools.begin_at(resumed.called);
         let read = parts.facts.forgotten().now();
         let history = super::memory::load(parts, turn).await;
-        let gathered = Gathered { transcript: Transcript::default(), history: (history, read), _room: Vec::new() };
+        // The dialogue has the files already, but a tool that edits pictures needs them.
+        let edits = tools.set.catalogue.entries().iter().any(|entry| entry.tool.kind == ToolKind::Image);
+        let room = if edits && turn.given.is_none() { self.files(Vec::new(), None).await.room } else { Vec::new() };
+        let gathered = Gathered { transcript: Transcript::default(), history: (history, read), _room: room };
         Ok((resumed, gathered))
     }
 }

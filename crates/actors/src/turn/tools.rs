@@ -18,6 +18,7 @@ use super::parked::Asking;
 use super::parts::TurnParts;
 use crate::messages::journal::JournalMsg;
 use crate::services::long_results::TurnResults;
+use crate::services::reused_results::ReusableCall;
 use crate::services::running::Running;
 use crate::services::toolbox::Toolset;
 use domain::attachment::MAX_READ_BYTES;
@@ -395,19 +396,22 @@ impl TurnTask<'_> {
     /// Runs a call, or returns the result of an equal one that the operator allows to be reused.
     async fn run_or_reuse(&self, ready: &Ready, number: usize, leave: Leave<'_>) -> CallEnd {
         let (entry, reused) = (&ready.entry, &self.parts.tools.reused);
-        if self.may_reuse(ready).is_some()
-            && let Some(result) = reused.get(entry, &ready.hash)
+        if let Some((call, _)) = self.may_reuse(ready)
+            && let Some(result) = reused.get(call)
         {
             return CallEnd::Result(Finding::of(result, limits_of(entry, &self.running.settings)));
         }
         // Also after the call: a result that was read during it may be older than the change.
-        let _changed = (entry.effect != Effect::Reads).then(|| reused.changing(&entry.tool.source));
+        let changed = self.tools.set.reuse(entry).filter(|_| entry.effect != Effect::Reads);
+        let _changed = changed.map(|server| reused.changing(server));
         self.run(ready, number, leave).await
     }
 
-    /// Returns the time for which the result of a call may be reused.
-    pub(super) fn may_reuse(&self, ready: &Ready) -> Option<Duration> {
-        self.tools.set.reuse(&ready.entry).filter(|_| ready.begun.is_none())
+    /// Returns the call if its result may be reused, and the time: never one that may change something.
+    pub(super) fn may_reuse<'a>(&'a self, ready: &'a Ready) -> Option<(ReusableCall<'a>, Duration)> {
+        let Ready { entry, begun, hash, .. } = ready;
+        let server = self.tools.set.reuse(entry).filter(|_| begun.is_none() && entry.effect == Effect::Reads)?;
+        server.times.of(&entry.tool.name).map(|time| (ReusableCall { server, entry, hash }, time))
     }
 
     async fn run(&self, ready: &Ready, number: usize, leave: Leave<'_>) -> CallEnd {
