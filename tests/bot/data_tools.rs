@@ -89,9 +89,13 @@ async fn image_models() -> (u16, Arc<parking_lot::Mutex<Vec<String>>>) {
 
 /// A bot that has these image models, and a model that sees.
 async fn drawing(port: u16, tool: &'static str, arguments: Value) -> World {
+    drawing_with(Setup::new(), port, tool, arguments).await
+}
+
+async fn drawing_with(setup: Setup, port: u16, tool: &'static str, arguments: Value) -> World {
     let row = |model: &str| format!("{{url = 'http://127.0.0.1:{port}/v1', model = '{model}'}}");
     let rows = format!("[{}, {}]", row("busy-model"), row("painter"));
-    let setup = Setup::new().set("STAFFAI_IMAGES", rows).set("STAFFAI_TOOLS__LIMITS", "image 1/1d");
+    let setup = setup.set("STAFFAI_IMAGES", rows).set("STAFFAI_TOOLS__LIMITS", "image 1/1d");
     let world = World::of_row(setup, r#""schema_with_tools": true, "vision": true"#).await;
     world.model.does(move |ask| match ask.results() {
         results if results.is_empty() && !ask.tools().is_empty() => Act::calls(&[("call-1", tool, arguments.clone())]),
@@ -132,6 +136,23 @@ fn an_attached_picture_is_edited() {
         let asked = bodies.lock().last().cloned().unwrap();
         assert!(asked.starts_with("/v1/images/edits ") && asked.contains("image/png"), "{asked}");
         assert!(asked.contains("make it blue") && asked.contains("IHDR"), "{asked}");
+    });
+}
+
+#[test]
+fn an_edit_that_was_approved_has_the_picture_of_its_question() {
+    story(async {
+        let (port, bodies) = image_models().await;
+        let setup = Setup::new().set("STAFFAI_TOOLS__REQUIRES_CONFIRMATION", "edit_image");
+        let world = drawing_with(setup, port, "edit_image", json!({"prompt": "make it blue"})).await;
+        let said = world.sends("Ada", "general", "@staffai make it blue", &[("dot.png", "image/png", DOT)]);
+        let question = world.asks("general").await;
+        assert!(bodies.lock().is_empty(), "nothing leaves while it waits");
+        world.presses("Ada", &question, "Approve");
+        let answer = world.answer_to(said).await;
+        assert_eq!(answer.attachments.len(), 1, "{}", answer.content);
+        let asked = bodies.lock().last().cloned().unwrap();
+        assert!(asked.starts_with("/v1/images/edits ") && asked.contains("IHDR"), "{asked}");
     });
 }
 
