@@ -126,6 +126,9 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     let parked = resumed.clone();
     let tasks = TasksUnderWay::default();
     let work = async {
+        if again || resumed.is_some() {
+            memory::take_up_requests(parts, &turn).await;
+        }
         surroundings::complete(parts, &running, &mut turn).await;
         let going_on = GoingOn::ready(parts, &running, &mut turn, resumed).await;
         let (running, turn, slot, tally, deadline) = (&*running, &turn, &slot, &tally, &deadline);

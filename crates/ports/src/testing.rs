@@ -562,6 +562,11 @@ impl ScriptedPoster {
         self.messages.lock().push(ours(MessageId::new(DOOR, id), place.clone(), reply_to, text.to_owned()));
     }
 
+    /// Forgets all nonces, as a platform does after some minutes.
+    pub fn forget_nonces(&self) {
+        self.nonces.lock().clear();
+    }
+
     fn create(&self, place: &Place, piece: &Piece, reply_to: Option<&MessageId>, nonce: &str) -> MessageId {
         assert!(nonce.len() <= 25, "{nonce}");
         if let Some(known) = self.nonces.lock().get(nonce) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
+use super::history::Seen;
 use super::outside::{Answer, Way};
 use super::platform::{closed, us};
 use super::swarm::Port;
@@ -66,10 +67,14 @@ impl EventStream for Connection {
         self.world.alive().await;
         if self.events.is_none() {
             if self.session.is_none() && !(self.permit)().await {
-                std::future::pending::<()>().await;
+                // The platform closes a connection that does not identify.
+                return closed(AfterClose::Identify);
             }
             let (sender, events) = mpsc::unbounded_channel();
             self.events = Some(events);
+            if self.session.is_none() {
+                self.world.record(Seen::NewSession);
+            }
             self.world.platform.open(sender, self.session.take());
         }
         let event = match &mut self.events {

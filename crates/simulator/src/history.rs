@@ -30,6 +30,8 @@ pub enum Seen {
     Started,
     /// A process ended: in order, or at any other moment. It loses records if its store was degraded.
     Ended { in_order: bool, loses: bool },
+    /// The platform began a session: messages that an earlier one did not deliver must be read back.
+    NewSession,
     /// The store's backend went away, or came back.
     Outage { away: bool },
     /// A member posted a question.

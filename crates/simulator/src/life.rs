@@ -20,6 +20,8 @@ use ports::Clock as _;
 const CALM: Duration = Duration::from_secs(600);
 /// The time in which a request for approval expires in addition to that.
 const EXPIRES: Duration = Duration::from_secs(900);
+/// The number of times at which members decide all open requests before the end.
+const DECISIONS: u32 = 3;
 
 /// The time without faults at the beginning.
 const SETTLES: Duration = Duration::from_secs(20);
@@ -168,18 +170,22 @@ impl Life {
         world.set_outage(false);
         world.calm.store(true, Ordering::SeqCst);
         world.record(Seen::Calm);
-        let calm = if self.processes.one_in(4) {
-            CALM + EXPIRES
-        } else {
-            // Time for requests that are still on their way.
-            tokio::time::sleep(CALM / 2).await;
-            world.platform.decide_all(&world);
-            CALM
+        let expires = self.processes.one_in(4);
+        let calm = async {
+            if expires {
+                return tokio::time::sleep(CALM + EXPIRES).await;
+            }
+            // Time for requests that are still on their way, and for models that ask again.
+            for _ in 0..DECISIONS {
+                tokio::time::sleep(CALM / 2).await;
+                world.platform.decide_all(&world);
+            }
+            tokio::time::sleep(CALM).await;
         };
         tokio::select! {
             biased;
             () = process.gave_up() => return End::Killed,
-            () = tokio::time::sleep(calm) => {}
+            () = calm => {}
         }
         End::Over { kept: process.stop().await }
     }

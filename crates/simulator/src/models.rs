@@ -88,6 +88,8 @@ fn question(request: &Request) -> Option<Number> {
 fn completion(request: &Request, number: Number, kind: Kind) -> Completion {
     let called = request.messages.iter().any(|item| {
         item.calls.iter().any(|call| tokens(&call.arguments).contains(&number))
+            // A row without the model's own form of calls gets them as text.
+            || (item.content.contains("\"tool\"") && tokens(&item.content).contains(&number))
             || item.raw.as_ref().is_some_and(|raw| tokens(&raw.to_value()["called"].to_string()).contains(&number))
     });
     let wanted = match kind {

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use super::kept::{LOOK_MAX, few_at_once, whole};
 use super::{CommandParts, erasing, responses};
 use crate::services::conversation_records::ConversationRecords;
-use crate::services::forgotten::{UNFINISHED_TTL, Wished};
+use crate::services::forgotten::{UNFINISHED_TTL, Wished, stored};
 use domain::forgetting::Forgetting;
 use domain::history::History;
 use domain::ids::{Person, Place, Timestamp};
@@ -51,9 +51,18 @@ impl Cleanings {
     }
 }
 
-/// Records a request in the store for other processes. Returns false if the record is not durable.
+/// Records a request in the store for other processes, after [`Forgotten::wish`]. Returns false if the record is not
+/// durable. A stored request that covers more stays, because commands are repeated after a restart, in any order.
+///
+/// [`Forgotten::wish`]: crate::services::forgotten::Forgotten::wish
 pub(super) async fn note(parts: &CommandParts, person: &Person, place: Option<&Place>, cut: Timestamp) -> bool {
     let (unfinished, noted) = (place.is_none(), parts.basics.clock.now());
+    let forgotten = parts.facts.forgotten();
+    if let Some(known) = stored(&*parts.basics.store, person, place, noted).await {
+        forgotten.wish(person, place, known.cut);
+    }
+    // No other request is written between this and the write.
+    let cut = forgotten.cut(person, place).unwrap_or(cut);
     let wished = Wished { person: person.clone(), place: place.cloned(), cut, noted, unfinished };
     let record = wished.record(&parts.basics.live.now());
     parts.basics.store.write(vec![record]).await

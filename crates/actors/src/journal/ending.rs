@@ -90,6 +90,16 @@ impl Journal {
         self.offer(state, id);
     }
 
+    /// Ends a turn with an answer of the journal itself. The work on the turn is cancelled: its drafts would otherwise
+    /// replace this answer once the outbox restarts.
+    pub(super) fn end_with(&self, state: &mut JournalState, id: &TurnId, answer: Answer) {
+        if let Some(entry) = state.open.get(id).filter(|entry| entry.answer().is_none()) {
+            // An actor that refuses this holds nothing of the turn, or the journal ignores its answer.
+            self.rate_limiter.tell(RateLimiterMsg::Withdraw(Arc::clone(&entry.turn)));
+        }
+        self.answered(state, id, answer);
+    }
+
     /// Records the answer of a turn. If another process may own the turn, the answer is posted after the store accepts
     /// the record.
     pub(super) fn record_answer(&self, entry: &mut JournalEntry) {
@@ -191,6 +201,11 @@ impl Journal {
     ) {
         let id = &entry.turn.id;
         state.closed.insert(id);
+        if self.in_flight.has(id) {
+            // A turn was offered twice around a restart of the journal: drafts of the second work would replace the
+            // answer once the outbox restarts. A limiter that refuses this holds nothing of the turn.
+            self.rate_limiter.tell(RateLimiterMsg::Withdraw(Arc::clone(&entry.turn)));
+        }
         self.unpark(entry, &mut writes);
         self.observers.tell(&Happening::TurnClosed(&entry.turn, unanswered));
         let waited =

@@ -48,7 +48,7 @@ impl Journal {
             }
             Stage::Open { offers } if entry.acted || *offers >= OFFERS_MAX => {
                 let answer = last_resort_answer(entry);
-                self.answered(state, id, answer);
+                self.end_with(state, id, answer);
             }
             // The limiter admitted the turn before it was parked.
             Stage::Open { offers } if entry.parked.is_some() => {
@@ -178,7 +178,7 @@ impl Journal {
         for id in oldest_first(state.open.values().filter(late)) {
             let entry = &state.open[&id];
             let answer = entry.apology(notice::apology(Apology::TimedOut, entry.turn.locale()), Ending::Stalled);
-            self.answered(state, &id, answer);
+            self.end_with(state, &id, answer);
         }
     }
 }

@@ -43,6 +43,9 @@ pub(super) struct Drawn {
     pub shown: Vec<VisiblePiece>,
     /// True if a further, unknown message may exist: its response was lost, or an earlier process posted it.
     pub doubtful: bool,
+    /// True if an earlier process may have posted messages of the draft: each further message is searched for before it
+    /// is posted.
+    pub earlier: bool,
     /// The earliest time at which the first message may have been visible.
     pub first_visible: Option<Instant>,
     /// True if the platform rejected the draft: only the answer itself is tried again.
@@ -54,7 +57,7 @@ pub(super) struct Drawn {
 impl Drawn {
     /// Returns the state of a draft about which nothing is known.
     pub(super) fn forgotten() -> Self {
-        Self { doubtful: true, ..Self::default() }
+        Self { doubtful: true, earlier: true, ..Self::default() }
     }
 
     /// Returns the state after a request with an unknown outcome.

@@ -129,7 +129,8 @@ impl Courier {
         let Step { turn, place, reply_to, text, mut drawn, track } = step;
         let limit = self.poster.capabilities().text_limit;
         let pieces = blocking_if(text.len() > LAID_OUT_HERE, move || draft::draft(&text, limit)).await;
-        if drawn.doubtful && !pieces.is_empty() {
+        let continues = matches!(next_change(&drawn, &pieces), Some(Change::Create(index)) if index > 0);
+        if (drawn.doubtful || (drawn.earlier && continues)) && !pieces.is_empty() {
             if !self.look_for(&place, &turn, &pieces, &mut drawn).await {
                 drawn.behind = true;
                 return DraftReturn { place, turn, track, drawn };

@@ -187,8 +187,14 @@ fn is_before(posted: Timestamp, since: Timestamp) -> bool {
     since.since(posted) > CLOCKS_APART
 }
 
-/// True if a message shows a draft of this piece: its beginning, possibly with its open code block closed.
+/// True if a message shows a draft of this piece: one is the beginning of the other, possibly with its open code block
+/// closed. The piece is the shorter one if its answer is being written again.
 fn is_beginning(text: &str, piece: &str) -> bool {
-    let open = CLOSINGS.iter().find_map(|closing| text.strip_suffix(closing)).unwrap_or(text);
-    open.len() >= BEGINNING_MIN && (piece.starts_with(text) || piece.starts_with(open))
+    begins(text, piece) || begins(piece, text)
+}
+
+/// True if `short`, or `short` without the closing of its code block, is a beginning of `long` that identifies it.
+fn begins(short: &str, long: &str) -> bool {
+    let open = CLOSINGS.iter().find_map(|closing| short.strip_suffix(closing)).unwrap_or(short);
+    open.len() >= BEGINNING_MIN && (long.starts_with(short) || long.starts_with(open))
 }

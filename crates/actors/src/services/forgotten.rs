@@ -4,8 +4,8 @@
 //! data to forget; a forget request is recorded here first and deletes afterwards. So no deleted data is saved again.
 //!
 //! Other processes on the same store learn of a request from a record there ([`Wished`]): a turn reads it when it
-//! saves, while its answer is being posted, and removes the data to forget. A request at the very moment of that read
-//! can be missed, so the process that handled it cleans up again once no earlier turn can be left
+//! saves, while its answer is being posted, and removes the data to forget; a turn of an earlier process reads it before
+//! it continues. A request at the very moment of that read can be missed, so the process that handled it cleans up again once no earlier turn can be left
 //! (`commands/cleaning.rs`).
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -95,7 +95,12 @@ impl Wished {
 /// Returns a stored request. One that is no longer readable counts as made at `now`, for all data until then: that of a
 /// member who asked for nothing is stored again after its TTL. While the store does not answer, the second pass of the
 /// process that recorded it remains.
-async fn stored(store: &dyn Store, person: &Person, place: Option<&Place>, now: Timestamp) -> Option<Wished> {
+pub(crate) async fn stored(
+    store: &dyn Store,
+    person: &Person,
+    place: Option<&Place>,
+    now: Timestamp,
+) -> Option<Wished> {
     let text = match store.read(&keys::forgotten(person, place)).await {
         Stored::Absent | Stored::Unreadable(Unreadable::NoAnswer) => return None,
         Stored::Value(text) | Stored::Part(text) => text,
@@ -201,12 +206,14 @@ struct Wish {
 
 impl Forgotten {
     /// Records that all data of this person, or only the conversation in one place, up to this moment is to be
-    /// forgotten. Call it before the deletion and again after it, because reads in between can return the old state.
+    /// forgotten. Call it before the deletion and again after it, because reads in between can return the old state. A
+    /// request that covers more stays: commands are repeated after a restart, in any order.
     pub fn wish(&self, person: &Person, place: Option<&Place>, cut: Timestamp) {
         let mut wishes = self.0.lock();
         wishes.count += 1;
         let number = wishes.count;
         let key = (person.clone(), place.cloned());
+        let cut = wishes.known.get(&key).map_or(cut, |known| known.cut.max(cut));
         if wishes.known.insert(key.clone(), Wish { cut, number }).is_none() {
             wishes.order.push_back(key);
         }
@@ -216,6 +223,21 @@ impl Forgotten {
             if let Some(oldest) = wishes.order.remove(first) {
                 wishes.known.remove(&oldest);
             }
+        }
+    }
+
+    /// Returns the moment up to which the data of this person, or the conversation in one place, is to be forgotten.
+    pub(crate) fn cut(&self, person: &Person, place: Option<&Place>) -> Option<Timestamp> {
+        self.0.lock().known.get(&(person.clone(), place.cloned())).map(|wish| wish.cut)
+    }
+
+    /// Records the stored requests that cover this question. An earlier process may have recorded them in the store
+    /// alone; without this, the exchange would be saved and be in the prompt of the next question until it is cleaned.
+    pub(crate) async fn take_up(&self, store: &dyn Store, now: Timestamp, question: Question<'_>) {
+        let Question { person, place, at } = question;
+        let (all, here) = tokio::join!(stored(store, person, None, now), stored(store, person, Some(place), now));
+        for wish in all.into_iter().chain(here).filter(|wish| at <= wish.cut) {
+            self.wish(&wish.person, wish.place.as_ref(), wish.cut);
         }
     }
 
@@ -395,6 +417,37 @@ mod tests {
         assert!(forgotten.saving().covers(&turn));
         assert!(!forgotten.saving().covers(&Turn { place: place("43"), ..turn.clone() }));
         assert!(!forgotten.saving().covers(&Turn { at: Timestamp(turn.at.0 + 1), ..turn }));
+    }
+
+    #[test]
+    fn an_earlier_request_that_is_repeated_replaces_no_later_one() {
+        let forgotten = Forgotten::default();
+        let turn = Turn { at: at(15), ..turn("9", "7", "42") };
+        forgotten.wish(&turn.person, None, at(20));
+        forgotten.wish(&turn.person, None, at(10));
+        assert!(forgotten.saving().covers(&turn));
+        assert_eq!(forgotten.cut(&turn.person, None), Some(at(20)));
+    }
+
+    #[tokio::test]
+    async fn a_request_that_an_earlier_process_stored_covers_a_resumed_question() {
+        let running = crate::testing::running(&[], std::sync::Arc::new(ports::testing::ScriptedModels::new(&["main"])));
+        let store = ports::testing::MemoryStore::new();
+        let (forgotten, resumed) = (Forgotten::default(), Turn { at: at(15), ..turn("9", "7", "42") });
+        let Turn { person, place, .. } = &resumed;
+        let wished = Wished {
+            person: person.clone(),
+            place: Some(place.clone()),
+            cut: at(20),
+            noted: at(20),
+            unfinished: false,
+        };
+        assert!(store.write(vec![wished.record(&running)]).await);
+        let question = |at| Question { person, place, at };
+        forgotten.take_up(&store, at(30), question(at(25))).await;
+        assert!(!forgotten.saving().covers(&resumed), "a later question needs no request");
+        forgotten.take_up(&store, at(30), question(at(15))).await;
+        assert!(forgotten.saving().covers(&resumed));
     }
 
     #[tokio::test]

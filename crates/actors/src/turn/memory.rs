@@ -104,6 +104,15 @@ fn allowed_row(running: &Running, policy: &Policy) -> Option<String> {
     rows.iter().find(|row| policy.among.contains(&row.key)).map(|row| row.key.clone())
 }
 
+/// Records the requests to forget this question that are in the store: the process that began this turn may have ended.
+/// If they cannot be read in time, the check after the save removes the exchange.
+pub(super) async fn take_up_requests(parts: &TurnParts, turn: &Turn) {
+    let Turn { person, place, at, .. } = turn;
+    let question = Question { person, place, at: *at };
+    let reading = parts.facts.forgotten().take_up(&*parts.basics.store, parts.basics.clock.now(), question);
+    let _ = tokio::time::timeout(FETCH_TIMEOUT, reading).await;
+}
+
 /// Loads the conversation, and resolves the message that the trigger replies to: an answer of the bot is merged with
 /// its question, a message of another author is quoted.
 pub(super) async fn recall(parts: &TurnParts, running: &Running, turn: &Turn) -> Recalled {

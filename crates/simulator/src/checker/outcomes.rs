@@ -23,13 +23,16 @@ struct Visible {
 #[derive(Default)]
 struct Channels {
     visible: BTreeMap<u64, Visible>,
-    reacted: BTreeSet<u64>,
+    /// The time of the reaction to each message that has one.
+    reacted: BTreeMap<u64, u64>,
     /// The time at which the first part of each answer appeared.
     first: BTreeMap<Number, u64>,
     /// The time at which the message of each answer appeared, perhaps with a draft: members see it at that place from then on.
     stands: BTreeMap<Number, u64>,
-    /// The time at which a model first received each question.
-    prompted: BTreeMap<Number, u64>,
+    /// The times at which models received each question.
+    prompted: BTreeMap<Number, Vec<u64>>,
+    /// The times at which sessions of the platform began.
+    sessions: Vec<u64>,
 }
 
 pub(super) fn judge(history: &[Entry], questions: &Questions, messages: u64) -> Vec<Finding> {
@@ -43,11 +46,15 @@ pub(super) fn judge(history: &[Entry], questions: &Questions, messages: u64) -> 
                     let Some(question) = questions.get(&number) else { continue };
                     findings.extend(channels.shown(question, *place, text, *at));
                 }
+                if !apology {
+                    channels.replied(questions, *reply_to, *at);
+                }
                 findings.extend(channels.apologised(questions, *reply_to, *at));
             }
             Seen::Hidden { message } => drop(channels.visible.remove(message)),
-            Seen::Reacted { message } => drop(channels.reacted.insert(*message)),
-            Seen::Prompted { number, .. } => drop(channels.prompted.entry(*number).or_insert(*at)),
+            Seen::NewSession => channels.sessions.push(*at),
+            Seen::Reacted { message } => drop(channels.reacted.insert(*message, *at)),
+            Seen::Prompted { number, .. } => channels.prompted.entry(*number).or_default().push(*at),
             _ => {}
         }
     }
@@ -89,6 +96,14 @@ impl Channels {
         self.visible.values().map(|visible| visible.text.matches(marker).count()).sum()
     }
 
+    /// A reply that is no apology appeared or changed. It may show the work on an answer before a word of it.
+    fn replied(&mut self, questions: &Questions, reply_to: Option<u64>, at: u64) {
+        let of = |question: &&Question| reply_to == Some(question.message);
+        if let Some(question) = questions.values().find(of) {
+            self.stands.entry(question.number).or_insert(at);
+        }
+    }
+
     /// A reply appeared or changed.
     fn apologised(&self, questions: &Questions, reply_to: Option<u64>, at: u64) -> Option<Finding> {
         let message = reply_to?;
@@ -115,28 +130,34 @@ impl Channels {
         if shown > 0 {
             return find(Promise::Whole, format!("{shown} of {parts} parts of its answer are visible"));
         }
-        if !Self::may_be_refused(questions, question, messages) {
-            let reacted = if self.reacted.contains(&question.message) { "only a reaction" } else { "nothing" };
+        if !self.may_be_refused(questions, question, messages) {
+            let reacted = if self.reacted.contains_key(&question.message) { "only a reaction" } else { "nothing" };
             return find(Promise::Answered, format!("there is {reacted}"));
         }
         None
     }
 
-    /// True if the limits may refuse a question: the member asked as many others near it. After a restart, questions that
-    /// were not durable are offered again together.
-    fn may_be_refused(questions: &Questions, question: &Question, messages: u64) -> bool {
+    /// True if the limits may refuse a question: the member asked as many others near it or near its refusal, or a model
+    /// received them then. After a restart, open questions are admitted again together.
+    fn may_be_refused(&self, questions: &Questions, question: &Question, messages: u64) -> bool {
         let window = crate::millis(WINDOW);
+        let refused = self.reacted.get(&question.message).copied();
+        let is_near =
+            |at: u64| [Some(question.asked), refused].into_iter().flatten().any(|time| at.abs_diff(time) < 2 * window);
         let near = questions.values().filter(|other| {
             other.member == question.member
                 && other.number != question.number
-                && other.asked.abs_diff(question.asked) < 2 * window
+                && (is_near(other.asked)
+                    || self.prompted.get(&other.number).into_iter().flatten().any(|at| is_near(*at)))
         });
         let lane = questions.values().filter(|other| {
             (other.member, other.place) == (question.member, question.place)
                 && other.number != question.number
                 && other.asked.abs_diff(question.asked) < LANE_ENDS_WITHIN
         });
-        near.count() as u64 >= messages || lane.count() >= LANE
+        // The part of a turn that follows a decision counts as a message of its own.
+        let units: u64 = near.map(|other| 1 + u64::from(other.kind == Kind::Pay)).sum();
+        units >= messages || lane.count() >= LANE
     }
 
     /// Any questions that were asked and read by a model within one window were admitted within it.
@@ -145,7 +166,7 @@ impl Channels {
         let answered: Vec<(&Question, u64)> = questions
             .values()
             .filter(|question| self.first.contains_key(&question.number))
-            .filter_map(|question| Some((question, *self.prompted.get(&question.number)?)))
+            .filter_map(|question| Some((question, *self.prompted.get(&question.number)?.first()?)))
             .collect();
         let mut findings = Vec::new();
         for (first, _) in &answered {
@@ -161,14 +182,19 @@ impl Channels {
         findings
     }
 
-    /// Answers of one lane appear in the order of their questions. A question that waits for an approval lets others pass.
+    /// Answers of one lane appear in the order of their questions. A question that waits for an approval lets others pass,
+    /// and so does one that a lost session did not deliver, until it is read back.
     fn out_of_order(&self, questions: &Questions) -> Vec<Finding> {
         let mut newest: BTreeMap<(u64, u64), (Number, u64)> = BTreeMap::new();
+        let read_back = |earlier: Number, until: u64| {
+            let asked = questions.get(&earlier).map_or(0, |question| question.asked);
+            self.sessions.iter().any(|began| (asked..=until).contains(began))
+        };
         let mut findings = Vec::new();
         for question in questions.values().filter(|question| question.kind != Kind::Pay) {
             let Some(first) = self.stands.get(&question.number) else { continue };
             let last = newest.entry((question.member, question.place)).or_insert((question.number, *first));
-            if last.1 > *first {
+            if last.1 > *first && !read_back(last.0, *first) {
                 let why = format!("its answer appeared before that of question {}", last.0);
                 findings.push(Finding { promise: Promise::InOrder, number: question.number, at: *first, why });
             } else {

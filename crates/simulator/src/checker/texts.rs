@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use super::{Finding, Promise, Questions};
 use crate::history::{Entry, Number, Seen};
 
-/// The words with which the bot says that a deletion is not complete.
-const AGAIN: &str = "again";
+/// The words with which the bot says that a deletion is not complete, or was refused because the member's earlier commands
+/// have not ended.
+const NOT_DONE: [&str; 2] = ["again", "Nothing was done"];
 
 /// A deletion that its member was told of.
 struct Deletion {
@@ -46,8 +47,9 @@ fn deletions(history: &[Entry]) -> Vec<Deletion> {
     });
     let done = |wanted: u64| {
         let complete = |seen: &Seen| match seen {
-            // Otherwise the member is asked to run the command again.
-            Seen::Responded { callback, text } => *callback == wanted && !text.contains(AGAIN),
+            Seen::Responded { callback, text } => {
+                *callback == wanted && !NOT_DONE.iter().any(|words| text.contains(words))
+            }
             _ => false,
         };
         history.iter().find(|entry| complete(&entry.seen)).map(|entry| entry.at)

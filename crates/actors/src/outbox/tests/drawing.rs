@@ -156,6 +156,32 @@ async fn every_message_of_a_draft_is_found_after_a_crash() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_draft_that_is_written_again_goes_on_in_its_own_messages_when_their_nonces_are_gone() {
+    let world = world().await;
+    world.writes("10", &words(0, 36));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!((world.shown().len(), world.creates()), (3, 3));
+    world.faults.inject("staffai/outbox:discord", Fault::Error);
+    world.deliver("99", "43", "gone");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    world.poster.forget_nonces();
+    // The turn begins again, with a first text that fits into one message.
+    let slot = Slot::default();
+    slot.write(&words(0, 3));
+    let (turn, until) = (turn_id("10"), Deadline::fixed(Instant::now() + Duration::from_secs(100)));
+    let reply_to = Some(turn.trigger());
+    let draft = TurnDraft { turn, place: place("42"), reply_to, slot: slot.clone(), again: true, until };
+    world.outbox.cast(OutboxMsg::Draft(draft)).unwrap();
+    for end in 4..=47 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        slot.write(&words(0, end));
+    }
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(world.creates(), 4, "only the message that is new: {:#?}", world.shown());
+    assert!(words(0, 47).starts_with(&world.shown().join(" ")), "{:#?}", world.shown());
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_draft_showed_beyond_the_end_of_its_answer_is_removed() {
     let mut world = world().await;
     world.writes("10", &words(0, 37));
