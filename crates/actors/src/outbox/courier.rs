@@ -374,10 +374,14 @@ impl Courier {
                     return Err(PostFailure::Request(Unposted::Uncertain));
                 }
                 let found = self.find(place, anchor, pieces, until).await?;
-                if let Some(shown) = found.pieces.into_iter().nth(index) {
+                self.tries.unsure = None;
+                // It may show another form of the answer, or its draft.
+                if let Some(shown) = found.pieces.into_iter().nth(index)
+                    && (shown.shows(piece)
+                        || matches!(self.edit(job, &shown.message, piece, until).await?, Edited::Done))
+                {
                     return Ok(shown.message);
                 }
-                self.tries.unsure = None;
             }
             let error = match self.perform(&request).await {
                 Ok(PostResult::Message(message)) => {

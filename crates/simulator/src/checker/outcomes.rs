@@ -160,12 +160,13 @@ impl Channels {
         units >= messages || lane.count() >= LANE
     }
 
-    /// Any questions that were asked and read by a model within one window were admitted within it.
+    /// Any questions that were asked and read by a model within one window were admitted within it. An apology is not
+    /// charged, also if it replaced a draft.
     fn over_limits(&self, questions: &Questions, messages: u64) -> Vec<Finding> {
         let window = crate::millis(WINDOW);
         let answered: Vec<(&Question, u64)> = questions
             .values()
-            .filter(|question| self.first.contains_key(&question.number))
+            .filter(|question| self.first.contains_key(&question.number) && !self.is_apologised(question))
             .filter_map(|question| Some((question, *self.prompted.get(&question.number)?.first()?)))
             .collect();
         let mut findings = Vec::new();
@@ -180,6 +181,11 @@ impl Channels {
             }
         }
         findings
+    }
+
+    fn is_apologised(&self, question: &Question) -> bool {
+        let mut replies = self.visible.values().filter(|visible| visible.reply_to == Some(question.message));
+        replies.any(|visible| tokens(&visible.text).is_empty())
     }
 
     /// Answers of one lane appear in the order of their questions. A question that waits for an approval lets others pass,
