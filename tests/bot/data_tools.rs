@@ -11,6 +11,7 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 
 use crate::model::Act;
+use crate::model_api::post;
 use crate::support::{Setup, World, story};
 
 /// A service on this machine that counts its requests.
@@ -152,6 +153,23 @@ fn an_edit_that_was_approved_has_the_picture_of_its_question() {
         let answer = world.answer_to(said).await;
         assert_eq!(answer.attachments.len(), 1, "{}", answer.content);
         let asked = bodies.lock().last().cloned().unwrap();
+        assert!(asked.starts_with("/v1/images/edits ") && asked.contains("IHDR"), "{asked}");
+    });
+}
+
+#[test]
+fn a_picture_of_a_given_conversation_is_edited() {
+    story(async {
+        let (port, bodies) = image_models().await;
+        let world = drawing(port, "edit_image", json!({"prompt": "make it blue"})).await;
+        world.becomes("ready").await;
+        let encoded = base64::engine::general_purpose::STANDARD.encode(DOT);
+        let picture = json!({"type": "input_image", "image_url": format!("data:image/png;base64,{encoded}")});
+        let content = json!([{"type": "input_text", "text": "make it blue"}, picture]);
+        let answer = post(&world, "/v1/responses", &json!({"input": [{"role": "user", "content": content}]})).await;
+        let (status, told) = (answer.status(), answer.text().await.unwrap());
+        assert_eq!(status, 200, "{told}");
+        let asked = bodies.lock().last().cloned().unwrap_or(told);
         assert!(asked.starts_with("/v1/images/edits ") && asked.contains("IHDR"), "{asked}");
     });
 }

@@ -273,6 +273,11 @@ pub trait ToolServer: Send + Sync {
         None
     }
 
+    /// Returns the timeout of one call of this tool; `None` for the usual one.
+    fn timeout(&self, _tool: &str) -> Option<Duration> {
+        None
+    }
+
     /// Checks that the server responds, within the edge's own deadline.
     ///
     /// # Errors

@@ -97,12 +97,13 @@ impl Tools {
         let rules = rules.map(|(number, rule)| (format!("tools.rules, rule {number}"), rule.tools.clone()));
         let confirmed = self.requires_confirmation.iter();
         let confirmed = confirmed.map(|tools| ("tools.requires_confirmation".to_owned(), tools.clone()));
-        let usual =
-            |limit: &&ToolLimit| ToolKind::USUAL.iter().any(|kind| limit.what.eq_ignore_ascii_case(kind.as_str()));
+        let usual = |limit: &&ToolLimit| {
+            ToolKind::USUAL.iter().any(|kind| limit.tools.as_str().eq_ignore_ascii_case(kind.as_str()))
+        };
         let limits = self.limits.iter().filter(|limit| !usual(limit));
-        let limits = limits.map(|limit| ("tools.limits".to_owned(), NamePattern::wildcard(&limit.what)));
+        let limits = limits.map(|limit| ("tools.limits".to_owned(), limit.tools.clone()));
         let cooldown = self.cooldown.iter();
-        let cooldown = cooldown.map(|rest| ("tools.cooldown".to_owned(), NamePattern::wildcard(&rest.tools)));
+        let cooldown = cooldown.map(|rest| ("tools.cooldown".to_owned(), rest.tools.clone()));
         rules.chain(confirmed).chain(limits).chain(cooldown).collect()
     }
 
@@ -111,15 +112,15 @@ impl Tools {
     pub fn call_limits(&self) -> ToolLimits {
         let mut limits = ToolLimits { auto_disable: self.auto_disable.clone(), ..ToolLimits::default() };
         for limit in &self.limits {
-            match limit.what.to_lowercase().parse() {
+            match limit.tools.as_str().to_lowercase().parse() {
                 // It may be a custom kind, or the name of a tool.
                 Ok(kind @ ToolKind::Named(_)) => {
                     limits.kinds.entry(kind).or_insert(limit.rate);
-                    limits.tools.push((limit.what.clone(), limit.rate));
+                    limits.tools.push((limit.tools.clone(), limit.rate));
                 }
                 // Of two lines about one kind the first counts, as with patterns.
                 Ok(kind) => drop(limits.kinds.entry(kind).or_insert(limit.rate)),
-                Err(_) => limits.tools.push((limit.what.clone(), limit.rate)),
+                Err(_) => limits.tools.push((limit.tools.clone(), limit.rate)),
             }
         }
         limits.kinds.entry(ToolKind::Image).or_insert(PICTURES);
@@ -134,7 +135,8 @@ const PICTURES: Rate = Rate { calls: 10, window: Duration::from_secs(86_400) };
 /// One item of `tools.limits`: a kind or a pattern of names, with a number of calls and a time, as in `llm 3/20s`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolLimit {
-    what: String,
+    /// The names of tools. The name of a kind means that kind, too.
+    tools: NamePattern,
     rate: Rate,
 }
 
@@ -142,12 +144,12 @@ impl FromStr for ToolLimit {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const WANTED: &str = "a kind (search, extract, db, drive, llm, image, other) or a pattern of tool names, then calls/time, such as `llm 3/20s`";
+        const WANTED: &str = "a kind (search, extract, db, drive, llm, image, other) or a pattern of tool names or a regular expression between slashes, then calls/time, such as `llm 3/20s`";
         let read = || {
             let (what, rate) = text.trim().rsplit_once(char::is_whitespace)?;
             let (calls, window) = rate.split_once('/')?;
             let (calls, window) = (calls.parse().ok().filter(|calls| *calls > 0)?, some(window)?);
-            Some(Self { what: what.trim().to_owned(), rate: Rate { calls, window } })
+            Some(Self { tools: what.trim().parse().ok()?, rate: Rate { calls, window } })
         };
         read().ok_or(WANTED)
     }
@@ -156,7 +158,7 @@ impl FromStr for ToolLimit {
 /// One item of `tools.cooldown`: a pattern of names and a time, as in `fm__* 10s`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cooldown {
-    tools: String,
+    tools: NamePattern,
     pause: Duration,
 }
 
@@ -166,9 +168,10 @@ impl FromStr for Cooldown {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let read = || {
             let (tools, pause) = text.trim().rsplit_once(char::is_whitespace)?;
-            Some(Self { tools: tools.trim().to_owned(), pause: some(pause)? })
+            Some(Self { tools: tools.trim().parse().ok()?, pause: some(pause)? })
         };
-        read().ok_or("a pattern of tool names, then a time, such as `fm__* 10s`")
+        read()
+            .ok_or("a pattern of tool names or a regular expression between slashes, then a time, such as `fm__* 10s`")
     }
 }
 

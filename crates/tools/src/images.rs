@@ -5,6 +5,7 @@
 //!
 //! Source: the reference of OpenAI's Images API (`/images/generations`, `/images/edits`).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use reqwest::{RequestBuilder, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
@@ -30,6 +32,8 @@ use telemetry::events::IMAGE_FAILED;
 const ANSWER_BYTES: usize = 6 * 1024 * 1024;
 /// Maximum size of a picture, in bytes.
 const IMAGE_BYTES: usize = 4 * 1024 * 1024;
+/// Maximum number of responses that are read at the same time, of all calls: further ones wait in their connections.
+const ANSWERS_MAX: usize = 4;
 /// Maximum length of a description, in characters.
 const PROMPT_CHARS: usize = 4_000;
 /// Maximum length of an error message that is passed on, in characters.
@@ -57,7 +61,8 @@ pub struct Row {
 #[must_use]
 pub fn tools(rows: Vec<Row>) -> Vec<Box<dyn BuiltInTool>> {
     let edits = rows.iter().any(|row| row.edits);
-    let models: Arc<[ImageModel]> = rows.into_iter().map(ImageModel::new).collect();
+    let reading = Arc::new(Semaphore::new(ANSWERS_MAX));
+    let models: Arc<[ImageModel]> = rows.into_iter().map(|row| ImageModel::new(row, Arc::clone(&reading))).collect();
     let of = |work| Box::new(ImageTool { models: Arc::clone(&models), work }) as Box<dyn BuiltInTool>;
     let mut tools = vec![of(Work::Create)];
     if edits {
@@ -84,13 +89,17 @@ struct Arguments {
 }
 
 impl ImageTool {
+    /// Returns the models that can do this work, in order.
+    fn fitting(&self) -> impl Iterator<Item = &ImageModel> {
+        self.models.iter().filter(|model| self.work == Work::Create || model.row.edits)
+    }
+
     /// Returns a picture, or the failure of each row.
     async fn make(&self, prompt: &str, source: Option<&Picture>, within: Duration) -> Result<Image, String> {
         let (mut failures, end) = (Vec::new(), Instant::now() + within);
-        let fitting = || self.models.iter().filter(|model| source.is_none() || model.row.edits);
-        for (index, model) in fitting().enumerate() {
+        for (index, model) in self.fitting().enumerate() {
             // Each remaining row gets an equal share of the remaining time.
-            let share = u32::try_from(fitting().count() - index).unwrap_or(u32::MAX);
+            let share = u32::try_from(self.fitting().count() - index).unwrap_or(u32::MAX);
             let share = end.saturating_duration_since(Instant::now()) / share;
             let made = timeout(share.min(model.row.timeout), model.make(prompt, source));
             match made.await.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
@@ -135,6 +144,10 @@ impl BuiltInTool for ImageTool {
         Tool { kind: ToolKind::Image, annotations, ..tool }
     }
 
+    fn timeout(&self) -> Option<Duration> {
+        Some(self.fitting().map(|model| model.row.timeout).sum())
+    }
+
     async fn call(&self, request: &ToolRequest) -> Result<ToolResult, CallError> {
         let Arguments { prompt, picture } = arguments(request)?;
         let prompt = prompt.trim();
@@ -166,11 +179,13 @@ impl BuiltInTool for ImageTool {
 struct ImageModel {
     row: Row,
     client: ServiceClient,
+    /// The permits for reading a response, of all models.
+    reading: Arc<Semaphore>,
 }
 
 impl ImageModel {
-    fn new(row: Row) -> Self {
-        Self { client: ServiceClient::of(&row.url, row.here), row }
+    fn new(row: Row, reading: Arc<Semaphore>) -> Self {
+        Self { client: ServiceClient::of(&row.url, row.here), row, reading }
     }
 
     async fn make(&self, prompt: &str, source: Option<&Picture>) -> Result<Image, String> {
@@ -196,6 +211,8 @@ impl ImageModel {
         };
         let response = self.with_key(request)?.send().await.map_err(|error| reason(&error))?;
         let status = response.status();
+        // The semaphore is never closed.
+        let _reading = self.reading.acquire().await.map_err(|error| error.to_string())?;
         let body = body(response, ANSWER_BYTES).await?;
         let read = spawn_blocking(move || read(&body)).await.map_err(|_| "its answer cannot be read".to_owned())?;
         match read {
@@ -225,19 +242,33 @@ impl ImageModel {
     }
 }
 
+/// An answer of the endpoint.
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow)]
+    data: Option<Vec<Made<'a>>>,
+    error: Option<Value>,
+}
+
+/// A picture in an answer, as text that is not copied.
+#[derive(Deserialize)]
+struct Made<'a> {
+    #[serde(borrow)]
+    b64_json: Option<Cow<'a, str>>,
+}
+
 /// Returns the picture in an answer.
 ///
 /// # Errors
 /// What the answer says about the failure.
 fn read(body: &[u8]) -> Result<Image, String> {
-    let answer: Value = serde_json::from_slice(body).map_err(|_| "its answer is not JSON".to_owned())?;
-    let encoded = answer.pointer("/data/0/b64_json").and_then(Value::as_str);
-    let Some(encoded) = encoded else {
-        let words = answer.pointer("/error/message").or(answer.get("error")).and_then(Value::as_str);
-        let words = words.unwrap_or("its answer contains no picture");
-        return Err(words.to_owned());
+    let answer: Answer<'_> = serde_json::from_slice(body).map_err(|_| "its answer is not JSON".to_owned())?;
+    let Some(encoded) = answer.data.into_iter().flatten().next().and_then(|made| made.b64_json) else {
+        let error = answer.error.unwrap_or_default();
+        let words = error.get("message").unwrap_or(&error).as_str();
+        return Err(words.unwrap_or("its answer contains no picture").to_owned());
     };
-    let bytes = STANDARD.decode(encoded).map_err(|_| "its picture is not encoded in base64".to_owned())?;
+    let bytes = STANDARD.decode(encoded.as_bytes()).map_err(|_| "its picture is not encoded in base64".to_owned())?;
     if bytes.len() > IMAGE_BYTES {
         return Err(format!("its picture is longer than {IMAGE_BYTES} bytes"));
     }
@@ -266,6 +297,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_call_may_take_the_time_of_all_rows_that_can_do_it() {
+        let row = |edits, seconds| Row {
+            url: "https://images.example/v1/".parse().unwrap(),
+            here: false,
+            key: None,
+            model: "m".to_owned(),
+            edits,
+            timeout: Duration::from_secs(seconds),
+        };
+        let tools = super::super::BuiltIns::new(tools(vec![row(true, 100), row(false, 20)]));
+        assert_eq!(ports::ToolServer::timeout(&tools, "create_image"), Some(Duration::from_secs(120)));
+        assert_eq!(ports::ToolServer::timeout(&tools, "edit_image"), Some(Duration::from_secs(100)));
+        assert_eq!(ports::ToolServer::timeout(&tools, "other"), None);
+    }
+
     #[tokio::test]
     async fn a_key_that_a_provider_echoes_is_masked() {
         let row = Row {
@@ -276,7 +323,7 @@ mod tests {
             edits: true,
             timeout: Duration::from_secs(1),
         };
-        let model = ImageModel::new(row);
+        let model = ImageModel::new(row, Arc::new(Semaphore::new(1)));
         assert_eq!(model.clean("the key very-secret is wrong"), "the key *** is wrong");
         let long = format!("{}very-secret{}", "x".repeat(ERROR_CHARS - 4), "x".repeat(10_000));
         assert_eq!(model.clean(&long), format!("{}***x", "x".repeat(ERROR_CHARS - 4)));

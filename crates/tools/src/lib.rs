@@ -25,6 +25,7 @@ pub mod web_search;
 mod fuzz;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
@@ -48,6 +49,11 @@ pub trait BuiltInTool: Send + Sync {
     /// Returns the members who may call it.
     fn audience(&self) -> Audience {
         Audience::Everyone
+    }
+
+    /// Returns the timeout of one call; `None` for the usual one.
+    fn timeout(&self) -> Option<Duration> {
+        None
     }
 
     /// Runs one call whose arguments match the schema. An invalid request is a result that explains it.
@@ -183,6 +189,10 @@ impl ToolServer for BuiltIns {
             Some((_, tool)) => tool.call_showing(request, progress).await,
             None => Err(CallError::new(CallErrorKind::NotFound, format!("there is no built-in tool {}", request.name))),
         }
+    }
+
+    fn timeout(&self, tool: &str) -> Option<Duration> {
+        self.tools.iter().find(|(known, _)| *known.name == *tool).and_then(|(_, tool)| tool.timeout())
     }
 
     async fn outline(&self, tool: &str) -> Option<Arc<Outline>> {

@@ -43,9 +43,8 @@ pub(super) struct Drawn {
     pub shown: Vec<VisiblePiece>,
     /// True if a further, unknown message may exist: its response was lost, or an earlier process posted it.
     pub doubtful: bool,
-    /// True if an earlier process may have posted messages of the draft: each further message is searched for before it
-    /// is posted.
-    pub earlier: bool,
+    /// The origin of its messages.
+    pub begun: Begun,
     /// The earliest time at which the first message may have been visible.
     pub first_visible: Option<Instant>,
     /// True if the platform rejected the draft: only the answer itself is tried again.
@@ -54,10 +53,20 @@ pub(super) struct Drawn {
     pub behind: bool,
 }
 
+/// The origin of the messages of a draft.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Begun {
+    /// This outbox posted them.
+    #[default]
+    Here,
+    /// An earlier outbox may have posted some: each further message is searched for before it is posted.
+    Earlier,
+}
+
 impl Drawn {
     /// Returns the state of a draft about which nothing is known.
     pub(super) fn forgotten() -> Self {
-        Self { doubtful: true, earlier: true, ..Self::default() }
+        Self { doubtful: true, begun: Begun::Earlier, ..Self::default() }
     }
 
     /// Returns the state after a request with an unknown outcome.

@@ -172,7 +172,7 @@ impl Toolset {
     #[must_use]
     pub fn timeout(&self, entry: &CatalogueEntry) -> Option<Duration> {
         match self.callers.get(&entry.tool.source)? {
-            Caller::Direct(_) => None,
+            Caller::Direct(server) => server.timeout(&entry.tool.name),
             Caller::Server(line) => line.timeout,
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::ToolKind;
 use super::catalogue::CatalogueEntry;
-use super::rights::matches;
+use super::pattern::NamePattern;
 use crate::ids::{Person, TurnId};
 use crate::limits::account::{Account, Scope, Share};
 use crate::limits::{self, Cost, LimitRefusal, LimitStep, Limits, Request, Reservation};
@@ -30,11 +30,11 @@ pub struct ToolLimits {
     /// Limits by category; a category without an entry has no limit.
     pub kinds: HashMap<ToolKind, Rate>,
     /// Limits by tool: name patterns; the first match applies.
-    pub tools: Vec<(String, Rate)>,
+    pub tools: Vec<(NamePattern, Rate)>,
     /// Categories that close for [`DISABLED_FOR`] to a person who exceeds their limit.
     pub auto_disable: Vec<ToolKind>,
     /// The minimum time between two calls of one tool by one person: name patterns; the first match applies.
-    pub cooldown: Vec<(String, Duration)>,
+    pub cooldown: Vec<(NamePattern, Duration)>,
 }
 
 /// The reason why a call is refused for now.
@@ -87,7 +87,7 @@ impl ToolLimits {
     #[must_use]
     pub fn step(&self, person: &Person, entry: &CatalogueEntry, budgets: Vec<Share>, call: TurnId) -> CallStep {
         let (kind, name) = (entry.tool.kind, &*entry.name);
-        let fits = |pattern: &str| matches(pattern, name);
+        let fits = |pattern: &NamePattern| pattern.matches(name);
         let of_tool = self.tools.iter().find(|(pattern, _)| fits(pattern)).map(|(_, rate)| *rate);
         let pause = self.cooldown.iter().find(|(pattern, _)| fits(pattern)).map(|(_, pause)| *pause);
         let of_kind = self.kinds.get(&kind).copied();
@@ -252,8 +252,8 @@ mod tests {
     #[test]
     fn a_tool_has_a_limit_and_a_pause_of_its_own() {
         let limits = ToolLimits {
-            tools: vec![("a__*".to_owned(), Rate { calls: 2, window: secs(60) })],
-            cooldown: vec![("a__x".to_owned(), secs(5))],
+            tools: vec![(NamePattern::wildcard("a__*"), Rate { calls: 2, window: secs(60) })],
+            cooldown: vec![("/a__(x|y)/".parse().unwrap(), secs(5))],
             ..ToolLimits::default()
         };
         let (mut calls, entry) = (Calls::default(), entry(ToolKind::Other));

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::*;
 use domain::tool::ToolKind;
 use domain::tool::limits::Rate;
+use domain::tool::pattern::NamePattern;
 use domain::tool::rights::{Operation, Verdict};
 
 fn secs(seconds: u64) -> Duration {
@@ -30,15 +31,21 @@ fn the_limits_are_those_of_the_seed_until_somebody_writes_others() {
     let others = [("STAFFAI_TOOLS__LIMITS", "search 1/1m, fm__* 2/30"), ("STAFFAI_TOOLS__COOLDOWN", "fm__play 1h30m")];
     let limits = good(&others, &[("staffai.toml", "[tools]\nauto_disable = []")]).settings.tools.call_limits();
     assert_eq!(limits.kinds[&ToolKind::Search], Rate { calls: 1, window: secs(60) });
-    assert_eq!(limits.tools, [("fm__*".to_owned(), Rate { calls: 2, window: secs(30) })]);
-    assert_eq!(limits.cooldown, [("fm__play".to_owned(), secs(5_400))]);
+    assert_eq!(limits.tools, [(NamePattern::wildcard("fm__*"), Rate { calls: 2, window: secs(30) })]);
+    assert_eq!(limits.cooldown, [(NamePattern::wildcard("fm__play"), secs(5_400))]);
     assert!(limits.auto_disable.is_empty());
     let capitals =
         [("STAFFAI_TOOLS__LIMITS", "Search 1/1m, Jira__Get* 2/30"), ("STAFFAI_TOOLS__COOLDOWN", "Jira__Get 1h")];
     let limits = good(&capitals, &[]).settings.tools.call_limits();
     assert_eq!(limits.kinds[&ToolKind::Search].calls, 1);
     assert_eq!(limits.kinds[&ToolKind::Image].calls, 10, "pictures cost money, so they have a limit in any case");
-    assert_eq!((&*limits.tools[0].0, &*limits.cooldown[0].0), ("Jira__Get*", "Jira__Get"), "names keep their capitals");
+    assert_eq!(limits.tools[0].0.as_str(), "Jira__Get*", "names keep their capitals");
+    assert_eq!(limits.cooldown[0].0.as_str(), "Jira__Get");
+    let expressions =
+        [("STAFFAI_TOOLS__LIMITS", "/fm__(get|list)_.*/ 2/30"), ("STAFFAI_TOOLS__COOLDOWN", "/fm__.+/ 1h")];
+    let limits = good(&expressions, &[]).settings.tools.call_limits();
+    assert!(limits.tools[0].0.matches("fm__get_page") && !limits.tools[0].0.matches("fm__delete_page"));
+    assert!(limits.cooldown[0].0.matches("fm__delete_page"));
     let limits = good(&[("STAFFAI_TOOLS__LIMITS", "books 1/1m")], &[]).settings.tools.call_limits();
     assert_eq!(limits.kinds[&"books".parse().unwrap()], Rate { calls: 1, window: secs(60) }, "a custom kind");
 }
@@ -75,7 +82,8 @@ fn each_mistake_names_its_place_and_the_fix() {
         ("STAFFAI_TOOLS__LIMITS", "llm three", "then calls/time, such as `llm 3/20s`"),
         ("STAFFAI_TOOLS__LIMITS", "llm 0/20s", "then calls/time, such as `llm 3/20s`"),
         ("STAFFAI_TOOLS__LIMITS", "llm 3/soon", "then calls/time, such as `llm 3/20s`"),
-        ("STAFFAI_TOOLS__COOLDOWN", "fm__*", "a pattern of tool names, then a time, such as `fm__* 10s`"),
+        ("STAFFAI_TOOLS__COOLDOWN", "fm__*", "between slashes, then a time, such as `fm__* 10s`"),
+        ("STAFFAI_TOOLS__LIMITS", "/fm__( 3/20s", "a regular expression between slashes"),
         ("STAFFAI_TOOLS__AUTO_DISABLE", "fm__*", "search, extract, db, drive, llm, image, other or a word"),
         ("STAFFAI_TOOLS__RULES", r#"[{tools = "x", operation = "delete", verdict = "deny"}]"#, "read or write"),
         ("STAFFAI_TOOLS__RULES", r#"[{tools = "x", verdict = "never"}]"#, "row 1: verdict: must be auto, ask or deny"),

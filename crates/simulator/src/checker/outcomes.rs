@@ -33,6 +33,8 @@ struct Channels {
     prompted: BTreeMap<Number, Vec<u64>>,
     /// The times at which sessions of the platform began.
     sessions: Vec<u64>,
+    /// The times at which processes ended.
+    ends: Vec<u64>,
 }
 
 pub(super) fn judge(history: &[Entry], questions: &Questions, messages: u64) -> Vec<Finding> {
@@ -52,6 +54,7 @@ pub(super) fn judge(history: &[Entry], questions: &Questions, messages: u64) -> 
                 findings.extend(channels.apologised(questions, *reply_to, *at));
             }
             Seen::Hidden { message } => drop(channels.visible.remove(message)),
+            Seen::Ended { .. } => channels.ends.push(*at),
             Seen::NewSession => channels.sessions.push(*at),
             Seen::Reacted { message } => drop(channels.reacted.insert(*message, *at)),
             Seen::Prompted { number, .. } => channels.prompted.entry(*number).or_default().push(*at),
@@ -167,7 +170,7 @@ impl Channels {
         let answered: Vec<(&Question, u64)> = questions
             .values()
             .filter(|question| self.first.contains_key(&question.number) && !self.is_apologised(question))
-            .filter_map(|question| Some((question, *self.prompted.get(&question.number)?.first()?)))
+            .filter_map(|question| Some((question, self.answering_prompt(question.number)?)))
             .collect();
         let mut findings = Vec::new();
         for (first, _) in &answered {
@@ -181,6 +184,14 @@ impl Channels {
             }
         }
         findings
+    }
+
+    /// The first prompt of the process that answered a question. An earlier one may have ended before its reservation was
+    /// durable; the question is then admitted again.
+    fn answering_prompt(&self, number: Number) -> Option<u64> {
+        let (prompts, shown) = (self.prompted.get(&number)?, *self.first.get(&number)?);
+        let same_process = |at: &u64| !self.ends.iter().any(|end| (*at..=shown).contains(end));
+        prompts.iter().copied().find(same_process)
     }
 
     fn is_apologised(&self, question: &Question) -> bool {
