@@ -40,7 +40,7 @@ pub(super) use self::forwarding::Forwarding;
 pub(super) use self::pages::StandbyParts;
 use self::pages::StandbyVitals;
 use self::presence::ProcessState;
-pub(super) use self::processes::{SharedProcesses, reports};
+pub(super) use self::processes::{SharedProcesses, cluster};
 use domain::ids::Door;
 use domain::ownership::Portion;
 use ports::{Listener, Peers, Vitals};

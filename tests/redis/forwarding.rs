@@ -342,5 +342,12 @@ async fn a_spare_process_of_a_divided_bot_passes_requests_on_to_the_first_range(
         listed["processes"].as_array().unwrap().iter().map(|row| row["state"].as_str().unwrap()).collect();
     states.sort_unstable();
     assert_eq!(states, ["active", "active", "standby"]);
+    // Each range is held by another one of the active processes.
+    let ranges = listed["ranges"].as_array().unwrap();
+    assert_eq!(ranges.iter().map(|row| row["range"].as_str().unwrap()).collect::<Vec<_>>(), ["0/2", "1/2"]);
+    let state = |name: &Value| listed["processes"].as_array().unwrap().iter().find(|row| row["name"] == *name);
+    let holders = ranges.iter().map(|row| &state(&row["process"]).expect("the holder reports")["state"]);
+    assert_eq!(holders.collect::<Vec<_>>(), ["active", "active"]);
+    assert!(ranges[0]["process"] != ranges[1]["process"] && ranges[0]["held_seconds"].is_u64(), "{ranges:?}");
     cluster.end(active.into_iter().chain([spare]).collect()).await;
 }

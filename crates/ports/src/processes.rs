@@ -1,8 +1,11 @@
 //! The processes that share a store, for the pages of operators.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use domain::ids::Timestamp;
+use domain::ownership::Portion;
 
 /// One process, by its last report.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,10 +32,29 @@ pub struct ProcessDetails {
     pub reached_at: Option<String>,
 }
 
+/// A range of a divided bot, as the store has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldRange {
+    /// The range.
+    pub portion: Portion,
+    /// The name of the process that holds it; `None` if no process does.
+    pub holder: Option<String>,
+    /// The time for which that process has held it.
+    pub age: Duration,
+}
+
+/// The processes that share a store, and the division of their work.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cluster {
+    /// The reports of the processes, at most 1,000, ordered by name: none if the store serves one process alone.
+    pub processes: Vec<ProcessReport>,
+    /// The ranges in their order; none if one process does all the work.
+    pub ranges: Vec<HeldRange>,
+}
+
 /// The processes that share the store of this one.
 #[async_trait]
 pub trait Processes: Send + Sync {
-    /// Returns their reports, at most 1,000, ordered by name: none if the store serves this process alone. `None` if the
-    /// store does not answer.
-    async fn list(&self) -> Option<Vec<ProcessReport>>;
+    /// Returns their reports and ranges; `None` if the store does not answer.
+    async fn list(&self) -> Option<Cluster>;
 }

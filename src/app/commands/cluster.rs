@@ -11,9 +11,8 @@ use crate::app::{Cli, exit, opening, standby};
 use domain::keys::TERM_PREFIX;
 use domain::notice::template::moment;
 use ports::Store;
-use ports::processes::{ProcessDetails, ProcessReport};
+use ports::processes::{Cluster, HeldRange, ProcessDetails, ProcessReport};
 use settings::Settings;
-use store::redis::lease::ranges::HeldRange;
 use store::redis::lease::{Lease, LeaseFault};
 
 /// The most doors that are printed.
@@ -34,16 +33,14 @@ async fn overview(settings: &Settings) -> Result<String, Failed> {
     let away = |fault: LeaseFault| (fault.to_string(), exit::NEGATIVE);
     let (holder, ranges) = (lease.holder().await.map_err(away)?, lease.ranges().await.map_err(away)?);
     let store = operating::open_store(settings).await?;
-    let text = table(&store, holder.as_deref(), &ranges).await;
+    let text = table(&store, holder.as_deref(), ranges).await;
     store.close(STORE_TIMEOUT).await;
     text.ok_or_else(|| ("the store cannot be reached; staffai check says why".to_owned(), exit::NEGATIVE))
 }
 
 /// Returns the table; `None` if the store does not answer. `holder` has the lease, or the holders of its `ranges`.
-async fn table(store: &Arc<dyn Store>, holder: Option<&str>, ranges: &[HeldRange]) -> Option<String> {
-    let is_active =
-        |name: &str| holder == Some(name) || ranges.iter().any(|range| range.holder.as_deref() == Some(name));
-    let processes = standby::reports(&**store, is_active).await?;
+async fn table(store: &Arc<dyn Store>, holder: Option<&str>, ranges: Vec<HeldRange>) -> Option<String> {
+    let Cluster { processes, ranges } = standby::cluster(&**store, holder, ranges).await?;
     let terms = store.scan(TERM_PREFIX, SHOWN_MAX).await.whole()?;
     let mut text = format!("processes: {}", processes.len());
     for ProcessReport { name, state, details } in &processes {
@@ -56,7 +53,7 @@ async fn table(store: &Arc<dyn Store>, holder: Option<&str>, ranges: &[HeldRange
         // Writing into a string cannot fail.
         let _ = write!(text, "\n  {name}  {report}");
     }
-    text.push_str(&of_ranges(ranges));
+    text.push_str(&of_ranges(&ranges));
     let _ = write!(text, "\nnewest fencing tokens of doors: {}", terms.len());
     for (key, token) in &terms {
         let _ = write!(text, "\n  {:<12}{token}", key.strip_prefix(TERM_PREFIX).unwrap_or(key));

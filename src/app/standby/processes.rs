@@ -8,7 +8,7 @@ use super::presence::{Presence, ProcessState};
 use super::{Active, Claim};
 use domain::ids::Timestamp;
 use domain::keys::PROCESS_PREFIX;
-use ports::processes::{ProcessDetails, ProcessReport};
+use ports::processes::{Cluster, HeldRange, ProcessDetails, ProcessReport};
 use ports::{Processes, Store};
 
 /// The most processes that are listed.
@@ -30,23 +30,28 @@ impl SharedProcesses {
 
 #[async_trait]
 impl Processes for SharedProcesses {
-    async fn list(&self) -> Option<Vec<ProcessReport>> {
-        let Some(claim) = &self.claim else { return Some(Vec::new()) };
+    async fn list(&self) -> Option<Cluster> {
+        let Some(claim) = &self.claim else { return Some(Cluster::default()) };
         let (holder, ranges) = (claim.lease.holder().await.ok()?, claim.lease.ranges().await.ok()?);
-        let holds = |name: &str| ranges.iter().any(|range| range.holder.as_deref() == Some(name));
-        reports(&*self.store, |name| holder.as_deref() == Some(name) || holds(name)).await
+        cluster(&*self.store, holder.as_deref(), ranges).await
     }
 }
 
-/// Returns the reports of all processes; `None` if the store does not answer. `is_active` is true for the names of those
-/// that hold the lease.
-pub(in crate::app) async fn reports(store: &dyn Store, is_active: impl Fn(&str) -> bool) -> Option<Vec<ProcessReport>> {
+/// Returns the reports of all processes with the ranges; `None` if the store does not answer. `holder` has the lease, or
+/// the holders of its `ranges`.
+pub(in crate::app) async fn cluster(
+    store: &dyn Store,
+    holder: Option<&str>,
+    ranges: Vec<HeldRange>,
+) -> Option<Cluster> {
+    let holds = |name: &str| ranges.iter().any(|range| range.holder.as_deref() == Some(name));
     let reports = store.scan(PROCESS_PREFIX, SHOWN_MAX).await.whole()?;
     let report = |(key, value): &(String, String)| {
         let name = key.strip_prefix(PROCESS_PREFIX).unwrap_or(key);
-        report(name, value, is_active(name))
+        report(name, value, holder == Some(name) || holds(name))
     };
-    Some(reports.iter().map(report).collect())
+    let processes = reports.iter().map(report).collect();
+    Some(Cluster { processes, ranges })
 }
 
 fn report(name: &str, value: &str, is_active: bool) -> ProcessReport {

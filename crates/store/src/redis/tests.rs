@@ -553,6 +553,23 @@ async fn holders_renew_ranges_that_the_server_lost_before_another_process_takes_
 }
 
 #[tokio::test]
+async fn of_a_record_that_the_server_lost_all_released_ranges_are_free_immediately() {
+    let server = Server::start();
+    let [one, two, three, four, five] = ["one", "two", "three", "four", "five"].map(|name| divided(&server, name, 3));
+    let taken = [range(&one, false).await, range(&two, false).await, range(&three, false).await];
+    assert_eq!(taken, [Ok(0), Ok(1), Ok(2)]);
+    assert_eq!(server.ask::<String>("FLUSHALL"), "OK");
+    let begun = tokio::time::Instant::now();
+    let renewed = [range(&one, false).await, range(&two, false).await, range(&three, false).await];
+    assert_eq!(renewed, taken);
+    one.release().await.unwrap();
+    two.release().await.unwrap();
+    let spares = [range(&four, true).await, range(&five, true).await];
+    assert!(begun.elapsed() < TERM, "the holders of the lost record may still come");
+    assert_eq!(spares, [Ok(0), Ok(1)]);
+}
+
+#[tokio::test]
 async fn many_processes_that_start_at_once_hold_different_ranges() {
     let server = Server::start();
     let processes: Vec<_> = (0..24).map(|number| divided(&server, &format!("p{number}"), 16)).collect();

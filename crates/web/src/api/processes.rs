@@ -1,4 +1,5 @@
-//! `GET /api/v1/cluster`: the processes that share the store, as `staffai cluster` prints them.
+//! `GET /api/v1/cluster`: the processes that share the store, and the ranges of a divided bot, as `staffai cluster`
+//! prints them.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::problem::problem;
 use ports::Processes;
-use ports::processes::ProcessReport;
+use ports::processes::{Cluster, HeldRange, ProcessReport};
 use ports::vitals::rfc3339;
 
 /// Returns the route. The caller that mounts it authorizes requests.
@@ -20,11 +21,21 @@ pub fn router(processes: Arc<dyn Processes>) -> Router {
 }
 
 async fn list(State(processes): State<Arc<dyn Processes>>) -> Response {
-    let Some(reports) = processes.list().await else {
+    let Some(Cluster { processes, ranges }) = processes.list().await else {
         let why = "the store does not answer; try again in a moment";
         return problem(StatusCode::SERVICE_UNAVAILABLE, why).into_response();
     };
-    Json(json!({"processes": reports.iter().map(process).collect::<Vec<_>>()})).into_response()
+    let processes: Vec<_> = processes.iter().map(process).collect();
+    let ranges: Vec<_> = ranges.iter().map(range).collect();
+    Json(json!({"processes": processes, "ranges": ranges})).into_response()
+}
+
+fn range(HeldRange { portion, holder, age }: &HeldRange) -> Value {
+    json!({
+        "range": portion.to_string(),
+        "process": holder,
+        "held_seconds": holder.as_ref().map(|_| age.as_secs()),
+    })
 }
 
 fn process(ProcessReport { name, state, details }: &ProcessReport) -> Value {

@@ -25,6 +25,7 @@ use domain::ids::Door;
 use domain::keys;
 use domain::ownership::{Portion, RANGES_MAX};
 use ports::Peers;
+use ports::processes::HeldRange;
 
 /// The division of the bot's work, from the view of one process.
 pub(super) struct Division {
@@ -124,7 +125,8 @@ if mine < 0 then
         if held(k) then
             soonest = math.min(soonest, ends('until:' .. k))
         elseif k ~= found then
-            soonest = math.min(soonest, ends('grace'))
+            -- A range that had a holder is free now; the others may still have one until the end of the grace.
+            soonest = math.min(soonest, told['holder:' .. k] and now or ends('grace'))
         end
     end
     redis.call('HSET', KEYS[1], 'next', text(soonest))
@@ -210,17 +212,6 @@ if rest < 0 or rest > pause then
 end
 return math.max(rest, 1)
 ";
-
-/// A range of a division, as the server has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeldRange {
-    /// The range.
-    pub portion: Portion,
-    /// The process that holds it; `None` if no process does.
-    pub holder: Option<String>,
-    /// The time for which that process has held it.
-    pub age: Duration,
-}
 
 impl Division {
     /// Returns the name under which the division has the lease.

@@ -1,4 +1,5 @@
-// The processes that share the store, if there are several: which one is active, and which ones stand by.
+// The processes that share the store, if there are several: which one is active, its range of a
+// divided bot, and which ones stand by. Ranges without a process come first.
 
 import { ago, make, set } from "./dom.js";
 
@@ -15,13 +16,22 @@ export function processesOf(read) {
     if (!told) return;
     element.hidden = told.processes.length < 2;
     set(sum, String(told.processes.length));
-    list.replaceChildren(...told.processes.map(row));
+    const ranges = new Map(told.ranges.map((range) => [range.process, range]));
+    const free = told.ranges.filter(({ process }) => process === null);
+    list.replaceChildren(...free.map(freeRow), ...told.processes.map((process) => row(process, ranges.get(process.name))));
   };
   return { element, look };
 }
 
-function row({ name, state, version, since, address, reached_at }) {
-  const line = make("li", state, make("span", "name", name), make("span", "figure", version ? `${state}, version ${version}` : state),
+function freeRow({ range }) {
+  const line = make("li", "gone", make("span", "name", `range ${range}`), make("span", "figure", "no process"), make("span", "since", ""));
+  line.title = "its guilds get no answers: start one more process with the same settings";
+  return line;
+}
+
+function row({ name, state, version, since, address, reached_at }, held) {
+  const does = held ? `${state}, range ${held.range}` : state;
+  const line = make("li", state, make("span", "name", name), make("span", "figure", version ? `${does}, version ${version}` : does),
     make("span", "since", since ? ago(Math.max(0, Date.now() - Date.parse(since))) : ""));
   line.title = !address ? "it reports in a form of another version"
     : `listens at ${address}${reached_at ? `; other processes reach it at ${reached_at}` : "; takes no requests from other processes"}`;

@@ -15,8 +15,10 @@ use super::super::{ACTIVE, ANSWER_TIMEOUT, ASK_EVERY, RENEW_EVERY, stops_at};
 use super::*;
 use domain::ownership::{FencingToken, Term};
 
-/// The bound on the time of a range without an owner after one fault, in milliseconds.
+/// The bound on the time of a range without an owner for each fault in that time, in milliseconds.
 const UNOWNED_MAX: u64 = 3_000;
+/// The time by which all processes have started, in milliseconds. From then on, each range must have an owner.
+const STARTED: u64 = 2_000;
 /// The time of the server at the start, in milliseconds.
 const EPOCH: u64 = 1_800_000_000_000;
 /// The interval of writes of an owner, in milliseconds.
@@ -93,8 +95,18 @@ struct Sum {
     partitions: u64,
     two_owners: u64,
     unowned_too_long: u64,
+    /// The longest time without an owner in which there was one fault, and in which there were any number of them.
+    longest_of_one_fault_ms: u64,
     longest_ms: u64,
+    most_faults: u64,
     strangers: u64,
+}
+
+/// A time of a range without an owner.
+struct Gap {
+    since: u64,
+    /// The number of faults of its owners, of the processes that took it, and of the server.
+    faults: u64,
 }
 
 struct World {
@@ -108,9 +120,9 @@ struct World {
     connection: Connection,
     ranges: u32,
     guilds: Vec<Vec<u64>>,
-    /// The newest token of each range, and the time since which it has no owner.
+    /// The newest token of each range, and the time in which it has no owner.
     newest: Vec<u64>,
-    unowned: Vec<Option<u64>>,
+    unowned: Vec<Option<Gap>>,
     sum: Sum,
 }
 
@@ -133,7 +145,7 @@ impl World {
             ranges,
             guilds: of_ranges,
             newest: vec![0; ranges as usize],
-            unowned: vec![None; ranges as usize],
+            unowned: (0..ranges).map(|_| Some(Gap { since: STARTED, faults: 1 })).collect(),
             sum: Sum::default(),
         };
         for at in 0..processes {
@@ -153,7 +165,7 @@ impl World {
                 acts: false,
                 stops: 0,
             });
-            let start = world.numbers.within(0, 2_000);
+            let start = world.numbers.within(0, STARTED);
             world.push(start, at, Event::Start);
         }
         world.push(0, 0, Event::Fault);
@@ -251,8 +263,7 @@ impl World {
                 if let Some(delay) = self.delay(at).filter(|delay| self.now + delay < sent + millis(ANSWER_TIMEOUT)) {
                     self.push(self.now + delay, at, Event::Answer(sent, range, told));
                 } else if let Some(range) = usize::try_from(range).ok().filter(|_| stands_by) {
-                    // The loss of this answer is a fault of its own.
-                    self.unowned_from(range);
+                    self.failed(range);
                 }
             }
             Event::Answer(sent, range, told) => self.answered(at, sent, (range, told)),
@@ -286,7 +297,7 @@ impl World {
         }
         let stops = sent + self.local(at, term);
         if stops <= self.now && !had {
-            return self.ends(at);
+            return self.fails(at);
         }
         self.processes[at].stops = self.processes[at].stops.max(stops);
         self.push(self.processes[at].stops, at, Event::Stop);
@@ -334,6 +345,14 @@ impl World {
         self.push(self.now + WRITE_EVERY, at, Event::Write);
     }
 
+    /// A process ends because of a fault.
+    fn fails(&mut self, at: usize) {
+        if let Some(range) = self.owned_by(at) {
+            self.failed(range);
+        }
+        self.ends(at);
+    }
+
     /// A process ends, and starts again with another name.
     fn ends(&mut self, at: usize) {
         if let Some(range) = self.owned_by(at) {
@@ -353,24 +372,36 @@ impl World {
         self.processes[at].token.is_none_or(|token| token == self.newest[range]).then_some(range)
     }
 
+    /// The range has no owner from now on, unless it had none before.
     fn unowned_from(&mut self, range: usize) {
-        self.unowned[range] = Some(self.now);
+        let since = self.now;
+        self.unowned[range].get_or_insert(Gap { since, faults: 1 });
     }
 
-    fn unowned_anew(&mut self) {
-        for since in self.unowned.iter_mut().flatten() {
-            *since = self.now;
+    /// The owner of the range, or the process that took it, has a fault.
+    fn failed(&mut self, range: usize) {
+        let since = self.now;
+        self.unowned[range].get_or_insert(Gap { since, faults: 0 }).faults += 1;
+    }
+
+    fn server_failed(&mut self) {
+        for gap in self.unowned.iter_mut().flatten() {
+            gap.faults += 1;
         }
     }
 
     fn owned_again(&mut self, range: usize) {
-        if let Some(since) = self.unowned[range].take() {
-            let unowned = self.now - since;
-            self.sum.longest_ms = self.sum.longest_ms.max(unowned);
-            self.sum.unowned_too_long += u64::from(unowned > UNOWNED_MAX);
-            if unowned > UNOWNED_MAX {
-                println!("range {range} has no owner from {since} to {}", self.now);
-            }
+        let Some(Gap { since, faults }) = self.unowned[range].take() else { return };
+        let unowned = self.now.saturating_sub(since);
+        let sum = &mut self.sum;
+        if faults == 1 {
+            sum.longest_of_one_fault_ms = sum.longest_of_one_fault_ms.max(unowned);
+        }
+        sum.longest_ms = sum.longest_ms.max(unowned);
+        sum.most_faults = sum.most_faults.max(faults);
+        if unowned > UNOWNED_MAX * faults {
+            sum.unowned_too_long += 1;
+            println!("range {range} has no owner from {since} to {}, with {faults} faults", self.now);
         }
     }
 
@@ -389,12 +420,12 @@ impl World {
         match kind {
             0..30 => {
                 self.sum.kills += 1;
-                self.ends(at);
+                self.fails(at);
             }
             30..55 => {
                 self.sum.pauses += 1;
                 if let Some(range) = self.owned_by(at) {
-                    self.unowned_from(range);
+                    self.failed(range);
                 }
                 self.processes[at].paused_until = until;
                 // It writes before it learns that its term has ended.
@@ -409,17 +440,17 @@ impl World {
                 let process = &self.processes[at];
                 let release = process.division.releasing(ACTIVE, &process.name);
                 let _: u8 = self.serve(&release);
-                self.ends(at);
+                self.fails(at);
             }
             // The rest are faults of the server, after which terms can last for one more term.
             98 => {
                 self.back += self.numbers.within(1, 5_000);
-                self.unowned_anew();
+                self.server_failed();
             }
             _ => {
                 let lost: u8 = self.serve(cmd("DEL").arg(keys::LEASE));
                 assert!(lost <= 1);
-                self.unowned_anew();
+                self.server_failed();
             }
         }
     }
