@@ -173,7 +173,6 @@ const fn chat_input() -> u8 {
     1
 }
 
-/// The pressed component.
 #[derive(Deserialize)]
 struct Pressed {
     #[serde(default)]

@@ -49,7 +49,6 @@ use telemetry::events::DISCORD_MESSAGE_DROPPED;
 
 /// The timeout of a whole request.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// The timeout of opening a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The idle timeout of a connection; each takes about thirty kilobytes.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -266,7 +265,6 @@ impl Rest {
     }
 }
 
-/// Returns the message of a response.
 fn fetched(answer: &RestResponse, me: UserId) -> Result<Posted, PostError> {
     let raw: &RawValue = answer.json()?;
     events::posted(raw.get(), me, None).map_err(|error| answer::undecodable(&error))

@@ -10,9 +10,7 @@ use crate::keys::experiments as keys;
 use crate::latencies::Latencies;
 use crate::ledger::Increment;
 
-/// The counter of use.
 const USE: &str = "use";
-/// The counter of quality.
 const QUALITY: &str = "quality";
 /// The start of the names of the counters of durations; the number of the bucket follows.
 const TOOK: &str = "took";

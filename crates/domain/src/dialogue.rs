@@ -293,7 +293,6 @@ impl Dialogue {
         Step::Finish(Finished { reply, calls, repairs: self.repairs })
     }
 
-    /// Processes the results of a round.
     fn ran(&mut self, mut round: Round, told: Vec<ShownResult>) -> Step {
         if let Some(tools) = &mut self.tools {
             round.results = round.calls.iter().zip(told).map(|(call, told)| tools.result(call, told)).collect();

@@ -11,7 +11,6 @@ use crate::split::split;
 use crate::summary::Summary;
 use crate::tool::schema::convert;
 
-/// The shipped schema of replies.
 static REPLIES: LazyLock<Schema> = LazyLock::new(|| {
     let document = serde_json::from_str(include_str!("../../../response_schema.json")).unwrap();
     Schema::compile(&document).unwrap()

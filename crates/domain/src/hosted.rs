@@ -48,7 +48,6 @@ pub enum HostedKind {
 }
 
 impl HostedTool {
-    /// True if the call is one of this tool.
     fn made(&self, call: &HostedCall) -> bool {
         match (&self.kind, &call.server, &call.tool) {
             (HostedKind::WebSearch, None, Some(tool)) => tool == WEB_SEARCH,

@@ -42,7 +42,6 @@ const WEEK: usize = 7;
 /// Maximum number of days summed at once: the lifetime of daily counters.
 const DAYS_MOST: usize = 35;
 
-/// Selects a count in a tally.
 type Count = fn(&mut Tally) -> &mut u64;
 
 /// The counted quantities in their order in a counter: the name in keys of earlier versions, and the field of a

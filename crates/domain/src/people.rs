@@ -132,7 +132,6 @@ pub struct Links {
     of: HashMap<Person, usize>,
 }
 
-/// The stored form.
 #[derive(Serialize, Deserialize)]
 struct StoredLinks {
     version: u32,

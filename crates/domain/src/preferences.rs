@@ -30,7 +30,6 @@ const LANGUAGE_CHARS: usize = 40;
 const SERVERS_MAX: usize = 16;
 /// Maximum number of characters of the name of a tool server.
 const SERVER_CHARS: usize = 64;
-/// The highest temperature.
 const TEMPERATURE_MAX: f64 = 2.0;
 
 /// A setting.

@@ -2,7 +2,6 @@
 
 use super::ids::Timestamp;
 
-/// Milliseconds in an hour.
 const HOUR: u64 = 60 * 60 * 1000;
 /// Hours in a day.
 const DAY: u64 = 24;

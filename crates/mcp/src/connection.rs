@@ -35,18 +35,14 @@ use domain::tool::{CallError, CallErrorKind, ResultLimits, ToolRequest, ToolResu
 use ports::tools::{Endpoint, HttpProtocol, Listing, ServerEntry, ServerInfo, Transport};
 use ports::{ProgressSink, ToolServer};
 
-/// The timeout of reading the whole list of tools.
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The timeout of checking that an announced list of resources or prompts is not empty.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// The most pages of a list.
 const PAGES_MAX: usize = 1_000;
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
-/// The timeout of renewing a lost session.
 const RENEW_TIMEOUT: Duration = Duration::from_secs(10);
-/// The timeout of an orderly close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(4);
-/// The largest arguments of a call, in bytes.
 const ARGUMENTS_BYTES: usize = 1024 * 1024;
 /// The most concurrent requests of one HTTP connection; more are queued.
 const CONCURRENT: usize = 64;

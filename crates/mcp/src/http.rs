@@ -35,7 +35,6 @@ use ports::tools::Endpoint;
 
 /// The timeout of opening a connection, TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(8);
-/// The idle timeout of a connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The timeout of the request for protocol revisions; afterwards the server counts as one of the older generation.
 const DISCOVER_TIMEOUT: Duration = Duration::from_secs(4);
@@ -459,7 +458,6 @@ fn headers(session: Option<&str>, last_event: Option<&str>, custom: HashMap<Head
     headers
 }
 
-/// Returns the media type of a body, without parameters.
 fn media_type(response: &reqwest::Response) -> String {
     let header = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     header.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()

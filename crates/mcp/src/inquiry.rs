@@ -22,12 +22,9 @@ const A_SECOND: f64 = 20.0;
 const REPLIES_MAX: usize = 8;
 /// The most queued replies to one server.
 const WAITING_MAX: usize = 64;
-/// The timeout of one reply.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest id of an answered request, in bytes.
 const ID_BYTES: usize = 256;
 
-/// The path of replies.
 pub(super) trait ReplyPath: Clone + Send + Sync + 'static {
     /// Sends one message. Returns once it is sent or has failed.
     fn reply(&self, message: Vec<u8>) -> impl Future<Output = ()> + Send;

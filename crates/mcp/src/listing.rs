@@ -16,7 +16,6 @@ pub(super) const TOOLS_MAX: usize = 10_000;
 pub(super) const LIST_BYTES: usize = domain::tool::bounds::OF_SOURCE.bytes;
 /// The longest description of one tool with its schema, in bytes.
 const TOOL_BYTES: usize = 256 * 1024;
-/// The longest name of a tool, in bytes.
 const NAME_BYTES: usize = 256;
 /// The longest cursor, in bytes. The cursors of all pages are kept until the list is read.
 const CURSOR_BYTES: usize = 4096;

@@ -21,7 +21,6 @@ use domain::tool::{ResultLimits, ToolResult};
 const INPUT_BYTES: usize = 64 * 1024;
 /// The most questions of one reply that are answered; a server that asks more violates the protocol here.
 const KEYS_MAX: usize = 20;
-/// The longest status of a task, in bytes.
 const STATUS_BYTES: usize = 200;
 
 /// The fields of a reply, which are parsed when they are needed: a result can have fields of the same names.

@@ -25,7 +25,6 @@ use super::process::Life;
 use domain::tool::TraceParent;
 use ports::tools::ServerInfo;
 
-/// The timeout of sending a cancellation.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 /// The timeout of the acknowledgement of a subscription to changes.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -33,7 +32,6 @@ const LISTEN_TIMEOUT: Duration = Duration::from_secs(2);
 const LISTEN_AGAIN: Duration = Duration::from_secs(10);
 /// The most revisions read from a server.
 const VERSIONS_MAX: usize = 20;
-/// The longest kept server name, in bytes.
 const NAME_BYTES: usize = 80;
 
 pub(super) struct Session {
@@ -80,7 +78,6 @@ fn of_calls() -> ClientCapabilities {
     features
 }
 
-/// The handshake of a transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Handshake {
     /// The server is asked for its generation.

@@ -29,13 +29,11 @@ pub(super) const DISCOVER_TIMEOUT: Duration = Duration::from_secs(8);
 const LAST_TIMEOUT: Duration = Duration::from_millis(200);
 /// The capacity of the queues of outgoing and of incoming messages.
 const WAITING: usize = 256;
-/// The bytes of one read.
 const READ_BYTES: usize = 64 * 1024;
 /// The size in bytes above which a message is parsed on a blocking thread.
 const LARGE_BYTES: usize = 128 * 1024;
 
 struct Outgoing {
-    /// The id, if it is a request.
     id: Option<RequestId>,
     line: Vec<u8>,
     /// Dropped when the line is written or abandoned.

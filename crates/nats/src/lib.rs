@@ -17,7 +17,6 @@ use telemetry::events::NATS_ODD;
 
 /// The message for a lost connection.
 pub const LOST: &str = "the connection to NATS is lost";
-/// The timeout of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The most buffered messages of one subscription; further ones are dropped. An [`inlet::Inlet`] also bounds their bytes.
 const WAITING_MAX: usize = 128;

@@ -39,7 +39,6 @@ pub const MODEL: &str = "staffai-demo";
 /// The name of the fallback model: the same at another address, without injected failures.
 pub const SPARE: &str = "staffai-demo-spare";
 
-/// Maximum size of a request body, in bytes.
 const BODY_BYTES: usize = 4 * 1024 * 1024;
 /// Maximum concurrent requests; more are answered with 429.
 const REQUESTS: usize = 256;

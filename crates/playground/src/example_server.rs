@@ -24,7 +24,6 @@ const LINE_BYTES: u64 = 64 * 1024;
 const NOTES: usize = 50;
 /// Maximum length of a note, in Unicode scalar values.
 const NOTE_CHARS: usize = 300;
-/// The longest wait, in seconds.
 const WAIT_SECONDS: u64 = 10;
 /// Maximum concurrent waits; more are refused.
 const WAITS: usize = 8;
@@ -131,7 +130,6 @@ impl Server {
         format!("All notes are gone; there were {gone}.")
     }
 
-    /// Waits concurrently, and reports progress.
     fn wait(self: &Arc<Self>, id: &Value, seconds: u64, progress: &Value) {
         if self.waits.fetch_add(1, Ordering::SeqCst) >= WAITS {
             self.waits.fetch_sub(1, Ordering::SeqCst);

@@ -42,7 +42,6 @@ pub struct RestRequest {
 }
 
 impl RestRequest {
-    /// Returns a parameter of the query string.
     fn parameter(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }

@@ -9,7 +9,6 @@ use crate::guild::ids::ChannelId;
 
 /// Maximum number of planned answers and delays; more are ignored.
 const PLANS: usize = 1_024;
-/// Maximum delay.
 const LONGEST_DELAY: Duration = Duration::from_secs(600);
 
 /// The faults in force.

@@ -177,7 +177,6 @@ pub struct Workspace {
     envelopes: Arc<AtomicU64>,
 }
 
-/// An app of the workspace.
 #[derive(Debug, Clone)]
 struct AppTokens {
     bot: String,

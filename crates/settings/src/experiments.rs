@@ -10,7 +10,6 @@ use domain::experiment::{EXPERIMENTS_MAX, Experiment, Subject};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ExperimentRow {
-    /// Its name.
     #[serde(deserialize_with = "read::some_text")]
     name: String,
     /// The arms, each the key of a model row and its share of members in percent.

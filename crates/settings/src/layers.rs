@@ -46,7 +46,6 @@ pub struct Gathered {
 const PLAYGROUND: [(&str, &str); 3] =
     [("discord.direct_messages", "answer"), ("rate_limiter.messages", "30"), ("rate_limiter.tokens", "1000000")];
 
-/// The default file of MCP servers.
 const MCP_FILE: &str = "mcp.json";
 
 /// Reads every source.

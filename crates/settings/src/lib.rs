@@ -299,7 +299,6 @@ fn readable_rows(set: &Assignment) -> Option<(Assignment, Vec<usize>)> {
 /// Keys whose unreadable value harmlessly meant the default in the Python bot.
 const TOLERATED: [&str; 1] = ["presence.days"];
 
-/// Returns the message of an error about a value.
 fn message(error: &ConfigError) -> String {
     match error {
         ConfigError::Message(message) => message.replace('\n', ", "),

@@ -100,7 +100,6 @@ pub struct Ear {
     pub price_per_minute: Option<f64>,
 }
 
-/// The fields of a voice.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct VoiceFields {

@@ -97,7 +97,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Reads the name of a defect.
 fn defect(name: &str) -> Result<Defect, String> {
     Defect::named(name)
         .ok_or_else(|| format!("there is none; the names are: {}", Defect::ALL.map(Defect::name).join(", ")))

@@ -41,7 +41,6 @@ struct State {
     line: Option<mpsc::UnboundedSender<StreamEvent>>,
 }
 
-/// An event of the session.
 #[derive(Debug, Clone)]
 enum Event {
     Happened(Box<Incoming>),

@@ -106,7 +106,6 @@ pub struct Redis {
     scans: Pool,
     /// The address for messages; never contains a secret.
     place: String,
-    /// The script of limit decisions.
     limit_script: LimitScript,
 }
 

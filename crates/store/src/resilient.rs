@@ -95,7 +95,6 @@ const SWEEP_AGAIN: Duration = Duration::from_millis(500);
 /// The most keys in the overlay.
 const OVERLAY_ENTRIES: usize = 20_000;
 
-/// The most bytes in the overlay.
 const OVERLAY_BYTES: usize = 16 * 1024 * 1024;
 
 /// Bounds and pauses of the store. Only tests need other values than the default.

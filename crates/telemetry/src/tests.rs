@@ -20,7 +20,6 @@ impl Clock for Noon {
 
 const JSON: Style = Style { format: LogFormat::Json, content: false };
 
-/// Returns the lines that `act` writes.
 fn lines(style: Style, filter: &str, secrets: &[&str], act: impl FnOnce()) -> Vec<String> {
     let written = Arc::new(Mutex::new(Vec::new()));
     let sink = written.clone();

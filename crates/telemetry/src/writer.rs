@@ -16,7 +16,6 @@ use domain::shed::Shed;
 use ports::Clock;
 use ports::vitals::rfc3339;
 
-/// The most queued lines.
 const QUEUED_LINES: usize = 4096;
 
 /// The most queued bytes: many times the size of that many usual lines.

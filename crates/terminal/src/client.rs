@@ -34,7 +34,6 @@ use super::routes::{Submit, Submitted, no_profile};
 use domain::locale::Locale;
 use domain::notice;
 
-/// Timeout of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of a command's answer; the service's own timeout is shorter.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(45);
@@ -93,7 +92,6 @@ pub struct Manner {
     pub history: Option<PathBuf>,
 }
 
-/// A person at a terminal.
 struct Person {
     editor: Editor,
     screen: Screen,

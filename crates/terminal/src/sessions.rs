@@ -175,14 +175,12 @@ impl Sessions {
         Ok(posted)
     }
 
-    /// True if a session has this message.
     pub(super) async fn has_message(&self, place: &Place, message: &str) -> bool {
         // A session that cannot be read has the messages that are cached here.
         let _ = self.load(place).await;
         self.inner.lock().known(place).is_some_and(|session| session.find(message).is_some())
     }
 
-    /// Returns a message of a session.
     pub(super) async fn message(&self, place: &Place, message: &str) -> Option<Posted> {
         // A session that cannot be read has the messages that are cached here.
         let _ = self.load(place).await;

@@ -12,9 +12,7 @@ pub const LIFE: Duration = Duration::from_secs(60 * 60);
 const PING_EVERY: Duration = Duration::from_secs(30);
 /// Time without any frame from the client after which it counts as gone.
 const SILENT: Duration = Duration::from_secs(90);
-/// Timeout of sending one frame.
 const SEND_TIMEOUT: Duration = Duration::from_secs(30);
-/// Timeout of the closing handshake.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The connection is lost, or the client reads or sends nothing any more.

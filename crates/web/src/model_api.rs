@@ -119,7 +119,6 @@ pub fn speaks(path: &str) -> bool {
     below("/v1") || below("/api") && !below("/api/v1")
 }
 
-/// Formats a failure for the clients of this path.
 fn refusal(path: &str, failure: Failure) -> Response {
     if openai::speaks(path) {
         openai::OpenAiFailure(failure).into_response()
@@ -151,7 +150,6 @@ impl ModelApi {
         self.parts.models.models().rows().iter().filter(|row| caller.may_ask(&row.key)).cloned().collect()
     }
 
-    /// Returns the row for the name in a request.
     fn row(&self, caller: &Caller, name: Option<&str>) -> Result<Row, Failure> {
         let name = name.filter(|name| !name.is_empty()).unwrap_or(OWN_MODEL);
         let rows = self.rows(caller);

@@ -132,7 +132,6 @@ impl Known {
     }
 }
 
-/// Returns the gateway operation that changes the presence.
 pub(super) fn operation(presence: &Value) -> String {
     json!({"op": 3, "d": presence}).to_string()
 }

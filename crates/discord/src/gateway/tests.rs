@@ -42,7 +42,6 @@ impl Peer {
         Self { listener, address, service: Mutex::default() }
     }
 
-    /// A source of events for this gateway.
     async fn source(&self, interests: Interests) -> Gateway {
         let told = json!({"url": format!("{}/", self.address), "shards": 3, "session_start_limit":
             {"total": 1000, "remaining": 990, "reset_after": 60_000, "max_concurrency": 2}});

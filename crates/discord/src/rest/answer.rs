@@ -145,7 +145,6 @@ impl RestResponse {
         Ok(Self { status, bucket, retry_after, global, shared, body })
     }
 
-    /// Creates a response without headers.
     #[cfg(test)]
     pub(super) fn without_headers(status: StatusCode, mut body: Vec<u8>) -> Self {
         surrogates::mend(&mut body);

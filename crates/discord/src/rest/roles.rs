@@ -92,7 +92,6 @@ fn absent(error: RestError) -> Result<PostReply, PostError> {
     Err(error.into())
 }
 
-/// Percent-encodes the reason for a header.
 fn encoded(reason: &str) -> String {
     let mut out = String::with_capacity(reason.len());
     for byte in reason.chars().take(REASON_MAX).collect::<String>().bytes() {

@@ -29,7 +29,6 @@ pub enum FileView {
 /// The text of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileText {
-    /// The name of the file.
     name: String,
     /// The kind and size of a document; empty for a text.
     about: String,

@@ -69,7 +69,6 @@ pub(super) fn shorten(result: &mut String, mark: &str) -> bool {
     is_long
 }
 
-/// Returns a call as written in text.
 fn written(call: &ToolCall) -> String {
     let arguments = serde_json::from_str(&call.arguments).unwrap_or_else(|_| Value::String(call.arguments.clone()));
     json!({"tool": call.name, "arguments": arguments}).to_string()

@@ -11,7 +11,6 @@ use crate::ids::Timestamp;
 const SATURATION: f64 = 1.2;
 /// BM25 `b`: the weight of a fact's length.
 const LENGTH: f64 = 0.75;
-/// Maximum number of query words used.
 const QUERY_WORDS: usize = 16;
 /// The weight of a word that begins with the query word, and the shortest such query word, in Unicode scalar values.
 const BEGINS: (f64, usize) = (0.6, 2);

@@ -9,7 +9,6 @@ use crate::ids::{Person, Place, Timestamp};
 /// Maximum number of allowances. The one that ends first is evicted.
 pub const ALLOWANCES_MAX: usize = 1_000;
 
-/// The number of digits of an allowance's id.
 const ID_DIGITS: usize = 8;
 
 /// An approver's permission for further identical calls.

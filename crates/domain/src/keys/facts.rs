@@ -6,7 +6,6 @@ use crate::fact_id::FactId;
 use crate::ids::{MessageId, Person};
 use crate::key_part::part;
 
-/// The prefix of facts.
 const FACT_PREFIX: &str = "staffai:fact:";
 
 /// The prefix of fact lists of members.
@@ -15,7 +14,6 @@ const FACTS_PREFIX: &str = "staffai:facts:";
 /// The prefix of the index from messages to the facts learned from them.
 const FACTS_BY_PREFIX: &str = "staffai:facts_by:";
 
-/// The prefix of fact counts.
 const FACTS_TOLD_PREFIX: &str = "staffai:facts_told:";
 
 /// The length of one counting step. Facts are counted by the time at which they were learned, so that expired facts

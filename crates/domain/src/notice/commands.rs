@@ -299,7 +299,6 @@ fn used(tally: &Tally, words: &Words) -> String {
     text
 }
 
-/// Returns the use of an account in one line.
 fn account_line(account: &AccountStanding, words: &Words) -> String {
     let [messages, tokens, calls] = words.amounts;
     let amount = |all: u64| match account.cost {
@@ -445,7 +444,6 @@ pub fn help(may_run: &[CommandKind], direct: bool, locale: Locale) -> String {
     [text, list(words.help_commands, &commands), words.help_kept.to_owned()].join("\n\n")
 }
 
-/// Returns a headline with a list.
 fn list(headline: &str, lines: &[impl AsRef<str>]) -> String {
     let mut text = headline.to_owned();
     for line in lines {

@@ -60,7 +60,6 @@ pub struct LinkCodes {
     wrong: Vec<(Person, Timestamp)>,
 }
 
-/// One code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Code {
     sha256: KeyHash,

@@ -7,9 +7,7 @@ use crate::code;
 use crate::outgoing::{Card, Part};
 use crate::split::is_blank;
 
-/// The border colour of a card with a link.
 const LINK_COLOUR: u32 = 0x34_98_db;
-/// The border colour of a card with a picture.
 const PICTURE_COLOUR: u32 = 0x9b_59_b6;
 
 /// The longest address that becomes a link, in bytes.
@@ -18,7 +16,6 @@ const MAX_LINK: usize = 2_000;
 /// The file name endings of pictures.
 const PICTURES: [&str; 6] = [".gif", ".png", ".jpg", ".jpeg", ".webp", ".avif"];
 
-/// The delimiters of formulas.
 const DELIMITERS: [(&str, &str); 4] = [("$$", "$$"), ("\\[", "\\]"), ("\\(", "\\)"), ("$", "$")];
 
 /// Returns the neutral parts of a reply, the text first. Never empty for a reply that was parsed.

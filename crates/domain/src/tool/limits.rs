@@ -123,7 +123,6 @@ impl CallStep {
     }
 }
 
-/// The rate of the account that closes a category.
 const CLOSED: Rate = Rate { calls: 1, window: DISABLED_FOR };
 
 /// Builds an account of one person, shared by all communities of their door.

@@ -9,9 +9,7 @@ use regex::{Regex, RegexBuilder};
 
 use crate::wildcard;
 
-/// The maximum length of an expression, in bytes.
 const EXPRESSION_BYTES: usize = 1_024;
-/// The maximum size of a compiled expression, in bytes.
 const COMPILED_BYTES: usize = 256 * 1024;
 
 /// The form that an expression must have.

@@ -9,7 +9,6 @@ use super::catalogue::Catalogue;
 pub const FIND_TOOLS: &str = "find_tools";
 /// The maximum number of words of a question that are looked up.
 const WORDS_MAX: usize = 200;
-/// The minimum length of a word, in bytes.
 const WORD_BYTES: usize = 3;
 /// The first character of the scripts without spaces between words, and of related symbols.
 const FIRST_WITHOUT_SPACES: char = '\u{2e80}';

@@ -387,7 +387,6 @@ impl Chosen {
     }
 }
 
-/// Fences a tool's text as data.
 fn fenced(tool: &str, text: &str) -> String {
     const END: &str = "</tool_result";
     let name: String = tool.chars().filter(|c| c.is_ascii_alphanumeric() || "_-".contains(*c)).take(64).collect();

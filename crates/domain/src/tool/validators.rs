@@ -49,7 +49,6 @@ pub struct Validators(Mutex<Cache>);
 #[derive(Default)]
 struct Cache {
     kept: HashMap<SchemaKey, Kept>,
-    /// The sum of their costs.
     cost: usize,
     /// The number of uses so far.
     uses: u64,
@@ -90,7 +89,6 @@ impl CompiledSchema {
     }
 }
 
-/// The size of arguments.
 #[derive(Default)]
 struct Size {
     values: usize,

@@ -24,7 +24,6 @@ pub struct Scheme {
     between: Option<char>,
     /// The prefix of each proof.
     prefix: &'static str,
-    /// The form of a proof.
     form: Form,
     /// The position of the time of signing.
     time: Time,
@@ -32,14 +31,12 @@ pub struct Scheme {
     id: Id,
     /// The signed parts, in order.
     signed: &'static [Part],
-    /// The form of the secret.
     secret: SecretForm,
     /// The time for which a request is remembered beyond its turn; `None` if a second time stamp makes it another
     /// request.
     pub remembered: Option<Duration>,
 }
 
-/// The form of a proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// HMAC-SHA256 in hexadecimal.
@@ -83,7 +80,6 @@ enum Part {
     Body,
 }
 
-/// The form of a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SecretForm {
     /// The unchanged text.

@@ -75,7 +75,6 @@ impl Document {
     }
 }
 
-/// Returns an entry in the indentation of the file.
 fn indented(entry: &Value) -> String {
     // Serialising a value whose keys are strings never fails.
     let text = serde_json::to_string_pretty(entry).unwrap_or_default();

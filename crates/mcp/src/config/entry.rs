@@ -28,11 +28,9 @@ const ADDRESSES: [&str; 4] = ["url", "server_url", "serverUrl", HTTP_URL];
 const HTTP_URL: &str = "httpUrl";
 /// Allow lists of tools, with the names used by other programs.
 const ALLOWS: [&str; 6] = ["allowed_tools", "includeTools", "include_tools", "enabledTools", "enabled_tools", "tools"];
-/// Deny lists of tools.
 const DENIES: [&str; 4] = ["excludeTools", "exclude_tools", "disabledTools", "disabled_tools"];
 /// The least number read as milliseconds in entries of programs that use that unit.
 const MILLISECONDS_FROM: u64 = 1_000;
-/// The timeout of starting the process.
 const START_TIMEOUT: &str = "start_timeout";
 const TYPES: [&str; 2] = ["type", "transport"];
 const KNOWN: [&str; 17] = [

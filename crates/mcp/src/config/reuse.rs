@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use domain::tool::reuse::Reuse;
 
-/// The key in an entry.
 pub(super) const KEY: &str = "reuse_results";
 
 /// Reads one time for all tools, or one for each named tool.

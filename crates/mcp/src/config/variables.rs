@@ -8,7 +8,6 @@ use super::Lookup;
 const PLAIN: [&str; 9] = ["HOME", "PATH", "USER", "LANG", "TMPDIR", "TZ", "PWD", "HOSTNAME", "SHELL"];
 /// The shortest redacted secret; a shorter one would match ordinary words.
 const SECRET_LEAST: usize = 6;
-/// The longest value, in bytes.
 const VALUE_BYTES: usize = 64 * 1024;
 
 /// Looks up variables and collects values that must be redacted.

@@ -25,12 +25,10 @@ pub(super) const ANNOUNCEMENT_MAX: usize = 1024 * 1024;
 /// The most tools of one provider.
 const TOOLS_MAX: usize = 500;
 
-/// Returns the subject of a provider's calls.
 pub(super) fn calls(provider: &ServerName) -> String {
     format!("staffai.tools.call.{provider}")
 }
 
-/// Returns the subject of a provider's cancellations.
 pub(super) fn cancels(provider: &ServerName) -> String {
     format!("staffai.tools.cancel.{provider}")
 }
@@ -51,7 +49,6 @@ pub(super) struct Call<'a> {
     pub traceparent: Option<&'a str>,
 }
 
-/// The cancellation of a call.
 #[derive(Debug, Serialize)]
 pub(super) struct Cancel<'a> {
     #[serde(rename = "call")]

@@ -7,9 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-/// The path of the redirect.
 pub(super) const PATH: &str = "/callback";
-/// The longest request head, in bytes.
 const HEAD_BYTES: usize = 16 * 1024;
 /// The timeout of one connection.
 const HEARING_TIMEOUT: Duration = Duration::from_secs(5);

@@ -25,7 +25,6 @@ use domain::ids::{self, Timestamp};
 use domain::tool::ServerName;
 use ports::tools::Endpoint;
 
-/// The client name shown on the login page.
 const CLIENT_NAME: &str = "staffai";
 /// Client authentication methods of a token endpoint (RFC 7591): none, in a header, in the form.
 const PUBLIC: &str = "none";

@@ -16,7 +16,6 @@ use tokio::time::timeout;
 
 use domain::network::is_public;
 
-/// The timeout of a name lookup.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 /// The most addresses tried for one name.
 const ADDRESSES_MAX: usize = 8;

@@ -15,9 +15,7 @@ use super::reach::{Reach, Rule, Zone};
 use crate::address::is_here;
 use crate::failure::{one_line, root_cause};
 
-/// The timeout of one request.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The largest body, in bytes.
 const BODY_BYTES: usize = 256 * 1024;
 /// The longest text of an authorization server in a message, in bytes.
 const WORDS: usize = 200;

@@ -14,7 +14,6 @@ use tokio::time::{Instant, sleep};
 use super::reach::{Reach, Zone, zone_of};
 use domain::ids::Timestamp;
 
-/// The largest file, in bytes.
 const FILE_BYTES: u64 = 256 * 1024;
 /// The timeout of the renewal lock; it covers one request of another process.
 const ALONE_TIMEOUT: Duration = Duration::from_secs(15);

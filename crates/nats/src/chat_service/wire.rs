@@ -93,7 +93,6 @@ impl<'a> Reply<'a> {
         Self { success: false, content: "", error: Some(why), tokens_used: 0, provider: None }
     }
 
-    /// Adds the cost of the answer.
     pub(super) fn with(self, spent: &'a AnswerCost) -> Self {
         Self { tokens_used: spent.tokens, provider: spent.model.as_deref(), ..self }
     }

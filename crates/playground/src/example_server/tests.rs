@@ -1,6 +1,5 @@
 use super::*;
 
-/// Creates a server, and the receiver of its messages.
 fn server() -> (Arc<Server>, std::sync::mpsc::Receiver<Value>) {
     let (tell, hear) = std::sync::mpsc::channel();
     let tell = Mutex::new(tell);

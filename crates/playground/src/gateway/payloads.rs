@@ -18,7 +18,6 @@ const PRESENCES: usize = 1_024;
 
 /// `INVALID_SESSION` that ends the session.
 const INVALID_SESSION: &str = r#"{"t":null,"s":null,"op":9,"d":false}"#;
-/// `HEARTBEAT_ACK`.
 const HEARTBEAT_ACK: &str = r#"{"t":null,"s":null,"op":11,"d":null}"#;
 
 /// The reply to a payload, in addition to events.

@@ -7,7 +7,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 /// Discord's epoch: 1 January 2015.
 pub const EPOCH_MS: u64 = 1_420_070_400_000;
 
-/// Ids per millisecond.
 const PER_MILLISECOND: u64 = 1 << 22;
 
 macro_rules! id {

@@ -14,7 +14,6 @@ pub const VERSION: u32 = 1;
 pub const MESSAGES: usize = 200;
 /// Maximum number of messages kept in total, the newest: some megabytes.
 pub const MESSAGES_IN_ALL: usize = 3_000;
-/// Maximum size of a kept file, in bytes.
 const FILE_BYTES: usize = 512 * 1024;
 /// Maximum size of all kept files, in bytes; the newest are kept.
 const FILES_BYTES: usize = 4 << 20;

@@ -16,9 +16,7 @@ mod keeping;
 pub const MESSAGES_PER_CHANNEL: usize = 5_000;
 /// Lifetime of a nonce, in milliseconds.
 pub const NONCE_LIFETIME_MS: u64 = 5 * 60 * 1_000;
-/// Maximum number of nonces per channel.
 const NONCES_PER_CHANNEL: usize = 1_024;
-/// Maximum number of direct message channels.
 const DIRECT_CHANNELS: usize = 256;
 /// Maximum number of threads per guild.
 const THREADS: usize = 256;

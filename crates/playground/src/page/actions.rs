@@ -221,7 +221,6 @@ pub async fn interaction(State(desk): State<Desk>, id: Named<String>) -> Result<
     })))
 }
 
-/// A thread to open.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Opening {

@@ -131,7 +131,6 @@ struct Saying {
     files: Vec<Sending>,
 }
 
-/// A file to send.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sending {

@@ -13,7 +13,6 @@ use super::api::{self, ApiError, bad};
 use super::{Desk, chaos};
 use crate::setup::{Outcome, Part, Typed};
 
-/// Maximum length of a value, in bytes.
 const VALUE_BYTES: usize = 2_000;
 /// The address at which an application is created, and an example of a model's address.
 const PORTAL: &str = "https://discord.com/developers/applications";

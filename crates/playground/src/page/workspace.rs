@@ -285,7 +285,6 @@ fn place(workspace: &Workspace, id: &str, member: &str) -> Result<String, ApiErr
     if known { Ok(id.to_owned()) } else { Err(missing("there is no such channel")) }
 }
 
-/// Returns a message that a member sees.
 fn found(workspace: &Workspace, ts: &str, member: &str) -> Result<Message, ApiError> {
     let said = Said { channel: String::new(), ts: ts.to_owned(), root: ts.to_owned() };
     let message = workspace.message(&said).ok_or_else(|| missing("there is no such message"))?;

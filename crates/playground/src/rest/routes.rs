@@ -221,7 +221,6 @@ fn id(segment: &str) -> u64 {
     segment.parse().unwrap_or(0)
 }
 
-/// Parses the number in an interaction's token.
 fn number(token: &str) -> u64 {
     u64::from_str_radix(token, 16).unwrap_or(0)
 }

@@ -34,7 +34,6 @@ pub fn with_values(text: &str, values: &[(&str, &str)]) -> Option<String> {
     (read(&changed) == meant).then_some(changed)
 }
 
-/// Returns the name that a line sets.
 fn name_of(line: &str) -> Option<&str> {
     let (name, _) = line.split_once('=')?;
     let name = name.trim_start();

@@ -37,7 +37,6 @@ pub(super) enum Missing {
     Family,
 }
 
-/// Returns the prefix of the key's family.
 pub(super) fn family(key: &str) -> &str {
     let about = if key.starts_with(OURS) { OURS.len() } else { 0 };
     memchr::memchr(b':', &key.as_bytes()[about..]).map_or(key, |end| &key[..=about + end])

@@ -3,7 +3,6 @@
 use deadpool_redis::redis;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
-/// The default port of a sentinel.
 const SENTINEL_PORT: u16 = 26_379;
 
 /// The target of connections.
@@ -64,7 +63,6 @@ fn place(info: &ConnectionInfo) -> String {
     }
 }
 
-/// The expected form of an address.
 const FORM: &str = "must be an address such as redis://:password@host:6379/0";
 
 fn single(url: &str) -> Result<ConnectionInfo, &'static str> {

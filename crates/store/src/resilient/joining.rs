@@ -12,7 +12,6 @@ use domain::ownership::{Range, Term};
 use ports::Write;
 use telemetry::events::STORE_CORRUPT;
 
-/// The number of stored histories read at once.
 const READ_AT_ONCE: usize = 16;
 
 /// The bytes of joined histories that are written together. Histories without a TTL can be any number.

@@ -17,14 +17,12 @@ const OWN: usize = SCANS_AT_ONCE / 2;
 /// The longest wait for a permit.
 const WAIT_MOST: Duration = Duration::from_secs(300);
 
-/// The permits of one backend.
 pub(super) struct ScanPermits {
     /// Granted in the order of requests.
     own: Arc<Semaphore>,
     members: Shares,
 }
 
-/// The permit of a running scan.
 pub(super) enum ScanPermit {
     Own(#[expect(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit),
     Member(#[expect(dead_code, reason = "held until it is dropped")] Share),

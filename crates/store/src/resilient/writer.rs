@@ -67,7 +67,6 @@ enum Done {
     },
 }
 
-/// The outcome of a commit.
 #[derive(Default)]
 struct Committed {
     /// The limits that earlier processes wrote, if requested.

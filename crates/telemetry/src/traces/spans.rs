@@ -93,7 +93,6 @@ fn turn_posted(posted: &TurnPosted<'_>, now: Timestamp, content: Option<&Redacti
     vec![posted_for(turn, posting, Some(parts), now), whole]
 }
 
-/// Returns the span of posting an answer.
 fn posted_for(turn: &Turn, took: Duration, parts: Option<usize>, now: Timestamp) -> Span {
     let mut span = child(&turn.id.to_string(), "post", SpanKind::Internal, now, millis(took));
     span.attributes.extend(text("staffai.door", Some(turn.id.door.as_str())));
@@ -101,7 +100,6 @@ fn posted_for(turn: &Turn, took: Duration, parts: Option<usize>, now: Timestamp)
     span
 }
 
-/// Returns the span of the turn.
 fn turn_ended(turn: &Turn, outcome: &'static str, took: Duration, now: Timestamp) -> Span {
     let id = turn.id.to_string();
     let mut span = blank(&id, "turn", SpanKind::Internal, now, millis(took));

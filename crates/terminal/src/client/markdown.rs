@@ -243,7 +243,6 @@ fn kind(held: &str, ended: bool) -> Kind<'_> {
 /// Draws text with inline marks.
 #[derive(Debug, Default)]
 struct Words {
-    /// The style of the line.
     style: &'static str,
     /// The open mark and the text after it.
     open: String,
@@ -308,7 +307,6 @@ impl Words {
         self.before = Some(next);
     }
 
-    /// Ends the line.
     fn end(&mut self, out: &mut String) {
         out.push_str(&std::mem::take(&mut self.open));
         out.push_str(&std::mem::take(&mut self.held));

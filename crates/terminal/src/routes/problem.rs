@@ -9,7 +9,6 @@ use web::problem::problem;
 /// `Retry-After` of a service that is unavailable, in seconds.
 const AGAIN: HeaderValue = HeaderValue::from_static("5");
 
-/// Returns a refusal with this status and reason.
 pub(super) fn refused(status: StatusCode, why: &str) -> Response {
     let mut response = problem(status, why).into_response();
     if status == StatusCode::SERVICE_UNAVAILABLE {

@@ -38,7 +38,6 @@ fn asked(parts: &Parts, caller: &Caller, place: &Place) -> OnBehalf {
     }
 }
 
-/// Returns the sections, or the refusal.
 async fn sections(parts: &Parts, caller: &Caller) -> Result<Vec<Section>, Box<Response>> {
     if !caller.may(Right::Operate) {
         let why = "the system prompt is for keys with the right operate";

@@ -108,7 +108,6 @@ pub(super) async fn change(
     }
 }
 
-/// Reads one change.
 fn read(name: &str, value: Value, here: bool) -> Result<Change, Refused> {
     let setting = Setting::named(name).ok_or(Refused::Name)?;
     let value = match value {

@@ -103,7 +103,6 @@ impl Leaving {
         Self { intake: Arc::clone(intake), turns, stop }
     }
 
-    /// Adds a turn.
     pub(super) fn add(&mut self, turn: &str) {
         if !self.turns.iter().any(|known| known == turn) {
             self.turns.push(turn.to_owned());
@@ -262,7 +261,6 @@ async fn answer(
     waiting::end(&parts.events, place, message, within, || parts.sessions.now()).await
 }
 
-/// Checks that the caller may choose this profile.
 fn chosen(parts: &Parts, caller: &Caller, profile: Option<&str>) -> Result<(), String> {
     let Some(profile) = profile else { return Ok(()) };
     let known = about::profiles(parts, caller);
@@ -293,7 +291,6 @@ struct Heard {
     incoming: Incoming,
     /// The id of its answer's turn.
     message: String,
-    /// True for a command.
     command: bool,
     /// True if the message was submitted before.
     known: bool,

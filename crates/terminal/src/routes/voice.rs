@@ -29,7 +29,6 @@ use ports::shares::Shares;
 /// Maximum number of sockets. One key has at most half of them.
 const SOCKETS_MAX: usize = 128;
 
-/// The places for sockets.
 #[derive(Clone)]
 pub(super) struct Sockets(Shares<String>);
 
@@ -55,7 +54,6 @@ pub(super) struct Wanted {
     language: Option<String>,
 }
 
-/// Opens a socket.
 pub(super) async fn open(
     State(parts): State<Parts>,
     (Extension(caller), Extension(sockets)): (Extension<Caller>, Extension<Sockets>),

@@ -123,7 +123,6 @@ pub(super) async fn end(
     if timeout(within, reading).await.is_err() { (Status::Timeout, text) } else { (status, text) }
 }
 
-/// Returns the limit that refused a turn.
 const fn refused_by(update: &TurnUpdate) -> Option<OverLimit> {
     match update {
         TurnUpdate::Apology { why: NoAnswer::OverLimit(limit), .. }

@@ -32,7 +32,6 @@ pub(super) struct Memory {
 /// The state of a cached session: other if it was changed, or cached again. `None` if it is not cached.
 pub(super) type Version = Option<(u64, u64)>;
 
-/// A session with its messages.
 pub(super) struct Session {
     name: String,
     number: u64,
@@ -46,14 +45,12 @@ pub(super) struct Session {
     pub(super) preview: Option<usize>,
 }
 
-/// A message of a session.
 pub(super) struct StoredMessage {
     /// Its number in the session; increasing.
     pub(super) number: u64,
     pub(super) posted: Posted,
     /// The nonce of the post, for the bot's messages.
     pub(super) nonce: Option<String>,
-    /// True for an apology.
     pub(super) apology: bool,
 }
 
@@ -65,7 +62,6 @@ impl Memory {
         record.numbers.iter().all(has)
     }
 
-    /// Returns a cached session.
     pub(super) fn known(&mut self, place: &Place) -> Option<&mut Session> {
         self.sessions.get_mut(place)
     }
@@ -117,7 +113,6 @@ impl Memory {
         true
     }
 
-    /// Renames a session; returns its record.
     pub(super) fn rename(&mut self, place: &Place, name: &str) -> Option<Record> {
         let session = self.sessions.get_mut(place)?;
         name.clone_into(&mut session.name);
@@ -176,7 +171,6 @@ impl Session {
         self.version.1 += 1;
     }
 
-    /// Returns the record of the session.
     pub(super) fn record(&self, now: Timestamp) -> Record {
         let numbers: Vec<u64> = self.messages.iter().map(|kept| kept.number).collect();
         let Self { name, number, preview, .. } = self;
@@ -189,12 +183,10 @@ impl Session {
         self.messages.iter().map(|kept| &kept.posted)
     }
 
-    /// Returns the message of this id.
     pub(super) fn find(&self, id: &str) -> Option<&Posted> {
         self.all().find(|posted| posted.id.id == id)
     }
 
-    /// Returns the message posted with this nonce.
     pub(super) fn posted_as(&self, nonce: &str) -> Option<&Posted> {
         self.messages.iter().find(|kept| kept.nonce.as_deref() == Some(nonce)).map(|kept| &kept.posted)
     }
@@ -238,7 +230,6 @@ impl Session {
         Some((number, self.shrink()))
     }
 
-    /// Deletes a message; returns its number.
     pub(super) fn delete(&mut self, message: &MessageId) -> Option<u64> {
         let at = self.messages.iter().position(|kept| kept.posted.id == *message)?;
         let kept = self.messages.remove(at)?;

@@ -19,7 +19,6 @@ use domain::keys::sessions as keys;
 use domain::session_index::{Indexed, SessionIndex};
 use ports::{Scanned, Stored, Write};
 
-/// The number of the first session.
 pub(super) const FIRST_NUMBER: u64 = 101;
 /// Maximum length of a session's name.
 const NAME_MAX: usize = 64;
@@ -47,7 +46,6 @@ pub struct FoundSession {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Listed {
     session: String,
-    /// Its short number.
     number: u64,
     messages: usize,
     /// Seconds since its last event.
@@ -77,7 +75,6 @@ pub struct SessionMessage {
     /// The id of the message that it answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     answers: Option<String>,
-    /// True for an apology.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     apology: bool,
 }

@@ -101,7 +101,6 @@ impl Sessions {
     }
 }
 
-/// Returns the writes that delete these lines.
 fn without_lines(place: &Place, numbers: impl IntoIterator<Item = u64>) -> impl Iterator<Item = Write> {
     let person = owner_of(place);
     numbers.into_iter().map(move |number| Write::Delete { key: keys::line(&person, place, number) })

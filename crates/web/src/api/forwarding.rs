@@ -114,7 +114,6 @@ impl Failure {
         }
     }
 
-    /// Returns the label of the metric.
     const fn label(self) -> &'static str {
         match self {
             Self::Busy | Self::Loop | Self::Tunnel => "refused",

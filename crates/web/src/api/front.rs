@@ -34,7 +34,6 @@ use crate::api::{Api, Limits, Site, bodies, dashboard};
 use domain::api_key::Right;
 use ports::Keys;
 
-/// Timeout of connecting to the program.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The time that the program may continue a response after the proxy closed the client's connection: longer than a turn
 /// takes.

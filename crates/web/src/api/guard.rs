@@ -169,7 +169,6 @@ pub fn shows_bearer(headers: &HeaderMap) -> bool {
     bearer(headers).is_some()
 }
 
-/// Checks that a caller has the required access.
 fn entitled(caller: Caller, access: Access) -> Result<Caller, Rejection> {
     match access {
         Access::Needs(right) if !caller.may(right) => Err(Rejection::NoRight),

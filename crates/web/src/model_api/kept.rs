@@ -178,7 +178,6 @@ fn away() -> Failure {
     Failure::Busy("stored responses are temporarily unavailable; try again in a moment".to_owned())
 }
 
-/// Writes the index of a holder.
 fn index(holder: &str, named: &[Named]) -> Option<Write> {
     let value = serde_json::to_string(named).ok()?;
     Some(Write::Put { key: keys::responses(holder), value, ttl: Some(keys::RESPONSE_TTL) })

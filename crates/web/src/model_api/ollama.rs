@@ -48,7 +48,6 @@ pub(super) fn routes() -> Router<Arc<ModelApi>> {
     below("").merge(below("/v1"))
 }
 
-/// A failure in Ollama's format.
 pub(super) struct OllamaFailure(pub Failure);
 
 impl From<Failure> for OllamaFailure {
@@ -138,7 +137,6 @@ async fn answer<Q: Question>(
     Ok(ignored.warn(([(header::CONTENT_TYPE, LINES)], body).into_response()))
 }
 
-/// The state of a stream.
 struct Streamed {
     api: Arc<ModelApi>,
     asking: Asking,

@@ -97,7 +97,6 @@ async fn chat(
     Ok(ignored.warn(response))
 }
 
-/// The state of a stream.
 struct Streamed {
     asking: Asking,
     writer: Writer,

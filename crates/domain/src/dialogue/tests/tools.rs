@@ -256,7 +256,6 @@ fn a_row_that_takes_both_answers_after_its_rounds_without_another_call() {
     assert_eq!(ids, ["c0", "c0", "c1"], "each result names its call");
 }
 
-/// The arguments of the function for the answer.
 fn answer(arguments: &'static str) -> (&'static str, &'static str) {
     (ANSWER_FUNCTION, arguments)
 }

@@ -276,7 +276,6 @@ fn buttons(gate: &Gate) -> Vec<Button> {
     }
 }
 
-/// Returns one line for each field of a form.
 fn fields(form: &Form, locale: Locale) -> String {
     form.fields.iter().map(|field| described(field, locale)).collect::<Vec<_>>().join("\n")
 }

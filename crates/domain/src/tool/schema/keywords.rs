@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-/// The conversion of a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keyword {
     /// Kept if providers accept its value.
@@ -56,9 +55,7 @@ pub(super) fn of(word: &str) -> Keyword {
     }
 }
 
-/// The maximum length of a pattern, in bytes.
 const PATTERN_BYTES: usize = 200;
-/// The maximum length of a default, in bytes.
 const DEFAULT_BYTES: usize = 200;
 
 /// Returns the value of a kept keyword; none if providers reject it.

@@ -34,7 +34,6 @@ use web::client_socket::{ClientSocket, Disconnected};
 /// Maximum size of a message of the client, in bytes.
 pub(super) const MESSAGE_MAX: usize = 64 * 1024;
 
-/// One socket.
 pub(super) struct VoiceSocket {
     socket: ClientSocket,
     parts: Parts,

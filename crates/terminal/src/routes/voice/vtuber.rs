@@ -34,7 +34,6 @@ pub(super) struct Vtuber {
     waiting: VecDeque<Waiting>,
     /// True while the client sends samples.
     is_listening: bool,
-    /// True if the turn had audio.
     had_audio: bool,
 }
 
@@ -58,7 +57,6 @@ pub(super) enum Step {
     Reply(Value),
 }
 
-/// A message of the client.
 #[derive(Deserialize)]
 struct Message {
     #[serde(rename = "type")]

@@ -9,7 +9,6 @@ use domain::tool::failure::ToolFailure;
 use domain::turn_event::{GateDecision, ToolState};
 use speech::answer::Sentence;
 
-/// An event for the client.
 #[derive(Debug, Serialize)]
 pub(super) struct Event {
     /// The number of the session's event that it comes from, or the last one. A client resumes with it.
@@ -22,7 +21,6 @@ pub(super) struct Event {
     pub content: Content,
 }
 
-/// The content of an event.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(super) enum Content {

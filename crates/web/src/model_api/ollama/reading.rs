@@ -27,7 +27,6 @@ pub(super) enum Style {
     Generate,
 }
 
-/// A parsed request.
 #[derive(Debug)]
 pub(super) struct OllamaRequest {
     /// `None` if the request only checks that the model is available.
@@ -122,7 +121,6 @@ struct WireCall {
 
 /// A call without a result so far.
 struct Open {
-    /// The generated id.
     id: String,
     /// The client's id, if any.
     own: Option<String>,

@@ -159,7 +159,6 @@ pub(super) struct WireSchema {
     pub schema: Option<Value>,
 }
 
-/// A parsed request.
 #[derive(Debug)]
 pub(super) struct OpenAiRequest {
     pub conversation: GivenConversation,

@@ -273,7 +273,6 @@ impl Shelf {
     }
 }
 
-/// The state of a stream.
 struct Streamed {
     asking: Asking,
     writer: Writer,

@@ -74,7 +74,6 @@ pub(super) struct EventHead {
     pub stream_id: Option<String>,
 }
 
-/// The body of a request to compact a conversation.
 #[derive(Debug, Deserialize)]
 pub(super) struct CompactRequest {
     pub model: Option<String>,
@@ -90,7 +89,6 @@ enum Input {
     Items(Vec<Item>),
 }
 
-/// One item of the conversation.
 #[derive(Debug, Deserialize)]
 pub(super) struct Item {
     #[serde(rename = "type")]
@@ -113,7 +111,6 @@ struct TextOptions {
     verbosity: Value,
 }
 
-/// The format of the answer.
 #[derive(Debug, Deserialize)]
 struct Format {
     #[serde(rename = "type")]
@@ -133,7 +130,6 @@ struct Tool {
     fields: Map<String, Value>,
 }
 
-/// A parsed request.
 #[derive(Debug)]
 pub(super) struct ResponseRequest {
     /// The messages of this request, without its instructions.
