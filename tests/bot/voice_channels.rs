@@ -185,6 +185,33 @@ fn only_a_member_who_agreed_asks_by_voice_and_is_answered_aloud() {
 }
 
 #[test]
+fn a_member_who_leaves_is_heard_again_only_after_agreeing_again() {
+    story(async {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("heard");
+        let setup = Setup::new().set("STAFFAI_HEARING", hearing("what is two plus two", &log));
+        let room = Room::begin(setup).await;
+        room.joined_by("Ben").await;
+        room.enters("Ada");
+        let (ada, words) = (room.user("Ada"), sentence("What is two plus two?"));
+        room.world.tells("Ada", "listen", &[]).await;
+        room.says("I hear Ada from now on").await;
+        room.server.leaves(ada);
+        room.enters("Ada");
+        // The consent of Ben is newer than the end of Ada's, so that end is known once Ben is heard.
+        room.world.tells("Ben", "listen", &[]).await;
+        room.server.speaks(ada, &words).await;
+        room.server.speaks(room.user("Ben"), &words).await;
+        room.says("**Ben:** what is two plus two").await;
+        assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 1, "Ada was not transcribed");
+        room.world.tells("Ada", "listen", &[]).await;
+        room.server.speaks(ada, &words).await;
+        room.says("**Ada:** what is two plus two").await;
+        room.world.stop().await;
+    });
+}
+
+#[test]
 fn a_member_who_speaks_interrupts_and_the_conversation_keeps_what_was_heard() {
     story(async {
         let dir = tempfile::tempdir().unwrap();

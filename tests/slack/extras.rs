@@ -111,6 +111,9 @@ fn a_member_who_opens_the_direct_conversation_gets_prompts() {
         assert!(!call.contains_key("thread_ts"), "Slack ignores such a call of an app with the agent view: {call:?}");
         world.until("all acknowledgements", || (world.service.unacknowledged() == 0).then_some(())).await;
         assert!(world.service.home("U1").is_none(), "the other tab was not opened");
+        world.service.opens_conversation("U1");
+        world.until("all acknowledgements", || (world.service.unacknowledged() == 0).then_some(())).await;
+        assert_eq!(world.service.calls("assistant.threads.setSuggestedPrompts").len(), 1, "not twice in a minute");
     });
 }
 

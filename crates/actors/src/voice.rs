@@ -95,6 +95,8 @@ pub enum VoiceEvent {
     Joined,
     /// A member said this.
     Heard(Person, String),
+    /// A member left the channel.
+    Left(Person),
     /// A spoken question was passed on. `None` if it was not.
     Asked(Option<Asked>),
     /// The answer of this turn was heard up to here.
@@ -138,6 +140,10 @@ impl CallHost for Host {
         self.0.tell(VoiceEvent::Heard(speaker, words));
     }
 
+    fn left(&self, member: Person) {
+        self.0.tell(VoiceEvent::Left(member));
+    }
+
     fn interrupted(&self, turn: String, heard: String) {
         self.0.tell(VoiceEvent::Interrupted(turn, heard));
     }
@@ -164,7 +170,9 @@ impl Actor for Voice {
 
     fn origin(event: &VoiceEvent) -> Origin {
         match event {
-            VoiceEvent::Heard(..) | VoiceEvent::Interrupted(..) | VoiceEvent::Ended(_) => Origin::Outside(None),
+            VoiceEvent::Heard(..) | VoiceEvent::Left(_) | VoiceEvent::Interrupted(..) | VoiceEvent::Ended(_) => {
+                Origin::Outside(None)
+            }
             VoiceEvent::Join | VoiceEvent::Joined | VoiceEvent::Asked(_) => Origin::Own,
         }
     }
@@ -184,6 +192,7 @@ impl Actor for Voice {
                 }
             }
             VoiceEvent::Heard(person, words) => self.heard(ctx, state, &person, words),
+            VoiceEvent::Left(person) => drop(self.call.forget(&person)),
             VoiceEvent::Asked(asked) => {
                 state.asking = state.asking.saturating_sub(1);
                 state.asked.extend(asked);

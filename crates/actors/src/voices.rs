@@ -144,7 +144,8 @@ impl Voices {
         }
         let name = caller.name.clone();
         let reply = if on { VoiceReply::Listening } else { VoiceReply::Deaf };
-        match call.agree(caller, on) {
+        let changed = if on { call.agree(caller) } else { Some(call.forget(&caller.person)) };
+        match changed {
             None => return VoiceReply::Full,
             Some(false) => return reply,
             Some(true) => {}
@@ -158,23 +159,32 @@ impl Voices {
 }
 
 impl Call {
-    /// Notes whether a member agrees to be heard. Returns whether that changed; `None` if too many members agree.
-    fn agree(&self, caller: Caller, on: bool) -> Option<bool> {
+    /// Notes that a member agrees to be heard. Returns false if that was known; `None` if too many members agree.
+    fn agree(&self, caller: Caller) -> Option<bool> {
         let person = caller.person.clone();
         let mut speakers = self.speakers.lock();
-        let changed = if on {
-            let is_new = !speakers.contains_key(&person);
-            if is_new && speakers.len() >= HEARD_MAX {
-                return None;
-            }
-            speakers.insert(person, caller);
-            is_new
-        } else {
-            speakers.remove(&person).is_some()
-        };
+        let is_new = !speakers.contains_key(&person);
+        if is_new && speakers.len() >= HEARD_MAX {
+            return None;
+        }
+        speakers.insert(person, caller);
+        self.send(&speakers);
+        Some(is_new)
+    }
+
+    /// Ends the consent of a member, who revoked it or left the channel. Returns false if there was none.
+    pub(crate) fn forget(&self, person: &Person) -> bool {
+        let mut speakers = self.speakers.lock();
+        let was_heard = speakers.remove(person).is_some();
+        if was_heard {
+            self.send(&speakers);
+        }
+        was_heard
+    }
+
+    /// Publishes the members who agree, under the lock, so that the last change is the last one sent.
+    fn send(&self, speakers: &HashMap<Person, Caller>) {
         let heard: HashSet<Person> = speakers.keys().cloned().collect();
-        // Under the lock, so that the last change is the last one sent.
         self.heard.send_replace(Arc::new(heard));
-        Some(changed)
     }
 }

@@ -257,7 +257,10 @@ impl<'a> Call<'a> {
     fn happened(&mut self, happening: Happening) -> Result<(), CallEnd> {
         match happening {
             Happening::Heard(user, samples) => self.hear(user, &samples),
-            Happening::Left(user) => self.hearers.forget(user),
+            Happening::Left(user) => {
+                self.hearers.forget(user);
+                self.host.left(self.person(user));
+            }
             Happening::Ended(end) => return Err(end),
         }
         Ok(())

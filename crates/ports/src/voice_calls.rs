@@ -61,6 +61,9 @@ pub trait CallHost: Send + Sync {
     /// A member said this. It becomes a question.
     fn heard(&self, speaker: Person, words: String);
 
+    /// A member left the channel. It may be one who never agreed to be heard.
+    fn left(&self, member: Person);
+
     /// A member interrupted the answer of this turn, which was heard up to here.
     fn interrupted(&self, turn: String, heard: String);
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::Slack;
-use super::ids::At;
+use super::ids::{self, At};
 use super::web_api::{Arguments, Call, CallError};
 use domain::ids::Place;
 use domain::notice::workspace::{SUGGESTED_PROMPTS, WORKING};
@@ -85,8 +85,11 @@ impl Slack {
         }
     }
 
-    /// Suggests prompts in a direct conversation. A failure is silent: the member can type.
+    /// Suggests prompts in a direct conversation, at most once a minute. A failure is silent: the member can type.
     pub(super) async fn suggest(&self, channel: &str) {
+        if !self.statuses.is_due(&ids::channel(channel), Instant::now()) {
+            return;
+        }
         // With a thread, the call of an app with this view has no effect.
         let arguments: Arguments<'_> = vec![("channel_id", channel.into()), ("prompts", prompts().to_string().into())];
         let _ = self.api.call::<Nothing>(Call::reads("assistant.threads.setSuggestedPrompts"), arguments).await;
@@ -100,7 +103,6 @@ pub(super) fn prompts() -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ids;
     use super::*;
 
     #[test]

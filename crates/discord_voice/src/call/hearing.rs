@@ -127,7 +127,7 @@ impl Call<'_> {
         }
     }
 
-    fn person(&self, user: u64) -> Person {
+    pub(super) fn person(&self, user: u64) -> Person {
         Person::new(self.room.channel.door.clone(), user.to_string())
     }
 }
