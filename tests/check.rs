@@ -355,7 +355,7 @@ async fn each_tool_server_has_a_row_and_each_usual_mistake_its_fix() {
     let bench = Bench::start(|_| {}).await;
     let model = bench.model.base_url();
     let entries = format!(
-        r#""well": {{"command": "python3", "args": ["{SERVER}", "well"], "env": {{"KEY": "${{SERVER_KEY}}"}}}},
+        r#""well": {{"command": "python3", "args": ["{SERVER}", "well"], "env": {{"KEY": "${{SERVER_KEY}}"}}, "reuse_results": {{"echo": "1m", "eko": "1m"}}}},
         "missing": {{"command": "no-such-program"}},
         "lost": {{"command": "python3", "args": ["/no/such/file.py"]}},
         "crash": {{"command": "python3", "args": ["{SERVER}", "crash"]}},
@@ -384,6 +384,8 @@ async fn each_tool_server_has_a_row_and_each_usual_mistake_its_fix() {
     let outcome = bench.check(&[], &more).await;
     outcome
         .has("ok", "mcp well", "tools of hostile 1")
+        .has("note", "mcp well", "reuse_results has no effect for echo: it may change something")
+        .has("note", "mcp well", "reuse_results: this server has no tool eko")
         .has("wrong", "mcp missing", "install it, or set command to its full path")
         .has("wrong", "mcp lost", "correct args and env of its entry")
         .has("wrong", "mcp crash", "API_KEY is not set")

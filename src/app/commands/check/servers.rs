@@ -10,9 +10,9 @@ use crate::app::configured::Lookup;
 use crate::app::servers::{self, Tried};
 use crate::app::setting_files;
 use domain::near;
-use domain::tool::ServerName;
 use domain::tool::name::callable;
 use domain::tool::pattern::NamePattern;
+use domain::tool::{Effect, ServerName, Tool};
 use mcp::config::Configured;
 use ports::tools::{ServerEntry, ServerOff};
 use settings::Settings;
@@ -129,6 +129,26 @@ fn patterns(settings: &Settings, offered: &Offered<'_>, report: &mut Report) {
     }
 }
 
+/// Returns the parts of `reuse_results` that have no effect: results are reused only of tools that read.
+fn unused(entry: &ServerEntry, tools: &[Tool]) -> Vec<String> {
+    const FIX: &str = "`side_effects = false` or `trusted = true` says that they only read";
+    let reads = |tool: &Tool| Effect::of(tool, entry.side_effects, entry.trusted) == Effect::Reads;
+    let mut unused = Vec::new();
+    if entry.reuse.usual.is_some() && !tools.iter().any(reads) {
+        unused.push(format!("reuse_results has no effect: no tool of this server is known to only read; {FIX}"));
+    }
+    for (name, _) in entry.reuse.tools.iter().filter(|(_, time)| !time.is_zero()) {
+        match tools.iter().find(|tool| *tool.name == **name) {
+            None => unused.push(format!("reuse_results: this server has no tool {name}")),
+            Some(tool) if !reads(tool) => {
+                unused.push(format!("reuse_results has no effect for {name}: it may change something; {FIX}"));
+            }
+            Some(_) => {}
+        }
+    }
+    unused
+}
+
 /// Connects to all servers concurrently and reads their tools.
 pub(super) async fn check(
     entries: &[ServerEntry],
@@ -159,7 +179,8 @@ pub(super) async fn check(
         let (info, tools, ms) = (server.info(), listing.tools.len(), took.as_millis());
         let about = format!("{tools} tools of {} {}, protocol {}, {ms} ms", info.name, info.version, info.protocol);
         report.ok(&part, about);
-        for warning in listing.warnings.iter().take(WARNINGS_MAX) {
+        let unused = unused(entry, &listing.tools);
+        for warning in listing.warnings.iter().chain(&unused).take(WARNINGS_MAX) {
             report.push(&part, CheckStatus::Note, warning);
         }
     }
