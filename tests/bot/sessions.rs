@@ -253,8 +253,11 @@ fn an_apology_before_a_kill_is_read_as_one_after_it() {
         let _process = world.process("second").await;
         world.becomes("ready").await;
         let again = crate::reading_along::read(&world, "one", told[0]["number"].as_u64().unwrap(), &message).await;
-        assert_eq!(crate::reading_along::names(&again), ["missed", "apology", "done"]);
-        assert_eq!(again[1]["text"], told[told.len() - 2]["text"]);
+        // The process may have been killed before the end of the turn was durable: the next one takes the turn up again.
+        let mut names = crate::reading_along::names(&again);
+        names.retain(|name| *name != "accepted");
+        assert_eq!(names, ["missed", "apology", "done"]);
+        assert_eq!(again[again.len() - 2]["text"], told[told.len() - 2]["text"]);
     });
 }
 

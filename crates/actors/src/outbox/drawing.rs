@@ -194,7 +194,7 @@ impl Courier {
     async fn look_for(&mut self, place: &Place, turn: &TurnId, pieces: &[String], drawn: &mut Drawn) -> bool {
         self.pace.lock().changed(Instant::now());
         let pieces: Vec<Piece> = pieces.iter().map(Piece::text).collect();
-        let Ok(found) = self.find(place, Anchor::Trigger(&turn.trigger()), &pieces, Instant::now()).await else {
+        let Ok(found) = self.find(place, Anchor::Growing(&turn.trigger()), &pieces, Instant::now()).await else {
             return false;
         };
         if !found.pieces.is_empty() {

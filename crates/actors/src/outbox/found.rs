@@ -30,6 +30,8 @@ const CLOCKS_APART: Duration = Duration::from_secs(5);
 pub(super) enum Anchor<'a> {
     /// The first message replies to this message.
     Trigger(&'a MessageId),
+    /// The same, and the last piece is still being written: a message may show more of it.
+    Growing(&'a MessageId),
     /// No reply: the first message has the text of the first piece, was posted after this time, and is not in this
     /// list of answers to others.
     Words(Timestamp, &'a [MessageId]),
@@ -89,7 +91,7 @@ impl Courier {
         until: Instant,
     ) -> Result<VisibleAnswer, PostFailure> {
         let mut range = match anchor {
-            Anchor::Trigger(trigger) => HistoryRange::After(trigger.clone()),
+            Anchor::Trigger(trigger) | Anchor::Growing(trigger) => HistoryRange::After(trigger.clone()),
             Anchor::Words(..) => HistoryRange::Newest,
             Anchor::Nothing => return Ok(VisibleAnswer::default()),
         };
@@ -144,7 +146,9 @@ impl VisibleAnswer {
         let words = pieces.first().map_or("", |piece| piece.text.as_str());
         let of_others = |posted: &Posted| matches!(anchor, Anchor::Words(_, others) if others.contains(&posted.id));
         let answers = |posted: &Posted| match anchor {
-            Anchor::Trigger(trigger) => posted.reply_to.as_ref().is_some_and(|quoted| quoted.id == *trigger),
+            Anchor::Trigger(trigger) | Anchor::Growing(trigger) => {
+                posted.reply_to.as_ref().is_some_and(|quoted| quoted.id == *trigger)
+            }
             Anchor::Words(since, _) => {
                 let fits = posted.reply_to.is_none() && !is_before(posted.at, since) && posted.text == words;
                 fits && !of_others(posted)
@@ -153,7 +157,7 @@ impl VisibleAnswer {
         };
         let replies = ours.iter().filter(|posted| answers(posted)).count();
         // Without a trigger, identical messages may be answers to different turns.
-        let doubled = replies > 1 && matches!(anchor, Anchor::Trigger(_));
+        let doubled = replies > 1 && matches!(anchor, Anchor::Trigger(_) | Anchor::Growing(_));
         let mut found = Self { pieces: Vec::new(), doubled };
         let mut rest = ours.into_iter().skip_while(|posted| !answers(posted));
         let Some(first) = rest.next() else { return found };
@@ -162,9 +166,13 @@ impl VisibleAnswer {
         // Only first pieces are replies, so an answer to another message never matches.
         let further: Vec<Posted> = rest.filter(|posted| posted.reply_to.is_none() && !of_others(posted)).collect();
         let mut further = further.as_slice();
-        for piece in pieces.iter().skip(1) {
+        for (index, piece) in pieces.iter().enumerate().skip(1) {
+            let grows = matches!(anchor, Anchor::Growing(_)) && index + 1 == pieces.len();
+            let is_part = |posted: &Posted| {
+                is_beginning(&posted.text, &piece.text) || (grows && is_beginning(&piece.text, &posted.text))
+            };
             let whole = further.iter().position(|posted| posted.text == piece.text);
-            let at = whole.or_else(|| further.iter().position(|posted| is_beginning(&posted.text, &piece.text)));
+            let at = whole.or_else(|| further.iter().position(is_part));
             let Some((at, posted)) = at.and_then(|at| Some((at, further.get(at)?))) else { break };
             let shown = VisiblePiece::draft(posted.id.clone(), posted.text.clone());
             found.pieces.push(VisiblePiece {
@@ -187,14 +195,8 @@ fn is_before(posted: Timestamp, since: Timestamp) -> bool {
     since.since(posted) > CLOCKS_APART
 }
 
-/// True if a message shows a draft of this piece: one is the beginning of the other, possibly with its open code block
-/// closed. The piece is the shorter one if its answer is being written again.
+/// True if a message shows a draft of this piece: its beginning, possibly with its open code block closed.
 fn is_beginning(text: &str, piece: &str) -> bool {
-    begins(text, piece) || begins(piece, text)
-}
-
-/// True if `short`, or `short` without the closing of its code block, is a beginning of `long` that identifies it.
-fn begins(short: &str, long: &str) -> bool {
-    let open = CLOSINGS.iter().find_map(|closing| short.strip_suffix(closing)).unwrap_or(short);
-    open.len() >= BEGINNING_MIN && (long.starts_with(short) || long.starts_with(open))
+    let open = CLOSINGS.iter().find_map(|closing| text.strip_suffix(closing)).unwrap_or(text);
+    open.len() >= BEGINNING_MIN && (piece.starts_with(text) || piece.starts_with(open))
 }
