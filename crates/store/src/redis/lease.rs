@@ -122,6 +122,9 @@ pub const ALONE_TERM: Duration = Duration::from_secs(24 * 60 * 60);
 /// The timeout of an answer on an open connection. A slower connection is replaced.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
+// A renewal that is asked for in time is answered before its holder stops.
+const _: () = assert!(RENEW_EVERY.as_millis() + ANSWER_TIMEOUT.as_millis() + MARGIN.as_millis() < TERM.as_millis());
+
 /// Returns the time by which a holder stops unless it renews its term. `asked` is the time of the last request that was
 /// granted, so the term at the server ends later.
 #[must_use]
