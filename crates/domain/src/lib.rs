@@ -44,6 +44,7 @@ pub mod recorded;
 pub mod server_name;
 
 pub mod incoming;
+pub mod json_values;
 
 pub mod attachment;
 

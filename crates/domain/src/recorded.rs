@@ -51,7 +51,10 @@ pub fn slot(message: &MessageId, slots: usize) -> usize {
 /// cannot be told from words and stay.
 #[must_use]
 pub fn cleaned(text: &str, author: &str) -> String {
-    let names: Vec<String> = author.split_whitespace().map(plain).filter(|name| !name.is_empty()).collect();
+    // Each word of the name, and its parts: `Jean-Paul` is also `Jean`.
+    let parts = runs(author).filter(|part| part.chars().nth(1).is_some());
+    let names: Vec<String> =
+        author.split_whitespace().chain(parts).map(plain).filter(|name| !name.is_empty()).collect();
     let text = clean(text, QUESTION_CHARS);
     let lines = text.lines().map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -69,17 +72,30 @@ pub fn cleaned(text: &str, author: &str) -> String {
 
 fn shown<'a>(word: &'a str, names: &[String]) -> &'a str {
     let is_name = |run: &str| names.contains(&plain(run));
-    if word.contains("://") || word.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("www.")) {
+    if is_link(word) {
         "[link]"
     } else if word.contains('@') {
         "[name]"
     } else if digits(word) >= DIGITS {
         "[number]"
-    } else if word.split(|c: char| !c.is_alphanumeric()).any(is_name) {
+    } else if is_name(word) || runs(word).any(is_name) {
         "[name]"
     } else {
         word
     }
+}
+
+/// True for an address, also without a scheme: a domain before a path.
+fn is_link(word: &str) -> bool {
+    let inner_dot = |host: &str| host.trim_matches('.').contains('.');
+    word.contains("://")
+        || word.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("www."))
+        || word.split_once('/').is_some_and(|(host, _)| inner_dot(host))
+}
+
+/// Returns the runs of letters and digits of a word.
+fn runs(word: &str) -> impl Iterator<Item = &str> {
+    word.split(|c: char| !c.is_alphanumeric()).filter(|run| !run.is_empty())
 }
 
 fn digits(word: &str) -> usize {
@@ -113,6 +129,13 @@ mod tests {
             cleaned("Ada's or Ada/Ben: www.example.org/a, +49 170 123 45 67 or 12 34", "Ada"),
             "[name] or [name] [link] [number] or 12 34"
         );
+        assert_eq!(cleaned("see example.org/u?token=abc, and/or 1.", "Ada"), "see [link] and/or 1.");
+        for name in ["ada.l_x", "j_doe", "Jean-Paul", "D’Arcy", "Ann-Marie [name]"] {
+            let told = cleaned(&format!("hello, I am {name} today"), name);
+            let words = told.strip_prefix("hello, I am ").and_then(|rest| rest.strip_suffix(" today"));
+            assert!(words.is_some_and(|words| words.split(' ').all(|word| word == "[name]")), "{told}");
+        }
+        assert_eq!(cleaned("Jean and Paul are Jean-Paul", "Jean-Paul"), "[name] and [name] are [name]");
         assert_eq!(cleaned("  \u{200b} ", "x"), "");
         assert!(cleaned(&"word ".repeat(5_000), "").chars().count() <= QUESTION_CHARS + 4);
     }

@@ -5,13 +5,19 @@ use std::time::Duration;
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
+
+use domain::json_values;
 
 /// Timeout of connecting, TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of an idle connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Maximum number of values in an answer.
+const VALUES_MAX: usize = 16 * 1024;
 
 /// The minimum length of a secret that is masked: a shorter one occurs in ordinary words.
 const SECRET_LEAST: usize = 6;
@@ -99,6 +105,17 @@ pub(super) async fn body(mut response: Response, most: usize) -> Result<Vec<u8>,
         body.extend_from_slice(&piece);
     }
     Ok(body)
+}
+
+/// Parses an answer.
+///
+/// # Errors
+/// The reason why it cannot be used.
+pub(super) fn parsed<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, &'static str> {
+    if json_values::count(body) > VALUES_MAX {
+        return Err("its answer has too many values");
+    }
+    serde_json::from_slice(body).map_err(|_| "its answer is not JSON")
 }
 
 /// Masks the key of a service that echoes it.

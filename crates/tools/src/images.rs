@@ -23,7 +23,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
 use super::{BuiltInTool, arguments, reads};
-use crate::client::{ServiceClient, below, body, masked, reason};
+use crate::client::{ServiceClient, below, body, masked, parsed, reason};
 use domain::completion::Picture;
 use domain::tool::{Annotations, CallError, Image, Part, Tool, ToolKind, ToolRequest, ToolResult};
 use telemetry::events::IMAGE_FAILED;
@@ -32,7 +32,7 @@ use telemetry::events::IMAGE_FAILED;
 const ANSWER_BYTES: usize = 6 * 1024 * 1024;
 /// Maximum size of a picture, in bytes.
 const IMAGE_BYTES: usize = 4 * 1024 * 1024;
-/// Maximum number of responses that are read at the same time, of all calls: further ones wait in their connections.
+/// Maximum number of responses of one row that are read at the same time: further ones wait in their connections.
 const ANSWERS_MAX: usize = 4;
 /// Maximum length of a description, in characters.
 const PROMPT_CHARS: usize = 4_000;
@@ -61,8 +61,7 @@ pub struct Row {
 #[must_use]
 pub fn tools(rows: Vec<Row>) -> Vec<Box<dyn BuiltInTool>> {
     let edits = rows.iter().any(|row| row.edits);
-    let reading = Arc::new(Semaphore::new(ANSWERS_MAX));
-    let models: Arc<[ImageModel]> = rows.into_iter().map(|row| ImageModel::new(row, Arc::clone(&reading))).collect();
+    let models: Arc<[ImageModel]> = rows.into_iter().map(ImageModel::new).collect();
     let of = |work| Box::new(ImageTool { models: Arc::clone(&models), work }) as Box<dyn BuiltInTool>;
     let mut tools = vec![of(Work::Create)];
     if edits {
@@ -179,12 +178,13 @@ impl BuiltInTool for ImageTool {
 struct ImageModel {
     row: Row,
     client: ServiceClient,
-    /// The permits for reading a response, of all models.
-    reading: Arc<Semaphore>,
+    /// The permits for reading a response. Each row has its own, so that a slow one delays no other.
+    reading: Semaphore,
 }
 
 impl ImageModel {
-    fn new(row: Row, reading: Arc<Semaphore>) -> Self {
+    fn new(row: Row) -> Self {
+        let reading = Semaphore::new(ANSWERS_MAX);
         Self { client: ServiceClient::of(&row.url, row.here), row, reading }
     }
 
@@ -262,7 +262,7 @@ struct Made<'a> {
 /// # Errors
 /// What the answer says about the failure.
 fn read(body: &[u8]) -> Result<Image, String> {
-    let answer: Answer<'_> = serde_json::from_slice(body).map_err(|_| "its answer is not JSON".to_owned())?;
+    let answer: Answer<'_> = parsed(body)?;
     let Some(encoded) = answer.data.into_iter().flatten().next().and_then(|made| made.b64_json) else {
         let error = answer.error.unwrap_or_default();
         let words = error.get("message").unwrap_or(&error).as_str();
@@ -283,6 +283,7 @@ mod tests {
     #[test]
     fn an_answer_without_a_picture_says_why() {
         let long = format!(r#"{{"data": [{{"b64_json": "{}"}}]}}"#, STANDARD.encode(vec![0; IMAGE_BYTES + 1]));
+        let many = format!(r#"{{"error": [{}0]}}"#, r#"{"a":0},"#.repeat(700_000));
         for (answer, reason) in [
             ("<html>", "its answer is not JSON"),
             ("{}", "its answer contains no picture"),
@@ -292,6 +293,7 @@ mod tests {
             (r#"{"data": [{"b64_json": "%%%"}]}"#, "its picture is not encoded in base64"),
             (r#"{"data": [{"b64_json": "PGh0bWw+"}]}"#, "its answer is no picture"),
             (&long, "its picture is longer than 4194304 bytes"),
+            (&many, "its answer has too many values"),
         ] {
             assert_eq!(read(answer.as_bytes()).unwrap_err(), reason);
         }
@@ -323,7 +325,7 @@ mod tests {
             edits: true,
             timeout: Duration::from_secs(1),
         };
-        let model = ImageModel::new(row, Arc::new(Semaphore::new(1)));
+        let model = ImageModel::new(row);
         assert_eq!(model.clean("the key very-secret is wrong"), "the key *** is wrong");
         let long = format!("{}very-secret{}", "x".repeat(ERROR_CHARS - 4), "x".repeat(10_000));
         assert_eq!(model.clean(&long), format!("{}***x", "x".repeat(ERROR_CHARS - 4)));

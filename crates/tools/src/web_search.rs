@@ -21,7 +21,7 @@ use self::found::{Found, complaint};
 pub use self::provider::Provider;
 use self::provider::{Filled, KeyPlace, Sends};
 use super::{BuiltInTool, arguments, reads};
-use crate::client::{ServiceClient, below, body, masked, reason};
+use crate::client::{ServiceClient, below, body, masked, parsed as read_json, reason};
 use domain::tool::{Annotations, CallError, Tool, ToolKind, ToolRequest, ToolResult};
 use telemetry::events::SEARCH_FAILED;
 
@@ -197,7 +197,7 @@ impl Engine {
 /// Parses the body as JSON; `None` if it is not JSON.
 async fn parsed(response: Response) -> Result<Option<Value>, String> {
     let body = body(response, ANSWER_BYTES).await?;
-    Ok(spawn_blocking(move || serde_json::from_slice::<Value>(&body).ok()).await.ok().flatten())
+    Ok(spawn_blocking(move || read_json::<Value>(&body).ok()).await.ok().flatten())
 }
 
 fn headers(place: Option<&KeyPlace>, key: Option<&SecretString>) -> Result<HeaderMap, String> {

@@ -13,7 +13,7 @@ use tokio::task::spawn_blocking;
 
 use super::credentials::{Credentials, Token};
 use super::file::{FIELDS, File};
-use crate::client::{ServiceClient, reason};
+use crate::client::{ServiceClient, parsed, reason};
 use domain::clean::clean;
 use ports::Clock;
 
@@ -135,7 +135,7 @@ impl Api {
         if !is_whole {
             return Err(failed("its answer is too long"));
         }
-        let parsed = spawn_blocking(move || serde_json::from_slice(&bytes).ok()).await.ok().flatten();
+        let parsed = spawn_blocking(move || parsed(&bytes).ok()).await.ok().flatten();
         parsed.ok_or_else(|| failed("its answer is not as documented"))
     }
 
@@ -190,7 +190,7 @@ async fn refused(status: StatusCode, response: Response, changes: bool) -> Failu
 
 /// Returns the message of an error response, after a colon; empty if it has none.
 pub(super) fn complaint(body: &[u8]) -> String {
-    let Ok(body) = serde_json::from_slice::<Value>(body) else { return String::new() };
+    let Ok(body) = parsed::<Value>(body) else { return String::new() };
     let words =
         ["/error/message", "/error_description", "/error"].into_iter().find_map(|path| body.pointer(path)?.as_str());
     words.map(|words| format!(": {}", clean(words, REFUSAL_CHARS))).unwrap_or_default()
