@@ -3,6 +3,28 @@
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use domain::json_values;
+
+/// The most values in the arguments of all calls of an answer. In the answer itself, arguments in text are one value.
+const ARGUMENT_VALUES_MAX: usize = 16 * 1024;
+/// What a call gets in place of arguments with too many values. It is not JSON, so the model is told of its mistake.
+const TOO_MANY: &str = "(arguments with too many values)";
+
+/// Replaces arguments in text that have too many values, together with those of the calls before.
+pub fn bound<'a>(all: impl Iterator<Item = &'a mut Value>) {
+    let mut values = 0;
+    for arguments in all {
+        let Value::String(text) = arguments else { continue };
+        // Arguments that are encoded twice have their separators inside of a text.
+        let is_text = text.trim_start().starts_with('"');
+        let separators = || text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
+        values += if is_text { separators() } else { json_values::count(text.as_bytes()) };
+        if values > ARGUMENT_VALUES_MAX {
+            *arguments = Value::String(TOO_MANY.to_owned());
+        }
+    }
+}
+
 /// Returns the arguments as text; parsed ones are serialised again.
 pub fn written(arguments: Option<&Value>) -> String {
     match arguments {
@@ -34,4 +56,28 @@ pub fn mended(arguments: Option<&Value>) -> Option<String> {
 
 fn is_object(text: &str) -> bool {
     matches!(serde_json::from_str(text), Ok(Value::Object(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn arguments_of_all_calls_have_so_many_values_however_they_are_written() {
+        let list = |values: usize| format!(r#"{{"x": [{}0]}}"#, "0,".repeat(values));
+        let twice = |values: usize| Value::String(list(values)).to_string();
+        for text in [list(ARGUMENT_VALUES_MAX), twice(ARGUMENT_VALUES_MAX)] {
+            let mut all = [json!("{}"), Value::String(text), json!({"parsed": true}), json!("{}")];
+            bound(all.iter_mut());
+            assert_eq!(all, [json!("{}"), json!(TOO_MANY), json!({"parsed": true}), json!(TOO_MANY)]);
+            assert_eq!(mended(Some(&all[1])), Some("{}".to_owned()));
+        }
+        let usual = json!(list(1_000));
+        let mut all = [usual.clone(), json!(twice(1_000))];
+        bound(all.iter_mut());
+        assert_eq!(all[0], usual);
+        assert_ne!(all[1], json!(TOO_MANY));
+    }
 }

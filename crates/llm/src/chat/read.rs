@@ -59,6 +59,7 @@ pub(super) fn message(
     modernise(&mut raw);
     let finish = finish_of(finish_reason, &raw);
     name_calls(&mut raw);
+    bound_arguments(&mut raw);
     let (content, refused_part) = text_of(raw.get("content"));
     let refusal = raw.get("refusal").and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
     let answer_chars = content.chars().count() + call_chars(&raw);
@@ -163,6 +164,12 @@ fn name_calls(message: &mut Value) {
     {
         message.remove("tool_calls");
     }
+}
+
+/// Removes arguments that would take too much memory.
+fn bound_arguments(message: &mut Value) {
+    let Some(calls) = message.get_mut("tool_calls").and_then(Value::as_array_mut) else { return };
+    arguments::bound(calls.iter_mut().filter_map(|call| call.get_mut("function")?.get_mut("arguments")));
 }
 
 /// Makes the arguments of each call a JSON object in text.

@@ -64,6 +64,8 @@ pub(super) fn completion(
 ) -> Completion {
     let mut items: Vec<Item> = output.into_iter().filter_map(into_item).collect();
     name_calls(&mut items);
+    let of_calls = items.iter_mut().filter(|item| item::is_call(item));
+    arguments::bound(of_calls.filter_map(|item| item.get_mut("arguments")));
     let calls: Vec<ToolCall> = items.iter().filter_map(call_of).collect();
     let content = content_of(&items);
     let refusal = items.iter().find_map(item::refusal).filter(|text| !text.is_empty()).map(str::to_owned);

@@ -14,9 +14,12 @@ use tokio::time::timeout;
 use super::reach::{Reach, Rule, Zone};
 use crate::address::is_here;
 use crate::failure::{one_line, root_cause};
+use domain::json_values;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const BODY_BYTES: usize = 256 * 1024;
+/// The most values in an answer.
+const BODY_VALUES: usize = 8 * 1024;
 /// The longest text of an authorization server in a message, in bytes.
 const WORDS: usize = 200;
 
@@ -146,7 +149,8 @@ async fn perform(url: &Url, request: reqwest::RequestBuilder) -> Result<Answer, 
     };
     // A truncated body is not JSON.
     let _ = timeout(TIMEOUT, read).await;
-    Ok(Answer { hidden: Vec::new(), status, body: serde_json::from_slice(&body).ok() })
+    let fits = json_values::count(&body) <= BODY_VALUES;
+    Ok(Answer { hidden: Vec::new(), status, body: fits.then(|| serde_json::from_slice(&body).ok()).flatten() })
 }
 
 fn told(url: &Url, error: &reqwest::Error) -> String {
