@@ -7,7 +7,7 @@ use domain::json_values;
 
 /// The most values in the arguments of all calls of an answer. In the answer itself, arguments in text are one value.
 const ARGUMENT_VALUES_MAX: usize = 16 * 1024;
-/// What a call gets in place of arguments with too many values. It is not JSON, so the model is told of its mistake.
+/// The text in place of arguments with too many values. It is not JSON, so the model is told of its mistake.
 const TOO_MANY: &str = "(arguments with too many values)";
 
 /// Replaces arguments in text that have too many values, together with those of the calls before.
