@@ -374,14 +374,15 @@ impl Courier {
                     return Err(PostFailure::Request(Unposted::Uncertain));
                 }
                 let found = self.find(place, anchor, pieces, until).await?;
-                self.tries.unsure = None;
-                // It may show another form of the answer, or its draft.
+                // It may show another form of the answer, or its draft. If the edit fails, the post stays uncertain.
                 if let Some(shown) = found.pieces.into_iter().nth(index)
                     && (shown.shows(piece)
                         || matches!(self.edit(job, &shown.message, piece, until).await?, Edited::Done))
                 {
+                    self.tries.unsure = None;
                     return Ok(shown.message);
                 }
+                self.tries.unsure = None;
             }
             let error = match self.perform(&request).await {
                 Ok(PostResult::Message(message)) => {
