@@ -16,43 +16,43 @@ use super::web_api::{Arguments, Call, CallError};
 use domain::ids::Place;
 use domain::notice::workspace::{SUGGESTED_PROMPTS, WORKING};
 
-/// The time after which a status is shown again: Slack removes it after two minutes, and when the bot posts.
+/// The time after which the same is shown again. Slack removes a status after two minutes, and when the bot posts.
 const AGAIN: Duration = Duration::from_secs(60);
 /// The time for which a workspace that refused a status is not asked again.
 const REFUSED: Duration = Duration::from_secs(3_600);
-/// The most threads that are remembered.
+/// The most places that are remembered.
 const MOST: usize = 1_000;
 
-/// The statuses that are shown.
+/// The pauses of one kind of request about places, such as the statuses of threads.
 #[derive(Default)]
-pub(super) struct Statuses(Mutex<Shown>);
+pub(super) struct Pauses(Mutex<Shown>);
 
 #[derive(Default)]
 struct Shown {
-    threads: HashMap<Place, Instant>,
+    places: HashMap<Place, Instant>,
     refused: Option<Instant>,
 }
 
-impl Statuses {
-    /// True if the status of a thread is due; counts it as shown.
-    fn is_due(&self, thread: &Place, now: Instant) -> bool {
+impl Pauses {
+    /// True if the request about a place is due; counts it as made.
+    fn is_due(&self, place: &Place, now: Instant) -> bool {
         let mut shown = self.0.lock();
         if shown.refused.is_some_and(|until| until > now) {
             return false;
         }
-        if shown.threads.len() >= MOST {
-            shown.threads.retain(|_, at| now.duration_since(*at) < AGAIN);
+        if shown.places.len() >= MOST {
+            shown.places.retain(|_, at| now.duration_since(*at) < AGAIN);
         }
-        if shown.threads.len() >= MOST || shown.threads.get(thread).is_some_and(|at| now.duration_since(*at) < AGAIN) {
+        if shown.places.len() >= MOST || shown.places.get(place).is_some_and(|at| now.duration_since(*at) < AGAIN) {
             return false;
         }
-        shown.threads.insert(thread.clone(), now);
+        shown.places.insert(place.clone(), now);
         true
     }
 
     /// A post of the bot removed the status of its thread.
     pub(super) fn posted(&self, thread: &Place) {
-        self.0.lock().threads.remove(thread);
+        self.0.lock().places.remove(thread);
     }
 
     fn refuse(&self, now: Instant) {
@@ -87,7 +87,7 @@ impl Slack {
 
     /// Suggests prompts in a direct conversation, at most once a minute. A failure is silent: the member can type.
     pub(super) async fn suggest(&self, channel: &str) {
-        if !self.statuses.is_due(&ids::channel(channel), Instant::now()) {
+        if !self.prompts.is_due(&ids::channel(channel), Instant::now()) {
             return;
         }
         // With a thread, the call of an app with this view has no effect.
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_status_is_shown_again_after_a_minute_or_a_post() {
-        let (statuses, now, thread) = (Statuses::default(), Instant::now(), ids::thread("C1", "1.5"));
+        let (statuses, now, thread) = (Pauses::default(), Instant::now(), ids::thread("C1", "1.5"));
         assert!(statuses.is_due(&thread, now) && !statuses.is_due(&thread, now + AGAIN / 2));
         assert!(statuses.is_due(&thread, now + AGAIN));
         statuses.posted(&thread);

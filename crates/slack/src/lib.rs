@@ -75,7 +75,7 @@ use std::sync::Arc;
 use secrecy::SecretString;
 use tokio::sync::OnceCell;
 
-use self::agent_view::Statuses;
+use self::agent_view::Pauses;
 use self::groups::Groups;
 use self::marks::Marks;
 use self::people::{People, Profile};
@@ -127,7 +127,10 @@ pub struct Slack {
     groups: Groups,
     marks: Marks,
     streams: Streams,
-    statuses: Statuses,
+    /// The statuses of threads.
+    statuses: Pauses,
+    /// The suggested prompts of direct conversations.
+    prompts: Pauses,
     submissions: Submissions,
     edits: EditBudget,
     appends: EditBudget,
@@ -165,7 +168,8 @@ impl Slack {
             groups: Groups::default(),
             marks: Marks::default(),
             streams: Streams::default(),
-            statuses: Statuses::default(),
+            statuses: Pauses::default(),
+            prompts: Pauses::default(),
             submissions: Submissions::default(),
             edits: EditBudget::of_updates(),
             appends: EditBudget::of_appends(),
