@@ -49,11 +49,12 @@ use crate::services::forgotten::Moment;
 use crate::services::prompt_sections;
 use crate::services::running::Running;
 use crate::services::settlement;
-use domain::completion::{Completion, Role, ToolCall};
+use domain::completion::{Completion, ToolCall};
 use domain::dialogue::{Dialogue, Event, Finished, Resumed, Step};
 use domain::draft;
 use domain::ending::{Dropped, Ending};
 use domain::gate::Parked;
+use domain::given::Given;
 use domain::happening::Happening;
 use domain::history::History;
 use domain::ids::Timestamp;
@@ -340,7 +341,7 @@ impl TurnTask<'_> {
     async fn asked(&self) -> Gathered {
         let Self { parts, running, turn, .. } = *self;
         if let Some(given) = &turn.given {
-            self.give_pictures();
+            self.give_pictures(given);
             let prompts = prompt_sections::in_force(running, &parts.basics.live, &*parts.basics.store).await;
             let transcript = prompt::given(&prompts, &scene(turn, parts.basics.clock.now()), given);
             return Gathered {
@@ -374,12 +375,9 @@ impl TurnTask<'_> {
     }
 
     /// Lets tools use the pictures of the last question in a given conversation.
-    fn give_pictures(&self) {
-        let asked =
-            |given: &domain::given::Given| given.messages.iter().rfind(|message| message.role == Role::User).cloned();
-        let pictures = self.turn.given.as_ref().and_then(asked).map(|message| message.pictures).unwrap_or_default();
+    fn give_pictures(&self, given: &Given) {
         // A turn gathers once; a repetition has the same pictures.
-        drop(self.tools.asked.set(pictures.into()));
+        drop(self.tools.asked.set(given.asked_pictures().into()));
     }
 
     /// Reads the files of the question. Tools may use its pictures from then on.

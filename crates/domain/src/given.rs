@@ -191,7 +191,17 @@ impl GivenConversation {
     /// Returns the last text of the user role; empty if there is none.
     #[must_use]
     pub fn question(&self) -> &str {
-        self.messages.iter().rev().find(|message| message.role == Role::User).map_or("", |message| &message.text)
+        self.asked().map_or("", |message| &message.text)
+    }
+
+    /// Returns the pictures of that message.
+    #[must_use]
+    pub fn asked_pictures(&self) -> &[Picture] {
+        self.asked().map_or(&[], |message| &message.pictures)
+    }
+
+    fn asked(&self) -> Option<&Message> {
+        self.messages.iter().rfind(|message| message.role == Role::User)
     }
 
     /// True if it begins with the client's own instructions.

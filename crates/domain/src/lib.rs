@@ -32,6 +32,7 @@ pub mod fact_id;
 pub mod fair_share;
 pub mod hex;
 pub mod ids;
+pub mod json_values;
 pub mod kept;
 mod key_part;
 pub mod menu;
@@ -44,7 +45,6 @@ pub mod recorded;
 pub mod server_name;
 
 pub mod incoming;
-pub mod json_values;
 
 pub mod attachment;
 

@@ -164,10 +164,14 @@ impl TurnTask<'_> {
         let history = super::memory::load(parts, turn).await;
         // The dialogue has the files already, but a tool that edits pictures needs them.
         let edits = tools.set.catalogue.entries().iter().any(|entry| entry.tool.kind == ToolKind::Image);
-        if turn.given.is_some() {
-            self.give_pictures();
-        }
-        let room = if edits && turn.given.is_none() { self.files(Vec::new(), None).await.room } else { Vec::new() };
+        let room = match &turn.given {
+            Some(given) => {
+                self.give_pictures(given);
+                Vec::new()
+            }
+            None if edits => self.files(Vec::new(), None).await.room,
+            None => Vec::new(),
+        };
         let gathered = Gathered { transcript: Transcript::default(), history: (history, read), _room: room };
         Ok((resumed, gathered))
     }
