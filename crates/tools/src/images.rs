@@ -144,7 +144,7 @@ impl BuiltInTool for ImageTool {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        Some(self.fitting().map(|model| model.row.timeout).sum())
+        Some(self.fitting().map(|model| model.row.timeout).fold(Duration::ZERO, Duration::saturating_add))
     }
 
     async fn call(&self, request: &ToolRequest) -> Result<ToolResult, CallError> {

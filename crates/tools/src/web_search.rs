@@ -21,7 +21,7 @@ use self::found::{Found, complaint};
 pub use self::provider::Provider;
 use self::provider::{Filled, KeyPlace, Sends};
 use super::{BuiltInTool, arguments, reads};
-use crate::client::{ServiceClient, below, body, masked, parsed as read_json, reason};
+use crate::client::{ServiceClient, below, body, masked, parsed, reason};
 use domain::tool::{Annotations, CallError, Tool, ToolKind, ToolRequest, ToolResult};
 use telemetry::events::SEARCH_FAILED;
 
@@ -132,7 +132,7 @@ impl Engine {
         }
         let response = self.send(query, count).await?;
         let (status, rest) = (response.status(), rest(&response));
-        let parsed = parsed(response).await?;
+        let parsed = answer(response).await?;
         if status == StatusCode::TOO_MANY_REQUESTS {
             *self.rests_until.lock() = Some(Instant::now() + rest);
         }
@@ -160,7 +160,7 @@ impl Engine {
         if status.is_success() {
             return Ok(());
         }
-        let parsed = parsed(response).await.unwrap_or_default();
+        let parsed = answer(response).await.unwrap_or_default();
         Err(self.refused(status, parsed))
     }
 
@@ -195,9 +195,9 @@ impl Engine {
 }
 
 /// Parses the body as JSON; `None` if it is not JSON.
-async fn parsed(response: Response) -> Result<Option<Value>, String> {
+async fn answer(response: Response) -> Result<Option<Value>, String> {
     let body = body(response, ANSWER_BYTES).await?;
-    Ok(spawn_blocking(move || read_json::<Value>(&body).ok()).await.ok().flatten())
+    Ok(spawn_blocking(move || parsed::<Value>(&body).ok()).await.ok().flatten())
 }
 
 fn headers(place: Option<&KeyPlace>, key: Option<&SecretString>) -> Result<HeaderMap, String> {
