@@ -66,7 +66,7 @@ pub enum PostRequest {
         /// Maximum number of messages, up to 100.
         limit: u8,
     },
-    /// Reads one message.
+    /// Reads one message. One that was removed is rejected with [`Rejection::MessageGone`].
     Fetch {
         /// The place.
         place: Place,

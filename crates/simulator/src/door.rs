@@ -21,6 +21,8 @@ use ports::{
 
 /// The characters of a message.
 const TEXT_LIMIT: usize = 120;
+/// The timeout of a request, as at the real doors.
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// The advice of the platform: one shard, and more sessions than a life can use.
 const ADVICE: Advice =
     Advice { shards: 1, max_concurrency: 1, remaining: 1_000, reset_after: Duration::from_secs(86_400) };
@@ -103,6 +105,13 @@ impl Poster for SimulatedPoster {
     }
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
+        let late = || Err(PostError::Unsure("no answer in time".to_owned()));
+        tokio::time::timeout(TIMEOUT, self.send(request)).await.unwrap_or_else(|_| late())
+    }
+}
+
+impl SimulatedPoster {
+    async fn send(&self, request: &PostRequest) -> Result<PostReply, PostError> {
         let world = &self.0;
         let fault = match world.enter(port(request)).await {
             Way::Through(fault) => fault,

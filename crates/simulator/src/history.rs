@@ -28,8 +28,9 @@ pub enum Kind {
 pub enum Seen {
     /// A process started.
     Started,
-    /// A process ended: in order, or at any other moment. It loses records if its store was degraded.
-    Ended { in_order: bool, loses: bool },
+    /// A process ended: in order, or at any other moment. It loses records if its store was degraded, and records since
+    /// a commit that was still under way.
+    Ended { in_order: bool, loses: bool, under_way: Option<u64> },
     /// The platform began a session: messages that an earlier one did not deliver must be read back.
     NewSession,
     /// The store's backend went away, or came back.

@@ -127,7 +127,8 @@ impl Life {
                 End::Killed => !world.keeps_in_memory(),
                 End::Stopped { kept } | End::Over { kept } => kept,
             };
-            world.ends(Seen::Ended { in_order: !matches!(end, End::Killed), loses: !kept }, down);
+            let (in_order, under_way) = (!matches!(end, End::Killed), world.commit_under_way());
+            world.ends(Seen::Ended { in_order, loses: !kept, under_way }, down);
             end
         });
         // All tasks of the process end where they wait.

@@ -46,6 +46,8 @@ pub struct Outside {
     since: AtomicU64,
     dead: AtomicBool,
     death: Notify,
+    /// The start of the commit that is under way.
+    commit: Mutex<Option<u64>>,
 }
 
 /// The time within which a process has read what it needs at its start.
@@ -92,6 +94,7 @@ impl Outside {
             since: AtomicU64::new(0),
             dead: AtomicBool::new(false),
             death: Notify::new(),
+            commit: Mutex::default(),
         }
     }
 
@@ -130,6 +133,7 @@ impl Outside {
     /// Ends a process, in its runtime; time passes until the next one.
     pub fn ends(&self, end: Seen, down: Duration) {
         *self.store.lock() = None;
+        self.committed();
         self.record(end);
         self.base.store(self.elapsed() + millis(down), Ordering::SeqCst);
         *self.begun.lock() = None;
@@ -243,6 +247,21 @@ impl Outside {
     pub fn keeps_in_memory(&self) -> bool {
         let store = self.store.lock();
         self.is_away() || store.as_ref().is_some_and(|store| store.status() != StoreStatus::Ready)
+    }
+
+    /// A commit begins, perhaps as the repetition of one that failed.
+    pub fn commits(&self) {
+        self.commit.lock().get_or_insert_with(|| self.elapsed());
+    }
+
+    /// A commit was accepted.
+    pub fn committed(&self) {
+        *self.commit.lock() = None;
+    }
+
+    /// Returns the time since which no commit was accepted, if one is under way.
+    pub fn commit_under_way(&self) -> Option<u64> {
+        *self.commit.lock()
     }
 
     /// Never resolves in a process that was killed.

@@ -61,12 +61,17 @@ impl Backend for SimulatedBackend {
     }
 
     async fn apply(&self, batch: Batch) -> Result<Vec<Range>, BackendError> {
-        self.perform(Port::Commit, |world| {
+        self.0.commits();
+        let applied = self.perform(Port::Commit, |world| {
             let Batch { writes, owned, ticket: _ } = &batch;
             world.history.count(format_args!("commit {} {writes:?} {owned:?}", world.elapsed()));
             world.rows.apply(world.now(), batch)
-        })
-        .await
+        });
+        let applied = applied.await;
+        if applied.is_ok() {
+            self.0.committed();
+        }
+        applied
     }
 
     async fn copy(&self, to: mpsc::Sender<StoredRow>) -> Result<(), BackendError> {

@@ -19,6 +19,9 @@ struct Visible {
     apology: bool,
 }
 
+/// The time that a write may wait for the commit that it is part of, in milliseconds.
+const GATHERED_FOR: u64 = 20;
+
 /// The state of the channels at one time.
 #[derive(Default)]
 struct Channels {
@@ -35,6 +38,8 @@ struct Channels {
     sessions: Vec<u64>,
     /// The times at which processes ended.
     ends: Vec<u64>,
+    /// The times, to the end of a process, in which no commit was accepted.
+    unsaved: Vec<(u64, u64)>,
 }
 
 pub(super) fn judge(history: &[Entry], questions: &Questions, messages: u64) -> Vec<Finding> {
@@ -54,7 +59,10 @@ pub(super) fn judge(history: &[Entry], questions: &Questions, messages: u64) -> 
                 findings.extend(channels.apologised(questions, *reply_to, *at));
             }
             Seen::Hidden { message } => drop(channels.visible.remove(message)),
-            Seen::Ended { .. } => channels.ends.push(*at),
+            Seen::Ended { under_way, .. } => {
+                channels.ends.push(*at);
+                channels.unsaved.extend(under_way.map(|since| (since, *at)));
+            }
             Seen::NewSession => channels.sessions.push(*at),
             Seen::Reacted { message } => drop(channels.reacted.insert(*message, *at)),
             Seen::Prompted { number, .. } => channels.prompted.entry(*number).or_default().push(*at),
@@ -164,13 +172,15 @@ impl Channels {
     }
 
     /// Any questions that were asked and read by a model within one window were admitted within it. An apology is not
-    /// charged, also if it replaced a draft.
+    /// charged, also if it replaced a draft. The reservations of a commit that was under way when a process ended are
+    /// lost.
     fn over_limits(&self, questions: &Questions, messages: u64) -> Vec<Finding> {
         let window = crate::millis(WINDOW);
         let answered: Vec<(&Question, u64)> = questions
             .values()
             .filter(|question| self.first.contains_key(&question.number) && !self.is_apologised(question))
             .filter_map(|question| Some((question, self.answering_prompt(question.number)?)))
+            .filter(|(question, prompted)| !self.is_unsaved(question.asked, *prompted))
             .collect();
         let mut findings = Vec::new();
         for (first, _) in &answered {
@@ -184,6 +194,11 @@ impl Channels {
             }
         }
         findings
+    }
+
+    /// True if a process ended before it could store what happened then.
+    fn is_unsaved(&self, from: u64, to: u64) -> bool {
+        self.unsaved.iter().any(|(since, end)| from <= *end && to >= since.saturating_sub(GATHERED_FOR))
     }
 
     /// The first prompt of the process that answered a question. An earlier one may have ended before its reservation was

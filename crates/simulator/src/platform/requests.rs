@@ -22,7 +22,7 @@ impl Platform {
         let mut state = self.0.lock();
         Ok(match request {
             PostRequest::Create { place, piece, reply_to, nonce } => {
-                PostResult::Message(message_id(state.create(outside, place, piece, reply_to.as_ref(), nonce)))
+                PostResult::Message(message_id(state.create(outside, place, piece, reply_to.as_ref(), nonce)?))
             }
             PostRequest::Edit { message, piece, .. } => {
                 let shown = state.live(message).map(|message| {
@@ -52,7 +52,8 @@ impl Platform {
                 state.history(place, range, usize::from(*limit)).iter().map(Message::posted).collect(),
             ),
             PostRequest::Fetch { message, .. } => {
-                PostResult::Messages(state.live(message).map(|message| message.posted()).into_iter().collect())
+                let message = state.live(message).map(|message| message.posted());
+                PostResult::Messages(vec![message.ok_or_else(gone)?])
             }
             PostRequest::Typing { .. }
             | PostRequest::AddRole(_)
@@ -64,6 +65,10 @@ impl Platform {
             | PostRequest::FetchGuild { .. } => PostResult::Done,
         })
     }
+}
+
+fn not_replied() -> PostError {
+    PostError::Rejected { reason: Rejection::Reply, message: "Unknown message".to_owned(), counted: false }
 }
 
 fn gone() -> PostError {
@@ -78,15 +83,17 @@ impl State {
         piece: &Piece,
         reply_to: Option<&MessageId>,
         nonce: &str,
-    ) -> u64 {
+    ) -> Result<u64, PostError> {
         let now = outside.now();
         if let Some((id, at)) = self.nonces.get(nonce)
             && now.since(*at) < NONCE_KEPT
         {
-            return *id;
+            return Ok(*id);
         }
-        // A deleted question is not replied to.
-        let reply_to = reply_to.and_then(|id| self.live(id)).map(|message| message.id);
+        let reply_to = match reply_to {
+            Some(id) => Some(self.live(id).ok_or_else(not_replied)?.id),
+            None => None,
+        };
         let place = number(&place.id) - super::FIRST;
         let id = self.post(place, US, String::new(), now, reply_to);
         self.nonces.insert(nonce.to_owned(), (id, now));
@@ -94,7 +101,7 @@ impl State {
             message.shows(piece);
             outside.record(message.seen(piece));
         }
-        id
+        Ok(id)
     }
 
     fn live(&mut self, id: &MessageId) -> Option<&mut Message> {
