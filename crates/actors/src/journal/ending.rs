@@ -201,9 +201,9 @@ impl Journal {
     ) {
         let id = &entry.turn.id;
         state.closed.insert(id);
-        if self.in_flight.has(id) {
-            // A turn was offered twice around a restart of the journal: drafts of the second work would replace the
-            // answer once the outbox restarts. A limiter that refuses this holds nothing of the turn.
+        if entry.offered_again {
+            // The turn may still wait in a lane, and the drafts of its second work would replace the answer once the
+            // outbox restarts. A limiter that refuses this holds nothing of the turn.
             self.rate_limiter.tell(RateLimiterMsg::Withdraw(Arc::clone(&entry.turn)));
         }
         self.unpark(entry, &mut writes);

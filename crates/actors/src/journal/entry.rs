@@ -35,6 +35,8 @@ pub(super) struct JournalEntry {
     pub refused: Option<RefusalRecord>,
     /// Granted once the store has accepted the record of its answer, or of its recovery with an answer.
     pub clearance: Clearance,
+    /// True if it was offered more than once, also by an earlier journal: two actors may hold it.
+    pub offered_again: bool,
     /// The result of the last hand-over. If the receiver was down or full, the next sweep repeats it.
     pub hand_over: HandOver,
     /// The callers that wait for its end. Dropping this entry answers them, after all records of its end are written.
@@ -143,6 +145,7 @@ impl JournalEntry {
             acted: false,
             refused: None,
             clearance: Clearance::default(),
+            offered_again: false,
             hand_over: HandOver::Taken,
             waiting: Vec::new(),
             permit: None,

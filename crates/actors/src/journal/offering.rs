@@ -56,6 +56,7 @@ impl Journal {
                     // If the limiter refuses this, it does not count this part.
                     self.rate_limiter.tell(RateLimiterMsg::GoesOn(settlement::part(turn, parked)));
                 }
+                entry.offered_again |= again || *offers > 0;
                 let offered = OfferedTurn { turn: turn.clone(), again, resumed: entry.parked.clone() };
                 let offer = ConversationsMsg::Offer(Box::new(offered));
                 entry.hand_over = HandOver::of(&self.conversations.cast(offer));
@@ -64,6 +65,7 @@ impl Journal {
             // A neighbour that is down gets the turn when its supervisor reports the restart, or, before its first
             // start, at the next sweep.
             Stage::Open { offers } => {
+                entry.offered_again |= again || *offers > 0;
                 let offered = OfferedTurn { turn: turn.clone(), again: again || *offers > 0, resumed: None };
                 entry.hand_over = HandOver::of(&self.rate_limiter.cast(RateLimiterMsg::Admit(Box::new(offered))));
                 *offers += u32::from(entry.hand_over == HandOver::Taken);
@@ -73,7 +75,9 @@ impl Journal {
             }
             Stage::Answered { answer, .. } => {
                 let drafted = answer.effort.drafted;
-                let rescue = turn.trigger.is_asked().then(|| self.rescue(turn));
+                let refused = entry.refused.map(|refused| self.refused_before(refused));
+                let begun = refused.map_or(entry.since, |(_, since)| since.min(entry.since));
+                let rescue = turn.trigger.is_asked().then(|| self.rescue(turn, begun));
                 let replies = self.outboxes.medium(&id.door) == Medium::Replies;
                 let spent = || AnswerCost { model: answer.effort.model.clone(), tokens: answer.effort.usage.total() };
                 let spent = replies.then(|| Arc::new(spent()));
@@ -86,7 +90,6 @@ impl Journal {
                 // was posted before the turn began.
                 let remembered = NONCE_TRUST.saturating_sub(self.clock.now().since(since));
                 let nonce_until = outgoing.reply_to.is_none().then(|| Instant::now() + remembered);
-                let refused = entry.refused.map(|refused| self.refused_before(refused));
                 let (person, turn) = (turn.person.clone(), id.clone());
                 let looks = again && outgoing.reply_to.is_none();
                 let others = if looks { state.alone.of_others(id).collect() } else { Vec::new() };
@@ -109,12 +112,11 @@ impl Journal {
     }
 
     /// Returns the notice that replaces this turn's answer if the platform refuses it until shortly before the
-    /// deadline.
-    fn rescue(&self, turn: &Turn) -> Rescue {
+    /// deadline of its work, which began at this time.
+    fn rescue(&self, turn: &Turn, begun: Instant) -> Rescue {
         let deadline = self.live.now().settings.turn.deadline;
         let early = deadline.saturating_sub(RESCUE_BEFORE.min(deadline / 4));
-        let left = early.saturating_sub(self.clock.now().since(turn.at));
-        Rescue { at: Instant::now() + left, locale: turn.locale() }
+        Rescue { at: begun + early, locale: turn.locale() }
     }
 
     /// Returns the recorded refusals, with their start on the clock of this process.

@@ -136,6 +136,30 @@ async fn a_turn_that_waits_gives_back_what_it_holds_and_goes_on_once_with_the_de
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_time_in_which_an_answer_may_be_refused_begins_with_the_decision() {
+    let mut world = world(MemoryStore::new()).await;
+    let ten = turn("10", "7", "42");
+    world.accept(&ten);
+    let gate = world.park(&ten);
+    settle().await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(world.decide(&gate, yes()).await, Some(true));
+    world.answered(&ten, "done");
+    let rescue = loop {
+        match world.outbox.now().await {
+            Some(OutboxMsg::Deliver { rescue, .. }) => break rescue,
+            Some(_) => {}
+            None => panic!("the answer is posted"),
+        }
+    };
+    let at = rescue.expect("a member asked").at;
+    assert!(
+        at > Instant::now() + Duration::from_secs(60),
+        "an apology replaces it near the end of this part of its work"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_restart_changes_nothing_before_and_after_the_decision() {
     let mut world = world(MemoryStore::new()).await;
     let ten = turn("10", "7", "42");
