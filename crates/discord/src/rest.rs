@@ -207,7 +207,8 @@ impl Rest {
         let mut reference = None;
         if let Some(reply_to) = reply_to {
             let to = MessageReference::new(MessageReferenceKind::Default, channel);
-            reference = Some(to.message_id(message_id(reply_to)?).fail_if_not_exists(false));
+            // A post without its reference would answer a deleted question, and would not be found after a restart.
+            reference = Some(to.message_id(message_id(reply_to)?).fail_if_not_exists(true));
         }
         let body = message::create(piece, reference, nonce, self.pings)?;
         let path = format!("/channels/{channel}/messages");

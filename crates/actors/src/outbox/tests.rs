@@ -257,6 +257,16 @@ async fn a_repeated_delivery_is_cancelled_when_its_question_was_deleted() {
     assert_eq!(world.told().await, ("11".to_owned(), Ok(1)), "nothing else is taken for a deletion");
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_answer_whose_reply_is_refused_because_its_question_was_deleted_is_cancelled() {
+    let mut world = world().await;
+    world.poster.post_goes(rejected(Rejection::Reply));
+    world.poster.read_goes(rejected(Rejection::MessageGone));
+    world.deliver("10", "42", "an answer to nobody");
+    assert!(matches!(world.journal.next().await, JournalMsg::Cancel(turn) if turn.id == "10"));
+    assert_eq!(world.poster.ours(&place("42")), [""; 0]);
+}
+
 // === Order ===
 
 #[tokio::test(start_paused = true)]

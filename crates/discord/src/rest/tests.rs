@@ -57,7 +57,7 @@ async fn a_post_pings_nobody_and_carries_its_nonce() {
         "attachments": [], "sticker_ids": [],
         "allowed_mentions": {"parse": [], "users": [], "roles": [], "replied_user": false},
         "message_reference": {"type": 0, "message_id": "77", "channel_id": "500", "guild_id": null,
-                              "fail_if_not_exists": false},
+                              "fail_if_not_exists": true},
     });
     assert_eq!(body, expected);
 }
