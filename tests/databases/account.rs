@@ -201,7 +201,7 @@ fn believed(engine: Engine, sql: &str) -> Option<Understood> {
     let _ = statement.visit(&mut names);
     let reads: BTreeSet<String> = names.tables.difference(&names.defined).cloned().collect();
     let known = reads.iter().all(|name| TABLES.contains(&name.as_str()));
-    known.then(|| Understood { sql: sql.to_owned(), reads, changes: None, fields: BTreeSet::new() })
+    known.then(|| Understood { sql: sql.to_owned(), reads, changes: None, fields: BTreeSet::new(), casts: false })
 }
 
 /// Returns the statements that create the tables, with a second schema where possible.

@@ -370,6 +370,94 @@ async fn functions_that_take_rows_are_not_called_as_if_they_were_columns() {
     assert!(shop.query(&["shop.orders"], "SELECT o.item FROM orders AS o").await.contains("tea"));
 }
 
+/// `PostgreSQL` calls functions for operators, casts and types without naming them.
+#[tokio::test]
+async fn functions_behind_operators_casts_and_types_are_never_called() {
+    const WORD: &str = "RETURNS TEXT LANGUAGE sql SECURITY DEFINER AS 'SELECT word FROM secret LIMIT 1'";
+    for (made, sql) in [
+        (
+            vec![format!("CREATE FUNCTION word_of_many(VARIADIC orders[]) {WORD}")],
+            "SELECT o.word_of_many FROM orders AS o",
+        ),
+        (
+            vec![
+                format!("CREATE FUNCTION added(varchar, integer) {WORD}"),
+                "CREATE OPERATOR + (LEFTARG = varchar, RIGHTARG = integer, FUNCTION = added)".to_owned(),
+            ],
+            "SELECT item + 1 FROM orders",
+        ),
+        (
+            vec![
+                format!("CREATE FUNCTION joined(varchar, varchar) {WORD}"),
+                "CREATE OPERATOR || (LEFTARG = varchar, RIGHTARG = varchar, FUNCTION = joined)".to_owned(),
+            ],
+            "SELECT item || item FROM orders",
+        ),
+        (
+            vec![
+                format!("CREATE FUNCTION told(orders) {WORD}"),
+                "CREATE CAST (orders AS text) WITH FUNCTION told(orders)".to_owned(),
+            ],
+            "SELECT CAST(o AS text) FROM orders AS o",
+        ),
+    ] {
+        let shop = Shop::postgres().await;
+        for statement in made {
+            shop.make(&statement).await;
+        }
+        assert!(shop.raw_run(sql).await.contains(CANARY), "{sql} calls it");
+        let (text, is_error) = shop.call("db_query", &["shop.orders"], sql).await;
+        assert!(is_error && !text.contains(CANARY), "{sql}: {text}");
+        if sql.contains("CAST") {
+            assert!(shop.query(&["shop.orders"], "SELECT item FROM orders").await.contains("tea"), "no cast is needed");
+        }
+    }
+    let shop = Shop::postgres().await;
+    for name in ["datetime", "signed", "unsigned", "double"] {
+        shop.make(&format!("CREATE DOMAIN {name} AS varchar")).await;
+        let sql = format!("SELECT CAST(item AS {name}) FROM orders");
+        let (text, is_error) = shop.call("db_query", &["shop.orders"], &sql).await;
+        assert!(is_error, "{name}: {text}");
+    }
+    let precise = "SELECT CAST(price AS double precision) AS p FROM orders WHERE id = 1";
+    assert!(shop.query(&["shop.orders"], precise).await.contains("| 3 |"));
+}
+
+/// An error about a value could quote rows that a view hides, or that may only be changed.
+#[tokio::test]
+async fn errors_about_values_quote_no_rows() {
+    for shop in [Shop::postgres().await, Shop::mariadb().await] {
+        let number = if shop.kind == "postgres" { "CAST(note AS INTEGER)" } else { "note" };
+        let change = format!("UPDATE log SET id = {number} WHERE id = 1");
+        let (text, is_error) = shop.call("db_change", &["shop.log"], &change).await;
+        assert!(is_error && text.contains("it may quote rows") && !text.contains("first"), "{}: {text}", shop.kind);
+        let (text, _) = shop.call("db_query", &["shop.orders"], "SELECT nothing FROM orders").await;
+        assert!(text.contains("nothing"), "{}: errors about names are told: {text}", shop.kind);
+    }
+    let shop = Shop::postgres().await;
+    let converted = "SELECT item FROM orders WHERE CAST(item AS boolean)";
+    let (text, is_error) = shop.call("db_query", &["shop.orders"], converted).await;
+    assert!(is_error && text.contains("22P02") && !text.contains("tea"), "{text}");
+}
+
+/// `PostgreSQL` goes on with a statement after the last row that is shown.
+#[tokio::test]
+async fn a_statement_whose_rows_were_cut_is_ended_at_the_server() {
+    const ACTIVE: &str = "SELECT CASE WHEN count(*) = 0 THEN 'none' END FROM pg_stat_activity \
+                          WHERE state = 'active' AND query LIKE '%UNION%' AND pid <> pg_backend_pid()";
+    let shop = Shop::postgres().await.patient();
+    let many: Vec<String> = (0..24).map(|n| format!("orders AS o{n}")).collect();
+    let endless = format!("SELECT o0.id FROM {} WHERE o0.id + o23.id = -1", many.join(", "));
+    let sql = format!("(SELECT o.id FROM orders AS o) UNION ALL ({endless}) FETCH FIRST 100000 ROWS ONLY");
+    let text = shop.query(&["shop.orders"], &sql).await;
+    assert!(text.ends_with("Only the first 2 rows."), "{text}");
+    let begun = tokio::time::Instant::now();
+    while !shop.raw_run(ACTIVE).await.contains("none") {
+        assert!(begun.elapsed().as_secs() < 20, "it still runs");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
 /// Nesting that some parsers read repeatedly.
 #[tokio::test]
 async fn no_statement_takes_long_to_be_understood() {

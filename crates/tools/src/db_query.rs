@@ -148,8 +148,13 @@ impl Database {
     pub async fn try_out(&self) -> Result<(), String> {
         for (key, table) in &self.reads {
             let sql = format!("SELECT * FROM {} LIMIT 1", self.driver.engine().quoted(table));
-            let statement =
-                Understood { sql, reads: BTreeSet::from([key.clone()]), changes: None, fields: BTreeSet::new() };
+            let statement = Understood {
+                sql,
+                reads: BTreeSet::from([key.clone()]),
+                changes: None,
+                fields: BTreeSet::new(),
+                casts: false,
+            };
             let (share, within) = self.permit(self.timeout, None).await?;
             let ran = timeout(within + GRACE, self.driver.run(statement, Asked { rows: 1, within }, share)).await;
             ran.unwrap_or_else(|_| Err("no answer in time".to_owned())).map_err(|error| format!("{table}: {error}"))?;

@@ -147,7 +147,7 @@ impl Database {
     ) -> Result<Vec<String>, String> {
         let sql = format!("SELECT * FROM {} LIMIT 0", self.driver.engine().quoted(table));
         let reads = BTreeSet::from([key.to_owned()]);
-        let statement = Understood { sql, reads, changes: None, fields: BTreeSet::new() };
+        let statement = Understood { sql, reads, changes: None, fields: BTreeSet::new(), casts: false };
         let (share, within) = self.permit(within, whose).await?;
         self.driver.run(statement, Asked { rows: 1, within }, share).await.map(|rows| rows.columns)
     }

@@ -3,12 +3,12 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    BinaryOperator, CastKind, CeilFloorKind, DataType, DateTimeField, Distinct, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, GroupByExpr, GroupByWithModifier,
-    Ident, Interval, Join, JoinOperator, LimitClause, NamedWindowDefinition, ObjectName, ObjectNamePart, OrderBy,
-    OrderByExpr, OrderByKind, OrderBySort, Query, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind,
-    SetExpr, SetQuantifier, Statement, TableAlias, TableFactor, TableWithJoins, UnaryOperator, Value, ValueWithSpan,
-    Visit, Visitor, WildcardAdditionalOptions,
+    ArrayElemTypeDef, BinaryOperator, CastKind, CeilFloorKind, CharacterLength, DataType, DateTimeField, Distinct,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments,
+    GroupByExpr, GroupByWithModifier, Ident, Interval, Join, JoinOperator, LimitClause, NamedWindowDefinition,
+    ObjectName, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, OrderBySort, Query, Select, SelectFlavor,
+    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetQuantifier, Statement, TableAlias, TableFactor,
+    TableWithJoins, UnaryOperator, Value, ValueWithSpan, Visit, Visitor, WildcardAdditionalOptions,
 };
 
 use super::allowed::{STRUCTURE, TYPES, is_known};
@@ -20,6 +20,11 @@ const SOUGHT_CHARS: usize = 200;
 /// The error for any other pattern.
 const LONG_SOUGHT: &str =
     "the pattern of LIKE, position, instr, strpos and the trim functions must be a literal of at most 200 characters";
+/// The error for text that is joined again after it was joined.
+const JOINED_TWICE: &str =
+    "use concat, ||, string_agg and ARRAY in one query only: not in a subquery as well, and not with WITH RECURSIVE";
+/// Maximum length of the fixed text type of a cast: shorter values are padded to it.
+const PADDED_CHARS: u64 = 1_000;
 /// Functions whose second argument is a pattern to search for or to trim.
 const SEEKING: [&str; 5] = ["instr", "ltrim", "rtrim", "strpos", "trim"];
 
@@ -28,7 +33,8 @@ const SEEKING: [&str; 5] = ["instr", "ltrim", "rtrim", "strpos", "trim"];
 /// # Errors
 /// The first part that is refused.
 pub(super) fn check(engine: Engine, statement: &Statement) -> Result<usize, String> {
-    let mut walk = Walk { engine, statements: 0, withs: 0 };
+    let mut walk =
+        Walk { engine, statements: 0, withs: 0, queries: Vec::new(), entered: 0, recursive: false, joins_text: None };
     match statement.visit(&mut walk) {
         ControlFlow::Continue(()) => Ok(walk.withs),
         ControlFlow::Break(refused) => Err(refused),
@@ -39,6 +45,24 @@ struct Walk {
     engine: Engine,
     statements: usize,
     withs: usize,
+    /// The numbers of the queries around the present part.
+    queries: Vec<usize>,
+    /// The number of queries so far.
+    entered: usize,
+    /// True if a `WITH` of the statement is recursive.
+    recursive: bool,
+    /// The query that joins text, if one does.
+    joins_text: Option<Option<usize>>,
+}
+
+impl Walk {
+    /// Checks an expression whose value may be many times as large as its parts. In nested queries, sizes multiply, and
+    /// `PostgreSQL` bounds only single values, at 1 GiB.
+    fn grows(&mut self) -> Checked {
+        let query = self.queries.last().copied();
+        let alone = !self.recursive && *self.joins_text.get_or_insert(query) == query;
+        unless(alone || self.engine != Engine::Postgres, JOINED_TWICE)
+    }
 }
 
 type Checked = ControlFlow<String>;
@@ -68,14 +92,22 @@ impl Visitor for Walk {
             && query.fetch.as_ref().is_none_or(|fetch| !fetch.percent && self.engine != Engine::Sqlite)
             && !matches!(&query.limit_clause, Some(LimitClause::LimitOffset { limit_by, .. }) if !limit_by.is_empty());
         unless(plain, "SELECT with locks or output options is not supported")?;
+        self.entered += 1;
+        self.queries.push(self.entered);
         if let Some(with) = &query.with {
             self.withs += 1;
+            self.recursive |= with.recursive;
             for cte in &with.cte_tables {
                 unless(cte.from.is_none(), "this form of WITH is not supported")?;
                 alias(&cte.alias)?;
             }
         }
         unless(is_body(&query.body), "only SELECT and VALUES may return rows")
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> Checked {
+        self.queries.pop();
+        ControlFlow::Continue(())
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> Checked {
@@ -179,9 +211,15 @@ impl Visitor for Walk {
         let plain = match expr {
             Expr::Function(function) => {
                 unless(is_harmless(engine, function), format!("the function {} is not used here", function.name))?;
+                if joins_text(function) {
+                    self.grows()?;
+                }
                 return unless(sought(function).is_none_or(is_short), LONG_SOUGHT);
             }
             Expr::BinaryOp { op, .. } => {
+                if *op == BinaryOperator::StringConcat {
+                    self.grows()?;
+                }
                 return unless(is_usual(engine, op), format!("the operator {op} is not used here"));
             }
             Expr::Cast { kind, data_type, format, .. } => {
@@ -197,7 +235,10 @@ impl Visitor for Walk {
             Expr::AnyOp { compare_op, is_some, .. } => {
                 engine == Engine::Postgres && !is_some && is_usual(engine, compare_op)
             }
-            Expr::Array(array) => engine == Engine::Postgres && array.named,
+            Expr::Array(array) => {
+                self.grows()?;
+                engine == Engine::Postgres && array.named
+            }
             Expr::UnaryOp { op, .. } => matches!(op, UnaryOperator::Plus | UnaryOperator::Minus | UnaryOperator::Not),
             Expr::Like { any, pattern, .. } | Expr::ILike { any, pattern, .. } => {
                 unless(is_short(pattern), LONG_SOUGHT)?;
@@ -313,8 +354,26 @@ fn is_plain(engine: Engine, data_type: &DataType) -> bool {
     let name = data_type.to_string().to_ascii_lowercase();
     let name = name.split([' ', '(']).next().unwrap_or_default();
     let element = if engine == Engine::Postgres { name.trim_end_matches("[]") } else { name };
+    if let DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) = data_type
+        && !is_plain(engine, element)
+    {
+        return false;
+    }
+    let foreign = match data_type {
+        DataType::Datetime(_) | DataType::Signed | DataType::Unsigned | DataType::Double(_) => {
+            engine == Engine::Postgres
+        }
+        _ => false,
+    };
+    let padded = match data_type {
+        DataType::Character(Some(length)) | DataType::Char(Some(length)) => match length {
+            CharacterLength::IntegerLength { length, .. } => *length,
+            CharacterLength::Max => u64::MAX,
+        },
+        _ => 0,
+    };
     // A type of another name would be looked up.
-    !matches!(data_type, DataType::Custom(..)) && TYPES.contains(&element)
+    !matches!(data_type, DataType::Custom(..)) && !foreign && TYPES.contains(&element) && padded <= PADDED_CHARS
 }
 
 const fn is_unit(field: &DateTimeField) -> bool {
@@ -333,6 +392,12 @@ fn is_harmless(engine: Engine, function: &Function) -> bool {
         && function.null_treatment.is_none()
         && matches!(function.parameters, FunctionArguments::None)
         && is_known(engine, &name.value.to_ascii_lowercase())
+}
+
+/// True if the value of a function may be as large as all its arguments, or rows, together.
+fn joins_text(function: &Function) -> bool {
+    let name = function.name.0.last().and_then(ObjectNamePart::as_ident);
+    name.is_some_and(|name| ["concat", "string_agg"].contains(&name.value.to_ascii_lowercase().as_str()))
 }
 
 /// Returns the pattern that a function searches for in its first argument.

@@ -1,5 +1,7 @@
 //! The driver of `PostgreSQL`.
 
+mod own_code;
+
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -7,13 +9,13 @@ use async_trait::async_trait;
 use futures_util::{FutureExt, TryStreamExt, pin_mut};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_postgres::config::Host;
 use tokio_postgres::{CancelToken, Client, Config, NoTls, SimpleQueryMessage};
 
-use super::allowed::is_known;
 use super::rows::Rows;
-use super::session::{self, Session, StopAnswer};
+use super::session::{self, Failed, Session, StopAnswer, unfit};
 use super::statement::Understood;
 use super::{Asked, Driver, Engine, RECEIVED_BYTES};
 use ports::shares::Share;
@@ -81,18 +83,24 @@ impl Driver for Postgres {
             let (client, ended) = Self::connect(&config).await?;
             let token = client.cancel_token();
             let stop = move || Self::stop(config.clone(), token.clone()).boxed();
+            let (filled, full) = oneshot::channel();
             let statement = async move {
-                let rows = execute(&client, &statement, asked).await;
+                let rows = execute(&client, &statement, asked, filled).await;
                 drop(ended);
                 rows
             };
-            Ok(Session { statement: statement.boxed(), stop: Box::new(stop) })
+            Ok(Session { statement: statement.boxed(), full, stop: Box::new(stop) })
         };
         session::run(open, asked.within, share).await
     }
 }
 
-async fn execute(client: &Client, statement: &Understood, asked: Asked) -> Result<Rows, String> {
+async fn execute(
+    client: &Client,
+    statement: &Understood,
+    asked: Asked,
+    filled: oneshot::Sender<Rows>,
+) -> Result<Rows, Failed> {
     let changes = statement.changes.is_some();
     let mode = if changes { "READ WRITE" } else { "READ ONLY" };
     let begin = format!(
@@ -100,59 +108,31 @@ async fn execute(client: &Client, statement: &Understood, asked: Asked) -> Resul
          SET idle_in_transaction_session_timeout = {0}; BEGIN TRANSACTION {mode}",
         milliseconds(asked.within)
     );
-    client.batch_execute(&begin).await.map_err(|error| told(&error))?;
-    if let Some(name) = function_of_rows(client, statement).await.map_err(|error| told(&error))? {
-        return Err(format!("{name} is a function and no column of these tables: do not qualify it with a table"));
+    client.batch_execute(&begin).await.map_err(|error| failed(&error))?;
+    if let Some(why) = own_code::called(client, statement).await.map_err(|error| failed(&error))? {
+        return Err(Failed::AtServer(why));
     }
-    let mut rows = Rows::of_at_most(asked.rows);
-    let messages = client.simple_query_raw(&statement.sql).await.map_err(|error| told(&error))?;
+    let (mut rows, mut filled) = (Rows::of_at_most(asked.rows), Some(filled));
+    let messages = client.simple_query_raw(&statement.sql).await.map_err(|error| failed(&error))?;
     pin_mut!(messages);
-    while let Some(message) = messages.try_next().await.map_err(|error| told(&error))? {
+    while let Some(message) = messages.try_next().await.map_err(|error| failed(&error))? {
         match message {
             SimpleQueryMessage::RowDescription(columns) => {
                 rows.columns = columns.iter().map(|column| column.name().to_owned()).collect();
             }
             SimpleQueryMessage::Row(row) => {
                 let has_room = rows.push((0..row.len()).map(|at| row.get(at).map(str::to_owned)));
-                if !has_room {
-                    return Ok(rows);
+                if let Some(filled) = filled.take_if(|_| !has_room) {
+                    // The receiver is gone if the caller was cancelled.
+                    drop(filled.send(std::mem::take(&mut rows)));
                 }
             }
             SimpleQueryMessage::CommandComplete(many) => rows.changed = changes.then_some(many),
             _ => {}
         }
     }
-    client.batch_execute("COMMIT").await.map_err(|error| told(&error))?;
+    client.batch_execute("COMMIT").await.map_err(|error| failed(&error))?;
     Ok(rows)
-}
-
-/// Returns the first name behind a dot that the server may call as a function of a row, because a table has no such
-/// column: any user-defined function of that name, and a built-in one that is not on the allow list if none of the
-/// statement's tables has a column of that name. Names in a statement contain no quotes.
-async fn function_of_rows(client: &Client, statement: &Understood) -> Result<Option<String>, tokio_postgres::Error> {
-    if statement.fields.is_empty() {
-        return Ok(None);
-    }
-    let listed = |names: &mut dyn Iterator<Item = String>| names.collect::<Vec<_>>().join(", ");
-    let names = listed(&mut statement.fields.iter().map(|name| format!("'{name}'")));
-    let unknown = statement.fields.iter().filter(|name| !is_known(Engine::Postgres, name));
-    let unknown = listed(&mut unknown.map(|name| format!("'{name}'")).chain(["NULL".to_owned()]));
-    let tables = statement.reads.iter().chain(&statement.changes);
-    let tables = tables.map(|table| format!("pg_catalog.to_regclass('{}')", Engine::Postgres.quoted(table)));
-    let tables = listed(&mut { tables });
-    // Base types, enumerations, ranges and multiranges are not row types.
-    let sql = format!(
-        "SELECT p.proname FROM pg_catalog.pg_proc AS p JOIN pg_catalog.pg_type AS t ON t.oid = p.proargtypes[0] \
-         WHERE p.proname IN ({names}) AND t.typtype NOT IN ('b', 'e', 'r', 'm') \
-         AND (p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace OR (p.proname IN ({unknown}) AND NOT EXISTS \
-         (SELECT FROM pg_catalog.pg_attribute AS a WHERE a.attrelid IN ({tables}) AND a.attname = p.proname \
-         AND NOT a.attisdropped))) LIMIT 1"
-    );
-    let found = client.simple_query(&sql).await?;
-    Ok(found.iter().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-        _ => None,
-    }))
 }
 
 /// Formats a timeout for the server; 0 would disable it.
@@ -160,11 +140,27 @@ fn milliseconds(within: Duration) -> u128 {
     within.as_millis().max(1)
 }
 
-/// Returns the server's error message, or that of the connection.
+/// The classes of SQLSTATE whose messages name no values of rows: connections, constraints, transactions, logins, names
+/// and syntax, resources, interventions, and messages that triggers of the operator write. See
+/// <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
+const TOLD: [&str; 13] = ["08", "0A", "21", "23", "25", "28", "3D", "42", "53", "54", "55", "57", "P0"];
+
+fn failed(error: &tokio_postgres::Error) -> Failed {
+    match error.as_db_error() {
+        Some(_) => Failed::AtServer(told(error)),
+        None => Failed::Unknown(told(error)),
+    }
+}
+
+/// Returns the server's error message, or that of the connection. A message that may quote values is replaced by its
+/// code: a view may hide their rows, or the table may be changed only.
 fn told(error: &tokio_postgres::Error) -> String {
-    let said = error.as_db_error().map(|error| error.message().to_owned());
-    said.unwrap_or_else(|| match std::error::Error::source(error) {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    })
+    let Some(said) = error.as_db_error() else {
+        return match std::error::Error::source(error) {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        };
+    };
+    let code = said.code().code();
+    if TOLD.iter().any(|class| code.starts_with(class)) { said.message().to_owned() } else { unfit(code) }
 }

@@ -2,8 +2,10 @@
 //!
 //! - The statement ends at its timeout, and when its caller is gone: the server is told on a second connection, because it
 //!   notices no closed connection while a statement runs.
+//! - The caller gets its rows as soon as no more fit; the statement is then ended like one whose caller is gone.
 //! - The permit is kept until the server has ended the statement. Some functions of servers check no timeout for minutes,
-//!   and further statements beside them would use up the server's connections.
+//!   and further statements beside them would use up the server's connections. If the connection broke, the end may be
+//!   unknown; the permit is then kept until the server's own timeout.
 //! - A server that cannot be reached for [`MISSES_MAX`] tries counts as gone.
 
 use std::time::Duration;
@@ -36,12 +38,35 @@ pub(super) enum StopAnswer {
 /// Tells a server to end a statement.
 pub(super) type Stop = Box<dyn Fn() -> BoxFuture<'static, StopAnswer> + Send + Sync>;
 
+/// The failure of a statement, with a sentence.
+#[derive(Debug)]
+pub(super) enum Failed {
+    /// The server ended it.
+    AtServer(String),
+    /// The connection broke, and the server may still run it.
+    Unknown(String),
+}
+
+impl Failed {
+    fn into_sentence(self) -> String {
+        let (Self::AtServer(why) | Self::Unknown(why)) = self;
+        why
+    }
+}
+
 /// A statement that begins when it is polled, and the way to stop it.
 pub(super) struct Session {
-    /// Runs the statement. Dropping it closes the connection, which does not end the statement at the server.
-    pub statement: BoxFuture<'static, Result<Rows, String>>,
+    /// Runs the statement to its end at the server. Dropping it closes the connection, which does not end the statement.
+    pub statement: BoxFuture<'static, Result<Rows, Failed>>,
+    /// Receives the rows once no more fit, while the statement may still run.
+    pub full: oneshot::Receiver<Rows>,
     /// Tells the server to end the statement.
     pub stop: Stop,
+}
+
+/// Returns the sentence for an error whose message may quote values of rows.
+pub(super) fn unfit(code: impl std::fmt::Display) -> String {
+    format!("the database refused a value with error {code}; its message is not shown, because it may quote rows")
 }
 
 /// Opens a session and runs its statement within this time. If the returned future is dropped, the statement is stopped.
@@ -71,26 +96,44 @@ async fn attend(
         opened = timeout_at(end, open) => opened.unwrap_or_else(|_| Err("it does not answer".to_owned())),
         () = caller.closed() => return,
     };
-    let Session { mut statement, stop } = match opened {
+    let Session { mut statement, mut full, stop } = match opened {
         Ok(session) => session,
         Err(why) => return drop(caller.send(Err(why))),
     };
     let ended = tokio::select! {
         result = &mut statement => Some(result),
+        Ok(rows) = &mut full => {
+            drop(caller.send(Ok(rows)));
+            drop(stopped(statement, stop).await);
+            return;
+        }
         () = caller.closed() => None,
         () = sleep_until(end) => None,
     };
-    let result = match ended {
-        Some(result) => result,
-        None => stopped(statement, stop).await,
-    };
     // The receiver is gone if the caller was cancelled.
-    drop(caller.send(result));
+    match ended {
+        Some(Err(Failed::Unknown(why))) => {
+            drop(caller.send(Err(why)));
+            forsaken(stop, end).await;
+        }
+        Some(result) => drop(caller.send(result.map_err(Failed::into_sentence))),
+        None => drop(caller.send(stopped(statement, stop).await)),
+    }
+}
+
+/// Tells the server to end a statement whose connection broke, until it reports the end or its own timeout is over.
+async fn forsaken(stop: Stop, end: Instant) {
+    while Instant::now() < end {
+        if timeout(STOP_TIMEOUT, stop()).await.is_ok_and(|answer| answer == StopAnswer::Ended) {
+            return;
+        }
+        sleep_until(end.min(Instant::now() + STOP_TIMEOUT)).await;
+    }
 }
 
 /// Tells the server to end a statement until it did. Repeated, because a statement that begins at the same moment is not
 /// ended. The outcome is that of the statement.
-async fn stopped(mut statement: BoxFuture<'static, Result<Rows, String>>, stop: Stop) -> Result<Rows, String> {
+async fn stopped(mut statement: BoxFuture<'static, Result<Rows, Failed>>, stop: Stop) -> Result<Rows, String> {
     let late = || Err("the statement takes too long: request or change fewer rows".to_owned());
     let (begun, mut misses) = (Instant::now(), 0);
     while begun.elapsed() < STOPPING_MAX {
@@ -140,7 +183,7 @@ mod tests {
                 let reached = reached.load(Ordering::SeqCst);
                 async move { if reached { StopAnswer::Told } else { StopAnswer::Unreached } }.boxed()
             };
-            Session { statement: statement.boxed(), stop: Box::new(stop) }
+            Session { statement: statement.boxed(), full: oneshot::channel().1, stop: Box::new(stop) }
         }
     }
 
@@ -155,6 +198,34 @@ mod tests {
         assert!(share.take(None).is_none() && stubborn.told.load(Ordering::SeqCst) > 100);
         stubborn.ends.notify_one();
         drop(timeout(Duration::from_secs(1), share.wait(None)).await.expect("the permit is free"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_statement_whose_rows_were_given_keeps_its_permit_until_it_ended() {
+        let (stubborn, share) = (Stubborn::new(), Shares::new(Arc::new(Semaphore::new(1))));
+        let permit = share.take(None).unwrap();
+        let (sender, full) = oneshot::channel();
+        let session = Session { full, ..stubborn.session() };
+        sender.send(Rows::of_at_most(2)).unwrap();
+        let rows = run(async move { Ok(session) }, Duration::from_secs(1), permit).await;
+        assert_eq!(rows, Ok(Rows::of_at_most(2)));
+        tokio::time::sleep(Duration::from_secs(1_800)).await;
+        assert!(share.take(None).is_none() && stubborn.told.load(Ordering::SeqCst) > 100);
+        stubborn.ends.notify_one();
+        drop(timeout(Duration::from_secs(1), share.wait(None)).await.expect("the permit is free"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_statement_whose_connection_broke_keeps_its_permit_until_the_server_s_timeout() {
+        let (stubborn, share) = (Stubborn::new(), Shares::new(Arc::new(Semaphore::new(1))));
+        let permit = share.take(None).unwrap();
+        let broken = async { Err(Failed::Unknown("it broke off".to_owned())) };
+        let session = Session { statement: broken.boxed(), ..stubborn.session() };
+        let rows = run(async move { Ok(session) }, Duration::from_secs(60), permit).await;
+        assert_eq!(rows, Err("it broke off".to_owned()));
+        tokio::time::sleep(Duration::from_secs(58)).await;
+        assert!(share.take(None).is_none() && stubborn.told.load(Ordering::SeqCst) > 5);
+        drop(timeout(Duration::from_secs(3), share.wait(None)).await.expect("the permit is free"));
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     Delete, Expr, FromTable, Insert, LimitClause, ObjectName, Query, Statement, TableFactor, TableObject,
-    TableWithJoins, Update, Value, visit_relations,
+    TableWithJoins, Update, Value, ValueWithSpan, visit_expressions, visit_relations,
 };
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, Tokenizer};
@@ -37,6 +37,8 @@ pub struct Understood {
     /// Names behind a dot, as the database looks them up: columns of tables. If a table has no such column,
     /// `PostgreSQL` reads `row.name` as a call of the function of that name.
     pub fields: BTreeSet<String>,
+    /// True if it converts a value to another type by a cast.
+    pub casts: bool,
 }
 
 /// Parses one statement. A query without a limit of its own returns at most `rows` rows.
@@ -71,13 +73,17 @@ pub fn understand(engine: Engine, sql: &str, rows: usize) -> Result<Understood, 
     if let Statement::Query(query) = &mut statement {
         bound(query, rows);
     }
+    let casts = visit_expressions(&statement, |expr| match expr {
+        Expr::Cast { .. } | Expr::TypedString(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
     let sql = statement.to_string();
     // The generated text must parse to itself.
     let again = parse(engine, &sql)?.to_string();
     if again != sql {
         return Err("the statement is ambiguous: write it more simply".to_owned());
     }
-    Ok(Understood { sql, reads: named.into_iter().collect(), changes, fields })
+    Ok(Understood { sql, reads: named.into_iter().collect(), changes, fields, casts: casts.is_break() })
 }
 
 fn parse(engine: Engine, sql: &str) -> Result<Statement, String> {
@@ -112,12 +118,19 @@ fn parse(engine: Engine, sql: &str) -> Result<Statement, String> {
     }
 }
 
-/// Adds a limit to a query that has none.
+/// Adds a limit to a query that has none, and lowers a larger one: the database then stops with the last row that is
+/// shown.
 fn bound(query: &mut Query, rows: usize) {
     let most = || Some(Expr::value(Value::Number(rows.to_string(), false)));
+    let is_larger = |limit: &Expr| match limit {
+        Expr::Value(ValueWithSpan { value: Value::Number(number, _), .. }) => {
+            number.parse::<usize>().is_ok_and(|number| number > rows)
+        }
+        _ => false,
+    };
     match &mut query.limit_clause {
         Some(LimitClause::LimitOffset { limit, .. }) if query.fetch.is_none() => {
-            *limit = limit.take().or_else(most);
+            *limit = limit.take().filter(|limit| !is_larger(limit)).or_else(most);
         }
         None if query.fetch.is_none() => {
             query.limit_clause = Some(LimitClause::LimitOffset { limit: most(), offset: None, limit_by: Vec::new() });

@@ -155,6 +155,46 @@ fn what_is_looked_for_or_cut_off_is_short_and_written_out() {
     assert!(understand(Engine::Sqlite, "SELECT trim(note), ltrim(note) FROM t", 1).is_ok());
 }
 
+#[test]
+fn postgresql_joins_text_in_one_query_of_a_statement() {
+    for sql in [
+        "SELECT concat(b, b) FROM (SELECT concat(item, item) AS b FROM orders) AS s",
+        "SELECT b || b FROM (SELECT string_agg(item, ',') AS b FROM orders) AS s",
+        "WITH a AS (SELECT item || item AS b FROM orders), c AS (SELECT b || b AS b FROM a) SELECT b FROM c",
+        "WITH RECURSIVE r AS (SELECT item AS s FROM orders UNION ALL SELECT concat(s, s) FROM r) SELECT s FROM r",
+        "SELECT CAST(ARRAY[b, b] AS text) FROM (SELECT CAST(ARRAY[item, item] AS text) AS b FROM orders) AS s",
+        "SELECT (SELECT concat(s.b, s.b) FROM orders LIMIT 1) FROM (SELECT concat(item, item) AS b FROM orders) AS s",
+    ] {
+        let told = refused(Engine::Postgres, sql);
+        assert!(told.contains("in one query only"), "{sql}: {told}");
+        if !sql.contains("ARRAY") {
+            sent(Engine::Mysql, &sql.replace("string_agg(item, ',')", "group_concat(item)"));
+        }
+    }
+    for sql in [
+        "SELECT a || ' ' || b, concat(a, b) FROM t UNION SELECT c || d, 'x' FROM u",
+        "SELECT n, s FROM (SELECT n, string_agg(a || b, ', ') AS s FROM t GROUP BY n) AS x WHERE n > 1",
+        "WITH RECURSIVE r AS (SELECT 1 AS n FROM t UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r",
+        "SELECT CAST(a AS CHAR(1000)), a::varchar(20000) FROM t",
+    ] {
+        sent(Engine::Postgres, sql);
+    }
+    for sql in ["SELECT CAST(a AS CHAR(1001)) FROM t", "SELECT CAST('{}' AS CHAR(9999)[]) FROM t"] {
+        assert!(refused(Engine::Postgres, sql).contains("is not supported"), "{sql}");
+    }
+}
+
+#[test]
+fn a_limit_beyond_the_rows_that_are_shown_is_lowered() {
+    for engine in ALL {
+        for (limit, sent_limit) in
+            [("LIMIT 3", "LIMIT 3"), ("LIMIT 100000", "LIMIT 10"), ("LIMIT 50 OFFSET 2", "LIMIT 10 OFFSET 2")]
+        {
+            assert!(sent(engine, &format!("SELECT id FROM t {limit}")).ends_with(sent_limit), "{engine:?}: {limit}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_statement_is_parsed_under_a_permit_of_its_member_which_parsing_keeps_until_it_ends() {
     let member = Person::new(Door::new("d"), "1");

@@ -9,7 +9,13 @@ fn shop(name: &str) -> PathBuf {
 }
 
 fn reads(sql: String) -> Understood {
-    Understood { sql, reads: BTreeSet::from(["orders".to_owned()]), changes: None, fields: BTreeSet::new() }
+    Understood {
+        sql,
+        reads: BTreeSet::from(["orders".to_owned()]),
+        changes: None,
+        fields: BTreeSet::new(),
+        casts: false,
+    }
 }
 
 fn orders(many: usize) -> String {
