@@ -166,16 +166,19 @@ async fn resource_document(
         let answer = request::get(place, reach).await?;
         if let (200, Some(document)) = (answer.status, answer.body) {
             let own = document["resource"].as_str().and_then(|own| Url::parse(own).ok());
-            let is_own = |own: &Url| {
-                own.origin() == server.origin() && server.path().starts_with(own.path().trim_end_matches('/'))
-            };
-            if !own.as_ref().is_some_and(is_own) {
+            if !own.is_some_and(|own| is_within(server, &own)) {
                 return Err("the server's document is about another server (RFC 9728, 3.3)".to_owned());
             }
             return Ok(Some(document));
         }
     }
     Ok(None)
+}
+
+/// True if a server is a resource or lies below its path.
+fn is_within(server: &Url, resource: &Url) -> bool {
+    let below = server.path().strip_prefix(resource.path().trim_end_matches('/'));
+    server.origin() == resource.origin() && below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
 }
 
 /// Fetches the metadata of the authorization server and checks its issuer.
@@ -247,6 +250,21 @@ mod tests {
         confirm((issuer, "token_endpoint"), &elsewhere, &asking, &mut confirmed).unwrap();
         confirm((issuer, "registration_endpoint"), &elsewhere, &Trust::NONE, &mut confirmed).unwrap();
         assert_eq!(confirmed, ["https://tokens.example"]);
+    }
+
+    #[test]
+    fn a_resource_covers_whole_segments_of_a_path() {
+        let url = |text: &str| Url::parse(text).unwrap();
+        for (server, resource, covers) in [
+            ("https://a.example/mcp", "https://a.example/mcp", true),
+            ("https://a.example/mcp/one", "https://a.example/mcp/", true),
+            ("https://a.example/mcp", "https://a.example", true),
+            ("https://a.example/mcp-evil", "https://a.example/mcp", false),
+            ("https://a.example/mcp", "https://a.example/mcp/one", false),
+            ("https://a.example/mcp", "https://b.example/mcp", false),
+        ] {
+            assert_eq!(is_within(&url(server), &url(resource)), covers, "{server} {resource}");
+        }
     }
 
     #[test]

@@ -20,9 +20,8 @@ const SOUGHT_CHARS: usize = 200;
 /// The error for any other pattern.
 const LONG_SOUGHT: &str =
     "the pattern of LIKE, position, instr, strpos and the trim functions must be a literal of at most 200 characters";
-/// The error for text that is joined again after it was joined.
-const JOINED_TWICE: &str =
-    "use concat, ||, string_agg and ARRAY in one query only: not in a subquery as well, and not with WITH RECURSIVE";
+/// The error for arrays of arrays.
+const NESTED_ARRAYS: &str = "use ARRAY in one query only: not in a subquery as well, and not with WITH RECURSIVE";
 /// Maximum length of the fixed text type of a cast: shorter values are padded to it.
 const PADDED_CHARS: u64 = 1_000;
 /// Functions whose second argument is a pattern to search for or to trim.
@@ -34,7 +33,7 @@ const SEEKING: [&str; 5] = ["instr", "ltrim", "rtrim", "strpos", "trim"];
 /// The first part that is refused.
 pub(super) fn check(engine: Engine, statement: &Statement) -> Result<usize, String> {
     let mut walk =
-        Walk { engine, statements: 0, withs: 0, queries: Vec::new(), entered: 0, recursive: false, joins_text: None };
+        Walk { engine, statements: 0, withs: 0, queries: Vec::new(), entered: 0, recursive: false, arrays: None };
     match statement.visit(&mut walk) {
         ControlFlow::Continue(()) => Ok(walk.withs),
         ControlFlow::Break(refused) => Err(refused),
@@ -51,17 +50,18 @@ struct Walk {
     entered: usize,
     /// True if a `WITH` of the statement is recursive.
     recursive: bool,
-    /// The query that joins text, if one does.
-    joins_text: Option<Option<usize>>,
+    /// The query that has arrays, if one does.
+    arrays: Option<usize>,
 }
 
 impl Walk {
-    /// Checks an expression whose value may be many times as large as its parts. In nested queries, sizes multiply, and
-    /// `PostgreSQL` bounds only single values, at 1 GiB.
+    /// Checks an array: in nested queries, the sizes of arrays multiply, and `PostgreSQL` bounds only single values, at
+    /// 1 GiB. Joined texts are shortened instead.
     fn grows(&mut self) -> Checked {
-        let query = self.queries.last().copied();
-        let alone = !self.recursive && *self.joins_text.get_or_insert(query) == query;
-        unless(alone || self.engine != Engine::Postgres, JOINED_TWICE)
+        // Outside of all queries, the number is 0.
+        let query = self.queries.last().copied().unwrap_or(0);
+        let alone = !self.recursive && *self.arrays.get_or_insert(query) == query;
+        unless(alone || self.engine != Engine::Postgres, NESTED_ARRAYS)
     }
 }
 
@@ -208,18 +208,15 @@ impl Visitor for Walk {
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> Checked {
         let engine = self.engine;
+        if matches!(expr, Expr::Array(_)) {
+            self.grows()?;
+        }
         let plain = match expr {
             Expr::Function(function) => {
                 unless(is_harmless(engine, function), format!("the function {} is not used here", function.name))?;
-                if joins_text(function) {
-                    self.grows()?;
-                }
                 return unless(sought(function).is_none_or(is_short), LONG_SOUGHT);
             }
             Expr::BinaryOp { op, .. } => {
-                if *op == BinaryOperator::StringConcat {
-                    self.grows()?;
-                }
                 return unless(is_usual(engine, op), format!("the operator {op} is not used here"));
             }
             Expr::Cast { kind, data_type, format, .. } => {
@@ -235,10 +232,7 @@ impl Visitor for Walk {
             Expr::AnyOp { compare_op, is_some, .. } => {
                 engine == Engine::Postgres && !is_some && is_usual(engine, compare_op)
             }
-            Expr::Array(array) => {
-                self.grows()?;
-                engine == Engine::Postgres && array.named
-            }
+            Expr::Array(array) => engine == Engine::Postgres && array.named,
             Expr::UnaryOp { op, .. } => matches!(op, UnaryOperator::Plus | UnaryOperator::Minus | UnaryOperator::Not),
             Expr::Like { any, pattern, .. } | Expr::ILike { any, pattern, .. } => {
                 unless(is_short(pattern), LONG_SOUGHT)?;
@@ -394,10 +388,16 @@ fn is_harmless(engine: Engine, function: &Function) -> bool {
         && is_known(engine, &name.value.to_ascii_lowercase())
 }
 
-/// True if the value of a function may be as large as all its arguments, or rows, together.
-fn joins_text(function: &Function) -> bool {
-    let name = function.name.0.last().and_then(ObjectNamePart::as_ident);
-    name.is_some_and(|name| ["concat", "string_agg"].contains(&name.value.to_ascii_lowercase().as_str()))
+/// True if the value of an expression may be as large as all its parts, or rows, together.
+pub(super) fn joins_text(expr: &Expr) -> bool {
+    match expr {
+        Expr::Function(function) => {
+            let name = function.name.0.last().and_then(ObjectNamePart::as_ident);
+            name.is_some_and(|name| ["concat", "string_agg"].contains(&name.value.to_ascii_lowercase().as_str()))
+        }
+        Expr::BinaryOp { op, .. } => *op == BinaryOperator::StringConcat,
+        _ => false,
+    }
 }
 
 /// Returns the pattern that a function searches for in its first argument.

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, Statement,
-    TableAlias, TableFactor, VisitMut, VisitorMut,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
+    ObjectNamePart, Query, Select, SelectItem, Statement, TableAlias, TableFactor, Value, VisitMut, VisitorMut,
 };
 
 use super::allowed::{UNITS, is_looked_up};
 use super::engine::Engine;
+use super::harmless::joins_text;
 
 /// The prefix of names in `WITH` as they are sent. No allowed table begins with it.
 pub(super) const DEFINED_PREFIX: &str = "staffai_with_";
@@ -145,11 +146,39 @@ impl VisitorMut for Quote {
         ControlFlow::Continue(())
     }
 
+    /// A column keeps the name of its function.
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        for item in select.projection.iter_mut().filter(|_| self.engine == Engine::Postgres) {
+            if let SelectItem::UnnamedExpr(expr) = item
+                && joins_text(expr)
+                && let Expr::Function(Function { name, .. }) = expr
+                && let Some(name) = name.0.last().and_then(ObjectNamePart::as_ident)
+            {
+                let alias = Ident::new(name.value.to_ascii_lowercase());
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::CompoundIdentifier(parts) = expr {
             self.fields.extend(parts.last().map(|part| part.value.clone()));
         }
-        let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
+        let grows = self.engine == Engine::Postgres && joins_text(expr);
+        if let Expr::Function(function) = expr {
+            self.function(function);
+        }
+        if grows {
+            let whole = std::mem::replace(expr, Expr::value(Value::Null));
+            *expr = shortened(whole);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Quote {
+    fn function(&self, function: &mut Function) {
         let name = function.name.0.last().and_then(ObjectNamePart::as_ident);
         let name = name.map(|name| name.value.to_ascii_lowercase()).unwrap_or_default();
         if let ("timestampdiff", FunctionArguments::List(list)) = (name.as_str(), &mut function.args)
@@ -160,6 +189,30 @@ impl VisitorMut for Quote {
         }
         let schema = is_looked_up(self.engine, &name).then(|| Ident::new("pg_catalog"));
         function.name = ObjectName::from(schema.into_iter().chain([Ident::new(name)]).collect::<Vec<_>>());
-        ControlFlow::Continue(())
     }
+}
+
+/// Maximum length of a joined text, in characters. The cost of a search grows with it, and `PostgreSQL` checks no timeout
+/// during a search.
+const JOINED_CHARS: u32 = 65_536;
+
+/// Returns an expression of `PostgreSQL` for the beginning of a text.
+fn shortened(text: Expr) -> Expr {
+    let unnamed = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
+    let most = Expr::value(Value::Number(JOINED_CHARS.to_string(), false));
+    let args = FunctionArgumentList {
+        duplicate_treatment: None,
+        args: vec![unnamed(text), unnamed(most)],
+        clauses: Vec::new(),
+    };
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new("pg_catalog"), Ident::with_quote('"', "left")]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(args),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
 }
