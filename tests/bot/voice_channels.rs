@@ -9,6 +9,7 @@ use discord_voice::testing::{TOKEN, VoiceServer};
 use playground::guild::Message;
 use playground::guild::ids::{ChannelId, GuildId};
 
+use ports::voice_calls::HEARD_MAX;
 use ports::{Fault, Faults, Input};
 
 use crate::model::{Act, End};
@@ -207,6 +208,45 @@ fn a_member_who_leaves_is_heard_again_only_after_agreeing_again() {
         room.world.tells("Ada", "listen", &[]).await;
         room.server.speaks(ada, &words).await;
         room.says("**Ada:** what is two plus two").await;
+        room.world.stop().await;
+    });
+}
+
+#[test]
+fn the_twenty_sixth_member_is_heard_once_a_place_is_free() {
+    story(async {
+        let dir = tempfile::tempdir().unwrap();
+        let setup = Setup::new().set("STAFFAI_HEARING", hearing("what is two plus two", &dir.path().join("heard")));
+        let room = Room::begin(setup).await;
+        room.joined_by("Ada").await;
+        let many = u64::try_from(HEARD_MAX).unwrap();
+        room.world.crowd(many);
+        let names: Vec<String> = (0..many).map(|number| format!("member-{number}")).collect();
+        for name in &names {
+            room.enters(name);
+        }
+        room.world.until("keys", || room.server.is_encrypted().then_some(())).await;
+        for name in &names {
+            let told = room.world.tells(name, "listen", &[]).await;
+            assert!(told.starts_with("I hear you"), "{name}: {told}");
+        }
+        // Each of them has a decoder, and none of them begins an utterance.
+        let breath = vec![0; RATE / 10];
+        let breathe = names.iter().map(|name| room.server.speaks(room.user(name), &breath));
+        futures_util::future::join_all(breathe).await;
+        let listens = async |name: &str| room.world.tells(name, "listen", &[]).await;
+        let full = "I already hear as many members as I can here. Please try again when one of them has left.";
+        assert_eq!(listens("Ada").await, full);
+        room.server.leaves(room.user("member-0"));
+        while listens("Ada").await == full {}
+        // The place is taken.
+        room.enters("member-0");
+        assert_eq!(listens("member-0").await, full);
+        room.server.speaks(room.user("Ada"), &sentence("What is two plus two?")).await;
+        room.says("**Ada:** what is two plus two").await;
+        // A member who no longer wants to be heard leaves a place as well.
+        assert_eq!(room.world.tells("member-1", "listen", &[("switch", 3, "off")]).await, "I no longer hear you.");
+        assert!(listens("member-0").await.starts_with("I hear you"));
         room.world.stop().await;
     });
 }

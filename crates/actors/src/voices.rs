@@ -146,7 +146,7 @@ impl Voices {
         let reply = if on { VoiceReply::Listening } else { VoiceReply::Deaf };
         let changed = if on { call.agree(caller) } else { Some(call.forget(&caller.person)) };
         match changed {
-            None => return VoiceReply::Full,
+            None => return VoiceReply::TooManyHeard,
             Some(false) => return reply,
             Some(true) => {}
         }
