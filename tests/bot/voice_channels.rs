@@ -255,6 +255,9 @@ fn the_twenty_sixth_member_is_heard_once_a_place_is_free() {
         room.says("**Ada:** what is two plus two").await;
         // A member who no longer wants to be heard leaves a place as well.
         assert_eq!(room.world.tells("member-1", "listen", &[("switch", 3, "off")]).await, "I no longer hear you.");
+        let random = Some(room.world.channel("random"));
+        room.world.service.in_voice(room.guild(), room.world.member("member-1"), random);
+        assert!(listens("member-1").await.starts_with("I am in another voice channel"));
         assert!(listens("member-0").await.starts_with("I hear you"));
         room.world.stop().await;
     });
