@@ -196,7 +196,8 @@ fn a_person_without_an_account_asks_by_voice_interrupts_in_mid_sentence_and_asks
     browser.until(&format!("{SPEAKS} && {caption}.includes('retired teacher') && {said} > 2 && {said} < {words}"));
     browser.click("#hands");
     browser.until(&format!("{LINES}.includes('Stopped here')"));
-    let heard = "[...document.querySelectorAll('.spoken-block')].filter(one => one.nextElementSibling?.matches('.unheard'))";
+    let heard =
+        "[...document.querySelectorAll('.spoken-block')].filter(one => one.nextElementSibling?.matches('.unheard'))";
     let heard = browser.until(&format!("{heard}[0]?.innerText"));
     browser.until(&format!("{LINES}.includes('happened') && {LINES}.includes('After that')"));
     // The second answer is spoken as well.
