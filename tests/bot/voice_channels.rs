@@ -9,6 +9,7 @@ use discord_voice::testing::{TOKEN, VoiceServer};
 use playground::guild::Message;
 use playground::guild::ids::{ChannelId, GuildId};
 
+use ports::voice_calls::HEARD_MAX;
 use ports::{Fault, Faults, Input};
 
 use crate::model::{Act, End};
@@ -47,11 +48,22 @@ impl Room {
         self.world.member(name).0
     }
 
-    /// A member enters the voice channel.
-    fn enters(&self, name: &str) {
+    /// Discord has a member in the voice channel.
+    fn appears(&self, name: &str) {
         let channel = self.world.channel("general");
         self.world.service.in_voice(self.guild(), self.world.member(name), Some(channel));
+    }
+
+    /// A member enters the voice channel.
+    fn enters(&self, name: &str) {
+        self.appears(name);
         self.server.joins(self.user(name));
+    }
+
+    /// A member leaves the voice channel.
+    fn leaves(&self, name: &str) {
+        self.world.service.in_voice(self.guild(), self.world.member(name), None);
+        self.server.leaves(self.user(name));
     }
 
     /// A member enters and has the bot join.
@@ -196,7 +208,7 @@ fn a_member_who_leaves_is_heard_again_only_after_agreeing_again() {
         let (ada, words) = (room.user("Ada"), sentence("What is two plus two?"));
         room.world.tells("Ada", "listen", &[]).await;
         room.says("I hear Ada from now on").await;
-        room.server.leaves(ada);
+        room.leaves("Ada");
         room.enters("Ada");
         // The consent of Ben is newer than the end of Ada's, so that end is known once Ben is heard.
         room.world.tells("Ben", "listen", &[]).await;
@@ -207,6 +219,46 @@ fn a_member_who_leaves_is_heard_again_only_after_agreeing_again() {
         room.world.tells("Ada", "listen", &[]).await;
         room.server.speaks(ada, &words).await;
         room.says("**Ada:** what is two plus two").await;
+        room.world.stop().await;
+    });
+}
+
+#[test]
+fn the_twenty_sixth_member_is_heard_once_a_place_is_free() {
+    story(async {
+        let dir = tempfile::tempdir().unwrap();
+        let setup = Setup::new().set("STAFFAI_HEARING", hearing("what is two plus two", &dir.path().join("heard")));
+        let room = Room::begin(setup).await;
+        room.joined_by("Ada").await;
+        let many = u64::try_from(HEARD_MAX).unwrap();
+        room.world.crowd(many);
+        let names: Vec<String> = (0..many).map(|number| format!("member-{number}")).collect();
+        for name in &names {
+            room.appears(name);
+        }
+        // The keys of the others are no matter of this story.
+        room.server.joins(room.user("member-0"));
+        for name in &names {
+            let told = room.world.tells(name, "listen", &[]).await;
+            assert!(told.starts_with("I hear you"), "{name}: {told}");
+        }
+        let listens = async |name: &str| room.world.tells(name, "listen", &[]).await;
+        let full = "I already hear as many members as I can here. Please try again when one of them has left.";
+        assert_eq!(listens("Ada").await, full);
+        room.leaves("member-0");
+        while listens("Ada").await == full {}
+        // The place is taken.
+        assert_eq!(listens("member-0").await, "You are in no voice channel. Join one first.");
+        room.enters("member-0");
+        assert_eq!(listens("member-0").await, full);
+        room.server.speaks(room.user("Ada"), &sentence("What is two plus two?")).await;
+        room.says("**Ada:** what is two plus two").await;
+        // A member who no longer wants to be heard leaves a place as well.
+        assert_eq!(room.world.tells("member-1", "listen", &[("switch", 3, "off")]).await, "I no longer hear you.");
+        let random = Some(room.world.channel("random"));
+        room.world.service.in_voice(room.guild(), room.world.member("member-1"), random);
+        assert!(listens("member-1").await.starts_with("I am in another voice channel"));
+        assert!(listens("member-0").await.starts_with("I hear you"));
         room.world.stop().await;
     });
 }

@@ -12,13 +12,19 @@ use crate::{LAST, playground_with};
 
 /// Serves one model; returns its port.
 pub(crate) fn model_server() -> u16 {
+    model_server_with(|asked| {
+        let name = asked["model"].as_str().unwrap_or_default();
+        format!("The tide is out, says the harbour's own model {name}.")
+    })
+}
+
+/// Serves a model that answers each request with the text that `words` returns; returns its port.
+pub(crate) fn model_server_with(words: impl Fn(&Value) -> String + Clone + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port that is free");
     let port = listener.local_addr().expect("an address").port();
     listener.set_nonblocking(true).expect("a listener");
-    let answer = async |axum::Json(asked): axum::Json<Value>| {
-        let name = asked["model"].as_str().unwrap_or_default();
-        let words = format!("The tide is out, says the harbour's own model {name}.");
-        let content = json!({"type": "text", "response": words, "data": ""}).to_string();
+    let answer = async move |axum::Json(asked): axum::Json<Value>| {
+        let content = json!({"type": "text", "response": words(&asked), "data": ""}).to_string();
         let usage = json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15});
         let about = json!({"id": "c", "created": 0, "model": asked["model"]});
         let with = |kind: &str, choice: Value| {

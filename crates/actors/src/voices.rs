@@ -20,7 +20,7 @@ use crate::runtime::supervisor::{Actor, ActorContext, ChildSpec, Crash};
 use crate::tree::{Scope, TreeRow};
 use crate::voice::{Call, Voice, VoiceParts, post};
 use domain::caller::Caller;
-use domain::ids::Person;
+use domain::ids::{Person, Place};
 use domain::locale::Locale;
 use domain::notice::commands as words;
 use domain::voice_channel::{VoiceNotice, VoiceReply};
@@ -72,8 +72,8 @@ impl Actor for Voices {
                 let left = self.end(ctx, state, &guild).await;
                 let _ = reply.send(if left { VoiceReply::Leaving } else { VoiceReply::Absent });
             }
-            VoicesMsg::Listen { guild, caller, on, reply } => {
-                let _ = reply.send(self.listen(ctx, state, &guild, *caller, on));
+            VoicesMsg::Listen { guild, caller, channel, on, reply } => {
+                let _ = reply.send(self.listen(ctx, state, (&guild, channel), *caller, on));
             }
             VoicesMsg::Ended(guild) => {
                 self.end(ctx, state, &guild).await;
@@ -134,7 +134,7 @@ impl Voices {
         &self,
         ctx: &mut ActorContext<Voices>,
         state: &VoicesState,
-        guild: &str,
+        (guild, channel): (&str, Option<Place>),
         caller: Caller,
         on: bool,
     ) -> VoiceReply {
@@ -142,11 +142,17 @@ impl Voices {
         if on && !self.parts.calls.can_hear() {
             return VoiceReply::NoHearing;
         }
+        // A member outside of the channel would keep a place, which leaving the channel frees.
+        match channel {
+            None if on => return VoiceReply::NotThere,
+            Some(channel) if channel != call.room.channel => return VoiceReply::Elsewhere,
+            None | Some(_) => {}
+        }
         let name = caller.name.clone();
         let reply = if on { VoiceReply::Listening } else { VoiceReply::Deaf };
         let changed = if on { call.agree(caller) } else { Some(call.forget(&caller.person)) };
         match changed {
-            None => return VoiceReply::Full,
+            None => return VoiceReply::TooManyHeard,
             Some(false) => return reply,
             Some(true) => {}
         }

@@ -16,9 +16,9 @@ use super::driver::{self, Driver, Happening};
 use super::pcm::{Samples, Unreadable};
 use super::settings;
 use domain::ids::{Person, Place};
-use domain::layout::lay_out;
+use domain::layout::as_text;
 use domain::notice::template;
-use domain::outgoing::{Capabilities, Part};
+use domain::outgoing::Part;
 use domain::turn_event::{TurnEvent, TurnUpdate};
 use ports::voice_calls::{
     CallEnd, CallHost, Consents, VoiceAccess, VoiceCalls, VoiceRoom, VoiceSignals, VoiceStanding,
@@ -68,12 +68,7 @@ impl Calls {
     /// Returns the text of an answer. A long one is laid out on another thread.
     async fn text(&self, parts: &Arc<[Part]>) -> String {
         let (parts, now) = (Arc::clone(parts), self.clock.now());
-        let words = move || {
-            let pieces = lay_out(&parts, &Capabilities::text_only(TEXT_LIMIT));
-            let texts: Vec<String> = pieces.into_iter().map(|piece| piece.text).collect();
-            template::spelled_out(&texts.join("\n"), now)
-        };
-        ports::blocking(words).await.unwrap_or_default()
+        ports::blocking(move || template::spelled_out(&as_text(&parts, TEXT_LIMIT), now)).await.unwrap_or_default()
     }
 }
 
@@ -281,7 +276,9 @@ impl<'a> Call<'a> {
         self.last = event.number;
         let turn = event.turn.id.to_string();
         let text = match &event.update {
-            TurnUpdate::Final { parts, .. } | TurnUpdate::Apology { parts, .. } => self.calls.text(parts).await,
+            TurnUpdate::Final { parts, .. } | TurnUpdate::Apology { parts, .. } if self.answers.is_open(&turn) => {
+                self.calls.text(parts).await
+            }
             _ => String::new(),
         };
         let sentences = self.answers.read(&turn, &event.update, &text, (&self.calls.speech.phrases, None));

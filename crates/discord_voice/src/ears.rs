@@ -103,9 +103,10 @@ mod tests {
         for user in 0..100 {
             ears.decode(user, 1, &opus);
         }
-        assert_eq!(ears.decoders.len(), HEARD_MAX);
+        assert_eq!((ears.decoders.len(), ears.decode(200, 1, &opus)), (HEARD_MAX, None));
         ears.learn(1, 7);
         ears.left(7);
         assert_eq!((ears.member(1), ears.decoders.contains_key(&7)), (None, false));
+        assert!(ears.decode(200, 1, &opus).is_some(), "a place is free");
     }
 }

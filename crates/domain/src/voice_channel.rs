@@ -17,6 +17,8 @@ pub enum VoiceReply {
     NotAllowed,
     /// The bot is in too many channels.
     Full,
+    /// The bot hears as many members as it can.
+    TooManyHeard,
     /// The bot leaves its channel.
     Leaving,
     /// The bot hears the caller from now on.

@@ -73,6 +73,12 @@ impl Answers {
         }
     }
 
+    /// True if this turn began and was neither cut nor ended: further updates of it may have sentences.
+    #[must_use]
+    pub fn is_open(&self, turn: &str) -> bool {
+        self.all.iter().any(|answer| answer.turn == turn && !answer.is_cut)
+    }
+
     /// Returns the answer of a turn.
     pub fn of(&mut self, turn: &str) -> Option<&mut Answer> {
         self.all.iter_mut().find(|answer| answer.turn == turn)
@@ -128,10 +134,11 @@ mod tests {
             assert_eq!(speeches(&mut answers, "1", &tool(ToolState::Failed, Some(failure)), ""), [phrase]);
         }
         assert_eq!(speeches(&mut answers, "1", &draft("It is so. And"), ""), ["It is so."]);
+        assert!(answers.is_open("1") && !answers.is_open("2"));
         assert_eq!(speeches(&mut answers, "1", &apology(), "It is so. And no more."), ["And no more."]);
         assert!(!answers.of("1").unwrap().is_exchange);
         assert!(speeches(&mut answers, "1", &TurnUpdate::Done { unanswered: None }, "").is_empty());
-        assert!(answers.of("1").unwrap().is_cut && speeches(&mut answers, "1", &draft("Late. Too"), "").is_empty());
+        assert!(!answers.is_open("1") && speeches(&mut answers, "1", &draft("Late. Too"), "").is_empty());
     }
 
     #[test]

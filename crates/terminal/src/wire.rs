@@ -6,10 +6,10 @@ use super::sessions::TEXT_LIMIT;
 use domain::ending::Dropped;
 use domain::gate::Subject;
 use domain::ids::Timestamp;
-use domain::layout::lay_out;
+use domain::layout::as_text;
 use domain::notice::gate::is_bare;
 use domain::notice::template;
-use domain::outgoing::{Capabilities, Part};
+use domain::outgoing::Part;
 use domain::question::{Form, Link};
 use domain::tool::failure::ToolFailure;
 use domain::turn_event::{GateDecision, ToolState, TurnEvent, TurnUpdate};
@@ -203,9 +203,7 @@ impl Event {
 /// Formats an answer as text, with true if it does not depend on the time. Terminals do not render platform marks, so
 /// these are spelled out.
 fn in_words(parts: &[Part], now: Timestamp) -> (String, bool) {
-    let pieces = lay_out(parts, &Capabilities::text_only(TEXT_LIMIT));
-    let texts: Vec<String> = pieces.into_iter().map(|piece| piece.text).collect();
-    let text = texts.join("\n");
+    let text = as_text(parts, TEXT_LIMIT);
     let spelled = template::spelled_out(&text, now);
     let lasting = spelled == text;
     (spelled, lasting)

@@ -54,15 +54,20 @@ pub(super) async fn leave(parts: &CommandParts, command: &Command, is_operator: 
 pub(super) async fn listen(parts: &CommandParts, command: &Command) -> String {
     // Any other word than "off" would leave a member heard who wants to end it.
     let on = command.option(SWITCH).is_none_or(|value| value == SWITCH_VALUES[0] || value.is_empty());
-    let reply = match &command.guild {
-        None => VoiceReply::Absent,
-        Some(guild) => {
-            let (guild, caller) = (guild.clone(), Box::new(command.caller.clone()));
-            let asked = parts.voices.call(|reply| VoicesMsg::Listen { guild, caller, on, reply }, TIMEOUT).await;
-            asked.unwrap_or(VoiceReply::Failed)
-        }
+    words::voice(listened(parts, command, on).await, command.caller.locale()).to_owned()
+}
+
+async fn listened(parts: &CommandParts, command: &Command, on: bool) -> VoiceReply {
+    let (Some(calls), Some(guild)) = (&parts.calls, &command.guild) else { return VoiceReply::Absent };
+    let caller = Box::new(command.caller.clone());
+    let channel = if on {
+        let Ok(channel) = calls.channel_of(guild, &caller.person).await else { return VoiceReply::Failed };
+        channel
+    } else {
+        None
     };
-    words::voice(reply, command.caller.locale()).to_owned()
+    let listen = |reply| VoicesMsg::Listen { guild: guild.clone(), caller, channel, on, reply };
+    parts.voices.call(listen, TIMEOUT).await.unwrap_or(VoiceReply::Failed)
 }
 
 /// Returns the values of the option of `/listen`.

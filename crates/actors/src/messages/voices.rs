@@ -3,6 +3,7 @@
 use crate::runtime::handle::Reply;
 use crate::runtime::named::named;
 use domain::caller::Caller;
+use domain::ids::Place;
 use domain::locale::Locale;
 use domain::voice_channel::VoiceReply;
 use ports::voice_calls::VoiceRoom;
@@ -19,6 +20,8 @@ pub enum VoicesMsg {
         guild: String,
         /// The caller.
         caller: Box<Caller>,
+        /// The voice channel of a caller who agrees; `None` if in none.
+        channel: Option<Place>,
         /// True if the caller agrees.
         on: bool,
         /// The reply.

@@ -43,6 +43,13 @@ fn words_and_what_goes_with_them_are_one_post() {
 }
 
 #[test]
+fn an_answer_is_one_text_for_readers_without_messages() {
+    assert_eq!(as_text(&[text("Look:"), code("py", "print(1)")], 100), "Look:\n```py\nprint(1)\n```");
+    assert_eq!(as_text(&[text("one"), text(&"w".repeat(100))], 100), format!("one\n{}", "w".repeat(100)));
+    assert_eq!(as_text(&[], 100), "");
+}
+
+#[test]
 fn code_is_a_block_of_its_own_message_or_a_file() {
     let words = "w".repeat(60);
     assert_eq!(shown(&[text(&words), code("", &"x".repeat(60))], &DOOR).len(), 2);

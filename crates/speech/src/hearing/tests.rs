@@ -12,9 +12,13 @@ fn person() -> Person {
     Person::new(Door::new("terminal"), "1")
 }
 
-fn command(script: &str, timeout: Duration) -> Ear {
-    let source = Source::Command(["sh", "-c", script].map(str::to_owned).into());
+fn row(words: &[&str], timeout: Duration) -> Ear {
+    let source = Source::Command(words.iter().map(|word| (*word).to_owned()).collect());
     Ear { source, language: None, streams: false, timeout, price: None }
+}
+
+fn command(script: &str, timeout: Duration) -> Ear {
+    row(&["sh", "-c", script], timeout)
 }
 
 async fn all(hearing: &Arc<Hearing>, samples: &[u8]) -> Vec<Words> {
@@ -39,6 +43,14 @@ fn spoken(words: &str) -> Vec<u8> {
     bytes.extend((0..count).flat_map(|n| samples[n * 22_050 / 16_000].to_le_bytes()));
     bytes.extend(vec![0; 48_000]);
     bytes
+}
+
+/// Returns words as flite speaks them, at the rate of this module, with silence around them.
+fn spoken_by_flite(words: &str) -> Vec<u8> {
+    let arguments = ["-voice", "slt", "-t", words, "-o", "/dev/stdout"];
+    let output = Command::new("flite").args(arguments).output().expect("flite; ./test installs it");
+    assert_eq!(output.stdout[24..28], RATE.to_le_bytes(), "samples per second");
+    [&vec![0; 16_000], &output.stdout[44..], &vec![0; 48_000]].concat()
 }
 
 fn kinds(found: &[Found]) -> Vec<bool> {
@@ -110,6 +122,19 @@ async fn a_command_reads_a_wave_file_and_prints_words() {
     let hearing = Arc::new(Hearing::new(vec![command(script, Duration::from_secs(20))]).unwrap());
     let heard = all(&hearing, &[0; 1000]).await;
     assert_eq!(heard.last(), Some(&Words::Final("one two three".to_owned())), "{heard:?}");
+}
+
+#[tokio::test]
+async fn pocketsphinx_hears_without_an_account() {
+    let pocketsphinx = row(&["pocketsphinx_continuous", "-infile", "/dev/stdin"], Duration::from_secs(60));
+    let hearing = Arc::new(Hearing::new(vec![pocketsphinx]).unwrap());
+    for words in ["good morning", "tell me a long story"] {
+        let found = Listener::new(true).push(&spoken_by_flite(words)).unwrap();
+        let [Found::Begins, Found::Ends(utterance)] = &found[..] else { panic!("{found:?}") };
+        let heard = all(&hearing, utterance).await;
+        assert_eq!(heard.last(), Some(&Words::Final(words.to_owned())), "{heard:?}; ./test installs pocketsphinx");
+    }
+    assert_eq!(all(&hearing, &[0; 32_000]).await.last(), Some(&Words::Final(String::new())), "silence has no words");
 }
 
 #[tokio::test]

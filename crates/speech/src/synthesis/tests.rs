@@ -148,15 +148,34 @@ async fn an_endless_command_is_killed() {
     assert_eq!(heard(synthesis(vec![stuck]).start("x", &person("1"))).await.1, Some(Failure::Late));
 }
 
+/// Returns the seconds of a WAV file with one channel, in which something is loud.
+async fn loud_seconds(synthesis: &Arc<Synthesis>, text: &str) -> f64 {
+    let (bytes, failure) = heard(synthesis.start(text, &person("1"))).await;
+    assert_eq!(failure, None, "./test installs the programs");
+    assert_eq!(bytes[22..24], [1, 0], "channels");
+    let mut samples = bytes[44..].chunks_exact(2).map(|sample| i16::from_le_bytes([sample[0], sample[1]]));
+    assert!(samples.any(|sample| sample.unsigned_abs() > 1_000), "the audio is not silent");
+    let bytes_per_second = u32::from_le_bytes(bytes[28..32].try_into().unwrap());
+    f64::from(u32::try_from(bytes.len() - 44).unwrap()) / f64::from(bytes_per_second)
+}
+
 #[tokio::test]
 async fn espeak_speaks_without_an_account() {
     let synthesis = synthesis(vec![command(&["espeak-ng", "--stdin", "--stdout"])]);
-    let begins = heard(synthesis.start("Hello there.", &person("1")));
-    let (bytes, failure) = begins.await;
-    assert_eq!(failure, None, "is espeak-ng installed? ./test installs it");
-    assert!(bytes.len() > 10_000, "{} bytes of audio", bytes.len());
-    let louder = bytes[44..].chunks_exact(2).any(|sample| i16::from_le_bytes([sample[0], sample[1]]).abs() > 1_000);
-    assert!(louder, "the audio is not silent");
+    let seconds = loud_seconds(&synthesis, "Hello there.").await;
+    assert!((0.5..3.0).contains(&seconds), "{seconds} seconds");
+}
+
+#[tokio::test]
+async fn flite_speaks_without_an_account_and_no_shell_reads_the_text() {
+    let script = r#"exec flite -voice slt -t "$(cat)" -o /dev/stdout"#;
+    let synthesis = synthesis(vec![command(&["sh", "-c", script])]);
+    let seconds = loud_seconds(&synthesis, "Hello there.").await;
+    assert!((0.5..3.0).contains(&seconds), "{seconds} seconds");
+    // Each sign and word of it is spoken; a shell would print nothing, or one word.
+    let hostile = r#"-t "; exit 1; echo $(true a long comment of many words); `exit 1` && $NOTHING"#;
+    let seconds = loud_seconds(&synthesis, hostile).await;
+    assert!(seconds > 3.0, "{seconds} seconds");
 }
 
 /// Records what is settled, in millionths of a dollar; refuses all reservations above a limit.

@@ -173,6 +173,9 @@ pub(super) const WORDS: Words = Words {
         VoiceReply::NotThere => "You are in no voice channel. Join one first.",
         VoiceReply::NotAllowed => "The operators of this bot do not let you move me between voice channels.",
         VoiceReply::Full => "I am in too many voice channels already. Please try again later.",
+        VoiceReply::TooManyHeard => {
+            "I already hear as many members as I can here. Please try again when one of them has left."
+        }
         VoiceReply::Leaving => "I am leaving the voice channel.",
         VoiceReply::Listening => {
             "I hear you in my voice channel from now on. What you say is transcribed, appears in the text chat and becomes your question. Your voice is not stored. `/listen switch: off` ends this."

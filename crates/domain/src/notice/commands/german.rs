@@ -182,6 +182,9 @@ pub(super) const WORDS: Words = Words {
         VoiceReply::NotThere => "Du bist in keinem Sprachkanal. Geh zuerst in einen.",
         VoiceReply::NotAllowed => "Die Betreiber dieses Bots lassen dich mich nicht zwischen Sprachkanälen bewegen.",
         VoiceReply::Full => "Ich bin schon in zu vielen Sprachkanälen. Bitte versuche es später noch einmal.",
+        VoiceReply::TooManyHeard => {
+            "Ich höre hier schon so viele Mitglieder, wie ich kann. Bitte versuche es noch einmal, wenn eines davon gegangen ist."
+        }
         VoiceReply::Leaving => "Ich verlasse den Sprachkanal.",
         VoiceReply::Listening => {
             "Ab jetzt höre ich dich in meinem Sprachkanal. Was du sagst, wird in Text umgewandelt, erscheint im Textchat und wird deine Frage. Deine Stimme wird nicht gespeichert. `/listen switch: off` beendet das."

@@ -177,6 +177,9 @@ pub(super) const WORDS: Words = Words {
         VoiceReply::NotThere => "No estás en ningún canal de voz. Entra primero en uno.",
         VoiceReply::NotAllowed => "Los operadores de este bot no te permiten moverme entre canales de voz.",
         VoiceReply::Full => "Ya estoy en demasiados canales de voz. Inténtalo de nuevo más tarde.",
+        VoiceReply::TooManyHeard => {
+            "Aquí ya oigo a tantos miembros como puedo. Inténtalo de nuevo cuando uno de ellos se haya ido."
+        }
         VoiceReply::Leaving => "Salgo del canal de voz.",
         VoiceReply::Listening => {
             "Desde ahora te oigo en mi canal de voz. Lo que dices se transcribe, aparece en el chat de texto y es tu pregunta. Tu voz no se guarda. `/listen switch: off` lo termina."
