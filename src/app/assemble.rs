@@ -36,6 +36,7 @@ use actors::services::prompt_sections::SectionKeeper;
 use actors::services::recorded::Recorded;
 use actors::services::running::{Exit, Live};
 use actors::services::toolbox::{Caller, Toolbox, Toolset};
+use actors::services::work_costs::WorkCosts;
 use actors::tool_cache::BuiltIn;
 use actors::wiring::Handles;
 use actors::wiring::parts::{DoorParts, Observation, Pages, Parts, Process, Records, ToolParts};
@@ -51,6 +52,7 @@ use mcp::nats::NatsProviders;
 use mcp::oauth::Logins;
 use ports::{
     Clock, Dice, Documents, Facts, Limiter, Observer, OwnedStore, Peers, PromptSections, ToolProviders, TurnLog,
+    WorkMetering,
 };
 use render;
 use settings::Settings;
@@ -175,6 +177,7 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     let Checked { configured, live, platforms, own, speech, voice, us } = checked;
     let Launch { reread, clock, dice, faults, documents, alone, .. } = launch;
     let (settings, mask, events) = (configured.settings.clone(), configured.redaction.clone(), doors::events(&clock));
+    let lookup = Arc::clone(&configured.lookup);
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
     let Opened { store, owned, limiter } = open_store(&settings, &clock, faults.store()).await?;
     format::check(&*store).await?;
@@ -186,10 +189,13 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     let mut doors = opened(door_records(platforms, &sessions, nats_door), documents)?;
     let (portion, peers) = divided(active.as_ref(), &doors.all).await?;
     let records = Records::new(&basics, limiter, turns(owned, &doors.all, portion));
-    let speech = voices::counted(speech, &basics, &records.limiter);
+    let meter = metering(&basics, &records.limiter);
+    let speech = speech.counted_by(&meter);
     doors.calls = voices::calls(&settings, voice, (&speech, &events, &basics)).map_err(StartError::Configuration)?;
     let vitals = Arc::new(vitals(&basics, portion, launch.tally, launch.logged, mask));
     let (handles, sections) = (Handles::new(&doors.all), sections(&basics));
+    let pictures = built_ins::pictures(&settings, &lookup, &Some(meter));
+    let own = own.into_iter().chain(pictures).collect();
     let (in_force, built_in) = (in_force(&basics), built_in(own, &settings, &records.facts, &sections));
     let toolbox = toolbox(&built_in, !basics.live.now().servers.entries.is_empty());
     let preferences = Arc::new(PreferenceKeeper::new(basics.clone(), Arc::clone(&toolbox)));
@@ -435,6 +441,12 @@ fn sessions(basics: &Basics) -> Arc<Sessions> {
 fn sections(basics: &Basics) -> Arc<dyn PromptSections> {
     let Basics { live, store, clock, .. } = basics.clone();
     Arc::new(SectionKeeper { live, store, clock, changing: tokio::sync::Mutex::default() })
+}
+
+/// The account of work with a price of its own.
+fn metering(basics: &Basics, limiter: &Arc<dyn Limiter>) -> Arc<dyn WorkMetering> {
+    let Basics { live, store, clock, .. } = basics.clone();
+    Arc::new(WorkCosts { live, limiter: Arc::clone(limiter), store, clock, numbers: Arc::default() })
 }
 
 /// The built-in tools.

@@ -6,11 +6,11 @@ use http::header::CONTENT_TYPE;
 use http_client::{Events, Form, Response};
 use serde_json::Value;
 
-use crate::bill::micros;
 use crate::clients::Clients;
 use crate::failure::Failure;
 use crate::program;
 use crate::source::Source;
+use ports::micros;
 
 /// Maximum size of a transcript, in bytes: more than anyone says in the longest utterance.
 const TEXT_MAX: usize = 8 * 1024;
