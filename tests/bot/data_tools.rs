@@ -257,6 +257,34 @@ fn a_picture_of_a_given_conversation_is_edited() {
 }
 
 #[test]
+fn the_picture_of_the_last_message_of_a_given_chat_is_edited() {
+    story(async {
+        let (port, bodies) = image_models().await;
+        let world = drawing(port, "edit_image", json!({"prompt": "make it blue"})).await;
+        world.becomes("ready").await;
+        let shows = |bytes: &[u8]| {
+            let encoded = base64::engine::general_purpose::STANDARD.encode(bytes);
+            json!({"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{encoded}")}})
+        };
+        let earlier = [DOT, b"earlier"].concat();
+        let says = |words: &str, bytes: &[u8]| json!([{"type": "text", "text": words}, shows(bytes)]);
+        let messages = json!([
+            {"role": "user", "content": says("what is this?", &earlier)},
+            {"role": "assistant", "content": "A dot."},
+            {"role": "user", "content": says("make it blue", DOT)},
+        ]);
+        let answer = post(&world, "/v1/chat/completions", &json!({"model": "staffai", "messages": messages})).await;
+        let (status, told) = (answer.status(), answer.json::<Value>().await.unwrap());
+        assert_eq!(status, 200, "{told}");
+        let said = told["choices"][0]["message"]["content"].as_str().unwrap();
+        assert!(said.contains("The picture is ready"), "{told}");
+        let asked = bodies.lock().last().cloned().unwrap();
+        assert!(asked.starts_with("/v1/images/edits ") && asked.contains("make it blue"), "{asked}");
+        assert!(asked.contains("IHDR") && !asked.contains("earlier"), "the last message has the picture: {asked}");
+    });
+}
+
+#[test]
 fn a_member_asks_and_the_web_is_searched() {
     story(async {
         let service = Service::start().await;
