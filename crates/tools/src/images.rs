@@ -13,6 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderValue};
 use reqwest::multipart::{Form, Part as FormPart};
 use reqwest::{RequestBuilder, Response, Url};
@@ -318,7 +319,9 @@ impl ImageModel {
             }
             Some(source) => {
                 let ending = source.mime.rsplit('/').next().unwrap_or("png");
-                let file = FormPart::bytes(source.bytes.to_vec()).file_name(format!("picture.{ending}"));
+                // The picture is not copied: its memory is counted where the question has it.
+                let shared = Bytes::from_owner(Arc::clone(&source.bytes));
+                let file = FormPart::stream(shared).file_name(format!("picture.{ending}"));
                 let file = file.mime_str(source.mime).map_err(|_| "the picture has no known type".to_owned())?;
                 let mut form = Form::new().text("model", self.row.model.clone()).text("prompt", prompt.to_owned());
                 if self.returns_addresses() {

@@ -1,5 +1,7 @@
 //! The resources of tool servers that a question names: read as tool calls of the member, and attached like files.
 
+use std::sync::Arc;
+
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::time::Instant;
@@ -42,20 +44,20 @@ impl TurnTask<'_> {
             Ok(contents) => contents,
             Err(why) => return unread(why),
         };
-        let text = text.map(|text| (Some("text/plain".to_owned()), text.as_bytes().to_vec()));
-        let images = images.into_iter().map(|image| (Some(image.mime), image.bytes.to_vec()));
-        let blobs = blobs.into_iter().map(|Blob { mime, bytes, .. }| (mime, bytes.to_vec()));
+        let text = text.map(|text| (Some("text/plain".to_owned()), Arc::from(text)));
+        let images = images.into_iter().map(|image| (Some(image.mime), image.bytes));
+        let blobs = blobs.into_iter().map(|Blob { mime, bytes, .. }| (mime, bytes));
         let mut files = Vec::new();
         for (mime, bytes) in text.into_iter().chain(images).chain(blobs).take(RESOURCES_READ_MAX) {
-            files.push(self.held(resource.file(mime, bytes.len()), bytes).await);
+            files.push(self.held(resource.file(mime, bytes.len()), &bytes).await);
         }
         files
     }
 
-    /// Holds the bytes of a file while their memory permit lasts; without a permit, the file is only named.
-    async fn held(&self, file: Attachment, bytes: Vec<u8>) -> ResourceFile {
+    /// Copies the bytes of a file once it has a memory permit, which it keeps; without a permit, the file is only named.
+    async fn held(&self, file: Attachment, bytes: &[u8]) -> ResourceFile {
         let room = files::room_of(self.parts, &self.turn.person, file.size).await;
-        let bytes = room.map(|room| HeldBytes { bytes, room }).ok_or(Unread::Busy);
+        let bytes = room.map(|room| HeldBytes { bytes: bytes.to_vec(), room }).ok_or(Unread::Busy);
         ResourceFile { file, bytes }
     }
 
@@ -66,7 +68,7 @@ impl TurnTask<'_> {
         let mut read = Vec::new();
         for Blob { uri, mime, bytes } in blobs.into_iter().take(RESOURCES_READ_MAX) {
             let file = Attachment { name: uri, ..Attachment::of_bytes(mime, bytes.len()) };
-            read.push(self.held(file, bytes.to_vec()).await);
+            read.push(self.held(file, &bytes).await);
         }
         if read.is_empty() {
             return CallEnd::Result(finding);
