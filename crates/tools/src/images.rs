@@ -291,7 +291,7 @@ impl ImageModel {
     async fn make(&self, prompt: &str, source: Option<&Picture>) -> Result<(Image, Option<Usage>), NotMade> {
         let response = self.send(prompt, source).await.map_err(NotMade::free)?;
         let status = response.status();
-        // An answer of success costs its price, whatever its content is.
+        // An answer of success costs its price, also without a picture.
         let not_made = |reason: String| NotMade { reason, is_paid: status.is_success() };
         // The semaphore is never closed.
         let _reading = self.reading.acquire().await.map_err(|error| not_made(error.to_string()))?;
