@@ -51,13 +51,13 @@ use mcp::McpServers;
 use mcp::nats::NatsProviders;
 use mcp::oauth::Logins;
 use ports::{
-    Clock, Dice, Documents, Facts, Limiter, Observer, OwnedStore, Peers, PromptSections, ToolProviders, TurnLog,
+    Clock, Dice, Documents, Facts, Limiter, Meter, Observer, OwnedStore, Peers, PromptSections, ToolProviders, TurnLog,
     WorkMetering,
 };
 use render;
 use settings::Settings;
 use settings::stores::StoreChoice;
-use speech::Uncounted;
+use speech::{Speech, Uncounted};
 use store::redis::lease::Lease;
 use store::turns::StoredTurns;
 use telemetry::Redaction;
@@ -65,6 +65,7 @@ use telemetry::events::CONFIG_REJECTED;
 use telemetry::tally::Tally;
 use terminal;
 use terminal::sessions::Sessions;
+use tools::images;
 use tools::{BuiltInTool, BuiltIns};
 use web::api::sockets::Sockets;
 use web::api::{self, Api, ApiOptions, Exposure, Limits};
@@ -91,6 +92,8 @@ struct Checked {
     /// The doors to platforms, the home of the bot first.
     platforms: Vec<DoorRecord>,
     own: Vec<Box<dyn BuiltInTool>>,
+    /// The rows of image models, whose tools need the limiter.
+    pictures: Vec<images::Row>,
     speech: Uncounted,
     /// The voice channels of Discord.
     voice: Option<Arc<Voice>>,
@@ -145,10 +148,11 @@ fn check(configured: Configured, launch: &Launch) -> Result<Checked, Vec<String>
     // The list of mistakes in the running configuration already includes some of these.
     let mut unlisted = |more: Vec<String>| mistakes.extend(more.into_iter().filter(|one| !listed.contains(one)));
     let own = own.map_err(&mut unlisted).ok();
+    let pictures = built_ins::image_models(settings, &configured.lookup).map_err(&mut unlisted).unwrap_or_default();
     let speech = voices::speech(settings, &configured.lookup).map_err(&mut unlisted).ok();
     match (live, own, speech) {
         (Some(live), Some(own), Some(speech)) if mistakes.is_empty() => {
-            Ok(Checked { configured, live, platforms, own, speech, voice, us })
+            Ok(Checked { configured, live, platforms, own, pictures, speech, voice, us })
         }
         _ => Err(mistakes),
     }
@@ -174,10 +178,9 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     if active.is_none() {
         standby::show(true);
     }
-    let Checked { configured, live, platforms, own, speech, voice, us } = checked;
+    let Checked { configured, live, platforms, own, pictures, speech, voice, us } = checked;
     let Launch { reread, clock, dice, faults, documents, alone, .. } = launch;
     let (settings, mask, events) = (configured.settings.clone(), configured.redaction.clone(), doors::events(&clock));
-    let lookup = Arc::clone(&configured.lookup);
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
     let Opened { store, owned, limiter } = open_store(&settings, &clock, faults.store()).await?;
     format::check(&*store).await?;
@@ -189,14 +192,12 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     let mut doors = opened(door_records(platforms, &sessions, nats_door), documents)?;
     let (portion, peers) = divided(active.as_ref(), &doors.all).await?;
     let records = Records::new(&basics, limiter, turns(owned, &doors.all, portion));
-    let meter = metering(&basics, &records.limiter);
-    let speech = speech.counted_by(&meter);
+    let (speech, meter) = counted(speech, &basics, &records.limiter);
     doors.calls = voices::calls(&settings, voice, (&speech, &events, &basics)).map_err(StartError::Configuration)?;
     let vitals = Arc::new(vitals(&basics, portion, launch.tally, launch.logged, mask));
     let (handles, sections) = (Handles::new(&doors.all), sections(&basics));
-    let pictures = built_ins::pictures(&settings, &lookup, &Some(meter));
-    let own = own.into_iter().chain(pictures).collect();
-    let (in_force, built_in) = (in_force(&basics), built_in(own, &settings, &records.facts, &sections));
+    let (in_force, own) = (in_force(&basics), own.into_iter().chain(images::tools(pictures, &meter)).collect());
+    let built_in = built_in(own, &settings, &records.facts, &sections);
     let toolbox = toolbox(&built_in, !basics.live.now().servers.entries.is_empty());
     let preferences = Arc::new(PreferenceKeeper::new(basics.clone(), Arc::clone(&toolbox)));
     let program_parts = ProgramParts {
@@ -443,10 +444,12 @@ fn sections(basics: &Basics) -> Arc<dyn PromptSections> {
     Arc::new(SectionKeeper { live, store, clock, changing: tokio::sync::Mutex::default() })
 }
 
-/// The account of work with a price of its own.
-fn metering(basics: &Basics, limiter: &Arc<dyn Limiter>) -> Arc<dyn WorkMetering> {
+/// Returns speech whose costs count in limits and in the ledger, and the account of all such work.
+fn counted(speech: Uncounted, basics: &Basics, limiter: &Arc<dyn Limiter>) -> (Speech, Meter) {
     let Basics { live, store, clock, .. } = basics.clone();
-    Arc::new(WorkCosts { live, limiter: Arc::clone(limiter), store, clock, numbers: Arc::default() })
+    let costs = WorkCosts { live, limiter: Arc::clone(limiter), store, clock, numbers: Arc::default() };
+    let meter: Arc<dyn WorkMetering> = Arc::new(costs);
+    (speech.counted_by(&meter), Some(meter))
 }
 
 /// The built-in tools.

@@ -17,7 +17,7 @@ use domain::fact::{FactId, FactMatches, NotKept, Remembered};
 use domain::host::is_loopback;
 use domain::lineage::Identity;
 use domain::tool::OnBehalf;
-use ports::{CleanCalls, Clock, Dice, Facts, Meter, PromptSections};
+use ports::{CleanCalls, Clock, Dice, Facts, PromptSections};
 use settings::{Settings, data_tools};
 use tools::google_drive::{self, Credentials};
 use tools::images;
@@ -49,8 +49,6 @@ pub(crate) fn configured(
         Ok(rows) => offered.push(Box::new(WebSearch::new(rows))),
         Err(more) => mistakes.extend(more),
     }
-    // Their tools need the limiter: see `pictures`.
-    mistakes.extend(image_models(settings, lookup).err().unwrap_or_default());
     match drive(&settings.google_drive) {
         Ok(Some(options)) => offered.extend(google_drive::tools(options, Arc::clone(clock))),
         Ok(None) => {}
@@ -75,7 +73,7 @@ pub(crate) fn by_hand(settings: &Settings, lookup: &Lookup) -> Result<BuiltIns, 
     let us = agents::identity(settings, &SystemDice);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let mut own = configured(settings, lookup, &us, &clock, Arc::new(SystemDice))?;
-    own.extend(pictures(settings, lookup, &None));
+    own.extend(images::tools(image_models(settings, lookup)?, &None));
     let none: Arc<dyn Facts> = Arc::new(NoFacts);
     own.extend(memory(settings, &none));
     let no_turns: Arc<dyn CleanCalls> = Arc::new(OpenCalls::default());
@@ -112,12 +110,6 @@ pub(crate) fn mistakes(settings: &Settings, lookup: &Lookup) -> [(&'static str, 
         ("database", databases::tools(settings, lookup).err().unwrap_or_default()),
         ("agents", agents::rows(settings, lookup).err().unwrap_or_default()),
     ]
-}
-
-/// Returns the tools that make pictures; none without a valid row. The meter counts their cost.
-pub(crate) fn pictures(settings: &Settings, lookup: &Lookup, meter: &Meter) -> Vec<Box<dyn BuiltInTool>> {
-    let rows = image_models(settings, lookup).unwrap_or_default();
-    if rows.is_empty() { Vec::new() } else { images::tools(rows, meter) }
 }
 
 /// Returns the tools for facts of members; none if these settings disable facts.

@@ -102,7 +102,7 @@ const fn as_amount(tokens: u64) -> f64 {
     tokens as f64
 }
 
-/// Creates the tools: one that creates pictures, and one that edits them if a row can. Nothing is opened before the
+/// Creates the tools: one that creates pictures if there is a row, and one that edits them if a row can. Nothing is opened before the
 /// first call. The meter counts the cost for the caller.
 #[must_use]
 pub fn tools(rows: Vec<Row>, meter: &Meter) -> Vec<Box<dyn BuiltInTool>> {
@@ -110,11 +110,8 @@ pub fn tools(rows: Vec<Row>, meter: &Meter) -> Vec<Box<dyn BuiltInTool>> {
     let models: Arc<[ImageModel]> = rows.into_iter().map(ImageModel::new).collect();
     let of =
         |work| Box::new(ImageTool { models: Arc::clone(&models), work, meter: meter.clone() }) as Box<dyn BuiltInTool>;
-    let mut tools = vec![of(Work::Create)];
-    if edits {
-        tools.push(of(Work::Edit));
-    }
-    tools
+    let works = [(Work::Create, !models.is_empty()), (Work::Edit, edits)];
+    works.into_iter().filter(|(_, exists)| *exists).map(|(work, _)| of(work)).collect()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
