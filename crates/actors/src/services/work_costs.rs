@@ -192,6 +192,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn work_that_no_member_requested_is_counted_on_the_bots_account_and_never_refused() {
+        let (costs, store) = costs(r#"[{scope = "guild", per = "1h", dollars = 0.01}]"#);
+        let own = WorkPayer { own: Some(ledger::TRIGGERS), ..payer() };
+        for _ in 0..2 {
+            let reserved = costs.reserve(&own, PaidWork::Picture, 10_000).await.expect("never refused");
+            costs.settle(reserved, 10_000);
+            settle().await;
+        }
+        assert!(costs.reserve(&payer(), PaidWork::Picture, 1).await.is_err(), "but counted");
+        let keys: Vec<String> = store.entries.lock().keys().filter(|key| key.contains("ledger")).cloned().collect();
+        assert!(!keys.is_empty() && keys.iter().all(|key| key.ends_with(":%triggers")), "{keys:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn only_rows_that_name_speech_count_sentences() {
         for (row, counts) in [(r#"["*"]"#, false), (r#"["sp*"]"#, false), (r#"["*", "speech"]"#, true)] {
             let (costs, _) = costs(&format!(r#"[{{scope = "member", per = "1h", calls = 1, tools = {row}}}]"#));

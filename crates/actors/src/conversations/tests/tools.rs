@@ -15,6 +15,7 @@ use crate::services::toolbox::{Caller, Toolset};
 use domain::outgoing::Part as Shown;
 use domain::tool::catalogue::{Catalogue, Offer};
 use domain::tool::testing::tool;
+use domain::tool::utility::Utility;
 use domain::tool::{
     Annotations, CallError, CallErrorKind, Image, Part, ServerName, Source, Tool, ToolRequest, ToolResult,
 };
@@ -50,7 +51,7 @@ impl Bench {
 /// From this number on, the result of a call has as many bytes.
 pub(super) const LONG: u64 = 100_000;
 
-const NAMES: [&str; 6] = ["reads", "changes", "hangs", "panics", "fails", "draws"];
+const NAMES: [&str; 7] = ["reads", "changes", "hangs", "panics", "fails", "draws", "read_resource"];
 
 #[async_trait]
 impl ToolServer for Bench {
@@ -63,7 +64,8 @@ impl ToolServer for Bench {
     }
 
     async fn call(&self, request: &ToolRequest, _progress: Option<ProgressSink>) -> Result<ToolResult, CallError> {
-        self.called.lock().push(format!("{} {}", request.name, request.arguments["n"]));
+        let number = request.arguments.get("n").unwrap_or(&Value::Null);
+        self.called.lock().push(format!("{} {number}", request.name));
         let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
         self.most_at_once.fetch_max(now, Ordering::SeqCst);
         match &*request.name {
@@ -74,6 +76,7 @@ impl ToolServer for Bench {
         self.at_once.fetch_sub(1, Ordering::SeqCst);
         match &*request.name {
             "draws" => Ok(self.draws(request.arguments["n"].as_u64().unwrap())),
+            "read_resource" => Ok(self.draws(0)),
             "fails" => Err(CallError::new(CallErrorKind::Lost, "the pipe at 10.0.0.1 broke")),
             name => Ok(ToolResult::text(match request.arguments["n"].as_u64() {
                 Some(bytes) if bytes >= LONG => "x".repeat(usize::try_from(bytes).unwrap()),
@@ -120,6 +123,7 @@ fn described(description: &str) -> Vec<Arc<Tool>> {
         Arc::new(Tool {
             annotations: Annotations { read_only, ..Annotations::default() },
             description: description.to_owned(),
+            utility: (*name == "read_resource").then_some(Utility::ReadResource),
             ..tool("s", name, "")
         })
     };
@@ -363,6 +367,30 @@ async fn pictures_of_all_running_turns_are_held_within_the_room_of_files() {
     }
     settle().await;
     assert_eq!((posted, bench.pictures().1, world.attachment_kib.free()), (1, 0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn resources_of_all_turns_wait_for_the_room_of_files_within_a_bound() {
+    let mut world = world(&[]).await;
+    let bench = bench(&world);
+    let others = world.attachment_kib.take(None).expect("the only permit");
+    for turn_number in 0..8 {
+        let id = format!("1{turn_number}");
+        let asked = turn(&id, &turn_number.to_string(), &format!("4{turn_number}"));
+        world.offer(Turn { text: "what is on @s:note://map?".to_owned(), ..asked });
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(bench.pictures(), (8, 1), "one of them waits in memory");
+    for _ in 0..8 {
+        assert_eq!(world.answer().await.1, Outcome::Replied);
+    }
+    assert_eq!(bench.pictures().1, 0);
+    drop(others);
+    world.offer(Turn { text: "what is on @s:note://map?".to_owned(), ..turn("20", "1", "41") });
+    world.answer().await;
+    let named = |asked: &String| asked.contains("[Attached picture @s:note://map");
+    assert!(world.asked().iter().any(named), "{:?}", world.asked().last());
+    assert_eq!(world.attachment_kib.free(), 1);
 }
 
 #[tokio::test(start_paused = true)]
