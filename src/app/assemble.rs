@@ -36,6 +36,7 @@ use actors::services::prompt_sections::SectionKeeper;
 use actors::services::recorded::Recorded;
 use actors::services::running::{Exit, Live};
 use actors::services::toolbox::{Caller, Toolbox, Toolset};
+use actors::services::work_costs::WorkCosts;
 use actors::tool_cache::BuiltIn;
 use actors::wiring::Handles;
 use actors::wiring::parts::{DoorParts, Observation, Pages, Parts, Process, Records, ToolParts};
@@ -50,12 +51,13 @@ use mcp::McpServers;
 use mcp::nats::NatsProviders;
 use mcp::oauth::Logins;
 use ports::{
-    Clock, Dice, Documents, Facts, Limiter, Observer, OwnedStore, Peers, PromptSections, ToolProviders, TurnLog,
+    Clock, Dice, Documents, Facts, Limiter, Meter, Observer, OwnedStore, Peers, PromptSections, ToolProviders, TurnLog,
+    WorkMetering,
 };
 use render;
 use settings::Settings;
 use settings::stores::StoreChoice;
-use speech::Uncounted;
+use speech::{Speech, Uncounted};
 use store::redis::lease::Lease;
 use store::turns::StoredTurns;
 use telemetry::Redaction;
@@ -63,6 +65,7 @@ use telemetry::events::CONFIG_REJECTED;
 use telemetry::tally::Tally;
 use terminal;
 use terminal::sessions::Sessions;
+use tools::images;
 use tools::{BuiltInTool, BuiltIns};
 use web::api::sockets::Sockets;
 use web::api::{self, Api, ApiOptions, Exposure, Limits};
@@ -89,6 +92,8 @@ struct Checked {
     /// The doors to platforms, the home of the bot first.
     platforms: Vec<DoorRecord>,
     own: Vec<Box<dyn BuiltInTool>>,
+    /// The rows of image models, whose tools need the limiter.
+    pictures: Vec<images::Row>,
     speech: Uncounted,
     /// The voice channels of Discord.
     voice: Option<Arc<Voice>>,
@@ -143,10 +148,11 @@ fn check(configured: Configured, launch: &Launch) -> Result<Checked, Vec<String>
     // The list of mistakes in the running configuration already includes some of these.
     let mut unlisted = |more: Vec<String>| mistakes.extend(more.into_iter().filter(|one| !listed.contains(one)));
     let own = own.map_err(&mut unlisted).ok();
+    let pictures = built_ins::image_models(settings, &configured.lookup).map_err(&mut unlisted).unwrap_or_default();
     let speech = voices::speech(settings, &configured.lookup).map_err(&mut unlisted).ok();
     match (live, own, speech) {
         (Some(live), Some(own), Some(speech)) if mistakes.is_empty() => {
-            Ok(Checked { configured, live, platforms, own, speech, voice, us })
+            Ok(Checked { configured, live, platforms, own, pictures, speech, voice, us })
         }
         _ => Err(mistakes),
     }
@@ -172,7 +178,7 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     if active.is_none() {
         standby::show(true);
     }
-    let Checked { configured, live, platforms, own, speech, voice, us } = checked;
+    let Checked { configured, live, platforms, own, pictures, speech, voice, us } = checked;
     let Launch { reread, clock, dice, faults, documents, alone, .. } = launch;
     let (settings, mask, events) = (configured.settings.clone(), configured.redaction.clone(), doors::events(&clock));
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
@@ -186,11 +192,12 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     let mut doors = opened(door_records(platforms, &sessions, nats_door), documents)?;
     let (portion, peers) = divided(active.as_ref(), &doors.all).await?;
     let records = Records::new(&basics, limiter, turns(owned, &doors.all, portion));
-    let speech = voices::counted(speech, &basics, &records.limiter);
+    let (speech, meter) = counted(speech, &basics, &records.limiter);
     doors.calls = voices::calls(&settings, voice, (&speech, &events, &basics)).map_err(StartError::Configuration)?;
     let vitals = Arc::new(vitals(&basics, portion, launch.tally, launch.logged, mask));
     let (handles, sections) = (Handles::new(&doors.all), sections(&basics));
-    let (in_force, built_in) = (in_force(&basics), built_in(own, &settings, &records.facts, &sections));
+    let (in_force, own) = (in_force(&basics), own.into_iter().chain(images::tools(pictures, &meter)).collect());
+    let built_in = built_in(own, &settings, &records.facts, &sections);
     let toolbox = toolbox(&built_in, !basics.live.now().servers.entries.is_empty());
     let preferences = Arc::new(PreferenceKeeper::new(basics.clone(), Arc::clone(&toolbox)));
     let program_parts = ProgramParts {
@@ -435,6 +442,14 @@ fn sessions(basics: &Basics) -> Arc<Sessions> {
 fn sections(basics: &Basics) -> Arc<dyn PromptSections> {
     let Basics { live, store, clock, .. } = basics.clone();
     Arc::new(SectionKeeper { live, store, clock, changing: tokio::sync::Mutex::default() })
+}
+
+/// Returns speech whose costs count in limits and in the ledger, and the account of all such work.
+fn counted(speech: Uncounted, basics: &Basics, limiter: &Arc<dyn Limiter>) -> (Speech, Meter) {
+    let Basics { live, store, clock, .. } = basics.clone();
+    let costs = WorkCosts { live, limiter: Arc::clone(limiter), store, clock, numbers: Arc::default() };
+    let meter: Arc<dyn WorkMetering> = Arc::new(costs);
+    (speech.counted_by(&meter), Some(meter))
 }
 
 /// The built-in tools.

@@ -25,7 +25,8 @@ use tools::url_extract::{self, UrlExtract};
 use tools::web_search::{self, Provider, WebSearch};
 use tools::{self, BuiltInTool, BuiltIns};
 
-/// Returns all tools that these settings enable. No tool opens anything before its first call.
+/// Returns the tools that these settings enable and that need no part of the running bot. No tool opens anything before
+/// its first call.
 ///
 /// # Errors
 /// Each mistake as a sentence with its place and fix.
@@ -46,11 +47,6 @@ pub(crate) fn configured(
     match searches(settings, lookup) {
         Ok(rows) if rows.is_empty() => {}
         Ok(rows) => offered.push(Box::new(WebSearch::new(rows))),
-        Err(more) => mistakes.extend(more),
-    }
-    match image_models(settings, lookup) {
-        Ok(rows) if rows.is_empty() => {}
-        Ok(rows) => offered.extend(images::tools(rows)),
         Err(more) => mistakes.extend(more),
     }
     match drive(&settings.google_drive) {
@@ -77,6 +73,7 @@ pub(crate) fn by_hand(settings: &Settings, lookup: &Lookup) -> Result<BuiltIns, 
     let us = agents::identity(settings, &SystemDice);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let mut own = configured(settings, lookup, &us, &clock, Arc::new(SystemDice))?;
+    own.extend(images::tools(image_models(settings, lookup)?, &None));
     let none: Arc<dyn Facts> = Arc::new(NoFacts);
     own.extend(memory(settings, &none));
     let no_turns: Arc<dyn CleanCalls> = Arc::new(OpenCalls::default());
@@ -247,7 +244,25 @@ fn image_model(row: &data_tools::ImageModel, lookup: &Lookup) -> Result<images::
         model: row.model.clone(),
         edits: row.edits,
         timeout: row.timeout,
+        prices: prices(row)?,
     })
+}
+
+/// Returns the prices of an image model.
+///
+/// # Errors
+/// Prices of tokens without that of a picture.
+fn prices(row: &data_tools::ImageModel) -> Result<Option<images::Prices>, String> {
+    let (input, input_picture) = (row.input_price_per_million, row.input_picture_price_per_million);
+    let output = row.output_price_per_million;
+    match row.price_per_picture {
+        Some(picture) => Ok(Some(images::Prices { picture, input, input_picture, output })),
+        None if input.or(input_picture).or(output).is_none() => Ok(None),
+        None => {
+            let why = "it is reserved before the request, and is the cost if no tokens are reported";
+            Err(format!("prices of tokens need price_per_picture: {why}"))
+        }
+    }
 }
 
 /// Returns the options of the tools for Google Drive; `None` without credentials.
@@ -300,6 +315,20 @@ mod tests {
         assert_eq!((rows[1].url.as_str(), rows[1].model.as_str()), ("https://api.x.ai/", "grok-4-fast"));
         assert_eq!(rows[1].key.as_ref().unwrap().expose_secret(), "very-secret");
         assert_eq!(secrets(&settings(toml), &lookup()).len(), 1);
+    }
+
+    #[test]
+    fn prices_of_tokens_need_the_price_of_a_picture() {
+        let row = |prices: &str| format!("[[tools.images]]\nmodel = \"m\"\nenv_key = \"A_KEY\"\n{prices}");
+        let of = |prices: &str| image_models(&settings(&row(prices)), &lookup()).map(|rows| rows[0].prices);
+        assert_eq!(of(""), Ok(None));
+        let priced = of("price_per_picture = 0.06\noutput_price_per_million = 40").unwrap().unwrap();
+        assert_eq!((priced.picture, priced.input, priced.output), (0.06, None, Some(40.0)));
+        let mistakes = of("output_price_per_million = 40").unwrap_err();
+        assert!(
+            mistakes[0].starts_with("tools.images, row 1: prices of tokens need price_per_picture"),
+            "{mistakes:?}"
+        );
     }
 
     #[test]

@@ -9,7 +9,6 @@ use crate::app::configured::Lookup;
 use crate::app::row_secret;
 use actors::observation::turn_events::TurnEvents;
 use actors::services::basics::Basics;
-use actors::services::speech_costs::SpeechCosts;
 use discord::voice::Voice as Signals;
 #[cfg(feature = "discord-voice")]
 use discord_voice::Calls;
@@ -17,7 +16,6 @@ use domain::host::is_loopback;
 use domain::open_to::OpenTo;
 use domain::tool::failure::ToolFailure;
 use ports::voice_calls::VoiceCalls;
-use ports::{Limiter, SpeechMetering};
 use settings::Settings;
 use settings::speech::{Ear as EarRow, EndpointRow, SourceRow, Voice as Row};
 use speech::hearing::{Ear, Hearing};
@@ -76,13 +74,6 @@ pub(crate) fn speech(settings: &Settings, lookup: &Lookup) -> Result<Uncounted, 
     let synthesis = Synthesis::new(voices).map_err(|mistake| vec![mistake])?;
     let hearing = Hearing::new(ears).map_err(|mistake| vec![mistake])?;
     Ok(Uncounted { synthesis, hearing, phrases: phrases(settings) })
-}
-
-/// Returns speech whose costs count in limits and in the ledger.
-pub(crate) fn counted(speech: Uncounted, basics: &Basics, limiter: &Arc<dyn Limiter>) -> Speech {
-    let Basics { live, store, clock, .. } = basics.clone();
-    let costs = SpeechCosts { live, limiter: Arc::clone(limiter), store, clock, numbers: Arc::default() };
-    speech.counted_by(&(Arc::new(costs) as Arc<dyn SpeechMetering>))
 }
 
 /// The mistake of voice channels in a build without them.

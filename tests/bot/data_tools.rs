@@ -67,7 +67,11 @@ async fn calling(setup: Setup, tool: &'static str, arguments: Value) -> World {
 /// A picture of one pixel.
 const DOT: &[u8] = b"\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\x0dIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\x90wS\xde\x00\x00\x00\x0cIDATx\xdac\xf8\xcf\xc0\x00\x00\x03\x01\x01\x00\xf7\x03AC\x00\x00\x00\x00IEND\xaeB`\x82";
 
-/// An images endpoint that keeps the bodies of its requests. Its first model refuses, the second one draws one pixel.
+/// The price of one picture in dollars, and those of its tokens.
+const PRICES: &str = "price_per_picture = 0.04, input_price_per_million = 5, output_price_per_million = 40";
+
+/// An images endpoint that keeps the bodies of its requests. Its first model refuses, the second one draws one pixel. It
+/// reports tokens for descriptions with the word `counted`.
 async fn image_models() -> (u16, Arc<parking_lot::Mutex<Vec<String>>>) {
     let bodies = Arc::<parking_lot::Mutex<Vec<String>>>::default();
     let kept = Arc::clone(&bodies);
@@ -80,7 +84,12 @@ async fn image_models() -> (u16, Arc<parking_lot::Mutex<Vec<String>>>) {
             return (axum::http::StatusCode::SERVICE_UNAVAILABLE, Json(error));
         }
         let encoded = base64::engine::general_purpose::STANDARD.encode(DOT);
-        (axum::http::StatusCode::OK, Json(json!({"created": 1, "data": [{"b64_json": encoded}]})))
+        let mut answer = json!({"created": 1, "data": [{"b64_json": encoded}]});
+        if body.contains("counted") {
+            let details = json!({"text_tokens": 50, "image_tokens": 0});
+            answer["usage"] = json!({"input_tokens": 50, "input_tokens_details": details, "output_tokens": 1_056, "total_tokens": 1_106});
+        }
+        (axum::http::StatusCode::OK, Json(answer))
     };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -94,15 +103,88 @@ async fn drawing(port: u16, tool: &'static str, arguments: Value) -> World {
 }
 
 async fn drawing_with(setup: Setup, port: u16, tool: &'static str, arguments: Value) -> World {
-    let row = |model: &str| format!("{{url = 'http://127.0.0.1:{port}/v1', model = '{model}'}}");
-    let rows = format!("[{}, {}]", row("busy-model"), row("painter"));
-    let setup = setup.set("STAFFAI_IMAGES", rows).set("STAFFAI_TOOLS__LIMITS", "image 1/1d");
-    let world = World::of_row(setup, r#""schema_with_tools": true, "vision": true"#).await;
+    let world = painting(setup.set("STAFFAI_TOOLS__LIMITS", "image 1/1d"), port, "edits = true").await;
     world.model.does(move |ask| match ask.results() {
         results if results.is_empty() && !ask.tools().is_empty() => Act::calls(&[("call-1", tool, arguments.clone())]),
         results => Act::says(results.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" / ")),
     });
     world
+}
+
+/// A bot whose image models have these further fields.
+async fn painting(setup: Setup, port: u16, fields: &str) -> World {
+    let row = |model: &str| format!("{{url = 'http://127.0.0.1:{port}/v1', model = '{model}', {fields}}}");
+    let rows = format!("[{}, {}]", row("busy-model"), row("painter"));
+    World::of_row(setup.set("STAFFAI_IMAGES", rows), r#""schema_with_tools": true, "vision": true"#).await
+}
+
+/// Waits until the ledger has this much for each of these members, in millionths of a dollar. It is written in the
+/// background.
+async fn spent(world: &World, wanted: impl Fn(&[u64]) -> bool, members: &[&str]) -> Vec<u64> {
+    let mut spent = Vec::new();
+    for _ in 0..500 {
+        let told = world.json("/api/v1/usage/days?days=1").await.1;
+        let of = |who: &&str| {
+            let id = format!("discord:{}", world.member(who));
+            let mut rows = told["days"][0]["members"]["most"].as_array().into_iter().flatten();
+            rows.find(|row| row["member"] == id.as_str()).map_or(0, |row| row["micros"].as_u64().unwrap())
+        };
+        spent = members.iter().map(of).collect();
+        if wanted(&spent) {
+            return spent;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    panic!("the ledger has {spent:?}");
+}
+
+#[test]
+fn a_picture_costs_the_tokens_that_are_reported_or_its_price() {
+    story(async {
+        let (port, _) = image_models().await;
+        let world = painting(Setup::new(), port, PRICES).await;
+        world.model.does(|ask| match ask.results() {
+            results if results.is_empty() => {
+                Act::calls(&[("call-1", "create_image", json!({"prompt": ask.question()}))])
+            }
+            _ => Act::says("Here it is."),
+        });
+        for (who, said) in [("Ada", "@staffai a counted harbour"), ("Ben", "@staffai a harbour")] {
+            let answer = world.answer_to(world.says(who, "general", said)).await;
+            assert_eq!(answer.attachments.len(), 1, "{}", answer.content);
+        }
+        spent(&world, |spent| spent == [50 * 5 + 1_056 * 40, 40_000], &["Ada", "Ben"]).await;
+        let told = world.tells("Ada", "usage", &[]).await;
+        assert!(told.contains("$0.04"), "{told}");
+    });
+}
+
+#[test]
+fn pictures_of_all_members_together_cost_at_most_the_limit_in_dollars() {
+    story(async {
+        let (port, bodies) = image_models().await;
+        // Room for five pictures.
+        let limits = r#"[{scope = "guild", per = "1h", dollars = 0.21}]"#;
+        let setup = Setup::new().set("STAFFAI_RATE_LIMITER__LIMITS", limits);
+        let world = painting(setup, port, PRICES).await;
+        let asked: Vec<_> = ["call-1", "call-2", "call-3"].map(|id| (id, "create_image", json!({"prompt": id}))).into();
+        world.model.does(move |ask| match ask.results() {
+            results if results.is_empty() => Act::calls(&asked),
+            results => Act::says(results.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" / ")),
+        });
+        world.crowd(1);
+        let members = ["Ada", "Ben", "member-0"];
+        let said = members.map(|who| world.says(who, "general", "@staffai three boats"));
+        let mut words = String::new();
+        for message in said {
+            words += &world.answer_to(message).await.content;
+        }
+        let drawn = bodies.lock().iter().filter(|body| body.contains("painter")).count();
+        let refused = words.matches("limit of costs is reached").count();
+        assert_eq!((drawn, refused), (5, 4), "{words}");
+        let sums = spent(&world, |spent| spent.iter().sum::<u64>() == 200_000, &members).await;
+        println!("pictures: {drawn} of 9 made, {refused} refused, {sums:?} millionths of a dollar in the ledger");
+    });
 }
 
 #[test]
@@ -171,6 +253,34 @@ fn a_picture_of_a_given_conversation_is_edited() {
         assert_eq!(status, 200, "{told}");
         let asked = bodies.lock().last().cloned().unwrap_or(told);
         assert!(asked.starts_with("/v1/images/edits ") && asked.contains("IHDR"), "{asked}");
+    });
+}
+
+#[test]
+fn the_picture_of_the_last_message_of_a_given_chat_is_edited() {
+    story(async {
+        let (port, bodies) = image_models().await;
+        let world = drawing(port, "edit_image", json!({"prompt": "make it blue"})).await;
+        world.becomes("ready").await;
+        let shows = |bytes: &[u8]| {
+            let encoded = base64::engine::general_purpose::STANDARD.encode(bytes);
+            json!({"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{encoded}")}})
+        };
+        let earlier = [DOT, b"earlier"].concat();
+        let says = |words: &str, bytes: &[u8]| json!([{"type": "text", "text": words}, shows(bytes)]);
+        let messages = json!([
+            {"role": "user", "content": says("what is this?", &earlier)},
+            {"role": "assistant", "content": "A dot."},
+            {"role": "user", "content": says("make it blue", DOT)},
+        ]);
+        let answer = post(&world, "/v1/chat/completions", &json!({"model": "staffai", "messages": messages})).await;
+        let (status, told) = (answer.status(), answer.json::<Value>().await.unwrap());
+        assert_eq!(status, 200, "{told}");
+        let said = told["choices"][0]["message"]["content"].as_str().unwrap();
+        assert!(said.contains("The picture is ready"), "{told}");
+        let asked = bodies.lock().last().cloned().unwrap();
+        assert!(asked.starts_with("/v1/images/edits ") && asked.contains("make it blue"), "{asked}");
+        assert!(asked.contains("IHDR") && !asked.contains("earlier"), "the last message has the picture: {asked}");
     });
 }
 

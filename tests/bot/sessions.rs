@@ -344,6 +344,40 @@ async fn fails_in_the_middle(operator: &Client<'_>) {
     operator.says("one", "!model scripted").await;
 }
 
+#[test]
+fn a_key_limited_to_rows_cannot_store_another_row_as_a_setting() {
+    story(async {
+        let world = World::without_bot(patient().set("STAFFAI_API_KEYS", OPERATOR)).await;
+        let host = world.model.url().to_owned();
+        staffai(&world, &["model", "add", "deep", "--model", "deep-model", "--host", &host]);
+        let client = |key: String| Client { world: &world, key };
+        let laptop = client(staffai(&world, &["key", "add", "laptop", "--model", "scripted"]));
+        let operator = client(OPERATOR.to_owned());
+        let _process = world.process("first").await;
+        world.becomes("ready").await;
+        laptop.says("main", "hello").await;
+        let chooses = async |client: &Client<'_>, row: Value| {
+            let body = json!({"settings": {"verbosity": "short", "model": row}});
+            let (status, told) = client.asks(reqwest::Method::PATCH, "settings", Some(body)).await;
+            (status, told["detail"].as_str().unwrap_or_default().to_owned())
+        };
+        let refused = (400, "there is no model \"deep\" for this key; there are scripted".to_owned());
+        assert_eq!(chooses(&laptop, json!("deep")).await, refused);
+        for text in ["!set model deep", "!set here model: deep", "!model deep"] {
+            let body = json!({"session": "main", "text": text, "wait": true});
+            let (status, told) = laptop.asks(reqwest::Method::POST, "submit", Some(body)).await;
+            assert_eq!((status, told["detail"].as_str().unwrap_or_default()), (400, &*refused.1), "{text}: {told}");
+        }
+        let listed = laptop.asks(reqwest::Method::GET, "settings", None).await.1;
+        let set = listed["settings"].as_array().unwrap().iter().any(|setting| setting["level"] != "default");
+        assert!(!set, "changes are all or none: {listed}");
+        for row in [json!("scripted"), Value::Null] {
+            assert_eq!(chooses(&laptop, row).await.0, 200);
+        }
+        assert_eq!(chooses(&operator, json!("deep")).await.0, 200, "a key without rows chooses any");
+    });
+}
+
 #[cfg(feature = "databases")]
 #[test]
 #[expect(clippy::too_many_lines, reason = "one conversation")]

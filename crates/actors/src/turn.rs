@@ -18,6 +18,7 @@ mod model_call;
 mod overheard;
 mod parked;
 pub mod parts;
+mod pictures;
 mod resources;
 mod showing;
 mod surroundings;

@@ -222,7 +222,8 @@ fn legacy(person: &Person, guild: &str, tokens: u64, now: Timestamp) -> Vec<Incr
 }
 
 /// Returns the bot's own account for turns that no member requested.
-const fn own_purpose(trigger: Trigger) -> Option<&'static str> {
+#[must_use]
+pub const fn own_purpose(trigger: Trigger) -> Option<&'static str> {
     match trigger {
         Trigger::Reply | Trigger::Mention | Trigger::Alias | Trigger::Direct => None,
         Trigger::Interjection => Some(INTERJECTIONS),

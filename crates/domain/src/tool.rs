@@ -64,6 +64,7 @@ pub use self::error::{CallError, CallErrorKind};
 pub use self::result::{Blob, Cut, Image, Link, Part, RESULT_BYTES, ResultLimits, ToolResult};
 use self::utility::Utility;
 use super::ids::{Person, Place, Timestamp, TurnId};
+use super::ledger;
 use super::lineage::Lineage;
 use super::people::Linked;
 use super::policy::{HistoryScope, Policy};
@@ -323,6 +324,10 @@ pub struct OnBehalf {
     pub parent: Option<Place>,
     /// The community; `None` in a direct message.
     pub guild: Option<String>,
+    /// Ids of the person's roles.
+    pub roles: Vec<String>,
+    /// The bot's own account in the ledger, for a turn that no member requested.
+    pub own: Option<&'static str>,
     /// The turn of the call.
     pub turn: TurnId,
     /// The time of the request.
@@ -345,7 +350,7 @@ impl OnBehalf {
     #[must_use]
     pub fn of(turn: &Turn, operators: Option<Operators<'_>>) -> Self {
         let operator = turn.is_of_operator(operators);
-        let Turn { person, linked, place, parent, guild, id, at, policy, .. } = turn.clone();
+        let Turn { person, linked, place, parent, guild, roles, id, at, policy, .. } = turn.clone();
         let Policy { history, lineage, alone, .. } = policy;
         Self {
             person,
@@ -354,6 +359,8 @@ impl OnBehalf {
             place,
             parent,
             guild,
+            roles,
+            own: ledger::own_purpose(turn.trigger),
             turn: id,
             at,
             keeps: history == HistoryScope::PersonInPlace,
@@ -388,6 +395,8 @@ pub mod testing {
             place,
             parent: None,
             guild: None,
+            roles: Vec::new(),
+            own: None,
             turn,
             at: Timestamp(0),
             keeps: true,

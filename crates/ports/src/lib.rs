@@ -53,7 +53,7 @@ pub use self::in_force::{Console, Keys, ModelsInForce, RowChange, ToolsOf, Usage
 pub use self::lottery::Lottery;
 pub use self::members::{AccountLinks, Facts, MemberSettings, PromptSections};
 pub use self::metering::{
-    EmbeddingAsk, NotEmbedded, SpeechMetering, SpeechPayer, SpeechRefused, SpeechReservation, SpeechWork,
+    Bill, EmbeddingAsk, Meter, NotEmbedded, PaidWork, WorkMetering, WorkPayer, WorkRefused, WorkReservation, micros,
 };
 pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::requests::{

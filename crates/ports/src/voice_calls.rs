@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 use tokio::sync::watch;
 
-use super::{PostError, SpeechPayer};
+use super::{PostError, WorkPayer};
 use domain::ids::{Person, Place};
 
 /// The maximum number of members who are heard in one call: a decoder has about 20 KiB.
@@ -29,15 +29,15 @@ pub struct VoiceRoom {
 impl VoiceRoom {
     /// Returns the payer of the bot's speech.
     #[must_use]
-    pub fn payer(&self) -> SpeechPayer {
+    pub fn payer(&self) -> WorkPayer {
         self.payer_of(self.caller.clone(), self.roles.clone())
     }
 
     /// Returns a member of the channel with these roles as a payer.
     #[must_use]
-    pub fn payer_of(&self, person: Person, roles: Vec<String>) -> SpeechPayer {
+    pub fn payer_of(&self, person: Person, roles: Vec<String>) -> WorkPayer {
         let (guild, place) = (Some(self.guild.clone()), self.channel.clone());
-        SpeechPayer { person, guild, roles, place, parent: None }
+        WorkPayer { person, guild, roles, place, parent: None, own: None }
     }
 }
 

@@ -28,7 +28,7 @@ pub struct BudgetRow {
     /// The model tokens within the window.
     #[serde(default)]
     pub tokens: Option<u64>,
-    /// The dollars within the window, by the prices of model rows and of speech.
+    /// The dollars within the window, by the prices of model rows, of speech and of pictures.
     #[serde(default)]
     pub dollars: Option<f64>,
     /// The tool calls within the window.

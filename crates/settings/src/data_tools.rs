@@ -108,14 +108,28 @@ pub struct ImageModel {
     /// The timeout of one picture.
     #[serde(default = "usual_image_timeout", deserialize_with = "read::some_duration")]
     pub timeout: Duration,
+    /// The price of one picture in dollars; without it, pictures are not counted in dollars.
+    #[serde(default, deserialize_with = "read::price")]
+    pub price_per_picture: Option<f64>,
+    /// The price in dollars per million tokens of a description, if the endpoint reports tokens.
+    #[serde(default, deserialize_with = "read::price")]
+    pub input_price_per_million: Option<f64>,
+    /// The price in dollars per million tokens of a picture that is edited; by default, that of a description.
+    #[serde(default, deserialize_with = "read::price")]
+    pub input_picture_price_per_million: Option<f64>,
+    /// The price in dollars per million tokens of a picture that is returned.
+    #[serde(default, deserialize_with = "read::price")]
+    pub output_price_per_million: Option<f64>,
 }
 
 impl ImageModel {
     /// Returns the secret, and the other fields, for comparisons.
     #[must_use]
     pub fn identity(&self) -> (Option<&SecretString>, impl PartialEq + use<>) {
-        let Self { url, key, env_key, model, edits, timeout } = self;
-        (key.as_ref(), (url.clone(), env_key.clone(), model.clone(), *edits, *timeout))
+        let Self { url, key, env_key, model, edits, timeout, price_per_picture, .. } = self;
+        let tokens =
+            [self.input_price_per_million, self.input_picture_price_per_million, self.output_price_per_million];
+        (key.as_ref(), (url.clone(), env_key.clone(), model.clone(), *edits, *timeout, *price_per_picture, tokens))
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ports::WorkRefused;
+
 /// The reason why a sentence has no audio, or an utterance no transcript.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
@@ -20,4 +22,11 @@ pub enum Failure {
     /// A limit of the payer refuses it, for this long. `None`: the limit never allows it.
     #[error("the payer is over a limit")]
     OverLimit(Option<Duration>),
+}
+
+impl Failure {
+    /// Returns the failure of work that a limit refuses.
+    pub(crate) const fn over_limit(refused: WorkRefused) -> Self {
+        Self::OverLimit(refused.0)
+    }
 }

@@ -15,11 +15,10 @@ use tokio::time::timeout;
 
 pub use self::ear::Ear;
 pub use self::listener::{Found, Listener, Misfit, RATE, UTTERANCE_MAX};
-use crate::bill::{Bill, Meter};
 use crate::clients::Clients;
 use crate::failure::Failure;
 use ports::shares::Shares;
-use ports::{SpeechMetering, SpeechPayer, SpeechWork};
+use ports::{Bill, Meter, PaidWork, WorkMetering, WorkPayer};
 use telemetry::events::HEARING_FAILED;
 
 /// Maximum number of utterances of all sessions that are being transcribed. One person has at most half of them.
@@ -70,7 +69,7 @@ impl Hearing {
 
     /// Returns the same hearing, whose costs are counted here.
     #[must_use]
-    pub fn counted_by(self, meter: Arc<dyn SpeechMetering>) -> Self {
+    pub fn counted_by(self, meter: Arc<dyn WorkMetering>) -> Self {
         Self { meter: Some(meter), ..self }
     }
 
@@ -83,7 +82,7 @@ impl Hearing {
     /// Begins to transcribe samples of this person, who pays: [`RATE`] per second, one channel, 16 bits, little-endian.
     /// `None` if too many utterances wait.
     #[must_use]
-    pub fn start(self: &Arc<Self>, samples: &[u8], payer: impl Into<SpeechPayer>) -> Option<Transcription> {
+    pub fn start(self: &Arc<Self>, samples: &[u8], payer: impl Into<WorkPayer>) -> Option<Transcription> {
         let payer = payer.into();
         let place = self.waiting.take(Some(&payer.person))?;
         let (told, words) = mpsc::channel(WORDS);
@@ -107,12 +106,12 @@ impl Hearing {
     async fn transcribe(
         &self,
         (wave, minutes): (&[u8], f64),
-        payer: &SpeechPayer,
+        payer: &WorkPayer,
         told: &mpsc::Sender<Words>,
     ) -> Result<String, Failure> {
         let mut failed = Failure::Refused("hearing is disabled".to_owned());
         let most = self.ears.iter().map(|ear| ear.micros(minutes)).max().unwrap_or_default();
-        let mut bill = Bill::reserve(&self.meter, payer, SpeechWork::Hearing, most).await?;
+        let mut bill = Bill::reserve(&self.meter, payer, PaidWork::Hearing, most).await.map_err(Failure::over_limit)?;
         for ear in &self.ears {
             bill.begin(ear.micros(minutes));
             let partial = |words: &str| {

@@ -7,8 +7,6 @@ pub mod answer;
 
 pub mod answers;
 
-mod bill;
-
 mod clients;
 
 mod failure;
@@ -43,7 +41,7 @@ pub use sentences::Sentences;
 pub use source::{Endpoint, Source};
 pub use spoken::Part;
 
-use ports::SpeechMetering;
+use ports::WorkMetering;
 
 /// The voices, and the rows that hear. Clones are the same.
 #[derive(Clone)]
@@ -69,7 +67,7 @@ pub struct Uncounted {
 impl Uncounted {
     /// Returns speech whose costs are counted here.
     #[must_use]
-    pub fn counted_by(self, meter: &Arc<dyn SpeechMetering>) -> Speech {
+    pub fn counted_by(self, meter: &Arc<dyn WorkMetering>) -> Speech {
         let Self { synthesis, hearing, phrases } = self;
         Speech {
             synthesis: Arc::new(synthesis.counted_by(Arc::clone(meter))),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::synthesis::{Clip, Sound, Synthesis};
-use ports::SpeechPayer;
+use ports::WorkPayer;
 
 /// Maximum number of sentences of one listener that are synthesized concurrently.
 const AHEAD: usize = 3;
@@ -79,7 +79,7 @@ impl<E> Queue<E> {
 
     /// Starts the synthesis of the next sentences. Each starts after the one before has begun, so that the first one
     /// never waits for a later one.
-    pub fn start(&mut self, synthesis: &Arc<Synthesis>, payer: impl Into<SpeechPayer>) {
+    pub fn start(&mut self, synthesis: &Arc<Synthesis>, payer: impl Into<WorkPayer>) {
         let payer = payer.into();
         let speaks = self.items.iter_mut().filter_map(|item| match item {
             Item::Speak { text, clip, .. } => Some((text, clip)),

@@ -21,11 +21,10 @@ use self::clip::Recorder;
 pub use self::clip::{AUDIO_MAX, Clip, Sound};
 pub use self::format::Format;
 pub use self::voice::Voice;
-use crate::bill::{Bill, Meter};
 use crate::clients::Clients;
 pub use crate::failure::Failure;
 use ports::shares::Shares;
-use ports::{SpeechMetering, SpeechPayer, SpeechWork};
+use ports::{Bill, Meter, PaidWork, WorkMetering, WorkPayer};
 use telemetry::events::SPEECH_FAILED;
 
 /// Maximum number of audios of all sessions that are being synthesized or delivered. One person has at most half of them.
@@ -56,7 +55,7 @@ impl Synthesis {
 
     /// Returns the same synthesis, whose costs are counted here.
     #[must_use]
-    pub fn counted_by(self, meter: Arc<dyn SpeechMetering>) -> Self {
+    pub fn counted_by(self, meter: Arc<dyn WorkMetering>) -> Self {
         Self { meter: Some(meter), ..self }
     }
 
@@ -75,7 +74,7 @@ impl Synthesis {
     /// Begins to synthesize a text, which this person pays for; a cached one is free. Dropping the clip cancels it, and
     /// frees its permit. A session therefore starts the next clip only when the one before has [begun](Clip::has_begun).
     #[must_use]
-    pub fn start(self: &Arc<Self>, text: &str, payer: impl Into<SpeechPayer>) -> Clip {
+    pub fn start(self: &Arc<Self>, text: &str, payer: impl Into<WorkPayer>) -> Clip {
         let key = Cache::key(text);
         if let Some((format, bytes)) = self.cache.lock().get(&key) {
             return Clip::whole(format, bytes);
@@ -109,10 +108,10 @@ impl Synthesis {
     }
 
     /// Reserves the cost of a text: that of the most expensive voice.
-    fn bill(&self, text: &str, payer: &SpeechPayer) -> impl Future<Output = Result<Bill, Failure>> + Send + use<> {
+    fn bill(&self, text: &str, payer: &WorkPayer) -> impl Future<Output = Result<Bill, Failure>> + Send + use<> {
         let most = self.voices.iter().map(|voice| voice.micros(text)).max().unwrap_or_default();
         let (meter, payer) = (self.meter.clone(), payer.clone());
-        async move { Bill::reserve(&meter, &payer, SpeechWork::Synthesis, most).await }
+        async move { Bill::reserve(&meter, &payer, PaidWork::Synthesis, most).await.map_err(Failure::over_limit) }
     }
 
     /// Records the text with the first voice that returns audio.

@@ -1,9 +1,10 @@
 //! `create_image` and `edit_image`: pictures from an image model at the images endpoint of OpenAI, the LiteLLM proxy
 //! and compatible servers. Rows of the settings are tried in order. Only the addresses of these rows are dialled.
 //!
-//! A call costs money, so it counts as a change: an interrupted turn does not make it again.
+//! A call costs money, so it counts as a change: an interrupted turn does not make it again. If a row has a price, the
+//! highest one is reserved in the limits of the caller before the first request, and what was paid is settled.
 //!
-//! Source: the reference of OpenAI's Images API (`/images/generations`, `/images/edits`).
+//! Source: the reference of OpenAI's Images API (`/images/generations`, `/images/edits`, `usage` of their responses).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,9 +13,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderValue};
 use reqwest::multipart::{Form, Part as FormPart};
-use reqwest::{RequestBuilder, Url};
+use reqwest::{RequestBuilder, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -26,6 +28,7 @@ use super::{BuiltInTool, arguments, reads};
 use crate::client::{ServiceClient, below, body, masked, parsed, reason};
 use domain::completion::Picture;
 use domain::tool::{Annotations, CallError, Image, Part, Tool, ToolKind, ToolRequest, ToolResult};
+use ports::{Bill, Meter, PaidWork, WorkPayer, WorkRefused, micros};
 use telemetry::events::IMAGE_FAILED;
 
 /// Maximum size of a response, in bytes: a picture of 4 MiB as text, with the fields beside it.
@@ -54,20 +57,61 @@ pub struct Row {
     pub edits: bool,
     /// Timeout of one picture.
     pub timeout: Duration,
+    /// The prices; `None` costs nothing.
+    pub prices: Option<Prices>,
 }
 
-/// Creates the tools: one that creates pictures, and one that edits them if a row can. Nothing is opened before the
-/// first call.
+/// The prices of one image model, in dollars.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prices {
+    /// The price of one picture: it is reserved, and it is the cost if the endpoint reports no tokens.
+    pub picture: f64,
+    /// The price per million tokens of a description.
+    pub input: Option<f64>,
+    /// The price per million tokens of a picture that is edited. `None`: the price of a description.
+    pub input_picture: Option<f64>,
+    /// The price per million tokens of a picture that is returned.
+    pub output: Option<f64>,
+}
+
+/// The tokens of one picture, as the endpoint reports them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Usage {
+    text: u64,
+    /// Those of the picture that is edited.
+    picture: u64,
+    output: u64,
+}
+
+impl Row {
+    /// Returns the cost of one picture in millionths of a dollar.
+    fn micros(&self, usage: Option<Usage>) -> u64 {
+        let Some(Prices { picture, input, input_picture, output }) = self.prices else { return 0 };
+        match usage.filter(|_| input.or(input_picture).or(output).is_some()) {
+            Some(usage) => {
+                let parts = [(input, usage.text), (input_picture.or(input), usage.picture), (output, usage.output)];
+                parts.into_iter().map(|(price, tokens)| micros(price, as_amount(tokens))).fold(0, u64::saturating_add)
+            }
+            None => micros(Some(picture), 1e6),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the tokens of one picture are far below 2^52")]
+const fn as_amount(tokens: u64) -> f64 {
+    tokens as f64
+}
+
+/// Creates the tools: one that creates pictures if there is a row, and one that edits them if a row can. Nothing is opened before the
+/// first call. The meter counts the cost for the caller.
 #[must_use]
-pub fn tools(rows: Vec<Row>) -> Vec<Box<dyn BuiltInTool>> {
+pub fn tools(rows: Vec<Row>, meter: &Meter) -> Vec<Box<dyn BuiltInTool>> {
     let edits = rows.iter().any(|row| row.edits);
     let models: Arc<[ImageModel]> = rows.into_iter().map(ImageModel::new).collect();
-    let of = |work| Box::new(ImageTool { models: Arc::clone(&models), work }) as Box<dyn BuiltInTool>;
-    let mut tools = vec![of(Work::Create)];
-    if edits {
-        tools.push(of(Work::Edit));
-    }
-    tools
+    let of =
+        |work| Box::new(ImageTool { models: Arc::clone(&models), work, meter: meter.clone() }) as Box<dyn BuiltInTool>;
+    let works = [(Work::Create, !models.is_empty()), (Work::Edit, edits)];
+    works.into_iter().filter(|(_, exists)| *exists).map(|(work, _)| of(work)).collect()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +123,7 @@ enum Work {
 struct ImageTool {
     models: Arc<[ImageModel]>,
     work: Work,
+    meter: Meter,
 }
 
 #[derive(Deserialize)]
@@ -93,22 +138,46 @@ impl ImageTool {
         self.models.iter().filter(|model| self.work == Work::Create || model.row.edits)
     }
 
+    /// Reserves the cost of the most expensive row for the caller. A call by hand has no caller.
+    async fn bill(&self, request: &ToolRequest) -> Result<Bill, WorkRefused> {
+        let most = self.fitting().map(|model| model.row.micros(None)).max().unwrap_or_default();
+        match request.on_behalf.as_ref().filter(|_| most > 0) {
+            Some(asked) => Bill::reserve(&self.meter, &WorkPayer::from(asked), PaidWork::Picture, most).await,
+            None => Ok(Bill::default()),
+        }
+    }
+
     /// Returns a picture, or the failure of each row.
-    async fn make(&self, prompt: &str, source: Option<&Picture>, within: Duration) -> Result<Image, String> {
+    async fn make(
+        &self,
+        prompt: &str,
+        source: Option<&Picture>,
+        within: Duration,
+        mut bill: Bill,
+    ) -> Result<Image, String> {
         let (mut failures, end) = (Vec::new(), Instant::now() + within);
         for (index, model) in self.fitting().enumerate() {
             // Each remaining row gets an equal share of the remaining time.
             let share = u32::try_from(self.fitting().count() - index).unwrap_or(u32::MAX);
             let share = end.saturating_duration_since(Instant::now()) / share;
+            bill.begin(model.row.micros(None));
             let made = timeout(share.min(model.row.timeout), model.make(prompt, source));
-            match made.await.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
-                Ok(image) => return Ok(image),
-                Err(reason) => {
-                    let name = &model.row.model;
-                    tracing::warn!(event = IMAGE_FAILED, model = name, reason, "an image model failed");
-                    failures.push(format!("{name}: {reason}"));
+            // A source that is given up may demand the cost.
+            let made = made.await.unwrap_or_else(|_| Err(NotMade::paid("no answer in time")));
+            let reason = match made {
+                Ok((image, usage)) => {
+                    bill.begin(model.row.micros(usage));
+                    bill.end(true);
+                    return Ok(image);
                 }
-            }
+                Err(NotMade { reason, is_paid }) => {
+                    bill.end(is_paid);
+                    reason
+                }
+            };
+            let name = &model.row.model;
+            tracing::warn!(event = IMAGE_FAILED, model = name, reason, "an image model failed");
+            failures.push(format!("{name}: {reason}"));
         }
         Err(failures.join("; "))
     }
@@ -165,13 +234,40 @@ impl BuiltInTool for ImageTool {
                 }
             },
         };
-        Ok(match self.make(prompt, source, request.deadline).await {
+        let bill = match self.bill(request).await {
+            Ok(bill) => bill,
+            Err(refused) => return Ok(ToolResult::failure(over_limit(refused))),
+        };
+        Ok(match self.make(prompt, source, request.deadline, bill).await {
             Ok(image) => {
                 let told = Part::Text("The picture is ready and is posted with your answer.".to_owned());
                 ToolResult { parts: vec![told, Part::Image(image)], ..ToolResult::default() }
             }
             Err(failures) => ToolResult::failure(format!("no picture was made ({failures})")),
         })
+    }
+}
+
+/// Returns the reason why no picture may be made now.
+fn over_limit(WorkRefused(wait): WorkRefused) -> String {
+    let again = wait.map(|wait| format!("; it has room again in {} minutes", wait.as_secs().div_ceil(60).max(1)));
+    format!("no picture was made: the caller's limit of costs is reached{}", again.unwrap_or_default())
+}
+
+/// The reason why a model made no picture.
+struct NotMade {
+    reason: String,
+    /// True if the request may cost its price all the same.
+    is_paid: bool,
+}
+
+impl NotMade {
+    const fn free(reason: String) -> Self {
+        Self { reason, is_paid: false }
+    }
+
+    fn paid(reason: &str) -> Self {
+        Self { reason: reason.to_owned(), is_paid: true }
     }
 }
 
@@ -188,7 +284,27 @@ impl ImageModel {
         Self { client: ServiceClient::of(&row.url, row.here), row, reading }
     }
 
-    async fn make(&self, prompt: &str, source: Option<&Picture>) -> Result<Image, String> {
+    /// Returns a picture, with the tokens that the endpoint reports.
+    async fn make(&self, prompt: &str, source: Option<&Picture>) -> Result<(Image, Option<Usage>), NotMade> {
+        let response = self.send(prompt, source).await.map_err(NotMade::free)?;
+        let status = response.status();
+        // An answer of success costs its price, also without a picture.
+        let not_made = |reason: String| NotMade { reason, is_paid: status.is_success() };
+        // The semaphore is never closed.
+        let _reading = self.reading.acquire().await.map_err(|error| not_made(error.to_string()))?;
+        let body = body(response, ANSWER_BYTES).await.map_err(not_made)?;
+        let read = spawn_blocking(move || read(&body)).await;
+        let read = read.map_err(|_| not_made("its answer cannot be read".to_owned()))?;
+        match read {
+            Ok(made) if status.is_success() => Ok(made),
+            Ok(_) => Err(not_made(format!("status {}", status.as_u16()))),
+            Err(words) if status.is_success() => Err(not_made(self.clean(&words))),
+            Err(words) => Err(not_made(self.clean(&format!("status {}: {words}", status.as_u16())))),
+        }
+    }
+
+    /// Sends the request.
+    async fn send(&self, prompt: &str, source: Option<&Picture>) -> Result<Response, String> {
         let client = self.client.get().await?;
         let request = match source {
             None => {
@@ -200,7 +316,9 @@ impl ImageModel {
             }
             Some(source) => {
                 let ending = source.mime.rsplit('/').next().unwrap_or("png");
-                let file = FormPart::bytes(source.bytes.to_vec()).file_name(format!("picture.{ending}"));
+                // The picture is not copied: its memory is counted where the question has it.
+                let shared = Bytes::from_owner(Arc::clone(&source.bytes));
+                let file = FormPart::stream(shared).file_name(format!("picture.{ending}"));
                 let file = file.mime_str(source.mime).map_err(|_| "the picture has no known type".to_owned())?;
                 let mut form = Form::new().text("model", self.row.model.clone()).text("prompt", prompt.to_owned());
                 if self.returns_addresses() {
@@ -209,18 +327,7 @@ impl ImageModel {
                 client.post(below(&self.row.url, "/images/edits")).multipart(form.part("image", file))
             }
         };
-        let response = self.with_key(request)?.send().await.map_err(|error| reason(&error))?;
-        let status = response.status();
-        // The semaphore is never closed.
-        let _reading = self.reading.acquire().await.map_err(|error| error.to_string())?;
-        let body = body(response, ANSWER_BYTES).await?;
-        let read = spawn_blocking(move || read(&body)).await.map_err(|_| "its answer cannot be read".to_owned())?;
-        match read {
-            Ok(image) if status.is_success() => Ok(image),
-            Ok(_) => Err(format!("status {}", status.as_u16())),
-            Err(words) if status.is_success() => Err(self.clean(&words)),
-            Err(words) => Err(self.clean(&format!("status {}: {words}", status.as_u16()))),
-        }
+        self.with_key(request)?.send().await.map_err(|error| reason(&error))
     }
 
     /// True for models that return an address unless they are asked for the picture; newer ones accept no such field.
@@ -248,6 +355,7 @@ struct Answer<'a> {
     #[serde(borrow)]
     data: Option<Vec<Made<'a>>>,
     error: Option<Value>,
+    usage: Option<Value>,
 }
 
 /// A picture in an answer, as text that is not copied.
@@ -257,12 +365,21 @@ struct Made<'a> {
     b64_json: Option<Cow<'a, str>>,
 }
 
-/// Returns the picture in an answer.
+/// Returns the tokens that an answer reports. A count that is no number is none.
+fn usage(reported: &Value) -> Option<Usage> {
+    let output = reported["output_tokens"].as_u64()?;
+    let (all, details) = (reported["input_tokens"].as_u64().unwrap_or_default(), &reported["input_tokens_details"]);
+    let picture = details["image_tokens"].as_u64().unwrap_or_default();
+    Some(Usage { text: details["text_tokens"].as_u64().unwrap_or(all.saturating_sub(picture)), picture, output })
+}
+
+/// Returns the picture in an answer, with its tokens.
 ///
 /// # Errors
 /// What the answer says about the failure.
-fn read(body: &[u8]) -> Result<Image, String> {
+fn read(body: &[u8]) -> Result<(Image, Option<Usage>), String> {
     let answer: Answer<'_> = parsed(body)?;
+    let usage = answer.usage.as_ref().and_then(usage);
     let Some(encoded) = answer.data.into_iter().flatten().next().and_then(|made| made.b64_json) else {
         let error = answer.error.unwrap_or_default();
         let words = error.get("message").unwrap_or(&error).as_str();
@@ -273,12 +390,18 @@ fn read(body: &[u8]) -> Result<Image, String> {
         return Err(format!("its picture is longer than {IMAGE_BYTES} bytes"));
     }
     let pixels = domain::attachment::Pixels::of(&bytes).map_err(|_| "its answer is no picture".to_owned())?;
-    Ok(Image { mime: pixels.mime.to_owned(), bytes: bytes.into() })
+    Ok((Image { mime: pixels.mime.to_owned(), bytes: bytes.into() }, usage))
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::mpsc;
+
     use super::*;
+    use domain::ids::{Door, Person, Place, TurnId};
+    use domain::tool::Effect;
+    use domain::tool::testing::on_behalf;
+    use ports::{WorkMetering, WorkReservation};
 
     #[test]
     fn an_answer_without_a_picture_says_why() {
@@ -308,11 +431,117 @@ mod tests {
             model: "m".to_owned(),
             edits,
             timeout: Duration::from_secs(seconds),
+            prices: None,
         };
-        let tools = super::super::BuiltIns::new(tools(vec![row(true, 100), row(false, 20)]));
+        let tools = super::super::BuiltIns::new(tools(vec![row(true, 100), row(false, 20)], &None));
         assert_eq!(ports::ToolServer::timeout(&tools, "create_image"), Some(Duration::from_secs(120)));
         assert_eq!(ports::ToolServer::timeout(&tools, "edit_image"), Some(Duration::from_secs(100)));
         assert_eq!(ports::ToolServer::timeout(&tools, "other"), None);
+    }
+
+    /// Records what is settled, in millionths of a dollar.
+    struct Account(mpsc::UnboundedSender<u64>);
+
+    #[async_trait]
+    impl WorkMetering for Account {
+        async fn reserve(
+            &self,
+            payer: &WorkPayer,
+            work: PaidWork,
+            micros: u64,
+        ) -> Result<WorkReservation, WorkRefused> {
+            if micros > 40_000 {
+                return Err(WorkRefused(Some(Duration::from_secs(90))));
+            }
+            let (payer, id) = (payer.clone(), TurnId::new(payer.person.door.clone(), "1"));
+            Ok(WorkReservation { id, payer, work, priced: true })
+        }
+
+        fn settle(&self, _reservation: WorkReservation, micros: u64) {
+            self.0.send(micros).unwrap();
+        }
+    }
+
+    /// An endpoint that answers each model in its way.
+    async fn endpoint() -> Url {
+        use axum::http::StatusCode;
+        let answer = |body: String| async move {
+            match body {
+                body if body.contains("silent") => std::future::pending().await,
+                body if body.contains("refusing") => (StatusCode::TOO_MANY_REQUESTS, r#"{"error": "busy"}"#),
+                _ => (StatusCode::OK, r#"{"data": [{"b64_json": "PGh0bWw+"}]}"#),
+            }
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap()).parse().unwrap();
+        tokio::spawn(async move { axum::serve(listener, axum::Router::new().fallback(answer)).await });
+        url
+    }
+
+    #[tokio::test]
+    async fn an_endpoint_that_may_demand_the_price_is_paid_and_a_refusal_is_free() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let (settled, mut told) = mpsc::unbounded_channel();
+        let (url, meter) = (endpoint().await, Some(Arc::new(Account(settled)) as Arc<dyn WorkMetering>));
+        let row = |model: &str, picture| Row {
+            url: url.clone(),
+            here: true,
+            key: None,
+            model: model.to_owned(),
+            edits: false,
+            timeout: Duration::from_millis(500),
+            prices: Some(Prices { picture, input: None, input_picture: None, output: None }),
+        };
+        let person = Person::new(Door::new("terminal"), "7");
+        let place = Place::new(Door::new("terminal"), "7");
+        let arguments = json!({"prompt": "a harbour"}).as_object().unwrap().clone();
+        let request = ToolRequest {
+            on_behalf: Some(on_behalf(person, place)),
+            ..ToolRequest::new("create_image", arguments, Effect::Changes, Duration::from_secs(60))
+        };
+        for (rows, cost) in [
+            (vec![row("silent", 0.04)], 40_000),
+            (vec![row("refusing", 0.04)], 0),
+            (vec![row("without a picture", 0.04)], 40_000),
+            (vec![row("silent", 0.01), row("refusing", 0.04), row("without a picture", 0.02)], 30_000),
+        ] {
+            let result = tools(rows.clone(), &meter)[0].call(&request).await.unwrap();
+            assert!(result.is_error && result.images().next().is_none());
+            assert_eq!(told.recv().await, Some(cost), "{rows:?}");
+        }
+        let refused = tools(vec![row("silent", 0.05)], &meter)[0].call(&request).await.unwrap();
+        let words = "no picture was made: the caller's limit of costs is reached; it has room again in 2 minutes";
+        assert_eq!((refused.to_text().as_str(), told.try_recv().is_err()), (words, true));
+    }
+
+    #[test]
+    fn a_picture_costs_its_tokens_if_they_are_reported_and_priced_and_its_price_otherwise() {
+        let row = |prices| Row {
+            url: "https://images.example/v1/".parse().unwrap(),
+            here: false,
+            key: None,
+            model: "m".to_owned(),
+            edits: true,
+            timeout: Duration::from_secs(1),
+            prices,
+        };
+        let each = Prices { picture: 0.04, input: None, input_picture: None, output: None };
+        let tokens = Prices { input: Some(5.0), input_picture: Some(10.0), output: Some(40.0), ..each };
+        let told = |json: Value| usage(&json);
+        let edited = told(
+            json!({"input_tokens": 373, "output_tokens": 1_056, "input_tokens_details": {"text_tokens": 50, "image_tokens": 323}}),
+        );
+        assert_eq!(edited, Some(Usage { text: 50, picture: 323, output: 1_056 }));
+        assert_eq!(row(Some(tokens)).micros(edited), 50 * 5 + 323 * 10 + 1_056 * 40);
+        assert_eq!(row(Some(Prices { input_picture: None, ..tokens })).micros(edited), 373 * 5 + 1_056 * 40);
+        let bare = told(json!({"input_tokens": 50, "output_tokens": 1_056}));
+        assert_eq!(row(Some(tokens)).micros(bare), 50 * 5 + 1_056 * 40);
+        for none in [json!(null), json!({"output_tokens": "many"}), json!({"output_tokens": -1}), json!([])] {
+            assert_eq!(row(Some(tokens)).micros(told(none)), 40_000);
+        }
+        assert_eq!((row(Some(each)).micros(edited), row(None).micros(edited)), (40_000, 0));
+        let endless = Some(Usage { text: u64::MAX, picture: u64::MAX, output: u64::MAX });
+        assert_eq!(row(Some(tokens)).micros(endless), u64::MAX);
     }
 
     #[tokio::test]
@@ -324,6 +553,7 @@ mod tests {
             model: "m".to_owned(),
             edits: true,
             timeout: Duration::from_secs(1),
+            prices: None,
         };
         let model = ImageModel::new(row);
         assert_eq!(model.clean("the key very-secret is wrong"), "the key *** is wrong");

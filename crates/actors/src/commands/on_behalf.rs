@@ -17,6 +17,8 @@ impl CommandParts {
             place: command.place.clone(),
             parent: command.parent.clone(),
             guild: command.guild.clone(),
+            roles: command.caller.roles.clone(),
+            own: None,
             turn: TurnId::of(&command.callback.id),
             at: command.at,
             keeps: true,

@@ -109,6 +109,8 @@ pub struct FileServices {
     pub doors: Doors,
     /// One permit for each KiB of files in memory.
     pub kib: Shares,
+    /// One permit for each KiB of contents of resources, while these wait for permits of files.
+    pub waiting: Shares,
     /// Reads documents.
     pub documents: Arc<dyn Documents>,
     /// One permit for each document that is being read.
@@ -120,7 +122,7 @@ impl FileServices {
     #[must_use]
     pub fn new(doors: Doors, kib: usize, documents: Arc<dyn Documents>) -> Self {
         let permits = |many| Shares::new(Arc::new(Semaphore::new(many)));
-        Self { doors, kib: permits(kib), documents, readers: permits(READERS) }
+        Self { doors, kib: permits(kib), waiting: permits(kib), documents, readers: permits(READERS) }
     }
 }
 

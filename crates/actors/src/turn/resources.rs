@@ -1,5 +1,7 @@
 //! The resources of tool servers that a question names: read as tool calls of the member, and attached like files.
 
+use std::sync::Arc;
+
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::time::Instant;
@@ -11,6 +13,7 @@ use domain::attachment::{Attachment, Unread};
 use domain::tool::called::{CallEnd, ResourceContents};
 use domain::tool::named_resource::{NamedResource, RESOURCES_READ_MAX, named};
 use domain::tool::{Blob, ResultLimits};
+use ports::shares::Share;
 
 impl TurnTask<'_> {
     /// Reads the resources that the question names. A resource that cannot be read has the reason.
@@ -42,20 +45,29 @@ impl TurnTask<'_> {
             Ok(contents) => contents,
             Err(why) => return unread(why),
         };
-        let text = text.map(|text| (Some("text/plain".to_owned()), text.as_bytes().to_vec()));
-        let images = images.into_iter().map(|image| (Some(image.mime), image.bytes.to_vec()));
-        let blobs = blobs.into_iter().map(|Blob { mime, bytes, .. }| (mime, bytes.to_vec()));
+        let bytes = [text.as_ref().map_or(0, |text| text.len()), bytes_of(&blobs)];
+        let images_bytes = images.iter().map(|image| image.bytes.len());
+        let Some(_waiting) = self.may_wait(images_bytes.chain(bytes).sum()) else { return unread(Unread::Busy) };
+        let text = text.map(|text| (Some("text/plain".to_owned()), Arc::from(text)));
+        let images = images.into_iter().map(|image| (Some(image.mime), image.bytes));
+        let blobs = blobs.into_iter().map(|Blob { mime, bytes, .. }| (mime, bytes));
         let mut files = Vec::new();
         for (mime, bytes) in text.into_iter().chain(images).chain(blobs).take(RESOURCES_READ_MAX) {
-            files.push(self.held(resource.file(mime, bytes.len()), bytes).await);
+            files.push(self.held(resource.file(mime, bytes.len()), &bytes).await);
         }
         files
     }
 
-    /// Holds the bytes of a file while their memory permit lasts; without a permit, the file is only named.
-    async fn held(&self, file: Attachment, bytes: Vec<u8>) -> ResourceFile {
+    /// Takes permits for contents of so many bytes, which are in memory while their files wait for permits; `None` if they
+    /// are not free for this person.
+    fn may_wait(&self, bytes: usize) -> Option<Share> {
+        self.parts.files.waiting.take_many(Some(&self.turn.person), bytes.div_ceil(1024))
+    }
+
+    /// Copies the bytes of a file once it has a memory permit, which it keeps; without a permit, the file is only named.
+    async fn held(&self, file: Attachment, bytes: &[u8]) -> ResourceFile {
         let room = files::room_of(self.parts, &self.turn.person, file.size).await;
-        let bytes = room.map(|room| HeldBytes { bytes, room }).ok_or(Unread::Busy);
+        let bytes = room.map(|room| HeldBytes { bytes: bytes.to_vec(), room }).ok_or(Unread::Busy);
         ResourceFile { file, bytes }
     }
 
@@ -63,10 +75,13 @@ impl TurnTask<'_> {
     pub(super) async fn with_blobs_read(&self, end: CallEnd, limits: ResultLimits) -> CallEnd {
         let CallEnd::Result(finding) = end else { return end };
         let (finding, blobs) = finding.without_blobs();
-        let mut read = Vec::new();
+        let (waiting, mut read) = (self.may_wait(bytes_of(&blobs)), Vec::new());
         for Blob { uri, mime, bytes } in blobs.into_iter().take(RESOURCES_READ_MAX) {
             let file = Attachment { name: uri, ..Attachment::of_bytes(mime, bytes.len()) };
-            read.push(self.held(file, bytes.to_vec()).await);
+            read.push(match waiting {
+                Some(_) => self.held(file, &bytes).await,
+                None => ResourceFile { file, bytes: Err(Unread::Busy) },
+            });
         }
         if read.is_empty() {
             return CallEnd::Result(finding);
@@ -74,4 +89,8 @@ impl TurnTask<'_> {
         let texts = files::texts(self.parts, self.turn, read, self.running.settings.attachments.characters).await;
         CallEnd::Result(finding.with_texts(&texts, limits))
     }
+}
+
+fn bytes_of(blobs: &[Blob]) -> usize {
+    blobs.iter().map(|blob| blob.bytes.len()).sum()
 }

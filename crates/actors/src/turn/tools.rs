@@ -16,6 +16,7 @@ use super::approval::{Leave, Round};
 use super::begun::TasksUnderWay;
 use super::parked::Asking;
 use super::parts::TurnParts;
+use super::pictures::{HeldPicture, ShownPictures};
 use crate::messages::journal::JournalMsg;
 use crate::services::long_results::TurnResults;
 use crate::services::reused_results::ReusableCall;
@@ -24,18 +25,15 @@ use crate::services::toolbox::Toolset;
 use domain::attachment::MAX_READ_BYTES;
 use domain::completion::{Picture, ToolCall, ToolSpec};
 use domain::happening::{Happening, NotCalled, ToolCalled};
-use domain::outgoing::Part;
 use domain::tool::access::Access;
 use domain::tool::begun::{Progress, Step};
 use domain::tool::called::{CallEnd, Finding};
 use domain::tool::catalogue::CatalogueEntry;
-use domain::tool::pictures::{PictureOutcome, Pictures};
 use domain::tool::round::{CallAllowance, Planned, Problem, Ready};
 use domain::tool::turn_tools::{Available, ShownResult, TurnTools};
 use domain::tool::utility::Utility;
-use domain::tool::{CallError, CallErrorKind, Effect, Image, OnBehalf, ResultLimits, Source, ToolRequest, TraceParent};
+use domain::tool::{CallError, CallErrorKind, Effect, OnBehalf, ResultLimits, Source, ToolRequest, TraceParent};
 use domain::turn::Turn;
-use ports::shares::Share;
 use settings::Settings;
 use telemetry;
 
@@ -54,18 +52,11 @@ pub(super) struct Tools {
     pub(super) set: Arc<Toolset>,
     pub(super) access: Arc<Access>,
     pub(super) calls: Arc<AtomicUsize>,
-    pictures: Arc<Mutex<Shown>>,
+    pub(super) pictures: Arc<Mutex<ShownPictures>>,
     /// The pictures of the question, as far as its model sees them.
     pub(super) asked: Arc<OnceLock<Arc<[Picture]>>>,
     pub(super) results: TurnResults,
     pub(super) tasks: TasksUnderWay,
-}
-
-/// Pictures to post with the answer, with their memory permits.
-#[derive(Default)]
-struct Shown {
-    pictures: Pictures,
-    room: Vec<Share>,
 }
 
 impl Tools {
@@ -89,25 +80,20 @@ impl Tools {
     pub fn called(&self) -> u32 {
         u32::try_from(self.calls.load(Ordering::Relaxed)).unwrap_or(u32::MAX)
     }
-
-    /// Returns the pictures from tools.
-    pub fn pictures(&self) -> Vec<Part> {
-        self.pictures.lock().pictures.to_parts()
-    }
 }
 
 /// The result of a call, for the model and for the answer.
 pub(super) struct Ran {
     pub told: ShownResult,
-    call: ToolCall,
-    tool: Arc<str>,
-    images: Vec<Image>,
+    pub(super) call: ToolCall,
+    pub(super) tool: Arc<str>,
+    pub(super) pictures: Vec<HeldPicture>,
 }
 
 impl Ran {
     /// Returns a result that adds nothing to the answer.
     fn told(call: ToolCall, told: ShownResult) -> Outcome {
-        Outcome::Ran(Self { told, call, tool: "".into(), images: Vec::new() })
+        Outcome::Ran(Self { told, call, tool: "".into(), pictures: Vec::new() })
     }
 }
 
@@ -256,29 +242,6 @@ impl TurnTask<'_> {
         Round::Ran(done)
     }
 
-    /// Keeps the pictures of a result for the answer, as far as memory permits are free.
-    pub(super) fn with_pictures(&self, Ran { told, tool, images, call: _ }: Ran) -> ShownResult {
-        let shown = &mut *self.tools.pictures.lock();
-        let mut kept = 0;
-        for image in &images {
-            if !shown.pictures.has_room(image.bytes.len()) {
-                continue;
-            }
-            let kib = image.bytes.len().div_ceil(1024);
-            // A turn does not queue for memory that others need: a picture without a permit is only named.
-            let Some(room) = self.parts.files.kib.take_many(Some(&self.turn.person), kib) else { continue };
-            match shown.pictures.take(&tool, image) {
-                PictureOutcome::Added => {
-                    shown.room.push(room);
-                    kept += 1;
-                }
-                PictureOutcome::Known => kept += 1,
-                PictureOutcome::LeftOut => {}
-            }
-        }
-        ShownResult { pictures: told.pictures + kept, ..told }
-    }
-
     pub(super) async fn run_one(&self, planned: Planned, since: Instant, leave: Leave<'_>) -> Outcome {
         let ready = match planned {
             Planned::Run(ready) => ready,
@@ -301,8 +264,8 @@ impl TurnTask<'_> {
             return Outcome::Waits(Box::new(Ready { begun: Some(begun), ..*ready }));
         }
         let end = self.with_blobs_read(end, limits_of(&ready.entry, &self.running.settings)).await;
-        let (images, told) = (end.images().to_vec(), self.within_memory(end.told(ready.entry.effect)));
-        Outcome::Ran(Ran { told, call: ready.call.clone(), tool: Arc::clone(&ready.entry.name), images })
+        let (pictures, told) = (self.held_pictures(end.images()), self.within_memory(end.told(ready.entry.effect)));
+        Outcome::Ran(Ran { told, call: ready.call.clone(), tool: Arc::clone(&ready.entry.name), pictures })
     }
 
     /// Drops the full text of a long result if no memory is free for it.

@@ -6,16 +6,20 @@ use http::header::CONTENT_TYPE;
 use http_client::{Events, Form, Response};
 use serde_json::Value;
 
-use crate::bill::micros;
 use crate::clients::Clients;
 use crate::failure::Failure;
 use crate::program;
 use crate::source::Source;
+use domain::json_values;
+use ports::micros;
 
 /// Maximum size of a transcript, in bytes: more than anyone says in the longest utterance.
 const TEXT_MAX: usize = 8 * 1024;
 /// Maximum size of a response, in bytes.
 const RESPONSE_MAX: usize = 256 * 1024;
+/// Maximum number of JSON values of a response or an event: a value takes many times the memory of its text. A transcript
+/// with a time for each word has a few thousand.
+const VALUES_MAX: usize = 16_384;
 
 /// One row.
 #[derive(Debug, Clone)]
@@ -116,7 +120,7 @@ async fn read(mut response: Response, mut partial: impl FnMut(&str)) -> Result<S
         }
         for data in events.feed(&piece).map_err(|_| too_long())? {
             // The end of a stream may be a word that is no JSON.
-            let Ok(event) = serde_json::from_slice::<Value>(&data) else { continue };
+            let Some(event) = parsed(&data) else { continue };
             match (event["type"].as_str(), event["delta"].as_str(), event["text"].as_str()) {
                 (Some("transcript.text.delta"), Some(more), _) => {
                     text.push_str(more);
@@ -127,6 +131,11 @@ async fn read(mut response: Response, mut partial: impl FnMut(&str)) -> Result<S
             }
         }
     }
-    let answer: Value = serde_json::from_slice(&whole).map_err(|_| no_transcript())?;
+    let answer = parsed(&whole).ok_or_else(no_transcript)?;
     answer["text"].as_str().map(str::to_owned).ok_or_else(no_transcript)
+}
+
+/// Parses JSON; `None` if it is not valid, or has too many values.
+fn parsed(json: &[u8]) -> Option<Value> {
+    if json_values::count(json) > VALUES_MAX { None } else { serde_json::from_slice(json).ok() }
 }

@@ -149,9 +149,9 @@ async fn rows_that_fail_are_late_or_never_end_give_way_to_the_next_one() {
 }
 
 /// Starts a service with one response, which returns what it was asked.
-async fn service(response: &'static str) -> (Ear, tokio::task::JoinHandle<String>) {
+async fn service(response: impl Into<String>) -> (Ear, tokio::task::JoinHandle<String>) {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (listener, response) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), response.into());
     let address = listener.local_addr().unwrap();
     let asked = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
@@ -207,5 +207,23 @@ async fn an_endpoint_gets_a_form_and_returns_one_transcript_or_a_stream() {
         let (ear, _) = service(wrong).await;
         let hearing = Arc::new(Hearing::new(vec![ear]).unwrap());
         assert!(matches!(all(&hearing, &[0; 10]).await.last(), Some(Words::Failed(_))), "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn a_response_or_event_with_too_many_values_is_not_parsed() {
+    for (values, heard) in [(1_000, true), (20_000, false)] {
+        let words = format!("\"words\":[{}0]", "0,".repeat(values));
+        let done = "\"type\":\"transcript.text.done\",\"text\":\"two plus two\"";
+        for (kind, body) in [
+            ("application/json", format!("{{\"text\":\"two plus two\",{words}}}")),
+            ("text/event-stream", format!("data: {{{done},{words}}}\n\n")),
+        ] {
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n");
+            let (ear, _) = service(head + &body).await;
+            let hearing = Arc::new(Hearing::new(vec![ear]).unwrap());
+            let last = all(&hearing, &[0; 10]).await.pop();
+            assert_eq!(last == Some(Words::Final("two plus two".to_owned())), heard, "{kind}: {last:?}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::{Endpoint, Source};
 use domain::ids::{Door, Person, TurnId};
-use ports::{SpeechRefused, SpeechReservation};
+use ports::{WorkRefused, WorkReservation};
 
 /// The beginning of audio, of which the lengths lie.
 const WAV: &[u8] = b"RIFF\xff\xff\xff\xffWAVEfmt and so on";
@@ -185,20 +185,15 @@ struct Account {
 }
 
 #[async_trait::async_trait]
-impl SpeechMetering for Account {
-    async fn reserve(
-        &self,
-        payer: &SpeechPayer,
-        work: SpeechWork,
-        micros: u64,
-    ) -> Result<SpeechReservation, SpeechRefused> {
+impl WorkMetering for Account {
+    async fn reserve(&self, payer: &WorkPayer, work: PaidWork, micros: u64) -> Result<WorkReservation, WorkRefused> {
         if micros > self.limit {
-            return Err(SpeechRefused(None));
+            return Err(WorkRefused(None));
         }
-        Ok(SpeechReservation { id: TurnId::new(Door::new("terminal"), "1"), payer: payer.clone(), work, priced: true })
+        Ok(WorkReservation { id: TurnId::new(Door::new("terminal"), "1"), payer: payer.clone(), work, priced: true })
     }
 
-    fn settle(&self, _reservation: SpeechReservation, micros: u64) {
+    fn settle(&self, _reservation: WorkReservation, micros: u64) {
         self.settled.send(micros).unwrap();
     }
 }

@@ -7,10 +7,10 @@ use serde_json::json;
 use super::Failure;
 use super::clip::Recorder;
 use super::format::Format;
-use crate::bill::micros;
 use crate::clients::Clients;
 use crate::program;
 use crate::source::Source;
+use ports::micros;
 
 /// One voice.
 #[derive(Debug, Clone)]

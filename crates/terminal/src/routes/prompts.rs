@@ -28,6 +28,8 @@ fn asked(parts: &Parts, caller: &Caller, place: &Place) -> OnBehalf {
         place: place.clone(),
         parent: None,
         guild: None,
+        roles: Vec::new(),
+        own: None,
         turn: TurnId::of(&MessageId::new(DOOR, "0")),
         at: parts.sessions.now(),
         keeps: false,

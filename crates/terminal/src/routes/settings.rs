@@ -8,7 +8,7 @@ use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Parts, about, problem};
+use super::{Parts, about, problem, typed};
 use crate::sessions::owner_of;
 use domain::api_key::Caller;
 use domain::locale::Locale;
@@ -102,6 +102,9 @@ pub(super) async fn change(
         Ok(holder) => holder,
         Err(refusal) => return *refusal,
     };
+    if let Err((status, why)) = changes.iter().try_for_each(|change| typed::may_choose(&parts, &caller, change)) {
+        return problem::refused(status, &why);
+    }
     match parts.settings.change(&holder, &changes).await {
         Ok(_) => listed(&parts, &holder).await,
         Err(refused) => refusal(&refused),

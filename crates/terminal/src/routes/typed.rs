@@ -12,6 +12,7 @@ use domain::command::{CATEGORY, CHANGE, ROW};
 use domain::ids::Place;
 use domain::incoming::Incoming;
 use domain::model::{Row, ToolMode};
+use domain::preferences::{Change, Setting};
 use domain::turn_event::PREVIEW_MAX;
 use ports::RowChange;
 
@@ -102,6 +103,16 @@ pub(super) fn asked_row(parts: &Parts, caller: &Caller, key: &str) -> Result<Row
     }
 }
 
+/// Refuses the setting of a row that a key limited to rows may not ask.
+pub(super) fn may_choose(parts: &Parts, caller: &Caller, change: &Change) -> Result<(), InputRefusal> {
+    match &change.value {
+        Some(row) if change.setting == Setting::Model && !caller.rows().is_empty() => {
+            asked_row(parts, caller, row).map(drop)
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Refuses statements while the caller has no tool for them.
 async fn with_a_database(parts: &Parts, place: &Place) -> Result<(), InputRefusal> {
     let tools = parts.tools.tools(&owner_of(place), place).await;
@@ -141,7 +152,13 @@ async fn answer(
             with("model", vec![(ROW.to_owned(), row.key)]).await
         }
         Typed::Set if given.is_empty() => with("settings", Vec::new()).await,
-        Typed::Set => with("settings", vec![(CHANGE.to_owned(), given.to_owned())]).await,
+        Typed::Set => {
+            // The bot refuses a text that is no change.
+            if let Ok(change) = Change::parse(given) {
+                may_choose(parts, caller, &change)?;
+            }
+            with("settings", vec![(CHANGE.to_owned(), given.to_owned())]).await
+        }
         Typed::Session => session(parts, caller, given).await,
         Typed::Preview => preview(parts, place, given).await,
         Typed::SystemPrompt => prompts::typed(parts, caller, place, given).await.map_err(bad),

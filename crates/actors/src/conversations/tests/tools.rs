@@ -1,5 +1,6 @@
 //! Turns whose models call tools of a scripted source.
 
+use std::sync::Weak;
 use std::sync::atomic::AtomicUsize;
 
 use async_trait::async_trait;
@@ -11,9 +12,13 @@ use tokio::sync::watch;
 use super::*;
 use crate::runtime::handle::Reply;
 use crate::services::toolbox::{Caller, Toolset};
+use domain::outgoing::Part as Shown;
 use domain::tool::catalogue::{Catalogue, Offer};
 use domain::tool::testing::tool;
-use domain::tool::{Annotations, CallError, CallErrorKind, ServerName, Source, Tool, ToolRequest, ToolResult};
+use domain::tool::utility::Utility;
+use domain::tool::{
+    Annotations, CallError, CallErrorKind, Image, Part, ServerName, Source, Tool, ToolRequest, ToolResult,
+};
 use ports::tools::{Listing, ServerInfo};
 use ports::{PlaceKind, ProgressSink, ToolServer};
 
@@ -24,12 +29,29 @@ pub(super) struct Bench {
     pub called: Mutex<Vec<String>>,
     at_once: AtomicUsize,
     most_at_once: AtomicUsize,
+    /// The pictures that it returned.
+    drawn: Mutex<Vec<Weak<[u8]>>>,
+}
+
+impl Bench {
+    /// Returns a picture of this number.
+    fn draws(&self, number: u64) -> ToolResult {
+        let bytes: Arc<[u8]> = [b"GIF89a\x01\0\x01\0".as_slice(), &[0; 16], &number.to_le_bytes()].concat().into();
+        self.drawn.lock().push(Arc::downgrade(&bytes));
+        ToolResult { parts: vec![Part::Image(Image { mime: "image/gif".to_owned(), bytes })], ..ToolResult::default() }
+    }
+
+    /// Returns the number of its pictures, and of those that are still in memory.
+    fn pictures(&self) -> (usize, usize) {
+        let drawn = self.drawn.lock();
+        (drawn.len(), drawn.iter().filter(|picture| picture.strong_count() > 0).count())
+    }
 }
 
 /// From this number on, the result of a call has as many bytes.
 pub(super) const LONG: u64 = 100_000;
 
-const NAMES: [&str; 5] = ["reads", "changes", "hangs", "panics", "fails"];
+const NAMES: [&str; 7] = ["reads", "changes", "hangs", "panics", "fails", "draws", "read_resource"];
 
 #[async_trait]
 impl ToolServer for Bench {
@@ -42,7 +64,8 @@ impl ToolServer for Bench {
     }
 
     async fn call(&self, request: &ToolRequest, _progress: Option<ProgressSink>) -> Result<ToolResult, CallError> {
-        self.called.lock().push(format!("{} {}", request.name, request.arguments["n"]));
+        let number = request.arguments.get("n").unwrap_or(&Value::Null);
+        self.called.lock().push(format!("{} {number}", request.name));
         let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
         self.most_at_once.fetch_max(now, Ordering::SeqCst);
         match &*request.name {
@@ -52,6 +75,8 @@ impl ToolServer for Bench {
         }
         self.at_once.fetch_sub(1, Ordering::SeqCst);
         match &*request.name {
+            "draws" => Ok(self.draws(request.arguments["n"].as_u64().unwrap())),
+            "read_resource" => Ok(self.draws(0)),
             "fails" => Err(CallError::new(CallErrorKind::Lost, "the pipe at 10.0.0.1 broke")),
             name => Ok(ToolResult::text(match request.arguments["n"].as_u64() {
                 Some(bytes) if bytes >= LONG => "x".repeat(usize::try_from(bytes).unwrap()),
@@ -98,6 +123,7 @@ fn described(description: &str) -> Vec<Arc<Tool>> {
         Arc::new(Tool {
             annotations: Annotations { read_only, ..Annotations::default() },
             description: description.to_owned(),
+            utility: (*name == "read_resource").then_some(Utility::ReadResource),
             ..tool("s", name, "")
         })
     };
@@ -315,6 +341,56 @@ async fn long_results_of_all_turns_are_kept_within_one_bound_until_their_turns_e
     drop(other_turn);
     settle().await;
     assert_eq!(world.long_results.free(), free);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pictures_of_all_running_turns_are_held_within_the_room_of_files() {
+    let mut world = world(&[("STAFFAI_TOOLS__TIMEOUT", "5s")]).await;
+    let bench = bench(&world);
+    for turn_number in 0..8 {
+        let first = turn_number * 3;
+        calls(&world, &[("draws", first), ("draws", first + 1), ("draws", first + 2), ("hangs", first)]);
+        world.offer(turn(&format!("1{turn_number}"), &format!("{turn_number}"), &format!("4{turn_number}")));
+        settle().await;
+    }
+    // Each turn waits for its last call. There is room for one picture.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!((bench.pictures(), world.attachment_kib.free()), ((24, 1), 0));
+    let mut posted = 0;
+    for _ in 0..8 {
+        loop {
+            if let JournalMsg::Answered(_, answer) = world.journal.next().await {
+                posted += answer.outgoing.parts.iter().filter(|part| matches!(part, Shown::File(_))).count();
+                break;
+            }
+        }
+    }
+    settle().await;
+    assert_eq!((posted, bench.pictures().1, world.attachment_kib.free()), (1, 0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn resources_of_all_turns_wait_for_the_room_of_files_within_a_bound() {
+    let mut world = world(&[]).await;
+    let bench = bench(&world);
+    let others = world.attachment_kib.take(None).expect("the only permit");
+    for turn_number in 0..8 {
+        let id = format!("1{turn_number}");
+        let asked = turn(&id, &turn_number.to_string(), &format!("4{turn_number}"));
+        world.offer(Turn { text: "what is on @s:note://map?".to_owned(), ..asked });
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(bench.pictures(), (8, 1), "one of them waits in memory");
+    for _ in 0..8 {
+        assert_eq!(world.answer().await.1, Outcome::Replied);
+    }
+    assert_eq!(bench.pictures().1, 0);
+    drop(others);
+    world.offer(Turn { text: "what is on @s:note://map?".to_owned(), ..turn("20", "1", "41") });
+    world.answer().await;
+    let named = |asked: &String| asked.contains("[Attached picture @s:note://map");
+    assert!(world.asked().iter().any(named), "{:?}", world.asked().last());
+    assert_eq!(world.attachment_kib.free(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -23,7 +23,7 @@ use domain::history::{Exchange, interrupted};
 use domain::ids::{MessageId, Person, Place};
 use domain::incoming::{Incoming, Interruption};
 use domain::turn_event::{TurnEvent, TurnUpdate};
-use ports::{Reading, SpeechPayer, TurnEventReader};
+use ports::{Reading, TurnEventReader, WorkPayer};
 use speech::answer::Sentence;
 use speech::answers::Answers;
 use speech::queue::{Output, Queue, SentenceId};
@@ -141,8 +141,8 @@ impl VoiceSocket {
     }
 
     /// The payer of speech: the accounts of its session, as for its turns.
-    fn payer(&self) -> SpeechPayer {
-        SpeechPayer { place: self.place.clone(), ..SpeechPayer::from(&self.person) }
+    fn payer(&self) -> WorkPayer {
+        WorkPayer { place: self.place.clone(), ..WorkPayer::from(&self.person) }
     }
 
     async fn step(&mut self, ended: &CancellationToken) -> Result<(), Disconnected> {
