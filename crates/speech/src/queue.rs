@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::synthesis::{Clip, Sound, Synthesis};
 use ports::WorkPayer;
+use ports::shares::Share;
 
 /// Maximum number of sentences of one listener that are synthesized concurrently.
 const AHEAD: usize = 3;
@@ -18,11 +19,13 @@ pub struct Queue<E> {
     items: VecDeque<Item<E>>,
     /// The bytes of texts in it.
     bytes: usize,
+    /// The permit of the audio whose last piece was given out: it may be in transit until the next call.
+    in_transit: Option<Share>,
 }
 
 impl<E> Default for Queue<E> {
     fn default() -> Self {
-        Self { items: VecDeque::new(), bytes: 0 }
+        Self { items: VecDeque::new(), bytes: 0, in_transit: None }
     }
 }
 
@@ -80,6 +83,7 @@ impl<E> Queue<E> {
     /// Starts the synthesis of the next sentences. Each starts after the one before has begun, so that the first one
     /// never waits for a later one.
     pub fn start(&mut self, synthesis: &Arc<Synthesis>, payer: impl Into<WorkPayer>) {
+        self.in_transit = None;
         let payer = payer.into();
         let speaks = self.items.iter_mut().filter_map(|item| match item {
             Item::Speak { text, clip, .. } => Some((text, clip)),
@@ -92,14 +96,17 @@ impl<E> Queue<E> {
         }
     }
 
-    /// Waits for the next output. Cancel safe.
+    /// Waits for the next output. The caller has sent the one before. Cancel safe.
     pub async fn next(&mut self) -> Output<E> {
+        self.in_transit = None;
         match self.items.front_mut() {
             Some(Item::Speak { of, text, clip: Some(clip) }) => {
                 let (of, sound) = (of.clone(), clip.next().await);
                 if !matches!(sound, Sound::Piece(..)) {
                     self.bytes -= text.len();
-                    self.items.pop_front();
+                    if let Some(Item::Speak { clip: Some(clip), .. }) = self.items.pop_front() {
+                        self.in_transit = clip.into_permit();
+                    }
                 }
                 Output::Sound(of, sound)
             }
@@ -183,6 +190,21 @@ mod tests {
         }
         assert_eq!(order, (0..MANY).collect::<Vec<_>>());
         assert_eq!(queue.bytes, 0);
+    }
+
+    #[tokio::test]
+    async fn audio_keeps_its_permit_until_the_caller_has_sent_it() {
+        let source = Source::Command(["sh", "-c", "printf RIFF....WAVE"].map(str::to_owned).into());
+        let voice =
+            Voice { source, voice: String::new(), format: Format::Wav, timeout: Duration::from_secs(20), price: None };
+        let synthesis = Arc::new(Synthesis::new(vec![voice]).unwrap());
+        let mut queue = Queue::<()>::default();
+        assert!(queue.speak(id(0), "one".to_owned()));
+        queue.then("1".to_owned(), ());
+        queue.start(&synthesis, &Person::new(Door::new("terminal"), "1"));
+        while !matches!(queue.next().await, Output::Sound(_, Sound::End)) {}
+        assert!(queue.in_transit.is_some());
+        assert!(matches!(queue.next().await, Output::Event(())) && queue.in_transit.is_none());
     }
 
     #[tokio::test]

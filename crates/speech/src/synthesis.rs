@@ -71,23 +71,36 @@ impl Synthesis {
         self.voices.first().map(|voice| voice.source.name())
     }
 
-    /// Begins to synthesize a text, which this person pays for; a cached one is free. Dropping the clip cancels it, and
-    /// frees its permit. A session therefore starts the next clip only when the one before has [begun](Clip::has_begun).
+    /// Begins to synthesize a text, which this person pays for; a cached one is free, but needs a permit as well, because
+    /// its audio is held until it is read. Dropping the clip cancels it, and frees its permit. A session therefore starts the next clip only when the one before has [begun](Clip::has_begun).
     #[must_use]
     pub fn start(self: &Arc<Self>, text: &str, payer: impl Into<WorkPayer>) -> Clip {
         let key = Cache::key(text);
-        if let Some((format, bytes)) = self.cache.lock().get(&key) {
-            return Clip::whole(format, bytes);
-        }
         let (this, text, payer) = (Arc::clone(self), text.to_owned(), payer.into());
         let permit = self.permits.take(Some(&payer.person));
+        let cached = self.cache.lock().get(&key);
+        let is_cached = cached.is_some();
+        let permit = match (permit, cached) {
+            (Some(permit), Some((format, bytes))) => return Clip::whole(format, bytes, permit),
+            (permit, _) => permit,
+        };
         let mut bill = Box::pin(this.bill(&text, &payer));
         // Without a server, the cost is reserved here, so sentences are reserved in their order.
-        let reserved = bill.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let reserved = (!is_cached).then(|| bill.as_mut().poll(&mut Context::from_waker(Waker::noop())));
         Clip::recorded(permit, move |recorder| async move {
+            if is_cached {
+                let Ok(permit) = timeout(PERMIT_TIMEOUT, this.permits.wait(Some(&payer.person))).await else {
+                    return recorder.end(Err(Failure::Late));
+                };
+                recorder.begin(permit);
+                let cached = this.cache.lock().get(&key);
+                if let Some((format, bytes)) = cached {
+                    return recorder.end(recorder.push(format, &bytes));
+                }
+            }
             let bill = match reserved {
-                Poll::Ready(bill) => bill,
-                Poll::Pending => bill.await,
+                Some(Poll::Ready(bill)) => bill,
+                Some(Poll::Pending) | None => bill.await,
             };
             let mut bill = match bill {
                 Ok(bill) => bill,

@@ -1,11 +1,13 @@
 //! The audio of one sentence: cached, or while it is recorded, with one writer and one reader.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use super::Failure;
 use super::format::{Format, HEAD};
@@ -17,12 +19,19 @@ pub const AUDIO_MAX: usize = 4 * 1024 * 1024;
 /// Maximum size of a piece of audio, in bytes: a reader does other things between two pieces.
 const PIECE_MAX: usize = 48 * 1024;
 
-/// The reader's end. Dropping it ends the recording.
-pub struct Clip(Audio);
+/// Maximum time from the first wait for audio to its end. A slower reader would keep a permit from others.
+const DELIVERED_WITHIN: Duration = Duration::from_secs(180);
+
+/// The reader's end. Dropping it ends the recording and frees its permit.
+pub struct Clip {
+    audio: Audio,
+    /// The time by which it must be read, once it is waited for.
+    until: Option<Instant>,
+}
 
 enum Audio {
-    /// The audio that is left to read.
-    Cached(Format, Bytes),
+    /// The audio that is left to read, and its permit.
+    Cached(Format, Bytes, Share),
     Recorded(Recording),
 }
 
@@ -66,8 +75,8 @@ struct Tape {
 
 impl Clip {
     /// Returns complete audio.
-    pub(super) fn whole(format: Format, bytes: Bytes) -> Self {
-        Self(Audio::Cached(format, bytes))
+    pub(super) fn whole(format: Format, bytes: Bytes, permit: Share) -> Self {
+        Self { audio: Audio::Cached(format, bytes, permit), until: None }
     }
 
     /// Returns the clip that a task records; it begins at once with a permit.
@@ -77,22 +86,35 @@ impl Clip {
     {
         let shared = Arc::new(Shared { tape: Mutex::new(Tape { permit, ..Tape::default() }), ..Shared::default() });
         let task = tokio::spawn(record(Recorder(Arc::clone(&shared)))).abort_handle();
-        Self(Audio::Recorded(Recording { shared, task }))
+        Self { audio: Audio::Recorded(Recording { shared, task }), until: None }
+    }
+
+    /// Frees the audio and returns the permit, for audio that is still in transit.
+    #[must_use]
+    pub fn into_permit(self) -> Option<Share> {
+        match self.audio {
+            Audio::Cached(.., permit) => Some(permit),
+            Audio::Recorded(recording) => recording.shared.tape.lock().permit.take(),
+        }
     }
 
     /// True unless it waits for a permit.
     #[must_use]
     pub fn has_begun(&self) -> bool {
-        let Audio::Recorded(Recording { shared, .. }) = &self.0 else { return true };
+        let Audio::Recorded(Recording { shared, .. }) = &self.audio else { return true };
         let tape = shared.tape.lock();
         tape.permit.is_some() || tape.end.is_some()
     }
 
     /// Waits for what is next. Cancel safe.
     pub async fn next(&mut self) -> Sound {
-        match &mut self.0 {
-            Audio::Cached(_, left) if left.is_empty() => Sound::End,
-            Audio::Cached(format, left) => Sound::Piece(*format, left.split_to(left.len().min(PIECE_MAX))),
+        let until = *self.until.get_or_insert_with(|| Instant::now() + DELIVERED_WITHIN);
+        if Instant::now() >= until {
+            return Sound::Failed(Failure::Late);
+        }
+        match &mut self.audio {
+            Audio::Cached(_, left, _) if left.is_empty() => Sound::End,
+            Audio::Cached(format, left, _) => Sound::Piece(*format, left.split_to(left.len().min(PIECE_MAX))),
             Audio::Recorded(recording) => recording.next().await,
         }
     }
@@ -199,7 +221,26 @@ impl Drop for Recorder {
 
 #[cfg(test)]
 mod tests {
+    use ports::shares::Shares;
+    use tokio::sync::Semaphore;
+
     use super::*;
+
+    fn permit() -> Share {
+        Shares::new(Arc::new(Semaphore::new(1))).take(None).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn audio_that_is_read_slowly_ends() {
+        let audio = Bytes::from(vec![0; 10 * PIECE_MAX]);
+        let mut clip = Clip::whole(Format::Wav, audio, permit());
+        let mut pieces = 0;
+        while let Sound::Piece(..) = clip.next().await {
+            pieces += 1;
+            tokio::time::sleep(DELIVERED_WITHIN / 4).await;
+        }
+        assert_eq!((pieces, clip.next().await), (4, Sound::Failed(Failure::Late)));
+    }
 
     async fn sizes(mut clip: Clip) -> Vec<usize> {
         let mut sizes = Vec::new();
@@ -214,7 +255,7 @@ mod tests {
         let mut audio = b"RIFF0000WAVE".to_vec();
         audio.resize(2 * PIECE_MAX + 7, 0);
         let wanted = [PIECE_MAX, PIECE_MAX, 7];
-        assert_eq!(sizes(Clip::whole(Format::Wav, audio.clone().into())).await, wanted);
+        assert_eq!(sizes(Clip::whole(Format::Wav, audio.clone().into(), permit())).await, wanted);
         let recorded = Clip::recorded(None, |recorder| async move {
             recorder.push(Format::Wav, &audio).unwrap();
             recorder.end(recorder.complete());

@@ -130,6 +130,20 @@ async fn audio_is_cached_and_a_dropped_clip_frees_its_permit() {
 }
 
 #[tokio::test]
+async fn cached_audio_takes_a_permit_until_it_is_read() {
+    let (tell, mut requests) = mpsc::unbounded_channel();
+    let synthesis = synthesis(vec![service(tell).await]);
+    assert_eq!(heard(synthesis.start("good", &person("1"))).await, (WAV.to_vec(), None));
+    let unread: Vec<Clip> = (0..4 * PERMITS).map(|at| synthesis.start("good", &person(&at.to_string()))).collect();
+    assert_eq!((synthesis.permits.free(), unread.iter().filter(|clip| clip.has_begun()).count()), (0, PERMITS));
+    let mut unread = unread.into_iter();
+    drop(unread.by_ref().take(PERMITS).collect::<Vec<_>>());
+    let last = unread.next().unwrap();
+    assert_eq!(heard(last).await, (WAV.to_vec(), None), "it comes from the cache once it has a permit");
+    assert_eq!((requests.recv().await.as_deref(), requests.try_recv().ok()), (Some("good"), None));
+}
+
+#[tokio::test]
 async fn a_command_reads_the_text_and_writes_audio_without_a_shell() {
     let synthesis = synthesis(vec![
         command(&["no-such-program"]),

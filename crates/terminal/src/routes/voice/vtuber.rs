@@ -245,7 +245,7 @@ impl Vtuber {
         for sentence in self.waiting.drain(..complete) {
             self.had_audio |= !sentence.audio.is_empty();
             if !(sentence.text.is_empty() && sentence.audio.is_empty()) {
-                messages.push(sentence.message());
+                messages.push(sentence.into_message());
             }
         }
         messages
@@ -264,9 +264,10 @@ impl Vtuber {
 }
 
 impl Waiting {
-    fn message(&self) -> Value {
-        let audio = (!self.audio.is_empty()).then(|| STANDARD.encode(&self.audio));
+    fn into_message(self) -> Value {
         let volumes = if self.format == "audio/wav" { sound::volumes(&self.audio) } else { Vec::new() };
+        let audio = (!self.audio.is_empty()).then(|| STANDARD.encode(&self.audio));
+        drop(self.audio);
         let actions = (!self.emotions.is_empty()).then(|| json!({"expressions": self.emotions}));
         json!({
             "type": "audio", "audio": audio, "volumes": volumes, "slice_length": sound::SLICE_MS, "actions": actions,
