@@ -2,8 +2,9 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::browser::Browser;
@@ -155,7 +156,7 @@ fn record(file: &Path, words: &str) {
     let arguments = ["-voice", "slt", "-t", words, "-o", "/dev/stdout"];
     let output = Command::new("flite").args(arguments).output().expect("flite; ./test installs it");
     let (head, speech) = output.stdout.split_at(44);
-    let mut bytes = [head, &[0; 16_000], speech, &[0; 64_000]].concat();
+    let mut bytes = [head, &vec![0; 16_000], speech, &vec![0; 64_000]].concat();
     let samples = u32::try_from(bytes.len() - 44).expect("a short file");
     bytes[4..8].copy_from_slice(&(samples + 36).to_le_bytes());
     bytes[40..44].copy_from_slice(&samples.to_le_bytes());
@@ -168,7 +169,7 @@ fn a_person_without_an_account_asks_by_voice_interrupts_in_mid_sentence_and_asks
     let requests = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&requests);
     let port = model_server_with(move |asked| {
-        seen.lock().expect("requests").push(asked.clone());
+        seen.lock().push(asked.clone());
         storyteller(asked)
     });
     let (program, model) = ("pocketsphinx_continuous", format!("http://127.0.0.1:{port}"));
@@ -205,7 +206,7 @@ fn a_person_without_an_account_asks_by_voice_interrupts_in_mid_sentence_and_asks
     let errors = browser.complaints();
     assert!(errors.is_empty(), "{}", errors.join("\n"));
     // The model was told what the page shows as heard, and its answer goes on from there.
-    let requests = requests.lock().expect("requests");
+    let requests = requests.lock();
     let second = requests.iter().find(|asked| heard_story(asked).is_some()).expect("a request after the interruption");
     let heard = heard.as_str().expect("text");
     assert_eq!(heard_story(second).as_deref(), Some(heard), "{second}");
